@@ -30,6 +30,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
+	"debrief/events/erasure"
 	"debrief/events/service"
 	"debrief/generator"
 	"debrief/playbook"
@@ -47,6 +48,7 @@ type ways struct {
 	front   *proxy.Front
 	secrets map[string]string
 	seen    func() string // the last request to the model
+	erased  string        // a session whose runs are erased
 }
 
 // openWays starts a gateway. The playbook has a control share.
@@ -68,7 +70,7 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 	writer, err := deltalog.New(w.conn.JetStream()).Writer(t.Context(), events.DefaultBook)
 	if err == nil {
 		_, err = writer.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
-			return []*playbook.Delta{{Gate: playbook.GateOff, Control: share, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: playbook.MintID("others", 1), Section: "others", Content: theBullet}}}}, nil
+			return []*playbook.Delta{{Gate: playbook.GateOff, Control: share, ControlSalt: []byte("salt"), Ops: []playbook.Op{{Kind: playbook.Add, Bullet: playbook.MintID("others", 1), Section: "others", Content: theBullet}}}}, nil
 		})
 	}
 	if err == nil {
@@ -83,6 +85,7 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 		agentstest.Grant{Name: "elsewhere", Scopes: agent, Books: []playbook.Book{"sales"}}, agentstest.Grant{Name: "operator", Scopes: append(agent, tokens.Operate)},
 	)
 	w.secrets = secrets
+	secrets["forged"] = "dbr_" + strings.Repeat("x", 43)
 	w.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{
 			HTTP: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: waysPatience, RunIdle: 200 * time.Millisecond,
@@ -117,6 +120,7 @@ type sentRun struct {
 	book                    playbook.Book // empty: default
 	token                   string        // name of a token, "" for none
 	header                  []string      // further headers
+	resend                  func() error  // sends the run again, for a way with a state of its own
 }
 
 // way is a way in for runs. The error is what the sender hears.
@@ -129,6 +133,19 @@ type way struct {
 	hears bool
 	// local is set if the sender has the rights of the machine or of NATS, and no token.
 	local bool
+	// again sends a run a second time, as the way repeats it. Nil: send.
+	again func(w *ways, r *sentRun) error
+	// trust is the source of the stored run, and whether its outcome counts as inferred.
+	source   string
+	inferred bool
+	unrated  bool // the run comes without an outcome
+	limit    int  // bytes of a text that is too large for the way
+	passes   bool // the sender gets its answer also if nothing is stored
+}
+
+// refuses reports whether the sender hears an error with one of the codes or words.
+func (*way) refuses(err error, codes ...string) bool {
+	return err != nil && slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(err.Error(), code) })
 }
 
 // request sends a request to the gateway. An error has the status and the body of the response.
@@ -183,7 +200,7 @@ const jsonKind = "application/json"
 
 // allWays are the ways in.
 var allWays = []way{
-	{name: "API", hears: true, send: func(w *ways, r *sentRun) error {
+	{name: "API", hears: true, source: "agent/agent", limit: 17 << 20, send: func(w *ways, r *sentRun) error {
 		body := object{"book": r.book, "run_id": r.id, "session": r.session, "user": r.user, "task": r.task, "question": r.question, "answer": "Shelf 7.", "outcome": "success"}
 		_, err := w.request("/api/v1/executions", jsonKind, body.encode(), r)
 		return err
@@ -192,35 +209,48 @@ var allWays = []way{
 		data, err := w.request("/api/v1/contexts", jsonKind, body.encode(), r)
 		return string(data), err
 	}},
-	{name: "NATS", hears: true, local: true, send: func(w *ways, r *sentRun) error {
+	{name: "NATS", hears: true, local: true, source: "agent", limit: 2 << 20, send: func(w *ways, r *sentRun) error {
 		body := object{"run_id": r.id, "session": r.session, "user": r.user, "task": r.task, "question": r.question, "answer": "Shelf 7.", "outcome": "success"}
 		_, err := w.service(events.VerbReport, r.book, body)
 		return err
 	}, advise: func(w *ways, r *sentRun) (string, error) {
 		return w.service(events.VerbContext, r.book, object{"run_id": r.id, "session": r.session, "user": r.user, "query": r.question})
 	}},
-	{name: "gateway", send: func(w *ways, r *sentRun) error { _, err := w.chat(r); return err }, advise: (*ways).chat},
-	{name: "OTLP traces", send: func(w *ways, r *sentRun) error {
+	{name: "gateway", source: "agent/agent", limit: 33 << 20, passes: true, send: func(w *ways, r *sentRun) error {
+		_, err := w.chat(r)
+		return err
+	}, again: func(w *ways, r *sentRun) error {
+		second := *r
+		second.header = append(second.header, "X-Stainless-Retry-Count", "1")
+		_, err := w.chat(&second)
+		return err
+	}, advise: (*ways).chat},
+	{name: "OTLP traces", source: "agent/agent", unrated: true, limit: 17 << 20, send: func(w *ways, r *sentRun) error {
 		_, err := w.request("/v1/traces", jsonKind, traceOf(r), r, "X-Debrief-Book", string(r.book))
 		return err
 	}},
-	{name: "hooks", send: func(w *ways, r *sentRun) error {
+	{name: "hooks", source: "agent/agent", inferred: true, unrated: true, limit: 17 << 20, send: func(w *ways, r *sentRun) error {
 		u := w.newHookUser(r)
 		u.event("UserPromptSubmit", r)
 		u.event("Stop", r)
+		r.resend = func() error {
+			u.event("Stop", r)
+			u.event("SessionEnd", r)
+			return u.handOver()
+		}
 		return u.handOver()
-	}, advise: func(w *ways, r *sentRun) (string, error) {
+	}, again: func(_ *ways, r *sentRun) error { return r.resend() }, advise: func(w *ways, r *sentRun) (string, error) {
 		u := w.newHookUser(r)
 		advice := u.event("UserPromptSubmit", r)
 		return advice, u.logged()
 	}},
-	{name: "MCP", hears: true, send: func(w *ways, r *sentRun) error {
+	{name: "MCP", hears: true, source: "agent/agent", inferred: true, limit: 17 << 20, send: func(w *ways, r *sentRun) error {
 		_, err := w.tool(r, "report_run", object{"run_id": r.id, "session": r.session, "task": r.task, "question": r.question, "answer": "Shelf 7.", "outcome": "success"})
 		return err
 	}, advise: func(w *ways, r *sentRun) (string, error) {
 		return w.tool(r, "playbook_context", object{"run_id": r.id, "session": r.session, "query": r.question})
 	}},
-	{name: "learn", local: true, send: func(w *ways, r *sentRun) error {
+	{name: "learn", local: true, source: "file/debrief", limit: 17 << 20, send: func(w *ways, r *sentRun) error {
 		line := object{"session": r.session, "question": r.question, "answer": "Shelf 7.", "outcome": "success", "origin": object{"task": r.task}, "steps": []object{{"text": "I look."}}, "task_id": r.id}
 		if r.session == "" {
 			line["session"] = "s-learn"
@@ -418,7 +448,7 @@ func TestWaysHaveOneRuleForNames(t *testing.T) {
 		for _, field := range []string{"session", "user", "task"} {
 			for kind, name := range map[string]string{"long": long, "control": "a\u2028b"} {
 				t.Run(way.name+" "+field+" "+kind, func(t *testing.T) {
-					w := &ways{T: t, conn: w.conn, front: w.front, secrets: w.secrets, seen: w.seen}
+					w := w.in(t)
 					r := &sentRun{id: string(events.NewID()), question: "Where is " + string(events.NewID()) + "?", token: "agent"}
 					switch field {
 					case "session":
@@ -449,6 +479,220 @@ func TestWaysHaveOneRuleForNames(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// in returns the ways for a subtest.
+func (w *ways) in(t *testing.T) *ways {
+	in := *w
+	in.T = t
+	return &in
+}
+
+// newSentRun returns a run with a new question.
+func newSentRun(token string) *sentRun {
+	id := string(events.NewID())
+	return &sentRun{id: id, session: "s-" + id, question: "Where is " + id + "?", token: token}
+}
+
+// rule is a rule of the doors, which every way in keeps.
+type rule struct {
+	name  string
+	check func(w *ways, way *way)
+}
+
+var rules = []rule{
+	{"authentication", func(w *ways, way *way) {
+		for _, token := range []string{"", "forged"} {
+			w.refused(way, newSentRun(token), "401", "token", "unauthorized", "Unauthorized")
+		}
+	}},
+	{"scope", func(w *ways, way *way) { w.refused(way, newSentRun("reader"), "403", "scope", "Forbidden") }},
+	{"playbook of the token", func(w *ways, way *way) {
+		r := newSentRun("elsewhere")
+		r.book = events.DefaultBook
+		w.refused(way, r, "403", "book", "playbook", "Forbidden")
+	}},
+	{"redaction", func(w *ways, way *way) {
+		const secret = "AKIAIOSFODNN7EXAMPLE"
+		r := newSentRun("agent")
+		r.task = secret
+		begin := r.question
+		r.question += " The key is " + secret + "."
+		if err := way.send(w, r); err != nil {
+			w.Fatal(err)
+		}
+		if got := w.stored(begin); !strings.Contains(got[0].Question, "[redacted") {
+			w.Errorf("got the question %q", got[0].Question)
+		}
+		w.searchStreams(secret)
+	}},
+	{"size", func(w *ways, way *way) {
+		r := newSentRun("agent")
+		begin := r.question
+		r.question += strings.Repeat(" x", way.limit/2)
+		err := way.send(w, r)
+		if (err == nil) != way.passes {
+			w.Errorf("got %.200v", err)
+		}
+		if got := w.with(begin); len(got) > 0 {
+			w.Errorf("got %d stored runs", len(got))
+		}
+	}},
+	{"once", func(w *ways, way *way) {
+		r := newSentRun("agent")
+		send := way.again
+		if send == nil {
+			send = way.send
+		}
+		if err := way.send(w, r); err != nil {
+			w.Fatal(err)
+		}
+		if err := send(w, r); err != nil {
+			w.Fatal(err)
+		}
+		next := newSentRun("agent") // stored after both
+		if err := way.send(w, next); err != nil {
+			w.Fatal(err)
+		}
+		w.stored(next.question)
+		if got := w.stored(r.question); len(got) != 1 {
+			w.Errorf("got %d executions, want one", len(got))
+		}
+	}},
+	{"trust", func(w *ways, way *way) {
+		r := newSentRun("agent")
+		if err := way.send(w, r); err != nil {
+			w.Fatal(err)
+		}
+		e := w.stored(r.question)[0]
+		if e.Origin.Source != way.source || e.Outcome.Inferred != way.inferred || e.Outcome.Violation || (e.Outcome.Label == events.Unknown) != way.unrated {
+			w.Errorf("got source %q and outcome %+v", e.Origin.Source, e.Outcome)
+		}
+	}},
+	{"control share", func(w *ways, way *way) {
+		arms := map[bool]int{}
+		for range 12 {
+			r := newSentRun("agent")
+			if way.advise == nil {
+				if err := way.send(w, r); err != nil {
+					w.Fatal(err)
+				}
+				if e := w.stored(r.question)[0]; e.Control != nil {
+					w.Errorf("a run without a context has the arm %+v", e.Control)
+				}
+				continue
+			}
+			prompt, err := way.advise(w, r)
+			if err != nil {
+				w.Fatal(err)
+			}
+			held := !strings.Contains(prompt, theBullet)
+			arms[held]++
+			if r.id = string(events.NewID()); way.name == "gateway" {
+				continue // the call of the advice was the run
+			}
+			r.question = "Again: " + r.question
+			if err := way.send(w, r); err != nil {
+				w.Fatal(err)
+			}
+			if e := w.stored(r.question)[0]; e.Control == nil || e.Control.Held != held {
+				w.Errorf("the advice was held: %t, but the run has the arm %+v", held, e.Control)
+			}
+		}
+		if way.advise != nil && (arms[true] == 0 || arms[false] == 0) {
+			w.Errorf("got %d sessions with advice and %d without, want both", arms[false], arms[true])
+		}
+	}},
+	{"leaving the control share", func(w *ways, way *way) {
+		if way.local || way.advise == nil || way.name == "hooks" { // they send no header
+			return
+		}
+		r := newSentRun("agent")
+		r.header = []string{events.HeaderControl, events.ControlOff}
+		if _, err := way.advise(w, r); !way.refuses(err, "403", "operate") {
+			w.Errorf("a token without the scope operate: got %v", err)
+		}
+		for range 12 {
+			r := newSentRun("operator")
+			r.header = []string{events.HeaderControl, events.ControlOff}
+			if prompt, err := way.advise(w, r); err != nil || !strings.Contains(prompt, theBullet) {
+				w.Errorf("a token with the scope operate: got %v without the advice", err)
+			}
+		}
+	}},
+	{"erased", func(w *ways, way *way) {
+		r := newSentRun("agent")
+		r.session = w.erased
+		err := way.send(w, r)
+		if way.hears && !way.refuses(err, "erased") {
+			w.Errorf("got %v, want that the run was erased", err)
+		}
+		next := newSentRun("agent") // stored after it
+		if err := way.send(w, next); err != nil {
+			w.Fatal(err)
+		}
+		w.stored(next.question)
+		if got := w.with(r.question); len(got) > 0 {
+			w.Errorf("got %d executions of an erased session", len(got))
+		}
+	}},
+}
+
+// refused checks that a run is refused with one of the codes or words, and that nothing is stored. Ways without tokens have other rights.
+func (w *ways) refused(way *way, r *sentRun, codes ...string) {
+	w.Helper()
+	if way.local {
+		return
+	}
+	if err := way.send(w, r); !way.refuses(err, codes...) {
+		w.Errorf("token %q: got %v, want one of %q", r.token, err, codes)
+	}
+	if way.advise != nil {
+		if prompt, err := way.advise(w, r); !way.refuses(err, codes...) {
+			w.Errorf("advice with token %q: got %.200q, %v, want one of %q", r.token, prompt, err, codes)
+		}
+	}
+	if got := w.with(r.question); len(got) > 0 {
+		w.Errorf("token %q: got %d stored runs", r.token, len(got))
+	}
+}
+
+// searchStreams fails the test if a message of any stream has a text.
+func (w *ways) searchStreams(text string) {
+	w.Helper()
+	names := w.conn.JetStream().StreamNames(w.Context())
+	for name := range names.Name() {
+		stream, err := w.conn.JetStream().Stream(w.Context(), name)
+		if err != nil {
+			w.Fatal(err)
+		}
+		state := stream.CachedInfo().State
+		for seq := state.FirstSeq; seq > 0 && seq <= state.LastSeq; seq++ {
+			m, err := stream.GetMsg(w.Context(), seq)
+			if err == nil && (bytes.Contains(m.Data, []byte(text)) || strings.Contains(m.Subject, text)) {
+				w.Errorf("message %d of stream %s has %q", seq, name, text)
+			}
+		}
+	}
+	if err := names.Err(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestWaysKeepTheRules is the table of all ways in and all rules of the doors.
+func TestWaysKeepTheRules(t *testing.T) {
+	t.Parallel()
+	w := openWays(t, "50%")
+	w.erased = "s-erased"
+	err := erasure.NewStore(w.conn.JetStream()).Add(t.Context(), &erasure.Request{ID: events.NewID(), Session: w.erased, Created: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		for _, way := range allWays {
+			t.Run(rule.name+"/"+way.name, func(t *testing.T) { rule.check(w.in(t), &way) })
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
+	"debrief/events"
 )
 
 // Client calls the API of a gateway, or of a handler in this process.
@@ -47,7 +48,7 @@ func (c *Client) OnBehalf(from *http.Request, secret string) *Client {
 }
 
 // senderHeaders are the headers of a sender that the API checks or reports.
-var senderHeaders = []string{"Origin", "Sec-Fetch-Site", "X-Request-Id", tokens.PersonHeader}
+var senderHeaders = []string{"Origin", "Sec-Fetch-Site", "X-Request-Id", tokens.PersonHeader, events.HeaderControl}
 
 // Address returns the address of the gateway.
 func (c *Client) Address() string { return c.base }
