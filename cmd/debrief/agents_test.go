@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tailscale/hujson"
 )
 
 // newcomer is a person who connects a coding agent on a machine of their own. The agent is simulated: its events and transcripts have
@@ -32,6 +35,8 @@ type simulatedAgent struct {
 	name, settings      string // file in the home directory
 	begin, prompt, stop string // events
 	before              string // settings of the person before
+	servers             string // file with MCP servers in the home directory
+	serversBefore       string // of the person before
 	transcript          func(session, question, item string) string
 	promptExtra         string
 }
@@ -40,7 +45,8 @@ const theError = "Error: unknown field title"
 
 var simulatedAgents = []simulatedAgent{
 	{
-		name: "claude-code", settings: ".claude/settings.json", begin: "SessionStart", prompt: "UserPromptSubmit", stop: "Stop",
+		name: "claude-code", servers: ".claude.json", serversBefore: "{\n  \"numStartups\": 7,\n  \"mcpServers\": {\"tickets\": {\"type\": \"http\", \"url\": \"http://127.0.0.1:9/mcp\"}}\n}",
+		settings: ".claude/settings.json", begin: "SessionStart", prompt: "UserPromptSubmit", stop: "Stop",
 		before: "{\n  \"model\": \"opus\",\n  \"hooks\": {\n    \"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]\n  }\n}\n",
 		transcript: func(s, q, item string) string {
 			line := func(kind, id, content string) string {
@@ -57,7 +63,8 @@ var simulatedAgents = []simulatedAgent{
 		},
 	},
 	{
-		name: "codex", settings: ".codex/hooks.json", begin: "SessionStart", prompt: "UserPromptSubmit", stop: "Stop",
+		name: "codex", servers: ".codex/config.toml", serversBefore: "model = \"gpt\"\n\n[mcp_servers.tickets]\nurl = \"http://127.0.0.1:9/mcp\"\n",
+		settings: ".codex/hooks.json", begin: "SessionStart", prompt: "UserPromptSubmit", stop: "Stop",
 		promptExtra: `"turn_id":"t","model":"gpt",`,
 		transcript: func(s, q, item string) string {
 			line := func(kind, payload string) string {
@@ -75,7 +82,8 @@ var simulatedAgents = []simulatedAgent{
 		},
 	},
 	{
-		name: "gemini", settings: ".gemini/settings.json", begin: "SessionStart", prompt: "BeforeAgent", stop: "AfterAgent",
+		name: "gemini", servers: ".gemini/settings.json",
+		settings: ".gemini/settings.json", begin: "SessionStart", prompt: "BeforeAgent", stop: "AfterAgent",
 		before:      "{\n\t// dark\n\t\"theme\": \"Default\",\n}\n",
 		promptExtra: `"timestamp":"2026-11-28T10:00:00Z",`,
 		transcript: func(s, q, item string) string {
@@ -92,7 +100,8 @@ var simulatedAgents = []simulatedAgent{
 		},
 	},
 	{
-		name: "cursor", settings: ".cursor/hooks.json", begin: "sessionStart", prompt: "beforeSubmitPrompt", stop: "stop",
+		name: "cursor", servers: ".cursor/mcp.json",
+		settings: ".cursor/hooks.json", begin: "sessionStart", prompt: "beforeSubmitPrompt", stop: "stop",
 		before: "{\n  \"version\": 1,\n  \"hooks\": {\n    \"stop\": [{\"command\": \"true\"}]\n  }\n}\n",
 	},
 }
@@ -252,6 +261,82 @@ func (n *newcomer) watch(data, book, lesson string) {
 	_ = cmd.Wait()
 }
 
+// entry returns the command of the MCP server in the settings of the agent, as the agent starts it in a directory.
+func (n *newcomer) entry(dir string) *exec.Cmd {
+	n.t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.dir, "home", n.agent.servers))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var s struct {
+		Command string
+		Args    []string
+	}
+	if strings.HasSuffix(n.agent.servers, ".toml") {
+		_, table, ok := strings.Cut(string(data), "\n[mcp_servers.debrief]\n")
+		if _, err := fmt.Sscanf(table, "command = %q\n", &s.Command); err != nil || !ok {
+			n.t.Fatalf("no server in %s: %v", data, err)
+		}
+		_, args, _ := strings.Cut(table, "args = ")
+		err = json.Unmarshal([]byte(strings.TrimSpace(args)), &s.Args)
+	} else {
+		v, parseErr := hujson.Standardize(data)
+		var settings struct {
+			MCPServers map[string]json.RawMessage `json:"mcpServers"`
+		}
+		err = errors.Join(parseErr, json.Unmarshal(v, &settings), json.Unmarshal(settings.MCPServers["debrief"], &s))
+	}
+	if err != nil {
+		n.t.Fatalf("%v: %s", err, data)
+	}
+	for i, arg := range s.Args {
+		s.Args[i] = strings.ReplaceAll(arg, "${workspaceFolder}", dir)
+	}
+	cmd := exec.Command(s.Command, s.Args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + filepath.Join(n.dir, "home"), "PATH=" + os.Getenv("PATH")}
+	return cmd
+}
+
+// lookUp has the agent use the MCP server that is in its settings: in the repository, and in one that is not connected.
+func (n *newcomer) lookUp(book string) {
+	n.t.Helper()
+	tools := func(dir string) (*mcp.ClientSession, []string) {
+		session, err := mcp.NewClient(&mcp.Implementation{Name: n.agent.name, Version: "1"}, nil).Connect(n.t.Context(), &mcp.CommandTransport{Command: n.entry(dir)}, nil)
+		if err != nil {
+			n.t.Fatalf("the MCP server in the settings: %v", err)
+		}
+		n.t.Cleanup(func() { _ = session.Close() })
+		var names []string
+		if session.InitializeResult().Capabilities.Tools != nil {
+			list, err := session.ListTools(n.t.Context(), nil)
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			for _, tool := range list.Tools {
+				names = append(names, tool.Name)
+			}
+		}
+		return session, names
+	}
+	session, names := tools(filepath.Join(n.dir, "repo"))
+	if d := cmp.Diff([]string{"explain_bullet", "playbook_context", "playbook_search", "propose_bullet"}, names); d != "" {
+		n.t.Errorf("tools of a connected agent, whose hooks report its runs: %s", d)
+	}
+	got, err := session.CallTool(n.t.Context(), &mcp.CallToolParams{Name: "playbook_context", Arguments: map[string]any{"query": "Where is the map?"}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if data, _ := json.Marshal(got.Content); got.IsError || !strings.Contains(string(data), "unknown field title") {
+		n.t.Errorf("playbook_context of %s: got %s", book, data)
+	}
+	elsewhere := filepath.Join(n.dir, "elsewhere")
+	n.must("git", "init", "-q", elsewhere)
+	if _, names := tools(elsewhere); len(names) > 0 {
+		n.t.Errorf("in a repository that is not connected: got the tools %q", names)
+	}
+}
+
 // TestNewcomers: a person connects each of the agents with a server that has tokens, works, learns, sees the lesson in the next session,
 // rates a run, and takes all of it back.
 func TestNewcomers(t *testing.T) {
@@ -319,6 +404,9 @@ func (n *newcomer) walk(data, secret string) {
 	} else if err := os.MkdirAll(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if n.agent.serversBefore != "" {
+		write(filepath.Join(home, n.agent.servers), n.agent.serversBefore)
+	}
 	n.must("git", "init", "-q", ".")
 	n.must("git", "-c", "user.name=ann", "-c", "user.email=ann@example.com", "commit", "-q", "--allow-empty", "-m", "begin")
 	n.must("git", "add", "a.go")
@@ -344,6 +432,15 @@ func (n *newcomer) walk(data, secret string) {
 		}
 	}
 
+	n.must("debrief", append(connect, "--no-mcp")...)
+	if without := files(t, home)["/"+n.agent.servers]; strings.Contains(without, `"mcp"`) {
+		t.Errorf("connect --no-mcp: got %s", without)
+	}
+	n.must("debrief", connect...)
+	if d := cmp.Diff(homeAfter["/"+n.agent.servers], files(t, home)["/"+n.agent.servers]); d != "" {
+		t.Errorf("connect after --no-mcp: %s", d)
+	}
+
 	for session, item := range map[string]string{"s-1": "atlas", "s-2": "globe"} {
 		if advice := n.work(session, "Where is the "+item+"?", item); advice != "" {
 			t.Errorf("before anything is learned: got %s", advice)
@@ -365,6 +462,7 @@ func (n *newcomer) walk(data, secret string) {
 		}
 		return strings.Contains(advice, "unknown field title")
 	})
+	n.lookUp(book)
 	rated := n.event(n.agent.prompt, session, `"prompt":"/debrief bad it was shelf 9",`)
 	if !strings.Contains(rated, "rated failure") || !json.Valid([]byte(rated)) {
 		t.Errorf("a rating: got %s", rated)
@@ -401,7 +499,9 @@ func (n *newcomer) walk(data, secret string) {
 	if d := cmp.Diff(repoBefore, files(t, repo)); d != "" {
 		t.Errorf("files of the repository after the removal: %s", d)
 	}
-	if dirs, _ := os.ReadDir(home); slices.ContainsFunc(dirs, func(d fs.DirEntry) bool { return n.agent.before == "" && strings.HasPrefix(d.Name(), "."+n.agent.name) }) {
+	if dirs, _ := os.ReadDir(home); slices.ContainsFunc(dirs, func(d fs.DirEntry) bool {
+		return n.agent.before+n.agent.serversBefore == "" && strings.HasPrefix(d.Name(), "."+n.agent.name)
+	}) {
 		t.Errorf("an empty directory of the agent stays")
 	}
 }

@@ -229,7 +229,7 @@ var allWays = []way{
 		_, err := w.request("/v1/traces", jsonKind, traceOf(r), r, "X-Debrief-Book", string(r.book))
 		return err
 	}},
-	{name: "hooks", source: "agent/agent", inferred: true, unrated: true, limit: 17 << 20, send: func(w *ways, r *sentRun) error {
+	{name: "hooks", source: "agent/agent", inferred: true, unrated: true, limit: 17 << 20, passes: true, send: func(w *ways, r *sentRun) error {
 		u := w.newHookUser(r)
 		u.event("UserPromptSubmit", r)
 		u.event("Stop", r)
@@ -240,9 +240,15 @@ var allWays = []way{
 		}
 		return u.handOver()
 	}, again: func(_ *ways, r *sentRun) error { return r.resend() }, advise: func(w *ways, r *sentRun) (string, error) {
-		u := w.newHookUser(r)
-		advice := u.event("UserPromptSubmit", r)
-		return advice, u.logged()
+		for {
+			u := w.newHookUser(r)
+			advice := u.event("UserPromptSubmit", r)
+			err := u.logged("")
+			isLate := err != nil && strings.Contains(err.Error(), "deadline") // on a busy machine a hook goes on without advice
+			if !isLate {
+				return advice, err
+			}
+		}
 	}},
 	{name: "MCP", hears: true, source: "agent/agent", inferred: true, limit: 17 << 20, send: func(w *ways, r *sentRun) error {
 		_, err := w.tool(r, "report_run", object{"run_id": r.id, "session": r.session, "task": r.task, "question": r.question, "answer": "Shelf 7.", "outcome": "success"})
@@ -359,12 +365,13 @@ func (u *hookUser) event(name string, r *sentRun) string {
 // handOver hands over the runs that wait. An error is what the log has.
 func (u *hookUser) handOver() error {
 	_, err := hooks.HandOver(u.Context(), u.hook.Settings, u.hook.State)
-	return errors.Join(err, u.logged())
+	return errors.Join(err, u.logged("hand over"))
 }
 
-func (u *hookUser) logged() error {
+// logged returns the log of the hooks as an error if it has a text.
+func (u *hookUser) logged(text string) error {
 	log, err := os.ReadFile(filepath.Join(u.hook.State, "hook.log"))
-	if err != nil || len(log) == 0 {
+	if err != nil || !strings.Contains(string(log), text) {
 		return nil //nolint:nilerr // no error was logged
 	}
 	return errors.New(string(log))

@@ -17,7 +17,7 @@
 //	hooks/spool.go       HandOver   that process reports the runs that wait
 //	hooks/report.go      reportOf   the steps of the transcript; package runs reads it, and events/outcome finds the outcome
 //
-// connect/json.go edits the settings of agents. Files such as CLAUDE.md are written by the package playbook/formats (block.go).
+// connect/json.go and connect/server.go edit the settings of agents. Files such as CLAUDE.md are written by the package playbook/formats (block.go).
 //
 // # The walk of a tool call over MCP
 //

@@ -22,6 +22,7 @@ type Connect struct {
 	TokenFile  string `help:"File with the token of the gateway. Default: $DEBRIEF_API_TOKEN." type:"path" placeholder:"FILE"`
 	Project    bool   `help:"Write the hooks into the repository, not into your own settings of the agent."`
 	AdviceOnly bool   `help:"Only show advice; do not hand over what the agent did."`
+	NoMCP      bool   `name:"no-mcp" help:"Do not enter the MCP server of the playbook into your settings of the agent."`
 	Yes        bool   `help:"Do not ask for confirmation."`
 	DryRun     bool   `help:"Only show the changes."`
 	Uninstall  bool   `help:"Take the connection back: files are as before, byte for byte."`
@@ -33,7 +34,8 @@ type Connect struct {
 func (*Connect) Help() string {
 	return `Connects a coding agent with a playbook, for the git repository in this directory, on this machine. Each message to the agent
 then gets the advice that applies, and what the agent did is reported as a run: its tools and texts from its transcript, and the
-outcome from its last tests, from commits, and from what you say: /debrief good, or /debrief bad WORDS.
+outcome from its last tests, from commits, and from what you say: /debrief good, or /debrief bad WORDS. Over MCP the agent can look up
+rules of the playbook and propose corrections, which wait for a person.
 
 The command edits the agent's settings and shows the difference. All else in them stays. The playbook, the address and the token are
 in your own settings for Debrief, which only you can read. A clone of the repository, or a file in it, cannot connect itself.
@@ -60,7 +62,7 @@ type connected struct {
 
 // options returns the options of the flags and of the environment.
 func (c *Connect) options() (o connect.Options, err error) {
-	o = connect.Options{Agent: c.Agent, Book: c.Book, Project: c.Project, AdviceOnly: c.AdviceOnly}
+	o = connect.Options{Agent: c.Agent, Book: c.Book, Project: c.Project, AdviceOnly: c.AdviceOnly, NoMCP: c.NoMCP}
 	o.URL = cmp.Or(c.URL, os.Getenv("DEBRIEF_URL"))
 	o.Token = os.Getenv("DEBRIEF_API_TOKEN")
 	if c.TokenFile != "" {

@@ -23,6 +23,10 @@ type agent struct {
 	command string                   // file in home or project that makes /debrief known, "" if the agent needs none
 	text    string                   // of that file
 	note    string                   // for the user
+
+	servers   func(user string) string // file with the MCP servers of the user
+	toml      bool                     // of that file
+	workspace string                   // where the agent starts a server, as an argument: the directory of the repository
 }
 
 // entry returns a hook in the form of the agent.
@@ -38,29 +42,44 @@ func inHome(variable, name string) func(string) string {
 	return func(user string) string { return cmp.Or(os.Getenv(variable), filepath.Join(user, name)) }
 }
 
-// agents are the known agents. The sources of the forms are in package hooks.
+func inDir(dir func(string) string, file string) func(string) string {
+	return func(user string) string { return filepath.Join(dir(user), file) }
+}
+
+// claudeServers returns the file of Claude Code with MCP servers. It is in the home directory, unless CLAUDE_CONFIG_DIR is set.
+func claudeServers(user string) string {
+	return filepath.Join(cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), user), ".claude.json")
+}
+
+// agents are the known agents. The sources of the forms of hooks are in package hooks. MCP servers are described for
+// Claude Code in code.claude.com/docs/en/mcp, for Codex in developers.openai.com/codex/mcp, for Gemini CLI in google-gemini/gemini-cli,
+// docs/tools/mcp-server.md, and for Cursor in cursor.com/docs/context/mcp.
 var agents = []*agent{
 	{
 		name: hooks.ClaudeCode, title: "Claude Code", home: inHome("CLAUDE_CONFIG_DIR", ".claude"), project: ".claude", file: "settings.json", local: "settings.local.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"}, timeout: 5,
 		// Claude Code refuses an unknown command before it calls a hook. The hook keeps this text from the model.
+		servers: claudeServers, workspace: ".",
 		command: "commands/debrief.md",
 		text:    "---\ndescription: Rate the last run for Debrief, good or bad, and say why\nargument-hint: good|bad [words]\n---\n/debrief $ARGUMENTS\n",
 	},
 	{
 		name: hooks.Codex, title: "Codex", home: inHome("CODEX_HOME", ".codex"), project: ".codex", file: "hooks.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop"}, timeout: 5,
+		servers: inDir(inHome("CODEX_HOME", ".codex"), "config.toml"), toml: true, workspace: ".",
 		note: "Codex asks once whether you trust the hooks. Rate a run with: debrief good, or: debrief bad WORDS",
 	},
 	{
 		name: hooks.Gemini, title: "Gemini CLI", home: inHome("", ".gemini"), project: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd"}, timeout: 5000,
+		servers: inDir(inHome("", ".gemini"), "settings.json"), workspace: ".",
 		command: "commands/debrief.toml",
 		text:    "description = \"Rate the last run for Debrief, good or bad, and say why\"\nprompt = \"/debrief {{args}}\"\n",
 	},
 	{
 		name: hooks.Cursor, title: "Cursor", home: inHome("", ".cursor"), project: ".cursor", file: "hooks.json", flat: true, version: true,
 		events: []string{"sessionStart", "beforeSubmitPrompt", "postToolUse", "postToolUseFailure", "afterAgentResponse", "stop", "sessionEnd"}, timeout: 5,
+		servers: inDir(inHome("", ".cursor"), "mcp.json"), workspace: "${workspaceFolder}",
 		note: "Cursor cannot add text to a message: advice comes when a session starts and with the first tool call. Rate a run with: debrief good",
 	},
 }

@@ -1,5 +1,5 @@
-// Package connect connects coding agents with a playbook: it edits the settings of an agent so that it calls hooks, and records the
-// consent of the user for a repository. It takes all of it back byte for byte.
+// Package connect connects coding agents with a playbook: it edits the settings of an agent so that it calls hooks and
+// has the MCP server, and records the consent of the user for a repository. It takes all of it back byte for byte.
 package connect
 
 import (
@@ -42,6 +42,7 @@ type Options struct {
 	Token      string // secret
 	Project    bool   // write the hooks into the repository instead of the settings of the user
 	AdviceOnly bool   // do not hand over runs
+	NoMCP      bool   // do not enter the MCP server
 }
 
 // Plan is a set of changes before they are made.
@@ -142,6 +143,9 @@ func Connect(o Options) (*Plan, error) {
 	if err := p.plan(filepath.Join(dir, p.fileName(o.Project)), func(data []byte) ([]byte, error) { return p.agent.install(data, command) }); err != nil {
 		return nil, err
 	}
+	if err := p.planServer(o); err != nil {
+		return nil, err
+	}
 	if p.agent.command == "" {
 		return p, nil
 	}
@@ -171,6 +175,11 @@ func Disconnect(o Options) (*Plan, error) {
 		if err := p.plan(filepath.Join(dir, p.fileName(project)), p.agent.remove); err != nil {
 			return nil, err
 		}
+		if !project {
+			if err := p.plan(p.agent.servers(o.Home), p.agent.removeServer); err != nil {
+				return nil, err
+			}
+		}
 		if p.agent.command == "" {
 			continue
 		}
@@ -187,6 +196,15 @@ func Disconnect(o Options) (*Plan, error) {
 	return p, nil
 }
 
+// planServer plans the entry of the MCP server, always in the settings of the user.
+func (p *Plan) planServer(o Options) error {
+	edit := func(data []byte) ([]byte, error) { return p.agent.addServer(data, p.agent.newServer(o.Executable)) }
+	if o.NoMCP {
+		edit = p.agent.removeServer
+	}
+	return p.plan(p.agent.servers(o.Home), edit)
+}
+
 func (p *Plan) dir(project bool) string {
 	if project {
 		return filepath.Join(filepath.Dir(p.gitDir), p.agent.project)
@@ -201,18 +219,29 @@ func (p *Plan) fileName(project bool) string {
 	return p.agent.file
 }
 
-// plan plans the change of a file. If hooks are removed and the file is as Debrief left it, it gets the bytes from before.
+// plan plans the change of a file, after those that are planned already. If entries are removed and the file is as Debrief left it, it gets
+// the bytes from before, unless these had an entry of Debrief.
 func (p *Plan) plan(name string, edit func([]byte) ([]byte, error)) error {
 	before, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	after, err := edit(before)
+	planned := before
+	i := slices.IndexFunc(p.Files, func(f File) bool { return f.Name == name })
+	if i >= 0 {
+		planned = p.Files[i].After
+	}
+	after, err := edit(planned)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if b, ok := p.backups[name]; ok && p.removes && b.After == hashOf(before) {
-		after = b.Before
+		if restored, err := edit(b.Before); err == nil && bytes.Equal(restored, b.Before) {
+			after = b.Before
+		}
+	}
+	if i >= 0 {
+		p.Files = slices.Delete(p.Files, i, i+1)
 	}
 	if !bytes.Equal(before, after) {
 		p.Files = append(p.Files, File{Name: name, Before: before, After: after})

@@ -26,10 +26,16 @@ import (
 const instructions = `A playbook has short rules that agents learned from their runs. Before a task, call playbook_context with its question and follow the
 rules that apply. After it, call report_run with the context_id. If a rule is wrong or missing, call propose_bullet: a person decides.`
 
+// hookedInstructions tell it to a coding agent, whose hooks give advice and report runs.
+const hookedInstructions = `A playbook has short rules that agents learned from their runs in this repository. Those that apply to a message come with it. For a part of
+the work, call playbook_context with its question. If a rule is wrong or missing, call propose_bullet: a person decides.`
+
 // session serves one playbook to the agent behind a client of the API.
 type session struct {
 	api  *api.Client
 	book playbook.Book
+	// hooked is set for an agent whose hooks report its runs: a second report would count again.
+	hooked bool
 }
 
 // schemas caches the schemas of the tools, because each request over HTTP has a server of its own.
@@ -37,11 +43,23 @@ var schemas = mcp.NewSchemaCache()
 
 // newServer returns a server for one playbook. The client has the token of the agent.
 func newServer(c *api.Client, book playbook.Book) *mcp.Server {
-	s := &session{api: c, book: book}
+	return (&session{api: c, book: book}).server()
+}
+
+func implementation(title string) *mcp.Implementation {
+	return &mcp.Implementation{Name: service.Name, Title: title, Version: service.Version}
+}
+
+// server returns a server with the tools and resources of the session.
+func (s *session) server() *mcp.Server {
+	text := instructions
+	if s.hooked {
+		text = hookedInstructions
+	}
 	server := mcp.NewServer(
-		&mcp.Implementation{Name: service.Name, Title: fmt.Sprintf("Playbook %s", book), Version: service.Version},
+		implementation(fmt.Sprintf("Playbook %s", s.book)),
 		&mcp.ServerOptions{
-			Instructions: instructions, SchemaCache: schemas,
+			Instructions: text, SchemaCache: schemas,
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 		},
 	)

@@ -28,14 +28,6 @@ func (s *session) addTools(server *mcp.Server) {
 		Description: "List rules of the playbook whose text contains all of some words.",
 	}, s.search)
 	tool(server, &mcp.Tool{
-		Name: "report_run", Title: "Report a run", Annotations: adds,
-		Description: "Report a finished task, so that the playbook learns from it: the question, the tool calls with their outputs, the answer and the outcome.",
-	}, s.report)
-	tool(server, &mcp.Tool{
-		Name: "give_feedback", Title: "Rate a run", Annotations: adds,
-		Description: "Record the outcome of your own run later, for example after a test failed or the user objected.",
-	}, s.rate)
-	tool(server, &mcp.Tool{
 		Name: "explain_bullet", Title: "Explain a rule", Annotations: reads,
 		Description: "Explain a rule: its votes, its measured effect, its changes, and the runs that it was learned from.",
 	}, s.explain)
@@ -43,6 +35,17 @@ func (s *session) addTools(server *mcp.Server) {
 		Name: "propose_bullet", Title: "Propose a rule", Annotations: adds,
 		Description: "Propose a new rule, or the correction of a wrong one. It has no effect until a person approves it.",
 	}, s.propose)
+	if s.hooked {
+		return
+	}
+	tool(server, &mcp.Tool{
+		Name: "report_run", Title: "Report a run", Annotations: adds,
+		Description: "Report a finished task, so that the playbook learns from it: the question, the tool calls with their outputs, the answer and the outcome.",
+	}, s.report)
+	tool(server, &mcp.Tool{
+		Name: "give_feedback", Title: "Rate a run", Annotations: adds,
+		Description: "Record the outcome of your own run later, for example after a test failed or the user objected.",
+	}, s.rate)
 }
 
 // contextArguments are the arguments of playbook_context.

@@ -1,0 +1,214 @@
+package connect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// serverName is the name of the MCP server of Debrief in the settings of an agent.
+const serverName = "debrief"
+
+// errOtherServer is returned for settings with another server of that name.
+var errOtherServer = errors.New("the MCP server " + serverName + " is not one of 'debrief connect': rename it, or connect with --no-mcp")
+
+// server is the entry of an MCP server on standard input and output. The command finds the playbook, the address and the token in the user's
+// settings for Debrief, so the entry has none of them, and is the same for all repositories.
+type server struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+}
+
+// newServer returns the entry for a program and an agent.
+func (a *agent) newServer(executable string) *server {
+	return &server{executable, []string{"mcp", "--repository", a.workspace}}
+}
+
+// isOurs reports whether 'debrief connect' wrote the entry, maybe with another path of the program.
+func (s *server) isOurs() bool {
+	name := strings.TrimSuffix(filepath.Base(strings.ReplaceAll(s.Command, `\`, "/")), ".exe")
+	return name == "debrief" && len(s.Args) > 1 && s.Args[0] == "mcp" && s.Args[1] == "--repository"
+}
+
+// addServer adds the MCP server to settings, or replaces that of another path of the program.
+func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
+	if a.toml {
+		return addServerTOML(data, s)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		data = []byte("{\n}\n")
+	}
+	v, err := hujson.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	unit := indentOf(data)
+	root, err := objectOf(&v, "the file")
+	if err != nil {
+		return nil, err
+	}
+	if member(root, "mcpServers") == nil {
+		add(root, "mcpServers", &hujson.Object{}, unit, 1)
+	}
+	all, err := objectOf(member(root, "mcpServers"), "mcpServers")
+	if err != nil {
+		return nil, err
+	}
+	entry, err := json.MarshalIndent(s, strings.Repeat(unit, 2), unit)
+	if err != nil {
+		return nil, err
+	}
+	value, err := hujson.Parse(entry)
+	if err != nil {
+		return nil, err
+	}
+	old := member(all, serverName)
+	if old == nil {
+		add(all, serverName, value.Value, unit, 2)
+		return v.Pack(), nil
+	}
+	was, err := serverOf(old)
+	switch {
+	case err != nil:
+		return nil, err
+	case was.Command == s.Command && slices.Equal(was.Args, s.Args):
+		return data, nil
+	}
+	old.Value = value.Value
+	return v.Pack(), nil
+}
+
+// removeServer removes the MCP server of Debrief from settings.
+func (a *agent) removeServer(data []byte) ([]byte, error) {
+	if a.toml {
+		return removeServerTOML(data)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return data, nil
+	}
+	v, err := hujson.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	root, err := objectOf(&v, "the file")
+	if err != nil {
+		return nil, err
+	}
+	value := member(root, "mcpServers")
+	if value == nil {
+		return data, nil
+	}
+	all, err := objectOf(value, "mcpServers")
+	if err != nil {
+		return nil, err
+	}
+	old := member(all, serverName)
+	if old == nil {
+		return data, nil
+	}
+	if _, err := serverOf(old); err != nil {
+		return data, nil //nolint:nilerr // it belongs to the user
+	}
+	all.Members = slices.DeleteFunc(all.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == serverName })
+	if len(all.Members) == 0 {
+		root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == "mcpServers" })
+	}
+	return v.Pack(), nil
+}
+
+// serverOf returns the entry of Debrief, or errOtherServer.
+func serverOf(v *hujson.Value) (*server, error) {
+	clone := v.Clone()
+	clone.Standardize()
+	s := new(server)
+	if json.Unmarshal(clone.Pack(), s) != nil || !s.isOurs() {
+		return nil, errOtherServer
+	}
+	return s, nil
+}
+
+// Settings of Codex are TOML. The edit appends a table, or removes the tables of that name, and reads no other part.
+var (
+	tomlServer = regexp.MustCompile(`(?m)^[ \t]*\[[ \t]*mcp_servers[ \t]*\.[ \t]*["']?` + serverName + `["']?[ \t]*(\.[^\]\n]*)?\][^\n]*\n?`)
+	tomlTable  = regexp.MustCompile(`(?m)^[ \t]*\[`)
+	// tomlComments matches the empty lines and comments at the end of a table.
+	tomlComments = regexp.MustCompile(`(?:(?m:^)[ \t]*(?:#[^\n]*)?\n)+[ \t]*$`)
+	// tomlInline matches servers in a form to which no table can be added.
+	tomlInline = regexp.MustCompile(`(?m)^[ \t]*["']?mcp_servers["']?[ \t]*[.=]`)
+	tomlOurs   = regexp.MustCompile(`(?m)^command = "(?:[^"\n]*[/\\])?debrief(?:\.exe)?"\nargs = \["mcp", "--repository", `)
+)
+
+// table returns the entry as a table.
+func (s *server) table() string {
+	quote := func(text string) string {
+		out, _ := json.Marshal(text) // the escapes of a string in JSON are those of TOML
+		return string(out)
+	}
+	args := make([]string, len(s.Args))
+	for i, arg := range s.Args {
+		args[i] = quote(arg)
+	}
+	return fmt.Sprintf("[mcp_servers.%s]\ncommand = %s\nargs = [%s]\n", serverName, quote(s.Command), strings.Join(args, ", "))
+}
+
+func addServerTOML(data []byte, s *server) ([]byte, error) {
+	table := []byte(s.table())
+	switch {
+	case tomlServer.Match(data) && bytes.Contains(data, table):
+		return data, nil
+	case tomlInline.Match(data):
+		return nil, errors.New("mcp_servers: want a table for each server, such as [mcp_servers.NAME]; or connect with --no-mcp")
+	}
+	rest, err := removeServerTOML(data)
+	if err != nil {
+		return nil, err
+	}
+	if tomlServer.Match(rest) {
+		return nil, errOtherServer
+	}
+	if len(rest) == 0 {
+		return table, nil
+	}
+	if !bytes.HasSuffix(rest, []byte("\n")) {
+		rest = append(slices.Clone(rest), '\n')
+	}
+	return slices.Concat(rest, []byte("\n"), table), nil
+}
+
+// removeServerTOML removes the tables of the server, with those inside it, which Codex adds.
+func removeServerTOML(data []byte) ([]byte, error) {
+	var out []byte
+	removed := false
+	for len(data) > 0 {
+		at := tomlServer.FindIndex(data)
+		if at == nil {
+			break
+		}
+		end := len(data)
+		if next := tomlTable.FindIndex(data[at[1]:]); next != nil {
+			end = at[1] + next[0]
+		}
+		end -= len(tomlComments.Find(data[at[1]:end]))    // of the next table
+		if !removed && !tomlOurs.Match(data[at[1]:end]) { // the server of the user
+			break
+		}
+		removed = true
+		out = append(out, data[:at[0]]...)
+		data = data[end:]
+	}
+	out = append(out, data...)
+	if removed && len(bytes.TrimSpace(out)) == 0 {
+		return nil, nil
+	}
+	if removed && len(data) == 0 { // the empty line before the table
+		out = bytes.TrimSuffix(out, []byte("\n"))
+	}
+	return out, nil
+}
