@@ -124,7 +124,6 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 		{"playbook", "why", attack},
 		{"playbook", "rejected"},
 		{"playbook", "verify"},
-		{"playbook", "clean"},
 		{"playbook", "rebuild"},
 		{"playbook", "forget", "--session", attack, "--dry-run"},
 		{"playbook", "forget", "--session", attack, "--author", attack},

@@ -406,3 +406,16 @@ func (v *verifier) checkFloor(ctx context.Context, s *Store) error {
 	}
 	return nil
 }
+
+// maxStrays is the maximum number of strays that a verification lists.
+const maxStrays = 20
+
+// reportStrays adds a finding for each stray, and one for all of them.
+func (v *verifier) reportStrays() {
+	for _, s := range v.Strays[:min(len(v.Strays), maxStrays)] {
+		v.addFinding(Skipped, FindingStray, "the message at sequence %d of stream %s (%d bytes) is not part of the log: %s", s.Seq, events.StreamDeltas, s.Size, s.Reason)
+	}
+	if n := len(v.Strays); n > 0 {
+		v.addFinding(Skipped, FindingStray, "readers skip %d messages that are not part of the log: they do no harm, and 'nats stream rmm %s SEQUENCE' removes one", n, events.StreamDeltas)
+	}
+}

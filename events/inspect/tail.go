@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -39,25 +37,6 @@ func Kinds() []events.Kind {
 	}
 }
 
-// KindsOf returns the kinds of the results of a role and of its dead letters. It returns nil for an unknown role.
-func KindsOf(role string) []events.Kind {
-	switch role {
-	case events.RoleGenerator:
-		return []events.Kind{events.KindExecution, events.KindDead}
-	case events.RoleReflector:
-		return []events.Kind{events.KindReflection, events.KindDead}
-	case events.RoleCurator:
-		return []events.Kind{events.KindDelta, events.KindDead}
-	}
-	return nil
-}
-
-// IsFrom reports whether an entry, whose kind must be one of KindsOf(role), is from the role. Only a dead letter can be from another one.
-func (e *Entry) IsFrom(role string) bool {
-	dead, ok := e.Event.(*events.DeadLetter)
-	return !ok || dead.Role == role
-}
-
 // TailFilter selects the messages for Tail.
 type TailFilter struct {
 	Book  playbook.Book // empty means all books
@@ -70,25 +49,18 @@ type TailFilter struct {
 }
 
 const (
-	tailBacklog = 1000
+	// tailBatch is the number of messages that Tail reads of a stream at a time.
+	tailBatch = 1000
 	// tailPollInterval is the interval at which Tail reads a stream again after its end. It polls because a work queue
-	// allows no second consumer. One method for all streams keeps their messages in order.
+	// allows no second consumer.
 	tailPollInterval = 200 * time.Millisecond
 )
 
-// selects reports whether an entry has one of the kinds.
-func (f *TailFilter) selects(e *Entry) bool {
-	return len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind)
-}
-
-// tailStream is a stream that Tail reads, and its next message.
+// tailStream is a subject of a stream, with the messages that were read and not yet shown.
 type tailStream struct {
-	name    string
-	stream  jetstream.Stream
-	subject string
-	next    uint64                  // sequence at which the search for the next message begins
-	head    *jetstream.RawStreamMsg // the next message; nil if it was not read yet
-	atEnd   time.Time               // when the end of the stream was last reached; zero if head is set
+	name  string
+	query direct.Query // for the next messages
+	read  []direct.Message
 }
 
 // Tail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
@@ -99,11 +71,11 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	if err != nil {
 		return err
 	}
-	inBacklog := f.Since.IsZero()
-	var recent []*Entry // the newest selected entries of the backlog
-	isDown := false     // the server does not answer
+	inBacklog := f.Since.IsZero() // only the newest of the stored entries are shown
+	var recent []*Entry           // these
+	isDown := false               // the server does not answer
 	for {
-		w, err := earliest(ctx, all) // nil at the end of all streams, and with an error
+		entries, atEnd, err := nextEntries(ctx, c, all)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -113,30 +85,26 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 			c.Log().Warn().Err(err).Msg("server does not answer: waiting")
 		}
 		isDown = err != nil
-		if w != nil {
-			e := w.take(ctx, c)
-			switch {
-			case e == nil, !f.selects(e): // left out
-			case inBacklog:
-				recent = append(recent, e)
-				if len(recent) > f.Last {
-					recent = recent[1:]
-				}
-			default:
-				if err := fn(e); err != nil {
-					return err
-				}
-			}
-			continue
+		if len(f.Kinds) > 0 {
+			entries = slices.DeleteFunc(entries, func(e *Entry) bool { return !slices.Contains(f.Kinds, e.Kind) })
 		}
-		if inBacklog && !isDown {
-			inBacklog = false
-			if err := callEach(recent, fn); err != nil {
+		if inBacklog {
+			recent = append(recent, entries...)
+			recent = recent[max(len(recent)-f.Last, 0):]
+			entries = nil
+			if atEnd && !isDown {
+				entries, inBacklog = recent, false
+			}
+		}
+		for _, e := range entries {
+			if err := fn(e); err != nil {
 				return err
 			}
-			recent = nil
 		}
-		if !f.Follow {
+		switch {
+		case !atEnd && !isDown:
+			continue
+		case !f.Follow:
 			return nil
 		}
 		select {
@@ -145,16 +113,6 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		case <-time.After(tailPollInterval):
 		}
 	}
-}
-
-// callEach calls fn for each entry until it returns an error.
-func callEach(entries []*Entry, fn func(*Entry) error) error {
-	for _, e := range entries {
-		if err := fn(e); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // openTail opens the streams that Tail reads, each at its first message. The stream of tasks has one entry for each of its subjects,
@@ -166,21 +124,12 @@ func openTail(ctx context.Context, c *bus.Conn, f TailFilter) ([]*tailStream, er
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
 		}
-		state := s.CachedInfo().State
-		w := tailStream{name: name, stream: s, next: max(state.FirstSeq, 1)}
-		switch {
-		case !f.Since.IsZero():
-			w.next, err = w.at(ctx, state, f.Since)
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", name, natserr.AsTimeout(ctx, err))
-			}
-		case state.LastSeq >= tailBacklog:
-			w.next = max(w.next, state.LastSeq-tailBacklog+1)
+		q := direct.Query{Since: f.Since}
+		if last := s.CachedInfo().State.LastSeq; f.Since.IsZero() {
+			q.From = max(last, tailBatch) - tailBatch + 1
 		}
-		for _, subject := range tailSubjects(name, f.Book) {
-			one := w
-			one.subject = subject
-			all = append(all, &one)
+		for _, q.Subject = range tailSubjects(name, f.Book) {
+			all = append(all, &tailStream{name: name, query: q})
 		}
 	}
 	return all, nil
@@ -197,60 +146,49 @@ func tailSubjects(stream string, b playbook.Book) []string {
 	return []string{events.Kind("*").Subject(b)}
 }
 
-// earliest returns the stream with the oldest next message, or nil at the end of all streams.
-func earliest(ctx context.Context, all []*tailStream) (*tailStream, error) {
-	var first *tailStream
+// errBatch ends a read after tailBatch messages.
+var errBatch = errors.New("enough messages")
+
+// nextEntries returns the next entries of all streams in the order of their time. atEnd is set at the end of all streams.
+func nextEntries(ctx context.Context, c *bus.Conn, all []*tailStream) (entries []*Entry, atEnd bool, err error) {
+	atEnd = true
+	var until time.Time // the streams that were not read to their ends have later messages; zero for no limit
 	for _, w := range all {
-		if w.head == nil && time.Since(w.atEnd) >= tailPollInterval {
-			m, err := w.stream.GetMsg(ctx, w.next, jetstream.WithGetMsgSubject(w.subject))
-			switch {
-			case errors.Is(err, jetstream.ErrMsgNotFound):
-				w.atEnd = time.Now()
-			case err != nil:
-				return nil, fmt.Errorf("read %s from %d: %w", w.name, w.next, natserr.AsTimeout(ctx, err))
-			default:
-				w.head, w.atEnd = m, time.Time{}
+		err := direct.Read(ctx, c.NATS(), w.name, w.query, func(m direct.Message) error {
+			w.read = append(w.read, m)
+			w.query.From, w.query.Since = m.Seq+1, time.Time{}
+			if len(w.read) >= tailBatch {
+				return errBatch
 			}
-		}
-		if w.head != nil && (first == nil || w.head.Time.Before(first.head.Time)) {
-			first = w
+			return nil
+		})
+		switch {
+		case errors.Is(err, errBatch):
+			atEnd = false
+			if last := w.read[len(w.read)-1].Stored(); until.IsZero() || last.Before(until) {
+				until = last
+			}
+		case err != nil:
+			return nil, false, fmt.Errorf("read %s: %w", w.name, err)
 		}
 	}
-	return first, nil
-}
-
-// at returns the first sequence that was stored at t or later. It uses a binary search, because messages are in order
-// of time.
-func (w *tailStream) at(ctx context.Context, state jetstream.StreamState, t time.Time) (uint64, error) {
-	first := max(state.FirstSeq, 1)
-	if state.LastSeq < first {
-		return first, nil
-	}
-	var failed error
-	n := sort.Search(int(state.LastSeq-first+1), func(i int) bool {
-		m, err := w.stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject(">"))
-		isEnd := errors.Is(err, jetstream.ErrMsgNotFound)
-		if err != nil && !isEnd {
-			failed = err
+	for _, w := range all {
+		n := 0
+		for n < len(w.read) && (until.IsZero() || !w.read[n].Stored().After(until)) {
+			if m := &w.read[n]; !bus.Withdrawn(m.Header) {
+				entries = append(entries, w.entry(ctx, c, m))
+			}
+			n++
 		}
-		return err != nil || !m.Time.Before(t)
-	})
-	return first + uint64(n), failed
-}
-
-// take returns the entry of the next message and moves on. It returns nil for a withdrawn dead letter.
-func (w *tailStream) take(ctx context.Context, c *bus.Conn) *Entry {
-	m := w.head
-	w.next, w.head = m.Sequence+1, nil
-	if bus.Withdrawn(m.Header) {
-		return nil
+		w.read = w.read[n:]
 	}
-	return w.entry(ctx, c, m)
+	slices.SortStableFunc(entries, func(a, b *Entry) int { return a.Time.Compare(b.Time) })
+	return entries, atEnd, nil
 }
 
 // entry decodes a message of the stream.
-func (w *tailStream) entry(ctx context.Context, c *bus.Conn, m *jetstream.RawStreamMsg) *Entry {
-	e := &Entry{Stream: w.name, Seq: m.Sequence, Time: m.Time, Repeat: m.Header.Get(events.HeaderRepeat) != ""}
+func (w *tailStream) entry(ctx context.Context, c *bus.Conn, m *direct.Message) *Entry {
+	e := &Entry{Stream: w.name, Seq: m.Seq, Time: m.Stored(), Repeat: m.Header.Get(events.HeaderRepeat) != ""}
 	if e.Kind, e.Book, e.Err = events.ParseSubject(m.Subject); e.Err != nil {
 		return e
 	}

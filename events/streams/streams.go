@@ -79,7 +79,7 @@ func All(replicas int) []jetstream.StreamConfig {
 		},
 		{
 			Name: events.StreamDeltas, Description: "the changes of the playbooks: the source of truth",
-			// Only the operator may delete stray deltas, one by one (deltalog.RemoveStrays).
+			// Only the operator may delete stray deltas, one by one.
 			Subjects: []string{events.KindDelta.Subject("")}, DenyPurge: true,
 		},
 		{

@@ -51,7 +51,6 @@ type Playbook struct {
 	Rejected rejectedBook     `cmd:"" help:"List rejected, merged and dropped proposals with reasons."`
 	Doubts   doubtsBook       `cmd:"" help:"List outcomes that the Reflector doubts, with reasons."`
 	Verify   verifyBook       `cmd:"" help:"Verify every hash of the log and of the view."`
-	Clean    cleanBook        `cmd:"" help:"Remove stray messages, which are not part of the log, from its stream."`
 	Rebuild  rebuildBook      `cmd:"" help:"Rebuild the view from the log."`
 }
 

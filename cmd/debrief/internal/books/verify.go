@@ -30,8 +30,7 @@ func (*verifyBook) Help() string {
   - each shown bullet can be traced to an execution or to a person;
   - the streams still have the reflections and executions that the playbook was learned from.
 
-Messages that are not part of the log are listed; see 'debrief playbook clean'. Damage ends the command with exit code 3
-and advice.
+Readers skip messages that are not part of the log. Damage ends the command with exit code 3 and advice.
 
 Examples:
 

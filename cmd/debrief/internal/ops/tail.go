@@ -2,10 +2,8 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
@@ -19,7 +17,6 @@ import (
 type Tail struct {
 	cli.ServerFlags
 	Book   string   `help:"Show only events of this playbook." placeholder:"NAME"`
-	Role   string   `help:"Show only results and dead letters of generator, reflector or curator." placeholder:"NAME"`
 	Kind   []string `help:"Show only these kinds: task, execution, feedback, reflection, edit, delta, dead." placeholder:"NAME"`
 	Since  string   `help:"Start at 2h ago, or at a time such as 2026-11-20. Default: the last --lines events." placeholder:"TIME"`
 	Lines  int      `short:"n" help:"Number of past events to start with." default:"10"`
@@ -37,7 +34,6 @@ Examples:
 
   debrief tail -f
   debrief tail --book support --kind execution,feedback --since 1h
-  debrief tail --role curator -f
   debrief tail --since 2026-11-20 --json | jq .event.answer`
 }
 
@@ -50,15 +46,6 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 	if t.Book != "" {
 		if f.Book, err = cli.ParseBook(t.Book); err != nil {
 			return f, err
-		}
-	}
-	if t.Role != "" {
-		f.Kinds = inspect.KindsOf(t.Role)
-		if f.Kinds == nil {
-			return f, program.Exit(program.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), t.Role))
-		}
-		if len(t.Kind) > 0 {
-			return f, program.Exit(program.ExitUsage, errors.New("--role: is set, and so is --kind: choose one"))
 		}
 	}
 	for _, k := range t.Kind {
@@ -83,9 +70,6 @@ func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
-		if t.Role != "" && !e.IsFrom(t.Role) { // a dead letter of another role
-			return nil
-		}
 		if t.JSON {
 			return cli.WriteJSON(term.Stdout, explain.NewEntry(e))
 		}

@@ -245,7 +245,7 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 		}
 		s := liveness.Summarize(role, w, reports, time.Now(), liveness.Floor)
 		start := "start one: 'debrief up', or the program of that name"
-		fix := "see the reason, the log of the role, and its results with 'debrief tail --role " + role + "'"
+		fix := "see the reason, the log of the role, and its results with 'debrief tail'"
 		if withoutModel(s) {
 			fix = modelFix(role)
 		}

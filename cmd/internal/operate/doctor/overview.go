@@ -141,7 +141,7 @@ func (o *Overview) Advice() (lines []string) {
 		case withoutModel(r):
 			lines = append(lines, modelFix(role))
 		default:
-			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail --role %s'", role, role))
+			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail'", role))
 		}
 		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
 			lines = append(lines, fmt.Sprintf("the input stream of the %s is %d %% full: raise its size ('debrief setup --%s-size'), or start more %ss", role, 100*r.Bytes/r.MaxBytes, streams.NameOf(streams.Input(role)), role))
