@@ -80,7 +80,7 @@ var plan = []struct {
 	{"events/inspect", "inspection may import the transport, but no roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/bus", "debrief/events/erasure", "debrief/events/natserr", "debrief/events/direct", "debrief/events/streams", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
 	{"events/schema", "the schemas know the types of all messages, but no roles", []string{"debrief/events", "debrief/events/chat", "debrief/events/liveness", "debrief/playbook", "github.com/google/jsonschema-go/..."}, []string{ours, client, server, openai}},
-	{"events/natsd", "the embedded server may import only the errors of configurations", []string{"debrief/events/config"}, []string{ours, openai}},
+	{"events/natsd", "the embedded server may import only the errors of configurations and direct reads", []string{"debrief/events/config", "debrief/events/direct"}, []string{ours, openai}},
 
 	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/heap", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config"}, []string{ours}},
 	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},

@@ -30,7 +30,7 @@ type Config struct {
 	// 0.2 ms. With "100ms" the rate is ten times higher, and a power failure loses the last writes. A killed
 	// process loses nothing in both cases.
 	Sync string
-	// Views are the names of streams that are computed from other streams. A view with a damaged file is moved aside at the start,
+	// Views are the names of streams that are computed from other streams. A view that has lost a message is deleted at the start,
 	// and its program computes it again.
 	Views []string
 	// MaxStore and MaxMemory limit the size of streams in bytes, on disk (default 16 GiB) and in memory (default

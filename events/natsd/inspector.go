@@ -96,6 +96,11 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
 	now := &checkpoint{Exact: exact, Streams: map[string]*streamCheckpoint{}}
+	if before != nil {
+		if err := in.dropDamagedViews(ctx, before); err != nil {
+			return err
+		}
+	}
 	streams := in.js.ListStreams(ctx)
 	for i := range streams.Info() {
 		s, err := in.js.Stream(ctx, i.Config.Name)
@@ -266,4 +271,13 @@ func (in *inspector) setAside(stream, dir string, saved *consumerCheckpoint) (*c
 		}
 	}
 	return saved, moveAside(in.dir, dir, stream+"."+filepath.Base(dir))
+}
+
+// moveAside moves the files of a stream or a consumer out of the store.
+func moveAside(dir, from, name string) error {
+	aside := filepath.Join(dir, asideName)
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	return os.Rename(from, filepath.Join(aside, fmt.Sprintf("%s.%d", name, time.Now().UnixNano())))
 }

@@ -106,9 +106,6 @@ func (s *Server) run() error {
 	if addr, ok := s.addr(); ok {
 		o.Port = addr.Port
 	}
-	if err := s.dropDamagedViews(); err != nil {
-		return fmt.Errorf("start server: %w", err)
-	}
 	srv, err := server.NewServer(o)
 	if err != nil {
 		return fmt.Errorf("start server: %w", err)
