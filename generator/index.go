@@ -76,7 +76,7 @@ func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duratio
 	bullets := selection.NewIndex(votes)
 	ix := &playbookIndex{
 		embeddings: embeddings, bullets: bullets, indexed: make(map[playbook.BulletID]*playbook.Bullet),
-		words: recall.WordIndex{IgnoreCommon: true}, vectors: recall.New(recall.Options{Excerpt: 1}),
+		words: recall.WordIndex{IgnoreCommon: true}, vectors: recall.New(0),
 	}
 	ix.queue = newEmbedQueue(embeddings, retry, ix.loadItem, ix.storeVector)
 	return ix

@@ -42,7 +42,7 @@ func newMemory(conn *bus.Conn, embeddings *embeddingCache, scope Recall, maxByte
 	ctx, stop := context.WithCancel(context.Background())
 	m := &memory{
 		conn: conn, embeddings: embeddings, scope: scope, stop: stop, started: make(chan struct{}), loaded: make(chan struct{}),
-		index: recall.New(recall.Options{MaxBytes: maxBytes, Excerpt: 1}),
+		index: recall.New(maxBytes),
 	}
 	m.start = sync.OnceFunc(func() { close(m.started) })
 	m.queue = newEmbedQueue(embeddings, retry, m.loadItem, m.storeVector)

@@ -58,7 +58,7 @@ func BenchmarkSearch(b *testing.B) {
 	const items = 100_000
 	for _, dimension := range []int{384, 1536} {
 		a := archive{rand.New(rand.NewPCG(1, 2))}
-		x := recall.New(recall.Options{})
+		x := recall.New(0)
 		for i := range items {
 			put(b, x, a.item(i, dimension))
 		}
@@ -99,7 +99,7 @@ func BenchmarkPut(b *testing.B) {
 	for i := range 100_000 {
 		items = append(items, a.item(i, 0))
 	}
-	x := recall.New(recall.Options{MaxBytes: 50 << 20})
+	x := recall.New(50 << 20)
 	for i := 0; x.Stats().Evicted == 0; i++ {
 		put(b, x, items[i])
 	}

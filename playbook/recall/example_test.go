@@ -8,7 +8,7 @@ import (
 
 // Without an embedding model, texts and questions are hashed.
 func Example() {
-	x := recall.New(recall.Options{MaxBytes: 256 << 20})
+	x := recall.New(256 << 20)
 	for key, text := range map[string]string{
 		"17-9f3c": "The billing_gateway crashed on an empty price list; fixed by checking its length.",
 		"18-02ab": "Orders above 1,000 CHF need a signature.",
@@ -31,10 +31,10 @@ func Example() {
 		fmt.Println(err)
 	}
 	for _, h := range r.Hits {
-		fmt.Printf("%s, %d. by words, %d. by vector: %s\n", h.Key, h.WordRank, h.VectorRank, h.Excerpt)
+		fmt.Printf("%s, similarity %.2f\n", h.Key, h.Similarity)
 	}
 	// Output:
-	// 17-9f3c, 1. by words, 1. by vector: The billing_gateway crashed on an empty price list; fixed by checking its length.
+	// 17-9f3c, similarity 0.69
 }
 
 // The bullets of a playbook are ranked by relevance to a task.

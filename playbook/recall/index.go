@@ -7,20 +7,12 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
-
-	"debrief/playbook/text"
 )
-
-// Options configure an Index. The zero value means no memory limit and excerpts of 240 bytes.
-type Options struct {
-	MaxBytes int // memory limit; beyond it the oldest items are evicted. 0 disables the limit
-	Excerpt  int // maximum size of an excerpt in bytes; 0 is 240
-}
 
 // Index searches items by words and by vectors. It is safe for concurrent use. Searches run in parallel; a change is
 // exclusive.
 type Index struct {
-	options Options
+	maxBytes int // memory limit; 0 disables it
 
 	mu      sync.RWMutex
 	words   WordIndex // has the keys and numbers of the items
@@ -35,7 +27,6 @@ type Index struct {
 }
 
 type item struct {
-	excerpt string
 	groups  []string
 	vectors *vectors      // vectors of its model; nil without a vector
 	row     uint32        // of its vector in vectors
@@ -56,15 +47,12 @@ const (
 type Stats struct {
 	Items   int
 	Bytes   int
-	Evicted uint64 // number of items evicted because of MaxBytes
+	Evicted uint64 // number of items evicted because of the memory limit
 }
 
-// New returns an empty index.
-func New(o Options) *Index {
-	if o.Excerpt <= 0 {
-		o.Excerpt = 240
-	}
-	return &Index{options: o, models: make(map[string]*vectors), groups: make(map[string]map[uint32]struct{})}
+// New returns an empty index. Beyond the memory limit of maxBytes the oldest items are evicted; 0 disables the limit.
+func New(maxBytes int) *Index {
+	return &Index{maxBytes: maxBytes, models: make(map[string]*vectors), groups: make(map[string]map[uint32]struct{})}
 }
 
 // Stats returns statistics of the index.
@@ -101,7 +89,7 @@ func (x *Index) Put(i Item) error {
 	}
 	x.drop(i.Key)
 	x.add(i, vector)
-	for x.options.MaxBytes > 0 && x.size() > x.options.MaxBytes && x.words.Len() > 1 {
+	for x.maxBytes > 0 && x.size() > x.maxBytes && x.words.Len() > 1 {
 		x.drop(x.words.keys[x.ages.Front().Value.(uint32)])
 		x.evicted++
 	}
@@ -130,7 +118,7 @@ func (x *Index) add(i Item, vector []float32) {
 		x.items = append(x.items, item{})
 	}
 	it := &x.items[number]
-	*it = item{excerpt: strings.Clone(text.Clip(i.Text, x.options.Excerpt)), age: x.ages.PushBack(number)}
+	*it = item{age: x.ages.PushBack(number)}
 	for _, name := range i.Groups {
 		if slices.Contains(it.groups, name) {
 			continue
@@ -182,7 +170,7 @@ func (x *Index) drop(key string) {
 
 // bytes returns the estimated memory of an item, without its key.
 func (it *item) bytes() int {
-	n := bytesPerItem + len(it.excerpt) + len(it.groups)*bytesPerMembership
+	n := bytesPerItem + len(it.groups)*bytesPerMembership
 	if it.vectors != nil {
 		n += 4*it.vectors.dimension + 4*5/4
 	}

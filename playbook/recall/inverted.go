@@ -223,49 +223,16 @@ func (v *invertedIndex) add(s *accumulator, a queryTerm) {
 	}
 }
 
-// top offers h the documents with the highest scores. It reads the postings of rare terms first: common terms have the longest lists and the
-// least weight. As soon as the unread terms alone cannot bring a new document among the best, it reads no more postings and completes only
-// the scores of the few found documents that can still be among the best. This is MaxScore: Turtle and Flood, "Query evaluation:
-// strategies and optimizations" (1995).
+// top offers h the documents with the highest scores.
 func (v *invertedIndex) top(q []queryTerm, h *topK) {
 	s := v.acquire()
 	defer v.release(s)
-	for i, a := range q {
-		isWorthTrying := len(v.terms[a.term].postings) > len(s.found) // a try reads all found documents
-		if isWorthTrying && v.finishEarly(s, q[i:], h) {
-			return
-		}
+	for _, a := range q {
 		v.add(s, a)
 	}
 	for _, number := range s.found {
 		h.offer(number, s.scores[number])
 	}
-}
-
-// finishEarly offers h the best documents if they are all among the documents found so far. This is the case if h.n documents have a higher
-// score already than the unread terms can give a document together. Otherwise it does nothing and returns false.
-func (v *invertedIndex) finishEarly(s *accumulator, unread []queryTerm, h *topK) bool {
-	rest := 0.0 // upper bound of the score that the unread terms give a document
-	for _, a := range unread {
-		rest += a.share
-	}
-	current := topK{n: h.n, accept: h.accept} // needs no order of equal scores: the last loop offers all documents that matter
-	for _, number := range s.found {
-		current.offer(number, s.scores[number])
-	}
-	if len(current.kept) < h.n || h.n <= 0 || current.kept[0].score < rest {
-		return false
-	}
-	for _, k := range current.kept {
-		h.offer(k.number, v.score(unread, k.number, k.score))
-		s.scores[k.number] = -1 - rest // done: the last loop skips the document, because its bound is negative
-	}
-	for _, number := range s.found {
-		if sum := s.scores[number]; sum+rest >= h.kept[0].score {
-			h.offer(number, v.score(unread, number, sum))
-		}
-	}
-	return true
 }
 
 // score adds the weights of the terms in one document to sum.

@@ -176,7 +176,7 @@ func TestPlantedFactsAreFound(t *testing.T) {
 		others = 3_000
 	}
 	o := office{rand.New(rand.NewPCG(2026, 11))}
-	x := recall.New(recall.Options{})
+	x := recall.New(0)
 	add := func(key, text string) {
 		put(t, x, recall.Item{Key: key, Text: text, Vector: recall.HashedVector(text, nil), Model: recall.HashedModel})
 	}

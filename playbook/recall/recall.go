@@ -13,7 +13,7 @@ package recall
 
 import "fmt"
 
-// Item is a text in an Index. The Index keeps only an excerpt of the text.
+// Item is a text in an Index. The Index does not keep the text.
 type Item struct {
 	Key    string   // identifies the item
 	Groups []string // groups that contain the item, such as its session and its book
@@ -33,8 +33,6 @@ type Query struct {
 	// MinSimilarity is the minimum cosine similarity of an item found by its vector. It does not apply to items found
 	// by words.
 	MinSimilarity float64
-	// Exclude reports the keys to leave out; nil excludes no item. It must not call the index.
-	Exclude func(key string) bool
 }
 
 // Result is the result of a search.
@@ -48,10 +46,7 @@ type Result struct {
 // Hit is an item in a result.
 type Hit struct {
 	Key        string
-	Excerpt    string  // the beginning of the text, valid UTF-8; ends in "…" if shortened
-	Score      float64 // the sum of 1/(60+rank) over its ranks
-	WordRank   int     // rank by words, 1 for the best, 0 if the item was not found by words
-	VectorRank int     // rank by vectors, in the same way
+	Score      float64 // the sum of 1/(60+rank) over its ranks by words and by vectors
 	Similarity float64 // cosine similarity to the query; 0 if one of the vectors is missing
 }
 

@@ -70,16 +70,11 @@ func (s *search) compareKeys(a, b uint32) int {
 	return strings.Compare(s.x.words.keys[a], s.x.words.keys[b])
 }
 
-// accepts reports whether the query does not exclude an item.
-func (s *search) accepts(number uint32) bool {
-	return s.query.Exclude == nil || !s.query.Exclude(s.x.words.keys[number])
-}
-
 // byWords ranks items by BM25. In a group it either scores each member, or reads all postings of the terms, whichever costs less.
 func (s *search) byWords() []scored {
 	v := &s.x.words.inverted
 	terms := v.parseQuery(s.query.Text)
-	h := topK{n: s.query.Limit, tie: s.compareKeys, accept: s.accepts}
+	h := topK{n: s.query.Limit, tie: s.compareKeys}
 	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
 		for number := range s.group {
 			if score := v.score(terms, number, 0); score > 0 {
@@ -91,7 +86,7 @@ func (s *search) byWords() []scored {
 	if s.group != nil {
 		h.accept = func(number uint32) bool {
 			_, ok := s.group[number]
-			return ok && s.accepts(number)
+			return ok
 		}
 	}
 	v.top(terms, &h)
@@ -123,7 +118,7 @@ func (s *search) byVector() (ranked []scored, compared int) {
 	*similarities = slices.Grow((*similarities)[:0], len(owners))[:len(owners)]
 	v.compare(s.vector, rows, *similarities)
 
-	h := topK{n: s.query.Limit + rescoreMargin, tie: s.compareKeys, accept: s.accepts}
+	h := topK{n: s.query.Limit + rescoreMargin, tie: s.compareKeys}
 	for i, similarity := range *similarities {
 		h.offer(owners[i], float64(similarity))
 	}
@@ -151,21 +146,13 @@ func (s *search) similarity(number uint32) float64 {
 // fuse combines both orders by reciprocal rank fusion. Items with equal scores are ordered by similarity, then by key.
 func (s *search) fuse(byWords, byVector []scored) []Hit {
 	hits := make(map[uint32]*Hit, len(byWords)+len(byVector))
-	hit := func(number uint32) *Hit {
-		if hits[number] == nil {
-			hits[number] = &Hit{Key: s.x.words.keys[number], Excerpt: s.x.items[number].excerpt, Similarity: s.similarity(number)}
+	for _, ranked := range [][]scored{byWords, byVector} {
+		for i, r := range ranked {
+			if hits[r.number] == nil {
+				hits[r.number] = &Hit{Key: s.x.words.keys[r.number], Similarity: s.similarity(r.number)}
+			}
+			hits[r.number].Score += 1 / float64(rankOffset+i+1)
 		}
-		return hits[number]
-	}
-	for i, r := range byWords {
-		h := hit(r.number)
-		h.WordRank = i + 1
-		h.Score += 1 / float64(rankOffset+i+1)
-	}
-	for i, r := range byVector {
-		h := hit(r.number)
-		h.VectorRank = i + 1
-		h.Score += 1 / float64(rankOffset+i+1)
 	}
 	fused := make([]Hit, 0, len(hits))
 	for _, h := range hits {

@@ -72,8 +72,8 @@ func compareWithOracle(t *testing.T, x *recall.Index, query []float32, vectors m
 	got := make([]ranked, len(r.Hits))
 	for i, h := range r.Hits {
 		got[i] = ranked{h.Key, h.Similarity}
-		if h.VectorRank != i+1 || h.WordRank != 0 {
-			t.Errorf("hit %d: got ranks %d by vector and %d by words", i, h.VectorRank, h.WordRank)
+		if h.Score != 1/float64(61+i) {
+			t.Errorf("hit %d: got score %v, want that of its rank", i, h.Score)
 		}
 	}
 	if !slices.EqualFunc(got, want, func(a, b ranked) bool { return a.key == b.key && math.Abs(a.similarity-b.similarity) < 1e-12 }) {
@@ -83,7 +83,7 @@ func compareWithOracle(t *testing.T, x *recall.Index, query []float32, vectors m
 
 func filled(t testing.TB, vectors map[string][]float32) *recall.Index {
 	t.Helper()
-	x := recall.New(recall.Options{})
+	x := recall.New(0)
 	for key, v := range vectors { // the order must not matter
 		if err := x.Put(recall.Item{Key: key, Vector: v, Model: "m"}); err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestRealEmbeddingsAgreeWithAnOracle(t *testing.T) {
 
 func TestVectorsAreNeverMixed(t *testing.T) {
 	t.Parallel()
-	x := recall.New(recall.Options{})
+	x := recall.New(0)
 	put := func(key, model string, v ...float32) error {
 		return x.Put(recall.Item{Key: key, Text: "same words", Vector: v, Model: model})
 	}

@@ -212,7 +212,7 @@ func TestTimeIsLinearInText(t *testing.T) {
 		w.Put("long", text)
 		w.Top(text, 10)
 		recall.HashedVector(text, nil)
-		x := recall.New(recall.Options{})
+		x := recall.New(0)
 		if err := x.Put(recall.Item{Key: "long", Text: text}); err != nil {
 			t.Fatal(err)
 		}
