@@ -9,54 +9,35 @@ import (
 // The zero value is an empty index. It is not safe for concurrent use.
 type DuplicateIndex struct {
 	index similar.Index
-	seen  map[playbook.BulletID]*playbook.Bullet
+	texts map[playbook.BulletID]string
 	mark  playbook.Mark // of the state of the last update
 }
 
 // update updates the index to the state p. It indexes only the texts that have changed since the last call.
 func (a *DuplicateIndex) update(p *playbook.Playbook) {
-	if a.seen == nil {
-		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
-	}
 	ids, now, known := p.ChangedSince(a.mark)
+	if !known {
+		*a = DuplicateIndex{mark: now, texts: make(map[playbook.BulletID]string, p.Len())}
+		for b := range p.All() {
+			a.put(b.ID, b)
+		}
+		return
+	}
 	a.mark = now
-	if known {
-		for _, id := range ids {
-			if b := p.Bullet(id); b != nil {
-				a.put(b)
-			} else {
-				a.drop(id)
-			}
-		}
-		return
-	}
-	for b := range p.All() {
-		a.put(b)
-	}
-	if a.index.Len() == p.Len() {
-		return // no bullet was removed
-	}
-	for id := range a.seen {
-		if p.Bullet(id) == nil {
-			a.drop(id)
-		}
+	for _, id := range ids {
+		a.put(id, p.Bullet(id))
 	}
 }
 
-func (a *DuplicateIndex) put(b *playbook.Bullet) {
-	old := a.seen[b.ID]
-	if old == b {
-		return
+// put replaces the text of the bullet with an id by that of b, which is nil for a removed bullet.
+func (a *DuplicateIndex) put(id playbook.BulletID, b *playbook.Bullet) {
+	if b == nil {
+		a.index.Drop(string(id))
+		delete(a.texts, id)
+	} else if old, there := a.texts[id]; !there || old != b.Content {
+		a.index.Put(string(id), b.Content)
+		a.texts[id] = b.Content
 	}
-	if old == nil || old.Content != b.Content {
-		a.index.Put(string(b.ID), b.Content)
-	}
-	a.seen[b.ID] = b
-}
-
-func (a *DuplicateIndex) drop(id playbook.BulletID) {
-	a.index.Drop(string(id))
-	delete(a.seen, id)
 }
 
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""
