@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -85,7 +84,7 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 				toSubmit = append(toSubmit, t)
 			}
 		}
-		if err := errors.Join(s.submit(ctx, toSubmit), s.resubmit(ctx)); err != nil {
+		if err := s.submit(ctx, toSubmit); err != nil {
 			return nil, err
 		}
 		if progress != nil {
@@ -148,16 +147,6 @@ func (s *submitter) submitOne(ctx context.Context, t *events.Task) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.submitted[t.EventID()] = true
-	return nil
-}
-
-// resubmit publishes events again whose workers crashed, unless their result is stored by now.
-func (s *submitter) resubmit(ctx context.Context) error {
-	for _, e := range s.tracker.takeCrashed() {
-		if _, err := s.tracker.conn.Publish(ctx, e, newCopy()); err != nil {
-			return fmt.Errorf("resubmit %s %s: %w", e.Kind(), e.EventID(), err)
-		}
-	}
 	return nil
 }
 
