@@ -264,8 +264,8 @@ func TestVerifyReportsIDsCoveredTwice(t *testing.T) {
 	if broken != 2 {
 		t.Errorf("got %q, want two ids", v.Findings)
 	}
-	finds(t, v, deltalog.Broken, deltalog.FindingDuplicate, "execution x", "1 and 4")
-	finds(t, v, deltalog.Broken, deltalog.FindingDuplicate, "edit e", "1 and 5")
+	finds(t, v, deltalog.Broken, deltalog.FindingDuplicate, "execution x", "version 4")
+	finds(t, v, deltalog.Broken, deltalog.FindingDuplicate, "edit e", "version 5")
 }
 
 func TestVerifyReportsRepeatedAdds(t *testing.T) {

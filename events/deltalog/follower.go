@@ -362,11 +362,7 @@ func (f *Follower) update(h *head, changed map[playbook.BulletID]*playbook.Bulle
 	if !f.p.ApplyChanges(h.Version, h.Last, changed, h.Count, h.Sum) {
 		return false
 	}
-	f.p.SetGate(h.Gate)
-	f.p.SetLeadingScore(h.LeadingScore)
-	f.p.SetAbout(h.About)
-	f.p.SetAdmission(h.Admission)
-	f.p.SetPlain(h.Plain)
+	h.set(&f.p)
 	f.chain = h.Chain
 	close(f.changed)
 	f.changed = make(chan struct{})

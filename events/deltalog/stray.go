@@ -231,70 +231,35 @@ func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, err
 	return m == nil, err // an existing message belongs to another book
 }
 
-// scanLog calls fn in order for each message on a book's subject, starting at a sequence. A second goroutine decodes
-// ahead of fn, because decoding is most of the work for a long log.
+// scanLog calls fn in order for each message on a book's subject, starting at a sequence.
 func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn func(*candidate) error) error {
 	return s.scanPart(ctx, b, direct.Query{From: from}, fn)
 }
 
 // scanPart is scanLog for any query. It sets the subject of the query.
 func (s *Store) scanPart(ctx context.Context, b playbook.Book, q direct.Query, fn func(*candidate) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ahead := make(chan []*candidate, 4)
-	var err error // of the goroutine; read it only after ahead is closed
-	go func() {
-		defer close(ahead)
-		err = s.decodeLog(ctx, b, q, ahead)
-	}()
-	for all := range ahead {
-		for _, m := range all {
-			if err := fn(m); err != nil {
-				stop()
-				for range ahead { // until the other goroutine has ended
-				}
-				return err
-			}
-		}
-	}
-	return err
-}
-
-// decodeBatch is the number of messages that the decoding goroutine sends at a time.
-const decodeBatch = 64
-
-// decodeLog sends the decoded messages of a book. On an error it first sends the messages read so far.
-func (s *Store) decodeLog(ctx context.Context, b playbook.Book, q direct.Query, to chan<- []*candidate) error {
-	var all []*candidate
-	send := func() error {
-		select {
-		case to <- all:
-			all = nil
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 	q.Subject = events.KindDelta.Subject(b)
 	redactions := &overlay{s: s, book: b, from: q.From}
+	var stopped error // the error of fn
 	err := s.read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
-		some, err := redactions.next(ctx, newCandidate(m))
+		all, err := redactions.next(ctx, newCandidate(m))
 		if err != nil {
 			return err
 		}
-		all = append(all, some...)
-		if len(all) < decodeBatch {
-			return nil
+		for _, c := range all {
+			if stopped = fn(c); stopped != nil {
+				return stopped
+			}
 		}
-		return send()
+		return nil
 	})
+	if stopped != nil {
+		return stopped
+	}
 	if err != nil {
-		err = fmt.Errorf("read %s: %w", q.Subject, err)
+		return fmt.Errorf("read %s: %w", q.Subject, err)
 	}
-	if len(all) == 0 {
-		return err
-	}
-	return errors.Join(send(), err)
+	return nil
 }
 
 // errGap is an ErrBrokenLog whose cause is a delta that is missing.

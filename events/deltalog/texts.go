@@ -132,37 +132,24 @@ type wordingKey struct {
 	wording uint32
 }
 
-// textCache keeps the texts that were used last. When the young ones have maxTexts bytes, they become the old ones, and the old ones
-// that were not used since are dropped.
+// textCache keeps texts until they have maxTexts bytes. Then it drops all of them.
 type textCache struct {
-	young, old map[wordingKey]string
-	bytes      int // of the young texts
+	texts map[wordingKey]string
+	bytes int
 }
 
 // maxTexts holds the texts of 100,000 bullets of the usual length.
 const maxTexts = 10 << 20
 
-func (c *textCache) get(k wordingKey) string {
-	text := c.young[k]
-	if text == "" {
-		text = c.old[k]
-		if text != "" {
-			c.add(k, text)
-		}
-	}
-	return text
-}
+func (c *textCache) get(k wordingKey) string { return c.texts[k] }
 
 func (c *textCache) put(b playbook.Book, bullet *playbook.Bullet) {
-	c.add(wordingKey{b, bullet.ID, events.WordingOf(bullet.Content)}, bullet.Content)
-}
-
-func (c *textCache) add(k wordingKey, text string) {
-	if c.bytes >= maxTexts || c.young == nil {
-		c.old, c.young, c.bytes = c.young, make(map[wordingKey]string), 0
+	if c.bytes >= maxTexts || c.texts == nil {
+		c.texts, c.bytes = make(map[wordingKey]string), 0
 	}
-	if c.young[k] == "" {
-		c.bytes += len(text)
+	k := wordingKey{b, bullet.ID, events.WordingOf(bullet.Content)}
+	if c.texts[k] == "" {
+		c.bytes += len(bullet.Content)
+		c.texts[k] = bullet.Content
 	}
-	c.young[k] = text
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -96,7 +94,7 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, err
 	}
 	v := &verifier{
-		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covers: newCoverCheck(), redactions: newRedactionCheck(),
+		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covered: newIndex("", "", minTail, nil), redactions: newRedactionCheck(),
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
 	view, err := s.matchingView(ctx, b)
@@ -111,9 +109,7 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.reportLog()
-	if err := v.reportCovers(ctx, s); err != nil {
-		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
-	}
+	v.reportCovers()
 	if err := v.reportRedactions(ctx, s); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
@@ -147,10 +143,11 @@ func (s *Store) matchingView(ctx context.Context, b playbook.Book) (*view, error
 // verifier is the state of a running verification.
 type verifier struct {
 	Verification
-	fold   fold
-	log    *logCursor
-	view   *view
-	covers coverCheck
+	fold     fold
+	log      *logCursor
+	view     *view
+	covered  *index // ids
+	repeated []repeatedCover
 
 	redactions redactionCheck
 
@@ -178,7 +175,7 @@ func (v *verifier) checkRecord(r *Record) error {
 		return err
 	}
 	v.countAbandoned(r)
-	v.covers.add(r)
+	v.checkCovers(r)
 	v.redactions.add(r)
 	for _, id := range v.fold.playbook.DuplicateAdds() {
 		v.addFinding(Broken, FindingDuplicateAdd, "version %d adds bullet %q, which already existed: the added content is lost", r.Version, id)
@@ -250,29 +247,8 @@ func (v *verifier) compareView(r *Record) {
 	if h.Count != p.Len() || h.Sum != p.Checksum() {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has %d bullets and checksum %x, the log has %d bullets and checksum %x at version %d: %s",
 			h.Count, h.Sum, p.Len(), p.Checksum(), h.Version, v.rebuildHint())
-	}
-	if h.Last != p.LastMinted() || h.From > v.fold.readFrom() {
-		v.addFinding(Broken, FindingViewHead, "the head of the view has last id number %d and start sequence %d, the log has %d and %d: %s",
-			h.Last, h.From, p.LastMinted(), v.fold.readFrom(), v.rebuildHint())
-	}
-	mode, set := p.Gate()
-	if !set {
-		mode = "" // as in the head
-	}
-	if h.Gate != mode {
-		v.addFinding(Broken, FindingViewHead, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
-	}
-	if h.LeadingScore != p.LeadingScore() {
-		v.addFinding(Broken, FindingViewHead, "the head of the view has the leading score %q, the log has %q: %s", h.LeadingScore, p.LeadingScore(), v.rebuildHint())
-	}
-	if h.About != p.About() {
-		v.addFinding(Broken, FindingViewHead, "the head of the view has the name and description %q, the log has %q: %s", h.About, p.About(), v.rebuildHint())
-	}
-	if h.Plain != p.Tally().Plain {
-		v.addFinding(Broken, FindingViewHead, "the head of the view counts %d tasks that cited no bullet, the log has %d: %s", h.Plain.Count, p.Tally().Plain.Count, v.rebuildHint())
-	}
-	if !v.sameAdmission(h) {
-		v.addFinding(Broken, FindingViewHead, "the head of the view has another state of reviews, trust and decided reflections than the log: %s", v.rebuildHint())
+	} else if !v.sameHead(h) {
+		v.addFinding(Broken, FindingViewHead, "the head of the view has another state of the playbook than the log at version %d: %s", h.Version, v.rebuildHint())
 	}
 	for _, b := range p.Sorted() {
 		v.compareBullet(b)
@@ -288,11 +264,12 @@ func (v *verifier) compareView(r *Record) {
 	}
 }
 
-// sameAdmission reports whether the head of the view has the admission of the log. It may have the names of selectors that are erased, if
-// a later version lists that.
-func (v *verifier) sameAdmission(h *head) bool {
-	want := head{Admission: v.fold.playbook.Admission()}
-	is := head{Admission: h.Admission}
+// sameHead reports whether the head of the view has the state of the log. It may begin earlier, and it may have the names of selectors
+// that are erased, if a later version lists that.
+func (v *verifier) sameHead(h *head) bool {
+	want, is := v.fold.head(), *h
+	is.From = max(is.From, want.From)
+	is.Lost, is.Since, is.Recent, is.Settled = nil, 0, nil, false
 	is.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
 	for i := range is.Admission.Forgotten {
 		f := &is.Admission.Forgotten[i]
@@ -303,9 +280,14 @@ func (v *verifier) sameAdmission(h *head) bool {
 			}
 		}
 	}
-	expected, err := events.Marshal(&want)
-	got, gotErr := events.Marshal(&is)
-	return err == nil && gotErr == nil && bytes.Equal(expected, got)
+	return sameEncoding(&want, &is)
+}
+
+// sameEncoding reports whether two values are stored as the same bytes.
+func sameEncoding(a, b any) bool {
+	one, err := events.Marshal(a)
+	other, otherErr := events.Marshal(b)
+	return err == nil && otherErr == nil && bytes.Equal(one, other)
 }
 
 // maxDifferences is the maximum number of differing keys that a verification lists.
@@ -329,39 +311,9 @@ func (v *verifier) compareBullet(b *playbook.Bullet) {
 		v.addDifference("bullet %q is missing from the view", b.ID)
 	case got.bullet == nil:
 		v.addDifference("key %q of the view is unreadable or does not contain bullet %q", key, b.ID)
-	default:
-		if fields := differingFields(got.bullet, b); len(fields) > 0 {
-			v.addDifference("bullet %q of the view differs from the log in %s", b.ID, strings.Join(fields, ", "))
-		}
+	case !sameEncoding(got.bullet, b):
+		v.addDifference("bullet %q of the view differs from the log", b.ID)
 	}
-}
-
-// differingFields returns the names of the fields in which two bullets differ.
-func differingFields(a, b *playbook.Bullet) (fields []string) {
-	for _, f := range [...]struct {
-		name string
-		same bool
-	}{
-		{"section", a.Section == b.Section},
-		{"when", a.When == b.When},
-		{"content", a.Content == b.Content},
-		{"helpful", a.Helpful == b.Helpful},
-		{"harmful", a.Harmful == b.Harmful},
-		{"neutral", a.Neutral == b.Neutral},
-		{"status", a.Status == b.Status},
-		{"pinned", a.Pinned == b.Pinned},
-		{"case", reflect.DeepEqual(a.Experiment, b.Experiment)},
-		{"support_by_source", slices.Equal(a.SupportBySource, b.SupportBySource)},
-		{"replaces", a.Replaces == b.Replaces},
-		{"created_at", a.CreatedAt.Equal(b.CreatedAt)},
-		{"updated_at", a.UpdatedAt.Equal(b.UpdatedAt)},
-		{"last_used", a.LastUsed.Equal(b.LastUsed)},
-	} {
-		if !f.same {
-			fields = append(fields, f.name)
-		}
-	}
-	return fields
 }
 
 // reportView adds findings about the state of the view. Call it after the whole log was read.

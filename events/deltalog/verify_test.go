@@ -127,12 +127,12 @@ var viewDamages = map[string]struct {
 		b := x.bullet("misc-00002")
 		b.Content, b.Helpful = "forged", 99
 		x.put("b.bullet.misc-00002", b)
-	}, deltalog.FindingViewKey, "content, helpful"},
+	}, deltalog.FindingViewKey, "misc-00002"},
 	"another time, which no checksum covers": {func(x *site) {
 		b := x.bullet("misc-00002")
 		b.UpdatedAt = b.UpdatedAt.AddDate(1, 0, 0)
 		x.put("b.bullet.misc-00002", b)
-	}, deltalog.FindingViewKey, "updated_at"},
+	}, deltalog.FindingViewKey, "misc-00002"},
 	"a view of another log":   {func(x *site) { x.copyView(newSite(x.T, "other", 5)) }, deltalog.FindingOtherLog, ""},
 	"a view ahead of its log": {func(x *site) { x.copyView(newSite(x.T, "r", 9)) }, deltalog.FindingLogEnd, ""},
 }

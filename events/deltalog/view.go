@@ -42,12 +42,17 @@ func (v *view) playbook() *playbook.Playbook {
 	if v.head.Partial || p.Len() != v.head.Count || p.Checksum() != v.head.Sum {
 		return nil
 	}
-	p.SetGate(v.head.Gate)
-	p.SetLeadingScore(v.head.LeadingScore)
-	p.SetAbout(v.head.About)
-	p.SetAdmission(v.head.Admission)
-	p.SetPlain(v.head.Plain)
+	v.head.set(p)
 	return p
+}
+
+// set sets the state of the book that is in no bullet.
+func (h *head) set(p *playbook.Playbook) {
+	p.SetGate(h.Gate)
+	p.SetLeadingScore(h.LeadingScore)
+	p.SetAbout(h.About)
+	p.SetAdmission(h.Admission)
+	p.SetPlain(h.Plain)
 }
 
 // viewReads is the maximum number of reads of a view that does not match its head. A writer may be changing it.
