@@ -10,11 +10,8 @@ import (
 // Request is the body of a call of a model. It keeps the body that it was parsed from, which must not change. Its methods
 // are safe for concurrent use.
 type Request struct {
-	API    API
-	Model  string
-	Stream bool
-	// MaxTokens is the limit of output tokens: max_tokens, max_completion_tokens or max_output_tokens; 0 if unset.
-	MaxTokens int
+	API   API
+	Model string
 	// System is the text of the system prompt. It is in the field instructions or system, or in the system and developer messages in front
 	// of all others.
 	System string
@@ -46,8 +43,7 @@ func Parse(api API, body []byte) (*Request, error) {
 		return nil, fmt.Errorf("parse %s request: %w", api, err)
 	}
 	r := &Request{
-		API: api, Model: root.Text("model"), Stream: root.Get("stream").Kind() == 't',
-		MaxTokens: maxTokens(root), Session: session(root), body: body, tools: root.First("tools", "functions").Raw(),
+		API: api, Model: root.Text("model"), Session: session(root), body: body, tools: root.First("tools", "functions").Raw(),
 	}
 	b := &requestBuilder{req: r}
 	switch api {
@@ -65,15 +61,6 @@ func Parse(api API, body []byte) (*Request, error) {
 }
 
 var errNoObject = errors.New("the body is not a JSON object")
-
-func maxTokens(root Value) int {
-	for _, key := range []string{"max_completion_tokens", "max_output_tokens", "max_tokens"} {
-		if n := root.Get(key).Count(); n > 0 {
-			return n
-		}
-	}
-	return 0
-}
 
 func session(root Value) string {
 	for _, path := range [][]string{{"prompt_cache_key"}, {"metadata", "session_id"}, {"metadata", "user_id"}, {"user"}} {

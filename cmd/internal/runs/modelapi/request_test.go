@@ -37,7 +37,7 @@ func TestParseChat(t *testing.T) {
 			{"role":"system","content":"s1"},{"role":"developer","content":[{"type":"text","text":"s2"},{"type":"text","text":"s3"}]},
 			{"role":"user","content":"q","name":"bob"},{"role":"system","content":"late"}]}`,
 			Request{
-				Model: "m", Stream: true, MaxTokens: 7, Session: "k", System: "s1\n\ns2\n\ns3",
+				Model: "m", Session: "k", System: "s1\n\ns2\n\ns3",
 				Items: []Item{{Role: RoleUser, Text: "q"}, {Role: RoleSystem, Text: "late"}},
 			},
 		},
@@ -56,7 +56,7 @@ func TestParseChat(t *testing.T) {
 		"old function calls and a refusal": {
 			`{"max_tokens":1e2,"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"","function_call":{"name":"f","arguments":"{}"}},
 			{"role":"function","name":"f","content":"r"},{"role":"assistant","refusal":"no"},{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"refusal","refusal":"never"}]}]}`,
-			Request{MaxTokens: 100, Items: []Item{
+			Request{Items: []Item{
 				{Role: RoleUser, Text: "q"},
 				{Role: RoleAssistant, Calls: []ToolCall{{Name: "f", Arguments: "{}"}}},
 				{Role: RoleTool, Results: []ToolResult{{Name: "f", Output: "r"}}},
@@ -101,7 +101,7 @@ func TestParseResponses(t *testing.T) {
 		"a text": {
 			`{"model":"m","instructions":"s","input":"q","max_output_tokens":5,"metadata":{"user_id":"u","session_id":"z"},"previous_response_id":"resp_1","conversation":{"id":"conv_1"}}`,
 			Request{
-				Model: "m", MaxTokens: 5, Session: "z", System: "s", PreviousID: "resp_1", Conversation: "conv_1",
+				Model: "m", Session: "z", System: "s", PreviousID: "resp_1", Conversation: "conv_1",
 				Items: []Item{{Role: RoleUser, Text: "q"}},
 			},
 		},
@@ -150,7 +150,7 @@ func TestParseMessages(t *testing.T) {
 	}{
 		"fields": {
 			`{"model":"m","max_tokens":9,"stream":false,"system":"s","metadata":{"user_id":"u"},"messages":[{"role":"user","content":"q"}]}`,
-			Request{Model: "m", MaxTokens: 9, Session: "u", System: "s", Items: []Item{{Role: RoleUser, Text: "q"}}},
+			Request{Model: "m", Session: "u", System: "s", Items: []Item{{Role: RoleUser, Text: "q"}}},
 		},
 		"a turn with calls": {
 			`{"system":[{"type":"text","text":"s1"},{"type":"text","text":"s2","cache_control":{"type":"ephemeral"}}],"messages":[

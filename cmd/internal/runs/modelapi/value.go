@@ -44,9 +44,8 @@ type Document struct {
 	body    []byte
 	nodes   []node // in the order of the text, after a null value at index 0 that stands for all missing ones; the root has index 1
 	decoder jsontext.Decoder
-	open    []int  // lists and objects that are not complete; reused
-	scratch []byte // reused by Text
-	problem error  // see Value.Problem
+	open    []int // lists and objects that are not complete; reused
+	problem error // see Value.Problem
 }
 
 // Parse reads one JSON value and returns it. The value keeps body, and is valid until the next call.
@@ -304,36 +303,11 @@ func (v Value) Text(path ...string) string {
 	}
 	raw := v.Raw()
 	inner := raw[1 : len(raw)-1]
-	isValid := utf8.Valid(inner)
-	if isValid && bytes.IndexByte(inner, '\\') < 0 {
+	if utf8.Valid(inner) && bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
-	if !isValid || !v.d.unescape(inner) {
-		v.d.scratch, _ = jsontext.AppendUnquote(v.d.scratch[:0], raw) // an error reports replaced characters
-	}
-	return string(v.d.scratch)
-}
-
-// shortEscapes maps the letters of the short escape sequences to their characters.
-var shortEscapes = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\', '/': '/'}
-
-// unescape sets scratch to the text of a string, several times as fast as AppendUnquote. It reports false for a string with an escape
-// sequence by number, such as \u00e9: then scratch is incomplete.
-func (d *Document) unescape(inner []byte) bool {
-	d.scratch = d.scratch[:0]
-	for {
-		i := bytes.IndexByte(inner, '\\')
-		if i < 0 {
-			d.scratch = append(d.scratch, inner...)
-			return true
-		}
-		c := shortEscapes[inner[i+1]]
-		if c == 0 {
-			return false
-		}
-		d.scratch = append(append(d.scratch, inner[:i]...), c)
-		inner = inner[i+2:]
-	}
+	text, _ := jsontext.AppendUnquote(nil, raw) // an error reports replaced characters
+	return string(text)
 }
 
 // ID returns the first of the members that is a string with text or a number, or "". It is for ids, because some servers number their
