@@ -1,5 +1,10 @@
 package playbook
 
+import (
+	"maps"
+	"slices"
+)
+
 // journal has the ids of the bullets that changed last, so that an index of a large playbook reads only these at a new version. A clone of
 // the playbook starts a journal of its own.
 type journal struct {
@@ -44,4 +49,33 @@ func (p *Playbook) ChangedSince(m Mark) (ids []BulletID, now Mark, known bool) {
 		return nil, now, false
 	}
 	return j.ids[uint64(len(j.ids))-(j.end-m.at):], now, true
+}
+
+// Texts follows the texts of the bullets of one playbook, so that an index of them reads only those that have changed. The zero value has
+// none. It is not safe for concurrent use.
+type Texts struct {
+	known map[BulletID]string
+	mark  Mark // of the last update
+}
+
+// Update calls put for each bullet of p whose text has changed since the last call, and drop for each that was removed.
+func (t *Texts) Update(p *Playbook, text func(*Bullet) string, put func(id, text string), drop func(id string)) {
+	ids, now, known := p.ChangedSince(t.mark)
+	t.mark = now
+	if !known {
+		ids = slices.AppendSeq(slices.Collect(maps.Keys(t.known)), maps.Keys(p.bullets))
+	}
+	if t.known == nil {
+		t.known = make(map[BulletID]string, p.Len())
+	}
+	for _, id := range ids {
+		b := p.Bullet(id)
+		if b == nil {
+			delete(t.known, id)
+			drop(string(id))
+		} else if is := text(b); t.known[id] != is {
+			t.known[id] = is
+			put(string(id), is)
+		}
+	}
 }

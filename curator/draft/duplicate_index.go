@@ -9,35 +9,12 @@ import (
 // The zero value is an empty index. It is not safe for concurrent use.
 type DuplicateIndex struct {
 	index similar.Index
-	texts map[playbook.BulletID]string
-	mark  playbook.Mark // of the state of the last update
+	texts playbook.Texts
 }
 
 // update updates the index to the state p. It indexes only the texts that have changed since the last call.
 func (a *DuplicateIndex) update(p *playbook.Playbook) {
-	ids, now, known := p.ChangedSince(a.mark)
-	if !known {
-		*a = DuplicateIndex{mark: now, texts: make(map[playbook.BulletID]string, p.Len())}
-		for b := range p.All() {
-			a.put(b.ID, b)
-		}
-		return
-	}
-	a.mark = now
-	for _, id := range ids {
-		a.put(id, p.Bullet(id))
-	}
-}
-
-// put replaces the text of the bullet with an id by that of b, which is nil for a removed bullet.
-func (a *DuplicateIndex) put(id playbook.BulletID, b *playbook.Bullet) {
-	if b == nil {
-		a.index.Drop(string(id))
-		delete(a.texts, id)
-	} else if old, there := a.texts[id]; !there || old != b.Content {
-		a.index.Put(string(id), b.Content)
-		a.texts[id] = b.Content
-	}
+	a.texts.Update(p, func(b *playbook.Bullet) string { return b.Content }, a.index.Put, a.index.Drop)
 }
 
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""

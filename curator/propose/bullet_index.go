@@ -15,37 +15,12 @@ import (
 // changed. The zero value is an empty index. It is not safe for concurrent use.
 type BulletIndex struct {
 	words recall.WordIndex
-	texts map[playbook.BulletID]string
-	mark  playbook.Mark // of the state of the last update
+	texts playbook.Texts
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
 func (s *BulletIndex) update(p *playbook.Playbook) {
-	ids, now, known := p.ChangedSince(s.mark)
-	if !known {
-		*s = BulletIndex{mark: now, texts: make(map[playbook.BulletID]string, p.Len())}
-		for b := range p.All() {
-			s.put(b.ID, b)
-		}
-		return
-	}
-	s.mark = now
-	for _, id := range ids {
-		s.put(id, p.Bullet(id))
-	}
-}
-
-// put replaces the text of the bullet with an id by that of b, which is nil for a removed bullet.
-func (s *BulletIndex) put(id playbook.BulletID, b *playbook.Bullet) {
-	if b == nil {
-		s.words.Drop(string(id))
-		delete(s.texts, id)
-		return
-	}
-	if content := playbook.SectionTitle(b.Section) + ": " + b.Content; s.texts[id] != content {
-		s.words.Put(string(id), content)
-		s.texts[id] = content
-	}
+	s.texts.Update(p, func(b *playbook.Bullet) string { return playbook.SectionTitle(b.Section) + ": " + b.Content }, s.words.Put, s.words.Drop)
 }
 
 // Limits on the part of the playbook in a proposal prompt.
