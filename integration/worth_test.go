@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"html"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,22 @@ import (
 	"debrief/integration/auditor"
 	"debrief/playbook"
 )
+
+var worthShots = flag.String("worth-shots", "", "write screenshots of the overview and of the worth of three playbooks to this directory, with Chromium")
+
+// shootWorth takes a screenshot of a page, if the flag asks for it.
+func shootWorth(t *testing.T, url, name string) {
+	t.Helper()
+	if *worthShots == "" {
+		return
+	}
+	file := filepath.Join(*worthShots, name+".png")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also after the test
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1000", "--timeout=5000", "--screenshot="+file, url).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
 
 // advice are the playbooks of the test, by name: one helps the simulated model, one does nothing, and one harms.
 var advice = map[playbook.Book]string{
@@ -124,6 +142,7 @@ func TestWorthOfThreePlaybooks(t *testing.T) {
 	}
 	publishSpecialRuns(t, conn)
 	gateway := startReplica(t, "gateway", url, "http://127.0.0.1:1")
+	t.Cleanup(func() { shootWorth(t, gateway.url+"/", "overview") }) // before the gateway ends
 	read, err := auditor.Read(t.Context(), conn.JetStream())
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +158,7 @@ func TestWorthOfThreePlaybooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		compareWorth(t, b, audit, got)
+		shootWorth(t, gateway.url+"/books/"+b+"/worth", b)
 		shown := readPage(t, gateway.url+"/books/"+b+"/worth")
 		for _, cell := range append(cells(audit), got.Summary) {
 			if !strings.Contains(strings.ReplaceAll(shown, "\u202f", ""), ">"+cell+"<") {

@@ -41,6 +41,7 @@ type assigned struct {
 		Input   int     `msgpack:"i"`
 		Output  int     `msgpack:"o"`
 		Dollars float64 `msgpack:"d"`
+		Cached  int     `msgpack:"ct"`
 	} `msgpack:"usage"`
 	Took int64 `msgpack:"took"` // nanoseconds
 }

@@ -35,7 +35,8 @@ func supporters(all []Event, forgotten func(version uint64, e *playbook.Evidence
 	index := map[string]int{}
 	for k := range all {
 		e := &all[k]
-		if e.Kind == playbook.AddExposures {
+		endsInMerge := e.Kind == playbook.Merge && e.Bullet != e.Op.Bullet // the text that it teaches is that of the other bullet
+		if e.Kind == playbook.AddExposures || endsInMerge {
 			continue
 		}
 		for _, c := range e.Support {

@@ -89,9 +89,10 @@ func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) (
 					failed.Store(&err)
 					return
 				}
-				if e, ok := found.(*events.Execution); ok && e.Book == f.Book && f.Matches(e) {
-					all[i] = foundExecution{newExecutionItem(seqs[i], e), seqs[i]}
-					all[i].LabelSuspect = h.index.Executions.Doubt(seqs[i])
+				if e, ok := found.(*events.Execution); ok && e.Book == f.Book {
+					if item, ok := h.matching(f, seqs[i], e); ok {
+						all[i] = item
+					}
 				}
 			}
 		})
@@ -136,14 +137,27 @@ type foundExecution struct {
 	seq uint64
 }
 
+// matching returns an execution of the playbook as an item, with what the index knows of later events. ok reports whether it matches, with
+// the outcome after feedback.
+func (h *handler) matching(f *index.Filter, seq uint64, e *events.Execution) (item foundExecution, ok bool) {
+	item = foundExecution{newExecutionItem(seq, e), seq}
+	item.LabelSuspect, item.Corrected = h.index.Executions.Doubt(seq), h.index.Executions.Corrected(seq)
+	if item.Corrected != nil {
+		e.Outcome.Label = item.Corrected.Label
+	}
+	return item, f.Matches(e)
+}
+
 // readSpan returns the executions that match, with a sequence of at least from and below end, oldest first.
 func (h *handler) readSpan(ctx context.Context, f *index.Filter, from, end uint64) (all []foundExecution, err error) {
 	err = h.conn.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(f.Book), from, func(s bus.Stored) error {
 		if s.Seq >= end {
 			return bus.ErrStop
 		}
-		if e, ok := s.Event.(*events.Execution); ok && f.Matches(e) {
-			all = append(all, foundExecution{newExecutionItem(s.Seq, e), s.Seq})
+		if e, ok := s.Event.(*events.Execution); ok {
+			if item, ok := h.matching(f, s.Seq, e); ok {
+				all = append(all, item)
+			}
 		}
 		return nil
 	})

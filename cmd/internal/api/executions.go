@@ -66,7 +66,9 @@ type ExecutionItem struct {
 	Question string         `json:"question" doc:"Beginning of the question."`
 	Answer   string         `json:"answer" doc:"Beginning of the answer."`
 	Outcome  events.Outcome `json:"outcome" doc:"As stored with the execution, without later feedback."`
-	Purpose  events.Purpose `json:"purpose,omitempty"`
+	// Corrected is known soon after the feedback is stored.
+	Corrected *events.Outcome `json:"corrected,omitempty" doc:"Outcome after feedback, without texts; missing without feedback on the outcome."`
+	Purpose   events.Purpose  `json:"purpose,omitempty"`
 	// LabelSuspect is known soon after the reflection is stored.
 	LabelSuspect string              `json:"label_suspect,omitempty" doc:"Reason why the Reflector doubts the outcome."`
 	Version      uint64              `json:"playbook_version"`
@@ -184,6 +186,9 @@ func getExecution(c *call) (*explain.Execution, error) {
 	}
 	if x.Book != c.book() {
 		return nil, executionNotFound(h)
+	}
+	if seq, _, err := h.Parse(); err == nil {
+		x.Corrected = c.handler.index.Executions.Corrected(seq)
 	}
 	if e := x.Execution; e != nil { // with the system prompt, the tools and the texts of bullets, as the Reflector sees them
 		if err := c.handler.conn.Events.LoadAgent(c.ctx, e); err != nil {

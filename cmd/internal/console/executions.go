@@ -44,6 +44,7 @@ type execution struct {
 	Question     string              `json:"question"`
 	Answer       string              `json:"answer"`
 	Outcome      events.Outcome      `json:"outcome"`
+	Corrected    *events.Outcome     `json:"corrected"`
 	Purpose      events.Purpose      `json:"purpose"`
 	LabelSuspect string              `json:"label_suspect"`
 	Version      uint64              `json:"playbook_version"`

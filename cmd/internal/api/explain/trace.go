@@ -21,9 +21,11 @@ import (
 // Execution explains an execution: its bullets, its outcome, the reflections on it and their effects.
 type Execution struct {
 	Book      book.Book         `json:"book"`
-	Labels    map[uint64]string `json:"labels"`            // labels of the versions of the events, by number
-	Execution *events.Execution `json:"stored"`            // null if expired
-	Ignored   []string          `json:"ignored,omitempty"` // parts of the models' replies that the reflections left out
+	Labels    map[uint64]string `json:"labels"` // labels of the versions of the events, by number
+	Execution *events.Execution `json:"stored"` // null if expired
+	// Corrected is the outcome after feedback, without texts; nil without feedback on the outcome.
+	Corrected *events.Outcome `json:"corrected,omitempty"`
+	Ignored   []string        `json:"ignored,omitempty"` // parts of the models' replies that the reflections left out
 	*history.Trace
 
 	Analyses []*events.Reflection `json:"analyses"` // of Trace.Reflections; null if expired

@@ -301,6 +301,31 @@ func (x *Executions) doubted(end uint64, n int) (found []uint64, next uint64) {
 	return found, next
 }
 
+// reread replaces the index by what is stored now. last is the last sequence of the stream, whose message may be removed.
+func (x *Executions) reread(ctx context.Context, last uint64) error {
+	fresh := newExecutions(x.conn, x.prices)
+	fresh.maxRows = x.maxRows
+	if err := fresh.Read(ctx); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.results, x.compared, x.rows, x.dropped, x.revised = fresh.results, fresh.compared, fresh.rows, fresh.dropped, fresh.revised
+	x.seq = max(fresh.seq, last)
+	return nil
+}
+
+// Corrected returns the outcome of an execution after feedback, without its texts. It returns nil without feedback on the outcome, and for
+// feedback that the index has not read yet.
+func (x *Executions) Corrected(seq uint64) *events.Outcome {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if o, ok := x.revised[seq]; ok {
+		return &o
+	}
+	return nil
+}
+
 // Doubt returns the reason why the Reflector doubts the outcome of an execution, or "".
 func (x *Executions) Doubt(seq uint64) string {
 	x.mu.RLock()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/operate/prices"
 	"debrief/events"
@@ -93,10 +94,60 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 	}
 }
 
-// followExecutions reads the new executions and feedback.
+// followExecutions reads the new executions and feedback. After messages were erased or have expired, it reads all again, so that the
+// numbers are those of the stored ones.
 func (x *Index) followExecutions(ctx context.Context) error {
+	began := time.Now()
+	state, err := streamState(ctx, x.conn, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := x.Executions.Read(ctx); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		if state, err = x.pollExecutions(ctx, state, time.Now().Add(expiryFactor*took)); err != nil {
+			return err
+		}
+		began = time.Now()
+		if err := x.Executions.reread(ctx, state.LastSeq); err != nil {
+			return err
+		}
+	}
+}
+
+// expiryFactor limits the part of the time that is spent on reading all again because messages expire, which they may do all the time.
+const expiryFactor = 100
+
+// pollExecutions reads new executions until some of those before were removed. state is that of the stream before all were read. It returns
+// the new state. Expired messages count only after a time.
+func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState, mayExpire time.Time) (now jetstream.StreamState, err error) {
+	polled, stop := context.WithCancel(ctx)
+	defer stop()
 	_, newest := x.Executions.Range(&Filter{})
-	return x.conn.Events.Poll(ctx, events.StreamExecutions, ">", newest+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
+	done := make(chan error, 1)
+	go func() {
+		done <- x.conn.Events.Poll(polled, events.StreamExecutions, ">", newest+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
+	}()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return now, err
+		case <-tick.C:
+		}
+		now, err = streamState(ctx, x.conn, events.StreamExecutions)
+		isErased := now.NumDeleted > state.NumDeleted
+		isExpired := now.FirstSeq > state.FirstSeq && time.Now().After(mayExpire)
+		if err != nil || isErased || isExpired {
+			stop()
+			<-done
+			return now, err
+		}
+		state.NumDeleted = now.NumDeleted // less after a gap has expired
+	}
 }
 
 // followReflections reads the new reflections, because some doubt the label of their execution.

@@ -90,7 +90,10 @@ func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
 		before = e.Outcome.Complete()
 	}
 	outcome := before.WithFeedback(f)
-	x.revised[seq] = events.Outcome{Label: outcome.Label, Score: outcome.Score, Inferred: outcome.Inferred}
+	x.revised[seq] = events.Outcome{Label: outcome.Label, Score: outcome.Score, Inferred: outcome.Inferred, Violation: outcome.Violation}
+	if i, ok := slices.BinarySearchFunc(x.rows, seq, func(r row, seq uint64) int { return cmp.Compare(r.seq, seq) }); ok {
+		x.rows[i].label = outcome.Label
+	}
 	x.compared.revise(e, before, outcome)
 	x.resultsOf(e.Book).addOutcome(e, before, -1)
 	x.resultsOf(e.Book).addOutcome(e, outcome, 1)

@@ -1,0 +1,437 @@
+package auditor
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// unpacked returns data without its compression, if it has one.
+func unpacked(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// handleOf returns the second part of the handle of an execution.
+func handleOf(id string) string {
+	b, _ := base64.RawURLEncoding.DecodeString(id)
+	return hex.EncodeToString(append(b, 0, 0, 0, 0)[:4])
+}
+
+// at returns a part of decoded JSON, nil if it is missing.
+func at(v any, names ...string) any {
+	for _, name := range names {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+func number(v any, names ...string) float64 {
+	x, _ := at(v, names...).(float64)
+	return x
+}
+
+func text(v any, names ...string) string {
+	x, _ := at(v, names...).(string)
+	return x
+}
+
+func list(v any, names ...string) []any {
+	x, _ := at(v, names...).([]any)
+	return x
+}
+
+// period returns the numbers of a duration in seconds: "12.3 s", "2 min 5 s", "1 h 5 min".
+func period(seconds float64) []float64 {
+	if seconds < 120 {
+		return []float64{seconds}
+	}
+	n := math.Round(seconds)
+	if n >= 3600 {
+		n = math.Round(seconds / 60)
+	}
+	if math.Mod(n, 60) == 0 {
+		return []float64{n / 60}
+	}
+	return []float64{math.Floor(n / 60), math.Mod(n, 60)}
+}
+
+// trainPages are the pages of the runs of train. Their states and reports are those that train has stored.
+func (c *Console) trainPages(p Page, rest []string, q url.Values) {
+	if len(rest) == 0 {
+		for name, s := range c.trains {
+			if strings.HasSuffix(name, ".report") {
+				continue
+			}
+			row := "runs/" + name + " | "
+			p.add(row+"Epoch", number(s, "epoch"))
+			p.add(row+"Step", number(s, "step"))
+			p.add(row+"Time", period(number(s, "seconds"))...)
+			p.add(row+"Playbook", number(s, "playbook_version"))
+		}
+		return
+	}
+	name := rest[0]
+	if len(rest) > 1 {
+		c.compare(p, name, q.Get("with"))
+		return
+	}
+	s, r := c.trains[name], c.trains[name+".report"]
+	p.add("Epoch", number(s, "epoch"))
+	p.add("Step", number(s, "step"))
+	p.add("Working time", period(number(s, "seconds"))...)
+	p.add("Resumed", number(s, "resumed"))
+	p.add("Playbook", number(s, "playbook_version"))
+	for _, d := range list(s, "data") {
+		p.add("Data | "+text(d, "set")+" | Samples", number(d, "samples"))
+		p.add("Data | "+text(d, "set")+" | Unread lines", number(d, "invalid_lines"))
+	}
+	if r != nil {
+		c.report(p, r)
+	}
+}
+
+// score adds an accuracy with its interval and its number.
+func (p Page) score(place string, s any) {
+	p.add(place, share(int(number(s, "right")), int(number(s, "n")))...)
+}
+
+// report is the report of a run of train.
+func (c *Console) report(p Page, r any) {
+	before, after, paired := at(r, "before"), at(r, "after"), at(r, "paired")
+	if before != nil && after != nil {
+		p.add("# % → # %", 100*number(before, "right")/number(before, "n"), 100*number(after, "right")/number(after, "n"))
+	}
+	if paired != nil {
+		p.add("headline", 100*number(paired, "difference"), 95, 100*number(paired, "low"), 100*number(paired, "high"), number(paired, "n"), number(paired, "wins"), number(paired, "losses"), number(paired, "p"))
+	}
+	if n := len(list(r, "losses")); n > 0 {
+		p.add("# "+plural(n, "sample")+" lost, listed below.", float64(n))
+	}
+	series := map[string][]measurement{}
+	samples := 0
+	for _, x := range list(r, "points") {
+		m := measurement{step: int(number(x, "step")), n: int(number(x, "score", "n")), right: int(number(x, "score", "right")), at: number(x, "step"), group: int(number(x, "epoch"))}
+		series[text(x, "set")] = append(series[text(x, "set")], m)
+		if text(x, "set") == "train" {
+			samples += m.n
+		}
+	}
+	for set, name := range map[string]string{"train": "training", "validation": "validation", "test": "test"} {
+		enough := 1
+		if set == "train" {
+			enough = max(20, samples/200)
+			p.add("Learning curve | marks", 95, float64(enough))
+		}
+		pooled(p, "Learning curve | "+name, "training samples", series[set], enough)
+	}
+	best := number(r, "best", "version")
+	for _, e := range list(r, "epochs") {
+		row := fmt.Sprintf("Epochs | %.0f", number(e, "epoch"))
+		if number(e, "book", "version") == best {
+			row += " best"
+		}
+		row += " | "
+		p.add(row+"Epoch", number(e, "epoch"))
+		p.score(row+"Training", at(e, "train"))
+		p.score(row+"Validation", at(e, "validation"))
+		p.add(row+"Lost", number(e, "train", "lost"))
+		p.add(row+"Bullets", number(e, "book", "bullets"))
+		p.add(row+"Tokens", number(e, "book", "tokens"))
+		p.add(row+"Version", number(e, "book", "version"))
+	}
+	for _, m := range list(r, "models") {
+		row := "Models | " + text(m, "model") + " | "
+		p.add(row+"Answers", number(m, "answers"))
+		p.add(row+"With a label", number(m, "n"))
+		p.add(row+"Right", number(m, "right"))
+	}
+	if w := at(r, "wrong"); number(w, "n") > 0 {
+		p.add("Wrong answers | wrong", number(w, "wrong"), number(w, "n"), float64(len(list(w, "first"))))
+		for _, x := range list(w, "first") {
+			p.add("Wrong answers | Shown", float64(len(list(x, "bullets"))), number(x, "playbook_version"))
+		}
+	}
+	for place, book := range map[string]any{"Best version": at(r, "best"), "Last version": at(r, "final")} {
+		p.add("Playbook | "+place, number(book, "version"), number(book, "step"), number(book, "bullets"), number(book, "tokens"))
+	}
+	for _, b := range list(r, "bullets") {
+		for column, name := range map[string]string{"Helpful": "helpful", "Harmful": "harmful", "Shown": "shown", "Cited": "cited", "Right": "right"} {
+			p.add("Playbook | "+text(b, "id")+" | "+column, number(b, name))
+		}
+	}
+	if a := at(r, "against"); a != nil {
+		p.add("Comparison | sums", number(a, "playbook_version"), number(a, "bullets"), number(a, "same"), number(a, "near_duplicates"))
+		p.add("Comparison | here", number(a, "only_here"))
+		p.add("Comparison | there", number(a, "only_there"))
+		for side, all := range map[string][]any{"only_here": list(a, "texts_only_here"), "only_there": list(a, "texts_only_there")} {
+			if n := number(a, side); n > float64(len(all)) {
+				p.add("Comparison | omitted", float64(len(all)), n)
+			}
+		}
+	}
+	for _, group := range []string{"operations", "rejected"} {
+		m, _ := at(r, group).(map[string]any)
+		for kind := range m {
+			p.add("Operations of the Curator | "+kind, number(m, kind))
+		}
+	}
+	for _, l := range list(r, "losses") {
+		p.add("Losses | "+text(l, "set")+" | Epoch", number(l, "epoch"))
+	}
+	c.costs(p, r)
+}
+
+// costs adds the table of the costs of a run.
+func (c *Console) costs(p Page, r any) {
+	var total [5]float64
+	row := func(name string, x [5]float64) {
+		p.add("Cost | "+name+" | Calls", x[0])
+		p.add("Cost | "+name+" | Input tokens", x[1])
+		p.add("Cost | "+name+" | Output tokens", x[2])
+		if x[3] > 0 {
+			p.add("Cost | "+name+" | Dollars", x[3])
+		}
+		p.add("Cost | "+name+" | Time of the calls", period(x[4])...)
+	}
+	for role, name := range map[string]string{"generator": "Generator", "reflector": "Reflector", "curator": "Curator"} {
+		u := at(r, "cost", role)
+		x := [5]float64{number(u, "calls"), number(u, "input_tokens"), number(u, "output_tokens"), number(u, "dollars"), number(u, "seconds")}
+		for i := range total {
+			total[i] += x[i]
+		}
+		row(name, x)
+	}
+	row("Total", total)
+	if b := number(r, "cost", "per_added_bullet", "bullets"); b > 0 {
+		values := append([]float64{b, total[0] / b, (total[1] + total[2]) / b}, period(number(r, "timing", "seconds")/b)...)
+		p.add("Cost | each", append(values, total[3]/b)...)
+	}
+	learning, evaluating := number(r, "timing", "learning"), number(r, "timing", "evaluating")
+	p.add("Cost | time", append(append(period(learning), period(evaluating)...), number(r, "timing", "per_second"))...)
+}
+
+// compare is the comparison of the newest answers of two runs to the same samples of their test set.
+func (c *Console) compare(p Page, name, with string) {
+	if with == "" {
+		newest := ""
+		for other, s := range c.trains {
+			if other != name && !strings.HasSuffix(other, ".report") && text(s, "started") > newest {
+				newest, with = text(s, "started"), other
+			}
+		}
+	}
+	if c.trains[with] == nil {
+		return
+	}
+	first, second := c.answers(name), c.answers(with)
+	summary := func(run string, all map[string]*run) {
+		known, right := 0, 0
+		version := uint64(0)
+		for _, r := range all {
+			version = max(version, r.Version)
+			if r.stored.label() != "" {
+				known++
+			}
+			if r.stored.label() == "success" {
+				right++
+			}
+		}
+		p.add(run+" | Version", float64(version))
+		p.add(run+" | Accuracy", share(right, known)...)
+	}
+	summary(name, first)
+	summary(with, second)
+	var both, wins, losses, neither int
+	for sample, r := range first {
+		o := second[sample]
+		if o == nil || r.stored.label() == "" || o.stored.label() == "" {
+			continue
+		}
+		switch a, b := r.stored.label() == "success", o.stored.label() == "success"; {
+		case a && b:
+			both++
+		case a:
+			wins++
+		case b:
+			losses++
+		default:
+			neither++
+		}
+	}
+	n := both + wins + losses + neither
+	if n == 0 {
+		return
+	}
+	difference := float64(wins-losses) / float64(n)
+	low, high := newcombe(both, wins, losses, neither)
+	p.add("Difference", 100*difference, 100*low, 100*high)
+	p.add("Pairs", float64(n))
+	p.add("Only the first is right", float64(wins))
+	p.add("Only the second is right", float64(losses))
+	p.add("p-value, McNemar", mcnemar(wins, losses))
+}
+
+// answers returns the newest answer of a run to each sample of its test set.
+func (c *Console) answers(name string) map[string]*run {
+	all := map[string]*run{}
+	for _, r := range c.runs {
+		if sample, ok := strings.CutPrefix(r.Run, "test@"); ok && r.Book == name && r.Purpose == "evaluate" {
+			_, sample, _ = strings.Cut(sample, "/")
+			all[sample] = r
+		}
+	}
+	return all
+}
+
+// newcombe returns the 95 % interval of a difference of paired rates: method 10 of Newcombe (1998).
+func newcombe(both, wins, losses, neither int) (low, high float64) {
+	n := both + wins + losses + neither
+	a, b := share(both+wins, n), share(both+losses, n)
+	product := float64(both+wins) * float64(losses+neither) * float64(both+losses) * float64(wins+neither)
+	phi := 0.0
+	if product > 0 {
+		over := float64(both*neither - wins*losses)
+		if over > 0 {
+			over = max(0, over-float64(n)/2)
+		}
+		phi = over / math.Sqrt(product)
+	}
+	side := func(x, y float64) float64 { return math.Sqrt(max(0, x*x-2*phi*x*y+y*y)) / 100 }
+	difference := (a[0] - b[0]) / 100
+	return difference - side(a[0]-a[1], b[2]-b[0]), difference + side(a[2]-a[0], b[0]-b[1])
+}
+
+// mcnemar returns the two-sided p-value of McNemar's exact test.
+func mcnemar(wins, losses int) float64 {
+	n, sum, choose := wins+losses, 0.0, 1.0
+	for k := range min(wins, losses) + 1 {
+		sum += choose
+		choose = choose * float64(n-k) / float64(k+1)
+	}
+	return min(1, 2*sum/math.Pow(2, float64(n)))
+}
+
+// worth is the page of the comparison with the control group.
+func (c *Console) worth(p Page, book string, _ []string, _ url.Values) {
+	w := c.worthOf(book)
+	if numbers, shape := c.verdict(book); numbers != nil {
+		p.add(shape, numbers...)
+	}
+	rows := []struct {
+		name, effect  string
+		with, without float64
+	}{
+		{"Score, 0 to 100", "points", w.With.Score, w.Without.Score},
+		{"Failures per 100 tasks", "failures_avoided", w.With.Failures, w.Without.Failures},
+		{"Tokens per run", "tokens_percent", w.With.Tokens, w.Without.Tokens},
+		{"Cost per run", "cost_percent", w.With.Dollars, w.Without.Dollars},
+		{"Time per run", "time_percent", w.With.Seconds, w.Without.Seconds},
+	}
+	for i, x := range rows {
+		isOutcome := i < 2
+		if x.with > 0 || isOutcome && w.With.Outcomes > 0 {
+			p.add(x.name+" | With the playbook", x.with)
+		}
+		if x.without > 0 || isOutcome && w.Without.Outcomes > 0 {
+			p.add(x.name+" | Without it", x.without)
+		}
+		if e, ok := w.Effects[x.effect]; ok {
+			p.add(x.name+" | Effect", e.Mean)
+			p.add(x.name+" | Interval", e.Low, e.High)
+		}
+	}
+	for name, a := range map[string]WorthArm{"With the playbook": w.With, "Without the playbook": w.Without} {
+		p.add(name+" | Sessions", float64(a.Sessions))
+		p.add(name+" | with an outcome", float64(a.Rated))
+		p.add(name+" | Runs", float64(a.Runs))
+		p.add(name+" | Outcomes", float64(a.Outcomes))
+	}
+	p.add("What was counted; the control share is #% now", c.controlShare(book)...)
+}
+
+// worthOf compares the sessions of a playbook with its control group.
+func (c *Console) worthOf(book string) *Worth {
+	w, err := CheckWorth(c.Streams, book)
+	if err != nil { // the executions were decoded before
+		return new(Worth)
+	}
+	return w
+}
+
+// controlShare returns the control share of a playbook in percent, nil if it is off.
+func (c *Console) controlShare(book string) []float64 {
+	control := ""
+	for _, x := range c.books[book].changes {
+		control = cmp.Or(x.Control, control)
+	}
+	return digitsOf(control)
+}
+
+// verdict returns the numbers of the sentence that says what a playbook is worth, with those of its chart, and the text with # for each.
+func (c *Console) verdict(book string) ([]float64, string) {
+	w := c.worthOf(book)
+	numbers, shape := c.sentence(book, w)
+	if e, ok := w.Effects["points"]; ok {
+		return append(numbers, e.Mean, e.Low, e.High), shape + " # points, interval # to #"
+	}
+	return numbers, shape
+}
+
+func (c *Console) sentence(book string, w *Worth) ([]float64, string) {
+	share := c.controlShare(book)
+	rated, outcomes := float64(w.With.Rated+w.Without.Rated), float64(w.With.Outcomes+w.Without.Outcomes)
+	e, ok := w.Effects["points"]
+	switch {
+	case w.With.Sessions+w.Without.Sessions == 0 && share == nil:
+		return nil, ""
+	case !ok:
+		p := max(0.001, float64(w.Without.Rated)/max(1, rated))
+		if share != nil {
+			p = share[0] / 100
+		}
+		missing := max(0, 20-float64(w.Without.Rated))
+		sessions := max(missing/p, (20-float64(w.With.Rated))/(1-p))
+		return []float64{math.Ceil(max(1, outcomes/max(1, rated)) * sessions), missing}, "Not known yet: about # outcomes are missing, among them those of # sessions without the playbook."
+	case e.Low > 0:
+		return []float64{e.Mean, e.Low, e.High}, "The playbook helps: # points, interval # to #."
+	case e.High < 0:
+		return []float64{e.Mean, e.Low, e.High}, "The playbook harms: # points, interval # to #."
+	case e.Low > -2 && e.High < 2:
+		return []float64{2, e.Mean, e.Low, e.High}, "The playbook makes no difference of # points or more: # points, interval # to #."
+	}
+	// The factor of the number of sessions at which the half width is the effect to tell from none: variance is that of the interval now.
+	effect := max(2, math.Abs(e.Mean))
+	half := func(v float64) float64 {
+		return math.Sqrt(2 * v * (v + 0.01) / 0.01 * (math.Log1p(0.01/v)/2 + math.Log(20)))
+	}
+	solve := func(target float64) float64 {
+		v := 1e-12
+		for half(v*1.00001) < target {
+			v *= 1.00001
+		}
+		return v
+	}
+	more := solve((e.High-e.Low)/200) / solve(effect/100)
+	return []float64{e.Mean, e.Low, e.High, math.Ceil((more - 1) * outcomes), effect, math.Ceil((more - 1) * float64(w.Without.Rated))},
+		"Not decided yet: # points, interval # to #. About # outcomes are missing to tell an effect of # points from none, among them those of # sessions without the playbook."
+}
+
+// Places returns the places of the numbers of a page, sorted.
+func (p Page) Places() []string { return slices.Sorted(maps.Keys(p)) }
