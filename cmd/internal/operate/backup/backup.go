@@ -42,6 +42,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/jsm.go"
 	"github.com/nats-io/jsm.go/api"
 	"github.com/nats-io/nats.go"
@@ -83,8 +85,14 @@ type Progress func(stream string, bytes uint64)
 // serverTimeout is the maximum time without a message from the server.
 const serverTimeout = 30 * time.Second
 
-// chunk is the size of a message with a part of a snapshot.
-const chunk = 256 << 10
+// Sizes of the parts of a snapshot, in bytes. A server that syncs after each message (natsd.Config.Sync) does so for each restored one. It
+// gives up a restore if it works for more than 5 s on what one message has brought (nats-server 2.15.2, processStreamRestore): on a chunk,
+// and on a block of the compressed file, whose default is 1 MiB. So these are small: a few hundred messages of ours.
+const (
+	createChunk  = 256 << 10
+	restoreChunk = 4 << 10
+	blockSize    = 16 << 10
+)
 
 // Create copies the streams in only, or all streams if only is empty, into a temporary directory, and renames it at the end.
 func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program string, tell Progress) (*Manifest, error) {
@@ -156,11 +164,14 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string, tell Progre
 		if err != nil {
 			return err
 		}
-		_, err = stream.SnapshotToDirectory(ctx, dir, jsm.SnapshotHealthCheck(), jsm.SnapshotChunkSize(chunk), jsm.SnapshotNotify(notify))
+		_, err = stream.SnapshotToDirectory(ctx, dir, jsm.SnapshotHealthCheck(), jsm.SnapshotChunkSize(createChunk), jsm.SnapshotNotify(notify))
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := shrinkBlocks(dir); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
 	}
 	meta, err := readMetadata(dir)
 	if err != nil {
@@ -178,6 +189,29 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string, tell Progre
 	}
 	s.Files, s.Size, err = hashFiles(dir)
 	return s, err
+}
+
+// shrinkBlocks compresses the messages of a snapshot again, in blocks of blockSize.
+func shrinkBlocks(dir string) error {
+	name, err := jsm.SnapshotDataPath(dir)
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(name+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	w := s2.NewWriter(out, s2.WriterBlockSize(blockSize))
+	_, err = io.Copy(w, s2.NewReader(in))
+	if err := errors.Join(err, w.Close(), out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
 
 // call calls fn with a client of the server's snapshot API. The requests of that client end at their timeouts only. So call does not
@@ -375,7 +409,7 @@ func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream,
 		var got *api.StreamState
 		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
 			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
-				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(chunk), jsm.RestoreNotify(notify))
+				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk), jsm.RestoreNotify(notify))
 			return err
 		})
 		if err == nil && !s.matches(got) {

@@ -1,15 +1,18 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/jsm.go"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -76,6 +79,33 @@ func TestBackupDuringOverwrites(t *testing.T) {
 		lacking += keys - held(t, other, events.BucketVectors)
 	}
 	t.Logf("of %d vectors %d were lacking", 20*keys, lacking)
+}
+
+// TestBackupHasSmallBlocks: a server that syncs each message gives up a restore whose blocks have too many messages. A disk that syncs in no
+// time hides that; the long form of TestOneOfManyUsersIsErased shows it.
+func TestBackupHasSmallBlocks(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	kv, err := conn.JetStream().KeyValue(t.Context(), events.BucketRuns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 100_000
+	if _, err := kv.Put(t.Context(), "k", bytes.Repeat([]byte("v"), size)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := jsm.SnapshotDataPath(filepath.Join(create(t, conn), "KV_"+events.BucketRuns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n, err := io.Copy(io.Discard, s2.NewReader(f, s2.ReaderMaxBlockSize(blockSize))); err != nil || n < size {
+		t.Errorf("read %d bytes, error %v; want at least %d in blocks of at most %d", n, err, size, blockSize)
+	}
 }
 
 // TestRestoreEndsAfterRefusals: the server refuses a snapshot that it cannot read. The restore is repeated, and then fails with the
