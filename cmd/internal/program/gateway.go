@@ -17,6 +17,8 @@ type Gateway struct {
 	TLSCert string `name:"tls-cert" help:"File with the certificate chain of the gateway, for HTTPS; a changed file is read again." type:"path" placeholder:"FILE" group:"Gateway" rare:""`
 	TLSKey  string `name:"tls-key" help:"File with the private key of --tls-cert." type:"path" placeholder:"FILE" group:"Gateway" rare:""`
 
+	OTLPListen string `name:"otlp-listen" help:"Another address for traces over OTLP/HTTP, such as 127.0.0.1:4318, or 'none'." default:"none" placeholder:"HOST:PORT" group:"Gateway" rare:""`
+
 	UpstreamOpenAI       string        `name:"upstream-openai" help:"URL of the OpenAI-compatible server behind the gateway." placeholder:"URL" group:"Gateway"`
 	UpstreamOpenAIKey    openai.Secret `name:"upstream-openai-key" help:"Its key, for agents that send none." placeholder:"KEY" secret:"" group:"Gateway" rare:""`
 	UpstreamAnthropic    string        `name:"upstream-anthropic" help:"URL of the Anthropic-compatible server behind the gateway." placeholder:"URL" group:"Gateway" rare:""`

@@ -52,6 +52,7 @@ type Options struct {
 type Front struct {
 	o      Options
 	server *Server
+	otlp   *Server     // of --otlp-listen; nil without it
 	tokens *tokens.Set // nil without a file: its methods then permit everything
 	traces *otlp.Handler
 	count  func(capture.Result)
@@ -108,6 +109,11 @@ func Listen(o Options) (*Front, error) {
 	if f.server, err = Serve(o.HTTP, handler); err != nil {
 		return nil, program.Exit(program.ExitUsage, errors.Join(err, handler.Close(context.Background())))
 	}
+	if o.OTLPListen != "" && o.OTLPListen != "none" {
+		if f.otlp, err = serveOnly("--otlp-listen", o.OTLPListen, handler, otlp.Path, otlp.LogsPath); err != nil {
+			return nil, program.Exit(program.ExitUsage, errors.Join(err, f.Close()))
+		}
+	}
 	if err := f.checkUpstreams(); err != nil {
 		return nil, program.Exit(program.ExitUsage, errors.Join(err, f.Close()))
 	}
@@ -159,8 +165,22 @@ func (c callers) Find(secret string) (Token, bool) {
 // URL returns the URL of the gateway, without a path.
 func (f *Front) URL() string { return f.server.URL() }
 
+// TracesURL returns the URL of --otlp-listen, without a path, or "" without it.
+func (f *Front) TracesURL() string {
+	if f.otlp == nil {
+		return ""
+	}
+	return f.otlp.URL()
+}
+
 // Close waits for open streams, up to half a minute.
-func (f *Front) Close() error { return f.server.Close(closeGrace) }
+func (f *Front) Close() error {
+	var err error
+	if f.otlp != nil {
+		err = f.otlp.Close(closeGrace)
+	}
+	return errors.Join(err, f.server.Close(closeGrace))
+}
 
 // errNotConnected is the reason to pass a call unchanged before Connect.
 var errNotConnected = errors.New("no NATS server is connected")

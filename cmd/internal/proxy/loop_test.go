@@ -77,7 +77,7 @@ func TestIsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everywhere, err := serve("0.0.0.0:0", wide)
+	everywhere, err := serve("--http", "0.0.0.0:0", wide, wide)
 	if err != nil {
 		t.Fatal(err)
 	}

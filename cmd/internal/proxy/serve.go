@@ -30,7 +30,7 @@ const cutTimeout = 5 * time.Second
 
 // Server serves a Gateway until Close.
 type Server struct {
-	gateway *Gateway
+	gateway *Gateway // nil if another server closes it
 	http    http.Server
 	url     string
 	cut     context.CancelFunc // cancels all requests
@@ -43,43 +43,59 @@ func Serve(addr string, g *Gateway) (*Server, error) {
 	if addr == AutoAddr {
 		return serveAuto(DefaultAddr, g)
 	}
-	return serve(addr, g)
+	return serve("--http", addr, g, g)
+}
+
+// serveOnly listens on another address for some paths of a gateway. Close leaves the gateway open.
+func serveOnly(flag, addr string, g *Gateway, paths ...string) (*Server, error) {
+	s, err := serve(flag, addr, g, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(paths, r.URL.Path) {
+			http.Error(w, "not found: this address serves only "+strings.Join(paths, " and "), http.StatusNotFound)
+			return
+		}
+		g.ServeHTTP(w, r)
+	}))
+	if err == nil {
+		s.gateway = nil
+	}
+	return s, err
 }
 
 // serveAuto listens on the preferred address, or on a free port of 127.0.0.1 if it is in use.
 func serveAuto(preferred string, g *Gateway) (*Server, error) {
-	s, err := serve(preferred, g)
+	s, err := serve("--http", preferred, g, g)
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return s, err
 	}
-	s, err = serve("127.0.0.1:0", g)
+	s, err = serve("--http", "127.0.0.1:0", g, g)
 	if err == nil {
 		g.o.Log.Warn().Str("used", preferred).Str("address", s.url).Msg("another program listens at the default address: set this one in agents")
 	}
 	return s, err
 }
 
-func serve(addr string, g *Gateway) (*Server, error) {
+// serve listens on an address, which comes from a flag, and serves a handler with the settings of a gateway.
+func serve(flag, addr string, g *Gateway, h http.Handler) (*Server, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("--http: want HOST:PORT: %w", err)
+		return nil, fmt.Errorf("%s: want HOST:PORT: %w", flag, err)
 	}
 	if host == "" {
 		host = "127.0.0.1" // package net would listen on every interface
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, fmt.Errorf("--http: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if g.o.Tokens == nil && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		_ = l.Close()
-		return nil, fmt.Errorf("--http: %s is reachable from other machines: set --tokens, or listen on 127.0.0.1", addr)
+		return nil, fmt.Errorf("%s: %s is reachable from other machines: set --tokens, or listen on 127.0.0.1", flag, addr)
 	}
 	ctx, cut := context.WithCancel(context.Background())
 	s := &Server{
 		gateway: g,
 		http: http.Server{ // bodies and responses have no time limit here: the handlers limit slow bodies
-			Handler:           g,
+			Handler:           h,
 			ReadHeaderTimeout: 10 * time.Second,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    64 << 10,
@@ -138,15 +154,19 @@ func (s *Server) URL() string { return s.url }
 func (s *Server) Close(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	closeGateway := func(context.Context) error { return nil }
+	if s.gateway != nil {
+		closeGateway = s.gateway.Close
+	}
 	err := s.http.Shutdown(ctx)
 	if err == nil {
-		err = s.gateway.Close(ctx) // also WebSockets, which Shutdown does not know
+		err = closeGateway(ctx) // also WebSockets, which Shutdown does not know
 	}
 	s.cut()
 	if err != nil {
 		cutCtx, cancel := context.WithTimeout(context.Background(), cutTimeout)
 		defer cancel()
-		err = fmt.Errorf("close gateway: requests were cut after %s: %w", grace, errors.Join(err, s.http.Close(), s.gateway.Close(cutCtx)))
+		err = fmt.Errorf("close gateway: requests were cut after %s: %w", grace, errors.Join(err, s.http.Close(), closeGateway(cutCtx)))
 	}
 	<-s.served
 	return err

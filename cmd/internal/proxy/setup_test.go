@@ -49,7 +49,7 @@ func open(t testing.TB, url string, o gatewayOptions) (*Server, *http.Client) {
 
 func serveTest(t testing.TB, g *Gateway) (*Server, *http.Client) {
 	t.Helper()
-	s, err := serve("127.0.0.1:0", g)
+	s, err := serve("--http", "127.0.0.1:0", g, g)
 	if err != nil {
 		t.Fatal(err)
 	}
