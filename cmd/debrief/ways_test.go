@@ -88,7 +88,7 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 	secrets["forged"] = "dbr_" + strings.Repeat("x", 43)
 	w.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{
-			HTTP: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: waysPatience, RunIdle: 200 * time.Millisecond,
+			HTTP: "127.0.0.1:0", OTLPListen: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: waysPatience, RunIdle: 200 * time.Millisecond,
 			UpstreamOpenAI: model.URL, UpstreamAnthropic: model.URL,
 		},
 		Metrics: program.Metrics("test"), Log: zerolog.Nop(), TraceQuiet: 200 * time.Millisecond,
@@ -153,7 +153,10 @@ func (w *ways) request(path, kind string, body []byte, r *sentRun, header ...str
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), waysPatience)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.front.URL()+path, bytes.NewReader(body))
+	if strings.HasPrefix(path, "/") {
+		path = w.front.URL() + path
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +232,15 @@ var allWays = []way{
 		_, err := w.request("/v1/traces", jsonKind, traceOf(r), r, "X-Debrief-Book", string(r.book))
 		return err
 	}},
+	{name: "OTLP logs, on a port of its own", source: "agent/agent", unrated: true, limit: 17 << 20, send: func(w *ways, r *sentRun) error {
+		if _, err := w.request(w.front.TracesURL()+"/v1/logs", jsonKind, logsOf(r), r, "X-Debrief-Book", string(r.book)); err != nil {
+			return err
+		}
+		withoutTexts := *r
+		withoutTexts.question = ""
+		_, err := w.request(w.front.TracesURL()+"/v1/traces", jsonKind, traceOf(&withoutTexts), r, "X-Debrief-Book", string(r.book))
+		return err
+	}},
 	{name: "hooks", source: "agent/agent", inferred: true, unrated: true, limit: 17 << 20, passes: true, send: func(w *ways, r *sentRun) error {
 		u := w.newHookUser(r)
 		u.event("UserPromptSubmit", r)
@@ -302,10 +314,10 @@ func (w *ways) chat(r *sentRun) (string, error) {
 // traceOf returns a run as the trace of an agent in OTLP.
 func traceOf(r *sentRun) []byte {
 	attribute := func(key, value string) object { return object{"key": key, "value": object{"stringValue": value}} }
-	messages, _ := json.Marshal([]object{{"role": "user", "parts": []object{{"type": "text", "content": r.question}}}})
-	attributes := []object{
-		attribute("gen_ai.operation.name", "chat"), attribute("gen_ai.input.messages", string(messages)),
-		attribute("gen_ai.output.messages", `[{"role":"assistant","parts":[{"type":"text","content":"Shelf 7."}]}]`),
+	attributes := []object{attribute("gen_ai.operation.name", "chat")}
+	if r.question != "" {
+		messages, _ := json.Marshal([]object{{"role": "user", "parts": []object{{"type": "text", "content": r.question}}}})
+		attributes = append(attributes, attribute("gen_ai.input.messages", string(messages)), attribute("gen_ai.output.messages", `[{"role":"assistant","parts":[{"type":"text","content":"Shelf 7."}]}]`))
 	}
 	if r.session != "" {
 		attributes = append(attributes, attribute("gen_ai.conversation.id", r.session))
@@ -313,11 +325,26 @@ func traceOf(r *sentRun) []byte {
 	if r.user != "" {
 		attributes = append(attributes, attribute("user.id", r.user))
 	}
-	id := fmt.Sprintf("%x", events.Hash("trace", r.id))[:32]
+	id := traceID(r)
 	start := time.Now().UnixNano()
 	return object{"resourceSpans": []object{{"scopeSpans": []object{{"spans": []object{{
 		"traceId": id, "spanId": "00f067aa0ba902b7", "name": "chat", "startTimeUnixNano": fmt.Sprint(start), "endTimeUnixNano": fmt.Sprint(start + 1000), "attributes": attributes,
 	}}}}}}}.encode()
+}
+
+// traceID returns the id of the trace of a run.
+func traceID(r *sentRun) string { return fmt.Sprintf("%x", events.Hash("trace", r.id))[:32] }
+
+// logsOf returns the texts of a run as events of its trace in the log.
+func logsOf(r *sentRun) []byte {
+	content := func(text string) object {
+		return object{"kvlistValue": object{"values": []object{{"key": "content", "value": object{"stringValue": text}}}}}
+	}
+	record := func(name string, body object) object {
+		return object{"timeUnixNano": "1", "eventName": name, "traceId": traceID(r), "spanId": "00f067aa0ba902b7", "body": body}
+	}
+	choice := object{"kvlistValue": object{"values": []object{{"key": "message", "value": content("Shelf 7.")}}}}
+	return object{"resourceLogs": []object{{"scopeLogs": []object{{"logRecords": []object{record("gen_ai.user.message", content(r.question)), record("gen_ai.choice", choice)}}}}}}.encode()
 }
 
 // hookUser is a user whose repository is connected.
@@ -465,7 +492,7 @@ func TestWaysHaveOneRuleForNames(t *testing.T) {
 					case "task":
 						r.task = name
 					}
-					isOptional := field == "user" && (way.name == "MCP" || way.name == "hooks" || way.name == "learn") || field == "task" && (way.name == "OTLP traces" || way.name == "hooks")
+					isOptional := field == "user" && (way.name == "MCP" || way.name == "hooks" || way.name == "learn") || field == "task" && (strings.HasPrefix(way.name, "OTLP") || way.name == "hooks")
 					if isOptional { // the way has no such field
 						t.SkipNow()
 					}

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"debrief/events/bus"
 	"debrief/events/direct"
 	"debrief/events/natserr"
+	"debrief/events/redact"
+	"debrief/events/window"
 	"debrief/playbook"
 )
 
@@ -24,8 +27,12 @@ import (
 const (
 	maxSpans = 10_000
 	maxBytes = 16 << 20
-	maxSpan  = 768 << 10 // a message of NATS has at most 1 MiB
-	maxPart  = 768 << 10 // bytes of the spans in one message
+	// maxWaitingSpans and maxWaitingBytes limit the traces of a gateway that wait for their end. It asks clients to send more later.
+	maxWaitingSpans = 50 * maxSpans
+	maxWaitingBytes = 16 * maxBytes
+
+	maxSpan = 768 << 10 // a message of NATS has at most 1 MiB
+	maxPart = 768 << 10 // bytes of the spans in one message
 )
 
 // Config are the settings of a Store. A zero field has its default.
@@ -39,9 +46,10 @@ type Config struct {
 	Count func(result string)
 }
 
-// Reporter stores executions. It returns the same execution for reports with the same run id.
+// Reporter stores executions and feedback. It returns the same execution for reports with the same run id.
 type Reporter interface {
 	Report(ctx context.Context, r *events.Report) (*events.StoredReply, error)
+	Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error)
 }
 
 // Store keeps the spans of traces until they are complete, in the bucket of open runs, which any number of gateways share. It is safe for
@@ -55,19 +63,28 @@ type Reporter interface {
 type Store struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
+	events   *bus.Reader
+	windows  *window.Store
 	watch    *natserr.Watch
 	reporter Reporter
 	cfg      Config
 
 	warned atomic.Int64 // time of the last warning, in nanoseconds since 1970
 	mu     sync.Mutex
-	traces map[string]*received // by key; of this gateway, for the limits
+	traces map[events.ID]*received // of this gateway, for the limits
+	total  received                // of all traces
 }
 
 // received is what this gateway received of a trace.
 type received struct {
 	spans, bytes int
 	first, last  time.Time
+}
+
+// add adds other numbers of spans and bytes; a negative sign subtracts them.
+func (r *received) add(sign int, other *received) {
+	r.spans += sign * other.spans
+	r.bytes += sign * other.bytes
 }
 
 // New returns a store for a connection. The bucket must exist. Call Run to close traces.
@@ -82,7 +99,10 @@ func New(conn *bus.Conn, reporter Reporter, cfg Config) *Store {
 		cfg.Count = func(string) {}
 	}
 	js := conn.JetStream()
-	return &Store{nc: conn.NATS(), js: js, watch: natserr.WatchOf(js), reporter: reporter, cfg: cfg, traces: map[string]*received{}}
+	return &Store{
+		nc: conn.NATS(), js: js, events: conn.Events, windows: window.New(conn.NATS(), js), watch: natserr.WatchOf(js), reporter: reporter, cfg: cfg,
+		traces: map[events.ID]*received{},
+	}
 }
 
 const (
@@ -92,10 +112,13 @@ const (
 
 // part has the spans of one request. The names of its first fields are those of open runs, by which an erasure finds both.
 type part struct {
-	ID    events.ID     `msgpack:"id" redact:"-"` // key of the trace
-	Owner string        `msgpack:"owner" redact:"-"`
-	Book  playbook.Book `msgpack:"book" redact:"-"`
-	Spans [][]byte      `msgpack:"spans" redact:"-"` // protobuf, with secrets replaced
+	ID      events.ID     `msgpack:"id" redact:"-"` // key of the trace
+	Owner   string        `msgpack:"owner" redact:"-"`
+	User    string        `msgpack:"user,omitempty" redact:"id"`
+	Book    playbook.Book `msgpack:"book" redact:"-"`
+	Session string        `msgpack:"session,omitempty" redact:"id"`
+	Started time.Time     `msgpack:"started"`          // when the spans came
+	Spans   [][]byte      `msgpack:"spans" redact:"-"` // protobuf, with secrets replaced
 }
 
 // head says whose a trace is.
@@ -119,11 +142,15 @@ func keyOf(owner string, b playbook.Book, trace string) events.ID {
 func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, spans []span, refused *refusals) error {
 	type group struct {
 		head
-		spans [][]byte
+		user, session string
+		spans         [][]byte
 	}
 	groups := map[string]*group{}
 	var order []*group
 	now := time.Now().UTC()
+	if !s.hasRoom() {
+		return fmt.Errorf("more than %d spans or %d MiB wait for the end of their traces: send them again", maxWaitingSpans, maxWaitingBytes>>20)
+	}
 	for _, sp := range spans {
 		g := groups[sp.trace]
 		if g == nil {
@@ -131,11 +158,12 @@ func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, 
 			groups[sp.trace] = g
 			order = append(order, g)
 		}
-		if !s.admit(string(g.ID), len(sp.data), now) {
+		if !s.admit(g.ID, len(sp.data), now) {
 			refused.add(fmt.Sprintf("spans beyond the limit of a trace: %d spans, %d bytes", maxSpans, maxBytes))
 			continue
 		}
 		g.spans = append(g.spans, sp.data)
+		g.user, g.session = cmp.Or(g.user, sp.user), cmp.Or(g.session, sp.session)
 		g.Root = g.Root || sp.root
 	}
 	var acks []jetstream.PubAckFuture
@@ -150,7 +178,8 @@ func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, 
 	}
 	for _, g := range order {
 		for _, data := range parts(g.spans) {
-			p := &part{ID: g.ID, Owner: g.Owner, Book: b, Spans: data}
+			p := &part{ID: g.ID, Owner: g.Owner, User: g.user, Book: b, Session: g.session, Started: now, Spans: data}
+			redact.Fields(p)
 			if err := publish(fmt.Sprintf("d.%s.%s", g.ID, hashOf(data)), p); err != nil {
 				return err
 			}
@@ -164,7 +193,7 @@ func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, 
 		if len(g.spans) == 0 {
 			continue
 		}
-		g.First = s.firstOf(string(g.ID), now)
+		g.First = s.firstOf(g.ID, now)
 		key := fmt.Sprintf("h.%s.%d", g.ID, 0)
 		if g.Root {
 			key = fmt.Sprintf("h.%s.%d", g.ID, 1)
@@ -215,7 +244,7 @@ func hashOf(spans [][]byte) events.ID {
 }
 
 // admit counts a span of a trace, unless the trace is at a limit.
-func (s *Store) admit(key string, size int, now time.Time) bool {
+func (s *Store) admit(key events.ID, size int, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.traces[key]
@@ -226,14 +255,22 @@ func (s *Store) admit(key string, size int, now time.Time) bool {
 	if r.spans >= maxSpans || r.bytes+size > maxBytes {
 		return false
 	}
-	r.spans++
-	r.bytes += size
+	one := &received{spans: 1, bytes: size}
+	r.add(1, one)
+	s.total.add(1, one)
 	r.last = now
 	return true
 }
 
+// hasRoom reports whether more spans may wait.
+func (s *Store) hasRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total.spans < maxWaitingSpans && s.total.bytes < maxWaitingBytes
+}
+
 // firstOf returns the time of the first span of a trace that this gateway received.
-func (s *Store) firstOf(key string, now time.Time) time.Time {
+func (s *Store) firstOf(key events.ID, now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.traces[key]; r != nil {
@@ -242,12 +279,13 @@ func (s *Store) firstOf(key string, now time.Time) time.Time {
 	return now
 }
 
-// forget ends the counts of traces that ended, or had no span for the limit of a trace.
-func (s *Store) forget(now time.Time) {
+// forget ends the counts of traces that do not wait any more: they were closed, or their spans were not stored.
+func (s *Store) forget(now time.Time, waiting map[events.ID]*due) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, r := range s.traces {
-		if now.Sub(r.last) > s.cfg.Limit {
+		if waiting[key] == nil && now.Sub(r.last) > storeTime {
+			s.total.add(-1, r)
 			delete(s.traces, key)
 		}
 	}

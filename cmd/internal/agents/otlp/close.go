@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +20,10 @@ import (
 	"debrief/cmd/internal/runs/spans"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/direct"
 	"debrief/events/redact"
+	"debrief/events/window"
 )
 
 // Results, for metrics.
@@ -29,6 +32,7 @@ const (
 	ResultRepeated = "otlp-repeated" // a run that was reported before: an export was sent again, or a span came late
 	ResultNothing  = "otlp-nothing"  // a trace without a call of a model or a tool, such as one of a web server
 	ResultEmpty    = "otlp-empty"    // a run without a question: of a late span, or of an instrumentation that records no texts
+	ResultRated    = "otlp-rated"    // feedback: an evaluation came after the run
 	ResultInvalid  = "otlp-invalid"  // a trace or a run that cannot be read or stored
 )
 
@@ -52,7 +56,6 @@ func (s *Store) Run(ctx context.Context) {
 
 // sweep closes the traces that are due at a time.
 func (s *Store) sweep(ctx context.Context, now time.Time) error {
-	s.forget(now)
 	all := map[events.ID]*due{}
 	err := s.read(ctx, "h.>", func(m *direct.Message) error {
 		h, err := decodeValue[head](m)
@@ -70,16 +73,37 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	s.forget(now, all)
 	var closing errgroup.Group
 	closing.SetLimit(maxClosing)
 	for _, t := range all {
-		isQuiet := t.Root && now.Sub(t.Last) >= s.cfg.Quiet
-		if isQuiet || now.Sub(t.First) >= s.cfg.Limit {
-			closing.Go(func() error { return s.close(ctx, t) })
+		if now.Sub(t.Last) >= s.cfg.Quiet || now.Sub(t.First) >= s.cfg.Limit {
+			closing.Go(func() error {
+				if !t.Root && now.Sub(t.First) < s.cfg.Limit && !s.isReported(ctx, t) {
+					return nil // the root may come
+				}
+				return s.close(ctx, t)
+			})
 		}
 	}
 	return closing.Wait()
 }
+
+// isReported reports whether the run of a trace is stored: then later spans, such as evaluations, wait for no root. It is false if that is
+// unknown.
+func (s *Store) isReported(ctx context.Context, t *due) bool {
+	seq, err := s.windows.FirstCopy(ctx, t.Book, window.EffectTurn, t.execution())
+	return err == nil && seq > 0
+}
+
+// runID returns the id of the main run of the trace.
+func (h *head) runID() string { return runIDOf(h.Trace) }
+
+// execution returns the id of the execution of the main run.
+func (h *head) execution() events.ID { return events.ExecutionID(h.Book, h.Owner, h.runID(), 0) }
+
+// runIDOf returns the id of a run by its name in the trace.
+func runIDOf(name string) string { return events.FitRunID("otel/" + name) }
 
 // due is a trace with its heads.
 type due struct {
@@ -121,8 +145,12 @@ func (s *Store) close(ctx context.Context, h *due) error {
 			return err
 		}
 	}
-	runs, err := runsOf(stored, leading)
+	runs, verdict, err := runsOf(stored, leading)
 	switch nothing, isNothing := errors.AsType[*spans.NothingError](err); {
+	case isNothing && verdict.Known():
+		if err := s.rate(ctx, &h.head, h.runID(), verdict); err != nil {
+			return err
+		}
 	case isNothing:
 		s.cfg.Count(ResultNothing)
 		s.cfg.Log.Debug().Str("trace", h.Trace).Str("reason", nothing.Error()).Msg("trace without a run")
@@ -161,12 +189,16 @@ func (s *Store) warn(h *head, result, reason string) {
 
 // report reports a run. It returns an error only if a later attempt can succeed.
 func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
+	runID := runIDOf(r.Name)
 	if strings.TrimSpace(r.Question) == "" {
+		if r.Outcome.Known() {
+			return s.rate(ctx, h, runID, r.Outcome)
+		}
 		s.warn(h, ResultEmpty, noQuestion)
 		return nil
 	}
 	report := &events.Report{
-		Caller: h.Caller, Book: h.Book, RunID: events.FitRunID("otel/" + r.Name), Task: events.FitName(r.Task), User: events.FitName(r.User), Session: events.FitName(r.Session), Question: r.Question, Steps: r.Steps, Reasoning: r.Reasoning,
+		Caller: h.Caller, Book: h.Book, RunID: runID, Task: events.FitName(r.Task), User: events.FitName(r.User), Session: events.FitName(r.Session), Question: r.Question, Steps: r.Steps, Reasoning: r.Reasoning,
 		Answer: r.Answer, Agent: r.Agent, Outcome: r.Outcome, Model: r.Model, Usage: r.Usage, Started: r.Started, Duration: r.Duration,
 	}
 	redact.Fields(report)
@@ -178,6 +210,8 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 		return nil
 	case err != nil:
 		return err
+	case stored.Duplicate && r.Outcome.Known():
+		return s.rate(ctx, h, runID, r.Outcome)
 	case stored.Duplicate:
 		s.cfg.Count(ResultRepeated)
 	default:
@@ -186,11 +220,56 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 	return nil
 }
 
-// runsOf returns the runs of a trace. A span that came several times counts once: the longest copy, because an exporter may send a part of a
+// rate stores an evaluation of a run that was reported before as feedback, once. The outcome that the run has already adds nothing.
+func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcome) error {
+	id := events.ExecutionID(h.Book, h.Owner, runID, 0)
+	seq, err := s.windows.FirstCopy(ctx, h.Book, window.EffectTurn, id)
+	if err != nil {
+		return err
+	}
+	var found events.Event
+	if err = bus.ErrNotFound; seq > 0 {
+		found, err = s.events.Find(ctx, events.StreamExecutions, seq, func(stored events.ID) bool { return stored == id })
+	}
+	if errors.Is(err, bus.ErrNotFound) {
+		s.warn(h, ResultEmpty, "an evaluation of a run that is not stored")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if e, ok := found.(*events.Execution); !ok || e.Outcome.Label == o.Label && e.Outcome.Score == o.Score && e.Outcome.Feedback == o.Feedback {
+		s.cfg.Count(ResultRepeated)
+		return nil
+	}
+	f := &events.FeedbackRequest{
+		Caller: h.Caller, Book: h.Book, Execution: events.NewHandle(seq, id), Outcome: o,
+		ID: events.Hash("otlp evaluation", runID, o.By, string(o.Label), fmt.Sprint(o.Score), o.Feedback),
+	}
+	redact.Fields(f)
+	stored, err := s.reporter.Feedback(ctx, f)
+	var invalid interface{ Invalid() bool }
+	var notFound interface{ NotFound() bool }
+	isInvalid := errors.As(err, &invalid) && invalid.Invalid()
+	switch {
+	case isInvalid, errors.As(err, &notFound) && notFound.NotFound():
+		s.warn(h, ResultInvalid, err.Error())
+		return nil
+	case err != nil:
+		return err
+	case stored.Duplicate:
+		s.cfg.Count(ResultRepeated)
+	default:
+		s.cfg.Count(ResultRated)
+	}
+	return nil
+}
+
+// runsOf returns the runs of a trace, or the outcome of its evaluations if it has none. A span that came several times counts once: the longest copy, because an exporter may send a part of a
 // span first. Events of log records are events of their spans.
-func runsOf(stored [][]byte, leading string) ([]*steps.Run, error) {
+func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.Outcome, err error) {
 	byID, sources := map[string]*tracev1.Span{}, map[string][]byte{}
-	events := map[string][]*tracev1.Span_Event{} // by the id of their span
+	records := map[string][]*tracev1.Span_Event{} // by the id of their span
 	slices.SortFunc(stored, bytes.Compare)
 	for _, data := range slices.CompactFunc(stored, bytes.Equal) {
 		s := new(tracev1.Span)
@@ -200,7 +279,10 @@ func runsOf(stored [][]byte, leading string) ([]*steps.Run, error) {
 		id := string(s.SpanId)
 		switch {
 		case isEvent(s):
-			events[id] = append(events[id], s.Events[0])
+			records[id] = append(records[id], s.Events[0])
+			if byID[id] == nil { // its span may have come before, with the run
+				byID[id] = &tracev1.Span{TraceId: s.TraceId, SpanId: s.SpanId}
+			}
 		case len(data) >= len(sources[id]): // of equal lengths the last one, in every order of arrival
 			byID[id], sources[id] = s, data
 		}
@@ -208,13 +290,14 @@ func runsOf(stored [][]byte, leading string) ([]*steps.Run, error) {
 	trace := new(spans.OTelTrace)
 	for _, id := range slices.Sorted(maps.Keys(byID)) { // the same trace has the same runs in every order of arrival
 		s := byID[id]
-		s.Events = append(s.Events, events[id]...)
+		s.Events = append(s.Events, records[id]...)
 		slices.SortStableFunc(s.Events, func(a, b *tracev1.Span_Event) int { return cmp.Compare(a.TimeUnixNano, b.TimeUnixNano) })
 		if raw, err := toJSON(s); err == nil {
 			trace.Add(modelapi.ParseValue(raw), leading)
 		}
 	}
-	return trace.End()
+	runs, err = trace.End()
+	return runs, trace.Verdict(), err
 }
 
 // decodeValue returns the value of a message.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
@@ -15,6 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"debrief/cmd/internal/runs/spans"
+	"debrief/events"
 	"debrief/events/redact"
 )
 
@@ -29,9 +32,10 @@ const maxNesting = 32
 
 // span is a span of a trace, as it is stored.
 type span struct {
-	trace string // id in hexadecimal
-	root  bool   // has no parent
-	data  []byte // protobuf
+	trace         string // id in hexadecimal
+	root          bool   // has no parent
+	session, user string // for an erasure
+	data          []byte // protobuf
 }
 
 // decodeTraces returns the spans of a request, with secrets replaced, and the reasons why others are left out.
@@ -44,11 +48,32 @@ func decodeTraces(body []byte, isJSON bool) (spans []span, refused *refusals, er
 	for _, r := range all.ResourceSpans {
 		for _, scope := range r.ScopeSpans {
 			for _, s := range scope.Spans {
+				carry(s)
 				spans = refused.encode(spans, s, len(s.ParentSpanId) == 0)
 			}
 		}
 	}
 	return spans, refused, nil
+}
+
+// carry makes a span that only carries annotations of another one, its only link, a part of that one's trace (OpenInference, later annotations).
+func carry(s *tracev1.Span) {
+	isAnnotation := func(a *commonv1.KeyValue) bool { return strings.HasPrefix(a.Key, "annotations.") }
+	if len(s.Links) == 1 && len(s.ParentSpanId) == 0 && slices.ContainsFunc(s.Attributes, isAnnotation) {
+		s.TraceId, s.ParentSpanId = s.Links[0].TraceId, s.Links[0].SpanId
+	}
+}
+
+// firstText returns the first of the attributes with a text, or "".
+func firstText(all []*commonv1.KeyValue, names []string) string {
+	for _, name := range names {
+		for _, a := range all {
+			if text := a.GetValue().GetStringValue(); a.Key == name && text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // eventPrefix begins the names of the log records that belong to calls of models: messages, choices and evaluations.
@@ -103,10 +128,10 @@ func unmarshal(body []byte, isJSON bool, into proto.Message) error {
 }
 
 // encode appends a span with secrets replaced, or counts why it is left out.
-func (r *refusals) encode(spans []span, s *tracev1.Span, isRoot bool) []span {
+func (r *refusals) encode(list []span, s *tracev1.Span, isRoot bool) []span {
 	if len(s.TraceId) != traceBytes || len(s.SpanId) != spanBytes {
 		r.add("a span or event without a valid id of its trace or span")
-		return spans
+		return list
 	}
 	clean(s)
 	data, err := proto.Marshal(s)
@@ -116,9 +141,13 @@ func (r *refusals) encode(spans []span, s *tracev1.Span, isRoot bool) []span {
 	case len(data) > maxSpan:
 		r.add(fmt.Sprintf("a span or event of more than %d bytes", maxSpan))
 	default:
-		spans = append(spans, span{trace: hex.EncodeToString(s.TraceId), root: isRoot, data: data})
+		isRoot = isRoot && len(s.ParentSpanId) == 0
+		list = append(list, span{
+			trace: hex.EncodeToString(s.TraceId), root: isRoot, data: data,
+			session: events.FitName(firstText(s.Attributes, spans.SessionAttributes)), user: events.FitName(firstText(s.Attributes, spans.UserAttributes)),
+		})
 	}
-	return spans
+	return list
 }
 
 // unmarshalJSON decodes OTLP in JSON. Its ids are hexadecimal, where protobuf in JSON has base64.

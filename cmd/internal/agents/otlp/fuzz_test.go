@@ -38,9 +38,9 @@ func FuzzDecode(f *testing.F) {
 				stored = append(stored, s.data)
 			}
 		}
-		first, firstErr := runsOf(append([][]byte(nil), stored...), "")
-		again, againErr := runsOf(append(stored, stored...), "") // every span twice
-		if len(first) != len(again) || (firstErr == nil) != (againErr == nil) {
+		first, rated, firstErr := runsOf(append([][]byte(nil), stored...), "")
+		again, ratedAgain, againErr := runsOf(append(stored, stored...), "") // every span twice
+		if len(first) != len(again) || rated.Label != ratedAgain.Label || (firstErr == nil) != (againErr == nil) {
 			t.Errorf("got %d runs, %v, and with repeated spans %d runs, %v", len(first), firstErr, len(again), againErr)
 		}
 	})

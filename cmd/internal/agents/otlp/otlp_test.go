@@ -31,10 +31,12 @@ import (
 
 	"debrief/cmd/internal/agents/agentstest"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/operate/erase"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/direct"
+	"debrief/events/erasure"
 	"debrief/generator"
 	"debrief/playbook"
 )
@@ -44,7 +46,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-const patience = 5 * time.Minute
+const patience = time.Minute
 
 // desk is a server with streams, and a handler of traces with a token.
 type desk struct {
@@ -633,5 +635,133 @@ func TestTracesWithoutAgents(t *testing.T) {
 	}
 	if all := d.executions(); len(all) != 1 || all[0].RunID != "otel/"+traceID {
 		t.Errorf("got %d executions, want that of the trace without a root", len(all))
+	}
+}
+
+// annotation is a span that carries a later annotation of exported, in OTLP as JSON.
+func annotation(traceID, spanID, kind string, score float64) []byte {
+	return fmt.Appendf(nil, `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","spanId":%q,"name":"annotation","startTimeUnixNano":"1700000002000000000","endTimeUnixNano":"1700000002000000000",
+		"links":[{"traceId":%q,"spanId":"00f067aa0ba902b7"}],"attributes":[{"key":"annotations.0.annotation.name","value":{"stringValue":"correctness"}},
+		{"key":"annotations.0.annotation.annotator_kind","value":{"stringValue":%q}},{"key":"annotations.0.annotation.score","value":{"doubleValue":%v}}]}]}]}]}`, spanID, traceID, kind, score)
+}
+
+// evaluation is a log record with an evaluation of exported.
+func evaluation(traceID string, score float64) []byte {
+	return fmt.Appendf(nil, `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"1700000003000000000","eventName":"gen_ai.evaluation.result","traceId":%q,"spanId":"00f067aa0ba902b7","body":{},"attributes":[
+		{"key":"gen_ai.evaluation.name","value":{"stringValue":"correctness"}},{"key":"gen_ai.evaluation.score.value","value":{"doubleValue":%v}}]}]}]}]}`, traceID, score)
+}
+
+// TestLaterEvaluations sends evaluations after the run of a trace was reported, in each form: each is feedback, once, and only of the owner.
+func TestLaterEvaluations(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: 50 * time.Millisecond, Limit: time.Hour})
+	server := strings.TrimSuffix(d.url, Path)
+	send := func(token, path string, body []byte) {
+		t.Helper()
+		d.url = server + path
+		if status, text := d.post(token, jsonType, "", body); status != http.StatusOK || text != "{}" {
+			t.Fatalf("%s: got %d %s", path, status, text)
+		}
+	}
+	send("agent", Path, exported(traceID))
+	all := d.executions()
+	if len(all) != 1 || all[0].Outcome.Known() {
+		t.Fatalf("got %+v, want one execution without an outcome", all)
+	}
+	again := bytes.Replace(exported(traceID), []byte(`"kind":3,`), []byte(`"kind":3,"events":[{"name":"gen_ai.evaluation.result","attributes":[{"key":"gen_ai.evaluation.name","value":{"stringValue":"correctness"}},{"key":"gen_ai.evaluation.score.label","value":{"stringValue":"partial"}}]}],`), 1)
+	for _, step := range []struct {
+		name, path string
+		body       []byte
+		want       events.Label
+	}{
+		{"a log record", LogsPath, evaluation(traceID, 0), events.Failure},
+		{"the log record again", LogsPath, evaluation(traceID, 0), ""},
+		{"an annotation", Path, annotation(traceID, "00f067aa0ba90201", "HUMAN", 1), events.Success},
+		{"the annotation again", Path, annotation(traceID, "00f067aa0ba90201", "HUMAN", 1), ""},
+		{"the whole trace again", Path, exported(traceID), ""},
+		{"the whole trace with an evaluation", Path, again, events.Partial},
+	} {
+		before := len(agentstest.Stored[*events.Feedback](t, d.conn))
+		send("agent", step.path, step.body)
+		if got := d.executions(); len(got) != 1 {
+			t.Fatalf("%s: got %d executions, want one", step.name, len(got))
+		}
+		feedback := agentstest.Stored[*events.Feedback](t, d.conn)[before:]
+		if step.want == "" && len(feedback) > 0 || step.want != "" && (len(feedback) != 1 || feedback[0].Outcome.Label != step.want || !strings.HasSuffix(string(feedback[0].Execution), string(events.NewHandle(1, all[0].ID))[1:])) {
+			t.Errorf("%s: got feedback %+v, want %q", step.name, feedback, step.want)
+		}
+	}
+	before := len(agentstest.Stored[*events.Feedback](t, d.conn))
+	d.start(Config{Quiet: 50 * time.Millisecond, Limit: 100 * time.Millisecond})
+	send("other", LogsPath, evaluation(traceID, 0.25))
+	d.executions()
+	if got := len(agentstest.Stored[*events.Feedback](t, d.conn)) - before; got > 0 {
+		t.Errorf("an evaluation of a run of another owner: got feedback")
+	}
+}
+
+// TestErasureFindsTraces erases a user and a session while traces of theirs wait for their end, with spans that name neither. Other traces stay.
+func TestErasureFindsTraces(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
+	for i, attribute := range []string{`"user.id","value":{"stringValue":"cleo"}`, `"session.id","value":{"stringValue":"s-1"}`, `"user.id","value":{"stringValue":"bob"}`} {
+		trace := strings.Replace(traceID, "5b", fmt.Sprintf("%02d", i), 1)
+		named := bytes.Replace(exported(trace), []byte(`"attributes":[{"key":"gen_ai.op`), []byte(`"attributes":[{"key":`+attribute+`},{"key":"gen_ai.op`), 1)
+		child := bytes.Replace(exported(trace), []byte(`"spanId":"00f067aa0ba902b7"`), []byte(`"spanId":"00f067aa0ba902b8","parentSpanId":"00f067aa0ba902b7"`), 1)
+		for _, body := range [][]byte{named, child} {
+			if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK || text != "{}" {
+				t.Fatalf("got %d %s", status, text)
+			}
+		}
+	}
+	requests := erasure.NewStore(d.conn.JetStream())
+	for _, r := range []*erasure.Request{{User: "cleo"}, {Session: "s-1"}} {
+		r.ID, r.Created = events.NewID(), time.Now()
+		if err := requests.Add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := erase.New(d.conn).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+		left[strings.Split(m.Subject, ".")[4]] = true
+		return nil
+	})
+	if err != nil || len(left) != 1 {
+		t.Errorf("got the waiting traces %v, %v, want that of bob", left, err)
+	}
+}
+
+// TestLimitOfAGateway: a gateway with too many spans that wait asks for them later, and takes them after the traces have ended.
+func TestLimitOfAGateway(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
+	s := d.handler.store.Load()
+	s.mu.Lock()
+	s.total.spans = maxWaitingSpans
+	s.mu.Unlock()
+	if status, text := d.post("agent", jsonType, "", exported(traceID)); status != http.StatusServiceUnavailable || !strings.Contains(text, "send them again") {
+		t.Errorf("got %d %s, want that the client sends the spans later", status, text)
+	}
+	s.mu.Lock()
+	s.total = received{}
+	s.mu.Unlock()
+	if status, text := d.post("agent", jsonType, "", exported(traceID)); status != http.StatusOK {
+		t.Errorf("got %d %s", status, text)
+	}
+	if s.total.spans != 1 || s.total.bytes == 0 {
+		t.Errorf("got the count %+v, want that of a span", s.total)
+	}
+	s.cfg.Limit = 0
+	if err := s.sweep(t.Context(), time.Now()); err != nil { // closes the trace
+		t.Fatal(err)
+	}
+	if err := s.sweep(t.Context(), time.Now().Add(2*storeTime)); err != nil {
+		t.Fatal(err)
+	}
+	if s.total != (received{}) || len(s.traces) > 0 {
+		t.Errorf("after the end of all traces: got the count %+v", s.total)
 	}
 }

@@ -170,6 +170,17 @@ func (t *recordedTrace) addAround(o *observation, tr *tree) {
 	}
 }
 
+// Verdict returns the outcome of a trace without a run: of evaluations that came after the trace of the run. It is zero without one.
+func (t *recordedTrace) Verdict() events.Outcome {
+	found := t.outcome
+	for i := range t.all {
+		if !found.Known() {
+			found = t.all[i].outcome
+		}
+	}
+	return found
+}
+
 // NothingError is returned for a valid part of a recording that has no run, such as a trace of a web server.
 type NothingError struct {
 	Kind  source.Omission

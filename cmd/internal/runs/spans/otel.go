@@ -228,12 +228,17 @@ func otelTime(v modelapi.Value) time.Time {
 	return time.Unix(pair[0], pair[1]).UTC()
 }
 
+// SessionAttributes and UserAttributes are the attributes with the session and the user of a span, in the order in which they count.
+var (
+	SessionAttributes = []string{"gen_ai.conversation.id", "session.id", "langfuse.session.id", "traceloop.association.properties.session_id", "ai.telemetry.metadata.sessionId"}
+	UserAttributes    = []string{"user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id", "ai.telemetry.metadata.userId"}
+)
+
 // fill sets the fields of an observation from the attributes and events of its span.
 func (s *otelSpan) fill(o *observation, leading string) {
 	a := s.attributes
 	o.failed = s.failed
-	o.session = a.text("gen_ai.conversation.id", "session.id", "langfuse.session.id", "traceloop.association.properties.session_id", "ai.telemetry.metadata.sessionId")
-	o.user = a.text("user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id", "ai.telemetry.metadata.userId")
+	o.session, o.user = a.text(SessionAttributes...), a.text(UserAttributes...)
 	o.model = a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id")
 	switch o.kind {
 	case modelCall:
