@@ -96,6 +96,7 @@ type manifest struct {
 		Count  int    `msgpack:"n"`
 		Tokens int    `msgpack:"t"`
 	} `msgpack:"omitted"`
+	Warnings []string `msgpack:"warnings"`
 }
 
 // shows reports whether the prompt had a bullet.
@@ -372,7 +373,7 @@ func (c *Console) home(p Page, _ []string, _ url.Values) {
 	slices.SortStableFunc(books, func(a, b string) int { return len(c.ofBook(b)) - len(c.ofBook(a)) })
 	for _, book := range books[:min(5, len(books))] {
 		if numbers, shape := c.verdict(book); numbers != nil {
-			p.add("Worth | "+book+"/worth | "+shape, numbers...)
+			p.add("Worth | "+book+"/worth | "+word(shape)+" "+shape, numbers...)
 		}
 	}
 	lessons := 0
@@ -958,6 +959,10 @@ func (c *Console) execution(p Page, book string, r *run) {
 			omitted = append(omitted, float64(o.Count))
 		}
 		p.add("What the model received | omitted", omitted...)
+		for _, w := range m.Warnings {
+			_, shape := ParseNumbers(strings.ToUpper(w[:1]) + w[1:])
+			p.add("Warnings | "+shape, digitsOf(w)...)
+		}
 		for _, x := range m.Parts {
 			if x.Count > 0 {
 				p.add("What the model received | "+x.Kind+" | Reference", float64(x.Count))
@@ -1132,6 +1137,21 @@ func (c *Console) diff(p Page, book string, _ []string, q url.Values) {
 	if n := h.differ(from, to); n > 0 {
 		p.add("From to : # "+plural(n, "changed bullet")+".", float64(n))
 	}
+	h.votesBetween(p, "", book, from, to)
+}
+
+// votesBetween adds the votes that differ between two versions.
+func (h *history) votesBetween(p Page, heading, book string, from, to int) {
+	for id, b := range h.states[from] {
+		now, ok := h.states[to][id]
+		var values []float64
+		for _, v := range [][2]int{{b.Helpful, now.Helpful}, {b.Harmful, now.Harmful}, {b.Neutral, now.Neutral}} {
+			if ok && v[0] != v[1] {
+				values = append(values, float64(v[0]), float64(v[1]))
+			}
+		}
+		p.add(heading+book+"/bullets/"+id+" | Bullet", values...)
+	}
 }
 
 // restore is the preview of a restore.
@@ -1148,6 +1168,7 @@ func (c *Console) restore(p Page, book string, _ []string, q url.Values) {
 	if n := h.differ(to, len(h.changes)); n > 0 {
 		place := "# " + plural(n, "bullet") + " would change"
 		p.add(place+" | "+place, float64(n))
+		h.votesBetween(p, place+" | ", book, len(h.changes), to)
 	}
 }
 

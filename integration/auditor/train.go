@@ -334,6 +334,9 @@ func (c *Console) worth(p Page, book string, _ []string, _ url.Values) {
 	if numbers, shape := c.verdict(book); numbers != nil {
 		p.add(shape, numbers...)
 	}
+	if w.With.Sessions+w.Without.Sessions == 0 {
+		return
+	}
 	rows := []struct {
 		name, effect  string
 		with, without float64
@@ -431,6 +434,16 @@ func (c *Console) sentence(book string, w *Worth) ([]float64, string) {
 	more := solve((e.High-e.Low)/200) / solve(effect/100)
 	return []float64{e.Mean, e.Low, e.High, math.Ceil((more - 1) * outcomes), effect, math.Ceil((more - 1) * float64(w.Without.Rated))},
 		"Not decided yet: # points, interval # to #. About # outcomes are missing to tell an effect of # points from none, among them those of # sessions without the playbook."
+}
+
+// word returns the first word of a verdict, as the overview shows it.
+func word(shape string) string {
+	for beginning, word := range map[string]string{"Not known": "not known yet", "Not decided": "not decided yet", "The playbook helps": "helps", "The playbook harms": "harms", "The playbook makes": "makes no difference"} {
+		if strings.HasPrefix(shape, beginning) {
+			return word
+		}
+	}
+	return ""
 }
 
 // Places returns the places of the numbers of a page, sorted.

@@ -107,9 +107,10 @@ type bulletPage struct {
 	// The executions behind the bullet, by what they have to do with it; see history.Role.
 	Learned, Helped, Harmed, NoEffect list[evidence]
 
-	Charts  []*chart // e-values, wide and narrow; empty without outcomes
-	Similar list[similarBullet]
-	Label   string // of the version of the newest event
+	Charts    []*chart // e-values, wide and narrow; empty without outcomes
+	Threshold float64  // e-value at which the gate decides
+	Similar   list[similarBullet]
+	Label     string // of the version of the newest event
 	// Executions in which the bullet was in the prompt, newest first.
 	Used list[execution]
 }

@@ -51,6 +51,7 @@ func (p *bulletPage) addExperiment(q *request, base string) error {
 	if len(helps) == 0 {
 		return nil
 	}
+	p.Threshold = e.Threshold
 	p.Charts = chartSizes(chartSize{Height: 240, Axis: "outcomes", MaxX: outcomes, MaxY: math.Ceil(highest)}, func(c *chart) {
 		c.Label = fmt.Sprintf("E-values over outcomes, on a logarithmic scale. Now %.3g that the bullet helps, %.3g that it harms; the gate decides at %g.", last.Helps, last.Harms, e.Threshold)
 		for i := range c.YTicks {

@@ -11,10 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/liveness"
+	"debrief/generator"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -151,6 +154,41 @@ func TestPagesOfLargePlaybook(t *testing.T) {
 		first := took[0]
 		slices.Sort(took)
 		t.Logf("LOAD %-45s first %6.1f ms, median %6.1f ms, CPU %6.1f ms, %7d bytes", a.pattern, ms(first), ms(took[len(took)/2]), ms(cpu), len(got.body))
+	}
+}
+
+// TestFirstLoads measures the first request for each page of a server that has just started, while its indexes fill. Run it with the sizes of
+// TestPagesOfLargePlaybook:
+//
+//	DEBRIEF_LONG=1 go test ./cmd/internal/console -v -timeout 20m -run TestFirstLoads | grep FIRST
+func TestFirstLoads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("stores thousands of objects: run without -short")
+	}
+	if os.Getenv("DEBRIEF_LONG") == "" {
+		t.Parallel() // without measurements
+	}
+	in := largeInstallation(t)
+	for _, a := range in.mains(t) {
+		builder := generator.NewContextBuilder(in.conn, nil, generator.Config{})
+		views := index.New(in.conn, nil)
+		server := in.serve(api.New(builder, api.Options{Conn: in.conn, Index: views, Log: failures}))
+		ctx, stop := context.WithCancel(t.Context())
+		var follows sync.WaitGroup
+		follows.Go(func() { views.Run(ctx) })
+		began := time.Now()
+		got := get(t, server, a.path)
+		first := time.Since(began)
+		if got.status != http.StatusOK {
+			t.Errorf("%s: got status %d", a.path, got.status)
+		}
+		began = time.Now()
+		get(t, server, a.path)
+		t.Logf("FIRST %-45s %6.1f ms, then %6.1f ms", a.pattern, ms(first), ms(time.Since(began)))
+		stop()
+		follows.Wait()
+		server.Close()
+		builder.Close()
 	}
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestTasksByClicking(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
 	in.yesterday(t)
+	do(t, in.open, http.MethodPost, "/api/v1/executions", `{"book": "default", "run_id": "wrong", "question": "Which tax?", "answer": "None.", "outcome": false}`, withHeader("Content-Type", "application/json"))
 	b := openTab(t, in)
 	for _, task := range []struct {
 		name   string

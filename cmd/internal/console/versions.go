@@ -135,7 +135,15 @@ func (d difference) TextChanged() bool {
 // Words returns the words of both texts, with marks for removed and added ones.
 func (d difference) Words() []word { return diffWords(d.Before.Content, d.After.Content) }
 
-// Notes are the differences of the fields that people compare, besides the text.
+// OldSection returns the section in the older version, "" if it did not change.
+func (d difference) OldSection() string {
+	if d.Before == nil || d.After == nil || d.Before.Section == d.After.Section {
+		return ""
+	}
+	return d.Before.Section
+}
+
+// Notes are the differences of the fields that people compare, besides text and section.
 func (d difference) Notes() string {
 	if d.Before == nil || d.After == nil {
 		return ""
@@ -146,9 +154,10 @@ func (d difference) Notes() string {
 			notes = append(notes, name+" "+before+" → "+after)
 		}
 	}
-	add("section", d.Before.Section, d.After.Section)
 	add("state", string(explain.Status(d.Before)), string(explain.Status(d.After)))
-	add("votes", votes(d.Before), votes(d.After))
+	add("helpful", thousands(d.Before.Helpful), thousands(d.After.Helpful))
+	add("harmful", thousands(d.Before.Harmful), thousands(d.After.Harmful))
+	add("neutral", thousands(d.Before.Neutral), thousands(d.After.Neutral))
 	if d.Before.Pinned != d.After.Pinned {
 		notes = append(notes, map[bool]string{true: "pinned", false: "unpinned"}[d.After.Pinned])
 	}

@@ -2,8 +2,6 @@ package console
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"unicode"
 
 	"debrief/playbook"
@@ -84,11 +82,6 @@ func splitWords(s string) (out []string) {
 		out = append(out, s[start:])
 	}
 	return out
-}
-
-// votes formats the votes of a bullet: "helpful/harmful/neutral".
-func votes(b *playbook.Bullet) string {
-	return strings.Join([]string{strconv.Itoa(b.Helpful), strconv.Itoa(b.Harmful), strconv.Itoa(b.Neutral)}, "/")
 }
 
 // meanings explain the states and the standings of bullets.

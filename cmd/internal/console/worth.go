@@ -30,6 +30,15 @@ func showWorth(q *request) (any, error) {
 	return q.worthOf(q.book)
 }
 
+// verdicts are the answers in a word, with the class that gives each its mark and colour.
+var verdicts = map[worth.Status]option{
+	worth.Off: {"unknown", "not measured"}, worth.Collecting: {"partial", "not known yet"}, worth.Unclear: {"partial", "not decided yet"},
+	worth.Helps: {"success", "helps"}, worth.Harms: {"failure", "harms"}, worth.NoEffect: {"unknown", "makes no difference"},
+}
+
+// Verdict returns the answer in a word.
+func (v *worthView) Verdict() option { return verdicts[v.Status] }
+
 // Chart returns the chart of the points with their interval, nil before there is one.
 func (v *worthView) Chart() *interval {
 	e := v.Points

@@ -49,7 +49,7 @@ func TestWorthPage(t *testing.T) {
 	const command = "debrief playbook control 5% --book default"
 	wants("/", summary, `href="/books/support/worth"`, "No control share: the effect cannot be measured.", command)
 	wants("/books/support/worth", summary, ">+80.0 avoided<", ">$0.0100<", ">1100<", "The control share is off.")
-	wants("/books/default/worth", command, ">not known yet<")
+	wants("/books/default/worth", command, ">not measured<")
 	b := openTab(t, in)
 	b.visit("/books/support/worth")
 	b.fine("worth")
