@@ -26,31 +26,31 @@ func activityRoutes() []route {
 	return []route{overview, live}
 }
 
-// overview is the activity of the playbooks that the token permits.
-type overview struct {
-	Learned learned                         `json:"learned" doc:"Changes of the last hour."`
-	Today   learned                         `json:"today" doc:"Changes of the last 24 hours."`
+// Overview is the activity of the playbooks that the token permits.
+type Overview struct {
+	Learned Learned                         `json:"learned" doc:"Changes of the last hour."`
+	Today   Learned                         `json:"today" doc:"Changes of the last 24 hours."`
 	Changes []index.Change                  `json:"changes" doc:"Newest changes, newest first."`
-	States  map[playbook.Book]stateByBullet `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
+	States  map[playbook.Book]StateByBullet `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
 	Lag     []index.Sample                  `json:"lag" doc:"Samples of the last hour, oldest first."`
 	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
-	Waiting waiting                         `json:"waiting" doc:"Items that wait for a person."`
-	Books   []bookActivity                  `json:"books"`
+	Waiting Waiting                         `json:"waiting" doc:"Items that wait for a person."`
+	Books   []BookActivity                  `json:"books"`
 }
 
-// stateByBullet are the states of bullets of one playbook.
-type stateByBullet map[playbook.BulletID]string
+// StateByBullet are the states of bullets of one playbook.
+type StateByBullet map[playbook.BulletID]string
 
 // removedState is the state of a bullet that is not in the newest version.
 const removedState = "removed"
 
 // lessonStates returns the state now of the bullets of the changes' lessons. Books that cannot be read have none.
-func (c *call) lessonStates(changes []index.Change) map[playbook.Book]stateByBullet {
-	all := map[playbook.Book]stateByBullet{}
+func (c *call) lessonStates(changes []index.Change) map[playbook.Book]StateByBullet {
+	all := map[playbook.Book]StateByBullet{}
 	for _, ch := range changes {
 		for _, l := range ch.Lessons {
 			if all[ch.Book] == nil {
-				all[ch.Book] = stateByBullet{}
+				all[ch.Book] = StateByBullet{}
 			}
 			all[ch.Book][l.Bullet] = removedState
 		}
@@ -70,21 +70,21 @@ func (c *call) lessonStates(changes []index.Change) map[playbook.Book]stateByBul
 	return all
 }
 
-// learned sums changes.
-type learned struct {
+// Learned sums changes.
+type Learned struct {
 	Versions int `json:"versions" doc:"Number of versions of all playbooks."`
 	index.ChangeCounts
 }
 
-// waiting counts the items that wait for a person.
-type waiting struct {
+// Waiting counts the items that wait for a person.
+type Waiting struct {
 	Total       int `json:"total"`
 	Quarantined int `json:"quarantined" doc:"Bullets in quarantine."`
 	Dead        int `json:"dead_letters"`
 }
 
-// bookActivity has the numbers of a playbook.
-type bookActivity struct {
+// BookActivity has the numbers of a playbook.
+type BookActivity struct {
 	Book playbook.Book `json:"book"`
 	playbook.About
 	Label       string `json:"label"`
@@ -97,10 +97,10 @@ type bookActivity struct {
 	Error       string `json:"error,omitempty" doc:"Damage of the log of the playbook."`
 }
 
-func getOverview(c *call) (*overview, error) {
+func getOverview(c *call) (*Overview, error) {
 	state := c.handler.index.Activity.State()
-	out := &overview{ // empty lists, not null
-		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []bookActivity{},
+	out := &Overview{ // empty lists, not null
+		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []BookActivity{},
 	}
 	now := time.Now()
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)

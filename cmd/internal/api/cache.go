@@ -50,6 +50,14 @@ func newBooks(store *deltalog.Store, logs *index.Logs) *books {
 	return &books{store: store, logs: logs, open: open}
 }
 
+// readAll reads all playbooks, at most those that stay in memory. It skips those that cannot be read: a request for one has the error.
+func (s *books) readAll(ctx context.Context) {
+	names, _ := s.store.AllBooks(ctx) // without names, requests read them
+	for _, name := range names[:min(maxBooks, len(names))] {
+		_, _, _, _ = s.items(ctx, name)
+	}
+}
+
 // newest returns the newest version of a playbook, and its label. The caller must not change the playbook.
 func (s *books) newest(ctx context.Context, name playbook.Book) (*playbook.Playbook, string, error) {
 	b := s.entry(name)
@@ -162,8 +170,8 @@ func (s *books) refreshExisting(ctx context.Context, name playbook.Book, b *open
 }
 
 // activity returns the numbers of a playbook. A damaged log is no error: the field Error describes it.
-func (s *books) activity(ctx context.Context, name playbook.Book) (bookActivity, error) {
-	out := bookActivity{Book: name}
+func (s *books) activity(ctx context.Context, name playbook.Book) (BookActivity, error) {
+	out := BookActivity{Book: name}
 	p, label, err := s.newest(ctx, name)
 	if isDamaged(err) {
 		out.Error = err.Error()

@@ -219,8 +219,8 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 	return builder.Rebuild(c.ctx, events.Handle(c.path["handle"]))
 }
 
-// sessionItem is a session in a list.
-type sessionItem struct {
+// SessionItem is a session in a list.
+type SessionItem struct {
 	Session    string        `json:"session"`
 	Owner      string        `json:"owner,omitempty" doc:"Owner of the session; empty: the common owner. Sessions of two owners with one name are two sessions."`
 	Executions int           `json:"executions" doc:"Number of executions in the index of the gateway."`
@@ -229,7 +229,7 @@ type sessionItem struct {
 	Question   string        `json:"question" doc:"Beginning of the last question."`
 }
 
-func listSessions(c *call) (*page[*sessionItem], error) {
+func listSessions(c *call) (*page[*SessionItem], error) {
 	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}
@@ -246,10 +246,10 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page[*sessionItem]{Items: []*sessionItem{}}
+	out := &page[*SessionItem]{Items: []*SessionItem{}}
 	for i, e := range all {
 		if e.Handle != "" {
-			out.Items = append(out.Items, &sessionItem{
+			out.Items = append(out.Items, &SessionItem{
 				Session: e.Session, Owner: e.Owner, Executions: sessions[i].Executions, Last: e.Handle, At: e.Started, Question: e.Question,
 			})
 		}

@@ -23,16 +23,16 @@ func experimentRoutes() []route {
 	return []route{curve, alike}
 }
 
-// experiment is the development of the evidence on a bullet.
-type experiment struct {
+// Experiment is the development of the evidence on a bullet.
+type Experiment struct {
 	Bullet    playbook.BulletID `json:"bullet_id"`
 	Threshold float64           `json:"threshold" doc:"E-value at which the gate decides: 1 divided by the error probability."`
 	Outcomes  int               `json:"max_outcomes" doc:"Number of outcomes after which a bullet on probation retires without a result."`
-	Points    []evidencePoint   `json:"points" doc:"Oldest first. If there are more than limit, some in between are left out."`
+	Points    []EvidencePoint   `json:"points" doc:"Oldest first. If there are more than limit, some in between are left out."`
 }
 
-// evidencePoint is the evidence on a bullet at a version.
-type evidencePoint struct {
+// EvidencePoint is the evidence on a bullet at a version.
+type EvidencePoint struct {
 	Version    uint64          `json:"version"`
 	Time       time.Time       `json:"time"`
 	Experiment int             `json:"experiment" doc:"Number of the experiment; a new wording starts a new one."`
@@ -46,9 +46,9 @@ type evidencePoint struct {
 	outcomes playbook.Experiment // the fields from Shown on are computed from it
 }
 
-func getExperiment(c *call) (*experiment, error) {
+func getExperiment(c *call) (*Experiment, error) {
 	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
-	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
+	out := &Experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []EvidencePoint{}}
 	found := false
 	err := history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.book(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
 		if bullet == nil {
@@ -56,7 +56,7 @@ func getExperiment(c *call) (*experiment, error) {
 		}
 		found = true
 		e := bullet.CurrentExperiment()
-		p := evidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e}
+		p := EvidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e}
 		if n := len(out.Points); n == 0 || !p.equals(&out.Points[n-1]) {
 			out.Points = append(out.Points, p)
 		}
@@ -79,7 +79,7 @@ func getExperiment(c *call) (*experiment, error) {
 }
 
 // equals reports whether two points have the same evidence, at two versions.
-func (p *evidencePoint) equals(o *evidencePoint) bool {
+func (p *EvidencePoint) equals(o *EvidencePoint) bool {
 	return p.Experiment == o.Experiment && p.State == o.State && p.outcomes.Shown == o.outcomes.Shown && p.outcomes.Withheld == o.outcomes.Withheld
 }
 

@@ -78,6 +78,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	if h.conn != nil {
 		store := deltalog.New(h.conn.JetStream())
 		h.books, h.texts = newBooks(store, o.Index.Logs), store.Texts()
+		o.Index.OnStart(h.books.readAll)
 		routes = slices.Concat(
 			routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(),
 			operateRoutes(), activityRoutes(), experimentRoutes(), erasureRoutes(),

@@ -8,13 +8,15 @@ import (
 // identity is the token of a request.
 type identity struct {
 	tokenItem
-	Local bool `json:"local,omitempty" doc:"The server requires no token, and listens on the loopback only."`
+	Reading bool `json:"reading,omitempty" doc:"The server has just started and still reads what is stored: requests can take longer, and numbers grow."`
+	Local   bool `json:"local,omitempty" doc:"The server requires no token, and listens on the loopback only."`
 }
 
 // identityRoute returns the token of the request.
 func identityRoute() route {
 	r := get("/token", "getToken", "Return the name, the scopes and the playbooks of the token of the request.", func(c *call) (*identity, error) {
-		return &identity{newTokenItem(c.token), c.handler.tokens == nil}, nil
+		isReading := c.handler.index != nil && c.handler.index.Reading()
+		return &identity{tokenItem: newTokenItem(c.token), Reading: isReading, Local: c.handler.tokens == nil}, nil
 	})
 	r.scope = ""
 	return r

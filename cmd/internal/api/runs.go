@@ -21,24 +21,24 @@ func compareRoute() route {
 	return r
 }
 
-// runComparison compares two runs on the samples that both have answered.
-type runComparison struct {
+// RunComparison compares two runs on the samples that both have answered.
+type RunComparison struct {
 	Set    string          `json:"set" doc:"Set of the samples: test, else validation."`
-	Run    runAnswers      `json:"run"`
-	Other  runAnswers      `json:"other"`
+	Run    RunAnswers      `json:"run"`
+	Other  RunAnswers      `json:"other"`
 	Pair   report.Pair     `json:"pair" doc:"Accuracy of the run minus that of the other; wins are samples that only the run has right."`
-	Differ []differingPair `json:"differ" doc:"Samples that only one of them has right."`
+	Differ []DifferingPair `json:"differ" doc:"Samples that only one of them has right."`
 }
 
-// runAnswers are the answers of a run to a set.
-type runAnswers struct {
+// RunAnswers are the answers of a run to a set.
+type RunAnswers struct {
 	Run      playbook.Book   `json:"run"`
 	Version  uint64          `json:"version" doc:"Version of the playbook of the newest evaluation."`
 	Accuracy report.Estimate `json:"accuracy" doc:"Over all samples with an outcome, also those that the other run does not have."`
 }
 
-// differingPair is a sample that one run has right and the other wrong.
-type differingPair struct {
+// DifferingPair is a sample that one run has right and the other wrong.
+type DifferingPair struct {
 	Sample      string        `json:"sample"`
 	Question    string        `json:"question"`
 	Target      string        `json:"target,omitempty"`
@@ -61,7 +61,7 @@ func (e *evaluated) known() bool { return e.Outcome.Known() }
 
 func (e *evaluated) right() bool { return e.Outcome.Label == events.Success }
 
-func compareRuns(c *call) (*runComparison, error) {
+func compareRuns(c *call) (*RunComparison, error) {
 	run, err := c.evaluations("id")
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func compareRuns(c *call) (*runComparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &runComparison{Set: replay.Test, Differ: []differingPair{}}
+	out := &RunComparison{Set: replay.Test, Differ: []DifferingPair{}}
 	if len(run[out.Set]) == 0 || len(other[out.Set]) == 0 {
 		out.Set = replay.Validation
 	}
@@ -84,7 +84,7 @@ func compareRuns(c *call) (*runComparison, error) {
 		}
 		right, otherRight = append(right, x.right()), append(otherRight, y.right())
 		if x.right() != y.right() && len(out.Differ) < c.limit() {
-			out.Differ = append(out.Differ, differingPair{
+			out.Differ = append(out.Differ, DifferingPair{
 				Sample: sample, Question: x.Question, Target: x.target, Right: x.right(),
 				Answer: x.Answer, OtherAnswer: y.Answer, Handle: x.Handle, OtherHandle: y.Handle,
 			})
@@ -95,8 +95,8 @@ func compareRuns(c *call) (*runComparison, error) {
 }
 
 // answersOf returns the summary of the answers of a run to a set.
-func answersOf(run playbook.Book, all map[string]*evaluated) runAnswers {
-	out := runAnswers{Run: run}
+func answersOf(run playbook.Book, all map[string]*evaluated) RunAnswers {
+	out := RunAnswers{Run: run}
 	right := 0
 	known := 0
 	for _, e := range all {

@@ -112,7 +112,7 @@ type bulletPage struct {
 	Similar   list[similarBullet]
 	Label     string // of the version of the newest event
 	// Executions in which the bullet was in the prompt, newest first.
-	Used list[execution]
+	Used list[api.ExecutionItem]
 }
 
 // bulletLife is the history of a bullet.

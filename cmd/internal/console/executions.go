@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
@@ -31,32 +30,9 @@ func executionActions() []action {
 	return []action{{"/books/{book}/executions/{handle}/feedback", giveFeedback}}
 }
 
-// execution is an execution in a list.
-type execution struct {
-	Handle       events.Handle       `json:"handle"`
-	RunID        string              `json:"run_id"`
-	Task         string              `json:"task"`
-	Owner        string              `json:"owner"`
-	User         string              `json:"user"`
-	Session      string              `json:"session"`
-	Turn         int                 `json:"turn"`
-	Started      time.Time           `json:"started"`
-	Question     string              `json:"question"`
-	Answer       string              `json:"answer"`
-	Outcome      events.Outcome      `json:"outcome"`
-	Corrected    *events.Outcome     `json:"corrected"`
-	Purpose      events.Purpose      `json:"purpose"`
-	LabelSuspect string              `json:"label_suspect"`
-	Version      uint64              `json:"playbook_version"`
-	Shown        []playbook.BulletID `json:"shown"`
-	Cited        []playbook.BulletID `json:"cited"`
-	Steps        int                 `json:"steps"`
-	Model        string              `json:"model"`
-}
-
 // executionsPage is a list of executions.
 type executionsPage struct {
-	list[execution]
+	list[api.ExecutionItem]
 	Query  map[string]string
 	Labels []string
 }
@@ -178,29 +154,18 @@ func giveFeedback(q *request) (notice, error) {
 	return notice{Text: "The feedback is stored."}, q.api.post("/feedback", q.key("feedback"), body, nil)
 }
 
-// session is a session in a list.
-type session struct {
-	Session    string        `json:"session"`
-	Owner      string        `json:"owner"`
-	Executions int           `json:"executions"`
-	Last       events.Handle `json:"last"`
-	At         time.Time     `json:"at"`
-	Question   string        `json:"question"`
-}
-
 func showSessions(q *request) (any, error) {
 	q.title = "Sessions of " + q.book
-	all := new(list[session])
+	all := new(list[api.SessionItem])
 	return all, q.api.get(api.Path("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
 }
 
 // sessionPage has the window of a session and its stored executions.
 type sessionPage struct {
 	Session      string
-	Interactions []*events.Interaction      `json:"interactions"`
-	Marks        []events.MarkedInteraction `json:"marks"`
-	Damaged      int                        `json:"damaged"`
-	Stored       list[execution]            `json:"-"`
+	Interactions []*events.Interaction   `json:"interactions"`
+	Damaged      int                     `json:"damaged"`
+	Stored       list[api.ExecutionItem] `json:"-"`
 }
 
 func showSession(q *request) (any, error) {

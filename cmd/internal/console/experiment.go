@@ -5,25 +5,12 @@ import (
 	"math"
 	"net/url"
 
-	"debrief/curator/gate"
+	"debrief/cmd/internal/api"
 )
-
-// experiment is the development of the evidence on a bullet.
-type experiment struct {
-	Threshold float64 `json:"threshold"`
-	Points    []struct {
-		Version    uint64         `json:"version"`
-		Experiment int            `json:"experiment"`
-		Shown      gate.ArmScores `json:"shown"`
-		Withheld   gate.ArmScores `json:"withheld"`
-		Helps      float64        `json:"e_helps"`
-		Harms      float64        `json:"e_harms"`
-	} `json:"points"`
-}
 
 // addExperiment draws the e-values of the current wording over its outcomes, on a logarithmic scale from 1.
 func (p *bulletPage) addExperiment(q *request, base string) error {
-	var e experiment
+	var e api.Experiment
 	if err := q.api.get(base+"/experiment", url.Values{"limit": {"100"}}, &e); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/events/liveness"
-	"debrief/playbook"
 )
 
 // homePages are the pages about the whole installation at a glance.
@@ -21,42 +20,9 @@ func homePages() []view {
 	return []view{{pattern: "/{$}", file: "home", tab: "home", run: showHome}}
 }
 
-// overview is the activity of an installation.
-type overview struct {
-	Learned learned                         `json:"learned"` // in the last hour
-	Today   learned                         `json:"today"`   // in the last 24 hours
-	Changes []index.Change                  `json:"changes"`
-	States  map[string]map[string]string    `json:"states"` // of the bullets of the changes' lessons now, by playbook and bullet
-	Lag     []index.Sample                  `json:"lag"`
-	Roles   map[string]liveness.RoleSummary `json:"roles"`
-	Waiting struct {
-		Total int `json:"total"`
-		Dead  int `json:"dead_letters"`
-	} `json:"waiting"`
-	Books []bookState `json:"books"`
-}
-
-// learned sums changes.
-type learned struct {
-	Versions int `json:"versions"`
-	index.ChangeCounts
-}
-
-// bookState has the numbers of a playbook.
-type bookState struct {
-	Book string `json:"book"`
-	playbook.About
-	Bullets     int    `json:"bullets"`
-	Shown       int    `json:"shown"`
-	Probation   int    `json:"probation"`
-	Quarantined int    `json:"quarantined"`
-	Executions  int    `json:"executions"`
-	Error       string `json:"error"`
-}
-
 // homePage shows the health of the roles, the newest lessons, the effect of the playbooks, and the decisions that wait for a person.
 type homePage struct {
-	overview
+	api.Overview
 	Worth  []*worthView // of the playbooks with the most executions
 	Charts []*chart     // of the lag, wide and narrow; empty if no message waited
 }
@@ -71,17 +37,17 @@ const (
 func showHome(q *request) (any, error) {
 	q.title = "Overview"
 	p := new(homePage)
-	if err := q.api.get("/overview", url.Values{"limit": {"200"}}, &p.overview); err != nil {
+	if err := q.api.get("/overview", url.Values{"limit": {"200"}}, &p.Overview); err != nil {
 		return nil, err
 	}
-	q.overview = &p.overview
+	q.overview = &p.Overview
 	p.drawLag()
-	busiest := slices.SortedStableFunc(slices.Values(p.Books), func(a, b bookState) int { return b.Executions - a.Executions })
+	busiest := slices.SortedStableFunc(slices.Values(p.Books), func(a, b api.BookActivity) int { return b.Executions - a.Executions })
 	for _, b := range busiest[:min(homeBooks, len(busiest))] {
 		if b.Error != "" {
 			continue // its row has the error
 		}
-		w, err := q.worthOf(b.Book)
+		w, err := q.worthOf(string(b.Book))
 		var missing *api.Error
 		if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
 			continue // it was erased since the list was read
@@ -119,7 +85,7 @@ func (p *homePage) Lessons() (all []lesson) {
 	for _, c := range p.Changes {
 		for _, l := range c.Lessons {
 			if len(all) < homeLessons {
-				all = append(all, lesson{Lesson: l, Change: c, State: p.States[string(c.Book)][string(l.Bullet)]})
+				all = append(all, lesson{Lesson: l, Change: c, State: p.States[c.Book][l.Bullet]})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"debrief/cmd/internal/api"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -62,6 +63,9 @@ type frame struct {
 // render writes a page.
 func (s *Site) render(q *request, status int, file string, content any) {
 	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Server: q.address(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
+	if file == "reading" {
+		f.Known = false // the navigation needs what is being read
+	}
 	if f.Known {
 		f.Notice = q.takeNotice()
 		q.readNavigation(f)
@@ -97,9 +101,9 @@ type waiting struct {
 func (q *request) readNavigation(f *frame) {
 	o := q.overview
 	if o == nil {
-		o = new(overview)
+		o = new(api.Overview)
 		if q.api.get("/overview", url.Values{"limit": {"1"}}, o) != nil {
-			o = new(overview)
+			o = new(api.Overview)
 		}
 	}
 	switch {
@@ -112,9 +116,9 @@ func (q *request) readNavigation(f *frame) {
 	f.Dead = o.Waiting.Dead
 	for _, b := range o.Books {
 		if len(f.Books) < maxBookLinks {
-			f.Books = append(f.Books, b.Book)
+			f.Books = append(f.Books, string(b.Book))
 		}
-		if b.Book == f.Book {
+		if string(b.Book) == f.Book {
 			f.Quarantined = b.Quarantined
 			f.About = b.About
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -31,9 +32,9 @@ type request struct {
 	me   identity
 	book string // in the path; empty without one
 
-	title    string    // of the page, set by its handler
-	tab      string    // entry of the navigation
-	overview *overview // for the navigation; nil if the page has not read it
+	title    string        // of the page, set by its handler
+	tab      string        // entry of the navigation
+	overview *api.Overview // for the navigation; nil if the page has not read it
 }
 
 // identity is the token of the browser.
@@ -42,6 +43,8 @@ type identity struct {
 	Scopes []string `json:"scopes"`
 	Books  []string `json:"books"`
 	Local  bool     `json:"local"` // the server has no tokens
+	// Reading is set if the server has just started and still reads what is stored.
+	Reading bool `json:"reading"`
 	// Proxies is not empty if a proxy has named the person. Then the browser has no token of its own.
 	Proxies []string `json:"proxies"`
 }
@@ -76,6 +79,13 @@ func (s *Site) show(v view) http.HandlerFunc {
 		q, err := s.newRequest(w, r)
 		q.tab = v.tab
 		var content any
+		if err == nil && q.me.Reading && !s.runsSoon(q, v) {
+			q.title = "The server is reading"
+			w.Header().Set("Retry-After", "2")
+			w.Header().Set("Refresh", "2")
+			s.render(q, http.StatusServiceUnavailable, "reading", nil)
+			return
+		}
 		if err == nil {
 			content, err = v.run(q)
 		}
@@ -84,6 +94,30 @@ func (s *Site) show(v view) http.HandlerFunc {
 			return
 		}
 		s.render(q, http.StatusOK, v.file, content)
+	}
+}
+
+// firstWait is the time that a browser waits for a page of a server that has just started, before it gets one that says so.
+const firstWait = 200 * time.Millisecond
+
+// runsSoon reports whether a page can be rendered now. It tries it, with the navigation, and gives up after firstWait.
+func (s *Site) runsSoon(q *request, v view) bool {
+	ctx, cancel := context.WithTimeout(q.Context(), firstWait)
+	defer cancel()
+	try := *q
+	try.Request = q.WithContext(ctx)
+	try.api = &client{api: s.client, from: try.Request, secret: q.api.secret}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = v.run(&try) // the page itself shows an error
+		try.readNavigation(new(frame))
+	}()
+	select {
+	case <-ended:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/train/replay"
-	"debrief/cmd/internal/train/report"
 )
 
 // runPages are the pages of the runs of train.
@@ -37,31 +36,11 @@ type comparePage struct {
 	Others []string // the names of the other runs
 	Why    string   // the reason why there is no comparison
 
-	Set    string      `json:"set"`
-	Run    runAnswers  `json:"run"`
-	Other  runAnswers  `json:"other"`
-	Pair   report.Pair `json:"pair"`
-	Differ []struct {
-		Sample      string `json:"sample"`
-		Question    string `json:"question"`
-		Target      string `json:"target"`
-		Right       bool   `json:"right"`
-		Answer      string `json:"answer"`
-		OtherAnswer string `json:"other_answer"`
-		Handle      string `json:"handle"`
-		OtherHandle string `json:"other_handle"`
-	} `json:"differ"`
-}
-
-// runAnswers are the answers of a run to a set.
-type runAnswers struct {
-	Run      string          `json:"run"`
-	Version  uint64          `json:"version"`
-	Accuracy report.Estimate `json:"accuracy"`
+	api.RunComparison
 }
 
 // Both returns the answers of both runs.
-func (p *comparePage) Both() []runAnswers { return []runAnswers{p.Run, p.Other} }
+func (p *comparePage) Both() []api.RunAnswers { return []api.RunAnswers{p.Run, p.Other} }
 
 // compareRuns compares a run with the run of the parameter "with", or with the newest other run.
 func compareRuns(q *request) (any, error) {

@@ -39,17 +39,49 @@ type Index struct {
 	Activity   *Activity
 
 	conn *bus.Conn
+
+	mu      sync.Mutex
+	started bool                    // Run was called
+	reads   []func(context.Context) // what remains to be read after a start
+	unread  int                     // parts of the first read that have not ended
+
+	endExecutions, endLogs func() // each counts once; set by Run
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
 func New(conn *bus.Conn, table *prices.Table) *Index {
 	activity := newActivity(conn)
-	return &Index{Executions: newExecutions(conn, table), Logs: newLogs(conn, activity), Activity: activity, conn: conn}
+	return &Index{Executions: newExecutions(conn, table), Logs: newLogs(conn, activity), Activity: activity, conn: conn, unread: 2} // executions and logs
+}
+
+// Reading reports whether Run still reads for the first time what is stored, so that requests can take long.
+func (x *Index) Reading() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.started && x.unread > 0
+}
+
+// OnStart lets Run call fn once, after it has read the logs. Run reads until fn has ended. It must be called before Run.
+func (x *Index) OnStart(fn func(context.Context)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reads = append(x.reads, fn)
+}
+
+// endRead notes that a part of the first read has ended.
+func (x *Index) endRead() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.unread--
 }
 
 // Run reads what is stored, and then what is new, until the context ends. It continues after failed reads. It must be called once.
 func (x *Index) Run(ctx context.Context) {
 	defer close(x.Activity.closed)
+	x.mu.Lock()
+	x.started = true
+	x.mu.Unlock()
+	x.endExecutions, x.endLogs = sync.OnceFunc(x.endRead), sync.OnceFunc(x.endRead)
 	var group sync.WaitGroup
 	for source, follow := range map[string]func(context.Context) error{
 		"executions":   x.followExecutions,
@@ -106,6 +138,7 @@ func (x *Index) followExecutions(ctx context.Context) error {
 		if err := x.Executions.Read(ctx); err != nil {
 			return err
 		}
+		x.endExecutions()
 		took := time.Since(began)
 		if state, err = x.pollExecutions(ctx, state, time.Now().Add(expiryFactor*took)); err != nil {
 			return err
@@ -173,6 +206,16 @@ func (x *Index) followDeltas(ctx context.Context) error {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	last, err := x.Logs.followAll(ctx, 0)
+	if err == nil {
+		x.mu.Lock()
+		reads := x.reads
+		x.reads = nil
+		x.mu.Unlock()
+		for _, fn := range reads {
+			fn(ctx)
+		}
+		x.endLogs()
+	}
 	for err == nil {
 		select {
 		case <-ctx.Done():
