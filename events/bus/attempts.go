@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -138,13 +139,14 @@ func (r *attemptRecords) beginGroup(items []*item) {
 func (r *attemptRecords) store(items []*item) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordTimeout)
 	defer stop()
-	for len(items) > 0 && r.conn.nc.IsConnected() {
-		n := min(len(items), recordBatch)
-		if err := r.storeBatch(ctx, items[:n]); err != nil {
+	for batch := range slices.Chunk(items, recordBatch) {
+		if !r.conn.nc.IsConnected() {
+			return
+		}
+		if err := r.storeBatch(ctx, batch); err != nil {
 			r.log.Debug().Err(err).Int("messages", len(items)).Msg("store attempt records")
 			return
 		}
-		items = items[n:]
 	}
 }
 
@@ -198,12 +200,10 @@ func (r *attemptRecords) load(ctx context.Context, items []*item) error {
 			unknown = append(unknown, it)
 		}
 	}
-	for len(unknown) > 0 {
-		n := min(len(unknown), lookupBatch)
-		if err := r.loadBatch(ctx, unknown[:n]); err != nil {
+	for batch := range slices.Chunk(unknown, lookupBatch) {
+		if err := r.loadBatch(ctx, batch); err != nil {
 			return err
 		}
-		unknown = unknown[n:]
 	}
 	return nil
 }

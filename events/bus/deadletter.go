@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -200,11 +201,10 @@ func (r *roleLetters) effectStored(it *item) (bool, error) {
 
 // load sets the letter subject of each item that has a dead letter. One request is for up to lookupBatch items.
 func (r *roleLetters) load(ctx context.Context, items []*item) error {
-	for len(items) > 0 {
-		n := min(len(items), lookupBatch)
-		filters := make([]string, n)
-		byID := make(map[events.ID]*item, n)
-		for i, it := range items[:n] {
+	for batch := range slices.Chunk(items, lookupBatch) {
+		filters := make([]string, len(batch))
+		byID := make(map[events.ID]*item, len(batch))
+		for i, it := range batch {
 			filters[i] = r.filter(it)
 			byID[r.id(it)] = it
 		}
@@ -216,7 +216,6 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 		if err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
 		}
-		items = items[n:]
 	}
 	return nil
 }

@@ -2,20 +2,16 @@ package outcome
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
+	"unicode"
 
 	"debrief/events"
 	"debrief/events/shell"
+	"debrief/playbook/text"
 )
 
 var (
 	shells = []string{"sh", "bash", "dash", "zsh", "-bash", "fish", "ksh"}
-	// editors lists the commands of SWE-agent's interface. Most of them print the file too, so they are also viewers.
-	editors = []string{
-		"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
-		"find_file", "str_replace_editor", "submit",
-	}
 	// viewers lists programs that print files or other text, which may contain error messages.
 	viewers = []string{
 		"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
@@ -36,31 +32,22 @@ var viewerWords = map[string]bool{
 
 // isViewer reports whether the name of a tool says that it shows content, such as read_file, WebFetch or search-docs.
 func isViewer(tool string) bool {
-	word := make([]byte, 0, len(tool)) // the current word of the name
-	for i := range len(tool) {
-		beginsWord := isUpper(tool[i]) && i > 0 && !isUpper(tool[i-1]) // as in WebFetch
-		if !isLetter(tool[i]) || beginsWord {
-			if viewerWords[strings.ToLower(string(word))] {
+	for part := range strings.FieldsFuncSeq(tool, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		for word := range text.Parts(part) {
+			if viewerWords[strings.ToLower(word)] {
 				return true
 			}
-			word = word[:0]
-		}
-		if isLetter(tool[i]) {
-			word = append(word, tool[i])
 		}
 	}
-	return viewerWords[strings.ToLower(string(word))]
+	return false
 }
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-func isUpper(c byte) bool  { return c >= 'A' && c <= 'Z' }
 
 // commandLine returns the command line of a call, or "" for other tools. Mostly it is a field of the arguments. For an agent that
 // acts by commands it is the name of the tool with the arguments after it.
 func commandLine(call *events.ToolCall) string {
 	arguments := strings.TrimSpace(call.Arguments)
 	if !strings.HasPrefix(arguments, "{") {
-		if isEditor(call.Tool) || shell.Known(call.Tool) || strings.HasPrefix(call.Tool, "./") {
+		if shell.IsEditor(call.Tool) || shell.Known(call.Tool) || strings.HasPrefix(call.Tool, "./") {
 			return strings.TrimSpace(call.Tool + " " + call.Arguments)
 		}
 		return ""
@@ -69,7 +56,7 @@ func commandLine(call *events.ToolCall) string {
 	if len(arguments) > 2*shell.MaxInput || json.Unmarshal([]byte(arguments), &fields) != nil {
 		return ""
 	}
-	if isEditor(call.Tool) { // an editor command with arguments in JSON is a function of the agent
+	if shell.IsEditor(call.Tool) { // an editor command with arguments in JSON is a function of the agent
 		return call.Tool
 	}
 	for _, name := range [...]string{"command", "cmd", "commands"} {
@@ -98,13 +85,11 @@ func commandOfWords(words []string) string {
 	return strings.Join(words, " ")
 }
 
-func isEditor(tool string) bool { return slices.Contains(editors, tool) }
-
 // programs returns the names of the programs that a command line runs in sequence. It leaves out filters after a pipe,
 // because their output comes from the first program. The text that an editor command writes is not parsed.
 func programs(command string) []string {
 	command = strings.TrimSpace(command)
-	if first, _, _ := strings.Cut(command, " "); isEditor(first) {
+	if first, _, _ := strings.Cut(command, " "); shell.IsEditor(first) {
 		command, _, _ = strings.Cut(command, "\n")
 	}
 	commands, _ := shell.Parse(command) // the commands before an error are valid

@@ -130,7 +130,7 @@ func (o *toolOutput) isError(output string) bool {
 	switch {
 	case byHarness().MatchString(first), byHarness().MatchString(last) && o.command:
 		return !o.shows || o.command || isShort(output) // a page or a file may contain the message of a harness
-	case containsAny(editors, o.programs) && byEditor().MatchString(first):
+	case slices.ContainsFunc(o.programs, shell.IsEditor) && byEditor().MatchString(first):
 		return true
 	case slices.Contains(o.programs, "git") && byProgram().MatchString(first):
 		return true

@@ -60,8 +60,6 @@ var (
 // Document is an imported file.
 type Document struct {
 	Format Format
-	// Book is the name of the book in the file, empty if it has none. Only json and jsonl have one.
-	Book string
 	// Bullets are in file order. Their ids are unique, their contents and sections valid for a playbook.
 	Bullets []*playbook.Bullet
 	// Notes list the repairs and the skipped parts.

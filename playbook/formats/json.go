@@ -44,7 +44,6 @@ func (r *reader) readJSON(input string) (list []found, err error) {
 	if err := decode(input, &file); err != nil {
 		return nil, err
 	}
-	r.doc.Book = file.Book
 	for i, raw := range file.Bullets {
 		var b playbook.Bullet
 		if err := json.Unmarshal(raw, &b); err != nil {
@@ -78,11 +77,6 @@ func (r *reader) readJSONL(input string) (list []found, err error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		heads++
-		if heads == 1 {
-			r.doc.Book = line.Book
-		} else {
-			r.note(Note{Line: n}, "second header, of book %q; its bullets are added to the same document", line.Book)
-		}
 	}
 	if heads == 0 && len(list) > 0 {
 		r.note(Note{}, "the header line is missing; read as schema %d", nativeSchema)

@@ -67,47 +67,40 @@ func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 
 // quarantined returns a state at a version in which the bullets with these sorted ids are quarantined.
 func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) *playbook.Playbook {
-	mode, set := p.Gate()
-	restored := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
-		for b := range p.All() {
-			if _, isListed := slices.BinarySearch(ids, b.ID); isListed && canQuarantine(b) {
-				changed := *b
-				changed.Status = playbook.Quarantined
-				b = &changed
-			}
-			if !yield(b) {
-				return
-			}
+	return rewritten(p, version, func(b *playbook.Bullet) *playbook.Bullet {
+		if _, isListed := slices.BinarySearch(ids, b.ID); !isListed || !canQuarantine(b) {
+			return b
 		}
+		changed := *b
+		changed.Status = playbook.Quarantined
+		return &changed
 	})
-	if set {
-		restored.SetGate(mode)
-	}
-	return restored
 }
 
 // withoutErased returns a state without the bullets whose text was erased from the log. Later operations of a fold may need them, so only
 // a result leaves them out.
 func withoutErased(p *playbook.Playbook) *playbook.Playbook {
-	hasErased := false
-	for b := range p.All() {
-		hasErased = hasErased || playbook.IsErased(b.Content)
-	}
-	if !hasErased {
-		return p
-	}
-	mode, set := p.Gate()
-	rest := playbook.Restore(p.Version(), p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
+	return rewritten(p, p.Version(), func(b *playbook.Bullet) *playbook.Bullet {
+		if playbook.IsErased(b.Content) {
+			return nil
+		}
+		return b
+	})
+}
+
+// rewritten returns a state at a version with the bullets that change returns, nil for none.
+func rewritten(p *playbook.Playbook, version uint64, change func(*playbook.Bullet) *playbook.Bullet) *playbook.Playbook {
+	out := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
-			if !playbook.IsErased(b.Content) && !yield(b) {
+			if b = change(b); b != nil && !yield(b) {
 				return
 			}
 		}
 	})
-	if set {
-		rest.SetGate(mode)
+	if mode, set := p.Gate(); set {
+		out.SetGate(mode)
 	}
-	return rest
+	return out
 }
 
 // canQuarantine reports whether quarantine has an effect on a bullet: it is shown, or may be shown later. The gate may return a retired

@@ -57,12 +57,7 @@ func sameAdvice(a, b *playbook.Bullet) bool {
 	return a.Section == b.Section && a.When == b.When && a.Content == b.Content && a.Pinned == b.Pinned && statusOf(a) == statusOf(b)
 }
 
-func statusOf(b *playbook.Bullet) playbook.Status {
-	if b.Status == "" {
-		return playbook.Active
-	}
-	return b.Status
-}
+func statusOf(b *playbook.Bullet) playbook.Status { return cmp.Or(b.Status, playbook.Active) }
 
 // adjustStatus adjusts a bullet on probation or a candidate to the gate of the target: a candidate if the gate is strict,
 // otherwise active. Its record does not continue in the target.

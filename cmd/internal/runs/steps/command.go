@@ -2,18 +2,11 @@ package steps
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"debrief/events"
 	"debrief/events/shell"
 )
-
-// editor lists the commands of SWE-agent's interface.
-var editor = []string{
-	"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
-	"find_file", "str_replace_editor", "submit",
-}
 
 // ParseCommand returns a shell command as a call. The tool is the first word, and the arguments are the text behind it. If the
 // first word does not do the work, as in "cd x && python y" and "A=1 python y", the tool is the program that does, and the
@@ -24,7 +17,7 @@ func ParseCommand(action string) (events.ToolCall, bool) {
 	if end := strings.IndexAny(action, " \t\r\n"); end >= 0 {
 		tool, arguments = action[:end], action[end+1:] // further white space may be the indentation of an edit
 	}
-	if !slices.Contains(editor, tool) {
+	if !shell.IsEditor(tool) {
 		if program := otherProgram(action, tool); program != "" {
 			tool, arguments = program, action
 		}
