@@ -158,9 +158,6 @@ func checkUnit(t *testing.T, u unit, secrets string) error {
 		}
 	}
 	args := append(command[1:], "--show-config")
-	if name == "debrief" {
-		args = append([]string{"config"}, command[1:]...)
-	}
 	wanted := []string{"tls://localhost:4222", filepath.Join(credentials, "nkey")}
 	if i := slices.Index(args, "--config"); i >= 0 { // all in one process, without keys
 		args[i+1] = filepath.Join("systemd", filepath.Base(args[i+1]))
@@ -209,7 +206,7 @@ func TestConfigurationFile(t *testing.T) {
 		t.Fatalf("credentials: %v\n%s", err, out)
 	}
 	config := func(args ...string) map[string]string {
-		cmd := exec.Command(program(t, "debrief"), append([]string{"config", "up"}, args...)...)
+		cmd := exec.Command(program(t, "debrief"), append([]string{"up", "--show-config"}, args...)...)
 		cmd.Env = []string{"HOME=" + dir}
 		out, err := cmd.CombinedOutput()
 		if err != nil {

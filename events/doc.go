@@ -64,7 +64,7 @@
 // Payloads are MessagePack, with the schema version in the header Debrief-Schema. A task may also be JSON, with the header
 // "Content-Type: application/json" and the JSON names of its fields. Then unknown and duplicate fields are errors, the
 // schema header is optional, and the replies are JSON: the Execution, or an ErrorReply. "debrief schema" prints the JSON
-// Schema of each message, and an AsyncAPI document of all.
+// Schema of each message.
 //
 // # Stream TASKS
 //

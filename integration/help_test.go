@@ -56,11 +56,7 @@ func TestHelpExamplesAreValid(t *testing.T) {
 				}
 				examples++
 				line = helpRest.ReplaceAllString(line, "")
-				args := append([]string{"config"}, words(line)...)
-				if name != "debrief" {
-					args = append(words(line), "--show-config")
-				}
-				if _, said := run(args...); said != "" && !strings.Contains(said, "no such file") {
+				if _, said := run(append(words(line), "--show-config")...); said != "" && !strings.Contains(said, "no such file") {
 					t.Errorf("%s %s: %s", name, line, said)
 				}
 			}

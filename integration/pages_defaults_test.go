@@ -24,7 +24,7 @@ func TestPagesShowTheDefaults(t *testing.T) {
 	defaults := map[string]string{}
 	for _, command := range [][]string{{"up"}, {"train", "tasks.jsonl", "--simulated"}} {
 		var all []struct{ Name, Value, Origin string }
-		if err := json.Unmarshal(run(t, program(t, "debrief"), append([]string{"config", "--json"}, command...)...), &all); err != nil {
+		if err := json.Unmarshal(run(t, program(t, "debrief"), append(command, "--json", "--show-config")...), &all); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range all {

@@ -208,12 +208,6 @@ func parts(text string) (all [][]string) {
 // arguments checks the arguments of one of our programs. They may be the beginning of a command line.
 func (c checker) arguments(settings, args []string) error {
 	whole := append(slices.Clone(args), "--show-config")
-	if args[0] == "debrief" {
-		whole = append([]string{"debrief", "config"}, args[1:]...)
-		if args[1] == "config" {
-			whole = args
-		}
-	}
 	out, err := c.run(settings, whole)
 	if err == nil || strings.Contains(out, "no such file") {
 		return nil

@@ -139,7 +139,7 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 		{"dead", "show", attack},
 		{"dead", "requeue", letter},
 		{"dead", "drop", letter},
-		{"config", "status", "--book", attack},
+		{"up", "--gate", attack, "--show-config"},
 		{"eval", runs, "--model", attack, "--base-url", "http://127.0.0.1:1/v1"},
 		{"train", runs, "--model", attack, "--run", attack, "--base-url", "http://127.0.0.1:1/v1"},
 		{"backup", "create", attack},

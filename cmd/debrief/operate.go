@@ -17,7 +17,7 @@ func operateCommands() []program.Command {
 		{Name: "token", Run: new(ops.Token), Help: "Create and list the tokens of the gateway."},
 		{Name: "setup", Run: new(ops.Setup), Help: "Create the streams, buckets and consumers on a server, as its operator."},
 		{Name: "simulate", Run: new(ops.Simulate), Help: "Serve the simulated model over the APIs of OpenAI and Anthropic."},
-		{Name: "schema", Run: new(ops.Schema), Help: "Print the schemas of the messages on NATS: JSON Schema or AsyncAPI."},
+		{Name: "schema", Run: new(ops.Schema), Help: "Print the JSON Schemas of the messages on NATS."},
 		{Name: "help", Run: &ops.Help{Program: newProgram}, Help: "Show the help of a command."},
 		{Name: "version", Run: new(ops.Version), Help: "Print version, commit and Go version."},
 		{Name: "completion", Run: &ops.Completion{Program: newProgram}, Help: "Print a completion script for bash, zsh or fish."},

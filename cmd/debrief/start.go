@@ -14,6 +14,5 @@ func startCommands() []program.Command {
 		{Name: "submit", Run: new(ops.Submit), Help: "Submit a task."},
 		{Name: "connect", Run: new(ops.Connect), Help: "Connect a coding agent with the playbook of a repository."},
 		{Name: "hook", Run: new(ops.Hook), Help: "Handle an event of a coding agent; its settings call this command."},
-		{Name: "config", Run: &ops.Config{Program: newProgram}, Help: "Show the settings of a command and the source of each."},
 	}
 }

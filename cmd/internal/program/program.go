@@ -237,26 +237,10 @@ func (m Program) ShowHelp(words []string) error {
 	return nil
 }
 
-// ShowSettings prints the settings of the command line args without running it. run is the current command line; its flags that
-// are common to all commands apply too. The exit code is 2 if the command line or a setting is invalid.
-func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) error {
-	var common []string
-	for _, flag := range run.Model.Flags {
-		if onCommandLine(run, flag) {
-			common = append(common, fmt.Sprintf("--%s=%v", flag.Name, flag.Target))
-		}
-	}
-	p, err := m.parse(append(common, args...))
-	if err != nil {
-		return Exit(ExitUsage, err)
-	}
-	return p.show(asJSON)
-}
-
-// show prints the settings and returns the errors of invalid ones.
-func (p *parsed) show(asJSON bool) (err error) {
+// show prints the settings, with --json as JSON, and returns the errors of invalid ones.
+func (p *parsed) show() (err error) {
 	all := p.settings.effective(p.run)
-	if asJSON {
+	if p.isJSON() {
 		err = json.NewEncoder(term.Stdout).Encode(all)
 	} else {
 		w := term.NewTable(term.Stdout)
@@ -292,7 +276,7 @@ func (p *parsed) check() error {
 func (p *parsed) do(ctx context.Context) error {
 	common := p.program.CLI.common()
 	if common.ShowConfig {
-		return p.show(false)
+		return p.show()
 	}
 	if c, ok := p.chosen().(prober); ok && c.probes() {
 		return c.probe(ctx)

@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,9 +15,8 @@ import (
 
 // Schema prints the schemas of the messages.
 type Schema struct {
-	Message  string `arg:"" optional:"" help:"Name of a message. Default: list all."`
-	AsyncAPI bool   `name:"asyncapi" help:"Print one AsyncAPI 3 document with all messages."`
-	JSON     bool   `help:"Print the list as one JSON document. Schemas are always JSON."`
+	Message string `arg:"" optional:"" help:"Name of a message. Default: list all."`
+	JSON    bool   `help:"Print the list as one JSON document. Schemas are always JSON."`
 }
 
 // Help implements kong.HelpProvider.
@@ -34,7 +32,7 @@ Examples:
 
   debrief schema
   debrief schema task-json
-  debrief schema --asyncapi >debrief.asyncapi.json`
+  debrief schema --json`
 }
 
 // encodings are the names of the encodings for people.
@@ -42,33 +40,32 @@ var encodings = map[string]string{schema.MessagePack: "MessagePack", schema.JSON
 
 // listedMessage is a message in the JSON of the list.
 type listedMessage struct {
-	Name        string `json:"name"`
-	Encoding    string `json:"encoding"`
-	Subject     string `json:"subject,omitempty"`
-	Description string `json:"description"`
+	Name        string   `json:"name"`
+	Encoding    string   `json:"encoding"`
+	Subject     string   `json:"subject,omitempty"`
+	Description string   `json:"description"`
+	Headers     []string `json:"headers,omitempty"`
+	Replies     []string `json:"replies,omitempty"` // names of messages
 }
 
 // Run implements the command.
 func (s *Schema) Run() error {
 	switch {
-	case s.AsyncAPI && s.Message != "":
-		return program.Exit(program.ExitUsage, errors.New("MESSAGE: is set, and so is --asyncapi: choose one"))
-	case s.AsyncAPI:
-		document, err := schema.AsyncAPI()
-		if err != nil {
-			return err
-		}
-		return writeIndented(document)
 	case s.Message != "":
 		m, ok := schema.Find(s.Message)
 		if !ok {
 			return program.Exit(program.ExitUsage, fmt.Errorf("MESSAGE: unknown message %q: want %s", s.Message, strings.Join(messageNames(), ", ")))
 		}
-		return writeIndented(m.JSONSchema())
+		enc := json.NewEncoder(term.Stdout)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(m.JSONSchema())
 	case s.JSON:
 		list := []listedMessage{}
 		for _, m := range schema.Messages() {
-			list = append(list, listedMessage{Name: m.Name, Encoding: m.Encoding, Subject: m.Subject, Description: m.Description})
+			list = append(list, listedMessage{
+				Name: m.Name, Encoding: m.Encoding, Subject: m.Subject, Description: m.Description, Headers: m.Headers, Replies: m.Replies,
+			})
 		}
 		return cli.WriteJSON(term.Stdout, list)
 	}
@@ -82,11 +79,4 @@ func messageNames() (names []string) {
 		names = append(names, m.Name)
 	}
 	return names
-}
-
-func writeIndented(v any) error {
-	enc := json.NewEncoder(term.Stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
