@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"debrief/cmd/internal/operate/backup"
 	"debrief/cmd/internal/program"
@@ -80,7 +77,8 @@ func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	m, err := dir.Create(ctx, s.Conn, only, program.Version(), backupProgress("copied"))
+	defer term.Doing("copying the streams")()
+	m, err := dir.Create(ctx, s.Conn, only, program.Version())
 	if err != nil {
 		return err
 	}
@@ -118,30 +116,10 @@ func printBackup(o *backupSummary) error {
 	return nil
 }
 
-// progressInterval is the minimum time between two updates of the progress.
-const progressInterval = 200 * time.Millisecond
-
-// backupProgress returns a callback that rewrites one line of standard error with the progress. It returns nil if standard
-// error is not a terminal.
-func backupProgress(verb string) backup.Progress {
-	if !term.Stderr.IsTerminal() {
-		return nil
-	}
-	sometimes := rate.Sometimes{Interval: progressInterval}
-	return func(stream string, n uint64) {
-		sometimes.Do(func() {
-			term.Control(term.Stderr, term.ClearLine)
-			term.Fprintf(term.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
-			term.Control(term.Stderr, term.Return)
-		})
-	}
-}
-
 type backupRestore struct {
 	cli.ServerFlags
 	From    string `arg:"" help:"Directory that 'debrief backup create' wrote." type:"path" placeholder:"DIR"`
 	Check   bool   `help:"Only read the files and verify their hashes, without a server."`
-	DryRun  bool   `help:"Change nothing; list what would be written and replaced." env:"-"`
 	Replace bool   `help:"Delete the current contents of the streams in the backup first."`
 
 	Erasures string `help:"Take the erasures from this newer backup. Default: those of the server, else of the backup itself." type:"path" placeholder:"DIR"`
@@ -160,53 +138,8 @@ with --replicas.
 Examples:
 
   debrief backup restore monday --check
-  debrief backup restore monday --dry-run --replace
   debrief backup restore monday --data new-directory
   debrief backup restore monday --nats nats://host:4222 --replicas 3`
-}
-
-// restoredStream is a stream in the plan of a restore.
-type restoredStream struct {
-	Name     string `json:"name"`
-	Messages uint64 `json:"messages"` // of the backup
-	Replaces uint64 `json:"replaces"` // messages of the server that the restore deletes
-}
-
-// plan prints what a restore would write and replace. It returns the error for workers that run, and for messages that may not be replaced.
-func (b *backupRestore) plan(ctx context.Context, c *program.Common, m *backup.Manifest) error {
-	s, err := b.ConnectReadingOrEmpty(ctx, c.Logger())
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := checkNoWorkers(ctx, s); err != nil {
-		return err
-	}
-	current, err := s.Streams(ctx)
-	if err != nil {
-		return err
-	}
-	var all []restoredStream
-	var used []string
-	for _, stream := range m.Streams {
-		x := restoredStream{Name: stream.Name, Messages: stream.Messages}
-		for _, now := range current {
-			if now.Name == stream.Name && now.Messages > 0 {
-				x.Replaces = now.Messages
-				used = append(used, now.Name)
-			}
-		}
-		all = append(all, x)
-	}
-	if len(used) > 0 && !b.Replace {
-		return program.Exit(program.ExitRefused, fmt.Errorf("%s: hold messages: choose an empty server, or pass --replace to delete them", strings.Join(used, ", ")))
-	}
-	if b.JSON {
-		return cli.WriteJSON(term.Stdout, all)
-	}
-	return term.PrintTable(term.Stdout, "stream\trestored messages\treplaced messages", all, func(w io.Writer, x restoredStream) {
-		term.Fprintf(w, "%s\t%d\t%d\n", x.Name, x.Messages, x.Replaces)
-	})
 }
 
 // Run implements the command.
@@ -238,9 +171,6 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 			return program.Exit(program.ExitUsage, fmt.Errorf("--erasures: %w", err))
 		}
 	}
-	if b.DryRun {
-		return b.plan(ctx, c, m)
-	}
 	s, err := b.Connect(ctx, c.Logger())
 	if err != nil {
 		return err
@@ -250,7 +180,8 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	began := time.Now()
-	err = m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace, backupProgress("restored"))
+	defer term.Doing("restoring the streams")()
+	err = m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace)
 	var used *backup.NotEmptyError
 	switch {
 	case errors.As(err, &used):

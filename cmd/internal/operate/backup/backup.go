@@ -79,9 +79,6 @@ var roles = map[string]string{
 	events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator,
 }
 
-// Progress is called with the number of bytes of a stream copied so far, by several goroutines.
-type Progress func(stream string, bytes uint64)
-
 // serverTimeout is the maximum time without a message from the server.
 const serverTimeout = 30 * time.Second
 
@@ -95,7 +92,7 @@ const (
 )
 
 // Create copies the streams in only, or all streams if only is empty, into a temporary directory, and renames it at the end.
-func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program string, tell Progress) (*Manifest, error) {
+func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program string) (*Manifest, error) {
 	began := time.Now().UTC()
 	m := &Manifest{
 		Format: formatName, Version: formatVersion, Created: began, Program: program,
@@ -112,7 +109,7 @@ func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program
 		if len(only) > 0 && !slices.Contains(only, name) {
 			continue
 		}
-		s, err := copyStream(ctx, conn, name, filepath.Join(d.tmp, name), tell)
+		s, err := copyStream(ctx, conn, name, filepath.Join(d.tmp, name))
 		if err != nil {
 			return nil, fmt.Errorf("copy stream %s: %w", name, err)
 		}
@@ -130,9 +127,9 @@ func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program
 const runsAttempts = 50
 
 // copyStream copies one stream into dir.
-func copyStream(ctx context.Context, conn *bus.Conn, name, dir string, tell Progress) (*Stream, error) {
+func copyStream(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, error) {
 	for range runsAttempts {
-		s, err := snapshot(ctx, conn, name, dir, tell)
+		s, err := snapshot(ctx, conn, name, dir)
 		if err != nil || s.Removed == 0 || name != "KV_"+events.BucketRuns {
 			return s, err
 		}
@@ -145,7 +142,7 @@ func copyStream(ctx context.Context, conn *bus.Conn, name, dir string, tell Prog
 
 // snapshot copies one stream into dir and counts the messages removed meanwhile. jsm.go waits without limit for the rest of a
 // snapshot, so a timer ends the copy if nothing arrives.
-func snapshot(ctx context.Context, conn *bus.Conn, name, dir string, tell Progress) (*Stream, error) {
+func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(serverTimeout, func() {
@@ -156,7 +153,6 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string, tell Progre
 	notify := func(p jsm.SnapshotProgress) { // also called each second, and by several goroutines
 		if n := p.BytesReceived(); received.Swap(n) != n {
 			idle.Reset(serverTimeout)
-			tell.report(ctx, name, n)
 		}
 	}
 	err := call(ctx, conn, name, func(ctx context.Context, manager *jsm.Manager) error {
@@ -238,13 +234,6 @@ func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Co
 	})
 }
 
-// report calls fn, unless it is nil or the copy has ended.
-func (fn Progress) report(ctx context.Context, stream string, bytes uint64) {
-	if fn != nil && ctx.Err() == nil {
-		fn(stream, bytes)
-	}
-}
-
 // NotEmptyError is returned if streams to restore are not empty.
 type NotEmptyError struct{ Streams []string }
 
@@ -260,7 +249,7 @@ func (e *NotEmptyError) Error() string {
 //
 // Restore changes nothing and returns an error if the configuration of a stream differs from this program's. A forged
 // backup could otherwise make the server republish messages into the log of the playbooks.
-func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, replace bool, tell Progress) error {
+func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, replace bool) error {
 	if err := m.keepErasures(ctx, conn); err != nil {
 		return err
 	}
@@ -273,7 +262,7 @@ func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, re
 	}
 	for i := range m.Streams {
 		s := &m.Streams[i]
-		if err := m.restoreStream(ctx, conn, s, configs[i], tell); err != nil {
+		if err := m.restoreStream(ctx, conn, s, configs[i]); err != nil {
 			return fmt.Errorf("restore stream %s: %w", s.Name, err)
 		}
 		if role := roles[s.Name]; role != "" {
@@ -403,13 +392,12 @@ const (
 )
 
 // restoreStream restores one stream.
-func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream, config api.StreamConfig, tell Progress) error {
-	notify := func(p jsm.RestoreProgress) { tell.report(ctx, s.Name, p.BytesSent()) }
+func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream, config api.StreamConfig) error {
 	for attempt := 1; ; attempt++ {
 		var got *api.StreamState
 		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
 			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
-				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk), jsm.RestoreNotify(notify))
+				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk))
 			return err
 		})
 		if err == nil && !s.matches(got) {

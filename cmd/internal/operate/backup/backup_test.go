@@ -70,7 +70,7 @@ func TestBackupDuringOverwrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Restore(ctx, other, 1, true, nil); err != nil {
+		if err := m.Restore(ctx, other, 1, true); err != nil {
 			t.Fatal(err)
 		}
 		if n := held(t, other, events.BucketRuns); n != keys {
@@ -135,7 +135,7 @@ func TestRestoreEndsAfterRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Restore(t.Context(), conn, 1, true, nil); !jsm.IsNatsError(err, codeRestoreFailed) {
+	if err := m.Restore(t.Context(), conn, 1, true); !jsm.IsNatsError(err, codeRestoreFailed) {
 		t.Fatalf("got error %v, want the refusal of the server", err)
 	}
 	for i := range restoreAttempts {
@@ -159,7 +159,7 @@ func create(t *testing.T, conn *bus.Conn, only ...string) string {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := d.Create(t.Context(), conn, only, "test", nil); err != nil {
+	if _, err := d.Create(t.Context(), conn, only, "test"); err != nil {
 		t.Fatal(err)
 	}
 	return d.Name
@@ -217,7 +217,7 @@ func TestRefusedSnapshotError(t *testing.T) {
 	}
 	defer d.Close()
 	began := time.Now()
-	_, err = d.Create(t.Context(), conn, []string{events.StreamTasks}, "test", nil)
+	_, err = d.Create(t.Context(), conn, []string{events.StreamTasks}, "test")
 	if took := time.Since(began); took > serverTimeout/2 {
 		t.Errorf("returned after %s", took)
 	}

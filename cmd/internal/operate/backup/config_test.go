@@ -87,7 +87,7 @@ func TestRestoreRefusesOtherConfig(t *testing.T) {
 				return
 			}
 			other, _ := bustest.Open(t, bus.Policy{})
-			if err := m.Restore(t.Context(), other, 1, true, nil); !errors.As(err, &refused) {
+			if err := m.Restore(t.Context(), other, 1, true); !errors.As(err, &refused) {
 				t.Errorf("restore: got %v, want a refusal", err)
 			}
 			if _, err := other.Streams(t.Context()); err != nil { // all streams still exist
