@@ -414,7 +414,7 @@ func TestRestoredDataIsErasedAgain(t *testing.T) {
 	d.run(t, "bob")
 	older := backUp(t, d.conn)
 	d.erase(t, erasure.Request{User: "ann"})
-	if err := older.Restore(t.Context(), d.conn, 1, true, nil); err != nil {
+	if err := older.Restore(t.Context(), d.conn, 1, true); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.found(t, "ann"); len(got) < len(places)-2 { // two texts were replaced before the backup
@@ -435,7 +435,7 @@ func TestRestoredDataIsErasedAgain(t *testing.T) {
 	}
 	d.checkBob(t)
 	other := startDesk(t, t.TempDir()) // the files of a backup are compressed
-	if err := backUp(t, d.conn).Restore(t.Context(), other.conn, 1, true, nil); err != nil {
+	if err := backUp(t, d.conn).Restore(t.Context(), other.conn, 1, true); err != nil {
 		t.Fatal(err)
 	}
 	other.stop()
@@ -456,7 +456,7 @@ func backUp(t *testing.T, conn *bus.Conn) *backup.Manifest {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if _, err := dir.Create(t.Context(), conn, nil, "test", nil); err != nil {
+	if _, err := dir.Create(t.Context(), conn, nil, "test"); err != nil {
 		t.Fatal(err)
 	}
 	m, err := backup.Verify(dir.Name)
