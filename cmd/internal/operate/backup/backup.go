@@ -181,7 +181,7 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, e
 	added := now.LastSeq - meta.State.LastSeq
 	s := &Stream{
 		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq,
-		Removed: meta.State.Msgs + added - now.Msgs, Replicas: max(meta.config.Replicas, 1),
+		Removed: meta.State.Msgs + added - now.Msgs, Replicas: max(meta.Config.Replicas, 1),
 	}
 	s.Files, s.Size, err = hashFiles(dir)
 	return s, err
@@ -247,8 +247,8 @@ func (e *NotEmptyError) Error() string {
 // A server that has erasures keeps its own, which may be newer than those of the backup. The restored data of erased runs is not used, and
 // the next run of package erase removes it again.
 //
-// Restore changes nothing and returns an error if the configuration of a stream differs from this program's. A forged
-// backup could otherwise make the server republish messages into the log of the playbooks.
+// The configurations of the streams are this program's, with the limits of the backup: a forged backup cannot make the server republish
+// messages into the log of the playbooks.
 func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, replace bool) error {
 	if err := m.keepErasures(ctx, conn); err != nil {
 		return err
@@ -308,30 +308,45 @@ func (m *Manifest) UseErasures(other *Manifest) error {
 // dirOf returns the directory with the files of a stream.
 func (m *Manifest) dirOf(s *Stream) string { return filepath.Join(cmp.Or(s.dir, m.dir), s.Name) }
 
-// configs returns the configurations of the streams with a number of replicas and the mark of a restored stream. It returns an
-// *InvalidError for a configuration that is not this program's.
+// configs returns the configurations of the streams with a number of replicas and the mark of a restored stream. They are those of this
+// program, with the limits, the placement and the compression of the backup.
 func (m *Manifest) configs(replicas int) (all []api.StreamConfig, err error) {
 	for i := range m.Streams {
 		s := &m.Streams[i]
 		meta, err := readMetadata(m.dirOf(s))
-		if err == nil {
-			err = streams.CheckConfig(s.Name, meta.RawConfig, meta.State.Bytes)
-		}
 		if err != nil {
 			return nil, invalid("%s/%s: configuration of stream %s: %v", s.Name, jsm.SnapshotMetaFile, s.Name, err)
 		}
-		config := meta.config
-		config.Replicas = replicas
-		if replicas == 1 {
-			config.Placement = nil
+		config, err := ownConfig(s.Name, replicas)
+		if err != nil {
+			return nil, err
 		}
-		if config.Metadata == nil {
-			config.Metadata = map[string]string{}
+		config.MaxAge, config.MaxBytes, config.Compression = meta.Config.MaxAge, meta.Config.MaxBytes, meta.Config.Compression
+		if config.Discard == api.DiscardOld { // a cache
+			config.MaxMsgs = meta.Config.MaxMsgs
 		}
-		config.Metadata[streams.MetadataRestored] = fmt.Sprint(s.Last)
+		if replicas > 1 {
+			config.Placement = meta.Config.Placement
+		}
+		config.Metadata = map[string]string{streams.MetadataRestored: fmt.Sprint(s.Last)}
 		all = append(all, config)
 	}
 	return all, nil
+}
+
+// ownConfig returns the configuration that this program creates a stream with.
+func ownConfig(name string, replicas int) (config api.StreamConfig, err error) {
+	for _, c := range append(streams.All(replicas), streams.Blobs(replicas)) {
+		if c.Name != name {
+			continue
+		}
+		data, err := json.Marshal(c)
+		if err != nil {
+			return config, err
+		}
+		return config, json.Unmarshal(data, &config)
+	}
+	return config, fmt.Errorf("unknown stream %q", name)
 }
 
 // deleteStreams deletes the streams to restore. Without replace it returns an error if one of them is not empty.
@@ -429,10 +444,8 @@ func (s *Stream) matches(restored *api.StreamState) bool {
 
 // metadata is the file that jsm.go writes beside a snapshot.
 type metadata struct {
-	RawConfig json.RawMessage `json:"config"`
-	State     api.StreamState `json:"state"`
-
-	config api.StreamConfig // decoded RawConfig
+	Config api.StreamConfig `json:"config"`
+	State  api.StreamState  `json:"state"`
 }
 
 func readMetadata(dir string) (*metadata, error) {
@@ -441,8 +454,5 @@ func readMetadata(dir string) (*metadata, error) {
 		return nil, err
 	}
 	m := new(metadata)
-	if err := json.Unmarshal(data, m); err != nil {
-		return nil, err
-	}
-	return m, json.Unmarshal(m.RawConfig, &m.config)
+	return m, json.Unmarshal(data, m)
 }
