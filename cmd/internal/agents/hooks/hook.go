@@ -194,8 +194,14 @@ func (t *turn) handle(ctx context.Context) ([]byte, error) {
 			s.Run.Answer = clip(e.answer, maxQuery)
 		}
 	case stopped, ended:
-		if s.Run != nil && e.answer != "" {
+		if s.Run == nil {
+			return nil, nil
+		}
+		if e.answer != "" {
 			s.Run.Answer = clip(e.answer, maxQuery)
+		}
+		if e.kind == stopped { // maybe again: another hook has sent the agent back to work
+			s.Run.HandedOver = false
 		}
 		return nil, t.handOver()
 	}
@@ -240,7 +246,7 @@ func (t *turn) rate(o events.Outcome) (string, error) {
 	return fmt.Sprintf("Debrief: the last run is rated %s.", o.Label), nil
 }
 
-// handOver puts the run of the session into the spool, once.
+// handOver puts the run of the session into the spool, once for each time that the agent stops.
 func (t *turn) handOver() error {
 	run := t.session.Run
 	if run == nil || run.HandedOver || !t.repository.Transcripts {
@@ -253,7 +259,7 @@ func (t *turn) handOver() error {
 	if err != nil {
 		return err
 	}
-	run.HandedOver, run.Calls = true, nil
+	run.HandedOver = true
 	t.waiting = true
 	return nil
 }

@@ -93,8 +93,14 @@ func (s state) handOverAll(ctx context.Context, settingsFile string, reported *i
 		_ = os.Remove(files[0])
 		files = files[1:]
 	}
+	newest := map[string]*entry{} // by the id of the run
 	for _, file := range files {
-		isRun, err := s.handOver(ctx, settingsFile, file)
+		if e, err := readEntry(file); err == nil && e.Kind == reports {
+			newest[e.Run.ID] = e
+		}
+	}
+	for _, file := range files {
+		isRun, err := s.handOver(ctx, settingsFile, file, newest)
 		var failed *client.Error
 		isTemporary := ctx.Err() != nil || errors.As(err, &failed) && failed.Unavailable()
 		if isTemporary {
@@ -113,14 +119,21 @@ func (s state) handOverAll(ctx context.Context, settingsFile string, reported *i
 	return nil
 }
 
-// handOver hands over the entry in a file. It reports whether it was a run, and the run was stored.
-func (s state) handOver(ctx context.Context, settingsFile, file string) (bool, error) {
+// readEntry reads the entry in a file.
+func readEntry(file string) (*entry, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	e := entry{id: filepath.Base(file)}
-	if err := json.Unmarshal(data, &e); err != nil {
+	e := &entry{id: filepath.Base(file)}
+	return e, json.Unmarshal(data, e)
+}
+
+// handOver hands over the entry in a file. It reports whether it was a run, and the run was stored. If the agent stopped several times in a
+// run, the newest entry of the run counts.
+func (s state) handOver(ctx context.Context, settingsFile, file string, newest map[string]*entry) (bool, error) {
+	e, err := readEntry(file)
+	if err != nil {
 		return false, err
 	}
 	settings, err := ReadSettings(settingsFile)
@@ -136,9 +149,13 @@ func (s state) handOver(ctx context.Context, settingsFile, file string) (bool, e
 		return false, errors.New("too old, or without the consent of the user")
 	}
 	if e.Kind == rates {
-		return false, s.rate(ctx, r, &e)
+		return false, s.rate(ctx, r, e)
 	}
-	return s.report(ctx, r, &e)
+	if last := newest[e.Run.ID]; last != nil {
+		last.id = e.id
+		e = last
+	}
+	return s.report(ctx, r, e)
 }
 
 // lastRun is the run of a session that was reported last.
@@ -146,11 +163,14 @@ type lastRun struct {
 	ID     string        `json:"id"`
 	Handle events.Handle `json:"handle"`
 	Rated  bool          `json:"rated,omitempty"` // by the user
+
+	Outcome events.Outcome `json:"outcome,omitzero"` // that was reported last
 }
 
 func (s state) lastRunFile(e *entry) string { return s.sessionFile(e.Agent, e.Session) + ".last" }
 
-// report reports a run. If the run took back changes, that is a verdict on the run before it.
+// report reports a run. If the run took back changes, that is a verdict on the run before it. A run that was reported before, because the agent
+// stopped and went on, is not stored again: its new outcome is feedback.
 func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error) {
 	report, reverts := reportOf(ctx, e)
 	report.Book = playbook.Book(r.Book)
@@ -163,13 +183,23 @@ func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error
 	if err != nil {
 		return false, err
 	}
+	if hasBefore && before.ID == e.Run.ID {
+		if !report.Outcome.Known() || report.Outcome == before.Outcome || before.Rated {
+			return false, nil
+		}
+		if err := s.feedback(ctx, r, "stop-"+e.id, stored.Handle, report.Outcome); err != nil {
+			return false, err
+		}
+		before.Outcome = report.Outcome
+		return false, writeJSON(s.lastRunFile(e), before)
+	}
 	if hasBefore && reverts && !before.Rated && before.ID != e.Run.ID {
 		verdict := events.Outcome{Label: events.Failure, Feedback: "the changes were taken back: " + clip(e.Run.Prompt, 300), Inferred: true}
 		if err := s.feedback(ctx, r, "revert-"+e.Run.ID, before.Handle, verdict); err != nil {
 			return true, err
 		}
 	}
-	return true, writeJSON(s.lastRunFile(e), lastRun{ID: e.Run.ID, Handle: stored.Handle})
+	return true, writeJSON(s.lastRunFile(e), lastRun{ID: e.Run.ID, Handle: stored.Handle, Outcome: report.Outcome})
 }
 
 // rate sends the user's verdict on a run.

@@ -126,3 +126,59 @@ func TestConsentCountsAtTheHandOver(t *testing.T) {
 		t.Errorf("without consent: %v waits", files)
 	}
 }
+
+// TestStopsOfOneTurn: an agent that stops and goes on, because of another hook, has one run. Its last state counts: as the report if that
+// still waits, else as feedback.
+func TestStopsOfOneTurn(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the first report waits: %t", waits), func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			u := newUser(t, a)
+			transcript := filepath.Join(t.TempDir(), "s.jsonl")
+			u.turn(transcript, "1", "Fix the prices", "go test ./...", true, true)
+			if !waits {
+				if err := u.handOver(); err != nil || len(a.reports) != 1 || a.reports[0].Outcome.Label != events.Failure {
+					t.Fatalf("got %v and the reports %+v", err, a.reports)
+				}
+			}
+			_, more, _ := strings.Cut(claudeTurn("2", "x", "go test ./...", false), "\n") // without a message of the user
+			f, err := os.OpenFile(transcript, os.O_APPEND|os.O_WRONLY, 0o600)
+			if err == nil {
+				_, err = f.WriteString(more)
+				_ = f.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := fmt.Sprintf(`{"hook_event_name":"Stop","stop_hook_active":true,"last_assistant_message":"Fixed.","session_id":"s","transcript_path":%q,"cwd":"REPO"}`, transcript)
+			for range 2 {
+				u.hook(ClaudeCode, stop)
+				if err := u.handOver(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			u.hook(ClaudeCode, strings.Replace(stop, "Stop", "SessionEnd", 1))
+			if err := u.handOver(); err != nil {
+				t.Fatal(err)
+			}
+			if len(a.reports) != 1 {
+				t.Fatalf("got %d runs, want one: %+v", len(a.reports), a.reports)
+			}
+			last := a.reports[0].Outcome
+			if waits && (a.reports[0].Answer != "Fixed." || len(a.reports[0].Steps) < 2) {
+				t.Errorf("got the report %+v, want the last state", a.reports[0])
+			}
+			if !waits && len(a.feedback) == 1 {
+				last = a.feedback[0].Outcome
+			}
+			if last.Label != events.Success || len(a.feedback) > 1 || waits && len(a.feedback) > 0 {
+				t.Errorf("got the outcome %+v and feedback %+v, want the success of the last tests, once", last, a.feedback)
+			}
+			if u.log() != "" {
+				t.Errorf("got the log %s", u.log())
+			}
+		})
+	}
+}
