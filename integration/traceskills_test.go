@@ -54,6 +54,7 @@ func TestTracesSurviveKilledGateways(t *testing.T) {
 						pause(ctx, 20*time.Millisecond)
 					}
 				}
+				pause(ctx, 150*time.Millisecond) // so that processes are killed meanwhile
 			}
 		})
 	}
