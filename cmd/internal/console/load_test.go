@@ -184,12 +184,9 @@ func TestFirstLoads(t *testing.T) {
 		if got.status != http.StatusOK && !isReading {
 			t.Errorf("%s: got status %d: %s", a.path, got.status, got.body)
 		}
-		eventually(t, func() error {
-			if views.Reading() {
-				return fmt.Errorf("the index still reads")
-			}
-			return nil
-		})
+		for views.Reading() { // as long as it takes on a busy machine
+			time.Sleep(10 * time.Millisecond)
+		}
 		filled := time.Since(began)
 		began = time.Now()
 		if got := get(t, server, a.path); got.status != http.StatusOK {
