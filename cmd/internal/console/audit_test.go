@@ -46,7 +46,7 @@ var renamed = []struct{ page, place, name string }{
 // exempt are the numbers that no stream has, or that are no numbers of the server: page, expression for the place, and the reason.
 var exempt = []struct{ page, place, reason string }{
 	{"", ` \| Dose? not|^Learned in # hours \| Learned in # hours$|: # % interval`, "a constant of the page"},
-	{"/{$}", `^Waits for a person \| (Generator|Reflector|Curator) [a-z]+#`, "measured by the processes"},
+	{"/{$}", `^Waits for a person \| ((Generator|Reflector|Curator) [a-z]+#|No [a-z]+ runs: |.* messages wait)`, "measured by the processes"},
 	{"/{$}", `^Waiting events \| `, "measured by this server since its start"},
 	{"/books/{book}", `^Lift is the difference.*`, "a constant of the page"},
 	{"/books/{book}/bullets/{id}", `^Experiment \| How strong`, "a constant of the page"},
