@@ -50,6 +50,8 @@ type Edit struct {
 	LeadingScore *string `msgpack:"leading_score,omitempty" json:"leading_score,omitempty"`
 	// About replaces the name and the description of the book; nil keeps both.
 	About *playbook.About `msgpack:"about,omitempty" json:"about,omitempty"`
+	// Judge replaces the measured error of the judge; nil keeps it.
+	Judge *playbook.Judge `msgpack:"judge,omitempty" json:"judge,omitempty"`
 	// Gather applies held reflections (Origin.Held) as one change, in this order. They form a batch without other
 	// reflections, and are evaluated against the current playbook.
 	Gather []Handle `msgpack:"gather,omitempty" json:"gather,omitempty"`
@@ -103,7 +105,7 @@ func (e *Edit) EvidenceCovers(seq uint64) []playbook.Cover {
 
 // ChangesSettings reports whether the edit changes a setting of the book.
 func (e *Edit) ChangesSettings() bool {
-	return e.Gate != "" || e.Review != "" || e.Control != "" || e.LeadingScore != nil || e.About != nil
+	return e.Gate != "" || e.Review != "" || e.Control != "" || e.LeadingScore != nil || e.About != nil || e.Judge != nil
 }
 
 // Validate implements Event.
@@ -117,7 +119,7 @@ func (e *Edit) Validate() error {
 	}
 	changesBullets := len(e.Ops)+len(e.Names)+len(e.Gather)+len(e.Redact) > 0 || e.Restore != nil || e.Forget != nil
 	if !changesBullets && !e.ChangesSettings() && !e.Rebuild {
-		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, control, leading_score, about, gather, redact, rebuild: at least one is required"))
+		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, control, leading_score, about, judge, gather, redact, rebuild: at least one is required"))
 	}
 	for _, n := range e.Names {
 		errs = append(errs, n.Validate())
@@ -159,7 +161,7 @@ func (e *Edit) Validate() error {
 	if !e.Control.Valid() {
 		errs = append(errs, fmt.Errorf("control: %s, got %.80q", playbook.ShareSyntax, string(e.Control)))
 	}
-	errs = append(errs, playbook.ValidateLeadingScore(e.LeadingScore), e.About.Validate())
+	errs = append(errs, playbook.ValidateLeadingScore(e.LeadingScore), e.About.Validate(), e.Judge.Validate())
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())
 	}

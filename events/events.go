@@ -121,6 +121,14 @@ type Task struct {
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
+// JudgeEvaluator is the name of the evaluator that asks a model. It may work without a target.
+const JudgeEvaluator = "judge"
+
+// WorksWithoutTarget reports whether an evaluator can score an answer without a reference answer.
+func WorksWithoutTarget(evaluator string) bool {
+	return evaluator == JudgeEvaluator || strings.HasPrefix(evaluator, ProgramEvaluator)
+}
+
 // ProgramEvaluator is the prefix in the name of an evaluator that is an external program. Such an evaluator may
 // work without a target.
 const ProgramEvaluator = "program:"
@@ -151,7 +159,7 @@ func (t *Task) Validate() error {
 	if t.Tries < 0 || t.Tries > MaxTries {
 		errs = append(errs, fmt.Errorf("tries: must be 1 to %d, or 0 for one, got %d", MaxTries, t.Tries))
 	}
-	if t.Evaluator != "" && t.Target == "" && !strings.HasPrefix(t.Evaluator, ProgramEvaluator) {
+	if t.Evaluator != "" && t.Target == "" && !WorksWithoutTarget(t.Evaluator) {
 		errs = append(errs, fmt.Errorf("target: required by evaluator %q", t.Evaluator))
 	}
 	return errors.Join(errs...)
@@ -297,6 +305,14 @@ type Outcome struct {
 	// Violation is set if the run broke a rule that no score outweighs. The outcome is then a failure with the score 0, and the
 	// Curator suspends the bullets behind it until a person decides. Only an evaluator program or a person with the scope review sets it.
 	Violation bool `msgpack:"violation,omitempty" json:"violation,omitempty"`
+}
+
+// Judge returns the name of the judge that rated the execution, "" for any other source.
+func (o *Outcome) Judge() string {
+	if strings.HasPrefix(o.By, playbook.JudgePrefix) {
+		return clipName(o.By)
+	}
+	return ""
 }
 
 // ToolCall is a tool call and its output.
@@ -677,7 +693,7 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 		Execution: string(r.Handle), Sample: string(r.SampleID()), Owner: r.Owner, User: clipName(r.User), Session: clipName(r.Session),
 		Source: clipName(r.Origin.Source), Inferred: r.Outcome.Inferred, Excerpt: excerpt(cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
-		FeedbackSeq: r.FeedbackSeq, Control: r.Control,
+		FeedbackSeq: r.FeedbackSeq, Control: r.Control, Judge: r.Outcome.Judge(),
 	}
 }
 
@@ -686,7 +702,7 @@ func (e *Execution) Evidence(h Handle) playbook.Evidence {
 	return playbook.Evidence{
 		Execution: string(h), Sample: string(e.SampleID()), Owner: e.Owner, User: clipName(e.User), Session: clipName(e.Session),
 		Source: clipName(e.Origin.Source), Excerpt: excerpt(e.Question), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
-		Inferred: e.Outcome.Inferred, Control: e.InControl(),
+		Inferred: e.Outcome.Inferred, Control: e.InControl(), Judge: e.Outcome.Judge(),
 	}
 }
 

@@ -70,6 +70,8 @@ type Evidence struct {
 	FeedbackSeq uint64 `msgpack:"j,omitempty" json:"feedback_seq,omitempty"`
 	// Control is set if the session was in the control group, so that its outcome says nothing about any bullet.
 	Control bool `msgpack:"h,omitempty" json:"control,omitempty"`
+	// Judge is the name of the judge that the outcome is from, empty for any other source.
+	Judge string `msgpack:"g,omitempty" json:"judge,omitempty"`
 	// ErasedSelector is the number of the selector that forgot the execution, if the names of that selector were erased. 0 means that no
 	// name of such a selector was erased. See Selector.Erased.
 	ErasedSelector uint64 `msgpack:"z,omitempty" json:"erased_selector,omitempty"`
@@ -129,6 +131,8 @@ type Delta struct {
 	LeadingScore *string `msgpack:"ls,omitempty" json:"leading_score,omitempty"`
 	// About replaces the name and the description of the playbook. Nil keeps both.
 	About *About `msgpack:"ab,omitempty" json:"about,omitempty"`
+	// Judge replaces the measured error of the judge. Nil keeps it.
+	Judge *Judge `msgpack:"ju,omitempty" json:"judge,omitempty"`
 	// Redacted lists deltas of the log whose texts were erased. The chain hash of the log covers their present form by this list.
 	Redacted []RedactedVersion `msgpack:"e,omitempty" json:"redacted,omitempty"`
 	// Policy has the settings of the Curator, in the first delta after they changed.
@@ -286,7 +290,7 @@ func (d *Delta) Validate() error {
 	if !d.Review.Valid() {
 		return fmt.Errorf("review: must be first or off, got %q", d.Review)
 	}
-	if err := errors.Join(ValidateLeadingScore(d.LeadingScore), d.Control.validate(), d.About.Validate()); err != nil {
+	if err := errors.Join(ValidateLeadingScore(d.LeadingScore), d.Control.validate(), d.About.Validate(), d.Judge.Validate()); err != nil {
 		return err
 	}
 	for i := range d.Redacted {

@@ -26,6 +26,7 @@ type Playbook struct {
 	gate      Gate
 	leading   string // see LeadingScore
 	about     About
+	judge     Judge
 	admission Admission
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal
@@ -75,6 +76,12 @@ func (p *Playbook) About() About { return p.about }
 
 // SetAbout sets the name and the description, for a playbook restored from a view.
 func (p *Playbook) SetAbout(a About) { p.about = a }
+
+// Judge returns the measured error of the judge, the zero value if no person has measured it.
+func (p *Playbook) Judge() Judge { return p.judge }
+
+// SetJudge sets the error of the judge, for a playbook restored from a view.
+func (p *Playbook) SetJudge(j Judge) { p.judge = j }
 
 // SetLeadingScore sets the leading score, for a playbook restored from a view.
 func (p *Playbook) SetLeadingScore(name string) { p.leading = name }
@@ -240,6 +247,9 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		}
 		if part.About != nil {
 			p.about = *part.About
+		}
+		if part.Judge != nil {
+			p.judge = *part.Judge
 		}
 		p.admission.apply(part)
 		changed = slices.Grow(changed, len(part.Ops))

@@ -5,6 +5,8 @@ type Tally struct {
 	Cited int // outcomes of tasks that cited a shown bullet
 	Sum   int // sum of the scores of these outcomes, in tenths
 	Plain Plain
+	// Verdicts describes the newest outcomes of all tasks.
+	Verdicts Verdicts
 }
 
 // Plain counts the reported outcomes of tasks that cited no bullet, and sums their scores. A corrected outcome counts as one more.
@@ -19,10 +21,15 @@ func (p *Playbook) Tally() Tally { return p.tally }
 // SetPlain sets the outcomes of tasks that cited no bullet, for a playbook restored from a view.
 func (p *Playbook) SetPlain(o Plain) { p.tally.Plain = o }
 
+// SetVerdicts sets the newest outcomes, for a playbook restored from a view.
+func (p *Playbook) SetVerdicts(v Verdicts) { p.tally.Verdicts = v }
+
 // Typical is the mean score that tasks reach apart from one bullet, from 0 to 1, and the number of outcomes that it rests on.
 type Typical struct {
 	Rate     float64
 	Outcomes float64
+	// FalseFailures and FalseSuccesses are the shares of the newest verdicts of that kind that are false, 0 if the error is unknown.
+	FalseFailures, FalseSuccesses float64
 }
 
 // maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. Later the tasks that cite other bullets say more about a
@@ -30,7 +37,11 @@ type Typical struct {
 const maxPlain = 10
 
 // Typical returns what tasks reach apart from a bullet.
-func (p *Playbook) Typical(id BulletID) Typical { return p.tally.without(p.Bullet(id)) }
+func (p *Playbook) Typical(id BulletID) Typical {
+	t := p.tally.without(p.Bullet(id))
+	t.FalseFailures, t.FalseSuccesses = p.falseShares()
+	return t
+}
 
 // without returns the mean score of tasks that cite another shown bullet. With few outcomes it is near a half. If most tasks without a
 // citation succeed, it is near their mean score instead: then a first bullet whose tasks fail is the likely cause. That most of them fail
@@ -77,7 +88,11 @@ func (t *Tally) countPlain(d *Delta, parts []*Delta) {
 	for i := range d.Covers {
 		e := d.Covers[i].Evidence
 		hasOutcome := e != nil && !e.Inferred && e.Outcome != "" && e.Outcome != "unknown"
-		if hasOutcome && !cites[i] && !e.Control {
+		if !hasOutcome || e.Control {
+			continue
+		}
+		t.Verdicts.add(e)
+		if !cites[i] {
 			t.Plain.Count++
 			t.Plain.Sum += e.Score
 		}

@@ -140,7 +140,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
 			op.When, op.Content = old.When, old.Content // a new spelling is no new advice
-		} else if gate.IsSupported(old) || gate.IsKept(old) || op.Kind == playbook.Update && d.isDoubtful(&op) {
+		} else if d.isSupported(old) || gate.IsKept(old) || op.Kind == playbook.Update && d.isDoubtful(&op) {
 			return d.addCorrection(op, old)
 		}
 		for _, id := range op.Sources {
@@ -148,7 +148,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 			if src == nil {
 				continue
 			}
-			isStronger := gate.IsSupported(src) && !gate.IsSupported(old)
+			isStronger := d.isSupported(src) && !d.isSupported(old)
 			if isStronger || gate.IsKept(src) {
 				return refuseSupported(src)
 			}
@@ -157,7 +157,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 		switch {
 		case old.Pinned:
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", old.ID)
-		case gate.IsSupported(old) || gate.IsKept(old):
+		case d.isSupported(old) || gate.IsKept(old):
 			return refuseSupported(old)
 		case len(op.Support) < len(old.LearnedFrom):
 			return screen.Refusef(playbook.ReasonSupported, "at least %d executions request bullet %q, and %d its removal", len(old.LearnedFrom), old.ID, len(op.Support))
@@ -172,6 +172,9 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 	return d.changes.change(&op)
 }
 
+// isSupported applies gate.IsSupported to a bullet of the state.
+func (d *state) isSupported(b *playbook.Bullet) bool { return gate.IsSupported(b, d.base.Typical("")) }
+
 func refuseSupported(b *playbook.Bullet) *screen.Refusal {
 	return screen.Refusef(playbook.ReasonSupported, "outcomes support bullet %q: only outcomes can retire it, not a proposal", b.ID)
 }
@@ -181,6 +184,10 @@ const (
 	goodRate   = 0.7
 	goodWeight = 50
 )
+
+// falseShare is the share of false failures from which on new advice waits, if the error of the verdicts is known. Then it decides in place
+// of goodRate: a failure is at least as likely false as a gap in the playbook.
+const falseShare = 0.5
 
 // Outcomes do not keep up with new bullets if at least maxUntested of these are shown without an outcome, and the bullets in use have fewer
 // than testedOutcomes outcomes for each of them.
@@ -198,7 +205,11 @@ func (d *admission) isDoubtful(op *playbook.Op) bool {
 		return false
 	}
 	typical := d.base.Typical("")
-	if typical.Rate >= goodRate && typical.Outcomes >= goodWeight {
+	isGood := typical.Rate >= goodRate && typical.Outcomes >= goodWeight
+	if d.base.Noise() != (playbook.Noise{}) {
+		isGood = typical.FalseFailures >= falseShare
+	}
+	if isGood {
 		return true
 	}
 	if !d.sources.isLate(op.Support) {
@@ -252,7 +263,7 @@ func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 			if !blames(r, &x) {
 				continue
 			}
-			if b := d.Bullet(x.Bullet); b != nil && gate.IsSupported(b) && b.CurrentExperiment().Number == x.Experiment {
+			if b := d.Bullet(x.Bullet); b != nil && d.isSupported(b) && b.CurrentExperiment().Number == x.Experiment {
 				return b.ID
 			}
 		}

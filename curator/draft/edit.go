@@ -116,7 +116,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		out.Review, d.review = e.Review, e.Review == playbook.ReviewFirst
 	}
 	out.Control, out.LeadingScore = e.Control, e.LeadingScore
-	out.About = e.About
+	out.About, out.Judge = e.About, e.Judge
 	for _, r := range e.Redact {
 		if r.Version > d.base.Version() {
 			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: r.Version, Newest: d.base.Version()}))

@@ -94,7 +94,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 // those that outweigh the candidate's own record after a suspension, and those against the supported bullet that it replaces or contests:
 // the requestShare of the failures of that bullet, unless it fails now or the candidate extends it. A candidate that is refuted needs never.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
-	if isRefuted(s, b) {
+	if isRefuted(s, b, typical) {
 		return never
 	}
 	e := b.CurrentExperiment()
@@ -106,7 +106,7 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 	if old == nil {
 		old = s.Bullet(b.Contests)
 	}
-	if old != nil && IsSupported(old) && !failsNow(old) {
+	if old != nil && IsSupported(old, typical) && !failsNow(old) {
 		record := old.CurrentExperiment()
 		needed = max(needed, int(math.Ceil(failures(&record)*requestShare))-1) // the proposal is a request too
 	}
@@ -119,9 +119,9 @@ const never = math.MaxInt
 // isRefuted reports whether b would replace a trusted bullet that does not fail now, and does not extend it; see isExtension. Only one of the two can be right, so b can help only
 // in tasks where the trusted bullet fails, and its record shows that they are few. Requests do not outweigh such a record: among the wrong
 // verdicts on hundreds of tasks, two request the same text by chance.
-func isRefuted(s State, b *playbook.Bullet) bool {
+func isRefuted(s State, b *playbook.Bullet, typical playbook.Typical) bool {
 	old := shownBefore(s, b)
-	if old == nil || !IsSupported(old) || failsNow(old) || isExtension(old, b) {
+	if old == nil || !IsSupported(old, typical) || failsNow(old) || isExtension(old, b) {
 		return false
 	}
 	standing := old.CurrentExperiment().Standing
@@ -319,7 +319,7 @@ func compareWaiting(a, b *playbook.Bullet) int {
 func (d *Decider) reconsider(b *playbook.Bullet) {
 	e := b.CurrentExperiment()
 	isRequested := e.Confirmations >= confirmationsToReturn*max(1, e.Number)
-	if !MayReturn(b) || !isRequested || d.isReplaced(b.ID) || isRefuted(d.state, b) {
+	if !MayReturn(b) || !isRequested || d.isReplaced(b.ID) || isRefuted(d.state, b, d.typical(b.ID)) {
 		return
 	}
 	d.show(b, playbook.Op{Restart: true, Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("%d more executions request it", e.Confirmations)})
@@ -353,11 +353,12 @@ func IsKept(b *playbook.Bullet) bool {
 
 // IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. One
 // failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
-// A bullet without a standing is supported from the start: a person or an import added it, or the gate was off.
-func IsSupported(b *playbook.Bullet) bool {
+// A bullet without a standing is supported from the start: a person or an import added it, or the gate was off. If the error of the verdicts
+// is known, at least half a success must be left without those that are probably false: where most tasks fail, most successes are false.
+func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 	e := b.CurrentExperiment()
-	hasSupport := e.Standing == "" || e.Cited.Sum() > 0
-	return b.Shown() && e.Standing != playbook.StandingSuspect && hasSupport && lead(&e) >= 0
+	hasSuccess := e.Cited.Sum() > 0 && (typical.FalseSuccesses == 0 || successes(&e, typical) >= 0.5)
+	return b.Shown() && e.Standing != playbook.StandingSuspect && (e.Standing == "" || hasSuccess) && lead(&e, typical) >= 0
 }
 
 // Release shows the bullets that the gate withholds. Use it when the mode becomes less strict. Candidates that would replace a

@@ -53,9 +53,9 @@ func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment 
 		return Assessment{Standing: playbook.StandingProven, Code: playbook.ReasonHelps, Reason: "it helps: " + c.experimentText(&e)}
 	case e.Standing != playbook.StandingSuspect && harm >= suspicion:
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "it seems to harm: " + c.experimentText(&e)}
-	case !isTrusted && lead(&e) >= trustedLead && harm <= 1+tiny:
+	case !isTrusted && lead(&e, typical) >= trustedLead && harm <= 1+tiny:
 		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
-	case e.Standing == playbook.StandingTrusted && lead(&e) <= 0:
+	case e.Standing == playbook.StandingTrusted && lead(&e, typical) <= 0:
 		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
 	case inUse && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
 		return Assessment{Standing: playbook.StandingNew, Suspend: true, Code: playbook.ReasonSuspended, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
@@ -76,9 +76,15 @@ func confirmationsAgainst(factor float64) int {
 	return int(math.Log(factor)/math.Log(suspicion) + tiny)
 }
 
-// lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both.
-func lead(e *playbook.Experiment) float64 {
-	return float64(e.Cited.Sum())/playbook.MaxScore - failures(e)
+// lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both, and a false
+// success for none: it credits all cited bullets, while a failure counts only for those that are blamed.
+func lead(e *playbook.Experiment, typical playbook.Typical) float64 {
+	return successes(e, typical) - failures(e)
+}
+
+// successes returns the successes of the tasks that cited a bullet, without those that are probably false.
+func successes(e *playbook.Experiment, typical playbook.Typical) float64 {
+	return float64(e.Cited.Sum()) / playbook.MaxScore * (1 - typical.FalseSuccesses)
 }
 
 // failures returns the failures of the tasks that cited a bullet.

@@ -133,10 +133,14 @@ type head struct {
 	LeadingScore string `msgpack:"ls,omitempty"`
 	// About is the name and the description of the book.
 	About playbook.About `msgpack:"ab,omitempty"`
+	// Judge is the measured error of the judge.
+	Judge playbook.Judge `msgpack:"ju,omitempty"`
 	// Admission decides which reflections a prompt may contain.
 	Admission playbook.Admission `msgpack:"a,omitempty"`
 	// Plain counts the outcomes of tasks that cited no bullet.
 	Plain playbook.Plain `msgpack:"u,omitempty"`
+	// Verdicts describes the newest outcomes of all tasks.
+	Verdicts playbook.Verdicts `msgpack:"vd,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
 	// Since is the version after which Recent begins: Recent has every bullet that changed after it. They replace the keys, which

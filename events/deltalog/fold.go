@@ -54,6 +54,7 @@ func (f *fold) head() head {
 		Version: f.playbook.Version(), Seq: f.seq, Chain: f.chain, Last: f.playbook.LastMinted(),
 		Count: f.playbook.Len(), Sum: f.playbook.Checksum(), From: f.readFrom(),
 		LeadingScore: f.playbook.LeadingScore(), About: f.playbook.About(), Admission: f.playbook.Admission(), Plain: f.playbook.Tally().Plain,
+		Judge: f.playbook.Judge(), Verdicts: f.playbook.Tally().Verdicts,
 	}
 	if mode, set := f.playbook.Gate(); set {
 		h.Gate = mode

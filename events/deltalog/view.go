@@ -51,8 +51,10 @@ func (h *head) set(p *playbook.Playbook) {
 	p.SetGate(h.Gate)
 	p.SetLeadingScore(h.LeadingScore)
 	p.SetAbout(h.About)
+	p.SetJudge(h.Judge)
 	p.SetAdmission(h.Admission)
 	p.SetPlain(h.Plain)
+	p.SetVerdicts(h.Verdicts)
 }
 
 // viewReads is the maximum number of reads of a view that does not match its head. A writer may be changing it.

@@ -60,6 +60,7 @@ func (r *refolder) apply(d *playbook.Delta) error {
 			filtered.Review = cmp.Or(part.Review, filtered.Review)
 			filtered.LeadingScore = cmp.Or(part.LeadingScore, filtered.LeadingScore)
 			filtered.About = cmp.Or(part.About, filtered.About)
+			filtered.Judge = cmp.Or(part.Judge, filtered.Judge)
 		}
 	}
 	changed, err := r.state.playbook.Apply(&filtered)

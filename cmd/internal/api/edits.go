@@ -73,6 +73,8 @@ type EditRequest struct {
 	Control      playbook.Share `json:"control,omitempty" doc:"New control share, such as 5%, or off: the random part of the sessions whose prompts get no learned text, at most 50%."`
 	LeadingScore *string        `json:"leading_score,omitempty" doc:"Name of the score that counts if an outcome has several; empty chooses none."`
 
+	Judge *playbook.Judge `json:"judge,omitempty" doc:"Measured error of a judge: the labels of people on answers that it rated, at least 50, and its false verdicts on them. The gate allows for it."`
+
 	About *AboutRequest `json:"about,omitempty" doc:"New name or description of the playbook, for people."`
 
 	Read   string `json:"read,omitempty" doc:"Version that you read: the edit is refused if its bullets changed since, also for approve and reject; for restore, if the playbook did. Default: the newest."`
@@ -169,7 +171,7 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil // needs no stored playbook
+	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil // needs no stored playbook
 	if now.Version() == 0 && !mayBegin {
 		return nil, errNoBook
 	}
@@ -212,14 +214,14 @@ func (r *EditRequest) checkKind() error {
 	n := 0
 	for _, set := range []bool{
 		ofBullets, r.Merge != nil, len(r.Approve) > 0, len(r.Reject) > 0, r.Forget != nil, r.Rebuild, r.Restore != "", r.Tag != nil, r.Gate != "", r.Review != "",
-		r.Control != "", r.LeadingScore != nil, r.About != nil,
+		r.Control != "", r.LeadingScore != nil, r.About != nil, r.Judge != nil,
 	} {
 		if set {
 			n++
 		}
 	}
 	if n != 1 {
-		return invalid("add, change, retire, remove, activate, pin, unpin, merge, approve, reject, forget, rebuild, restore, tag, gate, review, control, leading_score, about", "want changes of bullets, or one of the others")
+		return invalid("add, change, retire, remove, activate, pin, unpin, merge, approve, reject, forget, rebuild, restore, tag, gate, review, control, leading_score, about, judge", "want changes of bullets, or one of the others")
 	}
 	return nil
 }
@@ -258,6 +260,11 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*ev
 			return nil, invalid("leading_score", strings.TrimPrefix(err.Error(), "leading_score: "))
 		}
 		return &events.Edit{LeadingScore: r.LeadingScore}, nil
+	case r.Judge != nil:
+		if err := r.Judge.Validate(); err != nil {
+			return nil, invalid("judge", err.Error())
+		}
+		return &events.Edit{Judge: r.Judge}, nil
 	case r.About != nil:
 		about := r.About.apply(now.About())
 		var problem *playbook.AboutError

@@ -23,6 +23,7 @@ import (
 type worldArm struct {
 	name    string
 	gate    book.Gate  // empty is the default
+	judge   bool       // the wrong verdicts are of a judge whose error was measured
 	wrong   bool       // a share of the verdicts is wrong
 	showAll bool       // the prompt contains all bullets
 	isFixed bool       // the playbook does not learn
@@ -75,6 +76,7 @@ func makeWorldArms() []worldArm {
 		worldArm{name: "forgetful", forgets: true},
 		worldArm{name: "silent", silent: 0.7},
 		worldArm{name: "late", late: 200},
+		worldArm{name: "judge", wrong: true, judge: true},
 	)
 	return append(all,
 		worldArm{name: gatewayArm, gateway: proxy.ModeTail},
@@ -112,7 +114,7 @@ func anyArm(*worldArm) bool { return true }
 
 // isUsual reports whether the arm runs without being named. Its models work, and each task has one outcome, at once and with its score.
 func (a *worldArm) isUsual() bool {
-	hasSwitch := a.right || a.forgets || a.silent > 0 || a.late > 0
+	hasSwitch := a.right || a.forgets || a.silent > 0 || a.late > 0 || a.judge
 	learnsByHand := a.bullets != nil && !a.isFixed
 	return a.broken == 0 && a.gateway == "" && !hasSwitch && !learnsByHand
 }

@@ -136,12 +136,38 @@ func openClassroom(ctx context.Context, r *worldRun, b *worldsBench, log zerolog
 			return nil, err
 		}
 	}
+	if a.judge {
+		if err := c.edit(ctx, &events.Edit{Judge: c.calibrate()}); err != nil {
+			return nil, err
+		}
+	}
 	if a.bullets != nil {
 		if err := c.addByHand(ctx, a.bullets(w, c.phase(b.tasks))); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// simulatedJudge is the name of the judge in the arm judge.
+const simulatedJudge = book.JudgePrefix + "simulated"
+
+// labelled is the number of labels that measure the error of the judge.
+const labelled = 100
+
+// calibrate measures the error of the judge on labels: half of the answers are right.
+func (c *classroom) calibrate() *book.Judge {
+	j := &book.Judge{Name: simulatedJudge, Right: labelled / 2, Wrong: labelled / 2}
+	for i := range labelled {
+		isFalse := world.Chance(c.wrong, c.seed, "label", fmt.Sprint(i))
+		switch {
+		case isFalse && i%2 == 0:
+			j.FalseFailures++
+		case isFalse:
+			j.FalseSuccesses++
+		}
+	}
+	return j
 }
 
 // addByHand adds bullets like an operator. Repeated texts are added once.
@@ -313,6 +339,9 @@ func (c *classroom) answer(ctx context.Context, t *worlds.Task) (answered, error
 	outcome := outcomeOf(v)
 	if world.Chance(c.arm.silent, c.seed, "silent", t.ID) {
 		outcome = events.Outcome{}
+	}
+	if c.arm.judge {
+		outcome.By = simulatedJudge
 	}
 	r := &events.Report{
 		Book: classroomBook, ContextID: served.ID, RunID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer, Model: c.world.Name(),

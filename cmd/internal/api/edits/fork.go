@@ -87,6 +87,9 @@ func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []
 	if name := source.LeadingScore(); name != "" {
 		addEdit().LeadingScore = &name
 	}
+	if judge := source.Judge(); judge.Name != "" {
+		addEdit().Judge = &judge
+	}
 	if about := source.About(); about != (book.About{}) {
 		addEdit().About = &about
 	}

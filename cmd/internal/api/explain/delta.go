@@ -61,6 +61,9 @@ func DeltaSummary(d *book.Delta) string {
 	if d.About != nil {
 		add("the name is %q and the description %q", d.About.Name, d.About.Description)
 	}
+	if j := d.Judge; j != nil {
+		add("the error of judge %s is %d of %d false failures and %d of %d false successes", j.Name, j.FalseFailures, j.Right, j.FalseSuccesses, j.Wrong)
+	}
 	count := map[book.OpKind]int{}
 	for i := range d.Ops {
 		count[d.Ops[i].Kind] += operations[d.Ops[i].Kind].count(&d.Ops[i])

@@ -19,12 +19,21 @@ type Gate struct {
 	Control book.Share `json:"control"`
 	// LeadingScore is the name of the score that counts if an outcome has several.
 	LeadingScore string `json:"leading_score,omitempty"`
+	// Judge is the measured error of the judge, nil if no person has measured it.
+	Judge *Judge `json:"judge,omitempty"`
 	// Unapproved has the bullets in prompts that no person wrote or approved. It is empty unless Review is first.
 	Unapproved []book.BulletID `json:"unapproved,omitempty"`
 	Bullets    []gate.Row      `json:"bullets"` // the bullets that are shown or on probation
 	Waiting    []gate.Row      `json:"waiting"` // the candidates
 	// Decisions has the latest decision on each bullet that the gate retired or put on probation again, newest first.
 	Decisions []history.Decision `json:"decisions"`
+}
+
+// Judge is the measured error of a judge with the exact 95 % intervals of its shares of false verdicts.
+type Judge struct {
+	book.Judge
+	Failures  book.Interval `json:"false_failures_interval"`
+	Successes book.Interval `json:"false_successes_interval"`
 }
 
 // GateAt returns the state of the gate of a playbook. p is the playbook at a version, label the label of this version, decisions are those in
@@ -36,6 +45,10 @@ func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.
 	a := p.Admission()
 	g.Control = a.ControlShare()
 	g.LeadingScore = p.LeadingScore()
+	if j := p.Judge(); j.Name != "" {
+		g.Judge = &Judge{Judge: j}
+		g.Judge.Failures, g.Judge.Successes = j.Errors()
+	}
 	g.Bullets, g.Waiting = gate.NewReport(p, cfg, limit).Rows(g.Mode)
 	return g
 }

@@ -1,0 +1,158 @@
+package playbook
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// JudgePrefix begins the name of a judge in the field By of an outcome, and in Evidence.Judge. The model and the version of the rubric follow.
+const JudgePrefix = "judge/"
+
+// Judge is the measured error of a judge: a model that rates answers. Labels of people are the truth. A score of at least a half counts
+// as a success, on both sides.
+type Judge struct {
+	Name           string `msgpack:"n" json:"name"`            // with its model and the version of its rubric
+	Right          int    `msgpack:"r" json:"right"`           // answers that people call a success
+	Wrong          int    `msgpack:"w" json:"wrong"`           // answers that people call a failure
+	FalseFailures  int    `msgpack:"f" json:"false_failures"`  // of Right: the judge called them a failure
+	FalseSuccesses int    `msgpack:"s" json:"false_successes"` // of Wrong: the judge called them a success
+}
+
+// MinLabels is the number of labels from which on a judge counts as calibrated.
+const MinLabels = 50
+
+// Validate returns an error for counts that labels cannot give. Nil is valid.
+func (j *Judge) Validate() error {
+	switch {
+	case j == nil:
+		return nil
+	case !strings.HasPrefix(j.Name, JudgePrefix) || len(j.Name) > MaxEvidenceName:
+		return fmt.Errorf("judge.name: must begin with %s and have at most %d bytes, got %.80q", JudgePrefix, MaxEvidenceName, j.Name)
+	case j.FalseFailures < 0 || j.FalseFailures > j.Right || j.FalseSuccesses < 0 || j.FalseSuccesses > j.Wrong:
+		return errors.New("judge: false_failures must be from 0 to right, and false_successes from 0 to wrong")
+	case j.Right+j.Wrong < MinLabels || j.Right == 0 || j.Wrong == 0:
+		return fmt.Errorf("judge: want at least %d labels of both kinds, got %d right and %d wrong", MinLabels, j.Right, j.Wrong)
+	}
+	if failures, successes := j.Errors(); failures.High+successes.High >= 1 {
+		return fmt.Errorf("judge: its error may be %.0f %% on right and %.0f %% on wrong answers, so its verdicts may say nothing: label more answers, or change the rubric or the model",
+			100*failures.High, 100*successes.High)
+	}
+	return nil
+}
+
+// Errors returns the exact 95 % intervals of the shares of false failures and of false successes, see Exact.
+func (j *Judge) Errors() (falseFailures, falseSuccesses Interval) {
+	return Exact(j.FalseFailures, j.Right), Exact(j.FalseSuccesses, j.Wrong)
+}
+
+// Noise has the probabilities that a verdict on a task is false, each from 0 to 1.
+type Noise struct {
+	FalseFailure float64 // of a success
+	FalseSuccess float64 // of a failure
+}
+
+// Verdicts describes the newest outcomes of all tasks, older ones with less weight: an exponential average of length maxVerdicts.
+type Verdicts struct {
+	Count int     `msgpack:"n,omitempty"` // at most maxVerdicts
+	Rate  float64 `msgpack:"s,omitempty"` // mean score
+	Judge string  `msgpack:"j,omitempty"` // the last judge
+	Share float64 `msgpack:"h,omitempty"` // share of outcomes from a judge
+}
+
+const maxVerdicts = 100
+
+func (v *Verdicts) add(e *Evidence) {
+	v.Count = min(v.Count+1, maxVerdicts)
+	n := float64(v.Count)
+	judged := 0.0
+	if e.Judge != "" {
+		v.Judge, judged = e.Judge, 1
+	}
+	v.Rate += (e.Score - v.Rate) / n
+	v.Share += (judged - v.Share) / n
+}
+
+// Interval is a confidence interval of a share.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Exact returns the exact 95 % interval for a share of k in n: all shares with which neither k or more nor k or fewer has a
+// probability below 2.5 % (Clopper and Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934). Without trials it is 0
+// to 1.
+func Exact(k, n int) Interval {
+	const tail = 0.025
+	in := Interval{0, 1}
+	if k > 0 {
+		in.Low = bisect(func(p float64) bool { return 1-binomial(k-1, n, p) < tail })
+	}
+	if k < n {
+		in.High = bisect(func(p float64) bool { return binomial(k, n, p) > tail })
+	}
+	return in
+}
+
+// bisect returns the largest p from 0 to 1 for which below holds, if it holds up to there.
+func bisect(below func(p float64) bool) float64 {
+	low, high := 0.0, 1.0
+	for high-low > 1e-9 {
+		if mid := (low + high) / 2; below(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// binomial returns the probability of at most k successes in n trials.
+func binomial(k, n int, p float64) float64 {
+	sum := 0.0
+	all, _ := math.Lgamma(float64(n + 1))
+	for i := range k + 1 {
+		a, _ := math.Lgamma(float64(i + 1))
+		b, _ := math.Lgamma(float64(n - i + 1))
+		sum += math.Exp(all - a - b + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
+	}
+	return sum
+}
+
+// Noise returns the known error of the verdicts of a playbook. It is zero if the newest outcomes are not from a judge, or from one whose
+// error was not measured. If a part of them is from the judge, the error is that part of its error.
+func (p *Playbook) Noise() Noise {
+	v := p.tally.Verdicts
+	if p.judge.Name == "" || p.judge.Name != v.Judge {
+		return Noise{}
+	}
+	j := p.judge
+	return Noise{
+		FalseFailure: v.Share * share(j.FalseFailures, j.Right),
+		FalseSuccess: v.Share * share(j.FalseSuccesses, j.Wrong),
+	}
+}
+
+// falseShares returns the shares of the newest failures and successes that are false, each from 0 to 1, if the error of the verdicts is
+// known, by Bayes' rule.
+func (p *Playbook) falseShares() (failures, successes float64) {
+	n, v := p.Noise(), p.tally.Verdicts
+	if n == (Noise{}) {
+		return 0, 0
+	}
+	rate := n.success(v.Rate)
+	falseFailure, falseSuccess := rate*n.FalseFailure, (1-rate)*n.FalseSuccess
+	return falseFailure / (falseFailure + (1-rate)*(1-n.FalseSuccess)), falseSuccess / (falseSuccess + rate*(1-n.FalseFailure))
+}
+
+// success returns the true rate of successes behind a rate of verdicts, from 0 to 1.
+func (n Noise) success(rate float64) float64 {
+	if n.FalseFailure+n.FalseSuccess >= 1 { // the verdicts say nothing
+		return rate
+	}
+	return min(1, max(0, (rate-n.FalseSuccess)/(1-n.FalseFailure-n.FalseSuccess)))
+}
+
+// share estimates a probability from k of n by the rule of succession (Laplace), which is never 0.
+func share(k, n int) float64 { return (float64(k) + 1) / (float64(n) + 2) }
