@@ -3,7 +3,6 @@ package generator
 import (
 	"cmp"
 	"errors"
-	"strings"
 	"time"
 
 	"debrief/events"
@@ -34,9 +33,9 @@ func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 }
 
 // ScoreFeedback scores the answer of an execution against the target in the feedback. It does so only if the feedback has no
-// label and the execution names an evaluator. It does not run outside programs again.
+// label and the execution names an evaluator. It does not run outside programs or ask a judge again.
 func ScoreFeedback(f *events.Feedback, e *events.Execution) error {
-	hasEvaluator := e.Evaluator != "" && !strings.HasPrefix(e.Evaluator, scoring.ByProgram)
+	hasEvaluator := e.Evaluator != "" && !events.WorksWithoutTarget(e.Evaluator)
 	if !hasEvaluator || f.Target == "" || f.Outcome.Label != "" {
 		return nil
 	}

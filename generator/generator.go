@@ -130,7 +130,11 @@ func New(model chat.Model, embedder Embedder, cfg Config, endpoints ...Endpoint)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), endpoints: endpoints}, nil
+	cfg = cfg.WithDefaults()
+	if model != nil {
+		cfg.Scorer = cfg.Scorer.WithModel(model)
+	}
+	return &Generator{model: model, embedder: embedder, cfg: cfg, endpoints: endpoints}, nil
 }
 
 // Run answers tasks until ctx ends. The roles of a process may share one Conn. To stop, cancel ctx, wait for Run, then close the

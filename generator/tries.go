@@ -28,7 +28,17 @@ func (g *Generator) attempt(ctx context.Context, conn *bus.Conn, t *events.Task,
 		a.outcome = noAnswer
 		return a, nil
 	}
-	a.outcome, err = g.cfg.Scorer.Evaluate(ctx, t, scoring.Answer{Reasoning: a.answer.Reasoning, Final: a.answer.Final}, conn.ContextLog(ctx))
+	answer := scoring.Answer{Reasoning: a.answer.Reasoning, Final: a.answer.Final}
+	if t.Evaluator == scoring.ByJudge {
+		var spent chat.Usage
+		a.outcome, spent, err = g.cfg.Scorer.Judge(ctx, t, answer)
+		a.reply.Usage = a.reply.Usage.Add(spent)
+		if a.outcome.Label == events.Unknown && err == nil {
+			conn.ContextLog(ctx).Warn().Str("task", t.ID).Str("by", a.outcome.By).Msg(a.outcome.Feedback)
+		}
+	} else {
+		a.outcome, err = g.cfg.Scorer.Evaluate(ctx, t, answer, conn.ContextLog(ctx))
+	}
 	if errors.Is(err, scoring.ErrNotScorable) {
 		err = bus.Discard(err)
 	}

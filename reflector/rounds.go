@@ -41,7 +41,7 @@ func (r *Reflector) hasNextRound(e *events.Execution) bool {
 
 // canScore reports whether the evaluator can score another answer. A program may not need a target.
 func canScore(e *events.Execution) bool {
-	return e.Evaluator != "" && e.Target != "" || strings.HasPrefix(e.Evaluator, events.ProgramEvaluator)
+	return e.Evaluator != "" && e.Target != "" || events.WorksWithoutTarget(e.Evaluator)
 }
 
 // nextRound returns the task of the next round, or nil if the reflection has no advice.

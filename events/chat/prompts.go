@@ -4,6 +4,6 @@ package chat
 func PromptTexts() []string {
 	return []string{
 		PromptTask, PromptAnswerFormat, PromptAgent, PromptAdvice, PromptSummary,
-		PromptAttempt, PromptEarlierAttempts, PromptRightAnswer, promptSuspect, PromptQuotes, PromptRecords, PromptExplanation,
+		PromptAttempt, PromptEarlierAttempts, PromptRightAnswer, promptSuspect, PromptQuotes, PromptRecords, PromptExplanation, PromptJudge,
 	}
 }

@@ -20,10 +20,11 @@ import (
 	"debrief/events/config"
 )
 
-// Config configures the evaluator programs. A zero field has its default.
+// Config configures the evaluator programs and the judge. A zero field has its default.
 type Config struct {
 	Programs []Program     // the programs that tasks may name; default none
 	Timeout  time.Duration // maximum duration of one run of a program; default 10 s
+	Rubric   string        // of the evaluator judge; default chat.DefaultRubric
 }
 
 // WithDefaults returns c with defaults in its zero fields.

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/chat"
 	"debrief/events/outcome"
 	"debrief/playbook/text"
 )
@@ -57,7 +58,7 @@ const (
 )
 
 // EvaluatorSyntax lists the syntax of all evaluators, for help and error texts.
-const EvaluatorSyntax = "default, exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, formula (removes only commas), program:NAME"
+const EvaluatorSyntax = "default, exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, formula (removes only commas), judge (a model with a rubric), program:NAME"
 
 // ErrNotScorable reports an unknown evaluator, or a target that is invalid for its evaluator. A retry returns the
 // same error.
@@ -104,10 +105,17 @@ func findMethod(evaluator string) (method, error) {
 		return scoreJSON, nil
 	case evaluator == BySteps:
 		return scoreSteps, nil
+	case evaluator == ByJudge:
+		return needsModel, nil
 	case strings.HasPrefix(evaluator, ByProgram) && programName.MatchString(option):
 		return nil, nil
 	}
 	return nil, fmt.Errorf("%w: unknown evaluator %q: want one of %s", ErrNotScorable, evaluator, EvaluatorSyntax)
+}
+
+// needsModel is the method of the evaluator judge, which Scorer.Judge asks.
+func needsModel(string, Answer) (events.Outcome, error) {
+	return events.Outcome{}, errors.New("only a generator asks a judge")
 }
 
 // Check returns ErrNotScorable for an unknown evaluator. It accepts every program name, unlike Scorer.Check.
@@ -118,7 +126,7 @@ func Check(evaluator string) error {
 
 // CanScore reports whether a task has a target or an evaluator program.
 func CanScore(t *events.Task) bool {
-	return t.Target != "" || strings.HasPrefix(t.Evaluator, ByProgram)
+	return t.Target != "" || events.WorksWithoutTarget(t.Evaluator)
 }
 
 // Evaluate scores an answer without outside programs. Without a target the outcome is unknown.
@@ -131,6 +139,7 @@ type Scorer struct {
 	programs map[string]Program
 	cfg      Config
 	slots    chan struct{}
+	judge    chat.Model // nil without a model
 }
 
 // NewScorer returns a Scorer that runs at most maxParallel programs at a time.

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"time"
 
 	"debrief/curator"
@@ -97,6 +98,7 @@ func (l Limits) Validate() error { return FlagErrors(l.Settings().Validate(), l)
 type Evaluators struct {
 	Programs []scoring.Program `name:"evaluator-program" sep:"none" help:"Run COMMAND for evaluator program:NAME (JSON on stdin and stdout). Repeatable." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators" rare:""`
 	Timeout  time.Duration     `name:"evaluator-timeout" help:"Maximum duration of one evaluator program run." group:"Evaluators" rare:""`
+	Rubric   string            `name:"judge-rubric" help:"File with the rubric of the evaluator judge, in place of the built-in one." type:"path" placeholder:"FILE" group:"Evaluators" rare:""`
 }
 
 // SetDefaults sets the defaults of the library.
@@ -105,11 +107,15 @@ func (e *Evaluators) SetDefaults() { copyFields(e, scoring.Config{}.WithDefaults
 // Settings returns the configuration of the evaluator programs.
 func (e Evaluators) Settings() (cfg scoring.Config) {
 	copyFields(&cfg, e)
+	cfg.Rubric, _ = Instructions("--judge-rubric", e.Rubric) // Validate returns the error
 	return cfg
 }
 
 // Validate implements kong's check.
-func (e Evaluators) Validate() error { return FlagErrors(e.Settings().Validate(), e) }
+func (e Evaluators) Validate() error {
+	_, err := Instructions("--judge-rubric", e.Rubric)
+	return errors.Join(err, FlagErrors(e.Settings().Validate(), e))
+}
 
 // Reflector contains the flags of the reflector.
 type Reflector struct {
