@@ -57,18 +57,19 @@ type Noise struct {
 type Verdicts struct {
 	Count int     `msgpack:"n,omitempty"` // at most maxVerdicts
 	Rate  float64 `msgpack:"s,omitempty"` // mean score
-	Judge string  `msgpack:"j,omitempty"` // the last judge
-	Share float64 `msgpack:"h,omitempty"` // share of outcomes from a judge
+	Share float64 `msgpack:"h,omitempty"` // share of outcomes from the measured judge
 }
 
 const maxVerdicts = 100
 
-func (v *Verdicts) add(e *Evidence) {
+// add adds an outcome. judge is the name of the measured judge. Any other name counts as no judge, so that an agent that names a judge of
+// its own cannot end the correction.
+func (v *Verdicts) add(e *Evidence, judge string) {
 	v.Count = min(v.Count+1, maxVerdicts)
 	n := float64(v.Count)
 	judged := 0.0
-	if e.Judge != "" {
-		v.Judge, judged = e.Judge, 1
+	if judge != "" && e.Judge == judge {
+		judged = 1
 	}
 	v.Rate += (e.Score - v.Rate) / n
 	v.Share += (judged - v.Share) / n
@@ -120,14 +121,13 @@ func binomial(k, n int, p float64) float64 {
 	return sum
 }
 
-// Noise returns the known error of the verdicts of a playbook. It is zero if the newest outcomes are not from a judge, or from one whose
-// error was not measured. If a part of them is from the judge, the error is that part of its error.
+// Noise returns the known error of the verdicts of a playbook. It is zero if none of the newest outcomes are from the judge whose error was
+// measured. If a part of them is, the error is that part of its error.
 func (p *Playbook) Noise() Noise {
-	v := p.tally.Verdicts
-	if p.judge.Name == "" || p.judge.Name != v.Judge {
+	v, j := p.tally.Verdicts, p.judge
+	if j.Name == "" || v.Share == 0 {
 		return Noise{}
 	}
-	j := p.judge
 	return Noise{
 		FalseFailure: v.Share * share(j.FalseFailures, j.Right),
 		FalseSuccess: v.Share * share(j.FalseSuccesses, j.Wrong),

@@ -92,3 +92,17 @@ func TestFalseShares(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherJudgeDoesNotEndTheCorrection: an agent reports an outcome under the name of a judge that nobody measured.
+func TestOtherJudgeDoesNotEndTheCorrection(t *testing.T) {
+	t.Parallel()
+	j := &Judge{Name: "judge/m/1", Right: 98, Wrong: 98, FalseFailures: 19, FalseSuccesses: 19}
+	p := judged(t, j, j.Name, 99, 26)
+	d := &Delta{Version: p.Version() + 1, Covers: []Cover{{ID: "x", Evidence: &Evidence{Execution: "1-00000000000000000000000000000000", Outcome: "failure", Judge: "judge/other"}}}}
+	if _, err := p.Apply(d); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Noise().FalseFailure, 0.2*0.99; math.Abs(got-want) > 1e-9 {
+		t.Errorf("got the probability %v of a false failure, want %v", got, want)
+	}
+}

@@ -236,7 +236,7 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	p.version, p.duplicate = d.Version, nil
 	parts := p.parts.Add(d)
 	if len(parts) > 0 {
-		p.tally.countPlain(d, parts)
+		p.tally.countPlain(d, parts, p.judge.Name)
 	}
 	for _, part := range parts {
 		if part.Gate != "" {

@@ -71,9 +71,10 @@ func (t *Tally) count(b *Bullet, sign int) {
 	}
 }
 
-// countPlain adds the outcomes of the tasks that cite no bullet, without those of the control group, which could cite none. d is the last delta of a change and has its covers, one for each task;
-// parts are all deltas of the change.
-func (t *Tally) countPlain(d *Delta, parts []*Delta) {
+// countPlain adds the outcomes of the tasks, without those of the control group: all of them to the verdicts, and those of tasks that cite
+// no bullet to Plain. d is the last delta of a change and has its covers, one for each task; parts are all deltas of the change. judge is
+// the name of the measured judge.
+func (t *Tally) countPlain(d *Delta, parts []*Delta, judge string) {
 	cites := make(map[int]bool) // covers
 	for _, part := range parts {
 		for i := range part.Ops {
@@ -91,7 +92,7 @@ func (t *Tally) countPlain(d *Delta, parts []*Delta) {
 		if !hasOutcome || e.Control {
 			continue
 		}
-		t.Verdicts.add(e)
+		t.Verdicts.add(e, judge)
 		if !cites[i] {
 			t.Plain.Count++
 			t.Plain.Sum += e.Score
