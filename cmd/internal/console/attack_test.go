@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"debrief/cmd/internal/api"
 )
@@ -32,7 +33,16 @@ func poisoned(field, _ string) string {
 		poisonedFields.names = map[string]bool{}
 	}
 	poisonedFields.names[field] = true
-	return "javascript:hacked=1//" + marker(field) + attack
+	text := "javascript:hacked=1//" + marker(field) + attack
+	if field == "session" || strings.HasPrefix(field, "task") { // names have no control characters
+		text = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return -1
+			}
+			return r
+		}, text)
+	}
+	return text
 }
 
 // marker is a text that stays the same in names of sections and in excerpts.

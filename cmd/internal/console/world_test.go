@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -159,6 +160,12 @@ func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
 	in.open = in.serve(api.New(builder, options))
 	options.Tokens = set
 	in.guarded = in.serve(api.New(builder, options))
+	eventually(t, func() error { // pages are whole
+		if views.Reading() {
+			return errors.New("the server still reads what is stored")
+		}
+		return nil
+	})
 	return builder
 }
 

@@ -56,7 +56,7 @@ func NotFoundError(name book.Book, known []book.Book) error {
 	if len(known) == 0 {
 		return fmt.Errorf("playbook %q: not found, and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
 	}
-	return fmt.Errorf("playbook %q: not found; select one of these with --book: %s", name, JoinBooks(known))
+	return fmt.Errorf("playbook %q: not found; select one of these: %s", name, JoinBooks(known))
 }
 
 // JoinBooks returns the names of playbooks for a sentence.
