@@ -61,7 +61,11 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots)
+	judge, err := c.Judge()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots).WithModel(judge)
 	cfg.Rounds = c.Rounds
 	cfg.Meter, cfg.ModelName = m.Generator(), c.NameOf(events.RoleGenerator)
 	g, err := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, program.NATSEndpoint(m))

@@ -9,19 +9,23 @@ import (
 	"debrief/events/chat"
 	"debrief/events/outcome"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // ByJudge asks a model for a score by a rubric. With a target the model sees it as the reference, in both orders: before and after the
 // answer. If the two verdicts differ, there is none. Its error must be measured on labels of people before the gate can allow for it.
 const ByJudge = events.JudgeEvaluator
 
-// WithModel returns a Scorer that asks the model for the evaluator judge. A nil Scorer has no programs and the default rubric.
+// WithModel returns a Scorer that asks the model for the evaluator judge. A Scorer with a model keeps its own; a nil model is none. A nil
+// Scorer has no programs and the default rubric.
 func (s *Scorer) WithModel(m chat.Model) *Scorer {
 	out := Scorer{}
 	if s != nil {
 		out = *s
 	}
-	out.judge = m
+	if out.judge == nil {
+		out.judge = m
+	}
 	return &out
 }
 
@@ -111,11 +115,10 @@ func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer) (o events.
 	return o, spent, nil
 }
 
+// maxModelName is the maximum length of the model in the name of a judge, in bytes.
+const maxModelName = 200
+
 // judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The measured error belongs to it.
 func judgeName(model, rubric string) string {
-	const limit = 200
-	if len(model) > limit {
-		model = model[:limit]
-	}
-	return playbook.JudgePrefix + model + "/" + chat.Fingerprint(judgeInstructions(rubric))
+	return playbook.JudgePrefix + text.Clip(model, maxModelName) + "/" + chat.Fingerprint(judgeInstructions(rubric))
 }

@@ -14,6 +14,7 @@ import (
 	"debrief/events/config"
 	"debrief/events/redact"
 	"debrief/generator"
+	"debrief/generator/scoring"
 )
 
 // Model contains the flags of programs that use a model.
@@ -22,6 +23,7 @@ type Model struct {
 	GeneratorModel string `name:"generator-model" help:"Model of the generator. Default: --model." placeholder:"NAME" group:"Model" rare:""`
 	ReflectorModel string `name:"reflector-model" help:"Model of the reflector. Default: --model." placeholder:"NAME" group:"Model" rare:""`
 	CuratorModel   string `name:"curator-model" help:"Model of the curator. Default: --model." placeholder:"NAME" group:"Model" rare:""`
+	JudgeModel     string `name:"judge-model" help:"Model of the evaluator judge. Default: that of the generator." placeholder:"NAME" group:"Model" rare:""`
 
 	BaseURL    string        `name:"base-url" help:"URL of an OpenAI-compatible server, up to /v1. Default: OpenAI." placeholder:"URL" env:"DEBRIEF_BASE_URL,OPENAI_BASE_URL" group:"Model"`
 	APIKey     openai.Secret `name:"api-key" help:"API key. Prefer OPENAI_API_KEY: other users of this machine can see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
@@ -84,7 +86,7 @@ func (m Model) fieldName(field string) string {
 
 // Named reports whether any model is set.
 func (m Model) Named() bool {
-	return m.Model != "" || m.GeneratorModel != "" || m.ReflectorModel != "" || m.CuratorModel != ""
+	return m.Model != "" || m.GeneratorModel != "" || m.ReflectorModel != "" || m.CuratorModel != "" || m.JudgeModel != ""
 }
 
 // Client returns the client of a role's model. Roles with the same model share its limits.
@@ -120,10 +122,19 @@ func (m Model) Optional(role string) (chat.Model, error) {
 	return m.Client(role)
 }
 
+// Judge returns the client of the model of the evaluator judge, or nil if the judge uses the model of the generator.
+func (m Model) Judge() (chat.Model, error) {
+	if m.JudgeModel == "" {
+		return nil, nil
+	}
+	return m.Client(scoring.ByJudge)
+}
+
 // NameOf returns the name of a role's model, or "" if none is set.
 func (m Model) NameOf(role string) string {
 	own := map[string]string{
 		events.RoleGenerator: m.GeneratorModel, events.RoleReflector: m.ReflectorModel, events.RoleCurator: m.CuratorModel,
+		scoring.ByJudge: m.JudgeModel,
 	}[role]
 	return cmp.Or(own, m.Model)
 }

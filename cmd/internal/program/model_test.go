@@ -17,6 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
+	"debrief/generator/scoring"
 )
 
 // parsed contains the model flags as a program parses them.
@@ -159,5 +160,38 @@ func TestRolesShareTheLimitsOfAModel(t *testing.T) {
 	}
 	if refused.Load() != 2 || asked.Load() != 5 {
 		t.Errorf("got %d refusals of %d requests, want one of each model", refused.Load(), asked.Load())
+	}
+}
+
+// TestJudgeHasItsOwnModel asks a judge, and looks at the model of the requests that the server gets.
+func TestJudgeHasItsOwnModel(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Value
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked.Store(string(body))
+		_, _ = w.Write([]byte(`{"model":"x","choices":[{"message":{"content":"{\"reason\": \"r\", \"score\": 1}"},"finish_reason":"stop"}]}`))
+	}))
+	t.Cleanup(srv.Close)
+	for want, args := range map[string][]string{`"strict-model"`: {"--judge-model", "strict-model"}, `"answering"`: nil} {
+		m, _ := parsed(t, append(args, "--base-url", srv.URL+"/v1", "--model", "answering")...)
+		m.SetDefaults()
+		judge, err := m.Judge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		answering, err := m.Client(events.RoleGenerator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answering.Close()
+		scorer := scoring.NewScorer(scoring.Config{}, 1).WithModel(judge).WithModel(answering)
+		o, _, err := scorer.Judge(t.Context(), &events.Task{Question: "q"}, scoring.Answer{Final: "a"})
+		if err != nil || o.Label != events.Success || !strings.HasPrefix(o.By, "judge/x/") {
+			t.Errorf("%v: got %+v, %v", args, o, err)
+		}
+		if body := asked.Load().(string); !strings.Contains(body, `"model":`+want) {
+			t.Errorf("%v: asked %s, want the model %s", args, body, want)
+		}
 	}
 }

@@ -95,6 +95,10 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scor
 	if err != nil {
 		return err
 	}
+	judge, err := models.Judge()
+	if err != nil {
+		return err
+	}
 	cfg := generator.Config{Slots: e.Parallel, Limits: e.Limits.Settings(), Recall: generator.RecallNone}
 	x.contexts = generator.NewContextBuilder(s.Conn, embedder, cfg)
 
@@ -125,7 +129,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scor
 		if err != nil {
 			return err
 		}
-		own.Scorer = scorer
+		own.Scorer = scorer.WithModel(judge)
 		if a.generator, err = generator.New(clients[o.model], embedder, own); err != nil {
 			return err
 		}

@@ -418,7 +418,11 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 		return nil, err
 	}
 	answers.ModelName = models.NameOf(events.RoleGenerator)
-	answers.Scorer = scoring.NewScorer(p.Evaluators.Settings(), answers.Slots)
+	judge, err := models.Judge()
+	if err != nil {
+		return nil, err
+	}
+	answers.Scorer = scoring.NewScorer(p.Evaluators.Settings(), answers.Slots).WithModel(judge)
 	if err := answers.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}

@@ -44,6 +44,7 @@ type Playbook struct {
 	Control      control      `cmd:"" help:"Show or set the random share of sessions without advice."`
 	LeadingScore leadingScore `cmd:"" help:"Show or set the score that counts if an outcome has several."`
 	About        about        `cmd:"" help:"Show or set the name and the description."`
+	Judge        judge        `cmd:"" help:"Measure the error of a judge by feedback, and store it."`
 
 	Why      whyBook          `cmd:"" help:"Explain a bullet, or the effect of an execution."`
 	Forget   forgetExecutions `cmd:"" help:"Remove the content that was learned from given executions."`

@@ -203,7 +203,11 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	if err != nil {
 		return nil, 0, err
 	}
-	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots)
+	judge, err := models.Judge()
+	if err != nil {
+		return nil, 0, err
+	}
+	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
 	reflectorConfig, err := u.ReflectorConfig.Settings()
 	if err != nil {
 		return nil, 0, err

@@ -1,0 +1,109 @@
+package books
+
+import (
+	"context"
+	"fmt"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+
+	book "debrief/playbook"
+)
+
+// judge measures the error of the judge by the feedback on executions that it rated.
+type judge struct {
+	change
+	Name string `help:"Name of the judge, with its model and rubric. Default: that of the newest rated execution." placeholder:"NAME"`
+	Save bool   `help:"Store the error in the playbook, so that the gate allows for it."`
+}
+
+// Help implements kong.HelpProvider.
+func (*judge) Help() string {
+	return `A judge is a model that rates answers (--evaluator judge), and it errs. This command compares its verdicts with the feedback on
+the same executions, which counts as the truth. Rate at least 50 of them, in the console or with 'debrief feedback', whether you agree
+or not: rating only those that look false would overstate the error.
+
+A score of at least a half counts as a success, on both sides. The intervals are exact, at 95 % (Clopper and Pearson 1934). A judge with
+another model or rubric has another name, and an error of its own.
+
+Examples:
+
+  debrief playbook judge --book support
+  debrief playbook judge --book support --save --reason "labels of May"`
+}
+
+// Run implements the command.
+func (s *judge) Run(ctx context.Context, c *program.Common) error {
+	all, _, err := apiclient.List[api.ExecutionItem](ctx, c, s.Flags, s.Path("executions"), nil, 0)
+	if err != nil {
+		return err
+	}
+	j := measureJudge(all, s.Name)
+	switch {
+	case j.Name == "":
+		return program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: no execution was rated by a judge: submit tasks to a generator with --evaluator judge", s.Book))
+	case s.Save:
+		return s.edit(ctx, c, apiclient.Change, &api.EditRequest{Judge: &j}, done("The gate allows for the error of %s.", j.Name))
+	}
+	failures, successes := j.Errors()
+	if s.JSON {
+		return cli.WriteJSON(term.Stdout, struct {
+			book.Judge
+			Failures  book.Interval `json:"false_failure_interval"`
+			Successes book.Interval `json:"false_success_interval"`
+			Missing   int           `json:"missing_labels"`
+		}{j, failures, successes, max(0, book.MinLabels-j.Right-j.Wrong)})
+	}
+	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(j.Right+j.Wrong, "execution"))
+	term.Printf("  false failures   %d of %d that are a success, %s\n", j.FalseFailures, j.Right, percents(failures))
+	term.Printf("  false successes  %d of %d that are a failure, %s\n", j.FalseSuccesses, j.Wrong, percents(successes))
+	if err := j.Validate(); err != nil {
+		term.Printf("Not usable yet: %v.\n", err)
+		return nil
+	}
+	term.Printf("Use it: debrief playbook judge --book %s --save\n", s.Book)
+	return nil
+}
+
+func percents(i book.Interval) string {
+	return fmt.Sprintf("%.1f to %.1f %%", 100*i.Low, 100*i.High)
+}
+
+// measureJudge counts the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. An empty name is
+// that of the newest rated execution; the result has no name if there is none.
+func measureJudge(all []api.ExecutionItem, name string) book.Judge {
+	var j book.Judge
+	for i := range all {
+		verdict, label := &all[i].Outcome, all[i].Corrected
+		if name == "" {
+			name = verdict.Judge()
+		}
+		if name == "" || verdict.Judge() != name {
+			continue
+		}
+		j.Name = name
+		if label == nil || !verdict.Known() || !label.Known() {
+			continue
+		}
+		saysRight, isRight := succeeded(verdict), succeeded(label)
+		if isRight {
+			j.Right++
+			if !saysRight {
+				j.FalseFailures++
+			}
+			continue
+		}
+		j.Wrong++
+		if saysRight {
+			j.FalseSuccesses++
+		}
+	}
+	return j
+}
+
+// succeeded reports whether an outcome counts as a success of a judge or a person.
+func succeeded(o *events.Outcome) bool { return o.Complete().Score >= 0.5 }
