@@ -124,6 +124,9 @@ type Task struct {
 // JudgeEvaluator is the name of the evaluator that asks a model. It may work without a target.
 const JudgeEvaluator = "judge"
 
+// JudgePrefix begins the name of a judge in Outcome.By. Its model and the version of its rubric follow.
+const JudgePrefix = playbook.JudgePrefix
+
 // WorksWithoutTarget reports whether an evaluator can score an answer without a reference answer.
 func WorksWithoutTarget(evaluator string) bool {
 	return evaluator == JudgeEvaluator || strings.HasPrefix(evaluator, ProgramEvaluator)

@@ -8,7 +8,6 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/outcome"
-	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -120,5 +119,5 @@ const maxModelName = 200
 
 // judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The measured error belongs to it.
 func judgeName(model, rubric string) string {
-	return playbook.JudgePrefix + text.Clip(model, maxModelName) + "/" + chat.Fingerprint(judgeInstructions(rubric))
+	return events.JudgePrefix + text.Clip(model, maxModelName) + "/" + chat.Fingerprint(judgeInstructions(rubric))
 }
