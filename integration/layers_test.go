@@ -86,7 +86,7 @@ var plan = []struct {
 	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},
 	{"generator/prompt/sliding", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events/chat"}, []string{ours}},
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
-	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/events/config", "debrief/events/outcome", "debrief/playbook/text"}, []string{ours}},
+	{"generator/scoring", "scoring may import only events and the interface of a model", []string{"debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/events/outcome", "debrief/playbook/text"}, []string{ours}},
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/rules", "the analysis of runs does no I/O", []string{"debrief/events", "debrief/events/redact", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
