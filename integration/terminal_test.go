@@ -25,6 +25,14 @@ const (
 	attack    = onTheLine + "\nFORGED"
 )
 
+// named is an attack without control characters and line breaks, which names of runs, sessions and users do not have.
+var named = strings.Map(func(r rune) rune {
+	if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		return -1
+	}
+	return r
+}, attack)
+
 // storeAttacks stores an attack in every text field that a client can set, and returns the handles of two executions.
 func storeAttacks(t *testing.T, p *pipeline) (agents, tasks string) {
 	t.Helper()
@@ -32,21 +40,22 @@ func storeAttacks(t *testing.T, p *pipeline) (agents, tasks string) {
 	for _, name := range []string{"run_id", "session", "model", "question", "context", "answer", "reasoning", "target"} {
 		r[name] = attack
 	}
+	r["run_id"], r["session"] = named, named
 	r["cited"] = []string{attack}
 	r["outcome"] = fields{"label": "failure", "feedback": attack, "by": attack}
 	call := fields{"tool": attack, "arguments": attack, "output": "error: " + attack, "outcome": "failure"}
 	record := fields{"synthesis": attack, "calls": []fields{{"line": attack, "insights": attack, "learning": attack, "next_suggested_actions": []string{attack}}}}
 	step := fields{"speaker": "assistant", "text": attack, "mode": attack, "user_feedback": attack, "tool_calls": []fields{call, call}, "record": record}
 	r["steps"] = []fields{step, step, step}
-	served := p.post(t, "/api/v1/contexts", fields{"book": "b", "session": attack, "query": attack, "context": attack, "system": attack})
+	served := p.post(t, "/api/v1/contexts", fields{"book": "b", "session": named, "query": attack, "context": attack, "system": attack})
 	r["context_id"] = served["context_id"]
 	agents, _ = p.post(t, "/api/v1/executions", r)["handle"].(string)
 	p.post(t, "/api/v1/feedback", fields{"book": "b", "execution": agents, "outcome": fields{"label": "success", "by": attack, "feedback": attack}})
 
 	task := &events.Task{
 		Book: "b",
-		ID:   attack, Session: attack, Question: attack, Context: attack, Target: attack, Evaluator: "contains",
-		Origin: events.Origin{Run: attack, Source: attack, Task: attack},
+		ID:   named, Session: named, Question: attack, Context: attack, Target: attack, Evaluator: "contains",
+		Origin: events.Origin{Run: named, Source: named, Task: named},
 	}
 	subject, header, data, err := events.Encode(task)
 	if err != nil {
@@ -85,19 +94,19 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 		t.Fatalf("got execution %q, bullet %q, dead letter %q", agents, bullet, letter)
 	}
 	runs := p.file(t, "runs.jsonl", string(jsonLine(t, fields{
-		"run_id": attack + "2", "question": attack, "answer": attack, "outcome": "failure",
+		"run_id": named + "2", "question": attack, "answer": attack, "outcome": "failure",
 		"steps": []fields{{"tool_calls": []fields{{"tool": attack, "arguments": attack, "output": "error", "outcome": "failure"}}}},
 	}))+attack+"\n")
 	book := p.file(t, "ace.txt", "## OTHERS\n[oth-00001] helpful=0 harmful=0 :: Say "+onTheLine+".\n")
 	commands := [][]string{
 		{"learn", runs},
-		{"submit", attack + "3", "--id", attack + "3", "--session", attack, "--wait"},
+		{"submit", attack + "3", "--id", named + "3", "--session", named, "--wait"},
 		{"feedback", agents, "--bad", "--author", attack, "--text", attack},
-		{"context", "show", "--query", attack, "--session", attack, "--explain"},
+		{"context", "show", "--query", attack, "--session", named, "--explain"},
 		{"context", "show", "--execution", agents},
 		{"context", "pin", agents},
 		{"context", "star", agents},
-		{"context", "session", "--session", attack},
+		{"context", "session", "--session", named},
 		{"context", "unpin", agents},
 		{"playbook", "show"},
 		{"playbook", "log"},
@@ -125,8 +134,8 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 		{"playbook", "rejected"},
 		{"playbook", "verify"},
 		{"playbook", "rebuild"},
-		{"playbook", "forget", "--session", attack, "--dry-run"},
-		{"playbook", "forget", "--session", attack, "--author", attack},
+		{"playbook", "forget", "--session", named, "--dry-run"},
+		{"playbook", "forget", "--session", named, "--author", attack},
 		{"playbook", "remove", bullet, "--author", attack},
 		{"status"},
 		{"version"},

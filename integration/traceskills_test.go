@@ -39,6 +39,9 @@ func TestTracesSurviveKilledGateways(t *testing.T) {
 		if err := p.start(); err != nil {
 			t.Error(err)
 		}
+		if p == server {
+			p.line() // it listens
+		}
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer stop()

@@ -128,13 +128,12 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a reader of tasks", in: func(t *testing.T, body io.Reader) error {
-			set, err := dataset.Read(t.Context(), "f.jsonl", body, dataset.Options{})
-			if set != nil {
-				for _, p := range set.Problems {
-					err = errors.Join(err, &p)
+			return dataset.Each(body, dataset.Options{}, func(_ *events.Task, problem *dataset.SampleError) error {
+				if problem != nil {
+					return problem
 				}
-			}
-			return err
+				return nil
+			})
 		}},
 		{name: "a file of ours, such as a playbook, steps or a question", in: func(t *testing.T, body io.Reader) error {
 			out, err := os.Create(file)

@@ -54,6 +54,10 @@ func (s *demoScreen) begin(r *demoResult) {
 		return
 	}
 	s.bar.clear()
+	if s.isNarrow() {
+		term.Fprintf(s.out, "\n         training  held-out  bullets\nbefore             %7.1f %%\n", 100*r.Baseline)
+		return
+	}
 	term.Fprintf(s.out, `
            training   held-out   bullets   version    seconds
 before                %7.1f %%
@@ -66,6 +70,10 @@ func (s *demoScreen) epoch(e demoEpoch) {
 		return
 	}
 	s.bar.clear()
+	if s.isNarrow() {
+		term.Fprintf(s.out, "epoch %-2d%7.1f %% %7.1f %% %8d\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets)
+		return
+	}
 	term.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10d %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Version, e.Seconds)
 }
 
@@ -86,6 +94,12 @@ func (s *demoScreen) result(d *Demo, r *demoResult) error {
 		term.Fprintf(s.out, "The streams are kept in %s. To read the playbook: debrief playbook log --data %s --book %s\n", d.Data, d.Data, r.Book)
 	}
 	return nil
+}
+
+// isNarrow reports whether the table is too wide for the terminal.
+func (s *demoScreen) isNarrow() bool {
+	width := term.Width(s.out)
+	return width > 0 && width < 58
 }
 
 // sentences prints a text that is broken to fit the terminal, or into lines of 110 columns without one.

@@ -18,15 +18,24 @@ type taskFile struct {
 	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
-// read reads a data set. A data set without samples is an error. The function check returns an error for an unknown evaluator. limit is
-// the maximum number of samples; 0 means no limit.
-func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*dataset.Set, error) {
+// options returns the options of a data set reader. The function check returns an error for an unknown evaluator. limit is the maximum
+// number of samples; 0 means no limit.
+func (f taskFile) options(check func(evaluator string) error, limit int) (dataset.Options, error) {
 	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: limit}
 	if err := check(f.Evaluator); err != nil {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+		return o, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
 	if err := o.Validate(); err != nil {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--field: %w", err))
+		return o, program.Exit(program.ExitUsage, fmt.Errorf("--field: %w", err))
+	}
+	return o, nil
+}
+
+// read reads a data set. A data set without samples is an error.
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*dataset.Set, error) {
+	o, err := f.options(check, limit)
+	if err != nil {
+		return nil, err
 	}
 	in, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

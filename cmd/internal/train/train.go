@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -25,6 +26,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/curator"
@@ -41,7 +43,7 @@ import (
 // Training trains a playbook on a data set, or on recorded executions.
 type Training struct {
 	cli.ServerFlags
-	Dataset    string `arg:"" optional:"" help:"Training tasks, one JSON object per line." placeholder:"FILE"`
+	Dataset    string `arg:"" optional:"" help:"Training tasks, one JSON object per line; with --online, '-' reads standard input." placeholder:"FILE"`
 	Validation string `help:"Tasks to choose the best playbook version; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	Test       string `help:"Tasks to measure accuracy before and after; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	taskFile
@@ -73,6 +75,7 @@ type Training struct {
 	ReflectorConfig program.Reflector  `embed:""`
 	CuratorConfig   program.Curator    `embed:""`
 
+	unread     atomic.Int64         // unreadable lines of standard input
 	reflecting *reflector.Reflector // of this process
 	curates    bool                 // with a model
 }
@@ -97,6 +100,7 @@ Examples:
   debrief train train.jsonl --validation val.jsonl --model gpt-4o-mini
   debrief train train.jsonl --field target=expected --model gpt-4o-mini
   debrief train train.jsonl --tries 3 --model gpt-4o-mini
+  zcat tasks.jsonl.gz | debrief train - --online --model gpt-4o-mini
   debrief train --executions support --reflector-prompt new.txt --model gpt`
 }
 
@@ -178,6 +182,9 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return p.runError(ctx, o.Name, err)
 	}
+	if p.Dataset == "-" {
+		out.Report.Data[0].Unread = int(p.unread.Load())
+	}
 	if err := p.writeFolder(ctx, s, folder, out); err != nil {
 		return err
 	}
@@ -208,7 +215,10 @@ func checkBook(ctx context.Context, store *deltalog.Store, flag string, name boo
 	if err != nil || slices.Contains(known, name) {
 		return err
 	}
-	return program.Exit(program.ExitRefused, fmt.Errorf("%s: %w", flag, cli.NotFoundError(name, known)))
+	if len(known) == 0 {
+		return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: there are no playbooks", flag, name))
+	}
+	return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, cli.JoinBooks(known)))
 }
 
 // runError adds the exit code or advice to the error of a run.
@@ -248,6 +258,8 @@ func (p *Training) config() (replay.Config, error) {
 		return cfg, program.Exit(program.ExitUsage, errors.New("DATASET: required: name a file of tasks, or --executions BOOK"))
 	case p.Executions != "" && p.Dataset != "":
 		return cfg, program.Exit(program.ExitUsage, errors.New("--executions: runs no tasks: remove DATASET; --test FILE compares the two playbooks"))
+	case p.Dataset == "-" && !p.Online:
+		return cfg, program.Exit(program.ExitUsage, errors.New("'-': standard input requires --online; epochs require a file"))
 	case p.Simulated && p.Named():
 		return cfg, program.Exit(program.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
 	case p.Patience > 0 && p.Validation == "":
@@ -331,12 +343,19 @@ func (p *Training) stem() string {
 		}
 		return '-'
 	}, name)
+	if name == "" || name == "-" {
+		name = "online"
+	}
 	return name[:min(len(name), 40)]
 }
 
 // sets reads the data sets that the flags name.
 func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
-	if p.Dataset != "" {
+	if p.Dataset == "-" {
+		if sets.Train, err = p.stream(ctx); err != nil {
+			return sets, err
+		}
+	} else if p.Dataset != "" {
 		if sets.Train, err = p.tasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
 			return sets, err
 		}
@@ -365,6 +384,35 @@ func (p *Training) tasks(ctx context.Context, set, name string, limit int) (*rep
 		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Invalid},
 		Tasks: d.Tasks,
 	}, nil
+}
+
+// stream sends the tasks of standard input to a channel as they arrive.
+func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
+	o, err := p.options(scoring.Check, p.MaxSamples)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make(chan events.Task)
+	go func() {
+		defer close(tasks)
+		err := dataset.Each(os.Stdin, o, func(t *events.Task, bad *dataset.SampleError) error {
+			if bad != nil {
+				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
+				p.unread.Add(1)
+				return nil //nolint:nilerr // the user has read it, and the other samples count
+			}
+			select {
+			case tasks <- *t:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			term.Fprintf(term.Stderr, "standard input: %s\n", err)
+		}
+	}()
+	return &replay.Set{Data: report.Data{Set: replay.Train, File: "standard input"}, Stream: tasks}, nil
 }
 
 // roles returns the roles to run in this process, nil if a server of another process runs them. For --executions it also

@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/runs/source"
 	"debrief/events"
 )
 
@@ -101,23 +100,27 @@ func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error
 }
 
 func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	sum := sha256.New()
-	in := &errorReader{Reader: io.TeeReader(r, sum)}
-	samples := &reader{ctx: ctx, o: o, seen: map[events.ID]string{}}
-	values := source.NewValues(in, maxSample)
-	values.AsIs = true // a line with other bytes may be a comment
-	err := values.Each(samples.add)
-	switch {
-	case err == nil, errors.Is(err, errEnough):
-	case samples.stopped, in.err != nil:
+	in := io.TeeReader(r, sum)
+	set, size := new(Set), 0
+	err := Each(in, o, func(t *events.Task, problem *SampleError) error {
+		if problem != nil {
+			set.Invalid++
+			if len(set.Problems) < maxProblems {
+				set.Problems = append(set.Problems, *problem)
+			}
+			return ctx.Err()
+		}
+		size += len(t.Question) + len(t.Context) + len(t.Target)
+		if size > maxSet {
+			return fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
+		}
+		set.Tasks = append(set.Tasks, *t)
+		return ctx.Err()
+	})
+	if err != nil {
 		return nil, err
-	default: // a list that is cut off, or data after a list
-		samples.skip(fmt.Sprintf("element %d", samples.n+1), fmt.Errorf("cannot be read from here: %w", err))
 	}
-	set := &samples.Set
 	if len(set.Tasks) == 0 {
 		if set.Invalid == 0 {
 			return nil, fmt.Errorf("is empty: %w", errFormat)

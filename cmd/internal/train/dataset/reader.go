@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,26 @@ import (
 	"debrief/events"
 	"debrief/playbook/text"
 )
+
+// Each calls fn for each sample of a file or a pipe, as soon as it is complete: with its task, or with the problem of an invalid sample.
+// A list that is cut off, and data after a list, are a problem at the end. Each ends with the first error of fn, and with an error of r.
+func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	in := &errorReader{Reader: r}
+	samples := &reader{o: o, fn: fn, seen: map[events.ID]string{}}
+	values := source.NewValues(in, maxSample)
+	values.AsIs = true // a line with other bytes may be a comment
+	err := values.Each(samples.add)
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case err == nil, samples.stopped, in.err != nil:
+		return err
+	}
+	return fn(nil, &SampleError{Place: fmt.Sprintf("element %d", samples.n+1), Reason: "cannot be read from here: " + text.Line(err.Error(), 300)})
+}
 
 // errEnough ends the reading after Options.MaxSamples.
 var errEnough = errors.New("enough samples")
@@ -30,16 +49,14 @@ func (r *errorReader) Read(p []byte) (int, error) {
 
 // reader reads the samples of a file.
 type reader struct {
-	Set
-	ctx     context.Context
 	o       Options
+	fn      func(*events.Task, *SampleError) error
 	n       int                  // elements of the list so far
-	size    int                  // of the texts of the tasks
 	seen    map[events.ID]string // the place of each task, by the hash of the task's id
-	stopped bool                 // the reading ended before the end of the file
+	stopped bool                 // fn has returned an error
 }
 
-// add adds the task of a value. A duplicate id is a problem.
+// add passes the task of a value on, or the problem of an invalid one. A duplicate id is a problem.
 func (r *reader) add(v *source.Value) error {
 	kind, n := "line", v.At.Line
 	if n == 0 {
@@ -57,28 +74,15 @@ func (r *reader) add(v *source.Value) error {
 		err = fmt.Errorf("id %q: duplicate of %s", t.ID, first)
 	}
 	if err != nil {
-		r.skip(place, err)
+		err = r.fn(nil, &SampleError{Place: place, Reason: text.Line(err.Error(), 300)})
 	} else {
 		r.seen[id] = place
-		r.Tasks = append(r.Tasks, t)
-		r.size += len(t.Question) + len(t.Context) + len(t.Target)
-	}
-	err = r.ctx.Err()
-	switch {
-	case err != nil:
-	case r.size > maxSet:
-		err = fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
-	case r.o.MaxSamples > 0 && len(r.seen) == r.o.MaxSamples:
-		err = errEnough
+		err = r.fn(&t, nil)
 	}
 	r.stopped = err != nil
-	return err
-}
-
-// skip records an invalid sample.
-func (r *reader) skip(place string, why error) {
-	r.Invalid++
-	if len(r.Problems) < maxProblems {
-		r.Problems = append(r.Problems, SampleError{place, text.Line(why.Error(), 300)})
+	hasEnough := r.o.MaxSamples > 0 && len(r.seen) == r.o.MaxSamples
+	if err == nil && hasEnough {
+		return errEnough
 	}
+	return err
 }

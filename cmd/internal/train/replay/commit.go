@@ -2,12 +2,15 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
+	"debrief/events/bus"
 )
 
 // author is the author of the edits that a run requests.
@@ -20,35 +23,48 @@ type editReply struct {
 }
 
 // commit has the Curator apply an edit exactly once, and waits until the new version is visible to generators. It can be called again
-// with the same id. It requests the edit, and polls the log, because a reply may be lost. The decision is nil if the edit was applied
-// before or the reply was lost.
-func (r *run) commit(ctx context.Context, e *events.Edit) (*events.EditReply, error) {
+// with the same id. It requests the edit, and then polls the log, because the reply may go to an earlier process. The decision is nil if
+// the edit was applied before or the reply was lost.
+func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
 	e.Book, e.Created = r.book, time.Now().UTC()
 	if applied, err := r.applied(ctx, e.ID); err != nil || applied {
 		return nil, err
 	}
 	r.edits++
 	r.tracker.forgetDead(e.ID) // resuming a run retries an edit that was dead-lettered before
+	var requests sync.WaitGroup
+	defer requests.Wait()
 	requesting, stop := context.WithCancel(ctx)
 	defer stop()
-	replied := make(chan editReply, 1)
-	go func() {
-		d, err := request.Edit(requesting, r.conn, e, newCopy())
-		replied <- editReply{d, err}
-	}()
-	var decision *events.EditReply
-	var seen time.Time // when the log had the edit
+	send := func(m bus.PublishOptions) chan editReply {
+		replied := make(chan editReply, 1)
+		requests.Go(func() {
+			d, err := r.request(requesting, e, m)
+			replied <- editReply{d, err}
+		})
+		return replied
+	}
+	replied := send(bus.PublishOptions{})
+	var retry <-chan time.Time
 	stalled := time.After(stallTime)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case answer := <-replied:
-			if answer.err != nil {
-				return nil, fmt.Errorf("learn: %s: %w", e.Reason, answer.err)
+			// ErrDuplicate: the edit was requested a moment ago, and the reply goes to that request; the log tells
+			// when it is applied. DeadLetterError: the dead letter tells whether to submit another copy.
+			err := answer.err
+			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.As(err, new(*bus.DeadLetterError)) {
+				return nil, fmt.Errorf("learn: %w", err)
 			}
 			decision = answer.decision
-			r.state.addCuratorUsage(report.UsageOf(decision.Usage))
+			replied = nil
+			if err != nil { // without an effect, the edit is requested again
+				retry = time.After(resendAfter)
+			}
+		case <-retry:
+			replied = send(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
 		case <-stalled:
 			r.sendStall(events.RoleCurator)
 		case <-time.After(pollInterval):
@@ -57,12 +73,14 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (*events.EditReply, er
 		if err != nil {
 			return nil, err
 		}
-		if applied && seen.IsZero() {
-			seen = time.Now()
+		if applied && replied != nil {
+			decision = lateDecision(ctx, replied)
 		}
-		// Only the reply has the model usage, which the report lacks without it.
-		if applied && (decision != nil || time.Since(seen) > stallTime) {
+		if applied {
 			return decision, nil
+		}
+		if err := r.submitter.resubmit(ctx); err != nil {
+			return nil, err
 		}
 		if reason := r.tracker.deadReason(e.ID); reason != "" {
 			return nil, fmt.Errorf("learn: %s: %s", e.Reason, reason)
@@ -70,8 +88,35 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (*events.EditReply, er
 	}
 }
 
-// pollInterval is the time between two reads of the log while a reply is missing.
-const pollInterval = 100 * time.Millisecond
+// lateDecision waits for the reply to an edit that the log covers. It returns nil after stallTime. Only the reply has
+// the model usage, which the report lacks without it.
+func lateDecision(ctx context.Context, replied <-chan editReply) *events.EditReply {
+	select {
+	case answer := <-replied:
+		return answer.decision
+	case <-time.After(stallTime):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// pollInterval is the time between two reads of the log while a reply is missing. resendAfter is the delay before an
+// edit is requested again whose reply went to an interrupted process.
+const (
+	pollInterval = 100 * time.Millisecond
+	resendAfter  = 10 * time.Second
+)
+
+// request sends an edit to the Curator and waits for the decision.
+func (r *run) request(ctx context.Context, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
+	m.Repeat = true
+	d, err := request.Edit(ctx, r.conn, e, m)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Reason, err)
+	}
+	r.state.addCuratorUsage(report.UsageOf(d.Usage))
+	return d, nil
+}
 
 // applied reports whether the log has an edit. It then waits until the version of the edit is visible to generators.
 func (r *run) applied(ctx context.Context, id events.ID) (bool, error) {

@@ -11,10 +11,23 @@ import (
 	"debrief/events/bus"
 )
 
-// deadLetters are the dead-lettered events of a playbook. The lock of the tracker guards them. A dead letter ends the work on its event.
+// maxCopies limits how often an event is submitted again after its workers crashed. Beyond that, the event itself is
+// the likely cause of the crashes.
+const maxCopies = 3
+
+// deadLetters are the dead-lettered events of a playbook. The lock of the tracker guards them.
+//
+// An event is submitted again if its workers crashed, or if it reached a generator with another model. Any other dead letter ends the
+// work on its event, and so does the last one of an event with maxCopies copies. The maps have the ids of tasks, executions and edits.
 type deadLetters struct {
-	reasons map[events.ID]string // by the ids of tasks, executions and edits
-	lastSeq uint64               // stream sequence of the last dead letter
+	reasons map[events.ID]string       // events that are not submitted again
+	crashed map[events.ID]events.Event // events to submit again
+	copies  map[events.ID]int          // number of copies that were submitted
+	lastSeq uint64                     // stream sequence of the last dead letter
+}
+
+func newDeadLetters() deadLetters {
+	return deadLetters{reasons: map[events.ID]string{}, crashed: map[events.ID]events.Event{}, copies: map[events.ID]int{}}
 }
 
 // OtherModelError ends a run whose tasks reach a generator with another model. Dead letters from before this process do not end the
@@ -25,17 +38,53 @@ func (e *OtherModelError) Error() string { return e.Reason }
 
 func (l *tracker) addDeadLetter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
-	isOfOtherModel := ok && letter.Code == events.DeadOtherModel
-	if isOfOtherModel && s.Seq > l.oldLetters {
+	own := ok && letter.Shared == "" // a shared letter is about tasks that are submitted again
+	if ok && letter.Code == events.DeadOtherModel && s.Seq > l.oldLetters {
 		l.fail(&OtherModelError{letter.Reason})
+	}
+	var again events.Event // nil for an event that is not submitted again
+	if own && (letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel) {
+		var err error
+		again, err = l.conn.Events.Decode(l.ctx, letter.Subject, letter.Header, letter.Data)
+		if bus.IsUnavailable(err) { // after any other error, the event is not submitted again
+			l.fail(fmt.Errorf("read dead-lettered event: %w", err))
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead.lastSeq = s.Seq
-	if ok && !isOfOtherModel && letter.Shared == "" { // the tasks of the others are submitted again
-		l.dead.reasons[bus.EventID(letter.Header)] = letter.Reason
+	if own {
+		id := bus.EventID(letter.Header)
+		if again != nil && l.dead.copies[id] < maxCopies {
+			l.dead.crashed[id] = again
+		} else {
+			l.dead.reasons[id] = letter.Reason
+		}
 	}
 	l.wake()
+}
+
+// takeCrashed returns the events to submit again whose result is not stored, and counts their copies. The next call does not return
+// them again.
+func (l *tracker) takeCrashed() (list []events.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, e := range l.dead.crashed {
+		switch e := e.(type) {
+		case *events.Task:
+			if l.answers[events.ExecutionID(e.Book, e.Owner, e.ID, e.Origin.Round)] != nil {
+				continue
+			}
+		case *events.Execution:
+			if l.reflected[e.ID] != "" {
+				continue
+			}
+		}
+		l.dead.copies[id]++
+		list = append(list, e)
+	}
+	clear(l.dead.crashed)
+	return list
 }
 
 // forgetDead removes the dead letter of an event.

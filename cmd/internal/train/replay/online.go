@@ -12,6 +12,9 @@ import (
 	"debrief/events"
 )
 
+// streamBatchDelay is the time that a window of a stream waits for more samples after its first one.
+const streamBatchDelay = 250 * time.Millisecond
+
 // runOnline has each window answered and then learned from, in the order of arrival. Tasks are live traffic: they pin
 // no version and their reflections are not held. Every answer is scored before anything is learned from it.
 func (r *run) runOnline(ctx context.Context) error {
@@ -20,17 +23,50 @@ func (r *run) runOnline(ctx context.Context) error {
 	}
 	r.epoch = 1
 	err := r.learnEpoch(ctx, func(ctx context.Context) (window, error) {
-		samples := r.Train.Tasks[r.step:]
+		samples, err := r.nextSamples(ctx)
+		if err != nil {
+			return window{}, err
+		}
 		if len(samples) == 0 {
+			if r.submitter.ended != nil && r.step != r.state.snapshot().Step { // an ended run had more samples than this stream
+				return window{}, r.submitter.ended
+			}
 			return window{}, nil
 		}
-		samples = samples[:min(len(samples), r.Batch)]
 		return r.testThenLearn(ctx, samples)
 	})
 	if err != nil {
 		return err
 	}
 	return r.measureAfter(ctx)
+}
+
+// nextSamples returns the next samples, at most one batch. From a stream, it returns the samples that arrived within
+// streamBatchDelay after the first one. It returns none at the end.
+func (r *run) nextSamples(ctx context.Context) ([]events.Task, error) {
+	if r.Train.Stream == nil {
+		left := r.Train.Tasks[r.step:]
+		return left[:min(len(left), r.Batch)], nil
+	}
+	var tasks []events.Task
+	var late <-chan time.Time
+	for len(tasks) < r.Batch {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case t, more := <-r.Train.Stream:
+			if !more {
+				return tasks, nil
+			}
+			tasks = append(tasks, t)
+			if late == nil {
+				late = time.After(streamBatchDelay)
+			}
+		case <-late:
+			return tasks, nil
+		}
+	}
+	return tasks, nil
 }
 
 // testThenLearn has one window answered and scored, and waits until its effects are visible.

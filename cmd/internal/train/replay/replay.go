@@ -138,6 +138,8 @@ func (c Config) Expected(sets Sets) (learned, measured int) {
 type Set struct {
 	report.Data
 	Tasks []events.Task
+	// Stream delivers the tasks as they arrive. Only the training set of an online run may have one; nil otherwise.
+	Stream <-chan events.Task
 }
 
 // Sets are the data sets of a run. Validation and Test may be nil.
@@ -312,7 +314,10 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	if r.submitter, err = openSubmitter(ctx, conn, book, o); err != nil {
 		return nil, err
 	}
-	if r.state.ended {
+	switch { // the error for a task of an ended run that would have to run again
+	case r.state.ended && r.streams():
+		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
+	case r.state.ended:
 		r.submitter.ended = &ExpiredError{o.Name}
 	}
 	r.tracker = r.submitter.tracker
@@ -357,6 +362,9 @@ func (r *run) fork(ctx context.Context) error {
 	r.forked, r.version = v, v
 	return r.follow.Wait(ctx, v)
 }
+
+// streams reports whether the samples come from a stream that is read only once.
+func (r *run) streams() bool { return r.Train != nil && r.Train.Stream != nil }
 
 // taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.
 func taskID(phase, id string) string {

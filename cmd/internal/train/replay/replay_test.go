@@ -441,6 +441,70 @@ func TestOnlineScoresBeforeLearning(t *testing.T) {
 	}
 }
 
+// TestEndedStreamRunIsNotResumed: the same samples return the same result without model calls; other samples are an
+// error.
+func TestEndedStreamRunIsNotResumed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	h := open(t, 8, nil)
+	all := sets(40, 10).Train.Tasks
+	over := func(tasks []events.Task) (*Result, error) {
+		stream := make(chan events.Task, len(tasks))
+		for _, task := range tasks {
+			stream <- task
+		}
+		close(stream)
+		s := Sets{Train: &Set{Data: report.Data{Set: Train}, Stream: stream}}
+		return Run(t.Context(), h.conn, Config{Mode: Online, Batch: 8}, s, Options{Name: "r"})
+	}
+	first, err := over(all[:20])
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := h.model.calls.Load()
+	again, err := over(all[:20])
+	if err != nil || again.Report.Final != first.Report.Final || len(again.Samples) != 20 {
+		t.Errorf("the same samples: %v, %+v, was %+v", err, again.Report.Final, first.Report.Final)
+	}
+	for name, tasks := range map[string][]events.Task{"none": nil, "fewer": all[:12], "more": all[:24], "others": all[20:]} {
+		var other *ConflictError
+		if _, err := over(tasks); !errors.As(err, &other) {
+			t.Errorf("%s: %v, want an OtherError", name, err)
+		}
+	}
+	if n := h.model.calls.Load(); n != calls {
+		t.Errorf("%d calls of an ended run", n-calls)
+	}
+}
+
+func TestStreamIsLearnedInArrivalOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(40, 10)
+	tasks := s.Train.Tasks
+	s.Validation, s.Test = nil, nil
+	stream := make(chan events.Task)
+	s.Train = &Set{Data: report.Data{Set: Train}, Stream: stream}
+	go func() {
+		defer close(stream)
+		for i, task := range tasks {
+			if i == 20 {
+				time.Sleep(2 * streamBatchDelay) // longer than a window waits
+			}
+			stream <- task
+		}
+	}()
+	rep := h.run(Config{Mode: Online}, s, Options{Name: "r"}).Report
+	if len(rep.Epochs) != 1 || rep.Epochs[0].Train.N != 40 || rep.Final.Bullets == 0 {
+		t.Errorf("epochs %+v, final %+v", rep.Epochs, rep.Final)
+	}
+}
+
 // TestRecordedExecutionsAreReflectedOnAgain learns a second playbook from the executions of the first without running
 // tasks.
 func TestRecordedExecutionsAreReflectedOnAgain(t *testing.T) {

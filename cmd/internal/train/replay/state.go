@@ -34,6 +34,7 @@ type owner struct {
 	ID   events.ID `json:"id"` // new for each process
 	Host string    `json:"host"`
 	PID  int       `json:"pid"`
+	Beat time.Time `json:"heartbeat"`
 }
 
 // The interval of the owner's heartbeat, and the time without a heartbeat after which the lease expires.
@@ -41,6 +42,17 @@ const (
 	beatEvery = 3 * time.Second
 	deadAfter = 15 * time.Second
 )
+
+// expired reports whether the lease of an owner has expired, because its process has exited, or after a time without heartbeats. Only
+// a process of this machine can be checked.
+func (o *owner) expired(silent time.Duration) bool {
+	host, err := os.Hostname()
+	isOfThisMachine := err == nil && host == o.Host
+	if isOfThisMachine && o.PID != os.Getpid() && exited(o.PID) {
+		return true
+	}
+	return silent > deadAfter
+}
 
 // sinceWrite returns the age of an entry by the server's clock. The clock of the owner or of this process may be
 // wrong.
@@ -139,7 +151,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 			if err != nil {
 				return nil, err
 			}
-			if silent <= deadAfter {
+			if !o.expired(silent) {
 				return nil, &InUseError{Name: r.Name, Host: o.Host, PID: o.PID, Silent: silent}
 			}
 		}
@@ -197,8 +209,9 @@ func differences(stored, want *record) []string {
 	return all
 }
 
-// write stores the record, which renews the lease. It returns errOwnerChanged if another process has written the key.
+// write stores the record with a new heartbeat. It returns errOwnerChanged if another process has written the key.
 func (s *state) write(ctx context.Context) error {
+	s.record.Owner.Beat = time.Now().UTC()
 	s.record.Seconds = s.before + time.Since(s.began).Seconds()
 	return s.put(ctx)
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -84,7 +85,7 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 				toSubmit = append(toSubmit, t)
 			}
 		}
-		if err := s.submit(ctx, toSubmit); err != nil {
+		if err := errors.Join(s.submit(ctx, toSubmit), s.resubmit(ctx)); err != nil {
 			return nil, err
 		}
 		if progress != nil {
@@ -147,6 +148,16 @@ func (s *submitter) submitOne(ctx context.Context, t *events.Task) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.submitted[t.EventID()] = true
+	return nil
+}
+
+// resubmit publishes events again whose workers crashed, unless their result is stored by now.
+func (s *submitter) resubmit(ctx context.Context) error {
+	for _, e := range s.tracker.takeCrashed() {
+		if _, err := s.tracker.conn.Publish(ctx, e, newCopy()); err != nil {
+			return fmt.Errorf("resubmit %s %s: %w", e.Kind(), e.EventID(), err)
+		}
+	}
 	return nil
 }
 

@@ -44,7 +44,7 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetter
 	ctx, stop := context.WithCancel(ctx)
 	l := &tracker{
 		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.sendStall, changed: make(chan struct{}), oldLetters: oldLetters,
-		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: deadLetters{reasons: map[events.ID]string{}},
+		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
 	}
 	for _, s := range []struct {
 		stream, subject string

@@ -9,13 +9,17 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"debrief/cmd/internal/program"
+	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/reflector"
 )
 
-// TestDeadLetteredCopyEndsSample: a copy of an execution is dead-lettered.
+// TestDeadLetteredCopyEndsSample: an execution is dead-lettered after crashes, and its second copy with a reason.
 func TestDeadLetteredCopyEndsSample(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
@@ -47,6 +51,7 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 		}
 	}
 	deadLetter(1, events.DeadAttempts)
+	deadLetter(2, events.DeadError)
 	task := events.Task{Book: "r", ID: "e001/a", Question: "?", Origin: events.Origin{Run: "r", Held: true}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -109,5 +114,59 @@ func deadLetterEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, co
 	}
 	if err := conn.DeadLetters.Store(t.Context(), letter); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// replyTo returns the reply subject of a stored edit.
+func replyTo(ctx context.Context, conn *bus.Conn, seq uint64) (string, error) {
+	s, err := conn.JetStream().Stream(ctx, events.StreamReflections)
+	if err != nil {
+		return "", err
+	}
+	m, err := s.GetMsg(ctx, seq)
+	if err != nil {
+		return "", err
+	}
+	return m.Header.Get(events.HeaderReply), nil
+}
+
+// TestRunSurvivesCuratorCrashes: the reply says that no curator finished the edit, and the run submits it again.
+func TestRunSurvivesCuratorCrashes(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	h.stop()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() {
+		done <- program.Run(ctx, h.conn, bustest.Must(generator.New(h.asked, nil, generator.Config{})), bustest.Must(reflector.New(h.asked, reflector.Config{})))
+	}()
+	go func() { // in place of five curators
+		err := h.conn.Events.Read(ctx, events.StreamReflections, events.KindEdit.Subject("r"), func(st bus.Stored) error {
+			e := st.Event.(*events.Edit)
+			to, err := replyTo(ctx, h.conn, st.Seq)
+			if err != nil {
+				return err
+			}
+			deadLetterEdit(t, h.conn, e, st.Seq, events.DeadAttempts)
+			if err := h.conn.NATS().PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {"no worker finished it"}}}); err != nil {
+				return err
+			}
+			return bus.ErrStop
+		})
+		if err == nil {
+			err = program.Run(ctx, h.conn, bustest.Must(curator.New(h.asked, curator.Config{})))
+		}
+		done <- err
+	}()
+	s := sets(16, 4)
+	s.Validation, s.Test = nil, nil
+	if rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report; rep.Final.Version == 0 {
+		t.Errorf("nothing was learned: %+v", rep.Final)
+	}
+	stop()
+	for range 2 {
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	}
 }
