@@ -310,7 +310,7 @@ var secretEntries = []entry{
 	}},
 	{"ids", true, func(t *testing.T, p *pipeline, texts []string) {
 		for _, text := range texts {
-			if len(text) > 250 {
+			if !isName(text) {
 				continue
 			}
 			served := p.post(t, "/api/v1/contexts", fields{"book": "b", "session": text, "query": "How?"})
@@ -319,12 +319,15 @@ var secretEntries = []entry{
 			r["cited"] = []string{text}
 			p.post(t, "/api/v1/executions", r)
 		}
-		if text := texts[4]; len(text) <= 250 {
+		if text := texts[4]; isName(text) {
 			p.run(t, "submit", "--book", "submitted", "--id", text, "--session", text, "What now?") // its id is new in this book
 			p.run(t, "playbook", "add", "Advice "+string(events.NewID()), "--section", text)
 		}
 	}},
 }
+
+// isName reports whether a text may be the name of a run or a session.
+func isName(text string) bool { return len(text) <= 250 && !strings.ContainsAny(text, "\r\n") }
 
 // TestNoSecretIsStored sends 30 kinds of secrets in each encoding through each entry, and searches all streams and buckets of
 // the server.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,6 +21,10 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 	t.Parallel()
 	s := newTLSServer(t, []string{"m"})
 	s.file("limits.conf", "limits.conf")
+	// The generator's account lacks the import of acknowledgements, which fails without an error, and of its results.
+	for _, subject := range []string{"$JS.ACK.TASKS.generator.>", "debrief.execution.*"} {
+		s.edit("secrets/accounts.conf", `      {service: {account: "m", subject: "`+subject+`"}}`+"\n", "")
+	}
 	// An account without JetStream and without imports.
 	s.edit("secrets/accounts.conf", "accounts: {\n", "accounts: {\n  empty: { users: [{user: nobody, password: nothing}] }\n")
 	s.serve(syncRarely...)
@@ -33,6 +38,7 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 		program string
 		args    []string
 		want    string // in the only line
+		passes  bool   // exit code 0
 	}{
 		"credentials that the server does not know": {
 			program: "curator", args: stranger, want: `refused the credentials: check --nkey, --creds, --user or --token; for a new key, reload the server's accounts.conf`,
@@ -49,8 +55,13 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 			program: "curator", args: bare, want: `has no JetStream in this user's account.*connect with a key of 'debrief credentials'`,
 		},
 		"the same, of doctor": {program: "debrief doctor", args: bare, want: `FAIL +jetstream +not enabled`},
-		"a role's key of the doctor": {
-			program: "debrief doctor", args: s.flags("m", events.RoleGenerator), want: `FAIL +rights .*\n +fix: connect as the operator`,
+		"an import that is missing, of the doctor": {
+			program: "debrief doctor", args: s.flags("m", events.RoleGenerator),
+			want: `FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); debrief\.execution\.\* \(not imported by the account\)\n +fix: write accounts\.conf again with 'debrief credentials DIR'`,
+		},
+		"none is missing": {
+			program: "debrief doctor", args: s.flags("m", events.RoleReflector),
+			want: `ok +rights of reflector +these credentials belong to the reflector`, passes: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +71,7 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 			timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()
 			out, err := cmd.CombinedOutput()
-			if err == nil || !regexp.MustCompile(test.want).Match(out) {
+			if (err == nil) != test.passes || !regexp.MustCompile(test.want).Match(out) {
 				t.Errorf("got error %v and\n%s\nwant %s", err, out, test.want)
 			}
 			if lines := strings.Count(strings.TrimSpace(string(out)), "\n") + 1; words[len(words)-1] != "doctor" && lines != 1 {
@@ -68,4 +79,16 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an import that is missing, of the worker", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, events.RoleGenerator, events.RoleGenerator, append(s.flags("m", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))...)
+		log, err := os.ReadFile(w.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := regexp.MustCompile(`(?m)^.*debrief\.execution\.\* \(not imported by the account\).*rights of this user are missing: write accounts\.conf again.*$`)
+		if !want.Match(log) {
+			t.Errorf("got\n%s\nwant %s", log, want)
+		}
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/operate/rights"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
@@ -313,4 +314,15 @@ func (n NATS) open(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn
 func wrongUser(err error, nc *nats.Conn) bool {
 	var e *bus.DeniedError
 	return errors.As(err, &e) && e.Subscribe && strings.HasPrefix(e.Subject, nc.Opts.InboxPrefix)
+}
+
+// checkRights logs the missing rights of a role if the user has a key. The role works without them as far as
+// possible.
+func (n NATS) checkRights(ctx context.Context, conn *bus.Conn, role string, log zerolog.Logger) {
+	if n.NKey == "" && n.Creds == "" {
+		return
+	}
+	if missing := rights.Missing(ctx, conn.NATS(), natserr.WatchOf(conn.JetStream()), role); len(missing) > 0 {
+		log.Error().Str(events.LogRole, role).Strs("missing", missing).Msg("rights of this user are missing: " + rights.Hint)
+	}
 }

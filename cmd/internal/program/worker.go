@@ -70,6 +70,7 @@ func (w Worker) Work(ctx context.Context, name string, m *metrics.Metrics, model
 	if err != nil {
 		return ignoreStop(ctx, err)
 	}
+	w.checkRights(ctx, conn, name, log)
 	stop, err := w.Serve(conn, m, name, 1, nil, log)
 	if err != nil {
 		return err

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -29,7 +32,8 @@ type Doctor struct {
 func (*Doctor) Help() string {
 	return `Checks server, streams, durables, replicas, rights, clocks, disk, workers, playbooks and dead letters. With --model and
 --embed-model it also checks the models (one token each) and the embedder. Each check prints a result and, if it is not ok,
-a fix. The command changes nothing, except with --accept-damage. It needs the key of the operator. Exit code 1 if a check failed, 4 if no server is reachable; a warning is not a failure.
+a fix. The command changes nothing, except with --accept-damage. With the key of a role it checks only the rights of this
+role. Exit code 1 if a check failed, 4 if no server is reachable; a warning is not a failure.
 
 Examples:
 
@@ -66,7 +70,7 @@ func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// check checks the server and what it stores. The user of a role receives no replies to the requests of an operator, so nothing else is
+// check checks the server and what it stores. The user of a role receives no replies to most requests; for it only the rights are
 // checked.
 func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Session) {
 	conn := s.Conn
@@ -77,6 +81,11 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	report.Server(conn.NATS(), name)
 	watch := natserr.WatchOf(conn.JetStream())
 	if !report.Rights(ctx, conn.NATS(), watch) {
+		server := d.NATS
+		if s.Data != "" {
+			server.NATS = conn.NATS().ConnectedUrl() // Attach found it by its directory
+		}
+		report.Roles(ctx, func(role string) (*nats.Conn, error) { return server.Dial(role, zerolog.Nop()) })
 		return
 	}
 	if s.Data != "" {

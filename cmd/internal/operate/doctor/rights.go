@@ -13,6 +13,7 @@ import (
 
 	"debrief/cmd/internal/operate/rights"
 	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // task is a task of an operator, with the subjects that it publishes to.
@@ -114,4 +115,49 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 	}
 	x.Add("rights", OK, "", "%s has all rights of an operator", who)
 	return true
+}
+
+// Roles finds out whether these credentials belong to a role, after Rights returned false: they may subscribe to its inbox. It checks
+// the rights of that role, and the missing rights of an operator become a warning. Dial connects with the inbox of a role. If dial fails,
+// Roles ends without a check.
+func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, error)) {
+	for _, role := range streams.Roles {
+		nc, err := dial(role)
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		watch := natserr.NewWatch(nc)
+		if mayReceive(ctx, nc, watch) {
+			x.excuseRole()
+			x.Role(ctx, nc, watch, role)
+		}
+	}
+}
+
+// excuseRole turns the failed check of an operator's rights into a warning.
+func (x *Report) excuseRole() {
+	for i := range x.Checks {
+		if c := &x.Checks[i]; c.Name == "rights" && c.Result == Fail {
+			c.Result, c.Text = Warn, "these are the credentials of a role: the checks of an operator were skipped"
+		}
+	}
+}
+
+// mayReceive reports whether the user of a connection may subscribe to its inbox.
+func mayReceive(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bool {
+	const subject = "$JS.API.INFO" // any subject serves, because each reply needs the inbox
+	_, err := natserr.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+	refused := (*natserr.DeniedError)(nil)
+	return !errors.As(err, &refused) || !refused.Subscribe
+}
+
+// Role checks the rights of a role on a connection with its credentials.
+func (x *Report) Role(ctx context.Context, nc *nats.Conn, w *natserr.Watch, role string) {
+	missing := rights.Missing(ctx, nc, w, role)
+	if len(missing) > 0 {
+		x.Add("rights of "+role, Fail, rights.Hint, "missing: %s", joinSome(missing))
+		return
+	}
+	x.Add("rights of "+role, OK, "", "these credentials belong to the %s and have all of its rights", role)
 }

@@ -1,0 +1,134 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/natserr"
+)
+
+// Hint is the hint for missing rights.
+const Hint = "write accounts.conf again with 'debrief credentials DIR' of this version, and reload the servers (SIGHUP, or a restart)"
+
+// probeTimeout limits the wait for the reply to a probe. A probe without a reply has reached its receiver.
+const probeTimeout = 2 * time.Second
+
+// Missing probes the rights of a role on its connection, which must have the role's inbox prefix. It returns the subjects
+// that the server refuses to the user, or that the account of the user does not import, each with that reason. No probe
+// changes anything. The streams must exist. Rights to subjects whose receivers do not reply are not probed.
+func Missing(ctx context.Context, nc *nats.Conn, w *natserr.Watch, user string) []string {
+	p := prober{ctx: ctx, nc: nc, watch: w}
+	needsConsumer := func(subject string) bool {
+		return strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.ACK.")
+	}
+	var first, second []string
+	for _, s := range probedSubjects(user) {
+		if needsConsumer(s) {
+			second = append(second, s)
+		} else {
+			first = append(first, s)
+		}
+	}
+	p.probeAll(first)
+	p.probeAll(slices.DeleteFunc(second, p.isAbsent)) // the first probes find out which consumers do not exist
+	slices.Sort(p.missing)
+	return p.missing
+}
+
+// probedSubjects returns the subjects of a user's rights whose receivers reply.
+func probedSubjects(user string) (subjects []string) {
+	for _, u := range Users() {
+		for _, g := range u.Publish {
+			if u.Name == user && g.Accounts == nil && g.Subject != replies.Subject {
+				subjects = append(subjects, g.Subject)
+			}
+		}
+	}
+	return subjects
+}
+
+// prober sends probes.
+type prober struct {
+	ctx   context.Context
+	nc    *nats.Conn
+	watch *natserr.Watch
+
+	mu        sync.Mutex
+	missing   []string
+	consumers []string // consumers that do not exist, as STREAM.NAME
+}
+
+// isAbsent reports whether a subject belongs to a consumer that does not exist, and therefore has no subscriber.
+func (p *prober) isAbsent(subject string) bool {
+	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
+}
+
+func (p *prober) probeAll(subjects []string) {
+	var done sync.WaitGroup
+	for _, s := range subjects {
+		done.Go(func() { p.probe(s) })
+	}
+	done.Wait()
+}
+
+// probe probes a subject. If it has no subscriber, probe retries up to probeTimeout, because a cluster may be electing a leader.
+func (p *prober) probe(subject string) {
+	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
+	defer cancel()
+	for noSubscriber := false; ; {
+		sent, m, err := p.request(ctx, subject)
+		refused := (*natserr.DeniedError)(nil)
+		switch {
+		case errors.As(err, &refused) && refused.Subject != sent: // the error of a concurrent probe, whose subject contains this one
+			continue
+		case refused != nil:
+			p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
+		case errors.Is(err, nats.ErrNoResponders), noSubscriber && ctx.Err() != nil: // the time may have ended within a repeated request
+			noSubscriber = true
+			select {
+			case <-ctx.Done():
+				p.addMissing(fmt.Sprintf("%s (not imported by the account)", subject))
+			case <-time.After(probeTimeout / 8):
+				continue
+			}
+		case err == nil && strings.Contains(string(m.Data), `"err_code":10014`): // consumer not found
+			p.mu.Lock()
+			p.consumers = append(p.consumers, strings.TrimPrefix(subject, "$JS.API.CONSUMER.INFO."))
+			p.mu.Unlock()
+		}
+		return
+	}
+}
+
+func (p *prober) addMissing(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missing = append(p.missing, text)
+}
+
+// request sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream. It also returns the
+// subject that it has sent to.
+func (p *prober) request(ctx context.Context, subject string) (sent string, reply *nats.Msg, err error) {
+	m := &nats.Msg{Subject: strings.NewReplacer("*", "probe", ">", "probe").Replace(subject), Header: nats.Header{}}
+	switch {
+	case strings.HasPrefix(subject, "$JS.ACK."): // sequence 0 is never used
+		m.Subject, m.Data = strings.TrimSuffix(subject, ">")+"1.0.0.0.0", []byte("+WPI")
+	case strings.Contains(subject, ".MSG.NEXT."):
+		m.Data = []byte("{")
+	case strings.HasPrefix(subject, "$O."):
+		m.Subject = "$O." + events.BucketBlobs + ".C.probe"
+		fallthrough
+	case !strings.HasPrefix(subject, "$JS."):
+		m.Header.Set(nats.ExpectedStreamHdr, "none")
+	}
+	reply, err = natserr.Call(ctx, p.watch, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return p.nc.RequestMsgWithContext(ctx, m) })
+	return m.Subject, reply, err
+}
