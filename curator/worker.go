@@ -40,6 +40,7 @@ type book struct {
 	writer     *deltalog.Writer
 	duplicates draft.DuplicateIndex
 	costs      draft.Costs
+	totals     draft.Totals
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex      propose.BulletIndex
 	rejectionLog     propose.RejectionLog
@@ -61,6 +62,7 @@ func (b *book) unload() {
 	b.close()
 	b.duplicates = draft.DuplicateIndex{}
 	b.costs = nil
+	b.totals = draft.Totals{}
 	b.bulletIndex = propose.BulletIndex{}
 	b.rejectionLog = propose.RejectionLog{}
 	b.fullLog = fullLog{}
@@ -219,7 +221,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 		return err
 	}
 	pol := draft.Policy{
-		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
+		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
 	}
 	var unchecked []playbook.BulletID
@@ -252,7 +254,7 @@ func (w *worker) commit(
 	ctx context.Context, b *book, pol draft.Policy, floor uint64, items []*workItem, unchecked []playbook.BulletID,
 ) (out draft.Result, err error) {
 	now := time.Now()
-	pol.Burst = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}
+	pol.Burst, pol.Now = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, now
 	span := beginCommit(ctx)
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		log := &coverLookup{state: s}

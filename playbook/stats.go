@@ -31,25 +31,58 @@ type SectionStats struct {
 // Stats computes the statistics of the playbook. The classes are those of the ACE authors (ace-agent/ace). A neutral vote
 // is a use here, because the bullet was judged.
 func (p *Playbook) Stats() Stats {
-	all := Stats{Total: p.Len(), ByStatus: make(map[Status]int)}
-	sections := make(map[string]SectionStats)
+	var sum StatsSum
 	for b := range p.All() {
-		all.ByStatus[cmp.Or(b.Status, Active)]++
-		if !b.Shown() {
-			continue
-		}
-		of := sections[b.Section]
-		sections[b.Section] = SectionStats{b.Section, of.Bullets + 1, of.Helpful + b.Helpful, of.Harmful + b.Harmful}
-		switch {
-		case b.Helpful > 5 && b.Harmful < 2:
-			all.HighPerforming++
-		case b.Harmful > 0 && b.Harmful >= b.Helpful:
-			all.Problematic++
-		case b.Helpful+b.Harmful+b.Neutral == 0:
-			all.Unused++
-		}
+		sum.Add(b, 1)
 	}
-	all.Sections = slices.AppendSeq(make([]SectionStats, 0, len(sections)), maps.Values(sections))
+	return sum.Stats()
+}
+
+// StatsSum sums up the statistics of a changing set of bullets. The zero value is that of an empty set.
+type StatsSum struct {
+	stats    Stats
+	sections map[string]SectionStats
+}
+
+// Add adds a bullet if sign is 1, and removes it if sign is -1.
+func (s *StatsSum) Add(b *Bullet, sign int) {
+	if s.sections == nil {
+		s.stats.ByStatus, s.sections = make(map[Status]int), make(map[string]SectionStats)
+	}
+	status := cmp.Or(b.Status, Active)
+	s.stats.Total += sign
+	s.stats.ByStatus[status] += sign
+	if s.stats.ByStatus[status] == 0 {
+		delete(s.stats.ByStatus, status)
+	}
+	if !b.Shown() {
+		return
+	}
+	of := s.sections[b.Section]
+	of.Section = b.Section
+	of.Bullets += sign
+	of.Helpful += sign * b.Helpful
+	of.Harmful += sign * b.Harmful
+	s.sections[b.Section] = of
+	if of.Bullets == 0 {
+		delete(s.sections, b.Section)
+	}
+	switch {
+	case b.Helpful > 5 && b.Harmful < 2:
+		s.stats.HighPerforming += sign
+	case b.Harmful > 0 && b.Harmful >= b.Helpful:
+		s.stats.Problematic += sign
+	case b.Helpful+b.Harmful+b.Neutral == 0:
+		s.stats.Unused += sign
+	}
+}
+
+// Stats returns the statistics of the set.
+func (s *StatsSum) Stats() Stats {
+	all := s.stats
+	all.ByStatus = make(map[Status]int, len(s.stats.ByStatus))
+	maps.Copy(all.ByStatus, s.stats.ByStatus)
+	all.Sections = slices.AppendSeq(make([]SectionStats, 0, len(s.sections)), maps.Values(s.sections))
 	slices.SortFunc(all.Sections, func(a, b SectionStats) int { return cmp.Compare(a.Section, b.Section) })
 	return all
 }

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/heap"
 )
 
 // DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
@@ -55,6 +57,53 @@ func (c Costs) Tokens(b *playbook.Bullet) int {
 	return n
 }
 
+// Totals caches the sums of the tokens of one playbook and its weakest bullets, so that a draft reads only the bullets that have
+// changed since the draft before. The zero value is empty. It is not safe for concurrent use.
+type Totals struct {
+	sums    *tokenSums
+	weakest *heap.Ranking[*playbook.Bullet]        // the bullets that may retire
+	counted map[playbook.BulletID]*playbook.Bullet // the bullets in the sums
+	mark    playbook.Mark                          // of the state of the last update
+	kept    int                                    // number of weak bullets to keep in order; 0 for maxWeakest
+}
+
+// update returns the sums of the state p. The caller must not change them.
+func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
+	ids, now, known := p.ChangedSince(t.mark)
+	t.mark = now
+	if !known {
+		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		t.weakest = heap.NewRanking(cmp.Or(t.kept, maxWeakest), compareStrength)
+		for b := range p.All() {
+			t.count(b.ID, b)
+		}
+		return t.sums
+	}
+	t.sums.costs = c
+	for _, id := range ids {
+		t.count(id, p.Bullet(id))
+	}
+	return t.sums
+}
+
+// count replaces the counted bullet with an id by b, which is nil for a removed bullet.
+func (t *Totals) count(id playbook.BulletID, b *playbook.Bullet) {
+	old := t.counted[id]
+	t.sums.add(old, -1)
+	t.sums.add(b, 1)
+	if mayRetire(old) {
+		t.weakest.Drop(old)
+	}
+	if mayRetire(b) {
+		t.weakest.Add(b)
+	}
+	if b == nil {
+		delete(t.counted, id)
+	} else {
+		t.counted[id] = b
+	}
+}
+
 // tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
 type tokenSums struct {
 	costs   Costs
@@ -92,10 +141,11 @@ func (d *pruner) enforceBudget() {
 	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
-	before := newTokenSums(d.Costs)
-	for b := range d.base.All() {
-		before.add(b, 1)
+	totals := d.Totals
+	if totals == nil {
+		totals = new(Totals)
 	}
+	before := totals.update(d.base, d.Costs)
 	now := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
 	for id, b := range d.changed {
 		now.add(d.base.Bullet(id), -1)
@@ -115,7 +165,7 @@ func (d *pruner) enforceBudget() {
 		if !over(s) {
 			continue
 		}
-		for _, b := range d.weakestFirst() {
+		for b := range d.weakestFirst(totals) {
 			if !over(s) {
 				break
 			}
@@ -138,32 +188,100 @@ func (d *pruner) mayGrow() bool {
 	})
 }
 
+// maxWeakest is the number of weak bullets that Totals keeps in order. A draft that retires more reads the whole playbook.
+const maxWeakest = 256
+
 // mayRetire reports whether a bullet may retire because of the budget. It is false for nil.
 func mayRetire(b *playbook.Bullet) bool { return b != nil && b.Shown() && !b.Pinned }
 
-// weakestFirst returns the bullets that may retire, as the draft has them. Bullets without an experiment are weaker than
-// bullets with one. Then the lower score is weaker, then a bullet that is not new in this draft, then the older last activity.
-func (d *pruner) weakestFirst() (all []*playbook.Bullet) {
-	for b := range d.All() {
-		if mayRetire(b) {
-			all = append(all, b)
+// compareStrength orders bullets that are not new in a draft, the weakest first. Bullets without an experiment are weaker
+// than bullets with one. Then the lower score is weaker, then the older last activity.
+func compareStrength(a, b *playbook.Bullet) int {
+	return cmp.Or(compareResults(a, b), lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID))
+}
+
+// compareResults orders bullets by the experiment and the score, the weakest first.
+func compareResults(a, b *playbook.Bullet) int {
+	tried := func(b *playbook.Bullet) int {
+		if b.Experiment != nil && b.Experiment.Withheld.Count() > 0 {
+			return 1 // it is shown, so the experiment found that it helps
 		}
+		return 0
 	}
-	rank := func(is bool) int {
-		if is {
+	return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()))
+}
+
+// weakestFirst yields the bullets that may retire, as the draft has them at the call. They come in the order of compareStrength, except
+// that of equal results a bullet that is new in this draft is stronger. The caller may retire bullets between two values.
+func (d *pruner) weakestFirst(t *Totals) iter.Seq[*playbook.Bullet] {
+	isNew := func(b *playbook.Bullet) int {
+		if d.base.Bullet(b.ID) == nil {
 			return 1
 		}
 		return 0
 	}
-	tried := func(b *playbook.Bullet) int { // it is shown, so the experiment found that it helps
-		return rank(b.Experiment != nil && b.Experiment.Withheld.Count() > 0)
+	compare := func(a, b *playbook.Bullet) int {
+		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
 	}
-	isNew := func(b *playbook.Bullet) int { return rank(d.base.Bullet(b.ID) == nil) }
-	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
-		return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()), cmp.Compare(isNew(a), isNew(b)),
-			lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID))
-	})
-	return all
+	var changed []*playbook.Bullet
+	for _, b := range d.changed {
+		if mayRetire(b) {
+			changed = append(changed, b)
+		}
+	}
+	slices.SortFunc(changed, compare)
+	return func(yield func(*playbook.Bullet) bool) {
+		for b := range d.weakestOfBase(t) {
+			if _, isChanged := d.changed[b.ID]; isChanged {
+				continue
+			}
+			for len(changed) > 0 && compare(changed[0], b) < 0 {
+				if !yield(changed[0]) {
+					return
+				}
+				changed = changed[1:]
+			}
+			if !yield(b) {
+				return
+			}
+		}
+		for _, b := range changed {
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// weakestOfBase yields the bullets of the playbook before this draft that may retire, the weakest first. The ranking t.weakest has the
+// first ones; if the caller needs more, all bullets are sorted.
+func (d *pruner) weakestOfBase(t *Totals) iter.Seq[*playbook.Bullet] {
+	all := func(yield func(*playbook.Bullet) bool) {
+		for b := range d.base.All() {
+			if mayRetire(b) && !yield(b) {
+				return
+			}
+		}
+	}
+	if _, ok := t.weakest.First(); !ok {
+		t.weakest.Fill(all)
+	}
+	return func(yield func(*playbook.Bullet) bool) {
+		first, _ := t.weakest.First()
+		for _, b := range first {
+			if !yield(b) {
+				return
+			}
+		}
+		if t.weakest.Complete() {
+			return
+		}
+		for _, b := range slices.SortedFunc(all, compareStrength)[len(first):] {
+			if !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 		n := &draftTest{policy: Policy{Budget: Budget{
 			Book:    rapid.IntRange(150, 600).Draw(t, "budget"),
 			Section: rapid.SampledFrom([]int{-1, 100, 200}).Draw(t, "section budget"),
-		}}}
+		}, Totals: &Totals{kept: rapid.IntRange(0, 2).Draw(t, "weak bullets kept")}}}
 		pinned := map[playbook.BulletID]bool{}
 		for i := range rapid.IntRange(1, 12).Draw(t, "batches") {
 			var batch []*Item
@@ -89,6 +90,13 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 					t.Fatalf("after batch %d section %s takes %d tokens, its budget is %d", i, s, got, n.policy.Budget.Section)
 				}
 			}
+			if got, want := n.policy.Totals.update(&n.p, nil).book, estimated(&n.p, ""); got != want {
+				t.Fatalf("after batch %d: got a total of %d tokens, want %d", i, got, want)
+			}
+			weakest := slices.Collect(newDraft(&n.p, n.policy).pruner.weakestFirst(n.policy.Totals))
+			if want := slices.SortedFunc(mayRetireOf(&n.p), compareStrength); !slices.Equal(weakest, want) {
+				t.Fatalf("after batch %d: got the weakest bullets %v, want %v", i, weakest, want)
+			}
 			for id := range pinned {
 				if b := n.p.Bullet(id); b == nil || !b.Shown() {
 					t.Fatalf("pinned bullet %s was removed", id)
@@ -103,6 +111,17 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 			}
 		}
 	})
+}
+
+// mayRetireOf yields the bullets of a playbook that may retire.
+func mayRetireOf(p *playbook.Playbook) iter.Seq[*playbook.Bullet] {
+	return func(yield func(*playbook.Bullet) bool) {
+		for b := range p.All() {
+			if mayRetire(b) && !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // TestStateDoesNotDependOnThresholds checks that the deltas contain every decision by a threshold. A program with other
@@ -231,7 +250,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 					}
 				}
 			})
-			by := Policy{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: make(Costs)}
+			by := Policy{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: make(Costs), Totals: new(Totals)}
 			by.Duplicates.update(p)
 			p.FindByContent("") // as a book that had a lesson before
 			b.ReportAllocs()

@@ -7,6 +7,7 @@ package draft
 import (
 	"crypto/rand"
 	"slices"
+	"time"
 
 	"debrief/curator/gate"
 	"debrief/curator/screen"
@@ -129,6 +130,7 @@ type Policy struct {
 	Budget      Budget
 	Duplicates  *DuplicateIndex             // nil detects only equal texts as duplicates
 	Costs       Costs                       // cache of token counts; nil disables it
+	Totals      *Totals                     // cache of the sums of tokens; nil disables it
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
 	GateMode playbook.Gate // of a playbook without its own mode; empty means guard
@@ -136,6 +138,7 @@ type Policy struct {
 	// Settings are the settings of the Curator that the log records.
 	Settings playbook.Policy
 	Burst    Burst
+	Now      time.Time // zero disables decisions that depend on time
 }
 
 // Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. covered

@@ -3,6 +3,7 @@ package draft
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"debrief/curator/screen"
 	"debrief/events"
@@ -15,7 +16,7 @@ import (
 // why the edit is refused.
 func (d *draft) draftGathered(item *Item, covered func(*Item) bool, out *playbook.Delta) *screen.Refusal {
 	d.byPerson = false
-	d.Burst = Burst{}
+	d.Burst, d.Now = Burst{}, time.Time{}
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
 	out.Author, out.Reason = history.Curator, text.Excerpt(reason, screen.MaxReason)
 	size := coverBytes(&d.covers[item.coverIndex])

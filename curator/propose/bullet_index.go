@@ -7,20 +7,89 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/heap"
 	"debrief/playbook/recall"
 	"debrief/playbook/text"
 )
 
-// BulletIndex finds the bullets of one playbook that are relevant to an insight. An update reads only the bullets that have
-// changed. The zero value is an empty index. It is not safe for concurrent use.
+// BulletIndex prepares the bullets of one playbook for requests. It finds the bullets that are relevant to an insight and
+// those with the best scores, and it has the statistics of the playbook. An update reads only the bullets that have changed.
+// The zero value is an empty index. It is not safe for concurrent use.
 type BulletIndex struct {
-	words recall.WordIndex
-	texts playbook.Texts
+	words  recall.WordIndex
+	seen   map[playbook.BulletID]*playbook.Bullet
+	best   *heap.Ranking[*playbook.Bullet] // the shown bullets with the best scores
+	stats  playbook.StatsSum
+	tokens int           // of the shown bullets
+	mark   playbook.Mark // of the state of the last update
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
-func (s *BulletIndex) update(p *playbook.Playbook) {
-	s.texts.Update(p, func(b *playbook.Bullet) string { return playbook.SectionTitle(b.Section) + ": " + b.Content }, s.words.Put, s.words.Drop)
+func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
+	if s.seen == nil {
+		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		s.best = heap.NewRanking(maxContext, playbook.CompareScores)
+	}
+	ids, now, known := p.ChangedSince(s.mark)
+	s.mark = now
+	if known {
+		for _, id := range ids {
+			s.put(id, p.Bullet(id), costs)
+		}
+	} else {
+		for b := range p.All() {
+			s.put(b.ID, b, costs)
+		}
+		if len(s.seen) > p.Len() { // some were removed
+			for id := range s.seen {
+				s.put(id, p.Bullet(id), costs)
+			}
+		}
+	}
+	if _, ok := s.best.First(); !ok {
+		s.best.Fill(func(yield func(*playbook.Bullet) bool) {
+			for b := range p.All() {
+				if b.Shown() && !yield(b) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// put replaces the bullet with an id by b, which is nil for a removed bullet.
+func (s *BulletIndex) put(id playbook.BulletID, b *playbook.Bullet, costs TokenCounter) {
+	old := s.seen[id]
+	if old == b {
+		return
+	}
+	if old != nil {
+		s.stats.Add(old, -1)
+		if old.Shown() {
+			s.best.Drop(old)
+			s.tokens -= costs.Tokens(old)
+		}
+	}
+	if b == nil {
+		s.words.Drop(string(id))
+		delete(s.seen, id)
+		return
+	}
+	s.stats.Add(b, 1)
+	if b.Shown() {
+		s.best.Add(b)
+		s.tokens += costs.Tokens(b)
+	}
+	if old == nil || old.Content != b.Content || old.Section != b.Section {
+		s.words.Put(string(id), playbook.SectionTitle(b.Section)+": "+b.Content)
+	}
+	s.seen[id] = b
+}
+
+// top returns the shown bullets with the best scores, at most maxContext, the best first.
+func (s *BulletIndex) top() []*playbook.Bullet {
+	best, _ := s.best.First() // update has filled it
+	return best[:min(len(best), maxContext)]
 }
 
 // Limits on the part of the playbook in a proposal prompt.
@@ -129,11 +198,11 @@ func (round *Round) addContext(in *Request) {
 			}
 		}
 	}
-	for _, bullet := range p.Top(maxContext) {
+	for _, bullet := range round.Bullets.top() {
 		include(bullet)
 	}
 	for _, key := range nearestTexts(&m.words, texts, maxPerInsight, minTurnedDownScore) {
-		if l := m.rejectedTexts.byKey[key]; l != nil && len(in.Rejected) < maxTurnedDown {
+		if l := m.rejectedTexts[key]; l != nil && len(in.Rejected) < maxTurnedDown {
 			in.Rejected = append(in.Rejected, RejectedText{l.text, l.reason})
 		}
 	}

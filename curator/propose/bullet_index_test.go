@@ -3,6 +3,7 @@ package propose
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"debrief/playbook"
 )
 
-// TestIndexFollowsPlaybook applies random changes to a playbook, and compares the updated index with a new one.
+// TestIndexFollowsPlaybook applies random changes to a playbook of more bullets than a request has, and compares the
+// statistics and the best bullets of the updated index with those of the whole playbook.
 func TestIndexFollowsPlaybook(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -24,14 +26,18 @@ func TestIndexFollowsPlaybook(t *testing.T) {
 	})
 	var index BulletIndex
 	check := func(step int) {
-		index.update(p)
-		var fresh BulletIndex
-		fresh.update(p)
-		for _, text := range []string{"Rule 7", "Changed rule", "s1 rule 9"} {
-			got, want := nearestTexts(&index.words, []string{text}, 1, 0), nearestTexts(&fresh.words, []string{text}, 1, 0)
-			if !slices.Equal(got, want) {
-				t.Fatalf("step %d: %q finds %v, want %v", step, text, got, want)
+		index.update(p, costs{})
+		tokens := 0
+		for b := range p.All() {
+			if b.Shown() {
+				tokens += costs{}.Tokens(b)
 			}
+		}
+		if got, want := index.stats.Stats(), p.Stats(); index.tokens != tokens || !reflect.DeepEqual(got, want) {
+			t.Fatalf("step %d: got %+v with %d tokens, want %+v with %d", step, got, index.tokens, want, tokens)
+		}
+		if got, want := index.top(), p.Top(maxContext); !slices.Equal(got, want) {
+			t.Fatalf("step %d: got the best bullets %v, want %v", step, got, want)
 		}
 	}
 	check(0)

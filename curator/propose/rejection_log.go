@@ -3,7 +3,6 @@ package propose
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"debrief/curator/screen"
@@ -21,43 +20,25 @@ import (
 // It also knows the tasks behind the bullets. The zero value is an empty log. It is not safe for concurrent use.
 type RejectionLog struct {
 	loaded        bool
-	rejectedTexts recentTexts[string] // by wording
-	words         recall.WordIndex    // full-text index of rejectedTexts
-	texts         similar.Index       // texts that were rejected for good or retired because of their text
-	retired       recentTexts[playbook.BulletID]
+	rejectedTexts map[string]*rejectedText // by wording
+	keys          []string                 // of rejectedTexts, oldest first
+	words         recall.WordIndex         // full-text index of rejectedTexts
+	texts         similar.Index            // texts that were rejected for good or retired because of their text
+	retired       map[playbook.BulletID]*retiredText
+	retiredOrder  []playbook.BulletID // of retired, oldest first
 	tasks         taskLog
 }
 
-// refusedText is a text that was rejected, or that of a retired bullet at the last call of update.
-type refusedText struct {
+// rejectedText is a text that was rejected.
+type rejectedText struct {
 	text, reason string
 	code         playbook.Reason
 }
 
-// recentTexts holds the newest refused texts by their keys.
-type recentTexts[K comparable] struct {
-	byKey map[K]*refusedText
-	order []K // oldest first
-}
-
-// put adds a text with a new key. It returns the key that must be removed now, if the number of texts exceeds a limit.
-func (r *recentTexts[K]) put(key K, l *refusedText, limit int) (oldest K, exceeds bool) {
-	if r.byKey == nil {
-		r.byKey = make(map[K]*refusedText)
-	}
-	r.byKey[key] = l
-	r.order = append(r.order, key)
-	return r.order[0], len(r.order) > limit
-}
-
-// remove removes a text. It returns false if there is none.
-func (r *recentTexts[K]) remove(key K) bool {
-	if r.byKey[key] == nil {
-		return false
-	}
-	delete(r.byKey, key)
-	r.order = slices.DeleteFunc(r.order, func(k K) bool { return k == key })
-	return true
+// retiredText is the reason why a bullet retired, and its text at the last call of update.
+type retiredText struct {
+	text, reason string
+	code         playbook.Reason
 }
 
 // Limits of a RejectionLog.
@@ -174,44 +155,71 @@ func rejectedTextKey(text string) string {
 // refers to the first rejection.
 func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason string) {
 	key := rejectedTextKey(text)
-	if old := m.rejectedTexts.byKey[key]; old != nil {
+	l := &rejectedText{text, reason, code}
+	if old := m.rejectedTexts[key]; old != nil {
 		if isPermanent(old.code) && (!isPermanent(code) || code == playbook.ReasonRejectedText) {
 			return
 		}
 		m.removeRejected(key)
 	}
+	if m.rejectedTexts == nil {
+		m.rejectedTexts = make(map[string]*rejectedText)
+	}
+	m.rejectedTexts[key] = l
+	m.keys = append(m.keys, key)
 	m.words.Put(key, text)
 	if isPermanent(code) {
 		m.texts.Put(rejectedPrefix+key, text)
 	}
-	if oldest, exceeds := m.rejectedTexts.put(key, &refusedText{text, reason, code}, maxRejectedTexts); exceeds {
-		m.removeRejected(oldest)
+	if len(m.rejectedTexts) > maxRejectedTexts {
+		m.removeRejected(m.keys[0])
 	}
 }
 
 func (m *RejectionLog) removeRejected(key string) {
-	if m.rejectedTexts.remove(key) {
-		m.words.Drop(key)
-		m.texts.Drop(rejectedPrefix + key)
+	if m.rejectedTexts[key] == nil {
+		return
+	}
+	delete(m.rejectedTexts, key)
+	m.words.Drop(key)
+	m.texts.Drop(rejectedPrefix + key)
+	for i, k := range m.keys {
+		if k == key {
+			m.keys = append(m.keys[:i], m.keys[i+1:]...)
+			break
+		}
 	}
 }
 
 func (m *RejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, reason string) {
 	m.removeRetired(id)
-	if oldest, exceeds := m.retired.put(id, &refusedText{reason: reason, code: code}, maxRetired); exceeds {
-		m.removeRetired(oldest)
+	if m.retired == nil {
+		m.retired = make(map[playbook.BulletID]*retiredText)
+	}
+	m.retired[id] = &retiredText{reason: reason, code: code}
+	m.retiredOrder = append(m.retiredOrder, id)
+	if len(m.retiredOrder) > maxRetired {
+		m.removeRetired(m.retiredOrder[0])
 	}
 }
 
 func (m *RejectionLog) removeRetired(id playbook.BulletID) {
-	if m.retired.remove(id) {
-		m.texts.Drop(retiredPrefix + string(id))
+	if _, there := m.retired[id]; !there {
+		return
+	}
+	delete(m.retired, id)
+	m.texts.Drop(retiredPrefix + string(id))
+	for i, known := range m.retiredOrder {
+		if known == id {
+			m.retiredOrder = append(m.retiredOrder[:i], m.retiredOrder[i+1:]...)
+			break
+		}
 	}
 }
 
 // update updates the texts of the retired bullets to the state p.
 func (m *RejectionLog) update(p *playbook.Playbook) {
-	for id, l := range m.retired.byKey {
+	for id, l := range m.retired {
 		b := p.Bullet(id)
 		if b != nil && b.Status == playbook.Retired && retiredForText(l.code) {
 			l.text = b.Content
@@ -224,7 +232,7 @@ func (m *RejectionLog) update(p *playbook.Playbook) {
 
 // retiredReason returns the recorded reason why a bullet retired.
 func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
-	if l := m.retired.byKey[id]; l != nil && l.reason != "" {
+	if l := m.retired[id]; l != nil && l.reason != "" {
 		return l.reason
 	}
 	return "the bullet is retired"
@@ -234,26 +242,29 @@ func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
 // because of its text. Otherwise it returns nil.
 func (m *RejectionLog) refuse(content string) *screen.Refusal {
 	near, ok := m.texts.Duplicate(content, func(id string) string {
-		if l := m.entry(id); l != nil {
-			return l.text
-		}
-		return ""
+		known, _, _ := m.entry(id)
+		return known
 	})
 	if !ok {
 		return nil
 	}
-	l := m.entry(near.ID)
-	reason := l.reason
-	if l.code != playbook.ReasonRejectedText { // its reason has the prefix already
+	_, code, reason := m.entry(near.ID)
+	if code != playbook.ReasonRejectedText { // its reason has the prefix already
 		reason = rejectedBefore + reason
 	}
 	return screen.Refusef(playbook.ReasonRejectedText, "%s", text.Excerpt(reason, screen.MaxReason))
 }
 
-// entry returns the text for an id of m.texts, or nil if the id is unknown.
-func (m *RejectionLog) entry(id string) *refusedText {
+// entry returns the text and the reason for an id of m.texts. It returns empty values if the id is unknown.
+func (m *RejectionLog) entry(id string) (text string, code playbook.Reason, reason string) {
 	if key, ok := strings.CutPrefix(id, rejectedPrefix); ok {
-		return m.rejectedTexts.byKey[key]
+		if l := m.rejectedTexts[key]; l != nil {
+			return l.text, l.code, l.reason
+		}
+		return "", "", ""
 	}
-	return m.retired.byKey[playbook.BulletID(strings.TrimPrefix(id, retiredPrefix))]
+	if l := m.retired[playbook.BulletID(strings.TrimPrefix(id, retiredPrefix))]; l != nil {
+		return l.text, l.code, l.reason
+	}
+	return "", "", ""
 }

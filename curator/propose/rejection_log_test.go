@@ -41,8 +41,8 @@ func TestPermanentRejectionsAreRepeated(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", content, got, want)
 		}
 	}
-	if len(m.rejectedTexts.order) != 2 {
-		t.Errorf("got %d texts, want none for the full delta", len(m.rejectedTexts.order))
+	if len(m.rejectedTexts) != 2 {
+		t.Errorf("got %d texts, want none for the full delta", len(m.rejectedTexts))
 	}
 
 	// A second rejection of the text keeps the first reason, without a second prefix.
@@ -97,9 +97,9 @@ func TestRejectionLogIsBounded(t *testing.T) {
 			Ops:      []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", uint64(i)), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "harm"}},
 		})
 	}
-	if len(m.rejectedTexts.order) != maxRejectedTexts || len(m.rejectedTexts.byKey) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.texts.Len() != maxRejectedTexts ||
-		len(m.retired.order) != maxRetired || len(m.retired.byKey) != maxRetired {
-		t.Errorf("got %d texts, %d keys, %d and %d indexed, %d retired", len(m.rejectedTexts.order), len(m.rejectedTexts.byKey), m.words.Len(), m.texts.Len(), len(m.retired.order))
+	if len(m.rejectedTexts) != maxRejectedTexts || len(m.keys) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.texts.Len() != maxRejectedTexts ||
+		len(m.retired) != maxRetired || len(m.retiredOrder) != maxRetired {
+		t.Errorf("got %d texts, %d keys, %d and %d indexed, %d retired", len(m.rejectedTexts), len(m.keys), m.words.Len(), m.texts.Len(), len(m.retired))
 	}
 	if m.refuse("Advice number 3 of many.") != nil || m.refuse(fmt.Sprintf("Advice number %d of many.", 2*maxRetired-1)) == nil {
 		t.Error("want the oldest texts removed and the newest kept")
@@ -133,7 +133,7 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 	round.Rejections.Add(&playbook.Delta{Author: history.Curator, Rejected: []playbook.Rejection{{
 		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
 	}}})
-	round.Bullets.update(p)
+	round.Bullets.update(p, round.Costs)
 	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").input}}
 	round.addContext(&in)
 	text := requestPrompt(in).Messages[1].Text

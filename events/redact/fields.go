@@ -16,70 +16,96 @@ func Fields(v any) {
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		panic(fmt.Sprintf("redact %T: want a pointer", v)) // a programming error, visible at the first call
 	}
-	redactValue(p.Elem(), Text)
+	if redact := redactFuncOf(p.Type().Elem()); redact != nil {
+		redact(p.Elem())
+	}
 }
 
-// redactValue redacts the strings that are reachable from a value. clean redacts those of the value itself, and the tags of fields choose
-// for those of a struct.
-func redactValue(v reflect.Value, clean func(string) string) {
-	switch v.Kind() {
-	case reflect.String:
-		s := v.String()
-		if cleaned := clean(s); cleaned != s {
-			v.SetString(cleaned)
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			redactValue(v.Elem(), clean)
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return
-		}
-		for i := range v.Len() {
-			redactValue(v.Index(i), clean)
-		}
-	case reflect.Struct:
-		for i, f := range taggedFields(v.Type()) {
-			switch f {
-			case cleanText:
-				redactValue(v.Field(i), Text)
-			case cleanID:
-				redactValue(v.Field(i), ID)
+// redactFunc redacts the strings of one value.
+type redactFunc func(reflect.Value)
+
+// redactFuncs caches the redactFunc of each type; nil means that the type contains no strings.
+var redactFuncs sync.Map // reflect.Type to redactFunc
+
+func redactFuncOf(t reflect.Type) redactFunc {
+	if redact, ok := redactFuncs.Load(t); ok {
+		return redact.(redactFunc)
+	}
+	redact := buildRedactFunc(t, Text, map[reflect.Type]bool{})
+	redactFuncs.Store(t, redact)
+	return redact
+}
+
+// buildRedactFunc returns the redactFunc of a type. clean redacts its strings. open has the types that are being built. For a type
+// among them, a recursive one, the result looks up the finished redactFunc when it is called.
+func buildRedactFunc(t reflect.Type, clean func(string) string, open map[reflect.Type]bool) redactFunc {
+	if open[t] {
+		return func(v reflect.Value) {
+			if redact := redactFuncOf(t); redact != nil {
+				redact(v)
 			}
 		}
 	}
+	open[t] = true
+	defer delete(open, t)
+	switch t.Kind() {
+	case reflect.String:
+		return func(v reflect.Value) {
+			s := v.String()
+			if cleaned := clean(s); cleaned != s {
+				v.SetString(cleaned)
+			}
+		}
+	case reflect.Pointer:
+		if redact := buildRedactFunc(t.Elem(), clean, open); redact != nil {
+			return func(v reflect.Value) {
+				if !v.IsNil() {
+					redact(v.Elem())
+				}
+			}
+		}
+	case reflect.Slice:
+		if redact := buildRedactFunc(t.Elem(), clean, open); redact != nil {
+			return func(v reflect.Value) {
+				for i := range v.Len() {
+					redact(v.Index(i))
+				}
+			}
+		}
+	case reflect.Struct:
+		return structRedactFunc(t, open)
+	}
+	return nil
 }
 
-// fieldTag says how to redact a field of a struct.
-type fieldTag uint8
-
-const (
-	keepField fieldTag = iota
-	cleanText
-	cleanID
-)
-
-// fieldTags caches the tags of the fields of each struct type.
-var fieldTags sync.Map // reflect.Type to []fieldTag
-
-func taggedFields(t reflect.Type) []fieldTag {
-	if tags, ok := fieldTags.Load(t); ok {
-		return tags.([]fieldTag)
+func structRedactFunc(t reflect.Type, open map[reflect.Type]bool) redactFunc {
+	type field struct {
+		index  int
+		redact redactFunc
 	}
-	tags := make([]fieldTag, t.NumField())
-	for i := range tags {
+	var fields []field
+	for i := range t.NumField() {
 		f := t.Field(i)
-		switch tag := f.Tag.Get("redact"); {
-		case !f.IsExported() || tag == "-":
-		case tag == "id":
-			tags[i] = cleanID
-		default:
-			tags[i] = cleanText
+		tag := f.Tag.Get("redact")
+		if !f.IsExported() || tag == "-" {
+			continue
+		}
+		clean := Text
+		if tag == "id" {
+			clean = ID
+		}
+		if redact := buildRedactFunc(f.Type, clean, open); redact != nil {
+			fields = append(fields, field{i, redact})
 		}
 	}
-	fieldTags.Store(t, tags)
-	return tags
+	if len(fields) == 0 {
+		return nil
+	}
+	return func(v reflect.Value) {
+		for _, f := range fields {
+			f.redact(v.Field(f.index))
+		}
+	}
 }
 
 // ID returns id, or a replacement if it contains a secret: "redacted-" and 16 hex digits of the hash. The same id
@@ -88,8 +114,15 @@ func ID(id string) string {
 	if isShortWord(id) {
 		return id
 	}
+	known, repeated := cleanTexts.has(id)
+	if known {
+		return id
+	}
 	kind := Kind(id)
 	if kind == "" {
+		if repeated { // an id that occurs once need not be remembered
+			cleanTexts.add(id)
+		}
 		return id
 	}
 	count(kind)

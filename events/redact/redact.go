@@ -37,12 +37,21 @@ type edit struct {
 
 // Text returns s with a mark in place of each secret. A second call does not change the result. Valid UTF-8 and
 // valid JSON stay valid.
-func Text(s string) string {
+func Text(s string) string { return textWith(&cleanTexts, s) }
+
+func textWith(cache *textCache, s string) string {
 	if isShortWord(s) && !personal.Load() {
+		return s
+	}
+	known, repeated := cache.has(s)
+	if known {
 		return s
 	}
 	edits := find(s, everySecret)
 	if len(edits) == 0 {
+		if repeated {
+			cache.add(s)
+		}
 		return s
 	}
 	edits = keepJSON(s, merge(edits))
@@ -60,13 +69,10 @@ func Text(s string) string {
 	return out.String()
 }
 
-// minSecret is the minimum length of a secret without other characters than those of a word, in bytes.
-const minSecret = 16
-
 // isShortWord reports whether s is a word that is too short for a secret, such as the id of a bullet. All known formats are longer,
 // and every other secret has a character that is not part of a word.
 func isShortWord(s string) bool {
-	if len(s) >= minSecret {
+	if len(s) >= minCached {
 		return false
 	}
 	for i := range len(s) {

@@ -9,26 +9,28 @@ import (
 	"debrief/playbook"
 )
 
-// selector is the state of one selection. It has no list of the length of the index.
+// selector is the state of one selection. It is reused, so that a selection need not allocate lists of the length of the index: release
+// clears only the rows that the selection has looked at.
 type selector struct {
 	x        *Index
 	o        Options
 	room     int  // tokens left
 	weighted bool // ordered by a weighted sum
 
-	relevant    []int32            // rows of the rankings, best first
-	ranks       map[int32]rank     // by row
-	totals      []float64          // weighted sums by row; only if weighted
-	decisions   map[int32]decision // by row; notAmongBest if there is none
-	sections    map[int32]int      // number of chosen bullets by section
-	established int                // number of chosen bullets under the title
-	drawn       int32              // row of the bullet in an experiment, or -1
-	arm         playbook.Arm       // of the experiment
-	chosen      []int32            // rows in the order of the choice
-	similar     []int32            // rows skipped as nearly equal to a chosen one
-	now         int64              // reference for ages, in the unit of lastUse
-	excluded    int                // number of rows excluded from the choice
-	read        bool               // the rankings were read
+	relevant    []int32      // rows of the rankings, best first
+	ranks       []rank       // by row
+	totals      []float64    // weighted sums by row; only if weighted
+	decisions   []decision   // by row; notAmongBest if there is none
+	decided     []int32      // rows with a decision
+	sections    []int        // number of chosen bullets by section
+	established int          // number of chosen bullets under the title
+	drawn       int32        // row of the bullet in an experiment, or -1
+	arm         playbook.Arm // of the experiment
+	chosen      []int32      // rows in the order of the choice
+	similar     []int32      // rows skipped as nearly equal to a chosen one
+	now         int64        // reference for ages, in the unit of lastUse
+	excluded    int          // number of rows excluded from the choice
+	read        bool         // the rankings were read
 }
 
 // maxCompared is the number of chosen bullets that a candidate is compared with, the first ones. It keeps the work
@@ -39,10 +41,51 @@ const maxCompared = 64
 const maxMisses = 64
 
 func (x *Index) newSelector(o Options) *selector {
-	return &selector{
-		x: x, o: o, room: o.Tokens, weighted: o.Weights != Weights{}, drawn: -1,
-		ranks: make(map[int32]rank), decisions: make(map[int32]decision), sections: make(map[int32]int),
+	c, _ := x.selectors.Get().(*selector)
+	if c == nil {
+		c = new(selector)
 	}
+	c.ranks, c.decisions = withLength(c.ranks, len(x.rows)), withLength(c.decisions, len(x.rows))
+	c.sections = withLength(c.sections, len(x.sections))
+	c.x = x
+	c.o = o
+	c.room = o.Tokens
+	c.weighted = o.Weights != Weights{}
+	c.now = 0
+	c.excluded = 0
+	c.established = 0
+	c.read = false
+	c.arm = ""
+	c.drawn = -1
+	return c
+}
+
+// withLength returns a list of n zero values. It reuses the memory of a list, whose values are zero up to its capacity.
+func withLength[T any](list []T, n int) []T {
+	if n <= cap(list) {
+		return list[:n]
+	}
+	return make([]T, n, n+n/4)
+}
+
+func (c *selector) release() {
+	c.o = Options{} // drop references to the caller's values
+	for _, at := range c.relevant {
+		c.ranks[at] = rank{}
+	}
+	for _, at := range c.decided {
+		c.decisions[at] = notAmongBest
+	}
+	clear(c.sections)
+	c.relevant, c.chosen, c.similar, c.decided = c.relevant[:0], c.chosen[:0], c.similar[:0], c.decided[:0]
+	c.x.selectors.Put(c)
+}
+
+func (c *selector) decide(at int32, d decision) {
+	if c.decisions[at] == notAmongBest {
+		c.decided = append(c.decided, at)
+	}
+	c.decisions[at] = d
 }
 
 // cost returns the tokens that a bullet adds.
@@ -65,7 +108,7 @@ func (c *selector) add(at int32) {
 	if c.x.rows[at].bullet.Established() {
 		c.established++
 	}
-	c.decisions[at] = shown
+	c.decide(at, shown)
 }
 
 // isFull reports whether the maximum number of bullets is chosen.
@@ -77,11 +120,33 @@ func (c *selector) chooseAll() bool {
 	if c.o.Most > 0 && len(x.rows)-c.excluded > c.o.Most {
 		return false
 	}
-	least := x.tokens - x.tokens/4 // tokens are rounded up per line, so the whole may cost up to a quarter less than the sum
-	for at := range c.decisions {  // so far only the excluded rows have a decision
-		least -= x.rows[at].tokens
+	sum := x.tokens // of the lines and headers of all rows, then without the excluded ones
+	for i := range x.sections {
+		sum += x.sections[i].header.tokens // 0 if the section is empty
 	}
-	if least > c.o.Tokens || !c.allFit() {
+	newer, newerExcluded := 0, 0   // rows that are not established: all, and the excluded ones
+	for _, at := range c.decided { // so far only the excluded rows have a decision
+		sum -= x.rows[at].tokens
+		if !x.rows[at].bullet.Established() {
+			newerExcluded++
+		}
+	}
+	if at, some := x.sectionIDs[newerSection]; some {
+		newer = x.sections[at].rows
+		if newer == newerExcluded {
+			sum -= x.sections[at].header.tokens
+		}
+	}
+	if newer < len(x.rows) {
+		sum += x.title.tokens
+	}
+	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum. Only between these limits does
+	// allFit count exactly.
+	least := sum - sum/4
+	if least > c.o.Tokens {
+		return false
+	}
+	if sum > c.o.Tokens && !c.allFit() {
 		return false
 	}
 	for at := range x.rows {
@@ -143,7 +208,7 @@ func (c *selector) choosePinned() {
 		if c.cost(at) <= c.room {
 			c.add(at)
 		} else {
-			c.decisions[at] = pinnedNoRoom
+			c.decide(at, pinnedNoRoom)
 		}
 	}
 }
@@ -206,7 +271,7 @@ func (c *selector) choose(at int32) bool {
 		return false
 	}
 	if c.cost(at) > c.room {
-		c.decisions[at] = noRoom
+		c.decide(at, noRoom)
 		return false
 	}
 	mine := &c.x.rows[at]
@@ -216,7 +281,7 @@ func (c *selector) choose(at int32) bool {
 			continue
 		}
 		if strings.EqualFold(mine.bullet.When, its.bullet.When) && mine.words.nearlyEquals(its.words) {
-			c.decisions[at] = duplicate
+			c.decide(at, duplicate)
 			c.similar = append(c.similar, at)
 			return false
 		}
@@ -248,9 +313,9 @@ func (c *selector) finish(s *Selection) []int32 {
 		for over > 0 && len(c.chosen) > 0 {
 			last := c.chosen[len(c.chosen)-1]
 			over -= c.x.rows[last].tokens
-			c.decisions[last] = noRoom
+			c.decide(last, noRoom)
 			if c.x.rows[last].is(pinnedRows) {
-				c.decisions[last] = pinnedNoRoom
+				c.decide(last, pinnedNoRoom)
 			}
 			c.chosen = c.chosen[:len(c.chosen)-1]
 		}

@@ -86,7 +86,7 @@ func (c *selector) excludeReplaced() {
 // exclude excludes a row from the choice.
 func (c *selector) exclude(at int32, why decision) {
 	if c.decisions[at] == notAmongBest { // no decision yet
-		c.decisions[at] = why
+		c.decide(at, why)
 		c.excluded++
 	}
 }
@@ -125,7 +125,7 @@ func (c *selector) withhold() []events.Exposure {
 		return nil
 	}
 	if c.arm == playbook.ArmWithheld {
-		c.decisions[c.drawn] = withheld
+		c.decide(c.drawn, withheld)
 	}
 	b := c.x.rows[c.drawn].bullet
 	return []events.Exposure{{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm}}

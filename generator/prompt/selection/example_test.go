@@ -18,7 +18,7 @@ func Example() {
 	x := selection.NewIndex(false)
 	x.Update(p)
 	s := x.Select(selection.Options{Now: now, Tokens: 1000, Most: 2})
-	fmt.Print(playbook.Render(s.Bullets))
+	fmt.Printf("%sof version %d\n", playbook.Render(s.Bullets), s.Version)
 	for _, l := range s.Left {
 		fmt.Printf("%s: %d\n", l.Why, l.Count)
 	}
@@ -30,5 +30,6 @@ func Example() {
 	//
 	// ### Others
 	// - [misc-00001] Round once, at the end.
+	// of version 3
 	// not among the best 2: 1
 }

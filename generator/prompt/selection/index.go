@@ -15,6 +15,7 @@ import (
 // Index prepares a playbook for selection. It holds the shown bullets, and with a strict gate also those on probation,
 // with all data that does not depend on a task. Select may be called concurrently, but not during Update.
 type Index struct {
+	version uint64
 	mark    playbook.Mark // of the playbook at the last Update
 	gate    playbook.Gate
 	rows    []row // in no order
@@ -28,11 +29,12 @@ type Index struct {
 	sectionIDs   map[string]int32 // index in sections, by name
 	freeSections []int32          // unused elements of sections
 
-	votes   bool // the bullets are shown with their votes
-	title   size // of the title above the established bullets
-	round   uint32
-	topRows *sync.Once // fills top once for each version
-	top     []int32
+	votes     bool // the bullets are shown with their votes
+	title     size // of the title above the established bullets
+	round     uint32
+	topRows   *sync.Once // fills top once for each version
+	top       []int32
+	selectors sync.Pool // of *selector
 }
 
 // The kinds of rows that have a list.
@@ -94,6 +96,9 @@ func (x *Index) render(bullets []*playbook.Bullet) string {
 	return text.Clean(playbook.RenderPrompt(bullets, x.votes))
 }
 
+// Version returns the version of the playbook at the last Update.
+func (x *Index) Version() uint64 { return x.version }
+
 // Len returns the number of bullets that can be selected.
 func (x *Index) Len() int { return len(x.rows) }
 
@@ -118,6 +123,7 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 	gate, _ := p.Gate()
 	ids, now, known := p.ChangedSince(x.mark)
 	known = known && gate == x.gate
+	x.version = p.Version()
 	x.gate = gate
 	x.mark = now
 	x.topRows = new(sync.Once)

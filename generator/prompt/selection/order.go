@@ -35,7 +35,7 @@ func (c *selector) readRankings() {
 				continue
 			}
 			place++
-			k := c.ranks[at]
+			k := &c.ranks[at]
 			if k.best == 0 {
 				c.relevant = append(c.relevant, at)
 			}
@@ -46,7 +46,6 @@ func (c *selector) readRankings() {
 			if r.Score > k.score { // false for NaN
 				k.score = min(r.Score, 1)
 			}
-			c.ranks[at] = k
 		}
 	}
 }
@@ -76,7 +75,7 @@ func (c *selector) total(at int32) float64 {
 // bullets into the prompt in turn, a reliable one more often, and a ranking that finds nothing useful costs only its share.
 // Ties are broken by all ranks together and then by votes.
 func (c *selector) byRelevance(a, b int32) int {
-	j, k := c.ranks[a], c.ranks[b]
+	j, k := &c.ranks[a], &c.ranks[b]
 	if j.best != k.best {
 		switch {
 		case j.best == 0:
@@ -167,10 +166,10 @@ func (c *selector) ordered() iter.Seq[int32] {
 // weigh computes the weighted sums of all bullets.
 func (c *selector) weigh() {
 	w := c.o.Weights.shares(c.o.Rankings != nil)
-	c.totals = make([]float64, len(c.x.rows))
+	c.totals = slices.Grow(c.totals[:0], len(c.x.rows))[:len(c.x.rows)]
 	for at := range c.x.rows {
 		r := &c.x.rows[at]
-		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.ranks[int32(at)].score
+		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.ranks[at].score
 	}
 }
 

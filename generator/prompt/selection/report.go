@@ -68,8 +68,8 @@ func (c *selector) left() []events.Omission {
 	var sums [decisionCount]events.Omission
 	var refs [decisionCount][]int32
 	rest := events.Omission{Count: len(c.x.rows), Tokens: c.x.tokens}
-	for at, f := range c.decisions {
-		tokens := c.x.rows[at].tokens
+	for _, at := range c.decided {
+		f, tokens := c.decisions[at], c.x.rows[at].tokens
 		rest.Count--
 		rest.Tokens -= tokens
 		if f != shown {
@@ -116,8 +116,8 @@ func (c *selector) scores() []events.BulletScore {
 	rows := slices.Clone(c.chosen)
 	if n := maxScores - len(rows); n > 0 {
 		var others []int32
-		for at, f := range c.decisions {
-			if f != shown && f != withheld {
+		for _, at := range c.decided {
+			if f := c.decisions[at]; f != shown && f != withheld {
 				others = append(others, at)
 			}
 		}

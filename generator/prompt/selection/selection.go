@@ -65,6 +65,8 @@ type Ranked struct {
 
 // Selection is the result of Select.
 type Selection struct {
+	// Version is the version of the playbook.
+	Version uint64
 	// Bullets are in the order of the prompt: the established ones by section and id, then the others. They include the
 	// bullets that an experiment withholds. The caller removes those last, so that the rest of the prompt is the same in
 	// both arms.
@@ -95,6 +97,7 @@ type Selection struct {
 // orders all bullets by their votes.
 func (x *Index) Select(o Options) Selection {
 	c := x.newSelector(o)
+	defer c.release()
 	c.draw()
 	if c.weighted || o.Explain {
 		c.setTime()
@@ -107,7 +110,7 @@ func (x *Index) Select(o Options) Selection {
 		c.choosePinned()
 		c.chooseRest()
 	}
-	var s Selection
+	s := Selection{Version: x.version}
 	order := c.finish(&s)
 	s.Exposures = c.withhold()
 	s.Parts = make([]events.Part, 0, len(order))
@@ -121,8 +124,8 @@ func (x *Index) Select(o Options) Selection {
 	if len(c.chosen) < len(x.rows) || len(s.Withheld) > 0 {
 		s.Left = c.left()
 	}
-	for _, why := range c.decisions {
-		if why == pinnedNoRoom {
+	for _, at := range c.decided {
+		if c.decisions[at] == pinnedNoRoom {
 			s.PinnedNoRoom++
 		}
 	}
