@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -55,7 +56,7 @@ type Store struct {
 func New(js jetstream.JetStream) *Store { return &Store{js: js, watch: natserr.WatchOf(js)} }
 
 // Put stores data and returns the name of the blob. It returns only after the server has stored all of it. subject is that of the message
-// whose payload it is, or empty: the blob can be decoded without its message, which may be gone before.
+// whose payload it is, empty for a description of an agent. With it an erasure can decode the blob after its message is gone.
 func (s *Store) Put(ctx context.Context, subject string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])
@@ -205,16 +206,23 @@ func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (dat
 	return data, err
 }
 
-// All calls fn for each copy of each blob, with the subject of its message.
+// All calls fn for each copy of each blob, with the subject that Put was given. The subject of an unreadable copy is empty.
 func (s *Store) All(ctx context.Context, fn func(name, subject string)) error {
 	return s.readMessages(ctx, Prefix+".M.>", func(m direct.Message) error {
-		var info jetstream.ObjectInfo
-		if err := json.Unmarshal(m.Data, &info); err != nil {
-			return fmt.Errorf("%w: description %d: %w", ErrInvalid, m.Seq, err)
+		name, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(m.Subject, Prefix+".M."))
+		if err == nil {
+			fn(string(name), infoOf(m).Metadata[subjectKey])
 		}
-		fn(info.Name, info.Metadata[subjectKey])
 		return nil
 	})
+}
+
+// infoOf returns the information in a copy, the zero value if it is unreadable.
+func infoOf(m direct.Message) (info jetstream.ObjectInfo) {
+	if json.Unmarshal(m.Data, &info) != nil {
+		return jetstream.ObjectInfo{}
+	}
+	return info
 }
 
 func (s *Store) readMessages(ctx context.Context, subject string, fn func(direct.Message) error) error {
@@ -223,25 +231,30 @@ func (s *Store) readMessages(ctx context.Context, subject string, fn func(direct
 	})
 }
 
-// Messages returns the sequences of all messages of a blob in Stream: its chunks and its description, also of older copies. It is for an
-// operator who removes them.
+// Messages returns the sequences of all messages of a blob in Stream: its description and its chunks, also of older copies. It is for an
+// operator who removes them. A description can name the chunks of another blob, so only chunks with the hash of the blob count.
 func (s *Store) Messages(ctx context.Context, name string) (seqs []uint64, err error) {
 	var copies []string
 	err = s.readMessages(ctx, descriptionOf(name), func(m direct.Message) error {
 		seqs = append(seqs, m.Seq)
-		var info jetstream.ObjectInfo
-		if err := json.Unmarshal(m.Data, &info); err != nil {
-			return fmt.Errorf("%w %s: description: %w", ErrInvalid, name, err)
+		if id := infoOf(m).NUID; id != "" && !strings.ContainsAny(id, ".*> ") {
+			copies = append(copies, id)
 		}
-		copies = append(copies, info.NUID)
 		return nil
 	})
 	for _, id := range copies {
-		if err == nil {
-			err = s.readMessages(ctx, Prefix+".C."+id, func(m direct.Message) error {
-				seqs = append(seqs, m.Seq)
-				return nil
-			})
+		if err != nil {
+			break
+		}
+		var chunks []uint64
+		sum := sha256.New()
+		err = s.readMessages(ctx, Prefix+".C."+id, func(m direct.Message) error {
+			chunks = append(chunks, m.Seq)
+			_, _ = sum.Write(m.Data) // a hash takes all
+			return nil
+		})
+		if hex.EncodeToString(sum.Sum(nil)) == name {
+			seqs = append(seqs, chunks...)
 		}
 	}
 	return seqs, err

@@ -122,8 +122,12 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	if err := e.recordGaps(ctx, f, versions, pending); err != nil {
 		return err
 	}
-	last := append([]string{blob.Stream}, searched...) // a message without its payload cannot be decoded, and a search would not find it
-	for _, stream := range slices.Backward(last) {
+	n, err := e.remove(ctx, blob.Stream, f.agents)
+	out.Removed += n
+	if err != nil {
+		return err
+	}
+	for _, stream := range slices.Backward(append([]string{blob.Stream}, searched...)) {
 		n, err := e.remove(ctx, stream, f.messages[stream])
 		out.Removed += n
 		if err != nil {
@@ -148,6 +152,9 @@ func (e *Eraser) recordGaps(ctx context.Context, f *found, versions int, pending
 		t.Versions = max(t.Versions, versions)
 		for stream, seqs := range f.messages {
 			t.AddGap(stream, len(seqs))
+		}
+		if len(f.agents) > 0 {
+			t.AddGap(blob.Stream, len(f.agents))
 		}
 	})
 }

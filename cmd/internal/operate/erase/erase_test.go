@@ -3,10 +3,12 @@ package erase
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"debrief/cmd/internal/operate/backup"
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
@@ -60,6 +63,11 @@ func startDesk(t *testing.T, dir string) *desk {
 // canary is a text of a user at a place, which no other text contains.
 func canary(user, place string) string { return "canary-" + user + "-" + place + "." }
 
+// agentOf returns the agent of a user, with a description that is a blob.
+func agentOf(user string) *events.Agent {
+	return &events.Agent{SystemPrompt: strings.Repeat(canary(user, "system prompt")+"\n", 50)}
+}
+
 // run stores what the runs of a user leave: one that was answered and rated, one that waits, and one of the gateway.
 func (d *desk) run(t *testing.T, user string) {
 	t.Helper()
@@ -87,7 +95,7 @@ func (d *desk) run(t *testing.T, user string) {
 	check(err)
 	check(tasks.DeleteMsg(ctx, seq)) // its payload stays
 	e := &events.Execution{
-		Agent: &events.Agent{SystemPrompt: strings.Repeat(text("system prompt")+"\n", 50)},
+		Agent: agentOf(user),
 		Book:  "b", ID: events.ExecutionID("b", "", user, 0), RunID: user, User: user, Session: session, Question: text("question"),
 		Answer: text("answer") + strings.Repeat(text("large"), bus.MaxInline/10), Started: began, ContextID: events.NewID(),
 	}
@@ -276,7 +284,9 @@ func (d *desk) checkBob(t *testing.T) {
 	}
 }
 
-// TestEraseContinues interrupts an erasure after each of its steps. The next one ends the work.
+var digits = regexp.MustCompile("[0-9]+")
+
+// TestEraseContinues interrupts an erasure at each of its steps, once. The next one ends the work.
 func TestEraseContinues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -289,14 +299,14 @@ func TestEraseContinues(t *testing.T) {
 	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}
-	steps := 0
-	for done := false; !done; steps++ {
+	interrupted := map[string]bool{} // steps without their numbers
+	for done := false; !done; {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := New(d.conn)
 		e.settle = time.Millisecond
-		left := steps
-		e.Progress = func(string) {
-			if left--; left < 0 {
+		e.Progress = func(step string) {
+			if kind := digits.ReplaceAllString(step, "n"); !interrupted[kind] {
+				interrupted[kind] = true
 				cancel()
 			}
 		}
@@ -304,8 +314,8 @@ func TestEraseContinues(t *testing.T) {
 		done = err == nil
 		cancel()
 	}
-	if steps < len(searched) {
-		t.Errorf("got %d steps, want at least %d", steps, len(searched))
+	if steps := len(interrupted); steps < 2*len(searched) { // each is searched, and most have messages to remove
+		t.Errorf("interrupted at %d steps, want at least %d: %v", steps, 2*len(searched), interrupted)
 	}
 	d.checkBob(t)
 	d.stop()
@@ -558,5 +568,37 @@ func TestTwoErasersAtOnce(t *testing.T) {
 	d.stop()
 	if got := d.found(t, "ann"); len(got) > 0 {
 		t.Errorf("the texts of ann are still at %v", got)
+	}
+}
+
+// TestUnreadableBlobs: descriptions of blobs that cannot be read, or that name the chunks of other blobs, end no erasure, and the payloads of
+// others stay.
+func TestUnreadableBlobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	d.run(t, "bob")
+	agent, err := blob.New(d.conn.JetStream()).PutAgent(t.Context(), agentOf("ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, description := range []struct{ name, text string }{
+		{"other", "no JSON"}, {"other", `{"nuid":"*"}`}, {agent.Ref, `{"nuid":">"}`},
+	} {
+		at := blob.Prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(description.name))
+		if _, err := d.conn.JetStream().Publish(t.Context(), at, []byte(description.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.erase(t, erasure.Request{User: "ann"})
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("the texts of ann are still at %v", got)
+	}
+	if got := strings.Join(d.found(t, "bob"), " "); got != strings.Join(withoutReplaced(), " ") {
+		t.Errorf("got the texts of bob at %v, want all", got)
 	}
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // Streams in the order in which they are searched: what is found in one is needed for the next. Messages are removed in the reverse order,
-// so that a search after an interruption finds the same. Payloads are removed last, because they are found without their messages.
+// so that a search after an interruption finds the same. Descriptions of agents, which have no run, are removed before the messages that
+// refer to them; payloads after them, because a message without its payload cannot be decoded.
 var searched = []string{
 	events.StreamExecutions,
 	events.StreamTasks,
@@ -49,6 +50,7 @@ type found struct {
 	known      map[string]map[uint64]bool // the same, as sets
 	blobs      map[string]bool            // names of the payloads that their messages refer to
 	kept       map[string]bool            // names of the payloads that other messages refer to
+	agents     []uint64                   // sequences of descriptions of agents
 }
 
 type bookSelector struct {
@@ -70,6 +72,7 @@ func newFound() *found {
 
 // count returns the number of messages.
 func (f *found) count() (n int) {
+	n = len(f.agents)
 	for _, seqs := range f.messages {
 		n += len(seqs)
 	}
@@ -182,21 +185,26 @@ func (f *found) addRun(a *erasure.About, ids []string) {
 	}
 }
 
-// findBlobs adds the messages of the payloads that only erased runs use, and of payloads whose message is gone: an answered task, or a
-// publish that was refused.
+// findBlobs adds the blobs that only erased runs use, and payloads whose message is gone: an answered task, or a publish that was refused.
 func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 	store := blob.New(e.conn.JetStream())
-	subjects := map[string]string{}
-	if err := store.All(ctx, func(name, subject string) { subjects[name] = subject }); err != nil {
+	subjects := map[string][]string{} // of the copies of each blob
+	if err := store.All(ctx, func(name, subject string) { subjects[name] = append(subjects[name], subject) }); err != nil {
 		return fmt.Errorf("search the payloads: %w", err)
 	}
-	for name, subject := range subjects {
-		if f.kept[name] || !f.blobs[name] && !e.isErasedPayload(ctx, name, subject, f) {
+	for name, all := range subjects {
+		all = slices.DeleteFunc(all, func(subject string) bool { return subject == "" })
+		isErased := f.blobs[name] || slices.ContainsFunc(all, func(subject string) bool { return e.isErasedPayload(ctx, name, subject, f) })
+		if f.kept[name] || !isErased {
 			continue
 		}
 		seqs, err := store.Messages(ctx, name)
 		if err != nil {
 			return fmt.Errorf("find payload %s: %w", name, err)
+		}
+		if len(all) == 0 {
+			f.agents = append(f.agents, seqs...)
+			continue
 		}
 		for _, seq := range seqs {
 			f.addMessage(blob.Stream, seq)
@@ -205,11 +213,8 @@ func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 	return nil
 }
 
-// isErasedPayload reports whether a payload is that of an erased run. A description of an agent has no subject and belongs to no run.
+// isErasedPayload reports whether a blob is the payload of an erased run, if a message on the subject had it.
 func (e *Eraser) isErasedPayload(ctx context.Context, name, subject string, f *found) bool {
-	if subject == "" {
-		return false
-	}
 	header := events.SchemaHeader()
 	header[events.HeaderBlob] = []string{name}
 	kind, _, _ := events.ParseSubject(subject)
