@@ -58,8 +58,8 @@ var agents = []*agent{
 	{
 		name: hooks.ClaudeCode, title: "Claude Code", home: inHome("CLAUDE_CONFIG_DIR", ".claude"), project: ".claude", file: "settings.json", local: "settings.local.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"}, timeout: 5,
-		// Claude Code refuses an unknown command before it calls a hook. The hook keeps this text from the model.
 		servers: claudeServers, workspace: ".",
+		// Claude Code refuses an unknown command before it calls a hook. The hook keeps this text from the model.
 		command: "commands/debrief.md",
 		text:    "---\ndescription: Rate the last run for Debrief, good or bad, and say why\nargument-hint: good|bad [words]\n---\n/debrief $ARGUMENTS\n",
 	},

@@ -26,25 +26,15 @@ func (a *agent) install(data []byte, command string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		data = []byte("{\n}\n")
-	}
-	v, err := hujson.Parse(data)
+	f, err := parseSettings(data)
 	if err != nil {
 		return nil, err
 	}
-	unit := indentOf(data)
-	root, err := objectOf(&v, "the file")
-	if err != nil {
-		return nil, err
+	unit := f.unit
+	if a.version && member(f.root, "version") == nil {
+		add(f.root, "version", hujson.Literal("1"), unit, 1)
 	}
-	if a.version && member(root, "version") == nil {
-		add(root, "version", hujson.Literal("1"), unit, 1)
-	}
-	if member(root, "hooks") == nil {
-		add(root, "hooks", &hujson.Object{}, unit, 1)
-	}
-	all, err := objectOf(member(root, "hooks"), "hooks")
+	all, err := f.object("hooks")
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +60,7 @@ func (a *agent) install(data []byte, command string) ([]byte, error) {
 			list.AfterExtra = hujson.Extra("\n" + strings.Repeat(unit, 2))
 		}
 	}
-	return v.Pack(), nil
+	return f.value.Pack(), nil
 }
 
 // isInstalled reports whether each event has the hook once.
@@ -105,43 +95,72 @@ func (a *agent) isInstalled(data []byte, command string) bool {
 
 // remove removes the hooks of Debrief for an agent, and the lists and objects that are empty then.
 func (a *agent) remove(data []byte) ([]byte, error) {
+	return removeFrom(data, "hooks", func(all *hujson.Object) (removed bool) {
+		all.Members = slices.DeleteFunc(all.Members, func(m hujson.ObjectMember) bool {
+			list, ok := m.Value.Value.(*hujson.Array)
+			if !ok {
+				return false
+			}
+			before := len(list.Elements)
+			list.Elements = slices.DeleteFunc(list.Elements, func(e hujson.Value) bool { return a.commandOf(&e) != "" })
+			removed = removed || len(list.Elements) < before
+			return len(list.Elements) < before && len(list.Elements) == 0
+		})
+		return removed
+	})
+}
+
+// settings is a file of settings that can be edited.
+type settings struct {
+	value hujson.Value
+	root  *hujson.Object
+	unit  string // of the indentation
+}
+
+// parseSettings parses a file. An empty one is an empty object.
+func parseSettings(data []byte) (*settings, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return data, nil
+		data = []byte("{\n}\n")
 	}
 	v, err := hujson.Parse(data)
 	if err != nil {
 		return nil, err
 	}
-	root, err := objectOf(&v, "the file")
+	f := &settings{value: v, unit: indentOf(data)}
+	f.root, err = objectOf(&f.value, "the file")
+	return f, err
+}
+
+// object returns the object with a name in the file, which it adds if there is none.
+func (f *settings) object(name string) (*hujson.Object, error) {
+	if member(f.root, name) == nil {
+		add(f.root, name, &hujson.Object{}, f.unit, 1)
+	}
+	return objectOf(member(f.root, name), name)
+}
+
+// removeFrom lets fn remove members of the object with a name in the file, and removes the object if it is empty then. If fn removes nothing,
+// or there is no such object, it returns data.
+func removeFrom(data []byte, name string, fn func(*hujson.Object) (removed bool)) ([]byte, error) {
+	f, err := parseSettings(data)
+	if err != nil || member(f.root, name) == nil {
+		return data, err
+	}
+	all, err := f.object(name)
 	if err != nil {
 		return nil, err
 	}
-	value := member(root, "hooks")
-	if value == nil {
-		return data, nil
-	}
-	all, err := objectOf(value, "hooks")
-	if err != nil {
-		return nil, err
-	}
-	removed := false
-	all.Members = slices.DeleteFunc(all.Members, func(m hujson.ObjectMember) bool {
-		list, ok := m.Value.Value.(*hujson.Array)
-		if !ok {
-			return false
-		}
-		before := len(list.Elements)
-		list.Elements = slices.DeleteFunc(list.Elements, func(e hujson.Value) bool { return a.commandOf(&e) != "" })
-		removed = removed || len(list.Elements) < before
-		return len(list.Elements) < before && len(list.Elements) == 0
-	})
-	if !removed {
+	if !fn(all) {
 		return data, nil
 	}
 	if len(all.Members) == 0 {
-		root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == "hooks" })
+		removeMember(f.root, name)
 	}
-	return v.Pack(), nil
+	return f.value.Pack(), nil
+}
+
+func removeMember(o *hujson.Object, name string) {
+	o.Members = slices.DeleteFunc(o.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == name })
 }
 
 // commandOf returns the command of an element of a list of hooks that has only the command of Debrief for the agent, or "".

@@ -42,26 +42,15 @@ func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
 	if a.toml {
 		return addServerTOML(data, s)
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		data = []byte("{\n}\n")
-	}
-	v, err := hujson.Parse(data)
+	f, err := parseSettings(data)
 	if err != nil {
 		return nil, err
 	}
-	unit := indentOf(data)
-	root, err := objectOf(&v, "the file")
+	all, err := f.object("mcpServers")
 	if err != nil {
 		return nil, err
 	}
-	if member(root, "mcpServers") == nil {
-		add(root, "mcpServers", &hujson.Object{}, unit, 1)
-	}
-	all, err := objectOf(member(root, "mcpServers"), "mcpServers")
-	if err != nil {
-		return nil, err
-	}
-	entry, err := json.MarshalIndent(s, strings.Repeat(unit, 2), unit)
+	entry, err := json.MarshalIndent(s, strings.Repeat(f.unit, 2), f.unit)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +60,8 @@ func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
 	}
 	old := member(all, serverName)
 	if old == nil {
-		add(all, serverName, value.Value, unit, 2)
-		return v.Pack(), nil
+		add(all, serverName, value.Value, f.unit, 2)
+		return f.value.Pack(), nil
 	}
 	was, err := serverOf(old)
 	switch {
@@ -82,45 +71,25 @@ func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
 		return data, nil
 	}
 	old.Value = value.Value
-	return v.Pack(), nil
+	return f.value.Pack(), nil
 }
 
-// removeServer removes the MCP server of Debrief from settings.
+// removeServer removes the MCP server of Debrief from settings. Another server of that name belongs to the user.
 func (a *agent) removeServer(data []byte) ([]byte, error) {
 	if a.toml {
 		return removeServerTOML(data)
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return data, nil
-	}
-	v, err := hujson.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	root, err := objectOf(&v, "the file")
-	if err != nil {
-		return nil, err
-	}
-	value := member(root, "mcpServers")
-	if value == nil {
-		return data, nil
-	}
-	all, err := objectOf(value, "mcpServers")
-	if err != nil {
-		return nil, err
-	}
-	old := member(all, serverName)
-	if old == nil {
-		return data, nil
-	}
-	if _, err := serverOf(old); err != nil {
-		return data, nil //nolint:nilerr // it belongs to the user
-	}
-	all.Members = slices.DeleteFunc(all.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == serverName })
-	if len(all.Members) == 0 {
-		root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == "mcpServers" })
-	}
-	return v.Pack(), nil
+	return removeFrom(data, "mcpServers", func(all *hujson.Object) (removed bool) {
+		old := member(all, serverName)
+		if old == nil {
+			return false
+		}
+		if _, err := serverOf(old); err != nil {
+			return false
+		}
+		removeMember(all, serverName)
+		return true
+	})
 }
 
 // serverOf returns the entry of Debrief, or errOtherServer.
