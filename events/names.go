@@ -52,9 +52,9 @@ func validateRunID(id string) error {
 	return validateName("run_id", id, maxRunID)
 }
 
-// FitName returns the name of a session, a user or a task for an event, where no caller hears of a refusal: the names in model calls, traces,
-// hooks and recorded runs. A valid name stays as it is. Otherwise "_" replaces each invalid character, and the end of a long name gives way to a hash of the whole, so
-// that equal names stay equal and different ones different.
+// FitName returns a valid name of a session, a user or a task. It is for names in model calls, traces, hooks and recorded runs, where no caller
+// would see a refusal. It does not change a valid name. Otherwise it replaces each invalid character by "_", and the end of a long name by a
+// hash of the whole name: equal names stay equal, and different ones stay different.
 func FitName(name string) string { return fitName(name, MaxName) }
 
 // FitRunID is like FitName, for the id of a run. An empty id stays empty.

@@ -6,8 +6,8 @@
 // one succeeds and the other folds the new delta first. Each delta contains the chain hash of the log before it. The
 // chain hash of a log is the SHA-256 of its last record.
 //
-// Readers skip a message that is not the next delta: a stray. It cannot disable a book. Verify reports strays. If a delta is missing or damaged, the log is broken (ErrBrokenLog): a later delta or the
-// view refers to that delta.
+// Readers skip a message that is not the next delta: a stray. It cannot disable a book. Verify reports strays. If a delta is
+// missing or damaged, the log is broken (ErrBrokenLog): a later delta or the view refers to that delta.
 //
 // The log is kept for ever, so the texts of a person are erased from it on request. A redaction takes the place of a delta: a message of
 // the stream REDACTIONS with the delta without these texts, and with the sequence and the hash of the delta as it was written. The links

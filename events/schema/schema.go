@@ -1,5 +1,5 @@
-// Package schema describes the messages of Debrief for programs in any language by a JSON Schema of each message. It derives them from the Go types and their tags. The descriptions are the comments of the
-// types, which comments.json has, because a program does not contain its comments.
+// Package schema describes the messages of Debrief for programs in any language, by a JSON Schema of each message. It derives them from the Go
+// types and their tags. The descriptions are the comments of the types, which comments.json has, because a program does not contain its comments.
 //
 // A JSON Schema describes the value of a message, also if its encoding is MessagePack. The keyword x-msgpack names the
 // type of MessagePack for values that JSON has not: "timestamp" for times, and "bin" for bytes.

@@ -127,5 +127,5 @@ func base(word string) string {
 // editors has the commands of SWE-agent's interface. Most of them print the file too.
 var editors = strings.Fields("open goto scroll_up scroll_down create edit insert append search_dir search_file find_file str_replace_editor submit")
 
-// IsEditor reports whether a word is a command of SWE-agent's interface, which is no program.
+// IsEditor reports whether a word is a command of SWE-agent's interface rather than a program.
 func IsEditor(word string) bool { return slices.Contains(editors, word) }

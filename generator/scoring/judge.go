@@ -12,11 +12,11 @@ import (
 )
 
 // ByJudge asks a model for a score by a rubric. With a target the model sees it as the reference, in both orders: before and after the
-// answer. If the two verdicts differ, there is none. Its error must be measured on labels of people before the gate can allow for it.
+// answer. If the two verdicts differ, the outcome stays open. Its error must be measured on labels of people before the gate can allow for it.
 const ByJudge = events.JudgeEvaluator
 
-// WithModel returns a Scorer that asks the model for the evaluator judge. A Scorer with a model keeps its own; a nil model is none. A nil
-// Scorer has no programs and the default rubric.
+// WithModel returns a Scorer whose evaluator judge asks the model. A Scorer that has a model keeps it; a nil model changes nothing. A nil
+// Scorer counts as one without programs, with the default rubric.
 func (s *Scorer) WithModel(m chat.Model) *Scorer {
 	out := Scorer{}
 	if s != nil {

@@ -135,7 +135,7 @@ func (o outcome) score() float64 {
 	return o.Score
 }
 
-// score returns the score after feedback, as it was stored.
+// score returns the stored score: of the feedback if there is any, else of the execution.
 func (r *run) score() float64 {
 	if r.Outcome == r.stored {
 		return r.stored.Score

@@ -387,7 +387,7 @@ func (c *Console) controlShare(book string) []float64 {
 	return digitsOf(control)
 }
 
-// verdict returns the numbers of the sentence that says what a playbook is worth, with those of its chart, and the text with # for each.
+// verdict returns the numbers of the sentence about the worth of a playbook and of its chart, and the sentence with # for each number.
 func (c *Console) verdict(book string) ([]float64, string) {
 	w := c.worthOf(book)
 	numbers, shape := c.sentence(book, w)

@@ -8,7 +8,7 @@ import (
 // identity is the token of a request.
 type identity struct {
 	tokenItem
-	Reading bool `json:"reading,omitempty" doc:"The server has just started and still reads what is stored: requests can take longer, and numbers grow."`
+	Reading bool `json:"reading,omitempty" doc:"The server has just started and reads the stored data: requests can take longer, and numbers grow."`
 	Local   bool `json:"local,omitempty" doc:"The server requires no token, and listens on the loopback only."`
 }
 

@@ -29,7 +29,7 @@ func TestPageWhileServerReads(t *testing.T) {
 	defer server.Close()
 	for _, path := range []string{"/", "/books/default", "/settings"} {
 		got := get(t, server, path)
-		if got.status != http.StatusServiceUnavailable || got.header.Get("Refresh") == "" || !strings.Contains(got.body, "still reads what is stored") {
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Refresh") == "" || !strings.Contains(got.body, "reads the stored data") {
 			t.Errorf("%s: got status %d, Refresh %q: %s", path, got.status, got.header.Get("Refresh"), got.body)
 		}
 	}

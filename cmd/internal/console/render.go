@@ -64,7 +64,7 @@ type frame struct {
 func (s *Site) render(q *request, status int, file string, content any) {
 	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Server: q.address(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
 	if file == "reading" {
-		f.Known = false // the navigation needs what is being read
+		f.Known = false // the navigation would wait for the data, too
 	}
 	if f.Known {
 		f.Notice = q.takeNotice()

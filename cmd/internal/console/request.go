@@ -43,7 +43,7 @@ type identity struct {
 	Scopes []string `json:"scopes"`
 	Books  []string `json:"books"`
 	Local  bool     `json:"local"` // the server has no tokens
-	// Reading is set if the server has just started and still reads what is stored.
+	// Reading is set while a server that has just started reads the stored data.
 	Reading bool `json:"reading"`
 	// Proxies is not empty if a proxy has named the person. Then the browser has no token of its own.
 	Proxies []string `json:"proxies"`
@@ -97,7 +97,7 @@ func (s *Site) show(v view) http.HandlerFunc {
 	}
 }
 
-// firstWait is the time that a browser waits for a page of a server that has just started, before it gets one that says so.
+// firstWait is the time that a browser waits for a page while the server reads. Then it gets the page "reading" instead.
 const firstWait = 200 * time.Millisecond
 
 // runsSoon reports whether a page can be rendered now. It tries it, with the navigation, and gives up after firstWait.

@@ -162,7 +162,7 @@ func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
 	in.guarded = in.serve(api.New(builder, options))
 	eventually(t, func() error { // pages are whole
 		if views.Reading() {
-			return errors.New("the server still reads what is stored")
+			return errors.New("the server still reads the stored data")
 		}
 		return nil
 	})

@@ -38,12 +38,16 @@ Examples:
 
 // Run implements the command.
 func (s *judge) Run(ctx context.Context, c *program.Common) error {
+	stop := term.Doing("reading the executions")
 	all, _, err := apiclient.List[api.ExecutionItem](ctx, c, s.Flags, s.Path("executions"), nil, 0)
+	stop()
 	if err != nil {
 		return err
 	}
 	j := measureJudge(all, s.Name)
 	switch {
+	case j.Name == "" && s.Name != "":
+		return program.Exit(program.ExitRefused, fmt.Errorf("--name: no execution of playbook %q was rated by %q", s.Book, s.Name))
 	case j.Name == "":
 		return program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: no execution was rated by a judge: submit tasks to a generator with --evaluator judge", s.Book))
 	case s.Save:

@@ -265,8 +265,8 @@ func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcom
 	return nil
 }
 
-// runsOf returns the runs of a trace, or the outcome of its evaluations if it has none. A span that came several times counts once: the longest copy, because an exporter may send a part of a
-// span first. Events of log records are events of their spans.
+// runsOf returns the runs of a trace, or the outcome of its evaluations if it has no run. A span that came several times counts once: the
+// longest copy, because an exporter may send a part of a span first. Events of log records are events of their spans.
 func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.Outcome, err error) {
 	byID, sources := map[string]*tracev1.Span{}, map[string][]byte{}
 	records := map[string][]*tracev1.Span_Event{} // by the id of their span

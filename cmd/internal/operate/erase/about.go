@@ -19,7 +19,7 @@ import (
 type stored struct {
 	stream string
 	direct.Message
-	blobs []string // names of its payload and of what that refers to; set by aboutStored
+	blobs []string // names of its payload and of the description of its agent; set by aboutStored
 }
 
 // openRun has the fields of a run of the gateway that an erasure needs; see package capture.
