@@ -231,6 +231,42 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 	}
 }
 
+// TestDoubtOfKnownErrors checks that the measured error of a judge decides in place of the rate of successes: advice of one failure waits if
+// most failures are false.
+func TestDoubtOfKnownErrors(t *testing.T) {
+	t.Parallel()
+	poor := &playbook.Judge{Name: "judge/m/1", Right: 98, Wrong: 98, FalseFailures: 19, FalseSuccesses: 19} // 20 % by the rule of succession
+	exact := &playbook.Judge{Name: "judge/m/1", Right: 998, Wrong: 998}
+	long := strings.Repeat("+", goodWeight+20)
+	for name, test := range map[string]struct {
+		judge  *playbook.Judge
+		record string
+		want   playbook.Status
+	}{
+		// Of the rate 0.75 a poor judge gives, 0.92 are right: a failure is false with 0.18 / 0.25.
+		"few tasks, poor judge":    {poor, "+++-+++-", candidate},
+		"few tasks, no judge":      {nil, "+++-+++-", active},
+		"many failures, poor":      {poor, strings.Repeat("+-", goodWeight), active},
+		"many successes, exact":    {exact, long + strings.Repeat("-", 20), active},
+		"many successes, no judge": {nil, long + strings.Repeat("-", 20), candidate},
+	} {
+		n := trying(t, playbook.GateGuard, "one")
+		n.p.Bullet(n.said(t, "one").ID).Pinned = true // so that failures do not retire it
+		by := ""
+		if test.judge != nil {
+			n.take(t, &Item{Edit: &events.Edit{ID: events.NewID(), Author: "ann", Judge: test.judge}})
+			by = test.judge.Name
+		}
+		for _, mark := range test.record {
+			k := tells(scoreOfMark(mark), n.exposure(t, "one", playbook.ArmOpen))
+			k.Reflection.Outcome.By = by
+			n.take(t, k)
+		}
+		n.take(t, asks(add("two")))
+		n.want(t, name, map[string]playbook.Status{"one": active, "two": test.want})
+	}
+}
+
 // TestMergeDoesNotShowAWaitingCorrection checks that a correction of one execution is shown by a second execution only: a merge with the
 // bullet that it corrects neither shows its text nor hides that bullet.
 func TestMergeDoesNotShowAWaitingCorrection(t *testing.T) {
