@@ -98,7 +98,7 @@ func (s *Site) show(v view) http.HandlerFunc {
 }
 
 // firstWait is the time that a browser waits for a page while the server reads. Then it gets the page "reading" instead.
-const firstWait = 200 * time.Millisecond
+const firstWait = 150 * time.Millisecond
 
 // runsSoon reports whether a page can be rendered now. It tries it, with the navigation, and gives up after firstWait.
 func (s *Site) runsSoon(q *request, v view) bool {
