@@ -647,6 +647,8 @@ type Reflection struct {
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
 	// Ignored lists the rejected parts of the model's reply with the reason, one sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
+	// OtherRun is the run whose calls stood beside those of the execution in the prompt of the Reflector, or nil.
+	OtherRun *OtherRun `msgpack:"other_run,omitempty" json:"other_run,omitempty"`
 	// EvidenceTokens is the estimated part of Usage.InputTokens for the description of the agent and the calls of another run.
 	EvidenceTokens int `msgpack:"evidence_tokens,omitempty" json:"evidence_tokens,omitempty"`
 
@@ -655,6 +657,12 @@ type Reflection struct {
 	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
 	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Created time.Time  `msgpack:"created" json:"created,omitzero"`
+}
+
+// OtherRun is a run of the same task with the opposite outcome.
+type OtherRun struct {
+	Execution Handle `msgpack:"x" json:"execution"`
+	Label     Label  `msgpack:"l" json:"label"` // when the Reflector compared it; feedback may have corrected it since
 }
 
 func (*Reflection) Kind() Kind { return KindReflection }

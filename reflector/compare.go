@@ -22,8 +22,8 @@ type comparison struct {
 }
 
 // newComparison returns nil for a run that is not comparable: its outcome is neither success nor failure, it has no steps, or its
-// question depends on its conversation.
-func newComparison(e *events.Execution) *comparison {
+// question depends on its conversation. h is the handle of the run.
+func newComparison(e *events.Execution, h events.Handle) *comparison {
 	if e.Outcome.Label != events.Success && e.Outcome.Label != events.Failure {
 		return nil
 	}
@@ -31,7 +31,7 @@ func newComparison(e *events.Execution) *comparison {
 	if task == "" || len(e.Steps) == 0 {
 		return nil
 	}
-	p := &comparison{task: task, label: events.Success, other: events.Failure, run: &window.Run{Execution: e.ID, Calls: callsOf(e)}}
+	p := &comparison{task: task, label: events.Success, other: events.Failure, run: &window.Run{Execution: e.ID, Handle: h, Calls: callsOf(e)}}
 	if e.Outcome.Label == events.Failure {
 		p.label, p.other = p.other, p.label
 	}
@@ -72,8 +72,9 @@ func taskKey(e *events.Execution) events.ID {
 
 // otherRun is a run of the same task with the opposite outcome.
 type otherRun struct {
-	label events.Label
-	calls []string
+	handle events.Handle // empty if it is unknown
+	label  events.Label
+	calls  []string
 }
 
 // quoted returns the outcome and the calls, of at most budget tokens: those at the beginning and at the end.
@@ -104,16 +105,16 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	if p.relabelled {
 		return nil, nil
 	}
-	return &otherRun{p.other, last.Calls}, nil
+	return &otherRun{last.Handle, p.other, last.Calls}, nil
 }
 
-// Remember keeps a successful run for the comparison with failed runs of its task. The Reflector does the same after its reflection. 'debrief
-// learn' does it before, so that the failures in its files are compared with the successes whatever their order is.
-func Remember(ctx context.Context, windows *window.Store, e *events.Execution) error {
+// Remember keeps a successful run with the handle h for the comparison with failed runs of its task. The Reflector does the same after its
+// reflection. 'debrief learn' does it before, so that the failures in its files are compared with the successes whatever their order is.
+func Remember(ctx context.Context, windows *window.Store, e *events.Execution, h events.Handle) error {
 	if e.Outcome.Label != events.Success || e.Purpose == events.Evaluate {
 		return nil
 	}
-	return newComparison(e).store(ctx, windows, e)
+	return newComparison(e, h).store(ctx, windows, e)
 }
 
 // store saves the run for later comparisons, if it made calls. Each run is stored after its reflection, so two concurrent runs cannot both find the other,

@@ -72,12 +72,15 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	r := bustest.Must(New(model, Config{}))
 	places := map[string]uint64{} // one stored copy of each
 	last := uint64(0)
-	want := func(name string, e *events.Execution, calls string) {
+	handles := map[string]events.Handle{} // by run
+	want := func(name string, e *events.Execution, calls, other string) {
 		t.Helper()
 		if last++; places[e.RunID] == 0 {
 			places[e.RunID] = last
 		}
-		got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: e, Seq: places[e.RunID]})
+		d := &bus.Delivery{Event: e, Seq: places[e.RunID]}
+		handles[e.RunID] = d.Handle()
+		got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), d)
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("%s: got %+v, want a reflection", name, got)
 		}
@@ -87,26 +90,33 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 		if quoted := quotesOf(t, model.last)[quoteOther]; quoted != calls {
 			t.Errorf("%s: got %q, want %q", name, quoted, calls)
 		}
+		var named events.Handle
+		if o := got.Events[0].(*events.Reflection).OtherRun; o != nil && strings.HasPrefix(calls, "outcome: "+string(o.Label)) {
+			named = o.Execution
+		}
+		if named != handles[other] {
+			t.Errorf("%s: the reflection names the run %q, want %q", name, named, handles[other])
+		}
 	}
 	failed := taskRun("1", events.Failure, "get", "book")
-	want("the first", failed, "")
-	want("the same one delivered again", failed, "")
-	want("another failure", taskRun("2", events.Failure, "get", "cancel"), "")
+	want("the first", failed, "", "")
+	want("the same one delivered again", failed, "", "")
+	want("another failure", taskRun("2", events.Failure, "get", "cancel"), "", "")
 	places["1"] = 0
-	want("the first one, stored once more, which is not the last failure", failed, "")
-	want("a success, with the last failure", taskRun("3", events.Success, "get", "check", "book"), "outcome: failure\nget({\"id\":1})\ncancel({\"id\":1})")
-	want("a failure, with the success", taskRun("4", events.Failure, "get", "book"), "outcome: success\nget({\"id\":1})\ncheck({\"id\":1})\nbook({\"id\":1})")
+	want("the first one, stored once more, which is not the last failure", failed, "", "")
+	want("a success, with the last failure", taskRun("3", events.Success, "get", "check", "book"), "outcome: failure\nget({\"id\":1})\ncancel({\"id\":1})", "2")
+	want("a failure, with the success", taskRun("4", events.Failure, "get", "book"), "outcome: success\nget({\"id\":1})\ncheck({\"id\":1})\nbook({\"id\":1})", "3")
 	unknown := taskRun("5", events.Unknown, "get", "book")
 	unknown.Steps = append(unknown.Steps, failingRun("x", events.Learn).Steps...)
-	want("an unknown outcome", unknown, "")
+	want("an unknown outcome", unknown, "", "")
 	other := taskRun("6", events.Failure, "get", "book")
 	other.Question = "another question"
-	want("another task", other, "")
+	want("another task", other, "", "")
 
 	// A run with a corrected outcome is not compared with itself, and is no longer stored under its old outcome.
 	corrected := taskRun("4", events.Success, "get", "book")
-	want("the failure corrected to a success", corrected, "")
-	want("a success, with no failure known", taskRun("7", events.Success, "sing", "dance"), "")
+	want("the failure corrected to a success", corrected, "", "")
+	want("a success, with no failure known", taskRun("7", events.Success, "sing", "dance"), "", "")
 }
 
 // TestRunWithoutAReflectionIsRemembered handles a success that teaches nothing, and then a failure of its task without any call.

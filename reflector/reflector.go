@@ -149,7 +149,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}
 	var p *comparison
 	if windows != nil && r.model != nil && !e.Origin.Held { // the result of a held execution must not depend on the order of executions
-		p = newComparison(e)
+		p = newComparison(e, handle)
 	}
 	other, err := p.find(ctx, windows, e)
 	if err == nil && r.asks(e, fb.id) {
@@ -274,6 +274,9 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a reflection without a model waits for a person
 		ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
+		if other != nil && other.handle != "" {
+			ref.OtherRun = &events.OtherRun{Execution: other.handle, Label: other.label}
+		}
 		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
 			followed := *e
 			followed.Cited = followedBullets(ref.Tags)

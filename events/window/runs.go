@@ -11,8 +11,9 @@ import (
 
 // Run is a summary of an execution for a comparison with another execution of the same task.
 type Run struct {
-	Execution events.ID `msgpack:"x"`
-	Calls     []string  `msgpack:"c"` // tool calls in order; of equal consecutive calls only the first
+	Execution events.ID     `msgpack:"x"`
+	Handle    events.Handle `msgpack:"h,omitempty"` // of the execution; empty in a value of an older version
+	Calls     []string      `msgpack:"c"`           // tool calls in order; of equal consecutive calls only the first
 }
 
 // MaxRunCalls is the maximum number of calls in a Run. Of a longer run the caller of PutRun keeps the first calls.

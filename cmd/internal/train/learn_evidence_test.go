@@ -78,7 +78,7 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 		quotes := world.ReadQuotes(r.Last().Text)
 		quotes["instructions"] = r.Items[0].Text
 		prompts[quotes["question"]] = quotes
-		return wires.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}
+		return wires.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "Read the policy twice before each change.", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}
 	}))
 	t.Cleanup(server.Close)
 	s, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())
@@ -92,10 +92,10 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 	if err != nil || res.Dead > 0 {
 		t.Fatalf("got %+v, error %v", res, err)
 	}
-	stored, failures := 0, false
+	stored, failures := map[events.Handle]*events.Execution{}, false
 	err = s.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
-		stored++
 		e := st.Event.(*events.Execution)
+		stored[events.NewHandle(st.Seq, e.ID)] = e
 		if failures = failures || e.Outcome.Label == events.Failure; failures && e.Outcome.Label == events.Success {
 			t.Errorf("the success %s is stored after a failure", e.RunID)
 		}
@@ -104,10 +104,46 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 		}
 		return nil
 	})
-	if err != nil || stored != len(prompts) {
-		t.Errorf("got %d prompts for %d runs, error %v", len(prompts), stored, err)
+	if err != nil || len(stored) != len(prompts) {
+		t.Errorf("got %d prompts for %d runs, error %v", len(prompts), len(stored), err)
+	}
+	reflections := 0
+	err = s.Events.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(st bus.Stored) error {
+		reflections++
+		ref := st.Event.(*events.Reflection)
+		e, quoted := stored[ref.Handle], ""
+		if o := ref.OtherRun; o != nil && stored[o.Execution] != nil && stored[o.Execution].Origin.Task == e.Origin.Task && stored[o.Execution].Outcome.Label == o.Label {
+			quoted = fmt.Sprintf("outcome: %s\n", o.Label)
+		}
+		if got := prompts[strings.TrimSpace(e.Question)]["calls of another run of the task"]; !strings.HasPrefix(got, quoted) || quoted == "" && got != "" {
+			t.Errorf("run %s: the reflection names the other run %+v, the prompt has %.40q", e.RunID, ref.OtherRun, got)
+		}
+		return nil
+	})
+	if err != nil || reflections != len(stored) {
+		t.Errorf("got %d reflections on %d runs, error %v", reflections, len(stored), err)
 	}
 	return prompts
+}
+
+// TestReflectionNamesTheOtherRun learns from two runs of one task, the failed one first.
+func TestReflectionNamesTheOtherRun(t *testing.T) {
+	t.Parallel()
+	run := func(trial, reward int, question, tool string) any {
+		message := func(role, content string) map[string]any { return map[string]any{"role": role, "content": content} }
+		call := message("assistant", "")
+		call["tool_calls"] = []any{map[string]any{"id": "c", "type": "function", "function": map[string]any{"name": tool, "arguments": `{"berth":7}`}}}
+		result := message("tool", "done")
+		result["tool_call_id"], result["name"] = "c", tool
+		return map[string]any{
+			"task_id": 1, "trial": trial, "reward": reward, "info": map[string]any{},
+			"traj": []any{message("system", strings.Repeat("You keep the harbour. ", 100)), message("user", question), call, result, message("assistant", "It is free now.")},
+		}
+	}
+	prompts := sentPrompts(t, []any{run(0, 0, "Please free berth 7.", "close_berth"), run(1, 1, "Free berth 7, please.", "free_berth")})
+	if got, want := prompts["Please free berth 7."]["calls of another run of the task"], "outcome: success\nfree_berth({\"berth\":7})"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // question returns the first message of the user.

@@ -165,18 +165,16 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	return nil
 }
 
-// store stores a run, and before it the calls of a successful one for the comparison with failed runs of its task.
+// store stores a run, and then the calls of a successful one for the comparison with failed runs of its task.
 func (p *publisher) store(ctx context.Context, e *events.Execution) error {
 	if err := p.erased.Check(ctx, e); err != nil {
 		return err
 	}
-	if p.windows != nil {
-		if err := reflector.Remember(ctx, p.windows, e); err != nil {
-			return err
-		}
+	stored, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
+	if err != nil || p.windows == nil {
+		return err
 	}
-	_, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
-	return err
+	return reflector.Remember(ctx, p.windows, e, stored.Handle)
 }
 
 // wait waits until all runs are stored or lost, and forgets those that are lost. It returns the first error of the server.
