@@ -140,6 +140,13 @@ func (s *showContext) request(ctx context.Context, a *apiclient.Client) (*events
 	return r, nil
 }
 
+// pastContext is the context of a past execution, with what the Reflector saw beside the execution.
+type pastContext struct {
+	*generator.RebuiltContext
+	OtherTry  *events.Try       `json:"other_try,omitempty"`
+	OtherRuns []events.OtherRun `json:"other_runs,omitempty"`
+}
+
 // showPast prints the context of a past execution.
 func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 	path, err := a.ExecutionPath(ctx, s.Execution, s.Book)
@@ -150,8 +157,16 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 	if err != nil {
 		return err
 	}
+	x, err := api.Get[explain.Execution](ctx, a.Client, path, map[string]string{"pending": "true"})
+	if err != nil {
+		return err
+	}
 	if s.JSON {
-		if err := cli.WriteJSON(term.Stdout, r); err != nil {
+		past := pastContext{RebuiltContext: r, OtherRuns: x.OtherRuns()}
+		if x.Execution != nil {
+			past.OtherTry = x.Execution.OtherTry
+		}
+		if err := cli.WriteJSON(term.Stdout, past); err != nil {
 			return err
 		}
 	} else {
@@ -163,6 +178,7 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 			writeMessages(out, r.Messages)
 			writeRawReply(out, r.RawReply)
 		}
+		writeReflectorSaw(out, x)
 		writeVerification(out, r)
 	}
 	if !r.Verified {
@@ -175,6 +191,19 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 func writeRawReply(out io.Writer, reply string) {
 	if reply != "" {
 		term.Fprintf(out, "\n──── raw reply of the model ────\n%s\n", term.Block(strings.TrimRight(reply, "\n")))
+	}
+}
+
+// writeReflectorSaw prints another answer to the task of an execution, and other runs of it, if the Reflector compared them.
+func writeReflectorSaw(out io.Writer, x *explain.Execution) {
+	hasTry, others := x.Execution != nil && x.Execution.OtherTry != nil, x.OtherRuns()
+	if !hasTry && len(others) == 0 {
+		return
+	}
+	term.Fprintf(out, "\nBeside this execution, the Reflector saw:\n")
+	explain.WriteOtherTry(out, "  ", x.Execution)
+	for _, o := range others {
+		explain.WriteOtherRun(out, "  ", &o)
 	}
 }
 

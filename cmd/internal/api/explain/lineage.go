@@ -23,6 +23,8 @@ type Bullet struct {
 	*history.Lineage
 	Executions map[string]*events.Execution `json:"executions"` // by handle; null if expired
 	Expired    []string                     `json:"expired_reflections,omitempty"`
+	// Compared has the runs that the Reflector compared these executions with, by the id of the reflection.
+	Compared map[string]*events.OtherRun `json:"compared,omitempty"`
 }
 
 // BulletOf returns the explanation of a bullet, without executions. log is the log of the playbook, or the part that concerns the bullet. The
@@ -40,7 +42,7 @@ func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, erro
 // every event. Otherwise it reads only the executions that Text describes: the first few of each event that changes more than votes. It
 // skips handles of other systems, which come with an imported log.
 func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
-	x.Executions = map[string]*events.Execution{}
+	x.Executions, x.Compared = map[string]*events.Execution{}, map[string]*events.OtherRun{}
 	for _, e := range x.Events {
 		for i, c := range withEvidence(e.Support) {
 			if !all && (i == firstFew || e.Kind.Counts()) {
@@ -66,10 +68,15 @@ func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
 	}
 	x.Executions[handle] = found
 	ref, err := ev.Reflection(ctx, c)
-	if err == nil && ref == nil {
+	switch {
+	case err != nil:
+		return err
+	case ref == nil:
 		x.Expired = append(x.Expired, c.ID)
+	case ref.OtherRun != nil:
+		x.Compared[c.ID] = ref.OtherRun
 	}
-	return err
+	return nil
 }
 
 // Text formats the explanation. For each change it lists the first three executions, or every execution if all is true. Load must
@@ -165,6 +172,8 @@ func (x *Bullet) writeCover(out io.Writer, c book.Cover) {
 		term.Fprintf(out, "        reflected on by %s%s\n", by(digest.Reflector, digest.Model), expired(slices.Contains(x.Expired, c.ID), "the reflection"))
 	}
 	e := x.Executions[digest.Execution]
+	WriteOtherTry(out, "        ", e)
+	WriteOtherRun(out, "        ", x.Compared[c.ID])
 	if e == nil {
 		term.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired(true, "the execution")))
 		return

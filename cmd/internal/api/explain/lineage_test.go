@@ -75,6 +75,27 @@ func TestBulletTextListsExecutions(t *testing.T) {
 	}
 }
 
+func TestBulletTextNamesWhatTheReflectorSaw(t *testing.T) {
+	t.Parallel()
+	x := &Bullet{Labels: map[uint64]string{}, Lineage: &history.Lineage{
+		Bullet: "a", Current: &book.Bullet{ID: "a", Section: "misc", Content: "x"},
+		Events: []history.Event{{Version: 1, Kind: book.Add, Bullet: "a", Support: covers(2), Op: book.Op{Kind: book.Add, Bullet: "a"}}},
+	}}
+	ev := &fakeEvidence{
+		executions:  map[string]*events.Execution{handle(0): {RunID: "t-1", OtherTry: &events.Try{Answer: "41", Outcome: events.Outcome{Label: events.Failure}}}},
+		reflections: map[string]*events.Reflection{"1": {OtherRun: &events.OtherRun{Execution: events.Handle(handle(8)), Label: events.Success}}},
+	}
+	if err := x.Load(t.Context(), ev, false); err != nil {
+		t.Fatal(err)
+	}
+	text := x.Text(false)
+	for _, want := range []string{"another answer to the task: failure 0.00, \"41\"", "compared with another run of the task: " + handle(8) + ", success"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("want %q once, got\n%s", want, text)
+		}
+	}
+}
+
 func TestBulletTextOfRemoved(t *testing.T) {
 	t.Parallel()
 	x := &Bullet{Labels: map[uint64]string{2: "2@ab12cd"}, Lineage: &history.Lineage{

@@ -143,7 +143,9 @@ func writeExecution(out io.Writer, handle string, e *events.Execution) {
 	if e.Outcome.Feedback != "" {
 		term.Fprintf(out, ": %s", term.OneLine(e.Outcome.Feedback, 300))
 	}
-	term.Fprintf(out, "\n  playbook  version %d", e.Version)
+	term.Fprintln(out)
+	WriteOtherTry(out, "  ", e)
+	term.Fprintf(out, "  playbook  version %d", e.Version)
 	if len(e.Shown) == 0 {
 		term.Fprintf(out, ", no bullets shown")
 	}
@@ -170,6 +172,9 @@ func (x *Execution) writeLessons(out io.Writer) {
 		} else {
 			term.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
 		}
+		if r := x.Analyses[i]; r != nil {
+			WriteOtherRun(out, "  ", r.OtherRun)
+		}
 		writeIgnored(out, x.Analyses[i])
 	}
 	for i := range x.Events {
@@ -188,11 +193,37 @@ func (x *Execution) writePending(out io.Writer) {
 		term.Fprintf(out, "\nIt was an evaluation: nothing is learned from it.\n")
 	case x.Waiting != nil:
 		term.Fprintf(out, "\nIts reflection waits for a curator.\n")
+		WriteOtherRun(out, "  ", x.Waiting.OtherRun)
 		writeIgnored(out, x.Waiting)
 	case x.Later != "":
 		term.Fprintf(out, "\nA further round followed: see its last execution, %s.\n", x.Later)
 	default:
 		term.Fprintf(out, "\nNo reflection on it is stored: it waits for a reflector, or there was nothing to learn.\n")
+	}
+}
+
+// OtherRuns returns the runs that the Reflector compared the execution with, each once.
+func (x *Execution) OtherRuns() (all []events.OtherRun) {
+	for _, ref := range append(slices.Clone(x.Analyses), x.Waiting) {
+		if ref != nil && ref.OtherRun != nil && !slices.Contains(all, *ref.OtherRun) {
+			all = append(all, *ref.OtherRun)
+		}
+	}
+	return all
+}
+
+// WriteOtherTry writes another answer to the task of an execution, if the execution has one.
+func WriteOtherTry(out io.Writer, indent string, e *events.Execution) {
+	if e != nil && e.OtherTry != nil {
+		t := e.OtherTry
+		term.Fprintf(out, "%sanother answer to the task: %s, %q\n", indent, Outcome(string(t.Outcome.Label), t.Outcome.Score), term.OneLine(t.Answer, 200))
+	}
+}
+
+// WriteOtherRun writes the run that the Reflector compared an execution with. It writes nothing for nil.
+func WriteOtherRun(out io.Writer, indent string, o *events.OtherRun) {
+	if o != nil {
+		term.Fprintf(out, "%scompared with another run of the task: %s, %s\n", indent, o.Execution, o.Label)
 	}
 }
 

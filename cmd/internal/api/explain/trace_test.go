@@ -64,6 +64,15 @@ func TestExecutionText(t *testing.T) {
 			},
 			[]string{"run t-1", "shown     a", "cited     b", "after feedback, failure", "ignored   a claim", "7@ab12cd  a pinned"},
 		},
+		{
+			"compared",
+			Execution{
+				Execution: &events.Execution{RunID: "t-1", OtherTry: &events.Try{Answer: "41", Outcome: events.Outcome{Label: events.Success, Score: 1}}}, Labels: map[uint64]string{7: "7@ab12cd"},
+				Trace: &history.Trace{Reflections: applied}, Analyses: []*events.Reflection{{OtherRun: &events.OtherRun{Execution: "3-ab12cd34", Label: events.Success}}},
+			},
+			[]string{"another answer to the task: success 1.00, \"41\"", "Reflected on by v1", "compared with another run of the task: 3-ab12cd34, success"},
+		},
+		{"waiting, compared", Execution{Execution: stored, Trace: &history.Trace{}, Waiting: &events.Reflection{OtherRun: &events.OtherRun{Execution: "3-ab12cd34", Label: events.Failure}}}, []string{"waits for a curator", "run of the task: 3-ab12cd34, failure"}},
 		{"evaluation", Execution{Execution: &events.Execution{Purpose: events.Evaluate}, Trace: &history.Trace{}}, []string{"no bullets shown", "evaluation"}},
 		{"waiting", Execution{Execution: stored, Trace: &history.Trace{}, Waiting: &events.Reflection{Ignored: []string{"a claim"}}}, []string{"waits for a curator", "a claim"}},
 		{"later round", Execution{Execution: stored, Trace: &history.Trace{}, Later: "9-ab12cd34"}, []string{"9-ab12cd34"}},
