@@ -76,6 +76,7 @@ func (s *seeding) storeLostContext() {
 		ID:   events.NewID(), RunID: "t-lost", Session: "s-lost", Question: "Where is the context?", Answer: "Lost.", Purpose: events.Evaluate, Outcome: events.Outcome{Label: events.Success, Score: 1},
 		Version: 1, Shown: []events.ShownBullet{{ID: "inv-00001", Content: s.say("content of a shown bullet", "Ask.")}}, Cited: []playbook.BulletID{"inv-00001"}, RawReply: s.say("raw reply", "{}"), Started: s.ago(15), ContextID: events.NewID(),
 		PreviousRounds: []events.PreviousRound{{Execution: events.NewID(), Handle: s.stored["t-2"], Answer: s.say("answer of a round", "8"), Error: s.say("error of a round", "wrong sum"), Approach: s.say("approach of a round", "add"), Insight: s.say("insight of a round", "add first")}},
+		OtherTry:       &events.Try{Reasoning: s.say("reasoning of another try", "I guessed."), Answer: s.say("answer of another try", "In the drawer."), Outcome: events.Outcome{Label: events.Failure}},
 		Manifest: &events.Manifest{
 			Assembly: "old", Limit: 4000, Tokens: 900, BudgetReason: s.say("reason of a budget", "short session"), State: "general", At: s.ago(15),
 			Parts:     []events.Part{{Kind: events.PartBullet, Ref: "inv-00001", Tokens: 12, Why: s.say("reason of a part", "pinned")}, {Kind: events.PartSummary, Tokens: 40, Text: s.say("text of a part", "earlier turns")}},
@@ -97,7 +98,8 @@ func (s *seeding) analyses() {
 		ID:   events.ReflectionID(e.ID, "", "r1"), Execution: e.ID, Handle: s.stored["t-3"], Reflector: "r1", Session: e.Session, Question: e.Question, Outcome: e.Outcome,
 		Reasoning: s.say("reasoning of a reflection", "The agent did not filter."), LabelSuspect: s.say("doubt of a reflection", "the list is older than the question"), ErrorIdentification: s.say("error of a reflection", "wrong list"), RootCauseAnalysis: s.say("cause of a reflection", "no filter"), CorrectApproach: s.say("approach of a reflection", "filter by year"), KeyInsight: s.say("insight of a reflection", "Filter lists by year."),
 		Tags: []events.BulletTag{{ID: "inv-00001", Tag: events.Helpful}, {ID: "inv-00002", Tag: events.Harmful}}, Lessons: []events.Lesson{{Section: "payment", Content: s.say("lesson", "Filter the list of invoices by year.")}},
-		Ignored: []string{s.say("ignored part of a reflection", "bullet_ids: unknown id")}, Model: s.say("model of a reflection", "simulated"), Created: s.ago(110),
+		OtherRun: &events.OtherRun{Execution: s.stored["t-1"], Label: events.Success},
+		Ignored:  []string{s.say("ignored part of a reflection", "bullet_ids: unknown id")}, Model: s.say("model of a reflection", "simulated"), Created: s.ago(110),
 	}
-	s.publish(r)
+	s.analysed["t-3"] = s.publish(r)
 }

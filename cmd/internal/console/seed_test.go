@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -40,6 +41,8 @@ type seeding struct {
 	builder *generator.ContextBuilder
 	now     time.Time
 	stored  map[string]events.Handle // executions by their task
+
+	analysed map[string]events.Handle // reflections by the task of their execution
 }
 
 // plain stores the texts as they are.
@@ -48,7 +51,7 @@ func plain(_, text string) string { return text }
 // before stores what needs no role: the log of the playbooks, executions, feedback, reflections, runs and dead letters.
 func (s *seeding) before() {
 	s.Helper()
-	s.now, s.stored = time.Now().UTC().Truncate(time.Second), map[string]events.Handle{}
+	s.now, s.stored, s.analysed = time.Now().UTC().Truncate(time.Second), map[string]events.Handle{}, map[string]events.Handle{}
 	s.commit(s, "default", s.birth())
 	s.commit(s, "support", &playbook.Delta{Author: "ada", Time: s.ago(300), Ops: []playbook.Op{
 		{Kind: playbook.Add, Bullet: "greet-00001", Section: "greeting", Content: "Greet the customer by name."},
@@ -56,8 +59,8 @@ func (s *seeding) before() {
 	}})
 	s.builder.WaitLoaded(context.Background(), "default", patience)
 	s.executions()
-	s.commit(s, "default", s.life()...)
 	s.analyses()
+	s.commit(s, "default", s.life()...)
 	s.runs()
 	s.deadLetter("default", events.RoleGenerator, events.DeadError, 1)
 	s.deadLetter("default", events.RoleReflector, events.DeadUseless, 2)
@@ -131,7 +134,7 @@ func (s *seeding) life() []*playbook.Delta {
 	covers := func(tasks ...string) (all []playbook.Cover) {
 		for i, task := range tasks {
 			h := s.stored[task]
-			seq, _, err := h.Parse()
+			seq, _, err := cmp.Or(s.analysed[task], h).Parse()
 			check(s, err)
 			all = append(all, playbook.Cover{ID: string(s.execution(task).ID), Seq: seq, Evidence: &playbook.Evidence{
 				Execution: string(h), Sample: string(s.execution(task).ID), Session: s.say("session", "s-1"), Source: s.say("source", "crm"), Excerpt: s.say("question", "Which invoice is due?"),
