@@ -1,7 +1,7 @@
 // Command debrief runs the whole pipeline in one process and has the operator's commands: a demonstration, a server with
 // the three roles, learning from recorded runs, and commands to inspect and change playbooks.
 //
-// Each heading of the help has a file here with the list of its commands. To add a command, write its file in package
+// Each heading of the help has a file here with the list of its commands. To add a command, write it in a file of package
 // books, ops or train and add a line to a list.
 package main
 

@@ -1,0 +1,391 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/curator/gate"
+	"debrief/events"
+	book "debrief/playbook"
+)
+
+// about shows or sets the name and the description.
+type about struct {
+	change
+	Name        string `help:"New name for people, one line." placeholder:"NAME"`
+	Description string `help:"New description: what the playbook is for." placeholder:"TEXT"`
+	Clear       bool   `help:"Remove the name and the description before the new ones are set."`
+}
+
+// Help implements kong.HelpProvider.
+func (*about) Help() string {
+	return `Lists and the console show the name and the description beside the playbook. No prompt contains them.
+
+Examples:
+
+  debrief playbook about --book support
+  debrief playbook about --book support --name "Support desk"
+  debrief playbook about --book support --description "Tickets of shops."`
+}
+
+// Run implements the command.
+func (a *about) Run(ctx context.Context, c *program.Common) error {
+	if a.Name != "" || a.Description != "" || a.Clear {
+		r := &api.EditRequest{About: new(api.AboutRequest)}
+		if a.Name != "" || a.Clear {
+			r.About.Name = &a.Name
+		}
+		if a.Description != "" || a.Clear {
+			r.About.Description = &a.Description
+		}
+		return a.edit(ctx, c, apiclient.Create, r, func(*api.EditReply) string { return "Saved the name and the description." })
+	}
+	state, err := apiclient.Get[api.BookState](ctx, c, a.Flags, a.Path(), nil)
+	switch {
+	case err != nil:
+		return err
+	case a.JSON:
+		return cli.WriteJSON(term.Stdout, struct {
+			Book  book.Book `json:"book"`
+			Label string    `json:"label"`
+			book.About
+		}{state.Book, state.Label, state.About})
+	}
+	term.Printf("Playbook %q at version %s\n  name: %s\n  description: %s\n", state.Book, state.Label, orNone(state.Name), orNone(state.Description))
+	return nil
+}
+
+// orNone returns a text, or "none" for an empty one.
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return term.OneLine(text, book.MaxContent)
+}
+
+// control shows or sets the control share.
+type control struct {
+	change
+	Share string `arg:"" optional:"" help:"New share, such as 5%, or off. Default: only show it." placeholder:"SHARE"`
+}
+
+// Help implements kong.HelpProvider.
+func (*control) Help() string {
+	return `A control share answers whether the playbook helps. A random part of the sessions gets no advice, and their outcomes
+are compared with those of the other sessions: 'debrief report' has the answer. It is off by default, and at most 50%.
+
+The price: the sessions of the control group work as if there were no playbook. They are still recorded and learned from.
+
+A session stays in its group, with all its runs and sub-agents that name the session. Evaluation, training and calls that are only
+observed have no group. Each execution records its group and the share; with the share off, it has none. Switching off ends the
+control group at once.
+
+Examples:
+
+  debrief playbook control
+  debrief playbook control 5% --book support
+  debrief playbook control off --reason "the answer is known"`
+}
+
+// Run implements the command.
+func (s *control) Run(ctx context.Context, c *program.Common) error {
+	if s.Share != "" {
+		return s.edit(ctx, c, apiclient.Create, &api.EditRequest{Control: book.Share(s.Share)}, func(*api.EditReply) string {
+			return fmt.Sprintf("The control share is %s.", s.Share)
+		})
+	}
+	g, err := apiclient.Get[api.GateState](ctx, c, s.Flags, s.Path("gate"), map[string]string{"limit": "1"})
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return cli.WriteJSON(term.Stdout, struct {
+			Book    book.Book  `json:"book"`
+			Label   string     `json:"label"`
+			Control book.Share `json:"control"`
+		}{g.Book, g.Label, g.Control})
+	}
+	term.Printf("The control share of playbook %q at version %s is %s.\n", g.Book, g.Label, g.Control)
+	return nil
+}
+
+// leadingScore shows or sets the leading score.
+type leadingScore struct {
+	change
+	Name string `arg:"" optional:"" help:"Name of the score. Default: only show it." placeholder:"NAME"`
+	None bool   `help:"Choose none: the score that measures success counts, such as accuracy."`
+}
+
+// Help implements kong.HelpProvider.
+func (*leadingScore) Help() string {
+	return `An outcome may have several named scores, such as {"scores": {"accuracy": 1, "tone": 0.4}}. The leading score of the playbook counts, in
+reports, feedback, headers of the gateway and files of 'debrief learn'. An outcome that has other named scores only is refused. Stored
+outcomes stay as they are.
+
+Examples:
+
+  debrief playbook leading-score
+  debrief playbook leading-score tone --book support
+  debrief playbook leading-score --none`
+}
+
+// Run implements the command.
+func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
+	switch {
+	case l.Name != "" && l.None:
+		return program.Exit(program.ExitUsage, errors.New("NAME, --none: cannot be combined"))
+	case l.Name == "" && !l.None:
+		return l.show(ctx, c)
+	}
+	return l.edit(ctx, c, apiclient.Create, &api.EditRequest{LeadingScore: &l.Name}, func(*api.EditReply) string {
+		if l.None {
+			return "The playbook has no leading score."
+		}
+		return fmt.Sprintf("The leading score is %s.", l.Name)
+	})
+}
+
+// show prints the leading score, which the API returns with the state of the gate.
+func (l *leadingScore) show(ctx context.Context, c *program.Common) error {
+	g, err := apiclient.Get[api.GateState](ctx, c, l.Flags, l.Path("gate"), map[string]string{"limit": "1"})
+	switch {
+	case err != nil:
+		return err
+	case l.JSON:
+		return cli.WriteJSON(term.Stdout, struct {
+			Book         book.Book `json:"book"`
+			Label        string    `json:"label"`
+			LeadingScore string    `json:"leading_score"`
+		}{g.Book, g.Label, g.LeadingScore})
+	case g.LeadingScore == "":
+		term.Printf("Playbook %q at version %s has no leading score.\n", g.Book, g.Label)
+	default:
+		term.Printf("The leading score of playbook %q at version %s is %s.\n", g.Book, g.Label, g.LeadingScore)
+	}
+	return nil
+}
+
+type gateBook struct {
+	change
+	Mode  string `arg:"" optional:"" help:"New mode: off, guard or strict. Default: only show the state." placeholder:"MODE"`
+	Limit int    `help:"Maximum number of rows in each table; 0 for 500, which is the maximum." default:"50"`
+}
+
+// Help implements kong.HelpProvider.
+func (*gateBook) Help() string {
+	return `The gate decides from outcomes which learned bullets stay. A bullet is withheld from a random share of the tasks that it
+applies to. Its lift is the mean score of tasks with the bullet minus the mean score of tasks without it. Votes alone cannot
+show this, because they also depend on the difficulty of the tasks.
+
+  guard   new bullets are shown at once, and retire if tasks with them
+          fail; the default
+  strict  new bullets are shown to a random half of the tasks, until
+          their record is good
+  off     all bullets are shown, and outcomes are not recorded
+
+The standing of a bullet decides how often it is withheld: suspect 50 %, proven 1 %, kept (by a person) never, all
+others 10 %. A proposal cannot change the text of a bullet that outcomes support: the new text becomes a separate bullet,
+which takes its place after a confirmation by another execution.
+
+The mode belongs to the playbook and applies to every curator and generator.
+
+Examples:
+
+  debrief playbook gate
+  debrief playbook gate --book support --limit 0
+  debrief playbook gate strict --reason "untrusted feedback from the forum"`
+}
+
+// Run implements the command.
+func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
+	mode := book.Gate(g.Mode)
+	if mode != "" {
+		return g.edit(ctx, c, apiclient.Create, &api.EditRequest{Gate: mode}, func(d *api.EditReply) string {
+			return fmt.Sprintf("The gate is %s: %s. %s changed.", mode, gate.Describe(mode), term.Plural(d.Changed, "bullet"))
+		})
+	}
+	limit := g.Limit
+	if limit == 0 || limit > api.MaxLimit {
+		limit = api.MaxLimit
+	}
+	state, err := apiclient.Get[api.GateState](ctx, c, g.Flags, g.Path("gate"), map[string]string{"limit": fmt.Sprint(limit)})
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return cli.WriteJSON(term.Stdout, state)
+	}
+	return printGate(state)
+}
+
+// printGate prints the state of the gate: the bullets, their next steps, the waiting proposals and the last decisions.
+func printGate(v *api.GateState) error {
+	origin := ""
+	if !v.Chosen {
+		origin = " (default)"
+	}
+	term.Printf("The gate of playbook %q at version %s is %s%s: %s.\n", v.Book, v.Label, v.Mode, origin, gate.Describe(v.Mode))
+	if v.Mode == book.GateOff {
+		term.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
+	}
+	w := term.NewTable(term.Stdout)
+	if len(v.Bullets) > 0 {
+		term.Fprintf(w, "\nbullet\tstate\tcited\tshown\twithheld\tlift in points\n")
+	}
+	next := make(map[string][]book.BulletID) // bullets with the same next step
+	for _, l := range v.Bullets {
+		state := string(l.Status)
+		lift := "-"
+		if l.Status == book.Active && l.Standing != "" {
+			state = string(l.Standing)
+		}
+		if l.Lift != nil {
+			lift = fmt.Sprintf("%+.0f (%+.0f to %+.0f)", 100*l.Lift.Estimate, 100*l.Lift.Low, 100*l.Lift.High)
+		}
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, state, l.Cited, l.Shown, l.Withheld, lift)
+		next[l.Next] = append(next[l.Next], l.ID)
+	}
+	if len(v.Bullets) > 0 {
+		term.Fprintf(w, "\nnext\tbullets\n")
+	}
+	for _, text := range slices.Sorted(maps.Keys(next)) {
+		term.Fprintf(w, "%s\t%s\n", term.OneLine(text, 160), explain.JoinIDs(next[text]))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if more := v.Total - len(v.Bullets); more > 0 {
+		term.Printf("%d more bullets: a larger --limit lists them.\n", more)
+	}
+	if len(v.Bullets) > 0 {
+		term.Printf("Cited, shown, withheld: mean score in the number of tasks. Lift: the difference of shown and withheld, with its interval. The state is the standing of an active bullet.\n")
+	}
+	if len(v.Waiting) > 0 {
+		term.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")
+	}
+	for _, l := range v.Waiting {
+		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Requests, cmp.Or(l.Replaces, l.Contests, "-"), l.Next, term.OneLine(l.Content, 80))
+	}
+	if more := v.TotalWaiting - len(v.Waiting); more > 0 {
+		term.Fprintf(w, "%d more\n", more)
+	}
+	if len(v.Decisions) > 0 {
+		term.Fprintf(w, "\nversion\tbullet\tstatus\treason\n")
+	}
+	for _, d := range v.Decisions {
+		status := string(d.Status)
+		if d.Status == book.Probation {
+			status = "on probation again"
+		}
+		term.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, status, d.Reason)
+	}
+	return w.Flush()
+}
+
+// judge measures the error of the judge by the feedback on executions that it rated.
+type judge struct {
+	change
+	Name string `help:"Name of the judge, with its model and rubric. Default: that of the newest rated execution." placeholder:"NAME"`
+	Save bool   `help:"Store the error in the playbook, so that the gate allows for it."`
+}
+
+// Help implements kong.HelpProvider.
+func (*judge) Help() string {
+	return `A judge is a model that rates answers (--evaluator judge), and it errs. This command compares its verdicts with the feedback on
+the same executions, which counts as the truth. Rate at least 50 of them, in the console or with 'debrief feedback', whether you agree
+or not: rating only those that look false would overstate the error.
+
+A score of at least a half counts as a success, on both sides. The intervals are exact, at 95 % (Clopper and Pearson 1934). A judge with
+another model or rubric has another name, and an error of its own.
+
+Examples:
+
+  debrief playbook judge --book support
+  debrief playbook judge --book support --save --reason "labels of May"`
+}
+
+// Run implements the command.
+func (s *judge) Run(ctx context.Context, c *program.Common) error {
+	stop := term.Doing("reading the executions")
+	all, _, err := apiclient.List[api.ExecutionItem](ctx, c, s.Flags, s.Path("executions"), nil, 0)
+	stop()
+	if err != nil {
+		return err
+	}
+	j := measureJudge(all, s.Name)
+	switch {
+	case j.Name == "" && s.Name != "":
+		return program.Exit(program.ExitRefused, fmt.Errorf("--name: no execution of playbook %q was rated by %q", s.Book, s.Name))
+	case j.Name == "":
+		return program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: no execution was rated by a judge: submit tasks to a generator with --evaluator judge", s.Book))
+	case s.Save:
+		return s.edit(ctx, c, apiclient.Change, &api.EditRequest{Judge: &j}, done("The gate allows for the error of %s.", j.Name))
+	}
+	failures, successes := j.Errors()
+	if s.JSON {
+		return cli.WriteJSON(term.Stdout, struct {
+			book.Judge
+			Failures  book.Interval `json:"false_failure_interval"`
+			Successes book.Interval `json:"false_success_interval"`
+			Missing   int           `json:"missing_labels"`
+		}{j, failures, successes, max(0, book.MinLabels-j.Right-j.Wrong)})
+	}
+	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(j.Right+j.Wrong, "execution"))
+	term.Printf("  false failures   %d of %d that are a success, %s\n", j.FalseFailures, j.Right, percents(failures))
+	term.Printf("  false successes  %d of %d that are a failure, %s\n", j.FalseSuccesses, j.Wrong, percents(successes))
+	if err := j.Validate(); err != nil {
+		term.Printf("Not usable yet: %v.\n", err)
+		return nil
+	}
+	term.Printf("Use it: debrief playbook judge --book %s --save\n", s.Book)
+	return nil
+}
+
+func percents(i book.Interval) string {
+	return fmt.Sprintf("%.1f to %.1f %%", 100*i.Low, 100*i.High)
+}
+
+// measureJudge counts the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. An empty name is
+// that of the newest rated execution; the result has no name if there is none.
+func measureJudge(all []api.ExecutionItem, name string) book.Judge {
+	var j book.Judge
+	for i := range all {
+		verdict, label := &all[i].Outcome, all[i].Corrected
+		if name == "" {
+			name = verdict.Judge()
+		}
+		if name == "" || verdict.Judge() != name {
+			continue
+		}
+		j.Name = name
+		if label == nil || !verdict.Known() || !label.Known() {
+			continue
+		}
+		saysRight, isRight := succeeded(verdict), succeeded(label)
+		if isRight {
+			j.Right++
+			if !saysRight {
+				j.FalseFailures++
+			}
+			continue
+		}
+		j.Wrong++
+		if saysRight {
+			j.FalseSuccesses++
+		}
+	}
+	return j
+}
+
+// succeeded reports whether an outcome counts as a success of a judge or a person.
+func succeeded(o *events.Outcome) bool { return o.Complete().Score >= 0.5 }
