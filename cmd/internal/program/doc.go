@@ -16,6 +16,6 @@
 //	nats.go      Dial, Open   the connection, with the user of the program, and its streams
 //	model.go     Client       the model of a role, with its key
 //	worker.go    Work         connection, health, metrics and one role
-//	run.go       Run          all roles of a process; the first error stops the others
+//	worker.go    Run          all roles of a process; the first error stops the others
 //	exit.go      ExitCode     the meaning of an error for a script
 package program

@@ -13,8 +13,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/operate/prices"
+	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
+	"debrief/playbook"
 )
 
 // Health contains the flags of programs with health checks.
@@ -189,4 +192,86 @@ func (c checks) report(r *http.Request) liveness.Report {
 		report = report.Public()
 	}
 	return report
+}
+
+// prober is a command that can check the health of another process.
+type prober interface {
+	probes() bool
+	probe(ctx context.Context) error
+}
+
+func (h Health) probes() bool { return h.Probe }
+
+// probe checks whether the process with this health address is ready.
+func (h Health) probe(ctx context.Context) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	if h.Health == "" {
+		return Exit(ExitUsage, errors.New("--probe: requires --health"))
+	}
+	host, port, err := net.SplitHostPort(h.Health)
+	if err != nil {
+		return Exit(ExitUsage, fmt.Errorf("--health: %w", err))
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // it listens on all interfaces
+	}
+	url := "http://" + net.JoinHostPort(host, port) + "/readyz"
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Exit(ExitUsage, fmt.Errorf("--health: %w", err))
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s returned %s", url, answer.Status)
+	}
+	return nil
+}
+
+// Figures contains the flags of the metrics of playbooks.
+type Figures struct {
+	Playbooks []string `name:"metrics-playbooks" help:"Playbooks with metrics of their own, separated by commas; the rest is 'other'. Default: default." placeholder:"BOOK,…" rare:"" group:"Metrics"`
+	Prices    string   `name:"metrics-prices" help:"File with prices of models, in place of the built-in table." type:"path" placeholder:"FILE" rare:"" group:"Metrics"`
+}
+
+// maxFigures is the number of playbooks with metrics of their own. Each scrape asks the server for the waiting messages of each.
+const maxFigures = 100
+
+// settings returns the configuration of the metrics.
+func (f Figures) settings() (cfg metrics.Figures, err error) {
+	var errs []error
+	if len(f.Playbooks) > maxFigures {
+		errs = append(errs, fmt.Errorf("--metrics-playbooks: must be at most %d, got %d", maxFigures, len(f.Playbooks)))
+	}
+	names := f.Playbooks
+	if len(names) == 0 {
+		names = []string{string(events.DefaultBook)}
+	}
+	for _, name := range names {
+		b := playbook.Book(name)
+		if err := b.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--metrics-playbooks: %w", err))
+		}
+		cfg.Playbooks = append(cfg.Playbooks, b)
+	}
+	if cfg.Prices, err = prices.Load(f.Prices); err != nil {
+		errs = append(errs, fmt.Errorf("--metrics-prices: %w", err))
+	}
+	return cfg, Exit(ExitUsage, errors.Join(errs...))
+}
+
+// Metrics returns the metrics of a program of this version.
+func (f Figures) Metrics(program string) (*metrics.Metrics, error) {
+	cfg, err := f.settings()
+	if err != nil {
+		return nil, err
+	}
+	return metrics.New(program, Version(), cfg), nil
 }

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
 
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/program/term"
@@ -87,4 +92,67 @@ func (w Worker) Work(ctx context.Context, name string, m *metrics.Metrics, model
 		return Exit(ExitUnreachable, err)
 	}
 	return err
+}
+
+// Role is a generator, a reflector or a curator.
+type Role interface {
+	Run(ctx context.Context, conn *bus.Conn) error
+}
+
+// Run runs roles until the context ends or a role fails. Then it stops all roles.
+func Run(ctx context.Context, conn *bus.Conn, roles ...Role) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(roles))
+	var all sync.WaitGroup
+	for i, r := range roles {
+		all.Go(func() {
+			defer stop()
+			errs[i] = ignoreStop(ctx, r.Run(ctx, conn))
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// ignoreStop returns the error of a role, or nil if the role was cancelled while it started.
+func ignoreStop(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// LimitMemory sets the soft memory limit of the process, in bytes. The limit is most, or three quarters of the cgroup limit if
+// those are less. Near the limit the garbage collector runs more often. GOMEMLIMIT overrides both.
+func LimitMemory(most int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(softLimit(most, cgroupMemory(cgroupFiles)))
+	}
+}
+
+// softLimit returns the memory limit for a process whose cgroup allows this many bytes, math.MaxInt64 for any number.
+func softLimit(most, allowed int64) int64 {
+	if allowed == math.MaxInt64 {
+		return most
+	}
+	return min(most, allowed/4*3)
+}
+
+// cgroupFiles lists the files with the memory limit of the process's cgroup: version 2, then version 1.
+var cgroupFiles = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
+
+// cgroupMemory returns the memory limit of the cgroup in bytes, or math.MaxInt64 without a limit. It uses the first file that
+// has a limit.
+func cgroupMemory(files []string) int64 {
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
+			return n
+		}
+	}
+	return math.MaxInt64
 }
