@@ -79,13 +79,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 	if step.Text("reasoning_content") != "" {
 		item.Omitted.Thoughts++
 	}
-	for v := range step.Want('[', "tool_calls").Elements() {
-		call := modelapi.ToolCall{ID: v.ID("tool_call_id"), Name: v.Text("function_name"), Arguments: v.Get("arguments").TextOrJSON()}
-		if call.Name == "" {
-			v.Note("function_name", "is missing")
-		}
-		item.Calls = append(item.Calls, call)
-	}
+	item.Calls = append(item.Calls, step.WantCalls("tool_calls", "function_name")...)
 	c.AddItem(&item, events.Step{At: step.Time("timestamp")})
 	for r := range step.Want('{', "observation").Want('[', "results").Elements() {
 		r.WantContent("content")

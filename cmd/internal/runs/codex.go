@@ -205,18 +205,20 @@ func (c *codexExec) identify(item modelapi.Value) {
 
 // codexCall returns the call of an item. It reports false for an item that is not a call.
 func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
-	call := modelapi.ToolCall{ID: item.Text("id")}
-	// member returns a member of the item as the only member of an object.
-	member := func(name string) string { return `{"` + name + `":` + cmp.Or(item.Get(name).Compact(), "null") + "}" }
-	switch item.Text("type") {
-	case "command_execution":
-		call.Name, call.Arguments = "shell", member("command")
-	case "file_change":
-		call.Name, call.Arguments = "apply_patch", member("changes")
-	case "web_search":
-		call.Name, call.Arguments = "web_search", member("query")
-	default: // of an MCP server, or of the client
-		call.Name, call.Arguments = item.Text("tool"), item.Get("arguments").TextOrJSON()
+	known, ok := codexTools[item.Text("type")]
+	if !ok { // of an MCP server, or of the client
+		call, isCall := item.Call()
+		return call, isCall && item.Text("tool") != ""
 	}
-	return call, call.Name != ""
+	return modelapi.ToolCall{
+		ID: item.Text("id"), Name: known.tool,
+		Arguments: `{"` + known.argument + `":` + cmp.Or(item.Get(known.argument).Compact(), "null") + "}",
+	}, true
+}
+
+// codexTools maps the types of items to the tool and the member that becomes its only argument.
+var codexTools = map[string]struct{ tool, argument string }{
+	"command_execution": {"shell", "command"},
+	"file_change":       {"apply_patch", "changes"},
+	"web_search":        {"web_search", "query"},
 }

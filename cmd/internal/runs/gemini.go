@@ -9,7 +9,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/outcome"
 )
 
 // geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes of the
@@ -97,11 +96,7 @@ func checkGeminiMessage(v modelapi.Value) {
 		return
 	}
 	v.WantContent("content")
-	for call := range v.Want('[', "toolCalls").Elements() {
-		if call.WantObject() && call.Text("name") == "" {
-			call.Note("name", "is missing")
-		}
-	}
+	v.WantCalls("toolCalls", "name")
 }
 
 // put adds a message, or replaces the one with its id.
@@ -147,12 +142,8 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 		u.OutputTokens += tokens.Count("thoughts")
 		g.Usage = g.Usage.Add(u)
 	}
-	calls := v.Get("toolCalls")
-	if calls.Len() > 0 {
-		item.Calls = nil // the content may have the same calls
-		for call := range calls.Elements() {
-			item.Calls = append(item.Calls, modelapi.ToolCall{ID: call.Text("id"), Name: call.Text("name"), Arguments: call.Get("args").TextOrJSON()})
-		}
+	if calls := v.WantCalls("toolCalls", "name"); len(calls) > 0 {
+		item.Calls = calls // the content may have the same ones
 	}
 	before := len(g.Steps)
 	g.AddItem(&item, events.Step{At: v.Time("timestamp")})
@@ -160,30 +151,12 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 		return
 	}
 	g.Identify(v.Text("id"))
-	for call := range calls.Elements() {
+	for call := range v.Get("toolCalls").Elements() {
 		hasEnded := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status"))
 		if hasEnded || call.Has("result") {
-			g.AddResult(geminiResult(call))
+			result := call.ToolResult() // it stands in the call
+			g.AddResult(&result)
 		}
-	}
-}
-
-// geminiResult returns the result of a call, which stands in the call.
-func geminiResult(call modelapi.Value) *modelapi.ToolResult {
-	result := call.Get("result")
-	var texts []string
-	for _, r := range result.Content(modelapi.RoleTool).Results {
-		texts = append(texts, r.Output)
-	}
-	output := strings.Join(texts, "\n")
-	if len(texts) == 0 {
-		output = result.Output()
-	}
-	return &modelapi.ToolResult{
-		CallID: call.Text("id"),
-		Name:   call.Text("name"),
-		Output: output,
-		Signs:  outcome.Signs{Status: call.Text("status")},
 	}
 }
 
@@ -230,7 +203,7 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 		}
 		g.AddTurn(false, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)
 	case "tool_use":
-		call := modelapi.ToolCall{ID: v.Text("tool_id"), Name: v.Text("tool_name"), Arguments: v.Get("parameters").TextOrJSON()}
+		call, _ := v.Call()
 		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})
 	case "tool_result":
 		result := v.ToolResult()

@@ -235,11 +235,10 @@ func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
 func (h *handsSDKSession) addAction(v modelapi.Value) {
 	h.Omit(source.ThinkingBlocks, v.Get("thinking_blocks").Len())
 	item := v.Get("thought").Content(modelapi.RoleAssistant)
-	tool, action := v.Text("tool_name"), v.Get("action")
-	if tool == "finish" && action.Kind() == '{' {
-		item.Text = strings.TrimSpace(item.Text + "\n\n" + action.Text("message"))
+	call, _ := v.Call()
+	if call.Name == "finish" && v.Kind("action") == '{' {
+		item.Text = strings.TrimSpace(item.Text + "\n\n" + v.Text("action", "message"))
 	} else {
-		call := modelapi.ToolCall{ID: v.Text("tool_call_id"), Name: cmp.Or(tool, "unknown"), Arguments: action.TextOrJSON()}
 		if recorded, ok := v.Get("tool_call").Call(); ok {
 			call.Arguments = withoutRemarks(recorded.Arguments, v)
 		}

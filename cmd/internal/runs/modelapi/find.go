@@ -92,11 +92,19 @@ func (v Value) WantMessage() {
 		v.Note("role", "got %.40q, want system, user, assistant or tool", v.Text("role"))
 	}
 	fields.WantContent("content")
-	for call := range fields.Want('[', "tool_calls").Elements() {
-		if callOf(call).Name == "" {
-			call.Note("function.name", "is missing")
+	fields.WantCalls("tool_calls", "function.name")
+}
+
+// WantCalls returns the calls in a list. It notes a problem of a call without the name of its tool, which the member name has.
+func (v Value) WantCalls(key, name string) (calls []ToolCall) {
+	for each := range v.Want('[', key).Elements() {
+		call := callOf(each)
+		if call.Name == "" {
+			each.Note(name, "is missing")
 		}
+		calls = append(calls, call)
 	}
+	return calls
 }
 
 // WantContent returns a member with the content of a message. It notes a problem unless the content is a text, a part, a list of parts or

@@ -78,20 +78,9 @@ func (m *message) addToolMessage(v, content Value) {
 			m.addResult(part)
 		}
 	}
-	if len(m.Results) > 0 {
-		return
+	if len(m.Results) == 0 {
+		m.addResult(v)
 	}
-	id := v.ID("tool_call_id", "toolCallId", "call_id")
-	for each := range v.Get("tool_call_ids").Elements() { // of SWE-agent; the first one with a text counts
-		id = cmp.Or(id, each.Text())
-	}
-	id = cmp.Or(id, v.ID("id")) // of tau2-bench
-	m.Results = append(m.Results, ToolResult{
-		CallID: id,
-		Name:   cmp.Or(v.Text("name"), v.Text("tool_name"), v.Text("function")),
-		Output: cmp.Or(m.toolOutput(content), v.Text("error", "message")),
-		Signs:  signsOf(v, content),
-	})
 }
 
 // addContent adds the content of a message: a text, a list of parts, a part, or null.
@@ -159,29 +148,43 @@ func (m *message) addCall(v Value) {
 	}
 }
 
+// The names of the members of calls and results in all APIs and recorders. The first one that is set is used: the id of a message or an
+// event that contains the id of a call is not that of the call.
+var (
+	callIDs   = []string{"call_id", "tool_call_id", "toolCallId", "tool_use_id", "source_call_id", "tool_id"}
+	toolNames = []string{"tool_name", "toolName", "name", "function_name", "function", "tool"}
+	inputs    = []string{"arguments", "args", "input", "parameters", "action", "actions", "operation", "code", "queries"}
+	outputs   = []string{"content", "parts", "output", "aggregated_output", "response", "result", "text"}
+)
+
+// callID returns the id of the call in a call or a result.
+func callID(v Value) string {
+	id := v.ID(callIDs...)
+	for each := range v.Get("tool_call_ids").Elements() { // of SWE-agent; the first one with a text counts
+		id = cmp.Or(id, each.Text())
+	}
+	return cmp.Or(id, v.ID("id"))
+}
+
 // callOf returns a tool call, or a part of one in a stream. OpenAI has the function in an inner object.
 func callOf(v Value) ToolCall {
-	call := ToolCall{ID: v.ID("call_id", "id", "toolCallId", "tool_call_id")}
+	call := ToolCall{ID: callID(v)}
 	if inner := v.First("function", "custom"); inner.Kind() == '{' {
 		v = inner
 	}
-	call.Name = cmp.Or(v.Text("name"), v.Text("toolName"), v.Text("tool_name"), v.Text("function")) // Inspect has the name in function
-	call.Arguments = v.First("arguments", "args", "input").TextOrJSON()
+	call.Name, call.Arguments = v.FirstText(toolNames...), v.First(inputs...).TextOrJSON()
 	return call
 }
 
-// addResult adds the part with the result of a tool.
+// addResult adds the result of a tool: a message, a part, an item or an event with it.
 func (m *message) addResult(v Value) {
 	if inner := v.First("function_response", "functionResponse"); inner.IsSet() { // Gemini
 		v = inner
 	}
-	output := v.First("content", "output", "response", "result")
-	m.Results = append(m.Results, ToolResult{
-		CallID: v.ID("tool_use_id", "toolCallId", "tool_call_id", "id"),
-		Name:   cmp.Or(v.Text("toolName"), v.Text("name")),
-		Output: m.toolOutput(output),
-		Signs:  signsOf(v, output),
-	})
+	output := v.First(outputs...)
+	r := ToolResult{CallID: callID(v), Name: v.FirstText(toolNames...), Output: m.toolOutput(output), Signs: signsOf(v, output)}
+	r.Output = cmp.Or(r.Output, v.Text("error"), v.Text("error", "message"), v.Text("rejection_reason"))
+	m.Results = append(m.Results, r)
 }
 
 // attachResults moves the results of calls in the same message to ToolCall.Result: the provider ran these calls.
@@ -217,8 +220,7 @@ func (m *message) addItem(v Value) bool {
 		m.Omitted.Thoughts++
 	case strings.HasSuffix(kind, "_call_output"):
 		m.Role = RoleTool
-		output := v.Get("output")
-		m.Results = append(m.Results, ToolResult{CallID: v.ID("call_id", "id"), Output: m.toolOutput(output), Signs: signsOf(v, output)})
+		m.addResult(v)
 	case isCall && tool != "" && tool != "tool": // "tool_call" is a part of a message
 		m.addItemCall(v, tool)
 	case strings.HasPrefix(kind, "mcp_"), kind == "item_reference", strings.HasSuffix(kind, "compaction"):
@@ -236,10 +238,8 @@ func (m *message) addItem(v Value) bool {
 // addItemCall adds the call of an item, whose type names the tool or only its kind. A call that the provider ran has no call id, and has
 // its result in the item.
 func (m *message) addItemCall(v Value, tool string) {
-	call := ToolCall{
-		ID: v.ID("call_id", "id"), Name: cmp.Or(v.Text("name"), tool),
-		Arguments: v.First("arguments", "input", "action", "actions", "operation", "code", "queries").TextOrJSON(),
-	}
+	call := callOf(v)
+	call.Name = cmp.Or(call.Name, tool)
 	output, signs := v.First("output", "outputs", "results"), signsOf(v, Value{})
 	if problem := v.Get("error"); problem.IsSet() {
 		output, signs.Error = problem, new(true)

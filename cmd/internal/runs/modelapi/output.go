@@ -68,10 +68,11 @@ func partText(v Value) string {
 	if v.Kind() == '"' {
 		return v.Text()
 	}
-	for _, key := range []string{"text", "refusal", "logs"} {
-		if text := v.Text(key); text != "" {
-			return text
-		}
+	if inner := v.First("function_response", "functionResponse"); inner.IsSet() { // Gemini
+		return outputText(inner.Get("response"))
+	}
+	if text := v.FirstText("text", "refusal", "logs"); text != "" {
+		return text
 	}
 	var texts []string
 	for _, key := range []string{"stdout", "stderr", "title", "url"} {
@@ -138,13 +139,11 @@ func (v Value) TextOrJSON() string {
 // of the value.
 func (v Value) Output() string { return outputText(v) }
 
-// ToolResult returns the recorded result of a tool. It accepts the field names of all recorders.
+// ToolResult returns the recorded result of a tool, also with the signs that recorders write beside it.
 func (v Value) ToolResult() ToolResult {
-	content := v.First("content", "output", "aggregated_output", "result")
-	r := ToolResult{
-		CallID: v.ID("source_call_id", "tool_call_id", "tool_id", "id"), Name: v.Text("tool_name"), Signs: signsOf(v, content),
-		Output: cmp.Or(outputText(content), v.Text("error"), v.Text("error", "message"), v.Text("rejection_reason")),
-	}
+	var m message
+	m.addResult(v)
+	r := m.Results[0]
 	for _, about := range []Value{v, v.Get("extra"), v.Get("extras"), v.Get("metadata"), v.Get("extras", "metadata")} {
 		if code := about.Get("exit_code"); code.Kind() == '0' && r.Signs.ExitCode == nil {
 			r.Signs.ExitCode = new(int(code.Number()))

@@ -1,5 +1,7 @@
 package modelapi
 
+import "cmp"
+
 // partialReply collects the fields that the responses of all APIs have.
 type partialReply struct {
 	r       Reply
@@ -66,22 +68,15 @@ func failure(v Value) string {
 	case '"':
 		return e.Text()
 	case '{':
-		for _, key := range []string{"message", "code", "type"} {
-			if text := e.Text(key); text != "" {
-				return text
-			}
-		}
-		return "the response contains an error without a message"
+		return cmp.Or(e.FirstText("message", "code", "type"), "the response contains an error without a message")
 	}
 	return ""
 }
 
 // foreign returns the reply for JSON that is not of a model API: an error of a proxy or server, or unknown JSON.
 func foreign(root Value) Reply {
-	for _, key := range []string{"message", "detail"} {
-		if text := root.Text(key); text != "" {
-			return Reply{Finish: FinishFailed, Error: text}
-		}
+	if text := root.FirstText("message", "detail"); text != "" {
+		return Reply{Finish: FinishFailed, Error: text}
 	}
 	return Reply{Error: "response is not of the API of the request"}
 }

@@ -325,6 +325,16 @@ func (v Value) ID(keys ...string) string {
 	return ""
 }
 
+// FirstText returns the first of the members that is a string with text, or "".
+func (v Value) FirstText(keys ...string) string {
+	for _, key := range keys {
+		if text := v.Text(key); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // Number returns the number at a path of keys, also one in a text, and 0 for other values.
 func (v Value) Number(path ...string) float64 {
 	v = v.Get(path...)
