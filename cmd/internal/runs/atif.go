@@ -43,15 +43,7 @@ func atif(v *record) ([]*steps.Run, error) {
 		c.Usage = steps.Usage(c.Usage.Calls, final, final.Number("total_cost_usd"))
 	}
 	c.TextActions()
-	var err error
-	for _, place := range []modelapi.Value{v.Value, v.Get("extra")} {
-		if c.Outcome, err = steps.ParseOutcome(place, steps.OutcomeNames, sourceATIF, v.leading); err != nil {
-			return nil, err
-		}
-		if c.Outcome.Known() {
-			break
-		}
-	}
+	c.ReadOutcome(sourceATIF, v.leading, v.Value, v.Get("extra"))
 	runs, err := c.End()
 	if err != nil {
 		return nil, err

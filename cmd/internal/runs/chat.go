@@ -24,16 +24,7 @@ func chatLog(v *record) ([]*steps.Run, error) {
 	addReply(&c, v.Value, response)
 	c.TextActions()
 	metadata := v.Get("metadata")
-	var err error
-	if c.Outcome, err = steps.ParseOutcome(v.Value, steps.OutcomeNames, sourceOpenAIChat, v.leading); err != nil {
-		return nil, err
-	}
-	other, err := steps.ParseOutcome(metadata, steps.OutcomeNames, sourceOpenAIChat, v.leading)
-	if err != nil {
-		metadata.Note("", "%v", err)
-	} else if !c.Outcome.Known() && other.Known() {
-		c.Outcome = other
-	}
+	c.ReadOutcome(sourceOpenAIChat, v.leading, v.Value, metadata)
 	c.Name = source.Printable(cmp.Or(v.ID("id"), metadata.ID("id"), response.ID("id")))
 	c.Model = cmp.Or(response.Text("model"), v.Text("model"), request.Text("model"))
 	c.Usage = steps.Usage(0, v.Get("usage"), 0).Add(steps.Usage(0, response.Get("usage"), 0))
@@ -64,10 +55,7 @@ func responsesLog(v *record) ([]*steps.Run, error) {
 	c.SetTools(request.Get("tools").Tools())
 	c.AddItems(request.Get("input").Messages("user"))
 	c.AddItems(response.Get("output").Messages("assistant"))
-	var err error
-	if c.Outcome, err = steps.ParseOutcome(v.Value, steps.OutcomeNames, sourceResponses, v.leading); err != nil {
-		return nil, err
-	}
+	c.ReadOutcome(sourceResponses, v.leading, v.Value)
 	c.Usage = steps.Usage(1, response.Get("usage"), 0)
 	c.Model = response.Text("model")
 	c.Name = source.Printable(cmp.Or(v.ID("id"), response.ID("id")))

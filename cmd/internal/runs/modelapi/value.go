@@ -83,6 +83,14 @@ func ParseValue(raw []byte) Value {
 	return v
 }
 
+// Parsed returns the value of JSON in a text, and another value unchanged.
+func (v Value) Parsed() Value {
+	if inner := ParseValue([]byte(v.Text())); !inner.IsMissing() {
+		return inner
+	}
+	return v
+}
+
 // add reads the next scalar value, key or bracket. At the end of the text it returns io.EOF, not wrapped.
 func (d *Document) add() error {
 	kind := d.decoder.PeekKind()
@@ -371,11 +379,18 @@ func (v Value) Mark(keys ...string) *bool {
 	return nil
 }
 
-// Time returns the time at a path of keys: a text in the form of RFC 3339, which may have no zone and is UTC then, or a number of seconds,
-// milliseconds or nanoseconds since 1970. It is zero for other values.
+// Time returns the time at a path of keys: a text in the form of RFC 3339, which may have no zone and is UTC then, a number of seconds,
+// milliseconds or nanoseconds since 1970, also in a text, or [seconds, nanoseconds]. It is zero for other values.
 func (v Value) Time(path ...string) (t time.Time) {
 	const year2286 = 1e10 // in seconds; a larger number is in milliseconds, and one larger than year2286 in milliseconds in nanoseconds
 	v = v.Get(path...)
+	if v.Len() == 2 {
+		var pair []int64
+		for e := range v.Elements() {
+			pair = append(pair, int64(e.Number()))
+		}
+		return time.Unix(pair[0], pair[1]).UTC()
+	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(layout, v.Text()); err == nil {
 			return t.UTC()
@@ -390,7 +405,11 @@ func (v Value) Time(path ...string) (t time.Time) {
 	case n < year2286*1000:
 		return time.UnixMilli(int64(n)).UTC()
 	}
-	return time.Unix(0, int64(n)).UTC()
+	nanoseconds, err := strconv.ParseInt(v.TextOrJSON(), 10, 64) // a float has too few digits
+	if err != nil {
+		nanoseconds = int64(n)
+	}
+	return time.Unix(0, nanoseconds).UTC()
 }
 
 // setCount sets n to the value if the value is a number.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/steps"
@@ -61,14 +60,6 @@ func (a attributes) count(names ...string) int {
 		}
 	}
 	return 0
-}
-
-// parsed returns the value of JSON in a text, and another value unchanged.
-func parsed(v modelapi.Value) modelapi.Value {
-	if inner := modelapi.ParseValue([]byte(v.Text())); !inner.IsMissing() {
-		return inner
-	}
-	return v
 }
 
 // isOnlyMember reports whether an object has a member with the name, and no other member.
@@ -152,8 +143,8 @@ func (t *OTelTrace) Add(v modelapi.Value, leading string) {
 	o := observation{
 		id:     cmp.Or(c.Text("spanId"), c.Text("span_id"), v.Text("spanId"), v.Text("span_id")),
 		parent: cmp.Or(v.Text("parentSpanContext", "spanId"), v.Text("parentSpanId"), v.Text("parent_id"), v.Text("parent_span_id")),
-		start:  otelTime(v.First("startTimeUnixNano", "startTime", "start_time")),
-		end:    otelTime(v.First("endTimeUnixNano", "endTime", "end_time")),
+		start:  v.First("startTimeUnixNano", "startTime", "start_time").Time(),
+		end:    v.First("endTimeUnixNano", "endTime", "end_time").Time(),
 		kind:   otelKind(&s),
 	}
 	s.fill(&o, leading)
@@ -208,24 +199,6 @@ func otlpAny(v modelapi.Value, depth int) any {
 		return object
 	}
 	return json.RawMessage(cmp.Or(string(otlpValue(v).Raw()), "null"))
-}
-
-// otelTime parses nanoseconds since 1970, [seconds, nanoseconds], or RFC 3339. An invalid time is zero.
-func otelTime(v modelapi.Value) time.Time {
-	if v.Kind() != '[' {
-		if nanoseconds, err := strconv.ParseInt(v.TextOrJSON(), 10, 64); err == nil {
-			return time.Unix(0, nanoseconds).UTC()
-		}
-		return v.Time()
-	}
-	var pair []int64
-	for e := range v.Elements() {
-		pair = append(pair, int64(e.Number()))
-	}
-	if len(pair) != 2 {
-		return time.Time{}
-	}
-	return time.Unix(pair[0], pair[1]).UTC()
 }
 
 // SessionAttributes and UserAttributes are the attributes with the session and the user of a span, in the order in which they count.
@@ -396,13 +369,13 @@ func (e *otelEvent) message(role string) []modelapi.Item {
 	add := func(a attributes) {
 		for name, value := range a {
 			if name == "message" || name == "tool_calls" {
-				value = parsed(value)
+				value = value.Parsed()
 			}
 			members[name] = value.Raw()
 		}
 	}
 	add(e.attributes)
-	if inner := parsed(e.attributes["message"]); inner.Kind() == '{' {
+	if inner := e.attributes["message"].Parsed(); inner.Kind() == '{' {
 		delete(members, "message")
 		add(parseAttributes(inner))
 	}

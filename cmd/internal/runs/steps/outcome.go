@@ -33,6 +33,19 @@ func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (
 	return events.Outcome{Label: events.Unknown}, nil
 }
 
+// ReadOutcome sets the outcome from the first of the places that has one, and notes the problem of an unreadable one.
+func (c *Conversation) ReadOutcome(evaluator, leading string, places ...modelapi.Value) {
+	for _, place := range places {
+		o, err := ParseOutcome(place, OutcomeNames, evaluator, leading)
+		if err != nil {
+			place.Note("", "%v", err)
+		}
+		if !c.Outcome.Known() {
+			c.Outcome = o
+		}
+	}
+}
+
 // The names of the fields with a question and an answer, outside conversations. The first one that has a value is used.
 var (
 	QuestionNames = []string{"question", "input", "prompt", "query", "instruction", "problem"}
