@@ -6,6 +6,18 @@ import (
 	"strings"
 )
 
+// CanonicalJSON returns JSON in a form that ignores its white space and the order of its names, and whether a text is JSON.
+func CanonicalJSON(text string) (canonical string, ok bool) {
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if !json.Valid([]byte(text)) || d.Decode(&v) != nil {
+		return "", false
+	}
+	raw, err := json.Marshal(v)
+	return string(raw), err == nil
+}
+
 // Leaf is a JSON value without children.
 type Leaf struct {
 	Name     string // "" in a list

@@ -1,7 +1,6 @@
 package records
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -27,17 +26,10 @@ func argumentsOf(raw string) arguments {
 	if !mayBeJSON || len(raw) > maxArguments {
 		return a
 	}
-	var values any
-	d := json.NewDecoder(strings.NewReader(raw))
-	d.UseNumber()
-	if !json.Valid([]byte(raw)) || d.Decode(&values) != nil {
-		return a
+	if sorted, ok := text.CanonicalJSON(raw); ok {
+		return arguments{raw: raw, key: sorted, isJSON: true, leaves: text.Leaves(raw)}
 	}
-	sorted, err := json.Marshal(values)
-	if err != nil {
-		return a
-	}
-	return arguments{raw: raw, key: string(sorted), isJSON: true, leaves: text.Leaves(raw)}
+	return a
 }
 
 func argumentsOfAll(calls []events.ToolCall) []arguments {

@@ -1,14 +1,13 @@
 package capture
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // A later call finds its run by references: stored values that name a run. Their keys are hashes of what stays the same while a client
@@ -108,20 +107,14 @@ func callParts(calls []modelapi.ToolCall, ids bool) (parts []string) {
 
 // canonicalArguments returns arguments in a form that ignores the spaces of JSON and the order of its keys.
 func canonicalArguments(arguments string) string {
-	d := json.NewDecoder(strings.NewReader(arguments))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil || d.More() {
+	canonical, ok := text.CanonicalJSON(arguments)
+	switch {
+	case !ok:
 		return withoutSpaces(arguments)
+	case canonical == "{}", canonical == "null":
+		return ""
 	}
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		return withoutSpaces(arguments)
-	}
-	if s := strings.TrimSpace(b.String()); s != "{}" && s != "null" {
-		return s
-	}
-	return ""
+	return canonical
 }
 
 // replyText returns the text of a reply as it is compared: clients change its spaces and remove the thoughts of a model.
