@@ -7,7 +7,7 @@
 //	value.go     a JSON text with the positions of its values
 //	message.go   the parts, calls and results of one message or item in any dialect
 //	request.go   the items of a request, insert.go the places where text can be added
-//	collector.go a copy of a response: sse.go splits a stream, and chat.go, responses.go and messages.go read its events
+//	collector.go a copy of a response, also of a stream; chat.go, responses.go and messages.go read its events
 //	find.go      the messages in a recorded value
 package modelapi
 

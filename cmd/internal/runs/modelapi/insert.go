@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -166,4 +167,27 @@ func quote(text string, inString bool) []byte {
 		return quoted[1 : len(quoted)-1]
 	}
 	return quoted
+}
+
+// Tags around reminders: texts that a coding agent adds to a message of the user. In later requests it moves them or leaves them out.
+const (
+	reminderStart = "<system-reminder>"
+	reminderEnd   = "</system-reminder>"
+)
+
+// WithoutReminders returns the text of a message without the reminders of a coding agent, and without white space around the rest.
+func WithoutReminders(text string) string {
+	for {
+		before, rest, ok := strings.Cut(text, reminderStart)
+		if !ok {
+			return strings.TrimSpace(text)
+		}
+		_, after, _ := strings.Cut(rest, reminderEnd)
+		text = before + after
+	}
+}
+
+// isReminder reports whether a string has nothing but reminders.
+func isReminder(v Value) bool {
+	return bytes.Contains(v.Raw(), []byte(reminderStart)) && WithoutReminders(v.Text()) == ""
 }

@@ -1,8 +1,17 @@
 package steps
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
 	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/outcome"
+	"debrief/playbook/text"
 )
 
 // Run is an execution with the recorder's name for it.
@@ -15,4 +24,93 @@ type Run struct {
 	// file has the same ids. IDs is nil if no step has one.
 	IDs     []string
 	Omitted source.Omissions // content that was left out of the run
+}
+
+// OutcomeNames are the names of the fields with an outcome.
+var OutcomeNames = []string{"outcome", "reward", "score"}
+
+// ParseOutcome returns the outcome in the first of the members that is set. It returns Unknown if none is set. The evaluator is used if
+// the outcome names none. Leading is the name of the score that counts among several.
+func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (events.Outcome, error) {
+	for _, name := range names {
+		member := v.Get(name)
+		if !member.IsSet() {
+			continue
+		}
+		o, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Parse(member.TextOrJSON())
+		if err != nil {
+			return o, fmt.Errorf("field %s: %w", name, err)
+		}
+		o.Label = cmp.Or(o.Label, events.Unknown)
+		if o.Known() {
+			o.By = cmp.Or(o.By, evaluator)
+		}
+		return o, nil
+	}
+	return events.Outcome{Label: events.Unknown}, nil
+}
+
+// ReadOutcome sets the outcome from the first of the places that has one, and notes the problem of an unreadable one.
+func (c *Conversation) ReadOutcome(evaluator, leading string, places ...modelapi.Value) {
+	for _, place := range places {
+		o, err := ParseOutcome(place, OutcomeNames, evaluator, leading)
+		if err != nil {
+			place.Note("", "%v", err)
+		}
+		if !c.Outcome.Known() {
+			c.Outcome = o
+		}
+	}
+}
+
+// The names of the fields with a question and an answer, outside conversations. The first one that has a value is used.
+var (
+	QuestionNames = []string{"question", "input", "prompt", "query", "instruction", "problem"}
+	AnswerNames   = []string{"answer", "output", "response", "completion", "prediction", "model_answer", "model_output", "final_answer"}
+)
+
+// ValidCost returns a recorded cost in US dollars, or 0 if it is negative, NaN or implausibly large.
+func ValidCost(p float64) float64 {
+	if p < 0 || p > 1e9 || math.IsNaN(p) {
+		return 0
+	}
+	return p
+}
+
+// ValidDuration converts recorded seconds to a duration. It returns 0 for a negative or implausible value.
+func ValidDuration(s float64) time.Duration {
+	const year = 365 * 24 * 3600
+	if s < 0 || s > year {
+		return 0
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// Usage returns the usage of a number of model calls. The value tokens is an object with the counts under the names of any API or
+// recorder. The cost is in US dollars.
+func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
+	u := tokens.Usage()
+	return chat.Usage{
+		Calls:        calls,
+		InputTokens:  u.InputTokens,
+		CachedTokens: u.CachedTokens,
+		OutputTokens: u.OutputTokens,
+		Cost:         ValidCost(cost),
+	}
+}
+
+// MaxOutput is the maximum size of a tool's output in bytes. From a longer one, the beginning and the end are kept.
+const MaxOutput = 16 << 10
+
+// Clip shortens a tool's output to about MaxOutput bytes with ClipTo.
+func Clip(s string) string { return ClipTo(s, MaxOutput) }
+
+// ClipTo shortens a text to about limit bytes, and marks the place of the cut. It keeps three quarters from the beginning and one from the
+// end, because errors can be at either end.
+func ClipTo(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	first, last := text.Cut(s, limit-limit/4, limit/4)
+	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(s)-len(first)-len(last), last)
 }
