@@ -60,7 +60,7 @@ func getBook(c *call) (*BookState, error) {
 
 // listRejections lists the newest rejections first. The cursor is a position in the log's order, oldest first, so that new rejections do
 // not move it.
-func listRejections(c *call) (*page[history.Rejection], error) {
+func listRejections(c *call) (*Page[history.Rejection], error) {
 	if _, _, err := c.playbook(""); err != nil { // an unknown playbook is an error, not an empty list
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func listRejections(c *call) (*page[history.Rejection], error) {
 		}
 	}
 	begin := max(end-c.limit(), 0)
-	out := &page[history.Rejection]{Items: append([]history.Rejection{}, all[begin:end]...)}
+	out := &Page[history.Rejection]{Items: append([]history.Rejection{}, all[begin:end]...)}
 	slices.Reverse(out.Items)
 	if begin > 0 {
 		out.Next = strconv.Itoa(begin)

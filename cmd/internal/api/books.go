@@ -66,8 +66,8 @@ func bookRoutes() []route {
 
 var atParameter = parameter{name: "at", kind: "string", doc: "Version: a number, label, time, duration or name; default: the newest."}
 
-// page is a part of a list. Next is the parameter after for the next part; it is empty at the end.
-type page[T any] struct {
+// Page is a part of a list. Next is the parameter after for the next part; it is empty at the end.
+type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty" doc:"Pass it as the parameter after for the next items; empty at the end."`
 }
@@ -91,7 +91,7 @@ var pageParameters = slices.Concat(limitParameter, []parameter{
 func (c *call) limit() int { return c.integer("limit", defaultLimit) }
 
 // paginate returns the page of a list that the parameters select. The key of an item is its cursor.
-func paginate[T any](c *call, all []T, key func(T) string) (*page[T], error) {
+func paginate[T any](c *call, all []T, key func(T) string) (*Page[T], error) {
 	limit := c.limit()
 	if after := c.query.Get("after"); after != "" {
 		i := slices.IndexFunc(all, func(item T) bool { return key(item) == after })
@@ -100,7 +100,7 @@ func paginate[T any](c *call, all []T, key func(T) string) (*page[T], error) {
 		}
 		all = all[i+1:]
 	}
-	p := &page[T]{Items: append([]T{}, all[:min(limit, len(all))]...)}
+	p := &Page[T]{Items: append([]T{}, all[:min(limit, len(all))]...)}
 	if len(all) > limit {
 		p.Next = key(all[limit-1])
 	}
@@ -173,7 +173,7 @@ func (c *call) permittedBooks() ([]playbook.Book, error) {
 	return names, err
 }
 
-func listBooks(c *call) (*page[bookItem], error) {
+func listBooks(c *call) (*Page[bookItem], error) {
 	names, err := c.permittedBooks()
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func listBooks(c *call) (*page[bookItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page[bookItem]{Items: []bookItem{}, Next: part.Next}
+	out := &Page[bookItem]{Items: []bookItem{}, Next: part.Next}
 	for _, b := range part.Items {
 		item := bookItem{Book: b}
 		p, label, err := c.handler.books.newest(c.ctx, b)
@@ -203,8 +203,8 @@ func listBooks(c *call) (*page[bookItem], error) {
 	return out, nil
 }
 
-// bulletItem is a bullet with its record in experiments.
-type bulletItem struct {
+// BulletItem is a bullet with its record in experiments.
+type BulletItem struct {
 	*playbook.Bullet
 	State  playbook.Status `json:"state" doc:"State; active for each bullet that is shown without an experiment."`
 	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
@@ -212,7 +212,7 @@ type bulletItem struct {
 
 // bulletItems returns the bullets of the playbook in the path at a version, the playbook, and the label of the version. An empty point is
 // the newest version. The bullets are sorted by id and have no records. The caller must not change them.
-func (c *call) bulletItems(point string) ([]bulletItem, *playbook.Playbook, string, error) {
+func (c *call) bulletItems(point string) ([]BulletItem, *playbook.Playbook, string, error) {
 	if point != "" {
 		p, label, err := c.playbook(point)
 		if err != nil {
@@ -224,10 +224,10 @@ func (c *call) bulletItems(point string) ([]bulletItem, *playbook.Playbook, stri
 }
 
 // bulletItems returns the bullets of a playbook, sorted by id. They have no records, because those of 10,000 bullets take a second.
-func bulletItems(p *playbook.Playbook) []bulletItem {
-	var all []bulletItem
+func bulletItems(p *playbook.Playbook) []BulletItem {
+	var all []BulletItem
 	for _, b := range p.Sorted() {
-		all = append(all, bulletItem{Bullet: b, State: cmp.Or(b.Status, playbook.Active)})
+		all = append(all, BulletItem{Bullet: b, State: cmp.Or(b.Status, playbook.Active)})
 	}
 	return all
 }
@@ -235,21 +235,21 @@ func bulletItems(p *playbook.Playbook) []bulletItem {
 var bulletStates = []string{"shown", string(playbook.Active), string(playbook.Probation), string(playbook.Candidate), string(playbook.Quarantined), string(playbook.Retired)}
 
 // bulletSorts compare bullets by the values of the parameter sort.
-var bulletSorts = map[string]func(a, b bulletItem) int{
-	"id":      func(a, b bulletItem) int { return cmp.Compare(a.ID, b.ID) },
-	"section": func(a, b bulletItem) int { return cmp.Compare(a.Section, b.Section) },
-	"helpful": func(a, b bulletItem) int { return cmp.Compare(b.Helpful, a.Helpful) },
-	"harmful": func(a, b bulletItem) int { return cmp.Compare(b.Harmful, a.Harmful) },
-	"lift":    func(a, b bulletItem) int { return cmp.Compare(b.lift(), a.lift()) },
-	"updated": func(a, b bulletItem) int { return b.UpdatedAt.Compare(a.UpdatedAt) },
-	"used":    func(a, b bulletItem) int { return b.LastUsed.Compare(a.LastUsed) },
+var bulletSorts = map[string]func(a, b BulletItem) int{
+	"id":      func(a, b BulletItem) int { return cmp.Compare(a.ID, b.ID) },
+	"section": func(a, b BulletItem) int { return cmp.Compare(a.Section, b.Section) },
+	"helpful": func(a, b BulletItem) int { return cmp.Compare(b.Helpful, a.Helpful) },
+	"harmful": func(a, b BulletItem) int { return cmp.Compare(b.Harmful, a.Harmful) },
+	"lift":    func(a, b BulletItem) int { return cmp.Compare(b.lift(), a.lift()) },
+	"updated": func(a, b BulletItem) int { return b.UpdatedAt.Compare(a.UpdatedAt) },
+	"used":    func(a, b BulletItem) int { return b.LastUsed.Compare(a.LastUsed) },
 }
 
 // bulletOrders are the values of the parameter sort, the default first.
 var bulletOrders = []string{"id", "section", "helpful", "harmful", "lift", "updated", "used"}
 
 // lift returns the estimated lift of a bullet, from -1 to 1, or -2 if it was not measured.
-func (b bulletItem) lift() float64 {
+func (b BulletItem) lift() float64 {
 	e := b.CurrentExperiment()
 	tested := b.Shown() || b.State == playbook.Probation
 	if !tested || e.Shown.Count() == 0 || e.Withheld.Count() == 0 {
@@ -258,7 +258,7 @@ func (b bulletItem) lift() float64 {
 	return e.Shown.Mean() - e.Withheld.Mean()
 }
 
-func listBullets(c *call) (*page[bulletItem], error) {
+func listBullets(c *call) (*Page[BulletItem], error) {
 	items, p, label, err := c.bulletItems(c.query.Get("at"))
 	if err != nil {
 		return nil, err
@@ -267,11 +267,11 @@ func listBullets(c *call) (*page[bulletItem], error) {
 		return nil, err
 	}
 	words, section, state := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section"), c.query.Get("state")
-	all := slices.DeleteFunc(slices.Clone(items), func(b bulletItem) bool {
+	all := slices.DeleteFunc(slices.Clone(items), func(b BulletItem) bool {
 		return !b.isIn(state) || section != "" && b.Section != section || !b.containsAll(words)
 	})
 	slices.SortStableFunc(all, bulletSorts[cmp.Or(c.query.Get("sort"), "id")])
-	part, err := paginate(c, all, func(b bulletItem) string { return string(b.ID) })
+	part, err := paginate(c, all, func(b BulletItem) string { return string(b.ID) })
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func listBullets(c *call) (*page[bulletItem], error) {
 }
 
 // isIn reports whether a bullet is in a state. "shown" stands for all states that generators show, "" for every state.
-func (b bulletItem) isIn(state string) bool {
+func (b BulletItem) isIn(state string) bool {
 	switch state {
 	case "":
 		return true
@@ -293,7 +293,7 @@ func (b bulletItem) isIn(state string) bool {
 }
 
 // containsAll reports whether the text of a bullet contains each of some words in lower case.
-func (b bulletItem) containsAll(words []string) bool {
+func (b BulletItem) containsAll(words []string) bool {
 	if len(words) == 0 {
 		return true
 	}
@@ -306,7 +306,7 @@ func (b bulletItem) containsAll(words []string) bool {
 	return true
 }
 
-func getBullet(c *call) (*bulletItem, error) {
+func getBullet(c *call) (*BulletItem, error) {
 	items, p, label, err := c.bulletItems("")
 	if err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func getBullet(c *call) (*bulletItem, error) {
 	if err := c.unchanged(label); err != nil {
 		return nil, err
 	}
-	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path["id"]), func(b bulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path["id"]), func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
 	}
@@ -373,27 +373,27 @@ func (c *call) lineage() (*explain.Bullet, error) {
 	return explain.BulletOf(c.book(), c.handler.index.Logs.Bullet(c.ctx, c.book(), id), id)
 }
 
-// evidenceItem is an execution behind a bullet.
-type evidenceItem struct {
+// EvidenceItem is an execution behind a bullet.
+type EvidenceItem struct {
 	history.Supporter
 	Stored *events.Execution `json:"stored,omitempty" doc:"The execution; missing if it has expired."`
 }
 
 var evidenceRoles = []string{string(history.Learned), string(history.Helped), string(history.Harmed), string(history.NoEffect)}
 
-func bulletEvidence(c *call) (*page[evidenceItem], error) {
+func bulletEvidence(c *call) (*Page[EvidenceItem], error) {
 	x, err := c.lineage()
 	if err != nil {
 		return nil, err
 	}
 	role := history.Role(c.query.Get("role"))
-	var all []evidenceItem
+	var all []EvidenceItem
 	for _, s := range x.Supporters {
 		if role == "" || s.Role == role {
-			all = append(all, evidenceItem{Supporter: s})
+			all = append(all, EvidenceItem{Supporter: s})
 		}
 	}
-	part, err := paginate(c, all, func(e evidenceItem) string { return e.Execution })
+	part, err := paginate(c, all, func(e EvidenceItem) string { return e.Execution })
 	if err != nil {
 		return nil, err
 	}

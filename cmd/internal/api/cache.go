@@ -38,7 +38,7 @@ type openBook struct {
 	label  string             // of last
 
 	// The following are computed from last when they are needed. Until then they are nil.
-	items    []bulletItem
+	items    []BulletItem
 	gate     *explain.Gate
 	assessed int // the limit for which gate was computed
 	review   []*history.Quarantined
@@ -69,7 +69,7 @@ func (s *books) newest(ctx context.Context, name playbook.Book) (*playbook.Playb
 
 // items returns the bullets of the newest version of a playbook, sorted by id, the playbook, and the label of the version. The
 // caller must not change them.
-func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, *playbook.Playbook, string, error) {
+func (s *books) items(ctx context.Context, name playbook.Book) ([]BulletItem, *playbook.Playbook, string, error) {
 	b := s.entry(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()

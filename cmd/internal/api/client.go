@@ -58,6 +58,15 @@ type Error struct{ Problem }
 
 func (e *Error) Error() string { return e.Detail }
 
+// StatusOf returns the status of an error response, or 0 for another error.
+func StatusOf(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
 // exitCode returns the exit code of a command for an error response.
 func (e *Error) exitCode() int {
 	switch e.Status {
@@ -106,7 +115,7 @@ func List[T any](ctx context.Context, c *Client, path string, query map[string]s
 		}
 		parameters := map[string]string{"after": after, "limit": fmt.Sprint(size)}
 		maps.Copy(parameters, query)
-		p, err := Get[page[T]](ctx, c, path, parameters)
+		p, err := Get[Page[T]](ctx, c, path, parameters)
 		if err != nil {
 			return nil, false, err
 		}

@@ -95,7 +95,7 @@ func (c *call) executionToErase(r *ErasureRequest) (*events.Execution, error) {
 	return e, nil
 }
 
-func listErasures(c *call) (*page[ErasureState], error) {
+func listErasures(c *call) (*Page[ErasureState], error) {
 	store := erasure.NewStore(c.handler.conn.JetStream())
 	all, err := store.Tombstones(c.ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func listErasures(c *call) (*page[ErasureState], error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page[ErasureState]{Items: []ErasureState{}, Next: part.Next}
+	out := &Page[ErasureState]{Items: []ErasureState{}, Next: part.Next}
 	for _, t := range part.Items {
 		out.Items = append(out.Items, ErasureState{*t, t.Done.IsZero()})
 	}

@@ -126,7 +126,7 @@ func (c *call) executionFilter() (f *index.Filter, err error) {
 	return f, err
 }
 
-func listExecutions(c *call) (*page[ExecutionItem], error) {
+func listExecutions(c *call) (*Page[ExecutionItem], error) {
 	filter, err := c.executionFilter()
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func listExecutions(c *call) (*page[ExecutionItem], error) {
 			return nil, err
 		}
 	}
-	out := &page[ExecutionItem]{Items: []ExecutionItem{}}
+	out := &Page[ExecutionItem]{Items: []ExecutionItem{}}
 	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e ExecutionItem) bool {
 		out.Items = append(out.Items, e)
 		return len(out.Items) < c.limit()
@@ -229,7 +229,7 @@ type SessionItem struct {
 	Question   string        `json:"question" doc:"Beginning of the last question."`
 }
 
-func listSessions(c *call) (*page[*SessionItem], error) {
+func listSessions(c *call) (*Page[*SessionItem], error) {
 	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func listSessions(c *call) (*page[*SessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page[*SessionItem]{Items: []*SessionItem{}}
+	out := &Page[*SessionItem]{Items: []*SessionItem{}}
 	for i, e := range all {
 		if e.Handle != "" {
 			out.Items = append(out.Items, &SessionItem{

@@ -98,9 +98,9 @@ func thinned[T any](all []T, limit int) []T {
 	return out
 }
 
-// similarItem is a bullet with a similar text.
-type similarItem struct {
-	bulletItem
+// SimilarItem is a bullet with a similar text.
+type SimilarItem struct {
+	BulletItem
 	Similarity float64 `json:"similarity" doc:"From 0 to 1, by words and by neighbouring characters."`
 	Duplicate  bool    `json:"duplicate" doc:"The Curator would take one for a duplicate of the other."`
 }
@@ -108,27 +108,27 @@ type similarItem struct {
 // minSimilarity is the least similarity in a list.
 const minSimilarity = 0.3
 
-func listSimilar(c *call) (*page[similarItem], error) {
+func listSimilar(c *call) (*Page[SimilarItem], error) {
 	items, _, _, err := c.bulletItems("")
 	if err != nil {
 		return nil, err
 	}
 	id := playbook.BulletID(c.path["id"])
-	i, found := slices.BinarySearchFunc(items, id, func(b bulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	i, found := slices.BinarySearchFunc(items, id, func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", text40(string(id))))
 	}
 	text := similar.Prepare(items[i].Content)
-	out := &page[similarItem]{Items: []similarItem{}}
+	out := &Page[SimilarItem]{Items: []SimilarItem{}}
 	for _, b := range items {
 		if b.ID == id {
 			continue
 		}
 		if s := text.Similarity(b.Content); s >= minSimilarity {
-			out.Items = append(out.Items, similarItem{bulletItem: b, Similarity: s})
+			out.Items = append(out.Items, SimilarItem{BulletItem: b, Similarity: s})
 		}
 	}
-	slices.SortStableFunc(out.Items, func(a, b similarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	slices.SortStableFunc(out.Items, func(a, b SimilarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
 	out.Items = first(out.Items, c.limit())
 	for k := range out.Items {
 		x := &out.Items[k]

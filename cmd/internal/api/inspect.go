@@ -30,13 +30,13 @@ func getDeadLetter(c *call) (*operate.LetterDetails, error) {
 	return operate.ShowLetter(c.ctx, c.handler.conn.DeadLetters, id)
 }
 
-// findings are the results of the checks.
-type findings struct {
+// Findings are the results of the checks.
+type Findings struct {
 	Failed int            `json:"failed" doc:"Number of failed checks."`
 	Checks []doctor.Check `json:"checks"`
 }
 
-func runDoctor(c *call) (*findings, error) {
+func runDoctor(c *call) (*Findings, error) {
 	conn, x := c.handler.conn, new(doctor.Report)
 	x.Server(conn.NATS(), "")
 	if x.JetStream(c.ctx, conn.JetStream()) {
@@ -52,7 +52,7 @@ func runDoctor(c *call) (*findings, error) {
 			x.Playbooks(c.ctx, c.handler.books.store)
 		}
 	}
-	return &findings{x.Failed(), x.Checks}, c.ctx.Err()
+	return &Findings{x.Failed(), x.Checks}, c.ctx.Err()
 }
 
 // settings are the settings of the program.

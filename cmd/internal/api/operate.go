@@ -187,7 +187,7 @@ func (c *call) duration(name string, most time.Duration) (time.Duration, error) 
 	return d, nil
 }
 
-func listRuns(c *call) (*page[replay.RunState], error) {
+func listRuns(c *call) (*Page[replay.RunState], error) {
 	all, err := replay.ListRuns(c.ctx, c.handler.conn.JetStream())
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func getRun(c *call) (*replay.RunState, error) {
 	return replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
 }
 
-func listDead(c *call) (*page[operate.LetterRow], error) {
+func listDead(c *call) (*Page[operate.LetterRow], error) {
 	f := bus.LetterFilter{Role: c.query.Get("role"), Book: playbook.Book(c.query.Get("book"))}
 	if f.Book != "" {
 		if err := c.checkBookField(f.Book); err != nil {
@@ -300,8 +300,8 @@ func getStatus(c *call) (*Status, error) {
 	return &Status{o, advice}, nil
 }
 
-// tokenItem is a token without its hash.
-type tokenItem struct {
+// TokenItem is a token without its hash.
+type TokenItem struct {
 	Name   string          `json:"name"`
 	Scopes []tokens.Scope  `json:"scopes"`
 	Books  []playbook.Book `json:"books" doc:"Playbooks that it permits; empty: all."`
@@ -309,10 +309,10 @@ type tokenItem struct {
 	Proxies []string `json:"proxies,omitempty" doc:"Addresses of proxies that name a person in X-Debrief-Person; missing: the token is that of one caller."`
 }
 
-func listTokens(c *call) (*page[tokenItem], error) {
-	all := []tokenItem{}
+func listTokens(c *call) (*Page[TokenItem], error) {
+	all := []TokenItem{}
 	for _, t := range c.handler.tokens.List() {
 		all = append(all, newTokenItem(t))
 	}
-	return paginate(c, all, func(t tokenItem) string { return t.Name })
+	return paginate(c, all, func(t TokenItem) string { return t.Name })
 }

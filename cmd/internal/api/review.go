@@ -36,7 +36,7 @@ type reviewExample struct {
 // maxExampleText limits each text of an example, in bytes.
 const maxExampleText = 600
 
-func listReview(c *call) (*page[Quarantined], error) {
+func listReview(c *call) (*Page[Quarantined], error) {
 	list, err := c.handler.books.review(c.ctx, c.book())
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 const changesOfBullets = "bullets"
 
 // listVersions returns a page of versions, newest first: those before the version in the parameter after, or the newest ones without it.
-func listVersions(c *call) (*page[*index.Version], error) {
+func listVersions(c *call) (*Page[*index.Version], error) {
 	var err error
 	before := uint64(math.MaxInt64)
 	if after := c.query.Get("after"); after != "" {
@@ -31,7 +31,7 @@ func listVersions(c *call) (*page[*index.Version], error) {
 	case before != math.MaxInt64 && before > newest:
 		return nil, invalid("after", "the list does not have this item any more: begin again without it")
 	}
-	out := &page[*index.Version]{Items: append([]*index.Version{}, versions...)}
+	out := &Page[*index.Version]{Items: append([]*index.Version{}, versions...)}
 	if n := len(versions); n == c.limit() && versions[n-1].Version > 1 {
 		out.Next = strconv.FormatUint(versions[n-1].Version, 10)
 	}

@@ -199,7 +199,7 @@ func TestRequestsOfOtherSites(t *testing.T) {
 // posts returns a path for every form, and one that does not exist.
 func posts() []string {
 	paths := []string{"/books/default/nowhere"}
-	for _, a := range actions() {
+	for _, a := range actions {
 		paths = append(paths, fill(a.pattern))
 	}
 	for pattern := range new(Site).others() {

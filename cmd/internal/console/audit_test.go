@@ -256,7 +256,7 @@ func (s *seeding) controlled() {
 func (in *installation) auditedPages(t *testing.T) []address {
 	all := in.selection(t)
 	for _, book := range []string{"support", "mixed", "control", "invoices-1"} {
-		for _, v := range pages() {
+		for _, v := range pages {
 			if rest, ok := strings.CutPrefix(v.pattern, "/books/{book}"); ok && !strings.Contains(rest, "{") && rest != "/restore" {
 				all = append(all, address{v.pattern, "/books/" + book + rest, false})
 			}
@@ -333,7 +333,7 @@ func TestNumbersOfAllPages(t *testing.T) {
 			t.Errorf("%s: %s", a.path, p)
 		}
 	}
-	for _, v := range pages() {
+	for _, v := range pages {
 		t.Logf("NUMBERS %-45s %4d places, %4d numbers", v.pattern, counted[v.pattern][0], counted[v.pattern][1])
 	}
 }

@@ -8,49 +8,15 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/api/explain"
-	"debrief/curator/gate"
 	"debrief/events"
-	"debrief/playbook"
 	"debrief/playbook/history"
 )
 
-// bookPages are the pages of the bullets of a playbook.
-func bookPages() []view {
-	return []view{
-		{pattern: "/books/{book}", file: "book", tab: "playbook", run: showBook},
-		{pattern: "/books/{book}/bullets/{id}", file: "bullet", tab: "playbook", run: showBullet},
-	}
-}
-
-// bullet is a bullet with its record in experiments.
-type bullet struct {
-	playbook.Bullet
-	State  playbook.Status `json:"state"`
-	Record *gate.Row       `json:"record"`
-}
-
-// Standing returns the standing of the bullet in its experiment, "" without one.
-func (b *bullet) Standing() playbook.Standing {
-	if b.Experiment == nil {
-		return ""
-	}
-	return b.Experiment.Standing
-}
-
-// Lift returns the chart of the lift with its interval, nil if it was not measured.
-func (b *bullet) Lift() *interval {
-	if b.Record == nil {
-		return nil
-	}
-	return lift(*b.Record)
-}
-
 // bookPage is the list of bullets.
 type bookPage struct {
-	list[bullet]
-	Sections []string          // of the items
-	Query    map[string]string // parameters of the page
+	api.Page[api.BulletItem]
+	Sections []string   // of the items
+	Query    url.Values // parameters of the page
 	States   []string
 	Sorts    []option
 	Filtered bool // the list may lack bullets
@@ -74,17 +40,9 @@ var bookSorts = []option{
 
 func showBook(q *request) (any, error) {
 	q.title = "Bullets of " + q.book
-	p := &bookPage{States: bookStates, Sorts: bookSorts, Query: map[string]string{}}
-	values := url.Values{"limit": {"50"}}
-	for _, name := range []string{"q", "section", "state", "sort", "at", "after"} {
-		if v := q.param(name); v != "" {
-			values.Set(name, v)
-			p.Query[name] = v
-			isFilter := name != "sort" && name != "after"
-			p.Filtered = p.Filtered || isFilter
-		}
-	}
-	if err := q.api.get(api.Path("books", q.book, "bullets"), values, &p.list); err != nil {
+	p := &bookPage{States: bookStates, Sorts: bookSorts, Query: q.parameters("q", "section", "state", "sort", "at", "after")}
+	p.Filtered = slices.ContainsFunc([]string{"q", "section", "state", "at"}, p.Query.Has)
+	if err := q.get(api.Path("books", q.book, "bullets"), p.Query, &p.Page); err != nil {
 		return nil, err
 	}
 	for _, b := range p.Items {
@@ -92,7 +50,7 @@ func showBook(q *request) (any, error) {
 			p.Sections = append(p.Sections, b.Section)
 		}
 	}
-	if s := p.Query["section"]; s != "" && !slices.Contains(p.Sections, s) {
+	if s := p.Query.Get("section"); s != "" && !slices.Contains(p.Sections, s) {
 		p.Sections = append(p.Sections, s)
 	}
 	slices.Sort(p.Sections)
@@ -102,23 +60,17 @@ func showBook(q *request) (any, error) {
 // bulletPage is the life of a bullet.
 type bulletPage struct {
 	ID      string
-	Current *bullet // nil if it was removed
-	Life    bulletLife
+	Current *api.BulletItem // nil if it was removed
+	Life    api.BulletLife
 	// The executions behind the bullet, by what they have to do with it; see history.Role.
-	Learned, Helped, Harmed, NoEffect list[evidence]
+	Learned, Helped, Harmed, NoEffect api.Page[api.EvidenceItem]
 
 	Charts    []*chart // e-values, wide and narrow; empty without outcomes
 	Threshold float64  // e-value at which the gate decides
-	Similar   list[similarBullet]
+	Similar   api.Page[api.SimilarItem]
 	Label     string // of the version of the newest event
 	// Executions in which the bullet was in the prompt, newest first.
-	Used list[api.ExecutionItem]
-}
-
-// bulletLife is the history of a bullet.
-type bulletLife struct {
-	explain.Bullet
-	Omitted int `json:"omitted_votes"` // number of older events that only change votes or outcomes
+	Used api.Page[api.ExecutionItem]
 }
 
 // maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
@@ -135,19 +87,6 @@ func (p *bulletPage) LearnedOutcomes() string {
 	return strings.Join(parts, ", ")
 }
 
-// similarBullet is a bullet with a similar text.
-type similarBullet struct {
-	bullet
-	Similarity float64 `json:"similarity"`
-	Duplicate  bool    `json:"duplicate"`
-}
-
-// evidence is an execution behind a bullet.
-type evidence struct {
-	history.Supporter
-	Stored *events.Execution `json:"stored"`
-}
-
 // maxEvidence limits each list of executions behind a bullet.
 const maxEvidence = "10"
 
@@ -155,7 +94,7 @@ func showBullet(q *request) (any, error) {
 	p := &bulletPage{ID: q.PathValue("id")}
 	q.title = p.ID + " in " + q.book
 	base := api.Path("books", q.book, "bullets", p.ID)
-	if err := q.api.get(base+"/history", url.Values{"votes": {maxVotes}}, &p.Life); err != nil {
+	if err := q.get(base+"/history", url.Values{"votes": {maxVotes}}, &p.Life); err != nil {
 		return nil, err
 	}
 	if len(p.Life.Events) == 0 {
@@ -164,23 +103,23 @@ func showBullet(q *request) (any, error) {
 	slices.Reverse(p.Life.Events) // newest first
 	p.Label = p.Life.Labels[p.Life.Events[0].Version]
 	if p.Life.Current != nil {
-		p.Current = new(bullet)
-		if err := q.api.get(base, nil, p.Current); err != nil {
+		p.Current = new(api.BulletItem)
+		if err := q.get(base, nil, p.Current); err != nil {
 			return nil, err
 		}
-		if err := q.api.get(base+"/similar", url.Values{"limit": {"5"}}, &p.Similar); err != nil {
+		if err := q.get(base+"/similar", url.Values{"limit": {"5"}}, &p.Similar); err != nil {
 			return nil, err
 		}
 	}
 	if err := p.addExperiment(q, base); err != nil {
 		return nil, err
 	}
-	for role, into := range map[history.Role]*list[evidence]{
+	for role, into := range map[history.Role]*api.Page[api.EvidenceItem]{
 		history.Learned: &p.Learned, history.Helped: &p.Helped, history.Harmed: &p.Harmed, history.NoEffect: &p.NoEffect,
 	} {
-		if err := q.api.get(base+"/evidence", url.Values{"role": {string(role)}, "limit": {maxEvidence}}, into); err != nil {
+		if err := q.get(base+"/evidence", url.Values{"role": {string(role)}, "limit": {maxEvidence}}, into); err != nil {
 			return nil, err
 		}
 	}
-	return p, q.api.get(api.Path("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
+	return p, q.get(api.Path("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
 }

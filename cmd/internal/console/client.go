@@ -7,50 +7,43 @@ import (
 	"debrief/cmd/internal/api"
 )
 
-// client calls the API in this process for a request of a browser. An error response is an *api.Error.
-type client struct {
-	api    *api.Client
-	from   *http.Request
-	secret string // token of the browser; empty without one
-}
-
-// list is a part of a list of the API.
-type list[T any] struct {
-	Items []T    `json:"items"`
-	Next  string `json:"next"` // value of the parameter "after" for the next part; empty at the end
-}
-
-// get reads an object of the API. The path is below /api/v1.
-func (c *client) get(path string, query url.Values, into any) error {
-	r, err := c.request(http.MethodGet, path, query, nil)
-	if err != nil {
-		return err
-	}
-	return c.api.Do(r, into)
+// get reads an object of the API. The path is below /api/v1. An error response is an *api.Error.
+func (q *request) get(path string, query url.Values, into any) error {
+	return q.send(http.MethodGet, path, query, "", nil, into)
 }
 
 // post sends an object to the API. A request that is repeated with the same key has no further effect. Into may be nil.
-func (c *client) post(path, key string, body, into any) error {
-	r, err := c.request(http.MethodPost, path, nil, body)
+func (q *request) post(path, key string, body, into any) error {
+	return q.send(http.MethodPost, path, nil, key, body, into)
+}
+
+// send sends a request to the API in this process on behalf of the browser.
+func (q *request) send(method, path string, query url.Values, key string, body, into any) error {
+	r, err := q.api.NewRequest(q.Context(), method, path, query, body)
 	if err != nil {
 		return err
 	}
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
-	return c.api.Do(r, into)
+	return q.api.Do(r, into)
 }
 
-// delete deletes an object of the API.
-func (c *client) delete(path string) error {
-	r, err := c.request(http.MethodDelete, path, nil, nil)
-	if err != nil {
-		return err
+// parameters returns the named parameters of the page for a list of the API. Empty ones are left out.
+func (q *request) parameters(names ...string) url.Values {
+	values := url.Values{"limit": {"50"}}
+	for _, name := range names {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+		}
 	}
-	return c.api.Do(r, nil)
+	return values
 }
 
-// request returns a request to the API on behalf of the browser.
-func (c *client) request(method, path string, query url.Values, body any) (*http.Request, error) {
-	return c.api.OnBehalf(c.from, c.secret).NewRequest(c.from.Context(), method, path, query, body)
+// isNotFound reports whether an error is the response of the API for an object that does not exist.
+func isNotFound(err error) bool { return api.StatusOf(err) == http.StatusNotFound }
+
+// refuse returns the error of a form that the console refuses itself.
+func refuse(text string) error {
+	return &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: text}}
 }

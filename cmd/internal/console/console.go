@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +28,10 @@ type Site struct {
 // New returns the handler of the pages.
 func New(o Options) *Site {
 	s := &Site{api: o.API, client: api.InProcess(o.API), origins: http.NewCrossOriginProtection(), mux: http.NewServeMux(), log: o.Log}
-	for _, v := range pages() {
+	for _, v := range pages {
 		s.mux.HandleFunc("GET "+v.pattern, s.show(v))
 	}
-	for _, a := range actions() {
+	for _, a := range actions {
 		s.mux.HandleFunc("POST "+a.pattern, s.act(a))
 	}
 	for pattern, run := range s.others() {
@@ -61,13 +60,48 @@ type action struct {
 }
 
 // pages are all pages that need a token.
-func pages() []view {
-	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), curvePages(), worthPages(), runPages(), operatePages())
+var pages = []view{
+	{"/{$}", "home", "home", showHome},
+	{"/books/{book}", "book", "playbook", showBook},
+	{"/books/{book}/bullets/{id}", "bullet", "playbook", showBullet},
+	{"/books/{book}/review", "review", "review", showReview},
+	{"/books/{book}/gate", "gate", "gate", showGate},
+	{"/books/{book}/versions", "versions", "versions", showVersions},
+	{"/books/{book}/versions/{version}", "version", "versions", showVersion},
+	{"/books/{book}/diff", "diff", "versions", showDiff},
+	{"/books/{book}/restore", "restore", "versions", showRestore},
+	{"/books/{book}/executions", "executions", "executions", showExecutions},
+	{"/books/{book}/executions/{handle}", "execution", "executions", showExecution},
+	{"/books/{book}/sessions", "sessions", "sessions", showSessions},
+	{"/books/{book}/sessions/{session}", "session", "sessions", showSession},
+	{"/books/{book}/curve", "curve", "curve", showCurve},
+	{"/books/{book}/worth", "worth", "worth", showWorth},
+	{"/runs", "runs", "runs", showRuns},
+	{"/runs/{run}", "run", "runs", showRun},
+	{"/runs/{run}/compare", "compare", "runs", compareRuns},
+	{"/dead", "dead", "dead", showDead},
+	{"/dead/{letter}", "letter", "dead", showLetter},
+	{"/status", "status", "status", showStatus},
+	{"/settings", "settings", "settings", showSettings},
+	{"/erasures", "erasures", "erasures", showErasures},
 }
 
 // actions are all forms.
-func actions() []action {
-	return slices.Concat(editActions(), executionActions(), operateActions())
+var actions = []action{
+	{"/books/{book}/bullets", addBullet},
+	{"/books/{book}/bullets/{id}/{change}", changeBullet},
+	{"/books/{book}/review", decide},
+	{"/books/{book}/review/{id}/edit", editQuarantined},
+	{"/books/{book}/gate", setGate},
+	{"/books/{book}/review/mode", setReview},
+	{"/books/{book}/control", setControl},
+	{"/books/{book}/leading-score", setLeadingScore},
+	{"/books/{book}/about", setAbout},
+	{"/books/{book}/tag", tagVersion},
+	{"/books/{book}/restore", restoreVersion},
+	{"/books/{book}/executions/{handle}/feedback", giveFeedback},
+	{"/dead", changeDead},
+	{"/erasures", requestErasure},
 }
 
 // others are the handlers that are neither pages nor actions, by method and path.

@@ -1,10 +1,8 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -13,11 +11,6 @@ import (
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/train/report"
 )
-
-// curvePages are the pages about the development of results.
-func curvePages() []view {
-	return []view{{pattern: "/books/{book}/curve", file: "curve", tab: "curve", run: showCurve}}
-}
 
 // curvePage is the curve of a playbook.
 type curvePage struct {
@@ -37,7 +30,7 @@ const minOutcomes = 20
 func showCurve(q *request) (any, error) {
 	q.title = "Learning curve of " + q.book
 	p := &curvePage{MinOutcomes: minOutcomes}
-	if err := q.api.get(api.Path("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
+	if err := q.get(api.Path("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
 		return nil, err
 	}
 	if err := p.addHealth(q); err != nil {
@@ -64,8 +57,8 @@ func showCurve(q *request) (any, error) {
 // addHealth adds the health of the playbook, with a chart of its days.
 func (p *curvePage) addHealth(q *request) error {
 	var health explain.Health
-	err := q.api.get(api.Path("books", q.book, "health"), url.Values{"limit": {"200"}}, &health)
-	if missing := (*api.Error)(nil); errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+	err := q.get(api.Path("books", q.book, "health"), url.Values{"limit": {"200"}}, &health)
+	if isNotFound(err) {
 		return nil
 	}
 	if err != nil {

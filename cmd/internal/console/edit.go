@@ -9,32 +9,8 @@ import (
 	"debrief/cmd/internal/api"
 )
 
-// editActions are the forms that change a playbook.
-func editActions() []action {
-	return []action{
-		{"/books/{book}/bullets", addBullet},
-		{"/books/{book}/bullets/{id}/{change}", changeBullet},
-		{"/books/{book}/review", decide},
-		{"/books/{book}/review/{id}/edit", editQuarantined},
-		{"/books/{book}/gate", setGate},
-		{"/books/{book}/review/mode", setReview},
-		{"/books/{book}/control", setControl},
-		{"/books/{book}/leading-score", setLeadingScore},
-		{"/books/{book}/about", setAbout},
-		{"/books/{book}/tag", tagVersion},
-		{"/books/{book}/restore", restoreVersion},
-	}
-}
-
 // edit is the body of an edit of the API.
 type edit map[string]any
-
-// edited is the reply to an edit.
-type edited struct {
-	Version uint64   `json:"version"`
-	Added   []string `json:"added"`
-	Changed int      `json:"changed"`
-}
 
 // field returns a field of the form, without spaces around it.
 func (q *request) field(name string) string {
@@ -51,8 +27,8 @@ func (q *request) key(step string) string {
 }
 
 // edit sends an edit of the playbook in the path.
-func (q *request) edit(e edit) (out edited, err error) {
-	return out, q.api.post(api.Path("books", q.book, "edits"), q.key("edit"), e, &out)
+func (q *request) edit(e edit) (out api.EditReply, err error) {
+	return out, q.post(api.Path("books", q.book, "edits"), q.key("edit"), e, &out)
 }
 
 // saved returns the notice of a change of the playbook.
@@ -67,7 +43,7 @@ func addBullet(q *request) (notice, error) {
 	}
 	n := q.saved("Added.", out.Version)
 	if len(out.Added) == 1 {
-		n.To = api.Path("books", q.book, "bullets", out.Added[0])
+		n.To = api.Path("books", q.book, "bullets", string(out.Added[0]))
 	}
 	return n, nil
 }
@@ -116,7 +92,7 @@ func setControl(q *request) (notice, error) {
 
 func setLeadingScore(q *request) (notice, error) {
 	if !q.PostForm.Has("name") { // an empty name removes the leading score
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "The name of the leading score is missing."}}
+		return notice{}, refuse("The name of the leading score is missing.")
 	}
 	name := q.field("name")
 	out, err := q.edit(edit{"leading_score": name, "reason": q.field("reason")})
@@ -128,7 +104,7 @@ func setLeadingScore(q *request) (notice, error) {
 
 func setAbout(q *request) (notice, error) {
 	if !q.PostForm.Has("name") || !q.PostForm.Has("description") { // empty ones remove the texts
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "The name or the description is missing."}}
+		return notice{}, refuse("The name or the description is missing.")
 	}
 	out, err := q.edit(edit{"about": edit{"name": q.field("name"), "description": q.field("description")}})
 	return q.saved("Saved the name and the description.", out.Version), err
@@ -155,14 +131,14 @@ func decide(q *request) (notice, error) {
 	verb := map[string]string{"approve": "Approved", "reject": "Rejected"}[decision]
 	switch {
 	case verb == "":
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Choose to approve or to reject."}}
+		return notice{}, refuse("Choose to approve or to reject.")
 	case len(ids) == 0:
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one bullet."}}
+		return notice{}, refuse("Select at least one bullet.")
 	}
-	var out edited
+	var out api.EditReply
 	for i, id := range ids {
 		body := edit{"reason": q.field("reason"), "read": q.field("read")}
-		if err := q.api.post(api.Path("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
+		if err := q.post(api.Path("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
 			if i > 0 {
 				return notice{}, fmt.Errorf("%s %d of %d bullets, then %s: %w", strings.ToLower(verb), i, len(ids), id, err)
 			}

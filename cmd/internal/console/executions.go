@@ -1,8 +1,6 @@
 package console
 
 import (
-	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,38 +14,20 @@ import (
 	"debrief/playbook"
 )
 
-// executionPages are the pages of executions and sessions.
-func executionPages() []view {
-	return []view{
-		{pattern: "/books/{book}/executions", file: "executions", tab: "executions", run: showExecutions},
-		{pattern: "/books/{book}/executions/{handle}", file: "execution", tab: "executions", run: showExecution},
-		{pattern: "/books/{book}/sessions", file: "sessions", tab: "sessions", run: showSessions},
-		{pattern: "/books/{book}/sessions/{session}", file: "session", tab: "sessions", run: showSession},
-	}
-}
-
-func executionActions() []action {
-	return []action{{"/books/{book}/executions/{handle}/feedback", giveFeedback}}
-}
-
 // executionsPage is a list of executions.
 type executionsPage struct {
-	list[api.ExecutionItem]
-	Query  map[string]string
+	api.Page[api.ExecutionItem]
+	Query  url.Values // parameters of the page
 	Labels []string
 }
 
 func showExecutions(q *request) (any, error) {
 	q.title = "Executions of " + q.book
-	p := &executionsPage{Query: map[string]string{}, Labels: []string{"success", "partial", "failure", "unknown"}}
-	values := url.Values{"limit": {"50"}}
-	for _, name := range []string{"q", "session", "run", "task", "user", "owner", "outcome", "doubted", "bullet", "before", "after"} {
-		if v := q.param(name); v != "" {
-			values.Set(name, v)
-			p.Query[name] = v
-		}
+	p := &executionsPage{
+		Query:  q.parameters("q", "session", "run", "task", "user", "owner", "outcome", "doubted", "bullet", "before", "after"),
+		Labels: []string{"success", "partial", "failure", "unknown"},
 	}
-	return p, q.api.get(api.Path("books", q.book, "executions"), values, &p.list)
+	return p, q.get(api.Path("books", q.book, "executions"), p.Query, &p.Page)
 }
 
 // executionPage is an execution with the context that its model received.
@@ -67,14 +47,13 @@ func showExecution(q *request) (any, error) {
 	p := &executionPage{Handle: q.PathValue("handle")}
 	q.title = "Execution " + p.Handle
 	base := api.Path("books", q.book, "executions", p.Handle)
-	if err := q.api.get(base, nil, &p.Execution); err != nil {
+	if err := q.get(base, nil, &p.Execution); err != nil {
 		return nil, err
 	}
 	p.Context = new(generator.RebuiltContext)
-	err := q.api.get(base+"/context", nil, p.Context)
-	var missing *api.Error
-	if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
-		p.Context, p.Why = nil, missing.Detail
+	err := q.get(base+"/context", nil, p.Context)
+	if isNotFound(err) {
+		p.Context, p.Why = nil, err.Error()
 		return p, nil
 	}
 	return p, err
@@ -151,21 +130,20 @@ func giveFeedback(q *request) (notice, error) {
 	if target := q.field("target"); target != "" {
 		body["target"] = target
 	}
-	return notice{Text: "The feedback is stored."}, q.api.post("/feedback", q.key("feedback"), body, nil)
+	return notice{Text: "The feedback is stored."}, q.post("/feedback", q.key("feedback"), body, nil)
 }
 
 func showSessions(q *request) (any, error) {
 	q.title = "Sessions of " + q.book
-	all := new(list[api.SessionItem])
-	return all, q.api.get(api.Path("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
+	all := new(api.Page[api.SessionItem])
+	return all, q.get(api.Path("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
 }
 
 // sessionPage has the window of a session and its stored executions.
 type sessionPage struct {
-	Session      string
-	Interactions []*events.Interaction   `json:"interactions"`
-	Damaged      int                     `json:"damaged"`
-	Stored       list[api.ExecutionItem] `json:"-"`
+	Session string
+	api.SessionWindow
+	Stored api.Page[api.ExecutionItem]
 }
 
 func showSession(q *request) (any, error) {
@@ -177,18 +155,17 @@ func showSession(q *request) (any, error) {
 		windowQuery["owner"] = owner[:1]
 		storedQuery["owner"] = owner[:1]
 	}
-	err := q.api.get(api.Path("books", q.book, "sessions", p.Session), windowQuery, p)
-	var missing *api.Error
-	noWindow := errors.As(err, &missing) && missing.Status == http.StatusNotFound
+	err := q.get(api.Path("books", q.book, "sessions", p.Session), windowQuery, &p.SessionWindow)
+	noWindow := isNotFound(err)
 	if err != nil && !noWindow {
 		return nil, err
 	}
-	if err := q.api.get(api.Path("books", q.book, "executions"), storedQuery, &p.Stored); err != nil {
+	if err := q.get(api.Path("books", q.book, "executions"), storedQuery, &p.Stored); err != nil {
 		return nil, err
 	}
 	noExecutions := len(p.Stored.Items) == 0 && p.Stored.Next == ""
 	if noWindow && noExecutions {
-		return nil, missing
+		return nil, err
 	}
 	return p, nil
 }

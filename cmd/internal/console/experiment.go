@@ -11,7 +11,7 @@ import (
 // addExperiment draws the e-values of the current wording over its outcomes, on a logarithmic scale from 1.
 func (p *bulletPage) addExperiment(q *request, base string) error {
 	var e api.Experiment
-	if err := q.api.get(base+"/experiment", url.Values{"limit": {"100"}}, &e); err != nil {
+	if err := q.get(base+"/experiment", url.Values{"limit": {"100"}}, &e); err != nil {
 		return err
 	}
 	if len(e.Points) == 0 {

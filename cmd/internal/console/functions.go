@@ -36,7 +36,7 @@ var functions = template.FuncMap{
 	"clip":        text.Clip,
 	"explained":   explained,
 	"in":          slices.Contains[[]string, string],
-	"join":        func(list []string) string { return strings.Join(list, ", ") },
+	"join":        join,
 	"path":        api.Path,
 	"query":       withParameter,
 	"dict":        dict,
@@ -94,6 +94,15 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
+// join lists texts of any type, separated by commas.
+func join(list any) string {
+	var texts []string
+	for _, v := range reflect.ValueOf(list).Seq2() {
+		texts = append(texts, v.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
 // pvalue formats a probability with four decimals.
 func pvalue(p float64) string {
 	if p < 0.0001 {
@@ -111,9 +120,10 @@ func first(items any, n int) any {
 	return v.Slice(0, n).Interface()
 }
 
-// lift returns the chart of the lift of a bullet in an experiment. It returns nil if one of the two arms has no outcomes.
-func lift(r gate.Row) *interval {
-	if r.Lift == nil || r.Lift.Shown == 0 || r.Lift.Withheld == 0 {
+// lift returns the chart of the lift of a bullet in an experiment. It returns nil without an experiment, and if one of the two arms has no
+// outcomes.
+func lift(r *gate.Row) *interval {
+	if r == nil || r.Lift == nil || r.Lift.Shown == 0 || r.Lift.Withheld == 0 {
 		return nil
 	}
 	return &interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}

@@ -1,10 +1,8 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,11 +12,6 @@ import (
 	"debrief/cmd/internal/api/index"
 	"debrief/events/liveness"
 )
-
-// homePages are the pages about the whole installation at a glance.
-func homePages() []view {
-	return []view{{pattern: "/{$}", file: "home", tab: "home", run: showHome}}
-}
 
 // homePage shows the health of the roles, the newest lessons, the effect of the playbooks, and the decisions that wait for a person.
 type homePage struct {
@@ -37,7 +30,7 @@ const (
 func showHome(q *request) (any, error) {
 	q.title = "Overview"
 	p := new(homePage)
-	if err := q.api.get("/overview", url.Values{"limit": {"200"}}, &p.Overview); err != nil {
+	if err := q.get("/overview", url.Values{"limit": {"200"}}, &p.Overview); err != nil {
 		return nil, err
 	}
 	q.overview = &p.Overview
@@ -48,8 +41,7 @@ func showHome(q *request) (any, error) {
 			continue // its row has the error
 		}
 		w, err := q.worthOf(string(b.Book))
-		var missing *api.Error
-		if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+		if isNotFound(err) {
 			continue // it was erased since the list was read
 		}
 		if err != nil {

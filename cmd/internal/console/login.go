@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -27,15 +26,14 @@ func (s *Site) showLogin(w http.ResponseWriter, r *http.Request) {
 func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	secret := r.PostFormValue("token")
-	q := &request{Request: r, w: w, site: s, api: &client{api: s.client, from: r, secret: secret}}
+	q := &request{Request: r, w: w, site: s, api: s.client.OnBehalf(r, secret)}
 	next := localPath(r.PostFormValue("next"))
-	err := q.api.get("/token", nil, &q.me)
-	var e *api.Error
+	err := q.get("/token", nil, &q.me)
 	switch {
 	case err == nil:
 		http.SetCookie(w, q.cookie(tokenCookie, secret, sessionAge))
 		http.Redirect(w, r, next, http.StatusSeeOther)
-	case errors.As(err, &e) && e.Status == http.StatusUnauthorized:
+	case api.StatusOf(err) == http.StatusUnauthorized:
 		q.title = "Log in"
 		s.render(q, http.StatusUnauthorized, "login", loginPage{Next: next, Error: "The server does not know this token."})
 	default:
@@ -65,8 +63,7 @@ func (s *Site) setTheme(w http.ResponseWriter, r *http.Request) {
 
 // live passes on the server-sent events of the API.
 func (s *Site) live(w http.ResponseWriter, r *http.Request) {
-	c := &client{api: s.client, from: r, secret: secretOf(r)}
-	to, err := c.request(http.MethodGet, "/events", r.URL.Query(), nil)
+	to, err := s.client.OnBehalf(r, secretOf(r)).NewRequest(r.Context(), http.MethodGet, "/events", r.URL.Query(), nil)
 	if err != nil {
 		s.fail(&request{Request: r, w: w, site: s}, &api.Error{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: err.Error()}})
 		return

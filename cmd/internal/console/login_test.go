@@ -179,7 +179,7 @@ func TestBrokenForms(t *testing.T) {
 	in := newInstallation(t)
 	big := strings.Repeat("x", maxForm+1)
 	form := withHeader("Content-Type", "application/x-www-form-urlencoded")
-	for _, a := range actions() {
+	for _, a := range actions {
 		path := fill(a.pattern)
 		for name, body := range map[string]string{"empty": "", "invalid escape": "content=%zz&mode=%", "semicolons": "mode=off;x=y", "invalid UTF-8": "content=%ff%fe&mode=%ff&decision=%ff&change=%ff&name=%ff&version=%ff&label=%ff&id=%ff", "too large": "content=" + big} {
 			got := do(t, in.open, http.MethodPost, path, body, form)

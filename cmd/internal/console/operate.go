@@ -17,24 +17,9 @@ import (
 	"debrief/playbook"
 )
 
-// operatePages are the pages for people who operate Debrief.
-func operatePages() []view {
-	return []view{
-		{pattern: "/dead", file: "dead", tab: "dead", run: showDead},
-		{pattern: "/dead/{letter}", file: "letter", tab: "dead", run: showLetter},
-		{pattern: "/status", file: "status", tab: "status", run: showStatus},
-		{pattern: "/settings", file: "settings", tab: "settings", run: showSettings},
-		{pattern: "/erasures", file: "erasures", tab: "erasures", run: showErasures},
-	}
-}
-
-func operateActions() []action {
-	return []action{{"/dead", changeDead}, {"/erasures", requestErasure}}
-}
-
 // deadPage is the list of dead letters.
 type deadPage struct {
-	list[operate.LetterRow]
+	api.Page[operate.LetterRow]
 	Role  string
 	Roles []string
 }
@@ -42,25 +27,13 @@ type deadPage struct {
 func showDead(q *request) (any, error) {
 	q.title = "Dead letters"
 	p := &deadPage{Role: q.param("role"), Roles: []string{"generator", "reflector", "curator"}}
-	values := url.Values{"limit": {"50"}}
-	for _, name := range []string{"role", "book", "after"} {
-		if v := q.param(name); v != "" {
-			values.Set(name, v)
-		}
-	}
-	return p, q.api.get("/dead", values, &p.list)
+	return p, q.get("/dead", q.parameters("role", "book", "after"), &p.Page)
 }
 
 // letterPage is a dead letter with its event.
 type letterPage struct {
-	operate.LetterRow
-	Stream     string              `json:"stream"`
-	Seq        uint64              `json:"seq"`
-	Subject    string              `json:"subject"`
-	Header     map[string][]string `json:"header"`
-	Event      json.RawMessage     `json:"event"`
-	Unreadable string              `json:"unreadable"`
-	Raw        []byte              `json:"raw"`
+	operate.LetterDetails
+	Event json.RawMessage `json:"event"`
 }
 
 // Text returns the event as indented JSON, or the bytes that cannot be decoded.
@@ -75,7 +48,7 @@ func (p *letterPage) Text() string {
 func showLetter(q *request) (any, error) {
 	q.title = "Dead letter " + q.PathValue("letter")
 	d := new(letterPage)
-	return d, q.api.get(api.Path("dead", q.PathValue("letter")), nil, d)
+	return d, q.get(api.Path("dead", q.PathValue("letter")), nil, d)
 }
 
 // changeDead requeues or drops the selected dead letters.
@@ -83,17 +56,17 @@ func changeDead(q *request) (notice, error) {
 	ids, change := q.PostForm["id"], q.field("change")
 	switch {
 	case len(ids) == 0:
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one dead letter."}}
+		return notice{}, refuse("Select at least one dead letter.")
 	case change != "requeue" && change != "drop":
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Choose to requeue or to drop."}}
+		return notice{}, refuse("Choose to requeue or to drop.")
 	}
 	verb := map[string]string{"requeue": "Requeued", "drop": "Dropped"}[change]
 	for i, id := range ids {
 		var err error
 		if change == "drop" {
-			err = q.api.delete(api.Path("dead", id))
+			err = q.send(http.MethodDelete, api.Path("dead", id), nil, "", nil, nil)
 		} else {
-			err = q.api.post(api.Path("dead", id, "requeue"), "", map[string]any{}, nil)
+			err = q.post(api.Path("dead", id, "requeue"), "", map[string]any{}, nil)
 		}
 		if err != nil {
 			return notice{}, fmt.Errorf("%s %d of %d, then %s: %w", verb, i, len(ids), id, err)
@@ -104,9 +77,8 @@ func changeDead(q *request) (notice, error) {
 
 // statusPage is the health of Debrief.
 type statusPage struct {
-	doctor.Overview
-	Advice []string       `json:"advice"`
-	Checks []doctor.Check `json:"-"` // empty without the parameter checks
+	api.Status
+	Checks []doctor.Check // empty without the parameter checks
 }
 
 // InOrder returns the health of the roles in the order of their work.
@@ -123,35 +95,33 @@ func (p *statusPage) Dead() (n uint64) {
 func showStatus(q *request) (any, error) {
 	q.title = "Status"
 	p := new(statusPage)
-	if err := q.api.get("/status", nil, p); err != nil || q.param("checks") == "" {
+	if err := q.get("/status", nil, &p.Status); err != nil || q.param("checks") == "" {
 		return p, err
 	}
-	var checks struct {
-		Checks []doctor.Check `json:"checks"`
-	}
-	err := q.api.get("/doctor", nil, &checks)
+	var checks api.Findings
+	err := q.get("/doctor", nil, &checks)
 	p.Checks = checks.Checks
 	return p, err
 }
 
 // settingsPage has the settings of the program that serves the console, and its tokens.
 type settingsPage struct {
-	Settings list[program.Setting]
-	Tokens   list[identity]
+	Settings api.Page[program.Setting]
+	Tokens   api.Page[api.TokenItem]
 }
 
 func showSettings(q *request) (any, error) {
 	q.title = "Settings"
 	p := new(settingsPage)
-	if err := q.api.get("/settings", nil, &p.Settings); err != nil {
+	if err := q.get("/settings", nil, &p.Settings); err != nil {
 		return nil, err
 	}
-	return p, q.api.get("/tokens", url.Values{"limit": {"200"}}, &p.Tokens)
+	return p, q.get("/tokens", url.Values{"limit": {"200"}}, &p.Tokens)
 }
 
 // erasuresPage is the form for a new erasure, and the earlier ones.
 type erasuresPage struct {
-	list[api.ErasureState]
+	api.Page[api.ErasureState]
 	Kinds            []option
 	Kind, Name, Book string // of the form; the parameters name an execution only, because other names would stay in addresses
 }
@@ -170,14 +140,11 @@ func showErasures(q *request) (any, error) {
 	if p.Name != "" {
 		p.Kind = string(erasure.OfExecution)
 	}
-	return p, q.api.get("/erasures", url.Values{"limit": {"50"}, "after": {q.param("after")}}, &p.list)
+	return p, q.get("/erasures", q.parameters("after"), &p.Page)
 }
 
 // requestErasure requests an erasure. A person must write the name twice. The notice does not repeat it.
 func requestErasure(q *request) (notice, error) {
-	refuse := func(text string) (notice, error) {
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: text + " Nothing was erased."}}
-	}
 	name, book := q.field("name"), q.field("book")
 	r := api.ErasureRequest{Book: playbook.Book(book), Owner: q.field("owner")}
 	switch erasure.Kind(q.field("kind")) {
@@ -189,14 +156,14 @@ func requestErasure(q *request) (notice, error) {
 		r.Execution = events.Handle(name)
 	case erasure.OfBook:
 		if book != "" && book != name {
-			return refuse("To erase a whole playbook, leave the field Playbook empty.")
+			return notice{}, refuse("To erase a whole playbook, leave the field Playbook empty. Nothing was erased.")
 		}
 		r.Book = playbook.Book(name)
 	default:
-		return refuse("Choose what to erase.")
+		return notice{}, refuse("Choose what to erase. Nothing was erased.")
 	}
 	if name == "" || name != q.field("again") {
-		return refuse("The name and its repetition differ.")
+		return notice{}, refuse("The name and its repetition differ. Nothing was erased.")
 	}
-	return notice{Text: "The erasure is requested. Nothing uses the data any more."}, q.api.post("/erasures", "", r, nil)
+	return notice{Text: "The erasure is requested. Nothing uses the data any more."}, q.post("/erasures", "", r, nil)
 }

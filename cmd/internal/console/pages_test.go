@@ -37,7 +37,7 @@ func (in *installation) addresses(t testing.TB) (all []address) {
 	values := map[string][]string{
 		"books": {"default"}, "bullets": in.seeded.bullets, "executions": in.seeded.executions, "sessions": in.seeded.sessions, "versions": in.seeded.versions, "runs": in.seeded.runs, "dead": in.seeded.dead,
 	}
-	for _, v := range pages() {
+	for _, v := range pages {
 		paths := []string{strings.TrimSuffix(v.pattern, "{$}")}
 		for {
 			p := parameter.FindStringSubmatch(paths[0])

@@ -102,7 +102,7 @@ func (q *request) readNavigation(f *frame) {
 	o := q.overview
 	if o == nil {
 		o = new(api.Overview)
-		if q.api.get("/overview", url.Values{"limit": {"1"}}, o) != nil {
+		if q.get("/overview", url.Values{"limit": {"1"}}, o) != nil {
 			o = new(api.Overview)
 		}
 	}

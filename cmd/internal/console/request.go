@@ -28,7 +28,7 @@ type request struct {
 	*http.Request
 	w    http.ResponseWriter
 	site *Site
-	api  *client
+	api  *api.Client // on behalf of the browser
 	me   identity
 	book string // in the path; empty without one
 
@@ -38,24 +38,15 @@ type request struct {
 }
 
 // identity is the token of the browser.
-type identity struct {
-	Name   string   `json:"name"`
-	Scopes []string `json:"scopes"`
-	Books  []string `json:"books"`
-	Local  bool     `json:"local"` // the server has no tokens
-	// Reading is set while a server that has just started reads the stored data.
-	Reading bool `json:"reading"`
-	// Proxies is not empty if a proxy has named the person. Then the browser has no token of its own.
-	Proxies []string `json:"proxies"`
-}
+type identity struct{ api.Identity }
 
 // Can reports whether the token has a scope.
-func (i identity) Can(scope string) bool { return slices.Contains(i.Scopes, scope) }
+func (i identity) Can(scope tokens.Scope) bool { return slices.Contains(i.Scopes, scope) }
 
 // newRequest returns the request of a browser with its identity. The request is usable after an error, too, without an identity.
 func (s *Site) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
-	q := &request{Request: r, w: w, site: s, book: r.PathValue("book"), api: &client{api: s.client, from: r, secret: secretOf(r)}}
-	return q, q.api.get("/token", nil, &q.me)
+	q := &request{Request: r, w: w, site: s, book: r.PathValue("book"), api: s.client.OnBehalf(r, secretOf(r))}
+	return q, q.get("/token", nil, &q.me)
 }
 
 // secretOf returns the secret that a proxy sends, else that in the cookie, "" without both.
@@ -106,7 +97,7 @@ func (s *Site) runsSoon(q *request, v view) bool {
 	defer cancel()
 	try := *q
 	try.Request = q.WithContext(ctx)
-	try.api = &client{api: s.client, from: try.Request, secret: q.api.secret}
+	try.api = s.client.OnBehalf(try.Request, secretOf(q.Request))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -155,7 +146,7 @@ func parseForm(r *http.Request) error {
 	if err == nil || errors.As(err, &tooLarge) {
 		return err
 	}
-	return &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: "The form is invalid: " + err.Error() + "."}}
+	return refuse("The form is invalid: " + err.Error() + ".")
 }
 
 // localPath returns a path of this server unchanged, and "/" for anything else: a form of another origin must not choose the next page of

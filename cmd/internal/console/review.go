@@ -4,40 +4,23 @@ import (
 	"net/url"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/api/explain"
 	"debrief/playbook"
 )
-
-// reviewPages are the pages about decisions on new bullets: by people and by the gate.
-func reviewPages() []view {
-	return []view{
-		{pattern: "/books/{book}/review", file: "review", tab: "review", run: showReview},
-		{pattern: "/books/{book}/gate", file: "gate", tab: "gate", run: showGate},
-	}
-}
 
 func showReview(q *request) (any, error) {
 	q.title = "Review of " + q.book
 	all := &reviewPage{Modes: reviewModes}
-	values := url.Values{"limit": {"50"}}
-	if after := q.param("after"); after != "" {
-		values.Set("after", after)
-	}
 	// The label is read first: a text that changes between the two reads is then refused, and not approved unseen.
-	if err := q.api.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State); err != nil {
+	if err := q.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State); err != nil {
 		return nil, err
 	}
-	return all, q.api.get(api.Path("books", q.book, "review"), values, &all.list)
+	return all, q.get(api.Path("books", q.book, "review"), q.parameters("after"), &all.Page)
 }
 
 // reviewPage has the bullets in quarantine and the review mode.
 type reviewPage struct {
-	list[api.Quarantined]
-	State struct {
-		Label      string              `json:"label"`
-		Review     playbook.Review     `json:"review"`
-		Unapproved []playbook.BulletID `json:"unapproved"`
-	}
+	api.Page[api.Quarantined]
+	State api.GateState
 	Modes []option
 }
 
@@ -48,10 +31,8 @@ var reviewModes = []option{
 
 // gatePage is the state of the gate.
 type gatePage struct {
-	explain.Gate
-	Total        int      `json:"total_bullets"`
-	TotalWaiting int      `json:"total_waiting"`
-	Modes        []option `json:"-"`
+	api.GateState
+	Modes []option
 }
 
 var gateModes = []option{
@@ -63,5 +44,5 @@ var gateModes = []option{
 func showGate(q *request) (any, error) {
 	q.title = "Gate of " + q.book
 	p := &gatePage{Modes: gateModes}
-	return p, q.api.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"50"}}, p)
+	return p, q.get(api.Path("books", q.book, "gate"), q.parameters(), &p.GateState)
 }

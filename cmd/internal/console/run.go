@@ -23,7 +23,7 @@ type runPage struct {
 func showRun(q *request) (any, error) {
 	q.title = "Run " + q.PathValue("run")
 	p := new(runPage)
-	err := q.api.get(api.Path("runs", q.PathValue("run")), nil, &p.RunState)
+	err := q.get(api.Path("runs", q.PathValue("run")), nil, &p.RunState)
 	p.draw()
 	return p, err
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,23 +9,10 @@ import (
 	"debrief/cmd/internal/train/replay"
 )
 
-// runPages are the pages of the runs of train.
-func runPages() []view {
-	return []view{
-		{pattern: "/runs", file: "runs", tab: "runs", run: showRuns},
-		{pattern: "/runs/{run}", file: "run", tab: "runs", run: showRun},
-		{pattern: "/runs/{run}/compare", file: "compare", tab: "runs", run: compareRuns},
-	}
-}
-
 func showRuns(q *request) (any, error) {
 	q.title = "Runs"
-	all := new(list[replay.RunState])
-	values := url.Values{"limit": {"50"}}
-	if after := q.param("after"); after != "" {
-		values.Set("after", after)
-	}
-	return all, q.api.get("/runs", values, all)
+	all := new(api.Page[replay.RunState])
+	return all, q.get("/runs", q.parameters("after"), all)
 }
 
 // comparePage compares the answers of two runs to the same samples.
@@ -46,11 +32,11 @@ func (p *comparePage) Both() []api.RunAnswers { return []api.RunAnswers{p.Run, p
 func compareRuns(q *request) (any, error) {
 	p := &comparePage{Name: q.PathValue("run"), With: q.param("with")}
 	q.title = "Comparison of " + p.Name
-	if err := q.api.get(api.Path("runs", p.Name), nil, new(replay.RunState)); err != nil {
+	if err := q.get(api.Path("runs", p.Name), nil, new(replay.RunState)); err != nil {
 		return nil, err
 	}
-	var all list[replay.RunState]
-	if err := q.api.get("/runs", url.Values{"limit": {"200"}}, &all); err != nil {
+	var all api.Page[replay.RunState]
+	if err := q.get("/runs", url.Values{"limit": {"200"}}, &all); err != nil {
 		return nil, err
 	}
 	for _, r := range all.Items {
@@ -65,11 +51,10 @@ func compareRuns(q *request) (any, error) {
 		p.With = p.Others[0] // the newest
 	}
 	q.title += " with " + p.With
-	err := q.api.get(api.Path("runs", p.Name, "compare", p.With), url.Values{"limit": {"50"}}, p)
-	var e *api.Error
+	err := q.get(api.Path("runs", p.Name, "compare", p.With), q.parameters(), &p.RunComparison)
 	notComparable := []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}
-	if errors.As(err, &e) && slices.Contains(notComparable, e.Status) {
-		p.Why = e.Detail
+	if slices.Contains(notComparable, api.StatusOf(err)) {
+		p.Why = err.Error()
 		return p, nil
 	}
 	return p, err

@@ -9,36 +9,14 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
 
-// versionPages are the pages of the history of a playbook.
-func versionPages() []view {
-	return []view{
-		{pattern: "/books/{book}/versions", file: "versions", tab: "versions", run: showVersions},
-		{pattern: "/books/{book}/versions/{version}", file: "version", tab: "versions", run: showVersion},
-		{pattern: "/books/{book}/diff", file: "diff", tab: "versions", run: showDiff},
-		{pattern: "/books/{book}/restore", file: "restore", tab: "versions", run: showRestore},
-	}
-}
-
-// version is a version of a playbook in a list.
-type version struct {
-	Version uint64    `json:"version"`
-	Label   string    `json:"label"`
-	Names   []string  `json:"names"`
-	Time    time.Time `json:"time"`
-	Author  string    `json:"author"`
-	Reason  string    `json:"reason"`
-	Covers  string    `json:"covers"`
-	Summary string    `json:"summary"`
-	Bytes   int       `json:"bytes"`
-}
-
 // versionsPage is a list of versions, newest first.
 type versionsPage struct {
-	list[version]
+	api.Page[index.Version]
 	First bool // the list begins with the newest version
 	All   bool // the list also has the versions that only change votes and outcomes
 }
@@ -53,7 +31,7 @@ func (p *versionsPage) Past() (all []option) {
 		text  string
 	}{{1, "an hour ago"}, {24, "yesterday at this time"}, {7 * 24, "a week ago"}} {
 		then := time.Now().Add(-time.Duration(o.hours) * time.Hour)
-		existed := p.Next != "" || slices.ContainsFunc(p.Items, func(v version) bool { return !v.Time.After(then) })
+		existed := p.Next != "" || slices.ContainsFunc(p.Items, func(v index.Version) bool { return !v.Time.After(then) })
 		if existed {
 			all = append(all, option{fmt.Sprintf("%dh", o.hours), o.text})
 		}
@@ -63,23 +41,19 @@ func (p *versionsPage) Past() (all []option) {
 
 func showVersions(q *request) (any, error) {
 	q.title = "Versions of " + q.book
-	all := &versionsPage{First: true, All: q.param("changes") == "all"}
-	values := url.Values{"limit": {"50"}, "changes": {"bullets"}}
-	if all.All {
-		values.Del("changes")
+	all := &versionsPage{First: q.param("after") == "", All: q.param("changes") == "all"}
+	values := q.parameters("after")
+	if !all.All {
+		values.Set("changes", "bullets")
 	}
-	if after := q.param("after"); after != "" {
-		all.First = false
-		values.Set("after", after)
-	}
-	return all, q.api.get(api.Path("books", q.book, "versions"), values, &all.list)
+	return all, q.get(api.Path("books", q.book, "versions"), values, &all.Page)
 }
 
 // versionPage is a version with its operations.
-type versionPage struct {
-	version
-	Delta playbook.Delta `json:"delta"`
-}
+type versionPage struct{ api.VersionDetails }
+
+// Number returns the number of the version.
+func (p *versionPage) Number() uint64 { return p.Version.Version }
 
 // Operations are the changes of the version, in words.
 func (p *versionPage) Operations() (all []operation) {
@@ -98,26 +72,22 @@ type operation struct {
 }
 
 // Previous returns the version before.
-func (p *versionPage) Previous() uint64 { return p.Version - 1 }
+func (p *versionPage) Previous() uint64 { return p.Number() - 1 }
 
 func showVersion(q *request) (any, error) {
 	p := new(versionPage)
 	q.title = "Version " + q.PathValue("version") + " of " + q.book
-	return p, q.api.get(api.Path("books", q.book, "versions", q.PathValue("version")), nil, p)
+	return p, q.get(api.Path("books", q.book, "versions", q.PathValue("version")), nil, p)
 }
 
 // diffPage has the bullets that differ between two versions.
 type diffPage struct {
-	From  string       `json:"from"`
-	To    string       `json:"to"`
-	Items []difference `json:"items"`
+	From, To string
+	Items    []difference
 }
 
 // difference is a bullet in two versions.
-type difference struct {
-	Before *playbook.Bullet `json:"before"`
-	After  *playbook.Bullet `json:"after"`
-}
+type difference struct{ history.Difference }
 
 // Bullet returns the bullet of the newer version, else that of the older one.
 func (d difference) Bullet() *playbook.Bullet {
@@ -166,21 +136,15 @@ func (d difference) Notes() string {
 
 func showDiff(q *request) (any, error) {
 	p := new(diffPage)
-	values := url.Values{}
-	for _, name := range []string{"from", "to"} {
-		if v := q.param(name); v != "" {
-			values.Set(name, v)
-		}
-	}
 	q.title = "Difference of versions of " + q.book
-	return p, q.api.get(api.Path("books", q.book, "diff"), values, p)
+	return p, q.get(api.Path("books", q.book, "diff"), url.Values{"from": {q.param("from")}, "to": {q.param("to")}}, p)
 }
 
 // showRestore previews the changes of a restore.
 func showRestore(q *request) (any, error) {
 	q.title = "Restore " + q.book
-	var at struct{ Version uint64 }
-	if err := q.api.get(api.Path("books", q.book), url.Values{"at": {q.param("to")}}, &at); err != nil {
+	var at api.BookState
+	if err := q.get(api.Path("books", q.book), url.Values{"at": {q.param("to")}}, &at); err != nil {
 		return nil, err
 	}
 	to := fmt.Sprint(at.Version) // "24h" would move on until the button is pressed
@@ -188,7 +152,7 @@ func showRestore(q *request) (any, error) {
 		Label   string       `json:"label"`
 		Changes []difference `json:"changes"`
 	}
-	if err := q.api.post(api.Path("books", q.book, "edits"), "", edit{"restore": to, "dry_run": true}, &preview); err != nil {
+	if err := q.post(api.Path("books", q.book, "edits"), "", edit{"restore": to, "dry_run": true}, &preview); err != nil {
 		return nil, err
 	}
 	return &diffPage{From: preview.Label, To: to, Items: preview.Changes}, nil

@@ -8,11 +8,6 @@ import (
 	"debrief/cmd/internal/api/worth"
 )
 
-// worthPages are the pages that say what a playbook is worth.
-func worthPages() []view {
-	return []view{{pattern: "/books/{book}/worth", file: "worth", tab: "worth", run: showWorth}}
-}
-
 // worthView is the comparison of a playbook with its control group.
 type worthView struct {
 	worth.Report
@@ -22,7 +17,7 @@ type worthView struct {
 // worthOf reads the comparison of a playbook.
 func (q *request) worthOf(book string) (*worthView, error) {
 	v := &worthView{Time: time.Now()}
-	return v, q.api.get(api.Path("books", book, "worth"), nil, &v.Report)
+	return v, q.get(api.Path("books", book, "worth"), nil, &v.Report)
 }
 
 func showWorth(q *request) (any, error) {
