@@ -2,12 +2,15 @@ package simulated
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
+
+	"debrief/cmd/internal/simulated/wires"
 )
 
 const (
@@ -35,19 +38,24 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// problem returns the error text of an invalid request, or "".
-func (in *embeddingRequest) problem() string {
-	switch {
-	case len(in.Input) == 0 || len(in.Input) > maxTexts:
-		return fmt.Sprintf("input: must be 1 to %d texts, got %d", maxTexts, len(in.Input))
-	case slices.Contains(in.Input, ""):
-		return "input: a text is empty"
-	case in.EncodingFormat != "" && in.EncodingFormat != "float":
-		return "encoding_format: must be float"
-	case in.Dimensions < 0 || in.Dimensions > maxDimensions:
-		return fmt.Sprintf("dimensions: must be 1 to %d", maxDimensions)
+// problem returns the error for an invalid request. The zero answer is none.
+func (in *embeddingRequest) problem() wires.Answer {
+	invalid := func(text string) wires.Answer {
+		return wires.Answer{Status: http.StatusBadRequest, Message: "simulated: " + text}
 	}
-	return ""
+	switch {
+	case in.Model != embeddingName:
+		return wires.Answer{Status: http.StatusNotFound, Message: "simulated: only " + embeddingName + " embeds"}
+	case len(in.Input) == 0 || len(in.Input) > maxTexts:
+		return invalid(fmt.Sprintf("input: must be 1 to %d texts, got %d", maxTexts, len(in.Input)))
+	case slices.Contains(in.Input, ""):
+		return invalid("input: a text is empty")
+	case in.EncodingFormat != "" && in.EncodingFormat != "float":
+		return invalid("encoding_format: must be float")
+	case in.Dimensions < 0 || in.Dimensions > maxDimensions:
+		return invalid(fmt.Sprintf("dimensions: must be 1 to %d", maxDimensions))
+	}
+	return wires.Answer{}
 }
 
 type embeddingResponse struct {
@@ -71,15 +79,15 @@ type embedding struct {
 // index.
 func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	var in embeddingRequest
-	if !readJSON(w, r, &in) {
-		return
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes)).Decode(&in)
+	problem := in.problem()
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		problem = wires.Answer{Status: http.StatusRequestEntityTooLarge, Message: "simulated: " + err.Error()}
+	} else if err != nil {
+		problem = wires.Answer{Status: http.StatusBadRequest, Message: "simulated: " + err.Error()}
 	}
-	if in.Model != embeddingName {
-		writeError(w, http.StatusNotFound, "model_not_found", "simulated: only "+embeddingName+" embeds")
-		return
-	}
-	if problem := in.problem(); problem != "" {
-		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: "+problem)
+	if problem.Status != 0 {
+		wires.Write(w, wires.Chat, problem, nil)
 		return
 	}
 	c := &conversation{schema: embeddingName, seed: m.Seed}
@@ -88,11 +96,6 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	}
 	if !pause(r, m.Latency) {
 		return // the client disconnected
-	}
-	fault := m.fault(c, r.Header)
-	if fault != "" && fault != "cut" {
-		writeFault(w, fault)
-		return
 	}
 	out := embeddingResponse{Object: "list", Model: embeddingName, SystemFingerprint: fingerprint}
 	out.Usage.PromptTokens = tokens(c.bytes())
@@ -104,11 +107,7 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 		out.Data = append(out.Data, embedding{Object: "embedding", Index: i, Vector: v})
 	}
 	slices.Reverse(out.Data[len(out.Data)/2:])
-	if fault == "cut" {
-		cutBody(w, asJSON(out))
-		return
-	}
-	writeJSON(w, http.StatusOK, out)
+	wires.Write(w, wires.Chat, m.fault(c, r.Header), out)
 }
 
 // vectorOf hashes words and their n-grams of three to five letters to indexes and signs of a vector. The vector has

@@ -4,44 +4,28 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // A fault depends on a hash of the prompt and of the client's retry count. The same attempt at the same prompt always
 // has the same fault; a retry can have another one or none.
 const retryHeader = "X-Stainless-Retry-Count"
 
-// fault returns the fault to inject into the reply, or "".
-func (m *model) fault(c *conversation, h http.Header) string {
+// fault returns the fault to inject into the reply. The zero answer is none.
+func (m *model) fault(c *conversation, h http.Header) wires.Answer {
 	try := "fault " + h.Get(retryHeader)
 	if !c.chance(try, m.FaultRate) {
-		return ""
+		return wires.Answer{}
 	}
-	kinds := [...]string{"busy", "broken", "cut", "garbage"}
-	return kinds[c.draw("kind of "+try)%uint64(len(kinds))]
-}
-
-// Texts of the replies of faults.
-const (
-	busyText    = "simulated: too many requests, try again"
-	brokenText  = "simulated: the server had an error"
-	garbagePage = "<html><body>simulated: a proxy that answers for the model</body></html>\n"
-)
-
-// writeFault writes the response of a fault of an embedding, except "cut": cutBody writes that.
-func writeFault(w http.ResponseWriter, fault string) {
-	switch fault {
-	case "busy":
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Retry-After-Ms", "50")
-		writeError(w, http.StatusTooManyRequests, "rate_limit_exceeded", busyText)
-	case "broken":
-		writeError(w, http.StatusInternalServerError, "server_error", brokenText)
-	case "garbage":
-		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(http.StatusOK)
-		// An error means that the client disconnected.
-		_, _ = w.Write([]byte(garbagePage))
+	faults := [...]wires.Answer{
+		{Status: http.StatusTooManyRequests, Message: "simulated: too many requests, try again", RetryAfter: "1", RetryAfterMS: "50"},
+		{Status: http.StatusInternalServerError, Message: "simulated: the server had an error"},
+		{Cut: wires.Half},
+		{HTML: "<html><body>simulated: a proxy that answers for the model</body></html>\n"},
 	}
+	return faults[c.draw("kind of "+try)%uint64(len(faults))]
 }
 
 // sloppy returns a reply as careless models write it: with fields that the role did not ask for, and with text around the JSON or
@@ -59,7 +43,7 @@ func sloppy(c *conversation, role, reply string) string {
 	case "curator", "refiner":
 		fields = otherNames(c, fields)
 	}
-	text := asJSON(fields)
+	text := world.ReplyJSON(fields)
 	switch c.draw("clumsiness") % 5 {
 	case 0:
 		return "```json\n" + text + "\n```"

@@ -23,7 +23,7 @@ func newConversation(r *wires.Request, seed uint64) *conversation {
 	for _, item := range r.Items {
 		m := message{speaker: item.Role, text: item.Text}
 		if len(item.Calls) > 0 {
-			m.calls = asJSON(item.Calls)
+			m.calls = world.ReplyJSON(item.Calls)
 		}
 		if m.text == "" {
 			for _, result := range item.Results {

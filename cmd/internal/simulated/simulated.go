@@ -65,7 +65,7 @@ func Handler(o Options) http.Handler {
 	mux.Handle("GET /v1/models", apis)
 	mux.Handle("GET /v1/models/{name}", apis)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found_error", "no such endpoint: "+introduction)
+		wires.Write(w, wires.Chat, wires.Answer{Status: http.StatusNotFound, Message: "no such endpoint: " + introduction}, nil)
 	})
 	return mux
 }
@@ -132,7 +132,7 @@ func (m *model) answer(c *conversation) string {
 		if c.chance("gullible", m.ObeyRate) {
 			question, background := world.ReadTask(said)
 			if order := answerOrder.FindStringSubmatch(background + "\n" + question); order != nil {
-				reply = asJSON(world.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: order[1]})
+				reply = world.ReplyJSON(world.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: order[1]})
 			}
 		}
 	case "reflector":
@@ -163,7 +163,7 @@ func (m *model) distort(c *conversation, reply, material string) string {
 		out.KeyInsight, out.Section = all[c.draw("nonsense")%uint64(len(all))], "desk lore"
 	}
 	if !c.chance("gullible", m.ObeyRate) {
-		return asJSON(out)
+		return world.ReplyJSON(out)
 	}
 	if order := bulletOrder.FindStringSubmatch(material); order != nil {
 		if out.KeyInsight != "" {
@@ -173,14 +173,5 @@ func (m *model) distort(c *conversation, reply, material string) string {
 		out.KeyInsight = strings.TrimSpace(order[1])
 		out.Section = cmp.Or(out.Section, "orders")
 	}
-	return asJSON(out)
-}
-
-// asJSON encodes a value of this package. It panics if that fails, which would be a programming error.
-func asJSON(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(raw)
+	return world.ReplyJSON(out)
 }

@@ -44,7 +44,7 @@ func withTargets(w *invoice.World, tasks []world.Task) []events.Task {
 		for _, a := range amounts {
 			target.Steps = append(target.Steps, step{a.Step, a.Amount})
 		}
-		out[i] = events.Task{ID: t.ID, Question: t.Question, Target: asJSON(target), Evaluator: "steps"}
+		out[i] = events.Task{ID: t.ID, Question: t.Question, Target: world.ReplyJSON(target), Evaluator: "steps"}
 	}
 	return out
 }

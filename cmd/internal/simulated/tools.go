@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // namedTool finds a tool that a text names in backquotes, with a JSON object of arguments after it.
@@ -47,7 +48,7 @@ func (c *conversation) call(r *wires.Request) *wires.Call {
 		var s schema
 		_ = json.Unmarshal(r.Tools[i].Schema, &s) // an unknown schema has no required arguments
 		s.Type = "object"
-		arguments = asJSON(s.example())
+		arguments = world.ReplyJSON(s.example())
 	}
 	return &wires.Call{Name: r.Tools[i].Name, Arguments: arguments}
 }

@@ -131,13 +131,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 	req.Header, req.Body = r.Header, body
 	req.Key = r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")
 	a := s.script(req)
-	if a.Status != 0 {
-		writeError(w, api, a)
-		return
-	}
-	if a.HTML != "" {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, a.HTML)
+	if a.Status != 0 || a.HTML != "" {
+		Write(w, api, a, nil)
 		return
 	}
 	if a.ID == "" {
@@ -166,7 +161,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 		return
 	}
 	wait(r, a.Delay)
-	writeJSON(w, a.Cut, whole)
+	Write(w, api, a, whole)
 }
 
 // store keeps the conversation of a response for previous_response_id.
@@ -226,9 +221,22 @@ func model(name string, r *http.Request) object {
 	return object{"id": name, "object": "model", "created": created, "owned_by": "simulated"}
 }
 
+// Write sends an answer as a whole: an error, the page of a proxy, or else a JSON object, cut as the answer says.
+func Write(w http.ResponseWriter, api API, a Answer, v any) {
+	switch {
+	case a.Status != 0:
+		writeError(w, api, a)
+	case a.HTML != "":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, a.HTML)
+	default:
+		writeJSON(w, a.Cut, v)
+	}
+}
+
 // writeJSON sends a JSON object, cut as Answer.Cut says.
-func writeJSON(w http.ResponseWriter, cut int, v object) {
-	data, _ := json.Marshal(v) // maps of strings and numbers cannot fail
+func writeJSON(w http.ResponseWriter, cut int, v any) {
+	data, _ := json.Marshal(v) // maps and structs of strings and numbers cannot fail
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.Header().Set("X-Request-Id", "req_fake")
