@@ -244,7 +244,7 @@ func TestErasureThroughTheCurator(t *testing.T) {
 	h.edit("b", add("advice of another"))
 	h.ask("b", &events.Edit{Restore: new(uint64)}) // its caches have the log
 	h.ask("b", &events.Edit{Forget: &playbook.Selector{User: "canary-user"}})
-	r, err := history.NewRedactor(h.store.History(ctx, "b"), func(e *playbook.Evidence) bool { return e.User == "canary-user" })
+	r, err := history.NewRedactor(h.store.History(ctx, "b"), func(e *playbook.Evidence) bool { return e.User == "canary-user" }, nil)
 	h.ok(err)
 	versions, err := h.store.Redact(ctx, "b", r.Redact)
 	h.ok(err)

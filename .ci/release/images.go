@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -47,7 +50,7 @@ func makeImages(b *build) error {
 	if err != nil {
 		return err
 	}
-	loadable := map[platform]map[name.Reference]v1.Image{}
+	loadable := map[platform][]namedImage{}
 	for _, target := range targets {
 		ref, err := name.NewTag(b.home.registry + "/" + target.Name + ":" + imageTag(b.version))
 		if err != nil {
@@ -62,10 +65,7 @@ func makeImages(b *build) error {
 			index = mutate.AppendManifests(index, mutate.IndexAddendum{
 				Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: p.os, Architecture: p.arch}},
 			})
-			if loadable[p] == nil {
-				loadable[p] = map[name.Reference]v1.Image{}
-			}
-			loadable[p][ref] = image
+			loadable[p] = append(loadable[p], namedImage{ref, image})
 		}
 		if err := dir.AppendIndex(index, layout.WithAnnotations(map[string]string{refName: ref.Name()})); err != nil {
 			return err
@@ -73,11 +73,79 @@ func makeImages(b *build) error {
 	}
 	for p, images := range loadable {
 		tar := filepath.Join(b.out, "debrief_"+b.version+"_images_"+p.arch+".tar")
-		if err := tarball.MultiRefWriteToFile(tar, images); err != nil {
+		if err := writeLoadable(tar, images, b.time); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// namedImage is an image for one platform with its name.
+type namedImage struct {
+	name.Reference
+	v1.Image
+}
+
+// writeLoadable writes a tar for 'docker load'. Package tarball writes images in the order of a map, which is another one each time.
+func writeLoadable(file string, images []namedImage, at time.Time) error {
+	var manifest tarball.Manifest
+	var entries []entry
+	known := map[string]bool{}
+	add := func(name string, data []byte) {
+		if !known[name] { // images share the layer of the licenses
+			entries = append(entries, entry{name: name, data: data, mode: 0o644})
+		}
+		known[name] = true
+	}
+	for _, image := range images {
+		digest, err := image.ConfigName()
+		if err != nil {
+			return err
+		}
+		config, err := image.RawConfigFile()
+		if err != nil {
+			return err
+		}
+		add(digest.String(), config)
+		d := tarball.Descriptor{Config: digest.String(), RepoTags: []string{image.Name()}}
+		layers, err := image.Layers()
+		if err != nil {
+			return err
+		}
+		for _, layer := range layers {
+			name, data, err := readLayer(layer)
+			if err != nil {
+				return err
+			}
+			add(name, data)
+			d.Layers = append(d.Layers, name)
+		}
+		manifest = append(manifest, d)
+	}
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		return err
+	}
+	add("manifest.json", text)
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(tarTo(out, entries, at), out.Close())
+}
+
+// readLayer returns the name of a layer in a tar for 'docker load', and its compressed content.
+func readLayer(layer v1.Layer) (name string, data []byte, err error) {
+	digest, err := layer.Digest()
+	if err != nil {
+		return "", nil, err
+	}
+	r, err := layer.Compressed()
+	if err != nil {
+		return "", nil, err
+	}
+	data, err = io.ReadAll(r)
+	return digest.Hex + ".tar.gz", data, errors.Join(err, r.Close())
 }
 
 // imageTag returns a version as a tag, which may not contain a plus.

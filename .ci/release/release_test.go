@@ -25,7 +25,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 // checkout copies the files of the repository, also those that are not committed, to a new repository with one tagged commit.
@@ -361,4 +364,61 @@ func TestSameEntriesMakeSameBytes(t *testing.T) {
 	if want := []string{"a 755 true", "b 644 true", "d/ 755 true"}; !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
+}
+
+// TestLoadableTarsAreEqual writes the tar for 'docker load' of many images again and again: the order of the images may not change the bytes.
+func TestLoadableTarsAreEqual(t *testing.T) {
+	var images []namedImage
+	for i := range 6 {
+		image, err := random.Image(100, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := name.NewTag(fmt.Sprintf("registry.example.org/image-%d:1", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, namedImage{ref, image})
+	}
+	var first []byte
+	for i := range 5 {
+		file := filepath.Join(t.TempDir(), "images.tar")
+		if err := writeLoadable(file, images, time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = data
+		}
+		if !bytes.Equal(data, first) {
+			t.Fatalf("tar %d differs from the first", i)
+		}
+	}
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(first)), nil }
+	manifest, err := tarball.LoadManifest(opener)
+	if err != nil || len(manifest) != len(images) {
+		t.Fatalf("got the manifest %v and error %v, want %d images", manifest, err, len(images))
+	}
+	for _, image := range images {
+		tag, want := image.Reference.(name.Tag), image.Image
+		got, err := tarball.Image(opener, &tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(validate.Image(got), sameConfig(got, want)); err != nil {
+			t.Errorf("%s: %v", tag, err)
+		}
+	}
+}
+
+func sameConfig(a, b v1.Image) error {
+	x, errA := a.ConfigName()
+	y, errB := b.ConfigName()
+	if x != y {
+		return fmt.Errorf("got the configuration %s, want %s", x, y)
+	}
+	return errors.Join(errA, errB)
 }

@@ -93,7 +93,7 @@ func (x *erasure) commit(d *playbook.Delta) {
 // erase erases the person with a store. It returns after the first error. A list that is in the log already is not written again.
 func (x *erasure) erase(s *deltalog.Store) error {
 	x.Helper()
-	r, err := history.NewRedactor(s.History(x.Context(), "b"), func(e *playbook.Evidence) bool { return e.User == "canary-user" })
+	r, err := history.NewRedactor(s.History(x.Context(), "b"), func(e *playbook.Evidence) bool { return e.User == "canary-user" }, nil)
 	if err != nil {
 		return err
 	}

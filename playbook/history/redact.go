@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"time"
 
 	"debrief/playbook"
 )
@@ -13,17 +14,20 @@ import (
 //     supports the same text, or the bullet has it now;
 //   - the texts and reasons of rejected proposals that one of them supports;
 //   - the reason of each change that covers or forgets them, and the names in the selectors that forgot them;
-//   - all texts of changes that were never completed, because their covers are unknown.
+//   - all texts of changes that were never completed, because their covers are unknown;
+//   - copies of texts that are erased in another playbook, as a fork, a promotion or an import makes them.
 //
 // Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Each text of a bullet gets a text of its
 // own in its place, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with such a text.
 type Redactor struct {
 	isErased  func(*playbook.Evidence) bool
+	copied    map[string]time.Time     // see NewRedactor
 	found     bool                     // the log has an execution to erase
 	changes   map[string]*redactChange // in several deltas, by id
 	abandoned map[uint64]bool          // versions of the deltas of changes that were never completed
 	texts     map[playbook.BulletID]map[string]*bulletText
 	current   map[playbook.BulletID]string // last text of each bullet, also of removed ones
+	shown     []playbook.BulletID          // see Shown
 	head      playbook.Playbook
 	erased    map[playbook.BulletID]bool // bullets all of whose texts are erased
 	forgets   []playbook.Forgotten
@@ -39,17 +43,23 @@ type redactChange struct {
 
 // bulletText is a text that a bullet had.
 type bulletText struct {
-	erased        string // the text in its place
-	touched, kept bool   // an execution to erase supports it; something else does
+	erased        string    // the text in its place
+	touched, kept bool      // an execution to erase supports it; something else does
+	learned       bool      // another execution supports it
+	copied        bool      // an edit copied it
+	first         time.Time // of the change that first had it
 }
 
-// NewRedactor reads a log twice and returns the Redactor for the executions that isErased reports. All texts of the given bullets are
-// erased too, whatever supports them, unless the playbook still has the bullet. A log that is partly redacted already may be redacted
-// further.
-func NewRedactor(log Log, isErased func(*playbook.Evidence) bool, bullets ...playbook.BulletID) (*Redactor, error) {
+// NewRedactor reads a log twice and returns the Redactor for the executions that isErased reports. A log that is partly redacted already may
+// be redacted further.
+//
+// copied has texts that are erased in other playbooks, each with the time from which they had it; nil for none. An edit that sets such a text
+// later, with no execution behind it, has copied it: what supports the original supports the copy.
+func NewRedactor(log Log, isErased func(*playbook.Evidence) bool, copied map[string]time.Time) (*Redactor, error) {
 	r := &Redactor{
 		changes: map[string]*redactChange{}, abandoned: map[uint64]bool{}, texts: map[playbook.BulletID]map[string]*bulletText{},
 		current: map[playbook.BulletID]string{}, erased: map[playbook.BulletID]bool{}, numbers: map[playbook.Selector]uint64{}, nameless: map[uint64]uint64{},
+		copied: copied,
 	}
 	r.isErased = func(e *playbook.Evidence) bool { return e != nil && (playbook.IsErased(e.Excerpt) || isErased(e)) }
 	if err := r.readTexts(log); err != nil {
@@ -59,18 +69,50 @@ func NewRedactor(log Log, isErased func(*playbook.Evidence) bool, bullets ...pla
 		return nil, err
 	}
 	for id, texts := range r.texts {
-		gone := r.head.Bullet(id) == nil
-		listed := gone && slices.Contains(bullets, id)
-		all := gone
+		all := r.head.Bullet(id) == nil
 		for content, t := range texts {
-			t.touched = t.touched || listed
-			t.kept = t.kept && !listed || r.isCurrent(id, content)
+			if t.copied && !t.kept && r.isCurrent(id, content) {
+				r.shown = append(r.shown, id)
+			}
+			t.kept = t.kept || r.isCurrent(id, content)
 			all = all && t.touched && !t.kept
 		}
 		r.erased[id] = all
-		r.found = r.found || listed
 	}
+	slices.Sort(r.shown)
 	return r, nil
+}
+
+// Shown returns the bullets that the playbook has now although their text is only a copy of one that is erased. Redact keeps the text of a
+// bullet that the playbook has: remove them first.
+func (r *Redactor) Shown() []*playbook.Bullet {
+	all := make([]*playbook.Bullet, len(r.shown))
+	for i, id := range r.shown {
+		all[i] = r.head.Bullet(id)
+	}
+	return all
+}
+
+// AddErased adds the texts of bullets that Redact erases, each with the time of its first change.
+func (r *Redactor) AddErased(texts map[string]time.Time) {
+	for _, of := range r.texts {
+		for content, t := range of {
+			if old, ok := texts[content]; t.touched && !t.kept && !playbook.IsErased(content) && (!ok || t.first.Before(old)) {
+				texts[content] = t.first
+			}
+		}
+	}
+}
+
+// DropLearned removes the texts that an execution supports that is not erased.
+func (r *Redactor) DropLearned(texts map[string]time.Time) {
+	for _, of := range r.texts {
+		for content, t := range of {
+			if t.learned {
+				delete(texts, content)
+			}
+		}
+	}
 }
 
 // isCurrent reports whether the playbook has a text now.
@@ -124,8 +166,9 @@ func (r *Redactor) addChange(c change) {
 		}
 		for i := range part.Rejected {
 			j := &part.Rejected[i]
-			if _, other := r.support(c.support(part, &j.Op)); j.DuplicateOf != "" && other {
-				r.text(j.DuplicateOf, j.Op.Content, part.Version, 0).kept = true
+			if s := r.support(c, part, &j.Op, textOf(&j.Op)); j.DuplicateOf != "" && s.other {
+				t := r.text(j.DuplicateOf, j.Op.Content, part, 0)
+				t.kept, t.learned = true, t.learned || s.learned
 			}
 		}
 	}
@@ -136,20 +179,32 @@ func (r *Redactor) covers(d *playbook.Delta) bool {
 	return slices.ContainsFunc(d.Covers, func(c playbook.Cover) bool { return r.isErased(c.Evidence) })
 }
 
-// support reports whether covers contain an execution to erase, and whether they contain another event.
-func (r *Redactor) support(covers []playbook.Cover) (erased, other bool) {
-	for _, c := range covers {
-		if r.isErased(c.Evidence) {
-			erased = true
-		} else {
-			other = true
-		}
-	}
-	return erased, other
+// support is what the covers behind a text contain.
+type support struct {
+	erased  bool // an execution to erase
+	other   bool // another event
+	learned bool // another execution
+	copied  bool // it is a copy of a text that is erased
 }
 
-// text returns the entry of a text of a bullet. It first appeared in an operation of a version.
-func (r *Redactor) text(id playbook.BulletID, content string, version uint64, op int) *bulletText {
+// support returns the support of a text that an operation of a change sets or proposes.
+func (r *Redactor) support(c change, part *playbook.Delta, op *playbook.Op, content string) (s support) {
+	for _, cover := range c.support(part, op) {
+		if r.isErased(cover.Evidence) {
+			s.erased = true
+			continue
+		}
+		s.other, s.learned = true, s.learned || cover.Evidence != nil
+	}
+	if from, ok := r.copied[content]; ok && !s.erased && !s.learned && !part.Time.Before(from) {
+		r.found = true
+		return support{erased: true, copied: true}
+	}
+	return s
+}
+
+// text returns the entry of a text of a bullet. It first appeared in an operation of a delta.
+func (r *Redactor) text(id playbook.BulletID, content string, part *playbook.Delta, op int) *bulletText {
 	texts := r.texts[id]
 	if texts == nil {
 		texts = map[string]*bulletText{}
@@ -157,7 +212,7 @@ func (r *Redactor) text(id playbook.BulletID, content string, version uint64, op
 	}
 	t := texts[content]
 	if t == nil {
-		t = &bulletText{erased: playbook.ErasedContent(version, op)}
+		t = &bulletText{erased: playbook.ErasedContent(part.Version, op), first: part.Time}
 		texts[content] = t
 	}
 	return t
@@ -166,30 +221,42 @@ func (r *Redactor) text(id playbook.BulletID, content string, version uint64, op
 // addOp records the text that an operation sets or confirms, and what supports it.
 func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	op := &part.Ops[i]
-	touched, other := r.support(c.support(part, op))
+	content := textOf(op)
+	if op.Kind == playbook.Confirm {
+		content = r.current[op.Bullet]
+	}
+	s := r.support(c, part, op, content)
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge:
 		if op.Kind == playbook.Merge {
-			touched = touched || r.isTouched(op.Bullet) || slices.ContainsFunc(op.Sources, r.isTouched)
+			s.erased = s.erased || r.isTouched(op.Bullet) || slices.ContainsFunc(op.Sources, r.isTouched)
 		}
-		r.setText(op.Bullet, op.Content, part.Version, i, touched, !touched)
+		s.other = !s.erased
 	case playbook.Put:
+		s.other = !s.erased
 		if c.last().RestoredVersion != nil || c.last().Forget != nil { // it repeats an earlier text
-			r.setText(op.Bullet, op.PutBullet.Content, part.Version, i, false, false)
-		} else {
-			r.setText(op.Bullet, op.PutBullet.Content, part.Version, i, touched, !touched)
+			s = support{}
 		}
 	case playbook.Confirm:
-		if content, ok := r.current[op.Bullet]; ok && other {
-			r.text(op.Bullet, content, part.Version, i).kept = true
+		if _, ok := r.current[op.Bullet]; !ok || !s.other {
+			return
 		}
+		s.erased = false
+	default:
+		return
 	}
+	t := r.text(op.Bullet, content, part, i)
+	t.touched, t.kept, t.learned = t.touched || s.erased, t.kept || s.other, t.learned || s.learned && !s.erased
+	t.copied = t.copied || s.copied
+	r.current[op.Bullet] = content
 }
 
-func (r *Redactor) setText(id playbook.BulletID, content string, version uint64, op int, touched, kept bool) {
-	t := r.text(id, content, version, op)
-	t.touched, t.kept = t.touched || touched, t.kept || kept
-	r.current[id] = content
+// textOf returns the text that an operation sets.
+func textOf(op *playbook.Op) string {
+	if op.PutBullet != nil {
+		return op.PutBullet.Content
+	}
+	return op.Content
 }
 
 // isTouched reports whether only executions to erase support the text that a bullet has at this point of the log.
@@ -239,12 +306,12 @@ func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
 	applies = applies || forgets || e.whole
 	for i := range d.Ops {
 		op := &d.Ops[i]
-		touched, _ := r.support(c.support(d, op))
+		touched := r.support(c, d, op, textOf(op)).erased
 		e.eraseOp(op, touched || r.erased[op.Bullet])
 	}
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
-		touched, _ := r.support(c.support(d, &j.Op))
+		touched := r.support(c, d, &j.Op, textOf(&j.Op)).erased
 		e.eraseRejection(j, touched || r.erased[j.Op.Bullet])
 	}
 	if number, ok := r.nameless[d.Version]; ok && d.Forget != nil && d.Forget.HasNames() {

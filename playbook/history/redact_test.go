@@ -31,7 +31,7 @@ func copyOf(t rapid.TB, d *playbook.Delta) *playbook.Delta {
 // original with the same last delta.
 func redactedLog(t rapid.TB, k *logWriter, isErased func(*playbook.Evidence) bool) (original, redacted []*playbook.Delta) {
 	t.Helper()
-	r, err := history.NewRedactor(k.log, isErased)
+	r, err := history.NewRedactor(k.log, isErased, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,13 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/operate/erase"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
+	"debrief/events/bus"
 
 	book "debrief/playbook"
 )
@@ -133,7 +135,14 @@ func (d *eraseData) printRecorded(out *erased) error {
 func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased) error {
 	e := erase.New(a.Conn)
 	e.Progress = func(step string) { term.Fprintf(term.Stderr, "%s …\n", step) }
+	e.Edit = func(ctx context.Context, edit *events.Edit) error {
+		_, err := edits.Request(ctx, a.Conn, edit, bus.PublishOptions{})
+		return err
+	}
 	done, err := e.Run(ctx)
+	if none := (*edits.NoReplyError)(nil); errors.As(err, &none) {
+		return fmt.Errorf("%w; nothing was removed from the streams; start a curator, for example with 'debrief up', then 'debrief playbook erase --pending' continues", err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w; 'debrief playbook erase --pending' continues", err)
 	}

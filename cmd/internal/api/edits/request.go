@@ -35,7 +35,7 @@ func (e *NoReplyError) Error() string {
 // *events.RefusedError with the exit code ExitRefused. Without a decision the error is a *NoReplyError.
 func Request(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
 	limit := timeout
-	readsLog := e.Restore != nil || e.Forget != nil || e.Fork != nil || e.Rebuild // each edit of a fork reads the log of the origin
+	readsLog := e.Restore != nil || e.Forget != nil || e.Fork != nil || e.Rebuild || len(e.Redact) > 0 // each edit of a fork reads the log of the origin
 	if readsLog || len(e.Ops) > 100 {
 		limit = bulkTimeout
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"debrief/events"
 	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -24,6 +25,8 @@ type Eraser struct {
 
 	// Progress receives a sentence before each step; nil disables it.
 	Progress func(string)
+	// Edit sends an edit and waits for the decision of a curator. The default waits as long as the context.
+	Edit func(context.Context, *events.Edit) error
 	// settle is how long workers may not know a tombstone; see erasure.FilterAge. Tests shorten it.
 	settle time.Duration
 }
@@ -31,7 +34,15 @@ type Eraser struct {
 // New returns an eraser.
 func New(conn *bus.Conn) *Eraser {
 	js := conn.JetStream()
+	wait := func(ctx context.Context, edit *events.Edit) error {
+		reply, err := bus.Request[events.EditReply](ctx, conn, edit, bus.PublishOptions{})
+		if err != nil {
+			return err
+		}
+		return reply.Err()
+	}
 	return &Eraser{
+		Edit: wait,
 		conn: conn, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(conn.NATS(), nil),
 		settle: erasure.FilterAge + time.Second,
 	}

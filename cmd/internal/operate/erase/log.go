@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/erasure"
 	"debrief/playbook"
@@ -37,7 +37,7 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 					edits = append(edits, bookEdit{b, c.ID})
 				}
 			}
-			if r.Author == author && r.Forget != nil {
+			if r.Author == author && (r.Forget != nil || len(r.Redacted) > 0) {
 				for _, edit := range edits {
 					f.handled[edit] = true
 				}
@@ -97,8 +97,16 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 			return 0, fmt.Errorf("forget in playbook %q: %w", s.book, err)
 		}
 	}
-	for _, b := range f.books {
-		n, err := e.redactLog(ctx, b)
+	texts, sources, err := e.erasedTexts(ctx, f.books)
+	if err != nil {
+		return 0, err
+	}
+	books := slices.Clone(f.books)
+	slices.SortStableFunc(books, func(a, b playbook.Book) int { // copies first: an interrupted call finds them by the texts of their sources
+		return cmp.Compare(len(sources[a]), len(sources[b]))
+	})
+	for _, b := range books {
+		n, err := e.redactLog(ctx, b, texts)
 		versions += n
 		if errors.Is(err, deltalog.ErrBrokenLog) {
 			continue
@@ -110,13 +118,51 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 	return versions, nil
 }
 
-// redactLog replaces the deltas of a playbook that have texts of erased runs.
-func (e *Eraser) redactLog(ctx context.Context, b playbook.Book) (versions int, err error) {
-	isErased, err := e.erasedEvidence(ctx, b)
+// erasedTexts returns the texts of bullets that only erased runs support, each with the time from which a playbook had it. A fork, a promotion
+// or an import may have copied them to any playbook. It also returns the playbooks that have learned from erased runs, with the runs.
+func (e *Eraser) erasedTexts(ctx context.Context, books []playbook.Book) (texts map[string]time.Time, sources map[playbook.Book]runSet, err error) {
+	texts, sources = map[string]time.Time{}, map[playbook.Book]runSet{}
+	for _, b := range books {
+		runs, err := e.erasedEvidence(ctx, b)
+		if err == nil && len(runs) > 0 {
+			sources[b] = runs
+			var r *history.Redactor
+			if r, err = history.NewRedactor(e.logs.History(ctx, b), runs.contain, nil); err == nil {
+				r.AddErased(texts)
+			}
+		}
+		if err != nil && !errors.Is(err, deltalog.ErrBrokenLog) {
+			return nil, nil, fmt.Errorf("search the log of playbook %q: %w", b, err)
+		}
+	}
+	for _, b := range books {
+		if len(texts) == 0 {
+			break
+		}
+		r, err := history.NewRedactor(e.logs.History(ctx, b), sources[b].contain, nil)
+		if errors.Is(err, deltalog.ErrBrokenLog) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("search the log of playbook %q: %w", b, err)
+		}
+		r.DropLearned(texts)
+	}
+	return texts, sources, nil
+}
+
+// redactLog replaces the deltas of a playbook that have texts of erased runs, or copies of such texts.
+func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[string]time.Time) (versions int, err error) {
+	runs, err := e.erasedEvidence(ctx, b)
 	if err != nil {
 		return 0, err
 	}
-	redactor, err := history.NewRedactor(e.logs.History(ctx, b), isErased)
+	redactor, err := history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts)
+	if err == nil && len(redactor.Shown()) > 0 {
+		if err = e.removeCopies(ctx, b, redactor.Shown()); err == nil {
+			redactor, err = history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -137,9 +183,35 @@ func (e *Eraser) redactLog(ctx context.Context, b playbook.Book) (versions int, 
 	return len(all), e.edit(ctx, &events.Edit{Book: b, Rebuild: true}) // the bytes of removed bullets leave the view
 }
 
-// erasedEvidence returns a function that reports whether the execution of a piece of evidence is erased.
-func (e *Eraser) erasedEvidence(ctx context.Context, b playbook.Book) (func(*playbook.Evidence) bool, error) {
-	erased := map[string]bool{}
+// removeCopies removes bullets whose text was copied from a playbook in which it is erased.
+func (e *Eraser) removeCopies(ctx context.Context, b playbook.Book, copies []*playbook.Bullet) error {
+	e.progress(fmt.Sprintf("remove %d copied bullets of playbook %q, which needs a curator", len(copies), b))
+	for part := range slices.Chunk(copies, maxCopies) {
+		edit := &events.Edit{Book: b}
+		for _, copied := range part {
+			if copied.Pinned {
+				edit.Ops = append(edit.Ops, playbook.Op{Kind: playbook.Pin, Bullet: copied.ID})
+			}
+			edit.Ops = append(edit.Ops, playbook.Op{Kind: playbook.Remove, Bullet: copied.ID})
+		}
+		if err := e.edit(ctx, edit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxCopies limits the bullets that one edit removes.
+const maxCopies = 100
+
+// runSet has the handles of executions.
+type runSet map[string]bool
+
+func (s runSet) contain(x *playbook.Evidence) bool { return s[x.Execution] }
+
+// erasedEvidence returns the erased executions that a log has evidence of.
+func (e *Eraser) erasedEvidence(ctx context.Context, b playbook.Book) (runSet, error) {
+	erased := runSet{}
 	err := e.logs.ReadLog(ctx, b, func(r *deltalog.Record) error {
 		for i := range r.Covers {
 			if x := r.Covers[i].Evidence; x != nil {
@@ -151,15 +223,11 @@ func (e *Eraser) erasedEvidence(ctx context.Context, b playbook.Book) (func(*pla
 		}
 		return nil
 	})
-	return func(x *playbook.Evidence) bool { return erased[x.Execution] }, err
+	return erased, err
 }
 
 // edit sends an edit and waits for the curator. A refused edit is an error.
 func (e *Eraser) edit(ctx context.Context, edit *events.Edit) error {
 	edit.ID, edit.Author, edit.Created = events.NewID(), author, time.Now().UTC()
-	reply, err := bus.Request[events.EditReply](ctx, e.conn, edit, bus.PublishOptions{})
-	if err != nil {
-		return err
-	}
-	return reply.Err()
+	return e.Edit(ctx, edit)
 }

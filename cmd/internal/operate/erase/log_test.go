@@ -3,6 +3,10 @@ package erase
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,8 +40,14 @@ func (d *desk) startCurator(t *testing.T) {
 // learn adds a bullet that rests on the run of a user.
 func (d *desk) learn(t *testing.T, user string) {
 	t.Helper()
+	d.learnText(t, "b", user, canary(user, "bullet"))
+}
+
+// learnText adds a bullet to a playbook that rests on the run of a user.
+func (d *desk) learnText(t *testing.T, book playbook.Book, user, content string) {
+	t.Helper()
 	e := &events.Execution{
-		Book: "b", ID: events.ExecutionID("b", "", user+"-learned", 0), RunID: user + "-learned", User: user, Session: canary(user, "session"),
+		Book: book, ID: events.ExecutionID(book, "", user+"-learned", 0), RunID: user + "-learned", User: user, Session: canary(user, "session"),
 		Question: canary(user, "excerpt"), Started: time.Now().UTC().Add(-time.Minute),
 	}
 	r, err := d.conn.Publish(t.Context(), e, bus.PublishOptions{})
@@ -45,8 +55,8 @@ func (d *desk) learn(t *testing.T, user string) {
 		t.Fatal(err)
 	}
 	_, err = bus.Request[events.EditReply](t.Context(), d.conn, &events.Edit{
-		Book: "b", ID: events.NewID(), Author: "learn", Reason: canary(user, "why"), Created: time.Now().UTC(),
-		Ops:      []playbook.Op{{Kind: playbook.Add, Section: "misc", Content: canary(user, "bullet")}},
+		Book: book, ID: events.NewID(), Author: "learn", Reason: canary(user, "why"), Created: time.Now().UTC(),
+		Ops:      []playbook.Op{{Kind: playbook.Add, Section: "misc", Content: content}},
 		Evidence: []playbook.Evidence{e.Evidence(r.Handle)},
 	}, bus.PublishOptions{})
 	if err != nil {
@@ -108,5 +118,150 @@ func TestErasedTextsLeaveTheLog(t *testing.T) {
 	}
 	if len(texts("bob")) != 4 {
 		t.Errorf("after: got the texts of bob at %v, want four", texts("bob"))
+	}
+}
+
+// send sends an edit of a person and waits for the curator.
+func (d *desk) send(t *testing.T, e *events.Edit) {
+	t.Helper()
+	e.ID, e.Author, e.Created = events.NewID(), "cleo", time.Now().UTC()
+	reply, err := bus.Request[events.EditReply](t.Context(), d.conn, e, bus.PublishOptions{})
+	if err == nil {
+		err = reply.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyBook copies the bullets of a playbook into another one.
+func (d *desk) copyBook(t *testing.T, from, to playbook.Book, isFork bool) {
+	t.Helper()
+	p, err := deltalog.Load(t.Context(), d.conn, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &events.Edit{Book: to}
+	if isFork {
+		e.Fork = &playbook.Fork{Of: from, At: playbook.VersionLabel(p.Version(), nil)}
+	}
+	for b := range p.All() {
+		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
+	}
+	d.send(t, e)
+}
+
+// TestErasedTextsLeaveCopies erases a user from whom a playbook has learned, after its bullets were copied: into a fork, a fork of the fork, by
+// an import, and by a change of a bullet, as a promotion makes it. A playbook in which a person wrote the text before stays as it is.
+func TestErasedTextsLeaveCopies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.startCurator(t)
+	lesson, own := canary("ann", "bullet"), canary("cleo", "own words")
+	add := func(b playbook.Book, content string) {
+		d.send(t, &events.Edit{Book: b, Ops: []playbook.Op{{Kind: playbook.Add, Section: "misc", Content: content}}})
+	}
+	change := func(b playbook.Book, content string) {
+		d.send(t, &events.Edit{Book: b, Ops: []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "misc", Content: content}}})
+	}
+	other := strings.ToUpper(lesson)
+	add("before", "another text")
+	d.learn(t, "ann")
+	d.learn(t, "bob")
+	d.copyBook(t, "b", "fork", true)
+	d.copyBook(t, "fork", "forkfork", true)
+	d.copyBook(t, "b", "import", false)
+	d.send(t, &events.Edit{Book: "forkfork", Ops: []playbook.Op{{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}}})
+	add("changed", own)
+	change("changed", lesson)
+	change("changed", own)
+	add("other", other)
+	forms := map[string]string{
+		"plain": lesson, "hex": hex.EncodeToString([]byte(lesson)), "base64": base64.StdEncoding.EncodeToString([]byte(lesson))[:20],
+	}
+	count := func() map[string]int {
+		data, found := d.files(t), map[string]int{}
+		for form, text := range forms {
+			found[form] = bytes.Count(data, []byte(text))
+		}
+		return found
+	}
+	if n := count()["plain"]; n < 10 { // an edit, a delta and a key of the view for each of four copies
+		t.Fatalf("before: found the text %d times, want at least 10", n)
+	}
+
+	out := d.erase(t, erasure.Request{User: "ann"})
+	if out.Runs != 1 || out.Versions == 0 {
+		t.Errorf("got %+v, want one run and changed versions", out)
+	}
+	logs := deltalog.New(d.conn.JetStream())
+	for b, want := range map[playbook.Book][]string{
+		"b": {canary("bob", "bullet")}, "fork": {canary("bob", "bullet")}, "forkfork": {canary("bob", "bullet")}, "import": {canary("bob", "bullet")},
+		"changed": {own}, "before": {"another text"}, "other": {other},
+	} {
+		p, err := deltalog.Load(t.Context(), d.conn, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for bullet := range p.All() {
+			got = append(got, bullet.Content)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("playbook %q: got the bullets %q, want %q", b, got, want)
+		}
+		if found, err := logs.Verify(t.Context(), b); err != nil || found.Damaged() {
+			t.Errorf("playbook %q: got %+v and error %v, want a log without damage", b, found, err)
+		}
+	}
+	if again := d.erase(t, erasure.Request{User: "nobody"}); again.Versions != 0 || again.Removed != 0 {
+		t.Errorf("a second erasure: got %+v, want nothing to remove", again)
+	}
+	d.copyBook(t, "fork", "later", true) // the logs go on
+	d.stop()
+	for form, n := range count() {
+		if n > 0 {
+			t.Errorf("after: the text of ann is still in the files %d times, %s", n, form)
+		}
+	}
+}
+
+// TestTextsOfOthersStay erases a user whose lesson another playbook has, too: from another user, or from a person before.
+func TestTextsOfOthersStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	for _, test := range []string{"written before", "learned from bob"} {
+		t.Run(test, func(t *testing.T) {
+			t.Parallel()
+			d := startDesk(t, t.TempDir())
+			d.startCurator(t)
+			lesson := canary("ann", "bullet")
+			if test == "written before" {
+				d.send(t, &events.Edit{Book: "other", Ops: []playbook.Op{{Kind: playbook.Add, Section: "misc", Content: lesson}}})
+			}
+			d.learn(t, "ann")
+			if test != "written before" {
+				d.learnText(t, "other", "bob", lesson)
+				d.copyBook(t, "other", "fork", true)
+			}
+			d.erase(t, erasure.Request{User: "ann"})
+			for _, b := range []playbook.Book{"other", "fork"} {
+				p, err := deltalog.Load(t.Context(), d.conn, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if exists := b == "other" || test != "written before"; exists && p.FindByContent(lesson) == nil {
+					t.Errorf("playbook %q has lost its bullet", b)
+				}
+			}
+			if p, err := deltalog.Load(t.Context(), d.conn, "b"); err != nil || p.Len() != 0 {
+				t.Errorf("got %d bullets and error %v, want none", p.Len(), err)
+			}
+		})
 	}
 }
