@@ -37,7 +37,11 @@ type eraseData struct {
 func (*eraseData) Help() string {
 	return `Erases what a person, a session, a task or a playbook has left: runs, reflections, dead letters, windows, summaries, contexts,
 embeddings and large payloads, and their texts in the log of each playbook. Bullets that rest on nothing else go, as with 'debrief
-playbook forget'; others stay as they are. The server overwrites the messages, or writes the rest of their file again.
+playbook forget'; others stay as they are. Copies of those bullets in other playbooks go too, if a fork, a promotion or an import has made
+them and no other run supports them; a text that a person has changed stays. The server overwrites the messages, or writes the rest of
+their file again. The dead letters of others get new ids.
+
+The log of a playbook is changed by a curator. If none replies in 2m, the exit code is 4, and --pending continues later.
 
 From the first moment on, nothing of the erased runs is stored again: not by an agent that sends them again, and not by a worker that
 had begun with them. Runs that begin later are new data. If the command is interrupted, it continues with --pending. Run --pending
@@ -66,6 +70,7 @@ type erased struct {
 	Runs     int               `json:"runs"`
 	Messages int               `json:"removed_messages"`
 	Versions int               `json:"redacted_versions"`
+	Letters  int               `json:"dead_letters_with_new_ids"`
 }
 
 // Run implements the command.
@@ -152,6 +157,7 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased
 	for _, t := range done.Done {
 		out.Runs, out.Messages, out.Versions = out.Runs+t.Runs, out.Messages+t.Removed(), out.Versions+t.Versions
 	}
+	out.Letters = done.Letters
 	if d.JSON {
 		return cli.WriteJSON(term.Stdout, out)
 	}
@@ -160,6 +166,9 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased
 		return nil
 	}
 	term.Printf("Erased %s: removed %s, and the texts of %s of playbooks.\n", term.Plural(out.Runs, "run"), term.Plural(out.Messages, "message"), term.Plural(out.Versions, "change"))
+	if out.Letters > 0 {
+		term.Printf("The other dead letters were stored again, %d in all, and have new ids: see 'debrief dead list'.\n", out.Letters)
+	}
 	return nil
 }
 

@@ -63,6 +63,9 @@ type Result struct {
 	Runs     int                  // erased runs
 	Removed  int                  // messages of all streams
 	Versions int                  // changes of playbooks whose texts were erased
+	// Letters counts the dead letters of others that were stored again, to overwrite the replaced ones between them. An id has the
+	// sequence of the message, which only the server sets, so they have new ids.
+	Letters int
 }
 
 // Run removes everything that matches a tombstone, of pending requests and of earlier ones: after a restore from an older backup their data
@@ -105,7 +108,8 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 		}
 	}
 	if out.Removed+out.Versions > 0 || len(pending) > 0 {
-		if err := e.overwrite(ctx); err != nil {
+		out.Letters, err = e.overwrite(ctx)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/operate/backup"
@@ -53,11 +55,16 @@ func startDesk(t *testing.T, dir string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openDesk(t, nc, dir, srv.Close)
+}
+
+func openDesk(t *testing.T, nc *nats.Conn, dir string, stop func()) *desk {
+	t.Helper()
 	conn, err := bus.Open(t.Context(), nc, bus.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &desk{conn: conn, windows: window.New(nc, conn.JetStream()), dir: dir, stop: srv.Close}
+	return &desk{conn: conn, windows: window.New(nc, conn.JetStream()), dir: dir, stop: stop}
 }
 
 // canary is a text of a user at a place, which no other text contains.
@@ -601,4 +608,116 @@ func TestUnreadableBlobs(t *testing.T) {
 	if got := strings.Join(d.found(t, "bob"), " "); got != strings.Join(withoutReplaced(), " ") {
 		t.Errorf("got the texts of bob at %v, want all", got)
 	}
+}
+
+// TestEraseWithoutCurator ends with the error of an edit that no curator has decided on. Nothing is gone from the streams then, and the next
+// call ends the work. The dead letters of others have new ids.
+func TestEraseWithoutCurator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	d.run(t, "bob")
+	stop := d.startCurator(t)
+	d.learn(t, "ann")
+	stop()
+	r := erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC()}
+	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	e := New(d.conn)
+	e.settle = 10 * time.Millisecond
+	wait := e.Edit
+	e.Edit = func(ctx context.Context, edit *events.Edit) error {
+		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		return wait(ctx, edit)
+	}
+	if _, err := e.Run(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("without a curator: got %v, want the end of the time", err)
+	}
+	if got := d.found(t, "ann"); len(got) != len(places) {
+		t.Errorf("without a curator: the texts of ann are only at %v, want all of %v", got, places)
+	}
+	d.startCurator(t)
+	e.Edit = wait
+	out, err := e.Run(t.Context())
+	if err != nil || len(out.Done) != 1 || out.Letters != 1 {
+		t.Errorf("got %+v and error %v, want one request, and one letter with a new id", out, err)
+	}
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("the texts of ann are still at %v", got)
+	}
+}
+
+// TestErasureWithEncryptionAtRest erases a user on a server that encrypts its files. The server then only marks a deleted message: its encrypted
+// bytes stay in the file. Without encryption it overwrites them.
+func TestErasureWithEncryptionAtRest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	for _, key := range []string{"", "the key of the server"} {
+		t.Run("key="+key, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			srv, err := server.NewServer(&server.Options{
+				DontListen: true, JetStream: true, StoreDir: dir, JetStreamKey: key, JetStreamCipher: server.ChaCha, NoSigs: true, SyncAlways: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv.Start()
+			stop := func() { srv.Shutdown(); srv.WaitForShutdown() }
+			t.Cleanup(stop)
+			nc, err := nats.Connect("", nats.InProcessServer(srv))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(nc.Close)
+			d := openDesk(t, nc, dir, stop)
+			d.run(t, "ann")
+			d.run(t, "bob")
+			if got, want := len(d.found(t, "ann")), map[bool]int{true: len(places)}[key == ""]; got != want {
+				t.Errorf("before: found %d texts in the files, want %d", got, want)
+			}
+			before := d.block(t, events.StreamExecutions)
+			if out := d.erase(t, erasure.Request{User: "ann"}); out.Runs != 1 {
+				t.Errorf("got %+v, want one run", out)
+			}
+			d.checkBob(t)
+			s, err := d.conn.JetStream().Stream(t.Context(), events.StreamExecutions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := s.CachedInfo().State.Msgs; n != 2 { // execution and feedback of bob
+				t.Errorf("got %d messages, want 2", n)
+			}
+			d.stop()
+			stays := bytes.HasPrefix(d.block(t, events.StreamExecutions), before)
+			if want := key != ""; stays != want {
+				t.Errorf("the bytes of the erased messages stay: got %t, want %t", stays, want)
+			}
+			if got := d.found(t, "ann"); len(got) > 0 {
+				t.Errorf("after: the texts of ann are still at %v", got)
+			}
+		})
+	}
+}
+
+// block returns the only file with messages of a stream.
+func (d *desk) block(t *testing.T, stream string) []byte {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(d.dir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got the files %v and error %v, want one", all, err)
+	}
+	data, err := os.ReadFile(all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

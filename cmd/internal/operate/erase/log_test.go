@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,22 +20,24 @@ import (
 	"debrief/playbook"
 )
 
-// startCurator runs a curator without a model.
-func (d *desk) startCurator(t *testing.T) {
+// startCurator runs a curator without a model, until the end of the test or of stop.
+func (d *desk) startCurator(t *testing.T) (stop func()) {
 	t.Helper()
 	role, err := curator.New(nil, curator.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- program.Run(ctx, d.conn, role) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // learn adds a bullet that rests on the run of a user.

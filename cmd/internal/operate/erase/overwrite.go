@@ -25,13 +25,17 @@ var replaced = []string{
 // cleared are streams that are emptied as a whole: no search can match their values, and they are made again when they are needed.
 var cleared = []string{"KV_" + events.BucketVectors}
 
-// overwrite makes the bytes of replaced messages vanish.
-func (e *Eraser) overwrite(ctx context.Context) error {
+// overwrite makes the bytes of replaced messages vanish. It returns the number of dead letters that it has stored again.
+func (e *Eraser) overwrite(ctx context.Context) (letters int, err error) {
 	js := e.conn.JetStream()
 	for _, name := range replaced {
 		e.progress("write " + name + " again")
-		if _, err := rewrite.Stream(ctx, js, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return err
+		n, err := rewrite.Stream(ctx, js, name)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return letters, err
+		}
+		if name == events.StreamDead {
+			letters = n
 		}
 	}
 	for _, name := range cleared {
@@ -43,8 +47,8 @@ func (e *Eraser) overwrite(ctx context.Context) error {
 			err = s.Purge(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("clear %s: %w", name, err)
+			return letters, fmt.Errorf("clear %s: %w", name, err)
 		}
 	}
-	return nil
+	return letters, nil
 }

@@ -40,7 +40,7 @@ func (e *Eraser) Watch(ctx context.Context, log zerolog.Logger) {
 			log.Warn().Err(err).Msg("cannot erase, will retry")
 			wait = retryInterval
 		default:
-			log.Info().Int("runs", out.Runs).Int("messages", out.Removed).Int("versions", out.Versions).Msg("erased")
+			log.Info().Int("runs", out.Runs).Int("messages", out.Removed).Int("versions", out.Versions).Int("dead_letters_with_new_ids", out.Letters).Msg("erased")
 		}
 	}
 }
