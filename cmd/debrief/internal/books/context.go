@@ -310,13 +310,11 @@ type showSession struct {
 
 // Run implements the command.
 func (s *showSession) Run(ctx context.Context, c *program.Common) error {
-	window, err := apiclient.Get[api.SessionWindow](ctx, c, s.Flags, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner})
-	if err != nil {
-		return err
-	}
-	if s.JSON {
-		return cli.WriteJSON(term.Stdout, window)
-	}
+	return apiclient.Show(ctx, c, s.Flags, s.JSON, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner}, printWindow)
+}
+
+// printWindow prints the interactions in a window, and the marked ones that are older.
+func printWindow(window *api.SessionWindow) error {
 	turns, older := explain.Window(window.Interactions, window.Marks)
 	w := term.NewTable(term.Stdout)
 	if len(turns) > 0 {

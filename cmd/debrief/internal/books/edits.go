@@ -27,13 +27,7 @@ type change struct {
 // version. If the edit conflicts with newer changes, it also prints the bullets as they are now.
 func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.Access, r *api.EditRequest, text func(*api.EditReply) string) error {
 	r.Reason = ch.Reason
-	a, err := ch.Open(ctx, c, access, ch.Author)
-	if err != nil {
-		return err
-	}
-	defer term.Doing("waiting for a curator")()
-	reply, err := api.Post[api.EditReply](ctx, a.Client, ch.Path("edits"), nil, r)
-	err = errors.Join(err, a.Close())
+	reply, err := apiclient.Send[api.EditReply](ctx, c, ch.Flags, access, ch.Author, ch.Path("edits"), r)
 	var refused *api.Error
 	if errors.As(err, &refused) {
 		for _, conflict := range refused.Conflicts {

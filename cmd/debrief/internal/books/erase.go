@@ -174,23 +174,11 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased
 
 // list prints the erasures.
 func (d *eraseData) list(ctx context.Context, c *program.Common) error {
-	a, err := d.Open(ctx, c, apiclient.Read, "")
+	all, _, err := apiclient.List[api.ErasureState](ctx, c, d.Flags, "/erasures", nil, 0)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	all, _, err := api.List[api.ErasureState](ctx, a.Client, "/erasures", nil, 0)
-	if err != nil {
-		return err
-	}
-	if d.JSON {
-		return cli.WriteLines(term.Stdout, all)
-	}
-	if len(all) == 0 {
-		term.Println("No erasures.")
-		return nil
-	}
-	return term.PrintTable(term.Stdout, "id\tof\tbook\trequested\tby\tdone\truns\tmessages", all, func(w io.Writer, s api.ErasureState) {
+	return cli.PrintList(d.JSON, all, "No erasures.", "id\tof\tbook\trequested\tby\tdone\truns\tmessages", func(w io.Writer, s api.ErasureState) {
 		done, in := "pending", "all"
 		if !s.Pending {
 			done = s.Done.Local().Format(time.DateTime)

@@ -103,20 +103,11 @@ func list[T any](ctx context.Context, c *program.Common, n *newestFlags, query m
 		return err
 	}
 	slices.Reverse(all)
-	switch {
-	case n.JSON:
-		return cli.WriteLines(term.Stdout, all)
-	case len(all) == 0:
-		_, err := term.Println(empty)
-		return err
+	err = cli.PrintList(n.JSON, all, empty, columns, line)
+	if err == nil && older && !n.JSON {
+		_, err = term.Printf("Older ones are not listed; --limit 0 lists all.\n")
 	}
-	if err := term.PrintTable(term.Stdout, columns, all, line); err != nil {
-		return err
-	}
-	if older {
-		term.Printf("Older ones are not listed; --limit 0 lists all.\n")
-	}
-	return nil
+	return err
 }
 
 // rejectedBook lists rejected proposals and removed bullets.

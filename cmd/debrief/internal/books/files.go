@@ -62,14 +62,8 @@ func (im *importBook) Run(ctx context.Context, c *program.Common) error {
 	if im.DryRun {
 		access = apiclient.ReadAny
 	}
-	a, err := im.Open(ctx, c, access, im.Author)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	defer term.Doing("waiting for a curator")()
 	body := &api.ImportRequest{Data: string(data), Format: formats.Format(im.Format), Reason: im.Reason, DryRun: im.DryRun}
-	out, err := api.Post[api.ImportReply](ctx, a.Client, im.Path("import"), nil, body)
+	out, err := apiclient.Send[api.ImportReply](ctx, c, im.Flags, access, im.Author, im.Path("import"), body)
 	var refused *api.Error
 	if errors.As(err, &refused) && refused.Field == "data" {
 		return program.Exit(program.ExitUsage, fmt.Errorf("%s: %s", im.File, strings.TrimPrefix(refused.Detail, "data: ")))

@@ -68,15 +68,12 @@ func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(d.Unapproved)))
 		})
 	}
-	g, err := apiclient.Get[api.GateState](ctx, c, m.Flags, m.Path("gate"), map[string]string{"limit": "1"})
-	if err != nil {
-		return err
-	}
-	if m.JSON {
-		return cli.WriteJSON(term.Stdout, g)
-	}
-	term.Printf("The review mode of playbook %q at version %s is %s.\n%s", g.Book, g.Label, g.Review, unapproved(g.Unapproved))
-	return nil
+	return apiclient.Show(ctx, c, m.Flags, m.JSON, m.Path("gate"), map[string]string{"limit": "1"}, printReviewMode)
+}
+
+func printReviewMode(g *api.GateState) error {
+	_, err := term.Printf("The review mode of playbook %q at version %s is %s.\n%s", g.Book, g.Label, g.Review, unapproved(g.Unapproved))
+	return err
 }
 
 // unapproved returns a line about the shown bullets that no person approved, empty if there are none.

@@ -50,19 +50,19 @@ func (a *about) Run(ctx context.Context, c *program.Common) error {
 		}
 		return a.edit(ctx, c, apiclient.Create, r, func(*api.EditReply) string { return "Saved the name and the description." })
 	}
-	state, err := apiclient.Get[api.BookState](ctx, c, a.Flags, a.Path(), nil)
-	switch {
-	case err != nil:
-		return err
-	case a.JSON:
-		return cli.WriteJSON(term.Stdout, struct {
-			Book  book.Book `json:"book"`
-			Label string    `json:"label"`
-			book.About
-		}{state.Book, state.Label, state.About})
-	}
-	term.Printf("Playbook %q at version %s\n  name: %s\n  description: %s\n", state.Book, state.Label, orNone(state.Name), orNone(state.Description))
-	return nil
+	return apiclient.Show(ctx, c, a.Flags, a.JSON, a.Path(), nil, printAbout)
+}
+
+// aboutState has the fields of api.BookState that the command about shows.
+type aboutState struct {
+	Book  book.Book `json:"book"`
+	Label string    `json:"label"`
+	book.About
+}
+
+func printAbout(b *aboutState) error {
+	_, err := term.Printf("Playbook %q at version %s\n  name: %s\n  description: %s\n", b.Book, b.Label, orNone(b.Name), orNone(b.Description))
+	return err
 }
 
 // orNone returns a text, or "none" for an empty one.
@@ -104,19 +104,19 @@ func (s *control) Run(ctx context.Context, c *program.Common) error {
 			return fmt.Sprintf("The control share is %s.", s.Share)
 		})
 	}
-	g, err := apiclient.Get[api.GateState](ctx, c, s.Flags, s.Path("gate"), map[string]string{"limit": "1"})
-	if err != nil {
-		return err
-	}
-	if s.JSON {
-		return cli.WriteJSON(term.Stdout, struct {
-			Book    book.Book  `json:"book"`
-			Label   string     `json:"label"`
-			Control book.Share `json:"control"`
-		}{g.Book, g.Label, g.Control})
-	}
-	term.Printf("The control share of playbook %q at version %s is %s.\n", g.Book, g.Label, g.Control)
-	return nil
+	return apiclient.Show(ctx, c, s.Flags, s.JSON, s.Path("gate"), map[string]string{"limit": "1"}, printControl)
+}
+
+// controlState has the fields of api.GateState that the command control shows.
+type controlState struct {
+	Book    book.Book  `json:"book"`
+	Label   string     `json:"label"`
+	Control book.Share `json:"control"`
+}
+
+func printControl(g *controlState) error {
+	_, err := term.Printf("The control share of playbook %q at version %s is %s.\n", g.Book, g.Label, g.Control)
+	return err
 }
 
 // leadingScore shows or sets the leading score.
@@ -145,7 +145,7 @@ func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 	case l.Name != "" && l.None:
 		return program.Exit(program.ExitUsage, errors.New("NAME, --none: cannot be combined"))
 	case l.Name == "" && !l.None:
-		return l.show(ctx, c)
+		return apiclient.Show(ctx, c, l.Flags, l.JSON, l.Path("gate"), map[string]string{"limit": "1"}, printLeadingScore)
 	}
 	return l.edit(ctx, c, apiclient.Create, &api.EditRequest{LeadingScore: &l.Name}, func(*api.EditReply) string {
 		if l.None {
@@ -155,24 +155,20 @@ func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 	})
 }
 
-// show prints the leading score, which the API returns with the state of the gate.
-func (l *leadingScore) show(ctx context.Context, c *program.Common) error {
-	g, err := apiclient.Get[api.GateState](ctx, c, l.Flags, l.Path("gate"), map[string]string{"limit": "1"})
-	switch {
-	case err != nil:
-		return err
-	case l.JSON:
-		return cli.WriteJSON(term.Stdout, struct {
-			Book         book.Book `json:"book"`
-			Label        string    `json:"label"`
-			LeadingScore string    `json:"leading_score"`
-		}{g.Book, g.Label, g.LeadingScore})
-	case g.LeadingScore == "":
-		term.Printf("Playbook %q at version %s has no leading score.\n", g.Book, g.Label)
-	default:
-		term.Printf("The leading score of playbook %q at version %s is %s.\n", g.Book, g.Label, g.LeadingScore)
+// leadingScoreState has the fields of api.GateState that the command leading-score shows.
+type leadingScoreState struct {
+	Book         book.Book `json:"book"`
+	Label        string    `json:"label"`
+	LeadingScore string    `json:"leading_score"`
+}
+
+func printLeadingScore(g *leadingScoreState) (err error) {
+	if g.LeadingScore == "" {
+		_, err = term.Printf("Playbook %q at version %s has no leading score.\n", g.Book, g.Label)
+	} else {
+		_, err = term.Printf("The leading score of playbook %q at version %s is %s.\n", g.Book, g.Label, g.LeadingScore)
 	}
-	return nil
+	return err
 }
 
 type gateBook struct {
@@ -218,14 +214,7 @@ func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
 	if limit == 0 || limit > api.MaxLimit {
 		limit = api.MaxLimit
 	}
-	state, err := apiclient.Get[api.GateState](ctx, c, g.Flags, g.Path("gate"), map[string]string{"limit": fmt.Sprint(limit)})
-	if err != nil {
-		return err
-	}
-	if g.JSON {
-		return cli.WriteJSON(term.Stdout, state)
-	}
-	return printGate(state)
+	return apiclient.Show(ctx, c, g.Flags, g.JSON, g.Path("gate"), map[string]string{"limit": fmt.Sprint(limit)}, printGate)
 }
 
 // printGate prints the state of the gate: the bullets, their next steps, the waiting proposals and the last decisions.

@@ -129,13 +129,7 @@ Examples:
 
 // Run implements the command.
 func (f *forkBook) Run(ctx context.Context, c *program.Common) error {
-	a, err := f.Open(ctx, c, apiclient.Change, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	defer term.Doing("waiting for a curator")()
-	out, err := api.Post[api.ForkReply](ctx, a.Client, f.Path("fork"), nil, &api.ForkRequest{To: book.Book(f.To), At: f.At})
+	out, err := apiclient.Send[api.ForkReply](ctx, c, f.Flags, apiclient.Change, "", f.Path("fork"), &api.ForkRequest{To: book.Book(f.To), At: f.At})
 	switch {
 	case err != nil:
 		return err
@@ -191,13 +185,8 @@ func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
 	if p.DryRun {
 		access = apiclient.Read
 	}
-	a, err := p.Open(ctx, c, access, p.Author)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
 	body := &api.PromoteRequest{Run: book.Book(p.From), At: p.At, Merge: p.Merge, Reason: p.Reason, DryRun: p.DryRun}
-	plan, err := api.Post[edits.Promotion](ctx, a.Client, api.Path("books", p.To, "promote"), nil, body)
+	plan, err := apiclient.Send[edits.Promotion](ctx, c, p.Flags, access, p.Author, api.Path("books", p.To, "promote"), body)
 	if err != nil {
 		return err
 	}

@@ -98,24 +98,14 @@ func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 		older = len(all) - d.Limit
 		shown = all[older:]
 	}
-	if d.JSON {
-		return cli.WriteLines(term.Stdout, shown)
-	}
-	if len(all) == 0 {
-		term.Printf("No dead letters.\n")
-		return nil
-	}
-	err = term.PrintTable(term.Stdout, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason", shown, func(w io.Writer, l operate.LetterRow) {
+	err = cli.PrintList(d.JSON, shown, "No dead letters.", "id\trole\tbook\tevent\ttime\tattempts\tcode\treason", func(w io.Writer, l operate.LetterRow) {
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, l.Role, l.Book, cmp.Or(l.Kind, "?"),
 			l.Time.Local().Format(time.DateTime), l.Deliveries, l.Code, term.OneLine(l.Reason, 100))
 	})
-	if err != nil {
-		return err
+	if err == nil && older > 0 && !d.JSON {
+		_, err = term.Printf("… and %d older ones: --limit 0 shows all.\n", older)
 	}
-	if older > 0 {
-		term.Printf("… and %d older ones: --limit 0 shows all.\n", older)
-	}
-	return nil
+	return err
 }
 
 type deadShow struct {
@@ -126,14 +116,7 @@ type deadShow struct {
 
 // Run implements the command.
 func (d *deadShow) Run(ctx context.Context, c *program.Common) error {
-	out, err := apiclient.Get[letter](ctx, c, d.Flags, letterPath(d.ID), nil)
-	if err != nil {
-		return err
-	}
-	if d.JSON {
-		return cli.WriteJSON(term.Stdout, out)
-	}
-	return printLetter(out)
+	return apiclient.Show(ctx, c, d.Flags, d.JSON, letterPath(d.ID), nil, printLetter)
 }
 
 // maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.

@@ -16,6 +16,7 @@ import (
 	"debrief/cmd/internal/operate/prices"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/curator"
 	"debrief/generator"
 )
@@ -166,6 +167,19 @@ func Get[T any](ctx context.Context, c *program.Common, p Flags, path string, qu
 	return api.Get[T](ctx, a.Client, path, query)
 }
 
+// Show reads an object for a command, like Get, and prints it: as JSON, or with the function text for people. T may have
+// only those fields of the object that the command shows.
+func Show[T any](ctx context.Context, c *program.Common, p Flags, asJSON bool, path string, query map[string]string, text func(*T) error) error {
+	found, err := Get[T](ctx, c, p, path, query)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return cli.WriteJSON(term.Stdout, found)
+	}
+	return text(found)
+}
+
 // List reads the first limit items of a list for a command. A limit of 0 means all items. more reports whether the list has further items.
 func List[T any](ctx context.Context, c *program.Common, p Flags, path string, query map[string]string, limit int) (all []T, more bool, err error) {
 	a, err := p.Open(ctx, c, Read, "")
@@ -174,4 +188,15 @@ func List[T any](ctx context.Context, c *program.Common, p Flags, path string, q
 	}
 	defer a.Close()
 	return api.List[T](ctx, a.Client, path, query, limit)
+}
+
+// Send sends a change of a playbook for a command. A Curator makes it.
+func Send[T any](ctx context.Context, c *program.Common, p Flags, access Access, author, path string, body any) (*T, error) {
+	a, err := p.Open(ctx, c, access, author)
+	if err != nil {
+		return nil, err
+	}
+	defer term.Doing("waiting for a curator")()
+	reply, err := api.Post[T](ctx, a.Client, path, nil, body)
+	return reply, errors.Join(err, a.Close())
 }

@@ -34,6 +34,19 @@ func WriteJSON(out io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// PrintList prints a list: each item as a line of JSON, or a table with these columns and the line of each item. Without items it prints
+// the text empty, and nothing as JSON.
+func PrintList[T any](asJSON bool, all []T, empty, columns string, line func(io.Writer, T)) error {
+	switch {
+	case asJSON:
+		return WriteLines(term.Stdout, all)
+	case len(all) == 0:
+		_, err := term.Println(empty)
+		return err
+	}
+	return term.PrintTable(term.Stdout, columns, all, line)
+}
+
 // WriteLines writes each item as a line of JSON.
 func WriteLines[T any](out io.Writer, all []T) error {
 	for _, item := range all {
