@@ -18,6 +18,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat/openai"
 	"debrief/events/deltalog"
+	"debrief/events/streams"
 	"debrief/generator"
 	"debrief/reflector"
 
@@ -122,7 +123,7 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
 	running, stop, err := d.start(checked, s)
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/deltalog"
+	"debrief/events/streams"
 	"debrief/generator"
 	"debrief/generator/scoring"
 	"debrief/playbook/formats"
@@ -164,7 +165,7 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return err
 	}
-	running, stopCheck := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	running, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
 	stopRoles := func() error { return nil }
 	if s.Server != nil { // no other process has the directory: run the roles here

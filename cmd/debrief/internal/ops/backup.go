@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -104,12 +105,10 @@ func newBackupSummary(dir string, m *backup.Manifest) *backupSummary {
 
 // printBackup prints the streams of a backup and its total size.
 func printBackup(o *backupSummary) error {
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\n")
-	for _, s := range o.Streams {
+	err := term.PrintTable(term.Stdout, "stream\tmessages\tfirst\tlast\tMiB\treplicas", o.Streams, func(w io.Writer, s backup.Stream) {
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\n", s.Name, s.Messages, s.First, s.Last, float64(s.Size)/(1<<20), s.Replicas)
-	}
-	if err := w.Flush(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	term.Printf("%d messages in %d bytes, from a server with version %s, taken %s.\n", o.Messages, o.Bytes, o.Server, o.Created.Local().Format(time.DateTime))

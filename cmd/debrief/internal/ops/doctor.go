@@ -18,6 +18,7 @@ import (
 	"debrief/events/liveness"
 	"debrief/events/natsd"
 	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // Doctor diagnoses the server, the streams, the workers and the models.
@@ -123,7 +124,7 @@ func (d *Doctor) checkDisk(report *doctor.Report, dir string) {
 func (d *Doctor) checkModels(ctx context.Context, report *doctor.Report) {
 	defer term.Doing("waiting for the reply of the model")()
 	var models []doctor.RoleModel
-	for _, role := range cli.Roles { // a role without a model has a nil Model
+	for _, role := range streams.Roles { // a role without a model has a nil Model
 		m, err := d.ForCheck().Optional(role)
 		models = append(models, doctor.RoleModel{Role: role, Name: d.NameOf(role), Model: m, Err: err})
 	}

@@ -15,6 +15,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/liveness"
 	"debrief/events/redact"
+	"debrief/events/streams"
 )
 
 // Status shows the streams, the progress of each role, and the health of the learning loop.
@@ -183,7 +184,7 @@ func printOverview(o *doctor.Overview) error {
 		term.Fprintf(w, "%s\t%d\t%.1f\t%s\t%s\t%s\t%s\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20), formatSizeLimit(x), formatUsed(x), formatAge(x.Oldest), formatAgeLimit(x))
 	}
 	term.Fprintf(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth\n")
-	for _, role := range cli.Roles {
+	for _, role := range streams.Roles {
 		r := o.Roles[role]
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
 			formatAge(r.Oldest), formatAge(r.LastOutput), r.Dead, r.Workers, formatLatency(r.P50), formatLatency(r.P95), r.Level)
@@ -202,7 +203,7 @@ func printOverview(o *doctor.Overview) error {
 	for _, why := range o.Store {
 		printReason(liveness.Red, why)
 	}
-	for _, role := range cli.Roles {
+	for _, role := range streams.Roles {
 		for _, why := range o.Roles[role].Reasons {
 			printReason(o.Roles[role].Level, why)
 		}

@@ -84,7 +84,7 @@ func (u *Up) Check() error {
 
 // checkModels returns the error of the first invalid model. The models share the server and its key, so the others would repeat it.
 func (u *Up) checkModels() error {
-	for _, role := range cli.Roles {
+	for _, role := range streams.Roles {
 		if _, err := u.Model.Optional(role); err != nil {
 			return err
 		}
@@ -108,12 +108,9 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 		return err
 	}
 	var s *cli.Session
-	switch {
-	case u.NATS.NATS != "":
-		s, err = u.ConnectURL(ctx, log)
-	case u.Listen == "none":
-		s, err = u.StartServer(ctx, "", log)
-	default:
+	if u.NATS.NATS != "" || u.Listen == "none" {
+		s, err = u.Connect(ctx, log)
+	} else {
 		s, err = u.StartServer(ctx, u.Listen, log)
 	}
 	if err != nil {
@@ -190,7 +187,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 		}
 	}
 	modelOf := map[string]chat.Model{} // nil for a role without a model
-	for _, role := range cli.Roles {
+	for _, role := range streams.Roles {
 		if modelOf[role], err = models.Optional(role); err != nil {
 			return nil, 0, err
 		}
@@ -212,7 +209,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	if err != nil {
 		return nil, 0, err
 	}
-	working = len(cli.Roles)
+	working = len(streams.Roles)
 	if modelOf[events.RoleGenerator] == nil {
 		working--
 	}
@@ -265,7 +262,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 	switch {
 	case u.Simulated:
 		roles += " with the simulated model"
-	case working == len(cli.Roles):
+	case working == len(streams.Roles):
 		roles += " with " + u.Model.Describe(events.RoleGenerator)
 	default:
 		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"

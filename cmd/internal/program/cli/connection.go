@@ -9,7 +9,6 @@
 //	ConnectChanging         ConnectReading, then missing streams are created
 //	ConnectRunning          a server that already runs; starts none
 //	Attach                  any server, with or without streams, for a diagnosis
-//	ConnectURL              --nats, or the default server
 //	StartServer             a server on the data directory, which may listen at an address
 //	StartTemporary          a server on a temporary directory
 package cli
@@ -206,14 +205,9 @@ func (p ServerFlags) startOnData(ctx context.Context, listen string, open opener
 // starts one there if none runs.
 func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	if p.NATS.NATS != "" {
-		return p.ConnectURL(ctx, log)
+		return p.dial(ctx, p.create, log)
 	}
 	return p.StartServer(ctx, "", log)
-}
-
-// ConnectURL connects to the server of --nats.
-func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Session, error) {
-	return p.dial(ctx, p.create, log)
 }
 
 // StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
@@ -299,7 +293,7 @@ func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*S
 			return nil, p.noServerError()
 		}
 	}
-	return p.ConnectURL(ctx, log)
+	return p.dial(ctx, p.create, log)
 }
 
 // Attach connects for a diagnosis: the server need not have streams. Without --nats it uses the data directory if that exists.
@@ -359,9 +353,6 @@ func ParseBook(name string) (book.Book, error) {
 	}
 	return b, nil
 }
-
-// Roles are the roles in the order of the pipeline.
-var Roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
 // Author returns the author of an edit or feedback: the name of the flag, or else the user of the shell.
 func Author(name string) string { return cmp.Or(name, os.Getenv("USER"), "operator") }
