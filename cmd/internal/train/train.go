@@ -219,7 +219,7 @@ func checkBook(ctx context.Context, store *deltalog.Store, flag string, name boo
 	if len(known) == 0 {
 		return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: there are no playbooks", flag, name))
 	}
-	return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, cli.JoinBooks(known)))
+	return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, term.Join(known)))
 }
 
 // runError adds the exit code or advice to the error of a run.

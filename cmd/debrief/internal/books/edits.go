@@ -106,7 +106,7 @@ type removeBullet struct {
 // Run implements the command.
 func (r *removeBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
-	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Remove: list, Read: r.Read}, done("Removed %s.", explain.JoinIDs(list)))
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Remove: list, Read: r.Read}, done("Removed %s.", term.Join(list)))
 }
 
 type pinBullet struct {
@@ -119,9 +119,9 @@ type pinBullet struct {
 func (p *pinBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(p.Bullets)
 	if p.Off {
-		return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Unpin: list}, done("Unpinned %s.", explain.JoinIDs(list)))
+		return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Unpin: list}, done("Unpinned %s.", term.Join(list)))
 	}
-	return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Pin: list}, done("Pinned %s.", explain.JoinIDs(list)))
+	return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Pin: list}, done("Pinned %s.", term.Join(list)))
 }
 
 type mergeBullets struct {
@@ -137,7 +137,7 @@ type mergeBullets struct {
 func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
 	all := append([]book.BulletID{m.Keep.id()}, ids(m.Others)...)
 	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
-	return m.edit(ctx, c, apiclient.Change, r, done("Merged %s into %s.", explain.JoinIDs(all[1:]), all[0]))
+	return m.edit(ctx, c, apiclient.Change, r, done("Merged %s into %s.", term.Join(all[1:]), all[0]))
 }
 
 type tagBook struct {

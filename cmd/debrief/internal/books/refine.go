@@ -8,7 +8,6 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -116,7 +115,7 @@ func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model
 func printPlan(r *api.RefineReply) error {
 	defer func() {
 		for _, ids := range r.SameSubject {
-			term.Printf("On one subject, read whether they say the same or contradict each other: %s\n", explain.JoinIDs(ids))
+			term.Printf("On one subject, read whether they say the same or contradict each other: %s\n", term.Join(ids))
 		}
 	}()
 	if len(r.Steps) == 0 {
@@ -128,7 +127,7 @@ func printPlan(r *api.RefineReply) error {
 	term.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
 	for _, s := range r.Steps {
 		if s.Op.Kind == book.Merge {
-			term.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", explain.JoinIDs(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
+			term.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", term.Join(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
 		} else {
 			term.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.TokensSaved, s.Reason)
 		}

@@ -81,7 +81,7 @@ func unapproved(ids []book.BulletID) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s in prompts without an approval: %s.\n", term.Plural(len(ids), "bullet"), explain.JoinIDs(ids))
+	return fmt.Sprintf("%s in prompts without an approval: %s.\n", term.Plural(len(ids), "bullet"), term.Join(ids))
 }
 
 // reviewList lists the bullets in quarantine.
@@ -140,9 +140,9 @@ type reviewApprove struct {
 func (a *reviewApprove) Run(ctx context.Context, c *program.Common) error {
 	list := ids(a.Bullets)
 	return a.edit(ctx, c, apiclient.Change, &api.EditRequest{Approve: list}, func(d *api.EditReply) string {
-		text := fmt.Sprintf("Approved %s: active in new prompts.", explain.JoinIDs(list))
+		text := fmt.Sprintf("Approved %s: active in new prompts.", term.Join(list))
 		if len(d.Retired) > 0 {
-			text += fmt.Sprintf(" Retired: %s.", explain.JoinIDs(d.Retired))
+			text += fmt.Sprintf(" Retired: %s.", term.Join(d.Retired))
 		}
 		return text
 	})
@@ -157,5 +157,5 @@ type reviewReject struct {
 // Run implements the command.
 func (r *reviewReject) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
-	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Reject: list}, done("Rejected %s.", explain.JoinIDs(list)))
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Reject: list}, done("Rejected %s.", term.Join(list)))
 }

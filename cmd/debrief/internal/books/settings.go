@@ -10,7 +10,6 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -248,7 +247,7 @@ func printGate(v *api.GateState) error {
 		term.Fprintf(w, "\nnext\tbullets\n")
 	}
 	for _, text := range slices.Sorted(maps.Keys(next)) {
-		term.Fprintf(w, "%s\t%s\n", term.OneLine(text, 160), explain.JoinIDs(next[text]))
+		term.Fprintf(w, "%s\t%s\n", term.OneLine(text, 160), term.Join(next[text]))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"strings"
 
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
@@ -146,13 +145,13 @@ func (t *tokenList) Run() error {
 	return term.PrintTable(term.Stdout, "token\tscopes\tplaybooks\tproxies", set.List(), func(w io.Writer, token *tokens.Token) {
 		books := "all"
 		if len(token.Books) > 0 {
-			books = joinNames(token.Books)
+			books = term.Join(token.Books)
 		}
 		proxies := "–"
 		if len(token.Proxies) > 0 {
-			proxies = joinNames(token.ProxyNames())
+			proxies = term.Join(token.ProxyNames())
 		}
-		term.Fprintf(w, "%s\t%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books, proxies)
+		term.Fprintf(w, "%s\t%s\t%s\t%s\n", token.Name, term.Join(token.Scopes), books, proxies)
 	})
 }
 
@@ -179,13 +178,4 @@ func (t *tokenRevoke) Run() error {
 	}
 	term.Printf("token %s is revoked: gateways that use %s refuse it within a second\n", t.Name, t.File)
 	return nil
-}
-
-// joinNames joins names for a table.
-func joinNames[T ~string](all []T) string {
-	names := make([]string, len(all))
-	for i, name := range all {
-		names[i] = string(name)
-	}
-	return strings.Join(names, ", ")
 }

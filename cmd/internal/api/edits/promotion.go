@@ -118,9 +118,9 @@ func (p *Promotion) IsEmpty() bool { return len(p.ops) == 0 }
 func (p *Promotion) MovedIDs() string {
 	const most = 10
 	if len(p.Moved) <= most {
-		return explain.JoinIDs(p.Moved)
+		return term.Join(p.Moved)
 	}
-	return fmt.Sprintf("%s and %d more", explain.JoinIDs(p.Moved[:most]), len(p.Moved)-most)
+	return fmt.Sprintf("%s and %d more", term.Join(p.Moved[:most]), len(p.Moved)-most)
 }
 
 // Reason returns the default reason of the change: the run and its version.

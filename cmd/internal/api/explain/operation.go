@@ -38,7 +38,7 @@ var operations = map[book.OpKind]operation{
 		return "unpinned"
 	}},
 	book.Merge: {"Replaces several bullets by one, with all their votes.", each, number("merged"), func(op *book.Op) string {
-		return fmt.Sprintf("merged with %s: %q", JoinIDs(op.Sources), term.OneLine(op.Content, 100))
+		return fmt.Sprintf("merged with %s: %q", term.Join(op.Sources), term.OneLine(op.Content, 100))
 	}},
 	book.Confirm: {"Records that another sample gave the same lesson as a bullet.", each, number("proposed again"), func(op *book.Op) string {
 		return "proposed again by " + term.Plural(len(op.Support), "execution")
@@ -89,15 +89,6 @@ func number(verb string) func(int) string {
 // quoted returns a description with the text of the bullet, such as added: "Round at the end."
 func quoted(verb string) func(*book.Op) string {
 	return func(op *book.Op) string { return fmt.Sprintf("%s: %q", verb, term.OneLine(op.Content, 100)) }
-}
-
-// JoinIDs lists bullet ids, separated by commas.
-func JoinIDs(ids []book.BulletID) string {
-	text := make([]string, len(ids))
-	for i, id := range ids {
-		text[i] = string(id)
-	}
-	return strings.Join(text, ", ")
 }
 
 // VoteChange describes a changed vote. If before is empty, the vote is new. If after is empty, the vote was withdrawn.

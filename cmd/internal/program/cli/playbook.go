@@ -56,16 +56,7 @@ func NotFoundError(name book.Book, known []book.Book) error {
 	if len(known) == 0 {
 		return fmt.Errorf("playbook %q: not found, and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
 	}
-	return fmt.Errorf("playbook %q: not found; select one of these: %s", name, JoinBooks(known))
-}
-
-// JoinBooks returns the names of playbooks for a sentence.
-func JoinBooks(names []book.Book) string {
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = string(name)
-	}
-	return strings.Join(texts, ", ")
+	return fmt.Errorf("playbook %q: not found; select one of these: %s", name, term.Join(known))
 }
 
 // maxBulletText and minBulletText limit the width of the text of a bullet in a table, otherColumns is the width of the columns
