@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"encoding/hex"
 	"errors"
 	"slices"
 
@@ -79,7 +78,7 @@ const maxEarlier = 16
 func locate(c *Call) (*place, error) {
 	r := c.Request
 	turn := modelapi.LastTurn(r.Items)
-	p := &place{turn: turn, number: 1, system: hex.EncodeToString(r.Root[:]), work: r.Items[turn+1:]}
+	p := &place{turn: turn, number: 1, system: string(events.Hash(string(r.API), r.System)), work: r.Items[turn+1:]}
 	p.begins = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	p.answer = lastAssistant(p.work)
 	providerHasTurn := r.PreviousID != "" || r.Conversation != ""
@@ -109,12 +108,12 @@ func chainsOf(items []modelapi.Item) []textChain {
 // setTurn sets what identifies the turn. If only the provider has the turn, this is the work on it.
 func (p *place) setTurn(c *Call, chains []textChain) {
 	r := c.Request
-	begin, end := r.Root[:], len(r.Items)
+	upTo, end := 0, len(r.Items)
 	if p.turn >= 0 {
-		begin, end = r.Items[p.turn].Prefix[:], p.turn+1
+		upTo, end = p.turn+1, p.turn+1
 		p.question = questionHash(r.Items[p.turn].Text)
 	}
-	p.exact = string(events.Hash(hex.EncodeToString(begin), r.PreviousID, r.Conversation))
+	p.exact = string(events.Hash(p.system, string(r.Raw(upTo)), r.PreviousID, r.Conversation))
 	p.start = c.keys().start(chains[end], r)
 	p.named = c.keys().named(c.Session, p.question)
 }

@@ -65,9 +65,6 @@ func ClientCalls(calls []ToolCall) (list []ToolCall) {
 	return list
 }
 
-// Hash is a hash of conversation items that ignores spaces and cache markers of JSON.
-type Hash [16]byte
-
 // Item is one message or item of a conversation.
 type Item struct {
 	Role    Role         `msgpack:"r"`
@@ -76,8 +73,6 @@ type Item struct {
 	Results []ToolResult `msgpack:"o,omitempty"`
 	// Omitted counts the content that the other fields do not have.
 	Omitted Omitted `msgpack:"-"`
-	// Prefix is the hash of the system prompt and of all items up to this one; set by Parse only.
-	Prefix Hash `msgpack:"-"`
 }
 
 // Omitted counts content of messages without text, by kind.

@@ -9,8 +9,7 @@ import (
 type message struct {
 	Item
 	texts   []string
-	others  []Value // parts and members of other kinds, which only the hash covers
-	refused bool    // a part is a refusal of the model
+	refused bool // a part is a refusal of the model
 }
 
 // item returns the message as an item.
@@ -34,12 +33,6 @@ func (m *message) addRefusal(text string) {
 	m.addText(text)
 }
 
-// addOther adds a part without text, such as an image.
-func (m *message) addOther(v Value) {
-	m.Omitted.Media++
-	m.others = append(m.others, v)
-}
-
 // addMessage adds a message with a role: of the chat completions API, the Messages API, or a recorder.
 func (m *message) addMessage(v Value) {
 	content := v.First("content", "parts", "text")
@@ -49,11 +42,6 @@ func (m *message) addMessage(v Value) {
 	}
 	m.addContent(content)
 	m.addRefusal(v.Text("refusal"))
-	for _, key := range []string{"name", "audio"} {
-		if member := v.Get(key); member.IsSet() {
-			m.others = append(m.others, member)
-		}
-	}
 	calls := v.First("tool_calls", "toolCalls")
 	if calls.Len() == 0 {
 		calls = v.Get("additional_kwargs", "tool_calls") // of LangChain
@@ -122,8 +110,8 @@ func (m *message) addPart(v Value) {
 		m.addRefusal(v.Text("refusal"))
 	case kind == "text", v.Get("text").Kind() == '"':
 		m.addText(outputText(v.First("text", "content")))
-	default:
-		m.addOther(v)
+	default: // such as an image
+		m.Omitted.Media++
 	}
 }
 
@@ -182,7 +170,7 @@ func (m *message) addResult(v Value) {
 		v = inner
 	}
 	output := v.First(outputs...)
-	r := ToolResult{CallID: callID(v), Name: v.FirstText(toolNames...), Output: m.toolOutput(output), Signs: signsOf(v, output)}
+	r := ToolResult{CallID: callID(v), Name: v.FirstText(toolNames...), Output: outputText(output), Signs: signsOf(v, output)}
 	r.Output = cmp.Or(r.Output, v.Text("error"), v.Text("error", "message"), v.Text("rejection_reason"))
 	m.Results = append(m.Results, r)
 }
@@ -228,7 +216,6 @@ func (m *message) addItem(v Value) bool {
 			m.Role = RoleTool
 		}
 		m.Omitted.Records++
-		m.others = append(m.others, v)
 	default:
 		return false
 	}
@@ -251,8 +238,7 @@ func (m *message) addItemCall(v Value, tool string) {
 		if isDone && !output.IsSet() { // the provider would have reported an error of its tool
 			signs.Error = cmp.Or(signs.Error, new(false))
 		}
-		call.Result = &ToolResult{CallID: call.ID, Output: m.toolOutput(output), Signs: signs}
-		m.others = append(m.others, v)
+		call.Result = &ToolResult{CallID: call.ID, Output: outputText(output), Signs: signs}
 	}
 	m.Calls = append(m.Calls, call)
 }

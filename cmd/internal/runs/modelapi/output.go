@@ -9,17 +9,7 @@ import (
 	"debrief/events/outcome"
 )
 
-// toolOutput returns the output of a tool as the model sees it. It adds the parts without text to m.others, for the hash.
-func (m *message) toolOutput(v Value) string {
-	for part := range v.Elements() {
-		if part.Kind() == '{' && !part.HasAny("text", "refusal", "logs", "stdout", "stderr", "title", "url") {
-			m.others = append(m.others, part)
-		}
-	}
-	return outputText(v)
-}
-
-// outputText returns the output of a tool: a text, the texts of a list of parts, the only text of an object, or else the JSON of
+// outputText returns the output of a tool as the model sees it: a text, the texts of a list of parts, the only text of an object, or else the JSON of
 // the value.
 func outputText(v Value) string {
 	switch v.Kind() {

@@ -177,7 +177,7 @@ func drawItems(t *rapid.T) []Item {
 	return items
 }
 
-// A conversation has the same items and hashes however a client writes it, and insertion changes only what it should.
+// A conversation has the same items however a client writes it, and insertion changes only what it should.
 func TestStyleOfClientsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -189,7 +189,7 @@ func TestStyleOfClientsDoesNotMatter(t *testing.T) {
 		}
 		body := style{rt}.body(api, "be brief", items)
 		second := parse(t, api, body)
-		if diff := cmp.Diff(first.Items, second.Items, cmpopts.IgnoreFields(Item{}, "Omitted")); diff != "" || first.Root != second.Root {
+		if diff := cmp.Diff(first.Items, second.Items, cmpopts.IgnoreFields(Item{}, "Omitted")); diff != "" {
 			rt.Fatalf("items in two styles (-first +second):\n%s", diff)
 		}
 		checkInsert(t, api, []byte(body))

@@ -23,12 +23,12 @@ type Request struct {
 	Conversation string
 	// Session is the first value of prompt_cache_key, metadata.session_id, metadata.user_id and user; "" without any.
 	Session string
-	// Root is the hash of the API and the system prompt.
-	Root Hash
 
 	body        []byte
 	tools       []byte  // JSON
 	places      []place // of each item
+	ends        []int   // of each item, the index of the byte behind it in the body
+	begin       int     // index of the first item in the body
 	systemPlace place
 }
 
@@ -71,6 +71,14 @@ func session(root Value) string {
 	return ""
 }
 
+// Raw returns the JSON of the first n items, as the client wrote it. It is the same when a client repeats a request.
+func (r *Request) Raw(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	return r.body[r.begin:r.ends[n-1]]
+}
+
 // Tools returns the tools that the model may call. It reads their JSON, because few callers need them.
 func (r *Request) Tools() []Tool { return ParseValue(r.tools).Tools() }
 
@@ -100,7 +108,6 @@ type requestBuilder struct {
 	system  []string // texts of the system prompt
 	texts   []string // texts of the last item
 	started bool     // the system prompt is complete
-	hash    chain
 }
 
 func (b *requestBuilder) addChat(root Value) {
@@ -119,7 +126,7 @@ func (b *requestBuilder) addResponses(root Value) {
 	if input.Kind() == '"' {
 		m := message{Item: Item{Role: RoleUser}}
 		m.addText(input.Text())
-		b.add(&m, contentPlace(input, "input_text"))
+		b.add(&m, input, contentPlace(input, "input_text"))
 	}
 	b.addList(input, "input_text")
 }
@@ -142,7 +149,7 @@ func (b *requestBuilder) addList(list Value, partType string) {
 		case RoleSystem:
 			at = partPlace(v.Get("content"), partType)
 		}
-		b.add(&m, at)
+		b.add(&m, v, at)
 	}
 }
 
@@ -154,8 +161,8 @@ func requestRole(v Value) Role {
 	return RoleAssistant
 }
 
-// add adds a message. System messages in front of all others belong to the system prompt.
-func (b *requestBuilder) add(m *message, at place) {
+// add adds the message of a value. System messages in front of all others belong to the system prompt.
+func (b *requestBuilder) add(m *message, v Value, at place) {
 	if m.Role == RoleSystem && !b.started {
 		b.addSystem(m.texts)
 		if at.ok() && b.req.API == Chat { // the other APIs have a field
@@ -164,20 +171,22 @@ func (b *requestBuilder) add(m *message, at place) {
 		return
 	}
 	b.start()
-	b.hash.add(m)
 	r := b.req
+	if len(r.Items) == 0 {
+		r.begin = int(v.node().start)
+	}
 	canExtend := m.Role == RoleAssistant || m.Role == RoleTool
 	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || !canExtend {
 		b.closeItem()
 		r.Items = append(r.Items, Item{Role: m.Role})
-		r.places = append(r.places, place{})
+		r.places, r.ends = append(r.places, place{}), append(r.ends, 0)
 	}
 	last := len(r.Items) - 1
 	item := &r.Items[last]
 	item.Calls = append(item.Calls, m.Calls...)
 	item.Results = append(item.Results, m.Results...)
 	item.Omitted.add(m.Omitted)
-	item.Prefix = b.hash.sum
+	r.ends[last] = int(v.node().end)
 	b.texts = append(b.texts, m.texts...)
 	if m.Role == RoleUser {
 		r.places[last] = at
@@ -199,8 +208,6 @@ func (b *requestBuilder) start() {
 	}
 	b.started = true
 	b.req.System = joinTexts(b.system)
-	b.hash.add(&message{Item: Item{Role: Role(b.req.API)}, texts: b.system})
-	b.req.Root = b.hash.sum
 }
 
 // billingHeader starts a line of the system prompt of Claude Code. A value in the line changes with each request, although the

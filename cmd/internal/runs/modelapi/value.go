@@ -444,6 +444,17 @@ func (v Value) Compact() string {
 	return b.String()
 }
 
+// canonicalForm are the options for JSON without spaces, with sorted keys, and with equal escape sequences.
+var canonicalForm = []jsontext.Options{
+	options, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false), jsontext.ReorderRawObjects(true),
+}
+
+// Canonical returns JSON in a form that is the same after a client has written it again. It returns another text unchanged.
+func Canonical(raw []byte) string {
+	text, _ := jsontext.AppendFormat(nil, raw, canonicalForm...)
+	return string(text)
+}
+
 // Want returns a member of a kind. A member may be missing or null. For one of another kind it notes a problem and returns a missing value.
 func (v Value) Want(kind jsontext.Kind, key string) Value {
 	member := v.Get(key)

@@ -1,9 +1,6 @@
 package modelapi
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 // variants are bodies of one API: those of a row are one conversation, and rows differ from each other.
 var variants = map[API][][]string{
@@ -82,44 +79,21 @@ var variants = map[API][][]string{
 	},
 }
 
-func TestPrefixTellsConversationsApart(t *testing.T) {
+// A repeated request has the same items up to the turn: a later message, the system prompt and other fields do not change them, and a part
+// without text, such as an image, does.
+func TestRawIsTheConversationUpToAnItem(t *testing.T) {
 	t.Parallel()
-	seen := map[Hash]string{}
-	for api, rows := range variants {
-		for _, row := range rows {
-			var first Hash
-			for i, body := range row {
-				r := parse(t, api, body)
-				got := r.Items[len(r.Items)-1].Prefix
-				if i == 0 {
-					if other := seen[got]; other != "" {
-						t.Errorf("%s has the hash of %s", body, other)
-					}
-					first, seen[got] = got, body
-				}
-				if got != first {
-					t.Errorf("%s: %s differs from %s", api, body, row[0])
-				}
-			}
-		}
+	const image = `{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}`
+	first := parse(t, Chat, `{"messages":[{"role":"system","content":"s"},`+image+`]}`)
+	later := parse(t, Chat, `{"model":"m","messages":[{"role":"system","content":"other"},`+image+`,{"role":"assistant","content":"b"}],"n":1}`)
+	other := parse(t, Chat, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"y"}}]}]}`)
+	if got := string(first.Raw(1)); got != image || string(later.Raw(1)) != image {
+		t.Errorf("got %s and %s, want the message of the user", got, later.Raw(1))
 	}
-}
-
-// Root must not depend on the conversation, and Prefix must depend on all items up to its own only.
-func TestPrefixIsAChain(t *testing.T) {
-	t.Parallel()
-	short := parse(t, Chat, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
-	long := parse(t, Chat, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`)
-	if short.Root != long.Root || short.Root == (Hash{}) {
-		t.Errorf("roots: got %x and %x", short.Root, long.Root)
+	if string(other.Raw(1)) == image {
+		t.Error("another image has the same JSON")
 	}
-	if !slices.EqualFunc(short.Items, long.Items[:2], func(a, b Item) bool { return a.Prefix == b.Prefix }) {
-		t.Error("a further message changes earlier hashes")
-	}
-	if empty := parse(t, Chat, `{"messages":[{"role":"system","content":"s"}]}`); empty.Root != short.Root {
-		t.Errorf("root without items: got %x, want %x", empty.Root, short.Root)
-	}
-	if other := parse(t, Messages, `{"system":"s"}`); other.Root == short.Root {
-		t.Error("root does not depend on the API")
+	if first.Raw(0) != nil || string(parse(t, Responses, `{"instructions":"s","input":"a"}`).Raw(1)) != `"a"` {
+		t.Error("no items, or an input without a list, have other JSON")
 	}
 }
