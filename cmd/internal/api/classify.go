@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
@@ -28,7 +27,7 @@ func classify(err error) error {
 		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
 	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound), errors.Is(err, replay.ErrRunNotFound):
 		out.status, out.code = http.StatusNotFound, CodeNotFound
-	case errors.As(err, new(*request.PendingError)), errors.As(err, new(*edits.NoReplyError)):
+	case errors.As(err, new(*request.PendingError)), errors.As(err, new(*request.NoReplyError)):
 		out.status, out.code = http.StatusGatewayTimeout, CodeTimeout
 	case errors.Is(err, bus.ErrDuplicate):
 		out.status, out.code = http.StatusConflict, CodeConflict

@@ -60,7 +60,7 @@
 //	call.go        readBody                 the body, in the pace and the memory of package body
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings
 //	agents.go      createContext            requests of agents: package outcome reads an outcome, package service does the rest
-//	edits.go       editRoutes               changes of playbooks, with package edits; each kind of resource has such a file
+//	edits.go       editRoutes               changes of playbooks, with package request; each kind of resource has such a file
 //	cache.go       newest, items            the newest playbook, for all readers
 //	problem.go     newProblem               the status and the field of an error
 //

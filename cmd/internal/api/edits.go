@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/bus"
@@ -300,18 +300,18 @@ func (r *EditRequest) decide(c *call, now, read *playbook.Playbook, out *EditRep
 			return nil, missingBullet(fmt.Sprintf("%s[%d]", field, i), id)
 		}
 	}
-	list, err := edits.SelectQuarantined(now, ids)
+	list, err := request.SelectQuarantined(now, ids)
 	if err != nil {
 		return nil, conflict(err.Error() + c.lastChanges(ids))
 	}
-	approval := &edits.Approval{Ops: edits.Reject(list, r.Reason)}
+	approval := &request.Approval{Ops: request.Reject(list, r.Reason)}
 	if len(r.Approve) > 0 {
-		if approval, err = edits.NewApproval(now, list, r.Reason); err != nil {
+		if approval, err = request.NewApproval(now, list, r.Reason); err != nil {
 			return nil, conflict(err.Error())
 		}
 	}
 	out.Retired = approval.Retired
-	return &events.Edit{Ops: approval.Ops, Expect: edits.Expectations(read, approval.Ops)}, nil
+	return &events.Edit{Ops: approval.Ops, Expect: request.Expectations(read, approval.Ops)}, nil
 }
 
 // edit returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
@@ -407,7 +407,7 @@ func (r *EditRequest) tag(c *call, out *EditReply) (*events.Edit, error) {
 		return nil, err
 	}
 	out.Of = at.Label()
-	e, err := edits.Tag(r.Tag.Name, at.Number)
+	e, err := request.Tag(r.Tag.Name, at.Number)
 	if err != nil {
 		return nil, invalid("tag", err.Error())
 	}
@@ -422,7 +422,7 @@ func (r *EditRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 		if err != nil {
 			return nil, err
 		}
-		section := edits.StoredSection(cmp.Or(b.Section, "others"))
+		section := request.StoredSection(cmp.Or(b.Section, "others"))
 		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Add, Section: section, When: when, Content: content})
 	}
 	var changed []playbook.Op
@@ -456,7 +456,7 @@ func (r *EditRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 			changed = append(changed, op)
 		}
 	}
-	e.Expect = edits.Expectations(read, changed)
+	e.Expect = request.Expectations(read, changed)
 	e.Ops = append(e.Ops, changed...)
 	return e, nil
 }
@@ -476,7 +476,7 @@ func (b *ChangedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 	}
 	op.Kind = playbook.Update
 	if b.Section != "" {
-		op.Section = edits.StoredSection(b.Section)
+		op.Section = request.StoredSection(b.Section)
 	}
 	return op, nil
 }
@@ -491,7 +491,7 @@ func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) e
 		}
 		out.Changes = history.Diff(now, then)
 	case e.Forget != nil:
-		plan, err := edits.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.book()), *e.Forget)
+		plan, err := request.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.book()), *e.Forget)
 		if err != nil {
 			return err
 		}
@@ -575,7 +575,7 @@ func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
 	if err := e.Validate(); err != nil {
 		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, text: err.Error()}
 	}
-	d, err := edits.Request(c.ctx, c.handler.conn, e, bus.PublishOptions{})
+	d, err := request.SubmitEdit(c.ctx, c.handler.conn, e, bus.PublishOptions{})
 	var refused *events.RefusedError
 	switch {
 	case errors.As(err, &refused) && hasChanged(refused):

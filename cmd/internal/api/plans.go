@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/curator/draft"
 	"debrief/events"
@@ -61,7 +61,7 @@ func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := edits.NewImport([]byte(r.Data), r.Format, now)
+	made, err := request.NewImport([]byte(r.Data), r.Format, now)
 	if err != nil {
 		return nil, invalid("data", err.Error())
 	}
@@ -138,7 +138,7 @@ type PromoteRequest struct {
 	DryRun bool          `json:"dry_run,omitempty" doc:"Only show the changes."`
 }
 
-func promoteRun(c *call, r *PromoteRequest) (*edits.Promotion, error) {
+func promoteRun(c *call, r *PromoteRequest) (*request.Promotion, error) {
 	known, err := c.permittedBooks()
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func promoteRun(c *call, r *PromoteRequest) (*edits.Promotion, error) {
 		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", text40(string(r.Run)), joinBooks(known)))
 	}
 	js := c.handler.conn.JetStream()
-	plan, err := edits.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.book()), r.At)
+	plan, err := request.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.book()), r.At)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 		return nil, err
 	}
 	out := &ForkReply{Book: r.To, From: c.book(), At: at.Label()}
-	out.Version, err = edits.Fork(c.ctx, c.handler.conn, c.book(), at, r.To)
+	out.Version, err = request.Fork(c.ctx, c.handler.conn, c.book(), at, r.To)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/redact"
@@ -65,7 +65,7 @@ func proposeBullet(c *call, r *ProposalRequest) (*EditReply, error) {
 		return nil, err
 	}
 	op := playbook.Op{
-		Kind: playbook.Add, Status: playbook.Quarantined, Section: edits.StoredSection(section), When: when, Content: content, Replaces: r.Replaces,
+		Kind: playbook.Add, Status: playbook.Quarantined, Section: request.StoredSection(section), When: when, Content: content, Replaces: r.Replaces,
 		Reason: "proposed by " + c.token.Name,
 	}
 	if reason := text.Line(redact.Text(r.Reason), 500); reason != "" {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
@@ -178,7 +178,7 @@ func checkEditsTakeEffect(t *testing.T, r *demoRun) {
 	before := r.reasonings(t, 50, r.version)
 	for n, name := range []string{"another wording", "an edited number", "as it was learned"} {
 		e := &events.Edit{Book: r.book, ID: events.NewID(), Author: "test", Ops: []book.Op{{Kind: book.Update, Bullet: b.ID, Content: edited[name]}}}
-		d, err := edits.Request(t.Context(), r.conn, e, bus.PublishOptions{})
+		d, err := request.SubmitEdit(t.Context(), r.conn, e, bus.PublishOptions{})
 		if err != nil {
 			t.Fatalf("edit: %v", err)
 		}

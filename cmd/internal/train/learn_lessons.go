@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program/cli"
 	"debrief/events"
 	"debrief/events/bus"
@@ -164,7 +164,7 @@ func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored
 	if len(e.Evidence) == 0 {
 		return nil, errNoEvidence
 	}
-	return edits.Request(ctx, s.Conn, e, bus.PublishOptions{})
+	return request.SubmitEdit(ctx, s.Conn, e, bus.PublishOptions{})
 }
 
 // newBullet is a bullet that the command added, with the counts of the analysis in a sentence.

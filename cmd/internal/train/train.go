@@ -18,7 +18,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/console"
@@ -159,7 +158,9 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		if err != nil {
 			return err
 		}
-		o.Fork = func(ctx context.Context) (uint64, error) { return edits.Fork(ctx, s.Conn, name, at, book.Book(o.Name)) }
+		o.Fork = func(ctx context.Context) (uint64, error) {
+			return request.Fork(ctx, s.Conn, name, at, book.Book(o.Name))
+		}
 	}
 	roles, err := p.roles(ctx, s, &o)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/simulated/worlds"
@@ -190,7 +190,7 @@ func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
 	e.Reason = "the arm of the measurement"
 	e.Created = time.Now().UTC()
 	e.Book = classroomBook
-	d, err := edits.Request(ctx, c.session.Conn, e, bus.PublishOptions{})
+	d, err := request.SubmitEdit(ctx, c.session.Conn, e, bus.PublishOptions{})
 	if err != nil {
 		return fmt.Errorf("edit the playbook: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/operate/erase"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -141,11 +141,11 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased
 	e := erase.New(a.Conn)
 	e.Progress = func(step string) { term.Fprintf(term.Stderr, "%s …\n", step) }
 	e.Edit = func(ctx context.Context, edit *events.Edit) error {
-		_, err := edits.Request(ctx, a.Conn, edit, bus.PublishOptions{})
+		_, err := request.SubmitEdit(ctx, a.Conn, edit, bus.PublishOptions{})
 		return err
 	}
 	done, err := e.Run(ctx)
-	if none := (*edits.NoReplyError)(nil); errors.As(err, &none) {
+	if none := (*request.NoReplyError)(nil); errors.As(err, &none) {
 		return fmt.Errorf("%w; nothing was removed from the streams; start a curator, for example with 'debrief up', then 'debrief playbook erase --pending' continues", err)
 	}
 	if err != nil {

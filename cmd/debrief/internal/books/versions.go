@@ -10,9 +10,9 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -186,7 +186,7 @@ func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
 		access = apiclient.Read
 	}
 	body := &api.PromoteRequest{Run: book.Book(p.From), At: p.At, Merge: p.Merge, Reason: p.Reason, DryRun: p.DryRun}
-	plan, err := apiclient.Send[edits.Promotion](ctx, c, p.Flags, access, p.Author, api.Path("books", p.To, "promote"), body)
+	plan, err := apiclient.Send[request.Promotion](ctx, c, p.Flags, access, p.Author, api.Path("books", p.To, "promote"), body)
 	if err != nil {
 		return err
 	}

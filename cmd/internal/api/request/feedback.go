@@ -1,12 +1,118 @@
 package request
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
+
+// FeedbackResult is feedback on an execution with its effect.
+type FeedbackResult struct {
+	Handle    events.Handle  `json:"handle,omitempty"` // of the feedback; empty if an earlier duplicate is covered
+	Execution events.Handle  `json:"execution"`
+	Book      playbook.Book  `json:"book"`
+	Duplicate bool           `json:"duplicate"`
+	After     events.Outcome `json:"after"`             // outcome of the execution after the feedback
+	Version   string         `json:"version,omitempty"` // version that covers the feedback
+	*FeedbackEffect
+
+	log      deltaReader
+	sequence uint64 // sequence of the feedback, 0 before it is published
+	logEnd   uint64 // sequence of the last delta read
+}
+
+type deltaReader interface {
+	DeltasAfter(ctx context.Context, b playbook.Book, seq uint64, fn func(*deltalog.Record) error) error
+}
+
+// NewFeedbackResult returns the result of feedback that is not stored yet. If the log covers the feedback already, it is a duplicate
+// with its version, and there is nothing to store. Otherwise the result has no version until Wait returns.
+func NewFeedbackResult(ctx context.Context, log deltaReader, f *events.Feedback, e *events.Execution) (*FeedbackResult, error) {
+	r := &FeedbackResult{Execution: f.Execution, Book: e.Book, FeedbackEffect: NewFeedbackEffect(f, e), log: log}
+	if err := r.readLog(ctx); err != nil {
+		return nil, err
+	}
+	if r.Covering() != nil {
+		r.Duplicate, r.After = true, r.Before
+	} else {
+		r.After = r.Before.WithFeedback(f)
+	}
+	return r, nil
+}
+
+// SetStored records that the feedback is stored.
+func (r *FeedbackResult) SetStored(s *events.StoredReply) error {
+	var err error
+	r.Handle, r.Duplicate = s.Handle, s.Duplicate
+	r.sequence, _, err = s.Handle.Parse()
+	return err
+}
+
+// readLog reads the new deltas of the log. It sets the version if one of them covers the feedback.
+func (r *FeedbackResult) readLog(ctx context.Context) error {
+	err := r.log.DeltasAfter(ctx, r.Book, r.logEnd, func(d *deltalog.Record) error {
+		r.logEnd = d.Seq
+		r.Read(d, r.sequence > 0)
+		return nil
+	})
+	if c := r.Covering(); c != nil {
+		r.Version = playbook.VersionLabel(c.Version, c.Chain)
+	}
+	return err
+}
+
+// PendingError reports that no delta covers the feedback yet. Role is the role that has not processed it.
+type PendingError struct {
+	Handle events.Handle
+	Role   string
+	After  time.Duration
+}
+
+func (e *PendingError) Error() string {
+	return fmt.Sprintf("feedback not applied after %s: it waits for a %s; it is stored as %s and will be applied when one runs", e.After, e.Role, e.Handle)
+}
+
+type lagReader interface {
+	Lag(ctx context.Context, role string) (bus.Lag, error)
+}
+
+// Wait reads the log until a delta covers the feedback. After the timeout it returns a *PendingError.
+func (r *FeedbackResult) Wait(ctx context.Context, s lagReader, timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
+	for pause := 20 * time.Millisecond; r.Covering() == nil; pause = min(2*pause, 500*time.Millisecond) {
+		if time.Now().After(deadline) {
+			return r.pendingError(ctx, s, timeout)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		if err := r.readLog(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pendingError returns the *PendingError with the role that has the feedback now.
+func (r *FeedbackResult) pendingError(ctx context.Context, s lagReader, timeout time.Duration) error {
+	lag, err := s.Lag(ctx, events.RoleReflector)
+	if err != nil {
+		return err
+	}
+	role := events.RoleCurator
+	if lag.Floor < r.sequence { // the reflectors have not acknowledged the feedback yet
+		role = events.RoleReflector
+	}
+	return &PendingError{r.Handle, role, timeout}
+}
 
 // FeedbackEffect collects the effect of feedback from the log of its playbook.
 type FeedbackEffect struct {

@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	prom "github.com/prometheus/common/model"
 
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/operate/prices"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
@@ -208,7 +207,7 @@ func (w *whole) trust(b playbook.Book) {
 		Book: b, ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Name the currency of each amount."}},
 		Evidence: []playbook.Evidence{{Execution: string(events.NewHandle(8999, events.ExecutionID(b, "", "rule", 0)))}}, // not by a person, so it has an experiment
 	}
-	d, err := request.Edit(w.t.Context(), w.conn, e, bus.PublishOptions{})
+	d, err := bus.Request[events.EditReply](w.t.Context(), w.conn, e, bus.PublishOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

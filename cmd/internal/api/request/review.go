@@ -1,4 +1,4 @@
-package edits
+package request
 
 import (
 	"cmp"
@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"debrief/cmd/internal/api/explain"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // SelectQuarantined returns the ids, sorted and without duplicates. It returns an error if a bullet does not wait for a person.
-func SelectQuarantined(p *book.Playbook, ids []book.BulletID) ([]book.BulletID, error) {
+func SelectQuarantined(p *playbook.Playbook, ids []playbook.BulletID) ([]playbook.BulletID, error) {
 	list := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range list {
 		switch is := p.Bullet(id); {
@@ -26,19 +25,19 @@ func SelectQuarantined(p *book.Playbook, ids []book.BulletID) ([]book.BulletID, 
 
 // Approval is the change that releases bullets from quarantine.
 type Approval struct {
-	Ops     []book.Op
-	Retired []book.BulletID // bullets that the approved ones replace, sorted
+	Ops     []playbook.Op
+	Retired []playbook.BulletID // bullets that the approved ones replace, sorted
 }
 
 // NewApproval returns the change that approves bullets in quarantine. They become active and retire the bullets that they
 // replace. It returns an error if two of the bullets replace the same bullet, or if a replaced bullet is pinned. An empty
 // reason means "approved".
-func NewApproval(p *book.Playbook, list []book.BulletID, reason string) (*Approval, error) {
+func NewApproval(p *playbook.Playbook, list []playbook.BulletID, reason string) (*Approval, error) {
 	a := &Approval{}
-	replacements := map[book.BulletID]book.BulletID{} // by the replaced bullet
+	replacements := map[playbook.BulletID]playbook.BulletID{} // by the replaced bullet
 	for _, id := range list {
 		is := p.Bullet(id)
-		a.Ops = append(a.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Active, Reason: cmp.Or(reason, "approved")})
+		a.Ops = append(a.Ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Active, Reason: cmp.Or(reason, "approved")})
 		if is.Replaces == "" {
 			continue
 		}
@@ -56,7 +55,7 @@ func NewApproval(p *book.Playbook, list []book.BulletID, reason string) (*Approv
 
 // retireReplaced retires the bullet that an approved one replaces, and the other bullets that have replaced it before. It skips bullets that
 // are not shown.
-func (a *Approval) retireReplaced(p *book.Playbook, by *book.Bullet) error {
+func (a *Approval) retireReplaced(p *playbook.Playbook, by *playbook.Bullet) error {
 	for _, old := range p.Sorted() {
 		isReplaced := old.ID == by.Replaces || old.Replaces == by.Replaces
 		if !isReplaced || !old.Shown() || slices.Contains(a.Retired, old.ID) {
@@ -66,16 +65,16 @@ func (a *Approval) retireReplaced(p *book.Playbook, by *book.Bullet) error {
 			return fmt.Errorf("bullet %q would replace the pinned bullet %q: unpin it first", by.ID, old.ID)
 		}
 		a.Retired = append(a.Retired, old.ID)
-		a.Ops = append(a.Ops, book.Op{Kind: book.SetStatus, Bullet: old.ID, Status: book.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", by.ID)})
+		a.Ops = append(a.Ops, playbook.Op{Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", by.ID)})
 	}
 	return nil
 }
 
 // Reject returns the operations that retire bullets in quarantine. An empty reason means "rejected".
-func Reject(list []book.BulletID, reason string) []book.Op {
-	var ops []book.Op
+func Reject(list []playbook.BulletID, reason string) []playbook.Op {
+	var ops []playbook.Op
 	for _, id := range list {
-		ops = append(ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Retired, Reason: cmp.Or(reason, "rejected")})
+		ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Retired, Reason: cmp.Or(reason, "rejected")})
 	}
 	return ops
 }

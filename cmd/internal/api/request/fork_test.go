@@ -1,11 +1,10 @@
-package edits
+package request
 
 import (
 	"fmt"
 	"testing"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
@@ -27,7 +26,7 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 	ask := func(b book.Book, e *events.Edit) {
 		t.Helper()
 		e.Book, e.ID, e.Author = b, events.NewID(), "ann"
-		if _, err := Request(ctx, conn, e, bus.PublishOptions{}); err != nil {
+		if _, err := SubmitEdit(ctx, conn, e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +52,7 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 	}
 
 	e := &events.Edit{Gate: book.GateStrict}
-	for n := range uint64(request.PerEdit + 1) {
+	for n := range uint64(PerEdit + 1) {
 		id := book.MintID("others", n+1)
 		e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: id, PutBullet: &book.Bullet{ID: id, Section: "others", Content: fmt.Sprint("bullet ", n), Helpful: int(n % 3)}})
 	}

@@ -1,4 +1,4 @@
-package edits
+package request
 
 import (
 	"context"
@@ -8,13 +8,11 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // bestVersion is the name of the best version of a run's playbook.
@@ -22,24 +20,24 @@ const bestVersion = "best"
 
 // Promotion is the plan to copy the changes of a run's playbook into another playbook, the target, and its result.
 type Promotion struct {
-	Book     book.Book                       `json:"book"`
-	Run      book.Book                       `json:"run"`
-	At       string                          `json:"at"`             // label of the run's version
-	Fork     string                          `json:"fork,omitempty"` // playbook and version that the run began with; "" for an empty playbook
-	Was      string                          `json:"before"`         // label of the target's version before the change
-	Changes  []history.Difference            `json:"changes"`
-	Left     []history.Difference            `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
-	Moved    []book.BulletID                 `json:"moved"`             // bullets of the target that have changed since the run began
-	Renamed  map[book.BulletID]book.BulletID `json:"renamed"`           // new ids of the run's bullets whose ids the target has used
-	Version  uint64                          `json:"version,omitempty"` // of the target after the change
-	Label    string                          `json:"label,omitempty"`
-	Promoted bool                            `json:"promoted"`
+	Book     playbook.Book                           `json:"book"`
+	Run      playbook.Book                           `json:"run"`
+	At       string                                  `json:"at"`             // label of the run's version
+	Fork     string                                  `json:"fork,omitempty"` // playbook and version that the run began with; "" for an empty playbook
+	Was      string                                  `json:"before"`         // label of the target's version before the change
+	Changes  []history.Difference                    `json:"changes"`
+	Left     []history.Difference                    `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
+	Moved    []playbook.BulletID                     `json:"moved"`             // bullets of the target that have changed since the run began
+	Renamed  map[playbook.BulletID]playbook.BulletID `json:"renamed"`           // new ids of the run's bullets whose ids the target has used
+	Version  uint64                                  `json:"version,omitempty"` // of the target after the change
+	Label    string                                  `json:"label,omitempty"`
+	Promoted bool                                    `json:"promoted"`
 	// NeedsMerge is true if the plan changes something, and the target has changed since the run began.
 	NeedsMerge bool `json:"needs_merge,omitempty"`
 
-	ops    []book.Op
-	before *book.Playbook // the target before the change
-	after  *book.Playbook // the target after the change
+	ops    []playbook.Op
+	before *playbook.Playbook // the target before the change
+	after  *playbook.Playbook // the target after the change
 }
 
 // PlanPromotion returns the plan to copy the changes of a run at a version into the target. An empty version means the one
@@ -64,7 +62,7 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
-	base := new(book.Playbook)
+	base := new(playbook.Playbook)
 	if slices.Contains(known, target.Name) { // else the base stays empty: a new target also gets the bullets that the run began with
 		if base, err = run.Store.PlaybookAt(ctx, run.Name, start); err != nil {
 			return nil, explain.LogError(err)
@@ -86,11 +84,11 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 }
 
 // newPromotion returns the plan to copy the changes from base to learned, two states of the run, into the target.
-func newPromotion(base, learned, target *book.Playbook) *Promotion {
+func newPromotion(base, learned, target *playbook.Playbook) *Promotion {
 	result := history.Promote(base, learned, target)
 	none := []history.Difference{} // an empty JSON list instead of null
 	plan := &Promotion{
-		Changes: append(none, history.Diff(target, result.After)...), Left: append(none, result.Skipped...), Moved: []book.BulletID{},
+		Changes: append(none, history.Diff(target, result.After)...), Left: append(none, result.Skipped...), Moved: []playbook.BulletID{},
 		Renamed: result.Renamed, ops: result.Ops, before: target, after: result.After,
 	}
 	for _, d := range result.ChangedInTarget {
@@ -131,7 +129,7 @@ func (p *Promotion) Reason() string { return fmt.Sprintf("promotion of %s at %s"
 func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditReply, error)) error {
 	seen := p.before.Version() // newest version of the target that the plan or its own edits made
 	state := p.before.Clone()  // the target after the edits so far
-	for ops := range slices.Chunk(p.ops, request.PerEdit) {
+	for ops := range slices.Chunk(p.ops, PerEdit) {
 		e := &events.Edit{Ops: ops, Expect: Expectations(state, ops)}
 		if !merge {
 			e.BaseVersion = new(seen)
@@ -140,12 +138,12 @@ func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditRepl
 		if err != nil {
 			return err
 		}
-		if _, err := state.Apply(&book.Delta{Version: state.Version() + 1, Ops: ops}); err != nil {
+		if _, err := state.Apply(&playbook.Delta{Version: state.Version() + 1, Ops: ops}); err != nil {
 			return err
 		}
 		seen = d.Version
 		p.Version = d.Version
-		p.Label = book.VersionLabel(d.Version, d.Chain)
+		p.Label = playbook.VersionLabel(d.Version, d.Chain)
 		p.Promoted = true
 	}
 	return nil
@@ -173,7 +171,7 @@ func (p *Promotion) Text() string {
 }
 
 // shortBullet returns the beginning of a bullet's text.
-func shortBullet(b *book.Bullet) string {
+func shortBullet(b *playbook.Bullet) string {
 	if b == nil {
 		return "removed"
 	}

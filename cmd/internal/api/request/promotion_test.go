@@ -1,4 +1,4 @@
-package edits
+package request
 
 import (
 	"context"
@@ -14,11 +14,6 @@ import (
 	book "debrief/playbook"
 )
 
-func TestMain(m *testing.M) {
-	bustest.Prepare()
-	m.Run()
-}
-
 // TestPromotionAppliesItsPlan checks that the Curator applies all operations of a plan in order, and none of them if a
 // bullet has changed since the plan was made.
 func TestPromotionAppliesItsPlan(t *testing.T) {
@@ -31,7 +26,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	open := func(b book.Book) *explain.Book { return explain.NewBook(conn.JetStream(), b) }
 	sendTo := func(b book.Book, e *events.Edit) (*events.EditReply, error) {
 		e.ID, e.Author, e.Book = events.NewID(), "ann", b
-		return Request(ctx, conn, e, bus.PublishOptions{})
+		return SubmitEdit(ctx, conn, e, bus.PublishOptions{})
 	}
 	send := func(e *events.Edit) (*events.EditReply, error) { return sendTo("default", e) }
 	ask := func(b book.Book, ops ...book.Op) {

@@ -1,4 +1,4 @@
-package edits
+package request
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/events/deltalog"
 	"debrief/playbook/formats"
@@ -66,7 +65,7 @@ func TestImportParts(t *testing.T) {
 	for _, test := range []struct {
 		ops  int
 		want []int
-	}{{0, nil}, {1, []int{1}}, {request.PerEdit, []int{request.PerEdit}}, {2*request.PerEdit + 1, []int{request.PerEdit, request.PerEdit, 1}}} {
+	}{{0, nil}, {1, []int{1}}, {PerEdit, []int{PerEdit}}, {2*PerEdit + 1, []int{PerEdit, PerEdit, 1}}} {
 		var got []int
 		for part := range (&Import{Ops: make([]book.Op, test.ops)}).Parts() {
 			got = append(got, len(part))

@@ -1,4 +1,4 @@
-package edits
+package request
 
 import (
 	"context"
@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // Fork copies a playbook at a version into a new one: the bullets with all their fields, and the settings. It leaves out what was learned
@@ -24,13 +22,13 @@ import (
 //
 // A repeated call for the same playbooks and version continues an interrupted fork, also if the new playbook has learned something
 // meanwhile.
-func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at explain.Version, to book.Book) (uint64, error) {
+func Fork(ctx context.Context, conn *bus.Conn, from playbook.Book, at explain.Version, to playbook.Book) (uint64, error) {
 	store := deltalog.New(conn.JetStream())
 	source, err := store.PlaybookAt(ctx, from, at.Number)
 	if err != nil {
 		return 0, explain.LogError(err)
 	}
-	origin := book.Fork{Of: from, At: at.Label()}
+	origin := playbook.Fork{Of: from, At: at.Label()}
 	copied, err := curator.ForkSource(ctx, store, origin)
 	if err != nil {
 		return 0, explain.LogError(err)
@@ -63,7 +61,7 @@ const forker = "debrief"
 
 // forkEdits returns the edits of a fork: one for each setting of the source that is not the default, and the bullets to copy. The ids of the
 // edits depend only on the arguments, so a repeated edit is a duplicate.
-func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []*events.Edit {
+func forkEdits(origin playbook.Fork, source, copied *playbook.Playbook, to playbook.Book) []*events.Edit {
 	var edits []*events.Edit
 	addEdit := func() *events.Edit {
 		e := &events.Edit{
@@ -79,7 +77,7 @@ func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []
 	}
 	a := source.Admission()
 	if a.ReviewsFirst() {
-		addEdit().Review = book.ReviewFirst
+		addEdit().Review = playbook.ReviewFirst
 	}
 	if a.Control != "" {
 		addEdit().Control = a.Control
@@ -90,24 +88,24 @@ func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []
 	if judge := source.Judge(); judge.Name != "" {
 		addEdit().Judge = &judge
 	}
-	if about := source.About(); about != (book.About{}) {
+	if about := source.About(); about != (playbook.About{}) {
 		addEdit().About = &about
 	}
 	if len(edits) == 0 && copied.Len() > 0 {
 		addEdit()
 	}
 	for i, b := range copied.Sorted() { // the first bullets go into the edit of the last setting, if there is one
-		if i > 0 && i%request.PerEdit == 0 {
+		if i > 0 && i%PerEdit == 0 {
 			addEdit()
 		}
 		e := edits[len(edits)-1]
-		e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
+		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
 	}
 	return edits
 }
 
 // coveredIDs returns the ids of the edits and reflections that the log of a playbook covers.
-func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[string]bool, error) {
+func coveredIDs(ctx context.Context, store *deltalog.Store, b playbook.Book) (map[string]bool, error) {
 	done := map[string]bool{}
 	err := store.ReadLog(ctx, b, func(r *deltalog.Record) error {
 		for _, c := range r.Covers {
@@ -121,7 +119,7 @@ func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[st
 // requestForkEdit submits one edit of a fork and waits until the log covers it. A fork that is continued after a crash submits its last edit
 // again. The server then reports a duplicate without a decision, and requestForkEdit polls the log.
 func requestForkEdit(ctx context.Context, conn *bus.Conn, store *deltalog.Store, e *events.Edit) error {
-	_, err := Request(ctx, conn, e, bus.PublishOptions{Repeat: true})
+	_, err := SubmitEdit(ctx, conn, e, bus.PublishOptions{Repeat: true})
 	if !errors.Is(err, bus.ErrDuplicate) {
 		return err
 	}

@@ -1,0 +1,117 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/redact"
+	"debrief/playbook"
+	"debrief/playbook/formats"
+	"debrief/playbook/history"
+)
+
+// Expectations returns, for each bullet that the operations change, its section and content before them. A bullet that does not exist has
+// neither.
+func Expectations(p *playbook.Playbook, ops []playbook.Op) []events.Expectation {
+	var all []events.Expectation
+	done := map[playbook.BulletID]bool{}
+	for _, op := range ops {
+		if done[op.Bullet] {
+			continue
+		}
+		done[op.Bullet] = true
+		was := events.Expectation{Bullet: op.Bullet}
+		if b := p.Bullet(op.Bullet); b != nil {
+			was.Section, was.Content = b.Section, b.Content
+		}
+		all = append(all, was)
+	}
+	return all
+}
+
+// StoredSection returns the stored form of a section. It replaces secrets first, because Section changes the characters
+// that identify them.
+func StoredSection(text string) string { return playbook.Section(redact.ID(text)) }
+
+// Tag returns the edit that names a version. It returns an error for version 0, the empty playbook: in an edit 0 means the newest version.
+func Tag(name string, version uint64) (*events.Edit, error) {
+	n := playbook.Name{Name: name, Version: version}
+	if version == 0 {
+		return nil, errors.New("version 0: always the empty playbook, which has no name")
+	}
+	if err := n.Validate(); err != nil {
+		return nil, err
+	}
+	return &events.Edit{Names: []playbook.Name{n}}, nil
+}
+
+// Import is the change that adds the bullets of a file to a playbook.
+type Import struct {
+	*formats.Document
+	// Ops add the bullets whose ids the playbook does not have. A bullet without times in the file has none in the playbook, either:
+	// the log has the time of the import.
+	Ops []playbook.Op
+}
+
+// NewImport reads a file and returns the change that adds its bullets. Secrets in the file are replaced first. An empty format is detected.
+// A bullet whose id belongs to a different bullet of the playbook gets a new id.
+func NewImport(data []byte, format formats.Format, now *playbook.Playbook) (*Import, error) {
+	isTaken := func(id playbook.BulletID, section, content string) bool {
+		known := now.Bullet(id)
+		return known != nil && (known.Section != section || known.Content != content)
+	}
+	doc, err := formats.Read([]byte(redact.Text(string(data))), format, isTaken)
+	if err != nil {
+		return nil, err
+	}
+	made := &Import{Document: doc}
+	for _, b := range doc.Bullets {
+		if now.Bullet(b.ID) == nil {
+			made.Ops = append(made.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
+		}
+	}
+	return made, nil
+}
+
+// Parts returns the operations of each edit. The bullets of one edit become visible at once.
+func (im *Import) Parts() iter.Seq[[]playbook.Op] { return slices.Chunk(im.Ops, PerEdit) }
+
+// Forgetting is the change that a Curator would make to forget executions.
+type Forgetting struct {
+	Label   string // of the version of the playbook
+	Matched int    // reflections on the executions
+	Changes []history.Difference
+}
+
+// PlanForget returns the change that forgets the selected executions. It changes nothing.
+func PlanForget(ctx context.Context, conn *bus.Conn, b *explain.Book, selector playbook.Selector) (*Forgetting, error) {
+	now, label, err := b.At(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	log := b.Store.History(ctx, b.Name)
+	if err := curator.ResolveSample(ctx, conn, log, &selector); err != nil {
+		return nil, err
+	}
+	plan, err := planForget(now, log, selector)
+	if err != nil {
+		return nil, err
+	}
+	plan.Label = label
+	return plan, nil
+}
+
+// planForget compares the playbook with its state without the executions of the selector.
+func planForget(now *playbook.Playbook, log history.Log, selector playbook.Selector) (*Forgetting, error) {
+	then, err := history.Forget(log, selector)
+	if err != nil {
+		return nil, explain.LogError(err)
+	}
+	return &Forgetting{Matched: then.Matched, Changes: history.Diff(now, then.Playbook)}, nil
+}
