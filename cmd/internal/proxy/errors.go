@@ -1,12 +1,12 @@
 package proxy
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/runs/modelapi"
 	"debrief/playbook/text"
 )
 
@@ -21,13 +21,38 @@ type failure struct {
 
 func refusal(status int, code, message string) *failure { return &failure{status, code, message} }
 
-// body returns the failure in the shape of the provider's API.
+// body returns the failure in the shape of the provider's API. That of Anthropic has no place for a code.
 func (f *failure) body(p Provider) []byte {
-	api := modelapi.Chat
+	detail := map[string]any{"message": "debrief gateway: " + f.message, "type": errorType(p, f.status)}
+	body := map[string]any{"error": detail}
 	if p == Anthropic {
-		api = modelapi.Messages
+		body["type"] = "error"
+	} else {
+		detail["code"], detail["param"] = f.code, nil
 	}
-	return append(modelapi.ErrorBody(api, f.status, f.code, "debrief gateway: "+f.message), '\n')
+	b, _ := json.Marshal(body) // texts always have a JSON form
+	return append(b, '\n')
+}
+
+// anthropicErrors are the types of errors of Anthropic's API by HTTP status, other than those of errorType.
+var anthropicErrors = map[int]string{
+	401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 504: "timeout_error", 529: "overloaded_error",
+}
+
+// errorType returns the type of an error with a status.
+func errorType(p Provider, status int) string {
+	own := anthropicErrors[status]
+	switch {
+	case p == Anthropic && own != "":
+		return own
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status < 500:
+		return "invalid_request_error"
+	case p == Anthropic:
+		return "api_error"
+	}
+	return "server_error"
 }
 
 // refuse answers with a failure and finishes the request.
