@@ -29,7 +29,7 @@ func TestViolationSuspendsCitedBullets(t *testing.T) {
 	}
 	stored, err := h.conn.Publish(h.Context(), e, bus.PublishOptions{})
 	h.ok(err)
-	said, err := outcome.Decoder{Violations: true}.Decode([]byte(`{"violation": true, "feedback": "no approval", "by": "ann"}`))
+	said, err := outcome.Decoder{Reviews: true}.Decode([]byte(`{"violation": true, "feedback": "no approval", "by": "ann"}`))
 	h.ok(err)
 	h.giveFeedback(stored.Handle, said.Outcome)
 	suspended := func(p *playbook.Playbook) bool { return p.Bullet("misc-00001").Status == playbook.Quarantined }

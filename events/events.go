@@ -308,7 +308,19 @@ type Outcome struct {
 	// Violation is set if the run broke a rule that no score outweighs. The outcome is then a failure with the score 0, and the
 	// Curator suspends the bullets behind it until a person decides. Only an evaluator program or a person with the scope review sets it.
 	Violation bool `msgpack:"violation,omitempty" json:"violation,omitempty"`
+	// Scores are the named scores, if there are several: at most MaxScores, with the one from which Score was taken. They are shown to
+	// people, and count for nothing.
+	Scores []NamedScore `msgpack:"scores,omitempty" json:"scores,omitempty"`
 }
+
+// NamedScore is one of several scores of an execution.
+type NamedScore struct {
+	Name  string  `msgpack:"n" json:"name"`
+	Score float64 `msgpack:"s" json:"score"` // 0 to 1
+}
+
+// MaxScores is the maximum number of named scores of an outcome.
+const MaxScores = 20
 
 // Judge returns the name of the judge that rated the execution, "" for any other source.
 func (o *Outcome) Judge() string {
@@ -525,6 +537,22 @@ func (o *Outcome) validate() error {
 	}
 	if o.Violation && (o.Label != Failure || o.Score != 0) {
 		return fmt.Errorf("outcome.violation: want label failure and score 0, got %.80q and %v", o.Label, o.Score)
+	}
+	return validScores(o.Scores)
+}
+
+func validScores(scores []NamedScore) error {
+	if len(scores) > MaxScores {
+		return fmt.Errorf("outcome.scores: at most %d, got %d", MaxScores, len(scores))
+	}
+	for i := range scores {
+		s := &scores[i]
+		if s.Name == "" || FitName(s.Name) != s.Name {
+			return fmt.Errorf("outcome.scores[%d].name: want at most %d bytes without control characters, got %.80q", i, MaxName, s.Name)
+		}
+		if !(s.Score >= 0 && s.Score <= 1) {
+			return fmt.Errorf("outcome.scores[%d].score: must be between 0 and 1, got %v", i, s.Score)
+		}
 	}
 	return nil
 }

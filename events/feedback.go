@@ -1,6 +1,10 @@
 package events
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // Known reports whether the outcome has a label other than Unknown.
 func (o Outcome) Known() bool { return o.Label != "" && o.Label != Unknown }
@@ -20,6 +24,18 @@ func (o Outcome) Complete() Outcome {
 		o.Score = 0.5
 	}
 	return o
+}
+
+// Remark returns the feedback, with the named scores before it.
+func (o Outcome) Remark() string {
+	if len(o.Scores) == 0 {
+		return o.Feedback
+	}
+	var scores []string
+	for _, s := range o.Scores {
+		scores = append(scores, fmt.Sprintf("%s %.2f", s.Name, s.Score))
+	}
+	return strings.TrimSpace(strings.Join(scores, ", ") + ". " + o.Feedback)
 }
 
 // LabelOf returns the label for a score: Success from 1, Failure up to 0, and Partial between them.

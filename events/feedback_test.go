@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"reflect"
 	"testing"
 
 	"debrief/events"
@@ -21,13 +22,13 @@ func TestOutcomeAfterFeedback(t *testing.T) {
 		"an inferred success":  {events.Outcome{Label: events.Success, Inferred: true, Feedback: "I did well"}, was},
 		"a failure, with text": {events.Outcome{Label: events.Failure, Feedback: "late"}, events.Outcome{Label: events.Failure, Feedback: "late"}},
 	} {
-		if got := was.WithFeedback(&events.Feedback{Outcome: test.says}); got != test.want {
+		if got := was.WithFeedback(&events.Feedback{Outcome: test.says}); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", why, got, test.want)
 		}
 	}
 	guess := events.Outcome{Label: events.Failure, Inferred: true}
 	for _, says := range []events.Outcome{{Label: events.Success, Score: 1, Inferred: true}, {Label: events.Success, Score: 1}} {
-		if got := guess.WithFeedback(&events.Feedback{Outcome: says}); got != says {
+		if got := guess.WithFeedback(&events.Feedback{Outcome: says}); !reflect.DeepEqual(got, says) {
 			t.Errorf("an inferred outcome before: got %+v, want %+v", got, says)
 		}
 	}

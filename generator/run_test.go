@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -247,7 +248,7 @@ func TestAnswerIsStoredWhenEvaluatorFails(t *testing.T) {
 			q.Evaluator = "program:" + name
 			e, refused := f.answer(q)
 			want := events.Outcome{Label: events.Unknown, By: q.Evaluator, Feedback: test.feedback}
-			if refused != "" || e.Answer == "" || e.Outcome != want {
+			if refused != "" || e.Answer == "" || !reflect.DeepEqual(e.Outcome, want) {
 				t.Errorf("got %+v, %s; want an answer with %+v", e, refused, want)
 			}
 			stranger := task("b", "what is it?")

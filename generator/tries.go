@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/generator/scoring"
 )
 
@@ -31,7 +32,9 @@ func (g *Generator) attempt(ctx context.Context, conn *bus.Conn, t *events.Task,
 	answer := scoring.Answer{Reasoning: a.answer.Reasoning, Final: a.answer.Final}
 	if t.Evaluator == scoring.ByJudge {
 		var spent chat.Usage
-		a.outcome, spent, err = g.cfg.Scorer.Judge(ctx, t, answer)
+		a.outcome, spent, err = g.cfg.Scorer.Judge(ctx, t, answer, func() (string, error) {
+			return deltalog.New(conn.JetStream()).LeadingScore(ctx, t.Book)
+		})
 		a.reply.Usage = a.reply.Usage.Add(spent)
 		if a.outcome.Label == events.Unknown && err == nil {
 			conn.ContextLog(ctx).Warn().Str("task", t.ID).Str("by", a.outcome.By).Msg(a.outcome.Feedback)

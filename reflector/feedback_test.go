@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestFeedbackWithoutOutcomeKeepsTheLastOutcome(t *testing.T) {
 	for i, want := range []events.Outcome{
 		e.Outcome, e.Outcome, {Score: 1, Label: events.Success, By: "ann"}, {Score: 1, Label: events.Success, By: "ann", Feedback: "thanks"},
 	} {
-		if got := all[i].Outcome; got != want {
+		if got := all[i].Outcome; !reflect.DeepEqual(got, want) {
 			t.Errorf("reflection %d: got outcome %+v, want %+v", i, got, want)
 		}
 	}
@@ -167,7 +168,7 @@ func TestFeedbackWithoutOutcomeFindsFeedbackOnACopy(t *testing.T) {
 	publish(t, conn, feedback(second.Handle, events.Outcome{Feedback: "hm"}))
 	runReflector(t, conn, nil)
 	all := reflections(t, conn, 3)
-	if got, want := all[len(all)-1].Outcome, (events.Outcome{Label: events.Failure, By: "ann", Feedback: "hm"}); got != want {
+	if got, want := all[len(all)-1].Outcome, (events.Outcome{Label: events.Failure, By: "ann", Feedback: "hm"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got outcome %+v, want %+v", got, want)
 	}
 }

@@ -10,5 +10,9 @@ const PromptJudge = `You rate one answer to a task by a rubric. You do not do th
 - score: from 0, wrong, to 1, right. At least 0.5 means that a person would accept the answer.
 `
 
+// PromptJudgeScores follows PromptJudge if the rubric asks for several scores.
+const PromptJudgeScores = `- scores: in place of score, each score that the first line of the rubric names, once, from 0, the worst, to 1, the best. Rate each by itself: one may be high and another low.
+`
+
 // DefaultRubric is the rubric of a judge if the operator gives none.
 const DefaultRubric = `The answer does what the task asks for, completely and correctly. Numbers, names and conditions are those of the task or of the reference. Nothing in it is invented.`

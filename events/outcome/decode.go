@@ -31,12 +31,16 @@ type Decoder struct {
 	// Leading returns the name of the score that counts in the playbook, or "" if no person chose one. It is called only for an
 	// outcome with named scores. Nil means that no person chose one.
 	Leading func() (string, error)
-	// Violations accepts the field violation, because the caller has the scope review. Otherwise a violation is ErrViolation.
-	Violations bool
+	// Reviews is set if the caller has the scope review. Otherwise the field violation is ErrViolation, and the name of a judge is ErrJudge.
+	Reviews bool
 }
 
 // ErrViolation is returned for a violation from a caller that may not set it.
 var ErrViolation = errors.New("violation: want an evaluator program, or feedback with the scope review, 'debrief feedback --violation'")
+
+// ErrJudge is returned for the name of a judge from a caller that may not use it. The gate allows for the measured error of a judge, so
+// that an agent which takes its name would have its own verdicts corrected.
+var ErrJudge = errors.New("by: a name that begins with " + events.JudgePrefix + " belongs to the evaluator judge: send another name, or use a token with the scope review")
 
 // LookupError is returned if the leading score of the playbook could not be read. The outcome may be valid.
 type LookupError struct{ Err error }
@@ -277,8 +281,12 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	out.By = fields.takeText(byNames...)
 	fields.takeText(keyNames...) // a single score may have any name
 	violation, err := fields.takeViolation()
-	if err == nil && violation && !d.Violations {
+	switch {
+	case err != nil, d.Reviews:
+	case violation:
 		err = ErrViolation
+	case strings.HasPrefix(strings.ToLower(out.By), events.JudgePrefix):
+		err = ErrJudge
 	}
 	if err != nil {
 		return Decoded{}, err
@@ -299,10 +307,12 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 		}
 	}
 	if len(said) == 0 {
-		said, err = fields.takeScores(leading)
+		said, out.Scores, err = fields.takeScores(leading)
 		if err != nil {
 			return Decoded{}, err
 		}
+	} else {
+		out.Scores = fields.takeOthers()
 	}
 	out.Ignored = fields.names()
 	if err := out.combine(said); err != nil {
@@ -523,40 +533,82 @@ func (r *scoreRange) parse(v json.RawMessage) error {
 	return fmt.Errorf("got %s, want two numbers such as [-10, 10]", text.Clip(string(v), 60))
 }
 
+// AddScore adds a named score to a list. It ignores a score without a name, one that is not a score, one whose name is in the list, and
+// those after the first events.MaxScores. It is for scores beside the one that counts, in recordings: nobody would see a refusal.
+func AddScore(list []events.NamedScore, name, score string) []events.NamedScore {
+	o, err := Parse(score)
+	if err != nil || !o.Known() {
+		return list
+	}
+	return addScore(list, name, o.Score)
+}
+
+func addScore(list []events.NamedScore, name string, score float64) []events.NamedScore {
+	name = events.FitName(strings.TrimSpace(name))
+	isNew := !slices.ContainsFunc(list, func(s events.NamedScore) bool { return s.Name == name })
+	if name == "" || !isNew || len(list) == events.MaxScores {
+		return list
+	}
+	return append(list, events.NamedScore{Name: name, Score: score})
+}
+
+// takeOthers removes the field "scores" beside a score that counts. A field in another form stays.
+func (f *fields) takeOthers() (scores []events.NamedScore) {
+	v := f.values["scores"]
+	if v == nil {
+		return nil
+	}
+	all, err := namedScores(v)
+	if err != nil {
+		return nil
+	}
+	delete(f.values, "scores")
+	for _, r := range all {
+		scores = addScore(scores, r.name, r.outcome.Score)
+	}
+	return scores
+}
+
 // takeScores removes the named scores: the field "scores", else all other fields with a score. Several scores need a leading
-// one: that of the playbook or of the object, or the only one that measures if the run succeeded.
-func (f *fields) takeScores(lookup func() (string, error)) ([]reading, error) {
+// one: that of the playbook or of the object, or the only one that measures if the run succeeded. It returns the leading one, and all of
+// them if there are several.
+func (f *fields) takeScores(lookup func() (string, error)) (lead []reading, scores []events.NamedScore, err error) {
 	all, err := f.named()
 	if err != nil || len(all) == 0 {
-		return nil, err
+		return nil, nil, err
+	}
+	if len(all) > events.MaxScores {
+		return nil, nil, fmt.Errorf("scores: at most %d, got %d", events.MaxScores, len(all))
 	}
 	leading := ""
 	if lookup != nil {
 		leading, err = lookup()
 		if err != nil {
-			return nil, &LookupError{err}
+			return nil, nil, &LookupError{err}
 		}
 	}
 	if len(all) == 1 && leading == "" {
-		return all, nil
+		return all, nil, nil
 	}
-	var leaders []reading
 	for _, r := range all {
+		if len(all) > 1 {
+			scores = addScore(scores, r.name, r.outcome.Score)
+		}
 		if Leads(r.name, leading) {
-			leaders = append(leaders, r)
+			lead = append(lead, r)
 		}
 	}
-	if len(leaders) == 1 {
-		return leaders, nil
+	if len(lead) == 1 {
+		return lead, scores, nil
 	}
 	var names []string
 	for _, r := range all {
 		names = append(names, text.Clip(r.name, 40))
 	}
 	if leading != "" {
-		return nil, fmt.Errorf("scores: the leading score %q is missing among %s", leading, strings.Join(names, ", "))
+		return nil, nil, fmt.Errorf("scores: the leading score %q is missing among %s", leading, strings.Join(names, ", "))
 	}
-	return nil, fmt.Errorf(`scores: several of them (%s): name the one that counts, such as "leading": %q`, strings.Join(names, ", "), names[0])
+	return nil, nil, fmt.Errorf(`scores: several of them (%s): name the one that counts, such as "leading": %q`, strings.Join(names, ", "), names[0])
 }
 
 // named removes the scores with a name and returns them, sorted by name.

@@ -1,7 +1,9 @@
 package outcome
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +15,18 @@ func TestDecode(t *testing.T) {
 	score := func(s float64) events.Outcome { return events.Outcome{Score: s, Label: events.LabelOf(s)} }
 	said := func(s float64, feedback string) events.Outcome {
 		return events.Outcome{Score: s, Label: events.LabelOf(s), Feedback: feedback}
+	}
+	several := func(s float64, named ...any) events.Outcome {
+		o := score(s)
+		for i := 0; i < len(named); i += 2 {
+			switch value := named[i+1].(type) {
+			case int:
+				o.Scores = append(o.Scores, events.NamedScore{Name: named[i].(string), Score: float64(value)})
+			case float64:
+				o.Scores = append(o.Scores, events.NamedScore{Name: named[i].(string), Score: value})
+			}
+		}
+		return o
 	}
 	for raw, want := range map[string]events.Outcome{
 		``: {}, `null`: {}, `""`: {}, `"unknown"`: {Label: events.Unknown},
@@ -27,11 +41,12 @@ func TestDecode(t *testing.T) {
 		`{"thumbs": "up"}`: score(1), `{"thumb": "down"}`: score(0), `{"rating": "👍"}`: score(1), `{"sentiment": "POSITIVE"}`: score(1), `{"value": false}`: score(0), `{"correct": true}`: score(1),
 		`{"score": {"value": 0.5}}`:                                                      score(0.5),
 		`{"name": "correctness", "score": 1}`:                                            score(1),
-		`{"scores": {"correctness": 0, "tone": 1}}`:                                      score(0),
+		`{"scores": {"correctness": 0, "tone": 1}}`:                                      several(0, "correctness", 0, "tone", 1),
 		`{"scores": {"quality": 0.5}}`:                                                   score(0.5),
-		`{"scores": {"a": 0.1, "b": 0.9}, "leading": "b"}`:                               score(0.9),
-		`{"scores": [{"name": "accuracy", "score": 0.5}, {"name": "cost", "value": 1}]}`: score(0.5),
-		`{"accuracy": 0.5, "tone": 1}`:                                                   {Score: 0.5, Label: events.Partial},
+		`{"scores": {"a": 0.1, "b": 0.9}, "leading": "b"}`:                               several(0.9, "a", 0.1, "b", 0.9),
+		`{"scores": [{"name": "accuracy", "score": 0.5}, {"name": "cost", "value": 1}]}`: several(0.5, "accuracy", 0.5, "cost", 1),
+		`{"accuracy": 0.5, "tone": 1}`:                                                   several(0.5, "accuracy", 0.5, "tone", 1),
+		`{"score": 0.2, "scores": [{"name": "a", "score": 1}]}`:                          several(0.2, "a", 1),
 		`{"score": 0.9, "label": "success"}`:                                             {Score: 0.9, Label: events.Success},
 		`{"score": 0.3, "label": "failure"}`:                                             {Score: 0.3, Label: events.Failure},
 		`{"score": 0, "label": "unknown"}`:                                               {Label: events.Unknown},
@@ -43,7 +58,7 @@ func TestDecode(t *testing.T) {
 		`{"score": 1, "label": "success", "feedback": "", "by": "k"}`:                    {Score: 1, Label: events.Success, By: "k"},
 		`{"label": "failure", "inferred": true}`:                                         {Label: events.Failure, Inferred: true},
 	} {
-		if got, err := Decode([]byte(raw)); err != nil || got.Outcome != want {
+		if got, err := Decode([]byte(raw)); err != nil || !reflect.DeepEqual(got.Outcome, want) {
 			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
 		}
 	}
@@ -73,7 +88,7 @@ func TestViolationNeedsPermission(t *testing.T) {
 		`{"violation": true, "feedback": "leaked a key"}`, `{"violation": true, "score": 1, "label": "success", "feedback": "leaked a key"}`,
 		`{"VIOLATION": true, "label": "unknown", "feedback": "leaked a key"}`,
 	} {
-		if got, err := (Decoder{Violations: true}).Decode([]byte(raw)); err != nil || got.Outcome != want {
+		if got, err := (Decoder{Reviews: true}).Decode([]byte(raw)); err != nil || !reflect.DeepEqual(got.Outcome, want) {
 			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
 		}
 		if got, err := Decode([]byte(raw)); !errors.Is(err, ErrViolation) {
@@ -86,15 +101,55 @@ func TestViolationNeedsPermission(t *testing.T) {
 	if got, err := Decode([]byte(`{"score": 1, "violation": false}`)); err != nil || got.Score != 1 || got.Violation || len(got.Ignored) > 0 {
 		t.Errorf("no violation: got %+v, %v", got, err)
 	}
-	if got, err := (Decoder{Violations: true}).Decode([]byte(`{"score": 1, "violation": "minor"}`)); err == nil {
+	if got, err := (Decoder{Reviews: true}).Decode([]byte(`{"score": 1, "violation": "minor"}`)); err == nil {
 		t.Errorf("a violation that is a word: got %+v, want an error", got)
+	}
+}
+
+// TestJudgeNeedsPermission decodes outcomes that take the name of a judge.
+func TestJudgeNeedsPermission(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		`{"score": 1, "by": "judge/m/1"}`, `{"label": "bad", "evaluator": " judge/m/1 "}`, `{"score": 1, "rater": "Judge/m"}`, `{"score": {"value": 1, "by": "judge/m/1"}}`, `{"feedback": "x", "By": "judge/m"}`,
+	} {
+		if got, err := Decode([]byte(raw)); !errors.Is(err, ErrJudge) {
+			t.Errorf("%s: got %+v, %v, want ErrJudge", raw, got, err)
+		}
+		if got, err := Parse(raw); !errors.Is(err, ErrJudge) {
+			t.Errorf("%s in a header: got %+v, %v, want ErrJudge", raw, got, err)
+		}
+	}
+	if got, err := (Decoder{Reviews: true}).Decode([]byte(`{"score": 1, "by": "judge/m/1"}`)); err != nil || got.By != "judge/m/1" {
+		t.Errorf("with permission: got %+v, %v", got, err)
+	}
+	if got, err := Decode([]byte(`{"score": 1, "by": "judge"}`)); err != nil || got.By != "judge" {
+		t.Errorf("a person named judge: got %+v, %v", got, err)
+	}
+}
+
+// TestNamedScoresAreEncodedAndDecoded decodes what an outcome with named scores is encoded as.
+func TestNamedScoresAreEncodedAndDecoded(t *testing.T) {
+	t.Parallel()
+	first, err := Decode([]byte(`{"scores": {"correct": 0.5, "tone": 1, "cost": 0}, "reason": "half"}`))
+	if err != nil || len(first.Scores) != 3 {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	raw, err := json.Marshal(first.Outcome)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Decode(raw); err != nil || !reflect.DeepEqual(again, first) {
+		t.Errorf("%s: got %+v, %v, want %+v", raw, again, err, first)
+	}
+	if got, err := Decode([]byte(`{"score": 1, "scores": {"rouge": 37.2}}`)); err != nil || got.Score != 1 || len(got.Scores) > 0 || strings.Join(got.Ignored, " ") != "scores" {
+		t.Errorf("unreadable scores beside a score: got %+v, %v", got, err)
 	}
 }
 
 func TestDecodeNamesIgnoredFields(t *testing.T) {
 	t.Parallel()
 	got, err := Decode([]byte(`{"score": 1, "confidence": 0.4, "Trace": "x"}`))
-	if err != nil || strings.Join(got.Ignored, " ") != "Trace confidence" || got.Outcome != (events.Outcome{Score: 1, Label: events.Success}) {
+	if err != nil || strings.Join(got.Ignored, " ") != "Trace confidence" || !reflect.DeepEqual(got.Outcome, events.Outcome{Score: 1, Label: events.Success}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -117,7 +172,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %v", word, got, err, want)
 		}
 	}
-	if got, err := Parse(" "); err != nil || got != (events.Outcome{}) {
+	if got, err := Parse(" "); err != nil || !reflect.DeepEqual(got, events.Outcome{}) {
 		t.Errorf("got %+v, %v, want no outcome", got, err)
 	}
 	for _, word := range []string{"7", "purple", "nan", "+Inf"} {

@@ -153,9 +153,10 @@ func read(verb string, body []byte, request any, field *playbook.Book, from play
 	return nil
 }
 
-// readOutcome decodes the outcome of a request, and redacts its feedback. Only a caller with the scope review may report a violation.
+// readOutcome decodes the outcome of a request, and redacts its feedback. Only a caller with the scope review may report a violation, or an
+// outcome in the name of a judge.
 func (h *Handler) readOutcome(ctx context.Context, raw json.RawMessage, caller events.Caller, b playbook.Book, contextID events.ID, into *events.Outcome) error {
-	decoder := outcome.Decoder{Violations: caller.Reviews}
+	decoder := outcome.Decoder{Reviews: caller.Reviews}
 	if leader, ok := h.backend.(Leader); ok {
 		decoder.Leading = func() (string, error) { return leader.LeadingScore(ctx, caller, b, contextID) }
 	}
@@ -164,7 +165,7 @@ func (h *Handler) readOutcome(ctx context.Context, raw json.RawMessage, caller e
 	if errors.As(err, &lookup) {
 		return lookup
 	}
-	if errors.Is(err, outcome.ErrViolation) {
+	if errors.Is(err, outcome.ErrViolation) || errors.Is(err, outcome.ErrJudge) {
 		return NewError(http.StatusForbidden, "outcome."+err.Error())
 	}
 	if err == nil && len(d.Ignored) > 0 {

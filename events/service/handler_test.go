@@ -86,6 +86,8 @@ func TestHandleCallsTheBackend(t *testing.T) {
 		{"an unknown outcome in feedback", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":7}`, 400, `outcome: `},
 		{"a violation by an agent", events.VerbReport, "b", `{"answer":"x","outcome":{"violation":true}}`, 403, `outcome.violation: `},
 		{"a violation in feedback of an agent", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":{"score":0,"violation":true}}`, 403, `outcome.violation: `},
+		{"an agent as a judge", events.VerbReport, "b", `{"answer":"x","outcome":{"score":1,"by":"judge/m/1"}}`, 403, `outcome.by: `},
+		{"an agent as a judge in feedback", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":{"score":0,"by":"judge/m/1"}}`, 403, `outcome.by: `},
 		{"a typo in an outcome", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":{"score":1,"labl":2}}`, 400, `field \"labl\"`},
 		{"the book twice, the same", events.VerbReport, "b", `{"book":"b","answer":"x"}`, 200, `{"handle":"b/x"}`},
 		{"the book in the body", events.VerbReport, "", `{"book":"c","answer":"x"}`, 200, `{"handle":"c/x"}`},

@@ -2,8 +2,13 @@ package scoring
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
+	"strings"
 
 	"debrief/events"
 	"debrief/events/chat"
@@ -34,7 +39,36 @@ type verdict struct {
 	Score  float64 `json:"score" jsonschema:"From 0, wrong, to 1, right."`
 }
 
-var verdictSchema = chat.SchemaOf[verdict]()
+// namedVerdict is the reply that the schema requires if the rubric asks for several scores.
+type namedVerdict struct {
+	Reason string `json:"reason" jsonschema:"One or two sentences: the part of the rubric that decides."`
+	Scores []struct {
+		Name  string  `json:"name" jsonschema:"One of the names in the rubric."`
+		Score float64 `json:"score" jsonschema:"From 0, the worst, to 1, the best."`
+	} `json:"scores" jsonschema:"Each score of the rubric, once."`
+}
+
+var verdictSchema, namedSchema = chat.SchemaOf[verdict](), chat.SchemaOf[namedVerdict]()
+
+// scoresLine is the first line of a rubric that asks for several scores.
+var scoresLine = regexp.MustCompile(`(?i)^\s*scores:[ \t]*([\pL][\pL\pN _-]{0,39}(?:,[ \t]*[\pL][\pL\pN _-]{0,39}){1,9})[ \t]*(?:\r?\n|$)`)
+
+// ScoreNames returns the names of the scores that a rubric asks for, sorted. They stand in its first line, such as
+//
+//	Scores: correct, tone, cost
+//
+// It returns nil for a rubric that asks for one score.
+func ScoreNames(rubric string) (names []string) {
+	m := scoresLine.FindStringSubmatch(rubric)
+	if m == nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(m[1], ",") {
+		names = append(names, strings.TrimSpace(name))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // JudgePrompts returns the prompts of a judge about an answer: one, or two in both orders if the task has a target. All texts of the task are
 // quoted. An empty rubric selects chat.DefaultRubric.
@@ -43,6 +77,10 @@ func JudgePrompts(rubric string, t *events.Task, a Answer) []chat.Prompt {
 	if t.Context != "" {
 		task = append(task, chat.Quotation{Name: "context", Text: t.Context})
 	}
+	schema, fields := verdictSchema, "reason and score"
+	if names := ScoreNames(rubric); names != nil {
+		schema, fields = namedSchema, "reason and scores, which has an object with name and score for each of: "+strings.Join(names, ", ")
+	}
 	answer, reference := chat.Quotation{Name: "answer", Text: a.Final}, chat.Quotation{Name: "reference", Text: t.Target}
 	orders := [][]chat.Quotation{{answer}}
 	if t.Target != "" {
@@ -50,9 +88,9 @@ func JudgePrompts(rubric string, t *events.Task, a Answer) []chat.Prompt {
 	}
 	var all []chat.Prompt
 	for _, order := range orders {
-		all = append(all, chat.Prompt{Name: ByJudge, Schema: verdictSchema, Messages: []chat.Message{
+		all = append(all, chat.Prompt{Name: ByJudge, Schema: schema, Messages: []chat.Message{
 			{Speaker: chat.System, Text: judgeInstructions(rubric)},
-			{Speaker: chat.User, Text: chat.Quote(append(task[:len(task):len(task)], order...)) + "\nReply with a JSON object with the fields reason and score."},
+			{Speaker: chat.User, Text: chat.Quote(append(task[:len(task):len(task)], order...)) + "\nReply with a JSON object with the fields " + fields + "."},
 		}})
 	}
 	return all
@@ -62,37 +100,89 @@ func judgeInstructions(rubric string) string {
 	if rubric == "" {
 		rubric = chat.DefaultRubric
 	}
-	return chat.PromptJudge + chat.PromptQuotes + "\n\nRubric:\n\n" + rubric
+	instructions := chat.PromptJudge
+	if ScoreNames(rubric) != nil {
+		instructions += chat.PromptJudgeScores
+	}
+	return instructions + chat.PromptQuotes + "\n\nRubric:\n\n" + rubric
 }
 
-// parseVerdict parses the reply of a judge.
-func parseVerdict(r chat.Reply) (verdict, error) {
-	reply, err := chat.ParseObject(r, "score")
-	if err != nil {
-		return verdict{}, err
+// parseVerdict returns the parser of the replies of a judge, for the names of a rubric. The decoder knows the leading score.
+func parseVerdict(names []string, d outcome.Decoder) func(chat.Reply) (events.Outcome, error) {
+	field := "score"
+	if names != nil {
+		field = "scores"
 	}
-	raw, _ := reply.Field("score")
-	o, err := outcome.Decode(raw)
-	if err != nil {
-		return verdict{}, fmt.Errorf("score: %w", err)
+	return func(r chat.Reply) (events.Outcome, error) {
+		reply, err := chat.ParseObject(r, field)
+		if err != nil {
+			return events.Outcome{}, err
+		}
+		raw, _ := reply.Field(field)
+		object, err := json.Marshal(map[string]json.RawMessage{field: raw})
+		if err != nil {
+			return events.Outcome{}, err
+		}
+		o, err := d.Decode(object)
+		if err != nil {
+			return events.Outcome{}, fmt.Errorf("%s: %w", field, err)
+		}
+		if !o.Known() {
+			return events.Outcome{}, fmt.Errorf("%s: want a number from 0 to 1", field)
+		}
+		slices.SortFunc(o.Scores, func(a, b events.NamedScore) int { return strings.Compare(a.Name, b.Name) })
+		if got := scoreNames(o.Scores); !slices.Equal(got, names) {
+			return events.Outcome{}, fmt.Errorf("scores: want exactly %s, got %s", strings.Join(names, ", "), shortText(strings.Join(got, ", ")))
+		}
+		o.Feedback = reply.Text("reason")
+		return o.Outcome, nil
 	}
-	if !o.Known() {
-		return verdict{}, fmt.Errorf("score: want a number from 0 to 1")
+}
+
+// scoreNames returns the names of scores.
+func scoreNames(scores []events.NamedScore) (names []string) {
+	for _, s := range scores {
+		names = append(names, s.Name)
 	}
-	return verdict{Reason: reply.Text("reason"), Score: o.Score}, nil
+	return names
+}
+
+// checkLeading returns an error if none of the scores of a rubric counts in the playbook.
+func checkLeading(names []string, d outcome.Decoder) error {
+	if names == nil {
+		return nil
+	}
+	scores := map[string]int{}
+	for _, name := range names {
+		scores[name] = 1
+	}
+	raw, err := json.Marshal(map[string]any{"scores": scores})
+	if err == nil {
+		_, err = d.Decode(raw)
+	}
+	return err
 }
 
 // Judge asks the model of the Scorer about an answer. Without a usable verdict, because the model fails, its replies are invalid or the two
-// orders differ, the outcome is unknown and its feedback says why. The usage counts all calls. The returned error is that of ctx, or
+// orders differ, the outcome is unknown and its feedback says why. Of several scores, see ScoreNames, the leading one of the playbook counts:
+// leading returns its name, or "" if no person chose one. The usage counts all calls. The returned error is that of ctx, that of leading, or
 // ErrNotScorable without a model.
-func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer) (o events.Outcome, spent chat.Usage, err error) {
+func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading func() (string, error)) (o events.Outcome, spent chat.Usage, err error) {
 	if s == nil || s.judge == nil {
 		return o, spent, fmt.Errorf("%w: evaluator %s: no model configured", ErrNotScorable, ByJudge)
 	}
 	o.Label = events.Unknown
-	var verdicts []verdict
+	names, decoder := ScoreNames(s.cfg.Rubric), outcome.Decoder{Leading: leading}
+	if err := checkLeading(names, decoder); err != nil {
+		if errors.As(err, new(*outcome.LookupError)) {
+			return o, spent, err
+		}
+		o.Feedback = "The judge was not asked: " + shortText(err.Error()) + ". Set the score that counts: debrief playbook leading-score NAME"
+		return o, spent, nil
+	}
+	var verdicts []events.Outcome
 	for _, p := range JudgePrompts(s.cfg.Rubric, t, a) {
-		v, reply, err := chat.Ask(ctx, s.judge, p, parseVerdict)
+		v, reply, err := chat.Ask(ctx, s.judge, p, parseVerdict(names, decoder))
 		spent = spent.Add(reply.Usage)
 		o.By = judgeName(reply.Model, s.cfg.Rubric)
 		if ctx.Err() != nil {
@@ -109,10 +199,16 @@ func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer) (o events.
 		o.Feedback = fmt.Sprintf("The judge gave no verdict: %.2f with the reference first, and %.2f with the answer first.", first.Score, last.Score)
 		return o, spent, nil
 	}
-	o.Score = math.Round(50*(first.Score+last.Score)) / 100
-	o.Label, o.Feedback = events.LabelOf(o.Score), events.TruncateChars(first.Reason, maxFeedback)
+	o.Score = mean(first.Score, last.Score)
+	o.Label, o.Feedback = events.LabelOf(o.Score), events.TruncateChars(first.Feedback, maxFeedback)
+	for i := range first.Scores { // both have the same names in the same order
+		o.Scores = append(o.Scores, events.NamedScore{Name: first.Scores[i].Name, Score: mean(first.Scores[i].Score, last.Scores[i].Score)})
+	}
 	return o, spent, nil
 }
+
+// mean returns the mean of the scores of two verdicts, rounded to hundredths.
+func mean(x, y float64) float64 { return math.Round(50*(x+y)) / 100 }
 
 // maxModelName is the maximum length of the model in the name of a judge, in bytes.
 const maxModelName = 200

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -191,7 +192,7 @@ func TestProgramOutputs(t *testing.T) {
 		`{"score":1,"label":"splendid"}`:          {Label: events.Unknown, Feedback: `evaluator program it: label: want success, partial, failure or unknown, got "splendid"`},
 	} {
 		want.By = "program:it"
-		if o, _ := runEvaluator(t, longTimeout, program(t, "say", output)); o != want {
+		if o, _ := runEvaluator(t, longTimeout, program(t, "say", output)); !reflect.DeepEqual(o, want) {
 			t.Errorf("%s: got %+v, want %+v", output, o, want)
 		}
 	}
@@ -439,7 +440,7 @@ func FuzzParseOutput(f *testing.F) {
 		if err == nil && (!(o.Score >= 0 && o.Score <= 1) || o.Label == "") {
 			t.Errorf("got %+v", o)
 		}
-		if err != nil && o != (events.Outcome{}) {
+		if err != nil && !reflect.DeepEqual(o, events.Outcome{}) {
 			t.Errorf("got %+v and %v", o, err)
 		}
 	})

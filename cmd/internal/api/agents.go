@@ -366,7 +366,7 @@ func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *looseOutcome) (e
 // strict decoding. Errors name the field outcome.
 func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outcome, error) {
 	const field = "outcome"
-	decoder := outcome.Decoder{Violations: c.token.Allows(tokens.Review)}
+	decoder := outcome.Decoder{Reviews: c.token.Allows(tokens.Review)}
 	if c.handler.conn != nil {
 		decoder.Leading = func() (string, error) { return c.handler.books.store.LeadingScore(c.ctx, b) }
 	}
@@ -374,7 +374,7 @@ func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outco
 	if errors.As(err, new(*outcome.LookupError)) {
 		return events.Outcome{}, err
 	}
-	if errors.Is(err, outcome.ErrViolation) {
+	if errors.Is(err, outcome.ErrViolation) || errors.Is(err, outcome.ErrJudge) {
 		return events.Outcome{}, &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("%s.%s: token %q does not have it", field, err, c.token.Name)}
 	}
 	if err != nil {

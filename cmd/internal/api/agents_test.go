@@ -80,8 +80,8 @@ func TestAgentOfReport(t *testing.T) {
 	}
 }
 
-// TestViolationNeedsReview reports a violation with tokens, in the forms that a body has for an outcome.
-func TestViolationNeedsReview(t *testing.T) {
+// TestReviewOfOutcomes reports violations, and outcomes in the name of a judge, with tokens, in the forms that a body has for an outcome.
+func TestReviewOfOutcomes(t *testing.T) {
 	t.Parallel()
 	var got []events.Outcome
 	backend := desk{
@@ -109,21 +109,28 @@ func TestViolationNeedsReview(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, c := open(t, backend, Options{Tokens: list}, defaultLimits)
-	for _, test := range []struct{ name, path, body string }{
-		{"a report", "/executions", `{"answer":"x","outcome":{"violation":true,"score":1}}`},
-		{"a report with its own fields", "/executions", `{"answer":"x","violation":true}`},
-		{"feedback", "/feedback", `{"execution":"17-ab12cd34","outcome":{"violation":true}}`},
-		{"feedback with its own fields", "/feedback", `{"execution":"17-ab12cd34","score":1,"violation":true}`},
-		{"feedback in both forms", "/feedback", `{"execution":"17-ab12cd34","outcome":true,"violation":true}`},
+	violation := events.Outcome{Label: events.Failure, Violation: true}
+	judged := events.Outcome{Score: 1, Label: events.Success, By: "judge/m/1"}
+	for _, test := range []struct {
+		name, path, body, field string
+		want                    events.Outcome
+	}{
+		{"a report", "/executions", `{"answer":"x","outcome":{"violation":true,"score":1}}`, "violation", violation},
+		{"a report with its own fields", "/executions", `{"answer":"x","violation":true}`, "violation", violation},
+		{"feedback", "/feedback", `{"execution":"17-ab12cd34","outcome":{"violation":true}}`, "violation", violation},
+		{"feedback with its own fields", "/feedback", `{"execution":"17-ab12cd34","score":1,"violation":true}`, "violation", violation},
+		{"feedback in both forms", "/feedback", `{"execution":"17-ab12cd34","outcome":true,"violation":true}`, "violation", violation},
+		{"a report of a judge", "/executions", `{"answer":"x","outcome":{"score":1,"by":"judge/m/1"}}`, "outcome.by", judged},
+		{"feedback of a judge", "/feedback", `{"execution":"17-ab12cd34","outcome":{"score":1,"evaluator":"judge/m/1"}}`, "outcome.by", judged},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got = nil
 			code, _, reply := do(t, c, "POST", s.URL()+"/api/v1"+test.path, test.body, set("Authorization", "Bearer "+agent))
-			if code != 403 || len(got) > 0 || !strings.Contains(reply, "violation") || !strings.Contains(reply, string(CodeScope)) {
+			if code != 403 || len(got) > 0 || !strings.Contains(reply, test.field) || !strings.Contains(reply, string(CodeScope)) {
 				t.Errorf("an agent: got %d %s, and outcomes %v", code, reply, got)
 			}
 			code, _, reply = do(t, c, "POST", s.URL()+"/api/v1"+test.path, test.body, set("Authorization", "Bearer "+ann))
-			if code/100 != 2 || len(got) != 1 || got[0] != (events.Outcome{Label: events.Failure, Violation: true}) {
+			if code/100 != 2 || len(got) != 1 || !reflect.DeepEqual(got[0], test.want) {
 				t.Errorf("a person with review: got %d %s, and outcomes %+v", code, reply, got)
 			}
 		})
@@ -150,7 +157,7 @@ func TestOutcomesOfBodies(t *testing.T) {
 		`"outcome":{"score":0}`:                                   {Label: events.Failure},
 		`"outcome":{"label":"success"}`:                           {Score: 1, Label: events.Success},
 		`"outcome":{"score":7,"range":[-10,10]}`:                  {Score: 0.85, Label: events.Partial},
-		`"outcome":{"scores":{"accuracy":1,"tone":0}}`:            {Score: 1, Label: events.Success},
+		`"outcome":{"scores":{"accuracy":1,"tone":0}}`:            {Score: 1, Label: events.Success, Scores: []events.NamedScore{{Name: "accuracy", Score: 1}, {Name: "tone"}}},
 		`"outcome":"POSITIVE"`:                                    {Score: 1, Label: events.Success},
 		`"outcome":-1`:                                            {Label: events.Failure},
 		`"score":1`:                                               {Score: 1, Label: events.Success},
@@ -162,7 +169,7 @@ func TestOutcomesOfBodies(t *testing.T) {
 	} {
 		for path, body := range map[string]string{"executions": `{"answer":"a",` + fields + `}`, "feedback": `{"execution":"17-ab12cd34",` + fields + `}`} {
 			got = events.Outcome{}
-			if code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/"+path, body); code != 201 || got != want || strings.Contains(reply, "warnings") {
+			if code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/"+path, body); code != 201 || !reflect.DeepEqual(got, want) || strings.Contains(reply, "warnings") {
 				t.Errorf("%s %s: got %d %s, %+v, want %+v", path, body, code, reply, got, want)
 			}
 		}

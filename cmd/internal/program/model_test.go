@@ -186,7 +186,7 @@ func TestJudgeHasItsOwnModel(t *testing.T) {
 		}
 		defer answering.Close()
 		scorer := scoring.NewScorer(scoring.Config{}, 1).WithModel(judge).WithModel(answering)
-		o, _, err := scorer.Judge(t.Context(), &events.Task{Question: "q"}, scoring.Answer{Final: "a"})
+		o, _, err := scorer.Judge(t.Context(), &events.Task{Question: "q"}, scoring.Answer{Final: "a"}, nil)
 		if err != nil || o.Label != events.Success || !strings.HasPrefix(o.By, "judge/x/") {
 			t.Errorf("%v: got %+v, %v", args, o, err)
 		}

@@ -89,7 +89,7 @@ func TestCodexExec(t *testing.T) {
 		t.Errorf("got question %q, answer %q, session %q, usage %+v", e.Question, e.Answer, e.Session, e.Usage)
 	}
 	e = one(t, strings.Replace(codexEvents, `{"type":"turn.completed"`, `{"type":"turn.failed","error":{"message":"limit"}}`+"\n"+`{"type":"turn.completed"`, 1))
-	if want := (events.Outcome{Label: events.Failure, By: sourceCodex, Feedback: "limit"}); e.Outcome != want {
+	if want := (events.Outcome{Label: events.Failure, By: sourceCodex, Feedback: "limit"}); !reflect.DeepEqual(e.Outcome, want) {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
 }
@@ -195,7 +195,7 @@ func TestInspect(t *testing.T) {
 				events.ToolCall{Tool: "find", Arguments: `{"a":1}`, Output: "gone", Outcome: events.Failure},
 				events.ToolCall{Tool: "find", Arguments: `{"a":2}`, Output: "no", Outcome: events.Unknown},
 			)
-			if !reflect.DeepEqual(e.Steps, want) || e.Outcome != (events.Outcome{Label: events.Failure, By: "inspect:match", Feedback: "why"}) {
+			if !reflect.DeepEqual(e.Steps, want) || !reflect.DeepEqual(e.Outcome, events.Outcome{Label: events.Failure, By: "inspect:match", Feedback: "why"}) {
 				t.Errorf("got %+v", e)
 			}
 			if name != "samples" && (e.Origin.Task != "inspect/desk/1" || e.Model != "m") || e.Usage.InputTokens != 5 {
@@ -204,7 +204,7 @@ func TestInspect(t *testing.T) {
 			if e := runs["q2"]; e.Outcome.Known() { // two scores, and none leads
 				t.Errorf("got outcome %+v", e.Outcome)
 			}
-			if e := runs["q3"]; e.Outcome != (events.Outcome{Label: events.Unknown, Feedback: "boom"}) {
+			if e := runs["q3"]; !reflect.DeepEqual(e.Outcome, events.Outcome{Label: events.Unknown, Feedback: "boom"}) {
 				t.Errorf("got outcome %+v", e.Outcome)
 			}
 		})

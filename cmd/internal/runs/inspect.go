@@ -3,6 +3,8 @@ package runs
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
@@ -88,6 +90,11 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 	decoded.Label = cmp.Or(decoded.Label, events.Unknown)
 	if decoded.Known() {
 		decoded.By, decoded.Feedback = sourceInspect+":"+name, cmp.Or(decoded.Feedback, comments[name])
+	}
+	if len(scores) > 1 {
+		for _, other := range slices.Sorted(maps.Keys(scores)) {
+			decoded.Scores = outcome.AddScore(decoded.Scores, other, string(scores[other]))
+		}
 	}
 	return decoded, len(scores) - 1
 }

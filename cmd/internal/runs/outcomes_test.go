@@ -29,7 +29,7 @@ func TestOutcomesFile(t *testing.T) {
 		if _, err := r.Read(t.Context(), "f", strings.NewReader(claude), func(e *events.Execution) error { got = append(got, e); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if len(got) == 0 || got[0].Outcome != (events.Outcome{Score: 1, Label: events.Success, By: "outcomes file"}) {
+		if len(got) == 0 || !reflect.DeepEqual(got[0].Outcome, events.Outcome{Score: 1, Label: events.Success, By: "outcomes file"}) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if n, ids := o.Unused(); n != 1 || !reflect.DeepEqual(ids, []string{"other"}) || o.Applied != 1 || o.Kept != 0 {

@@ -67,7 +67,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 	if want := (chat.Usage{Calls: 4, InputTokens: 16, OutputTokens: 7, Cost: 0.25, CachedTokens: 5}); e.Usage != want {
 		t.Errorf("got usage %+v, want %+v", e.Usage, want)
 	}
-	if want := (events.Outcome{Label: events.Unknown, Feedback: "result: success"}); e.Outcome != want {
+	if want := (events.Outcome{Label: events.Unknown, Feedback: "result: success"}); !reflect.DeepEqual(e.Outcome, want) {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
 	if !strings.HasPrefix(e.RunID, "claude-code/") || e.Origin.Source != "file/claude-code" {
@@ -76,7 +76,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 
 	for subtype, isError := range map[string]bool{"error_max_turns": false, "success": true} {
 		e := one(t, claude+fmt.Sprintf(`{"type":"result","subtype":%q,"is_error":%v,"session_id":"s-1"}`, subtype, isError))
-		if want := (events.Outcome{Label: events.Failure, Feedback: "result: " + subtype, By: sourceClaudeCode}); e.Outcome != want || e.Answer != "Done." {
+		if want := (events.Outcome{Label: events.Failure, Feedback: "result: " + subtype, By: sourceClaudeCode}); !reflect.DeepEqual(e.Outcome, want) || e.Answer != "Done." {
 			t.Errorf("got outcome %+v, want %+v; answer %q", e.Outcome, want, e.Answer)
 		}
 	}
@@ -98,7 +98,7 @@ func TestClaudeCodeTranscripts(t *testing.T) {
 		{Speaker: "user", Text: "and now?"},
 		{Speaker: "assistant", Calls: []events.ToolCall{{Tool: "unknown", Output: "lost", Outcome: events.Success}}},
 	}
-	if !reflect.DeepEqual(e.Steps, want) || e.Question != "fix it" || e.Outcome != (events.Outcome{Label: events.Unknown}) || !e.Started.Equal(at.Add(-time.Second)) {
+	if !reflect.DeepEqual(e.Steps, want) || e.Question != "fix it" || !reflect.DeepEqual(e.Outcome, events.Outcome{Label: events.Unknown}) || !e.Started.Equal(at.Add(-time.Second)) {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -193,7 +193,7 @@ func TestOpenAIChat(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := one(t, tt.text)
-			if !reflect.DeepEqual(e.Steps, want) || e.Question != "q" || e.Answer != "a" || e.Outcome != tt.outcome {
+			if !reflect.DeepEqual(e.Steps, want) || e.Question != "q" || e.Answer != "a" || !reflect.DeepEqual(e.Outcome, tt.outcome) {
 				t.Errorf("got %+v", e)
 			}
 			if id, _, _ := strings.Cut(strings.TrimPrefix(e.RunID, "openai-chat"+tt.place), "/"); id != "" || e.Origin.Source != "file/openai-chat" {
@@ -221,7 +221,7 @@ func TestExecutionsWrittenByHand(t *testing.T) {
 		{Speaker: "assistant", Text: "hm", Calls: []events.ToolCall{{Tool: "find", Output: "4", Outcome: events.Success}, {Tool: "find", Outcome: events.TimedOut}}},
 		{Speaker: "user", Text: "yes"},
 	}
-	if !reflect.DeepEqual(e.Steps, want) || e.Outcome != (events.Outcome{Score: 1, Label: events.Success}) || e.Usage != (chat.Usage{Cost: 1}) {
+	if !reflect.DeepEqual(e.Steps, want) || !reflect.DeepEqual(e.Outcome, events.Outcome{Score: 1, Label: events.Success}) || e.Usage != (chat.Usage{Cost: 1}) {
 		t.Errorf("got %+v", e)
 	}
 	if e.Shown != nil || e.Cited != nil || e.Manifest != nil || e.Origin.Task != "berth_7" || !strings.HasPrefix(e.RunID, "debrief/berth_7/") {

@@ -74,7 +74,7 @@ func TestTauBenchResultsBelongToCalls(t *testing.T) {
 	if e.Question != "book it" || e.Answer != "done" || e.Origin.Source != "file/tau-bench" || e.Book != "book" {
 		t.Errorf("got question %q, answer %q, origin %+v, book %q", e.Question, e.Answer, e.Origin, e.Book)
 	}
-	if want := (events.Outcome{Score: 1, Label: events.Success, By: sourceTauBench}); e.Outcome != want {
+	if want := (events.Outcome{Score: 1, Label: events.Success, By: sourceTauBench}); !reflect.DeepEqual(e.Outcome, want) {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
 	if e.Origin.Task != "tau-bench/7" {
@@ -94,7 +94,7 @@ func TestRewardOutcome(t *testing.T) {
 		"null": {Label: events.Unknown},
 	} {
 		got, _, err := read(t, "x.json", "["+tau("1", "0", reward, hello)+"]")
-		if err != nil || got[0].Outcome != want {
+		if err != nil || !reflect.DeepEqual(got[0].Outcome, want) {
 			t.Errorf("reward %s: got %+v, error %v; want %+v", reward, got, err, want)
 		}
 	}
@@ -287,7 +287,7 @@ func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	if e.Question != "It breaks.\n\nBadly." || e.Answer != "diff" || !strings.HasPrefix(e.RunID, "swe-agent/") {
 		t.Errorf("got question %q, answer %q, task %q", e.Question, e.Answer, e.RunID)
 	}
-	if want := (events.Outcome{Label: events.Unknown, Feedback: "exit status: submitted"}); e.Outcome != want {
+	if want := (events.Outcome{Label: events.Unknown, Feedback: "exit status: submitted"}); !reflect.DeepEqual(e.Outcome, want) {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
 	if u := e.Usage; u.Calls != 3 || u.InputTokens != 100 || u.OutputTokens != 20 || u.Cost != 1.5 {

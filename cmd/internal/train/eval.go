@@ -333,7 +333,7 @@ func (x *evaluation) record(a *evalArm, i int) report.Sample {
 	if e := a.answers[i].execution; e != nil {
 		r.Answer, r.Model = e.Answer, e.Model
 		r.Label, r.Score = e.Outcome.Label, e.Outcome.Score
-		r.Feedback, r.Rounds = e.Outcome.Feedback, 1
+		r.Feedback, r.Rounds = e.Outcome.Remark(), 1
 	}
 	return r
 }

@@ -206,8 +206,8 @@ func (a *evalArm) firstLoss() string {
 // firstFeedback returns the first feedback of an evaluator.
 func (a *evalArm) firstFeedback() string {
 	for i := range a.answers {
-		if e := a.answers[i].execution; e != nil && e.Outcome.Feedback != "" {
-			return e.Outcome.Feedback
+		if e := a.answers[i].execution; e != nil && e.Outcome.Remark() != "" {
+			return e.Outcome.Remark()
 		}
 	}
 	return "no drawn sample has a target"

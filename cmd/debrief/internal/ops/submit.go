@@ -105,8 +105,8 @@ func (s *Submit) print(reply *api.TaskReply) error {
 	term.Fprintln(term.Stdout, term.Block(e.Answer))
 	term.Fprintf(term.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
 		reply.Handle, e.Version, term.Plural(len(e.Shown), "bullet"), len(e.Cited), e.Outcome.Label)
-	if e.Outcome.Feedback != "" {
-		term.Fprintf(term.Stderr, "%s\n", e.Outcome.Feedback)
+	if remark := e.Outcome.Remark(); remark != "" {
+		term.Fprintf(term.Stderr, "%s\n", remark)
 	}
 	return nil
 }

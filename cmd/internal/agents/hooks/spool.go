@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -184,7 +185,7 @@ func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error
 		return false, err
 	}
 	if hasBefore && before.ID == e.Run.ID {
-		if !report.Outcome.Known() || report.Outcome == before.Outcome || before.Rated {
+		if !report.Outcome.Known() || reflect.DeepEqual(report.Outcome, before.Outcome) || before.Rated {
 			return false, nil
 		}
 		if err := s.feedback(ctx, r, "stop-"+e.id, stored.Handle, report.Outcome); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +112,7 @@ func checkRun(t *testing.T, w *world, s *sdk.ClientSession) {
 	}
 	e := executions[0]
 	want := events.Outcome{Label: events.Success, Score: 1, Feedback: "the total matches", By: "self-report", Inferred: true}
-	if e.Book != "default" || e.RunID != "run-1" || e.Session != "s-1" || e.Origin.Source != "agent/agent" || e.Owner == "" || e.Outcome != want {
+	if e.Book != "default" || e.RunID != "run-1" || e.Session != "s-1" || e.Origin.Source != "agent/agent" || e.Owner == "" || !reflect.DeepEqual(e.Outcome, want) {
 		t.Errorf("got the execution %+v", e)
 	}
 	if !slices.Equal(e.Cited, []playbook.BulletID{"misc-00002"}) || len(e.Shown) != 2 {
@@ -122,7 +123,7 @@ func checkRun(t *testing.T, w *world, s *sdk.ClientSession) {
 		t.Errorf("got steps %+v, want calls %+v", e.Steps, calls)
 	}
 	want = events.Outcome{Label: events.Partial, Score: 0.25, Feedback: "the test failed", By: "self-report", Inferred: true}
-	if feedback[0].Outcome != want || feedback[0].Execution != events.Handle(field(stored, "handle")) {
+	if !reflect.DeepEqual(feedback[0].Outcome, want) || feedback[0].Execution != events.Handle(field(stored, "handle")) {
 		t.Errorf("got the feedback %+v", feedback[0])
 	}
 }

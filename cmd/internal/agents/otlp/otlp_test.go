@@ -700,6 +700,31 @@ func TestLaterEvaluations(t *testing.T) {
 	}
 }
 
+// TestNamesOfAnnotators sends several annotations whose names and annotators claim to be a judge. The run has all scores, and none counts as
+// one of a judge.
+func TestNamesOfAnnotators(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: 50 * time.Millisecond, Limit: time.Hour, LeadingScore: func(context.Context, playbook.Book) (string, error) { return "judge/m/1", nil }})
+	attribute := func(i int, key, value string) string {
+		return fmt.Sprintf(`{"key":"annotations.%d.annotation.%s","value":{"stringValue":%q}},`, i, key, value)
+	}
+	all := ""
+	for i, score := range []string{"0.5", "1"} {
+		all += attribute(i, "name", []string{"judge/m/1", "tone"}[i]) + attribute(i, "score", score) + attribute(i, "annotator_kind", "LLM") + attribute(i, "identifier", "judge/m/1") + attribute(i, "by", "judge/m/1")
+	}
+	body := bytes.Replace(exported(traceID), []byte(`"attributes":[{"key":"gen_ai.op`), []byte(`"attributes":[`+all+`{"key":"gen_ai.op`), 1)
+	if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK || text != "{}" {
+		t.Fatalf("got %d %s", status, text)
+	}
+	got := d.executions()
+	if len(got) != 1 || got[0].Outcome.Judge() != "" || got[0].Outcome.By != "otel:judge/m/1" || got[0].Outcome.Score != 0.5 {
+		t.Fatalf("got %+v, want an outcome with the score 0.5 that is not of a judge", got)
+	}
+	if want := []events.NamedScore{{Name: "judge/m/1", Score: 0.5}, {Name: "tone", Score: 1}}; !slices.Equal(got[0].Outcome.Scores, want) {
+		t.Errorf("got the scores %v, want %v", got[0].Outcome.Scores, want)
+	}
+}
+
 // TestErasureFindsTraces erases a user and a session while traces of theirs wait for their end, with spans that name neither. Other traces stay.
 func TestErasureFindsTraces(t *testing.T) {
 	t.Parallel()

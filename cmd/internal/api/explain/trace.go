@@ -140,8 +140,8 @@ func writeExecution(out io.Writer, handle string, e *events.Execution) {
 		term.Fprintf(out, "  answered  %q\n", term.OneLine(e.Answer, 200))
 	}
 	term.Fprintf(out, "  outcome   %s", Outcome(string(e.Outcome.Label), e.Outcome.Score))
-	if e.Outcome.Feedback != "" {
-		term.Fprintf(out, ": %s", term.OneLine(e.Outcome.Feedback, 300))
+	if remark := e.Outcome.Remark(); remark != "" {
+		term.Fprintf(out, ": %s", term.OneLine(remark, 300))
 	}
 	term.Fprintln(out)
 	WriteOtherTry(out, "  ", e)

@@ -48,8 +48,9 @@ type observation struct {
 // verdict collects the scores of a trace or of a span.
 type verdict struct {
 	outcome events.Outcome
-	others  int   // number of scores that do not count
-	problem error // the reason why a score that counts is unreadable, or nil
+	named   []events.NamedScore // all readable scores
+	others  int                 // number of scores that do not count
+	problem error               // the reason why a score that counts is unreadable, or nil
 }
 
 // score is a named score of an observability tool.
@@ -64,6 +65,12 @@ type score struct {
 // addScore sets the outcome from the first score that leads, and counts the others. If a score that leads is unreadable, addScore notes
 // the problem, and End refuses the trace: an unknown outcome in place of the score would go unnoticed.
 func (v *verdict) addScore(s *score) {
+	v.named = outcome.AddScore(v.named, s.name, string(s.value.Raw()))
+	defer func() {
+		if len(v.named) > 1 && v.outcome.Known() {
+			v.outcome.Scores = v.named
+		}
+	}()
 	if !outcome.Leads(s.name, s.leading) || v.outcome.Known() || !s.value.IsSet() {
 		v.others++
 		return
@@ -306,7 +313,9 @@ func (b *traceBuilder) add(o *observation) {
 	}
 	b.Duration = max(b.Duration, steps.ValidDuration(o.end.Sub(b.Started).Seconds()))
 	b.Session, b.Execution.User = cmp.Or(b.Session, o.session), cmp.Or(b.Execution.User, o.user)
-	b.Outcome = cmp.Or(b.Outcome, o.outcome)
+	if b.Outcome.Label == "" {
+		b.Outcome = o.outcome
+	}
 	if o.kind == toolSpan {
 		b.addToolSpan(o)
 		return

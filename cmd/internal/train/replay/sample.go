@@ -32,7 +32,7 @@ const (
 func newAnswer(seq uint64, e *events.Execution) *answer {
 	a := &answer{
 		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
-		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version, model: e.Model,
+		feedback: text.Clip(e.Outcome.Remark(), maxFeedback), version: e.Version, model: e.Model,
 	}
 	for _, b := range e.Shown {
 		a.shown = append(a.shown, unique.Make(b))
