@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
@@ -26,8 +26,7 @@ type books struct {
 	store *deltalog.Store
 	logs  *index.Logs
 
-	mu   sync.Mutex
-	open *simplelru.LRU[playbook.Book, *openBook]
+	open *lru.Cache[playbook.Book, *openBook]
 }
 
 // openBook is a playbook in memory.
@@ -46,7 +45,7 @@ type openBook struct {
 }
 
 func newBooks(store *deltalog.Store, logs *index.Logs) *books {
-	open, _ := simplelru.NewLRU[playbook.Book, *openBook](maxBooks, nil) // fails only for a size of 0
+	open, _ := lru.New[playbook.Book, *openBook](maxBooks) // fails only for a size of 0
 	return &books{store: store, logs: logs, open: open}
 }
 
@@ -241,13 +240,13 @@ func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 	}
 	w, err := s.store.Writer(ctx, name)
 	if err != nil {
-		s.forget(name)
+		s.open.Remove(name)
 		return explain.LogError(err)
 	}
 	b.writer = w
 	b.copyNewest()
 	if b.last.Version() == 0 { // clients may request any name: keep no entry for one that does not exist
-		s.forget(name)
+		s.open.Remove(name)
 	}
 	return nil
 }
@@ -267,18 +266,12 @@ func (b *openBook) copyNewest() {
 
 // entry returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
 func (s *books) entry(name playbook.Book) *openBook {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b, ok := s.open.Get(name)
-	if !ok {
-		b = new(openBook)
-		s.open.Add(name, b)
+	if b, ok := s.open.Get(name); ok {
+		return b
+	}
+	b := new(openBook)
+	if other, ok, _ := s.open.PeekOrAdd(name, b); ok { // another request was faster
+		return other
 	}
 	return b
-}
-
-func (s *books) forget(name playbook.Book) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open.Remove(name)
 }

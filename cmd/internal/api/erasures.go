@@ -97,19 +97,15 @@ func (c *call) executionToErase(r *ErasureRequest) (*events.Execution, error) {
 
 func listErasures(c *call) (*Page[ErasureState], error) {
 	store := erasure.NewStore(c.handler.conn.JetStream())
-	all, err := store.Tombstones(c.ctx)
+	stored, err := store.Tombstones(c.ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(t *erasure.Tombstone) bool { return !c.token.AllowsBook(t.Book) })
-	slices.Reverse(all)
-	part, err := paginate(c, all, func(t *erasure.Tombstone) string { return string(t.ID) })
-	if err != nil {
-		return nil, err
+	var all []ErasureState
+	for _, t := range slices.Backward(stored) {
+		if c.token.AllowsBook(t.Book) {
+			all = append(all, ErasureState{*t, t.Done.IsZero()})
+		}
 	}
-	out := &Page[ErasureState]{Items: []ErasureState{}, Next: part.Next}
-	for _, t := range part.Items {
-		out.Items = append(out.Items, ErasureState{*t, t.Done.IsZero()})
-	}
-	return out, nil
+	return paginate(c, all, func(e ErasureState) string { return string(e.ID) })
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
@@ -30,8 +30,7 @@ type Logs struct {
 	activity *Activity // receives the new deltas
 	step     int       // bytes of a log between checkpoints, at first
 
-	mu   sync.Mutex
-	open *simplelru.LRU[playbook.Book, *entry]
+	open *lru.Cache[playbook.Book, *entry]
 }
 
 // entry is the index of one log.
@@ -42,7 +41,7 @@ type entry struct {
 }
 
 func newLogs(conn *bus.Conn, activity *Activity) *Logs {
-	open, _ := simplelru.NewLRU[playbook.Book, *entry](maxBooks, nil) // fails only for a size of 0
+	open, _ := lru.New[playbook.Book, *entry](maxBooks) // fails only for a size of 0
 	return &Logs{conn: conn, store: deltalog.New(conn.JetStream()), activity: activity, step: checkpointStep, open: open}
 }
 
@@ -76,9 +75,7 @@ func streamState(ctx context.Context, conn *bus.Conn, name string) (state jetstr
 // follow reads the new deltas of a log. If the index is full, it reads them for the activity only. It ignores a damaged log and deltas of a
 // newer program, because the status reports them.
 func (x *Logs) follow(ctx context.Context, b playbook.Book) error {
-	x.mu.Lock()
 	full := x.open.Len() == maxBooks && !x.open.Contains(b)
-	x.mu.Unlock()
 	var err error
 	if full {
 		changes := x.activity.collector(b)
@@ -111,7 +108,7 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 		return explain.LogError(err)
 	}
 	if len(e.log.at) == 0 { // clients may request any name: keep no entry for one that does not exist
-		x.remove(b)
+		x.open.Remove(b)
 	}
 	return fn(e.log)
 }
@@ -137,20 +134,14 @@ func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 
 // take returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
 func (x *Logs) take(b playbook.Book) *entry {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e, ok := x.open.Get(b)
-	if !ok {
-		e = new(entry)
-		x.open.Add(b, e)
+	if e, ok := x.open.Get(b); ok {
+		return e
+	}
+	e := new(entry)
+	if other, ok, _ := x.open.PeekOrAdd(b, e); ok { // another request was faster
+		return other
 	}
 	return e
-}
-
-func (x *Logs) remove(b playbook.Book) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.open.Remove(b)
 }
 
 // part returns the deltas of a log whose indices choose returns, in the order of the log. choose may return an index twice, and may be called
@@ -183,7 +174,7 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 		if err == nil || !errors.Is(err, deltalog.ErrBrokenLog) || try > 0 {
 			return all, explain.LogError(err)
 		}
-		x.remove(b)
+		x.open.Remove(b)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/events"
@@ -312,7 +312,7 @@ func opened(x *Logs, b playbook.Book) *entry {
 func TestLogsDropPlaybooks(t *testing.T) {
 	t.Parallel()
 	x := &Logs{}
-	x.open, _ = simplelru.NewLRU[playbook.Book, *entry](maxBooks, nil)
+	x.open, _ = lru.New[playbook.Book, *entry](maxBooks)
 	for i := range maxBooks + 3 {
 		x.take(playbook.Book(fmt.Sprint("book-", i)))
 	}
