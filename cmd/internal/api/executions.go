@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
@@ -55,17 +56,19 @@ var labels = []string{string(events.Success), string(events.Partial), string(eve
 
 // ExecutionItem is an execution in a list.
 type ExecutionItem struct {
-	Handle   events.Handle  `json:"handle"`
-	RunID    string         `json:"run_id"`
-	Task     string         `json:"task,omitempty" doc:"Label of the task."`
-	Owner    string         `json:"owner,omitempty" doc:"Owner of the run; empty: the common owner."`
-	User     string         `json:"user,omitempty"`
-	Session  string         `json:"session,omitempty"`
-	Turn     int            `json:"turn,omitempty"`
-	Started  time.Time      `json:"started"`
-	Question string         `json:"question" doc:"Beginning of the question."`
-	Answer   string         `json:"answer" doc:"Beginning of the answer."`
-	Outcome  events.Outcome `json:"outcome" doc:"As stored with the execution, without later feedback."`
+	Handle   events.Handle `json:"handle"`
+	RunID    string        `json:"run_id"`
+	Task     string        `json:"task,omitempty" doc:"Label of the task."`
+	Owner    string        `json:"owner,omitempty" doc:"Owner of the run; empty: the common owner."`
+	User     string        `json:"user,omitempty"`
+	Session  string        `json:"session,omitempty"`
+	Turn     int           `json:"turn,omitempty"`
+	Started  time.Time     `json:"started"`
+	Question string        `json:"question" doc:"Beginning of the question."`
+	Answer   string        `json:"answer" doc:"Beginning of the answer."`
+	// AnswerLength tells whether a judge prefers long answers.
+	AnswerLength int            `json:"answer_length" doc:"Length of the whole answer, in characters."`
+	Outcome      events.Outcome `json:"outcome" doc:"As stored with the execution, without later feedback."`
 	// Corrected is known soon after the feedback is stored.
 	Corrected *events.Outcome `json:"corrected,omitempty" doc:"Outcome after feedback, without texts; missing without feedback on the outcome."`
 	Purpose   events.Purpose  `json:"purpose,omitempty"`
@@ -85,7 +88,7 @@ func newExecutionItem(seq uint64, e *events.Execution) ExecutionItem {
 	item := ExecutionItem{
 		Handle: events.NewHandle(seq, e.ID), RunID: e.RunID, Task: e.Origin.Task, Owner: e.Owner, User: e.User,
 		Session: e.Session, Turn: e.Turn, Started: e.Started,
-		Question: excerpt(e.Question), Answer: excerpt(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose,
+		Question: excerpt(e.Question), Answer: excerpt(e.Answer), AnswerLength: utf8.RuneCountInString(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose,
 		Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
 	}
 	for _, b := range e.Shown {
