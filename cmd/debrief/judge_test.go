@@ -32,13 +32,13 @@ func TestErrorOfAJudge(t *testing.T) {
 	_, out := startProgram(t, "up", "--simulated", "--data", t.TempDir(), "--listen", "none", "--http", address)
 	lines(t, out, "debrief is up")
 	client := api.NewClient("http://"+address, "")
-	report := func(run, by string, score float64) events.Handle {
+	report := func(run, answer, by string, score float64) events.Handle {
 		t.Helper()
 		label := map[bool]string{true: "success", false: "failure"}[score >= 0.5]
 		got, err := api.Post[struct {
 			Handle events.Handle `json:"handle"`
 		}](t.Context(), client, "/executions", nil, map[string]any{
-			"book": "desk", "run_id": run, "question": "Question " + run, "answer": "42", "outcome": map[string]any{"label": label, "score": score, "by": by},
+			"book": "desk", "run_id": run, "question": "Question " + run, "answer": answer, "outcome": map[string]any{"label": label, "score": score, "by": by},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -48,14 +48,18 @@ func TestErrorOfAJudge(t *testing.T) {
 	const name = "judge/m/1"
 	for i := range 60 {
 		isRight, saysRight := i < 30, i >= 3 && i < 30 || i >= 54
-		h := report(fmt.Sprint("run-", i), name, map[bool]float64{true: 1, false: 0.1}[saysRight])
+		answer := "Forty-two."
+		if i >= 15 && i < 30 || i >= 45 {
+			answer = strings.Repeat("äöü ", 100)
+		}
+		h := report(fmt.Sprint("run-", i), answer, name, map[bool]float64{true: 1, false: 0.1}[saysRight])
 		if _, err := api.Post[api.FeedbackReply](t.Context(), client, "/feedback", nil, map[string]any{"book": "desk", "execution": h, "outcome": isRight}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	report("without-1", name, 1)
-	report("without-2", name, 0)
-	other := report("other", "judge/other", 1)
+	report("without-1", "42", name, 1)
+	report("without-2", "42", name, 0)
+	other := report("other", "42", "judge/other", 1)
 	if _, err := api.Post[api.FeedbackReply](t.Context(), client, "/feedback", nil, map[string]any{"book": "desk", "execution": other, "outcome": false}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +95,19 @@ func TestErrorOfAJudge(t *testing.T) {
 	}
 	if text := string(run("--name", "judge/other")); !strings.Contains(text, "Not usable yet") || !strings.Contains(text, "0 right and 1 wrong") {
 		t.Errorf("a judge with one label: got %s", text)
+	}
+	var lengths struct {
+		By struct {
+			Median          int
+			Shorter, Longer playbook.Judge
+		} `json:"by_length"`
+	}
+	if err := json.Unmarshal(run("--name", name, "--json"), &lengths); err != nil {
+		t.Fatal(err)
+	}
+	shorter, longer := playbook.Judge{Name: name, Right: 15, Wrong: 15, FalseFailures: 3}, playbook.Judge{Name: name, Right: 15, Wrong: 15, FalseSuccesses: 6}
+	if lengths.By.Median != len("Forty-two.") || lengths.By.Shorter != shorter || lengths.By.Longer != longer {
+		t.Errorf("by length: got %+v, want a median of 10, %+v and %+v", lengths.By, shorter, longer)
 	}
 	run("--name", name, "--save")
 	state, err := api.Get[struct {

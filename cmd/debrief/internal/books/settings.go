@@ -291,7 +291,7 @@ type judge struct {
 func (*judge) Help() string {
 	return `A judge is a model that rates answers (--evaluator judge), and it errs. This command compares its verdicts with the feedback on
 the same executions, which counts as the truth. Rate at least 50 of them, in the console or with 'debrief feedback', whether you agree
-or not: rating only those that look false would overstate the error.
+or not: rating only those that look false would overstate the error. From 50 on it also shows the errors on short and on long answers.
 
 A score of at least a half counts as a success, on both sides. The intervals are exact, at 95 % (Clopper and Pearson 1934). A judge with
 another model or rubric has another name, and an error of its own.
@@ -310,7 +310,8 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return err
 	}
-	j := measureJudge(all, s.Name)
+	name, rated := ratingsOf(all, s.Name)
+	j := errorOf(name, rated)
 	switch {
 	case j.Name == "" && s.Name != "":
 		return program.Exit(program.ExitRefused, fmt.Errorf("--name: no execution of playbook %q was rated by %q", s.Book, s.Name))
@@ -319,18 +320,22 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	case s.Save:
 		return s.edit(ctx, c, apiclient.Change, &api.EditRequest{Judge: &j}, done("The gate allows for the error of %s.", j.Name))
 	}
-	failures, successes := j.Errors()
+	lengths := byLength(name, rated)
 	if s.JSON {
+		failures, successes := j.Errors()
 		return cli.WriteJSON(term.Stdout, struct {
 			book.Judge
 			Failures  book.Interval `json:"false_failure_interval"`
 			Successes book.Interval `json:"false_success_interval"`
 			Missing   int           `json:"missing_labels"`
-		}{j, failures, successes, max(0, book.MinLabels-j.Right-j.Wrong)})
+			ByLength  *judgeLengths `json:"by_length,omitempty"`
+		}{j, failures, successes, max(0, book.MinLabels-len(rated)), lengths})
 	}
-	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(j.Right+j.Wrong, "execution"))
-	term.Printf("  false failures   %d of %d that are a success, %s\n", j.FalseFailures, j.Right, percents(failures))
-	term.Printf("  false successes  %d of %d that are a failure, %s\n", j.FalseSuccesses, j.Wrong, percents(successes))
+	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(len(rated), "execution"))
+	printErrors("  ", &j)
+	if lengths != nil {
+		lengths.print()
+	}
 	if err := j.Validate(); err != nil {
 		term.Printf("Not usable yet: %v.\n", err)
 		return nil
@@ -343,10 +348,23 @@ func percents(i book.Interval) string {
 	return fmt.Sprintf("%.1f to %.1f %%", 100*i.Low, 100*i.High)
 }
 
-// measureJudge counts the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. An empty name is
+// printErrors prints the errors of a judge with their intervals.
+func printErrors(indent string, j *book.Judge) {
+	failures, successes := j.Errors()
+	term.Printf("%sfalse failures   %d of %d that are a success, %s\n", indent, j.FalseFailures, j.Right, percents(failures))
+	term.Printf("%sfalse successes  %d of %d that are a failure, %s\n", indent, j.FalseSuccesses, j.Wrong, percents(successes))
+}
+
+// rating is the verdict of a judge on an answer, and the label of a person.
+type rating struct {
+	saysRight bool
+	isRight   bool
+	length    int // of the answer, in characters
+}
+
+// ratingsOf returns the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. An empty name is
 // that of the newest rated execution; the result has no name if there is none.
-func measureJudge(all []api.ExecutionItem, name string) book.Judge {
-	var j book.Judge
+func ratingsOf(all []api.ExecutionItem, name string) (judge string, rated []rating) {
 	for i := range all {
 		verdict, label := &all[i].Outcome, all[i].Corrected
 		if name == "" {
@@ -355,24 +373,67 @@ func measureJudge(all []api.ExecutionItem, name string) book.Judge {
 		if name == "" || verdict.Judge() != name {
 			continue
 		}
-		j.Name = name
-		if label == nil || !verdict.Known() || !label.Known() {
-			continue
+		judge = name
+		if label != nil && verdict.Known() && label.Known() {
+			rated = append(rated, rating{saysRight: succeeded(verdict), isRight: succeeded(label), length: all[i].AnswerLength})
 		}
-		saysRight, isRight := succeeded(verdict), succeeded(label)
-		if isRight {
+	}
+	return judge, rated
+}
+
+// errorOf counts the false verdicts of a judge.
+func errorOf(name string, rated []rating) book.Judge {
+	j := book.Judge{Name: name}
+	for _, r := range rated {
+		switch {
+		case r.isRight && r.saysRight:
 			j.Right++
-			if !saysRight {
-				j.FalseFailures++
-			}
-			continue
-		}
-		j.Wrong++
-		if saysRight {
+		case r.isRight:
+			j.Right++
+			j.FalseFailures++
+		case r.saysRight:
+			j.Wrong++
 			j.FalseSuccesses++
+		default:
+			j.Wrong++
 		}
 	}
 	return j
+}
+
+// judgeLengths has the errors of a judge on short and on long answers. Models often prefer the longer answer.
+type judgeLengths struct {
+	Median  int        `json:"median"` // length in characters up to which an answer is short
+	Shorter book.Judge `json:"shorter"`
+	Longer  book.Judge `json:"longer"`
+}
+
+// byLength divides the answers at their median length. It returns nil for too few labels, or for answers of one length.
+func byLength(name string, rated []rating) *judgeLengths {
+	if len(rated) < book.MinLabels {
+		return nil
+	}
+	rated = slices.SortedStableFunc(slices.Values(rated), func(a, b rating) int { return cmp.Compare(a.length, b.length) })
+	median := rated[(len(rated)-1)/2].length
+	cut, _ := slices.BinarySearchFunc(rated, median+1, func(r rating, length int) int { return cmp.Compare(r.length, length) })
+	if cut == len(rated) {
+		return nil
+	}
+	return &judgeLengths{Median: median, Shorter: errorOf(name, rated[:cut]), Longer: errorOf(name, rated[cut:])}
+}
+
+func (l *judgeLengths) print() {
+	term.Printf("Answers of at most %s:\n", term.Plural(l.Median, "character"))
+	printErrors("  ", &l.Shorter)
+	term.Println("Longer answers:")
+	printErrors("  ", &l.Longer)
+	failures, successes := l.Shorter.Errors()
+	longFailures, longSuccesses := l.Longer.Errors()
+	if failures.Low > longFailures.High || longSuccesses.Low > successes.High {
+		term.Println("It prefers longer answers: say in the rubric that length does not count.")
+	} else if longFailures.Low > failures.High || successes.Low > longSuccesses.High {
+		term.Println("It prefers shorter answers: say in the rubric that length does not count.")
+	}
 }
 
 // succeeded reports whether an outcome counts as a success of a judge or a person.
