@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,5 +119,63 @@ func TestErrorOfAJudge(t *testing.T) {
 	}](t.Context(), client, api.Path("books", "desk", "gate"), nil)
 	if err != nil || state.Judge != want {
 		t.Errorf("the gate has %+v, %v; want %+v", state.Judge, err, want)
+	}
+}
+
+// TestCallsOfAJudgeAreCounted submits a task that a judge with a model of its own rates. The metrics count its calls and tokens apart.
+func TestCallsOfAJudgeAreCounted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	var judged atomic.Int64
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Model string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		text := `{"reasoning": "r", "bullet_ids": [], "final_answer": "42"}`
+		if in.Model == "strict" {
+			judged.Add(1)
+			text = `{"reason": "Six times seven.", "score": 1}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"id": "1", "object": "chat.completion", "model": in.Model, "usage": map[string]int{"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
+			"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": text}}},
+		})
+	}))
+	defer provider.Close()
+	health, data := freeAddress(), t.TempDir()
+	_, out := startProgram(t, "up", "--data", data, "--listen", "127.0.0.1:0", "--http", "none", "--health", health,
+		"--model", "m", "--judge-model", "strict", "--base-url", provider.URL+"/v1", "--api-key", "k")
+	lines(t, out, "debrief is up")
+	bin, err := exec.LookPath("debrief")
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := exec.CommandContext(t.Context(), bin, "submit", "--data", data, "--evaluator", "judge", "What is six times seven?")
+	if text, err := submit.CombinedOutput(); err != nil {
+		t.Fatalf("submit: %v: %s", err, text)
+	}
+	if judged.Load() != 1 {
+		t.Errorf("the judge was asked %d times, want once: the task has no target", judged.Load())
+	}
+	r, err := http.Get("http://" + health + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	page, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`debrief_model_calls_total{kind="chat",result="ok",role="judge"} 1`,
+		`debrief_model_tokens_total{direction="input",kind="chat",role="judge"} 100`,
+		`debrief_model_tokens_total{direction="output",kind="chat",role="judge"} 7`,
+		`debrief_model_calls_total{kind="chat",result="ok",role="generator"} 1`,
+	} {
+		if !strings.Contains(string(page), want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
 	}
 }

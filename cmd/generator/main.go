@@ -65,6 +65,9 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	if judge != nil { // else its calls are those of the generator's model
+		judge = m.Model(scoring.ByJudge, judge)
+	}
 	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots).WithModel(judge)
 	cfg.Rounds = c.Rounds
 	cfg.Meter, cfg.ModelName = m.Generator(), c.NameOf(events.RoleGenerator)

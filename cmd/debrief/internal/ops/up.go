@@ -204,6 +204,9 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	if err != nil {
 		return nil, 0, err
 	}
+	if judge != nil { // else its calls are those of the generator's model
+		judge = m.Model(scoring.ByJudge, judge)
+	}
 	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
 	reflectorConfig, err := u.ReflectorConfig.Settings()
 	if err != nil {

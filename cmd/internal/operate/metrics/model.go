@@ -119,8 +119,9 @@ func (m *models) add(role, kind string, of any) *calls {
 
 // Model returns a model that counts the calls of a role. It returns nil for a nil model.
 //
-// Its metrics have the labels role and kind (chat, or the embedding of the Generator). A call is one call by a role. It may
-// take several requests, and it may wait for the rate limits. Without a model these metrics stay at 0.
+// Its metrics have the labels role and kind (chat, or the embedding of the Generator). The role of a judge with a model of its own is judge;
+// otherwise its calls count for the generator. A call is one call by a role. It may take several requests, and it may wait for the rate
+// limits. Without a model these metrics stay at 0.
 //
 //	name                                 unit       kind      meaning
 //	debrief_model_calls_total            calls      counter   result: ok, unavailable, refused, too_long, canceled (by the caller), failed
