@@ -215,5 +215,10 @@ const maxModelName = 200
 
 // judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The measured error belongs to it.
 func judgeName(model, rubric string) string {
-	return events.JudgePrefix + text.Clip(model, maxModelName) + "/" + chat.Fingerprint(judgeInstructions(rubric))
+	return events.JudgePrefix + text.Clip(model, maxModelName) + "/" + judgeVersion(rubric)
 }
+
+func judgeVersion(rubric string) string { return chat.Fingerprint(judgeInstructions(rubric)) }
+
+// IsRubricOf reports whether the judge with this name has this rubric, empty for chat.DefaultRubric, and today's instructions.
+func IsRubricOf(judge, rubric string) bool { return strings.HasSuffix(judge, "/"+judgeVersion(rubric)) }
