@@ -8,8 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,18 +125,33 @@ func TestErrorOfAJudge(t *testing.T) {
 	}
 }
 
-// TestCallsOfAJudgeAreCounted submits a task that a judge with a model of its own rates. The metrics count its calls and tokens apart.
+// judgePrompts is the JSON of 'debrief context --judge'.
+type judgePrompts struct {
+	Judge   string
+	Score   float64
+	Prompts [][]struct{ Content string }
+}
+
+// TestCallsOfAJudgeAreCounted submits a task that a judge with a model of its own rates. The metrics count its calls and tokens apart, and a
+// command shows the prompt that the judge received.
 func TestCallsOfAJudgeAreCounted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
+	var asked sync.Map // bodies that the judge received
 	var judged atomic.Int64
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var in struct{ Model string }
+		var in struct {
+			Model    string
+			Messages []struct{ Content string }
+		}
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		text := `{"reasoning": "r", "bullet_ids": [], "final_answer": "42"}`
 		if in.Model == "strict" {
+			for _, m := range in.Messages {
+				asked.Store(m.Content, true)
+			}
 			judged.Add(1)
 			text = `{"reason": "Six times seven.", "score": 1}`
 		}
@@ -152,9 +170,40 @@ func TestCallsOfAJudgeAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	submit := exec.CommandContext(t.Context(), bin, "submit", "--data", data, "--evaluator", "judge", "What is six times seven?")
-	if text, err := submit.CombinedOutput(); err != nil {
-		t.Fatalf("submit: %v: %s", err, text)
+	rubric := filepath.Join(t.TempDir(), "rubric.txt")
+	if err := os.WriteFile(rubric, []byte("Another rubric."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ Handle string }
+	var got judgePrompts
+	run := func(into any, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), bin, append(args, "--data", data, "--json")...)
+		var diagnosis bytes.Buffer
+		cmd.Stderr = &diagnosis
+		text, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			t.Fatalf("%v: %v: %s%s", args, err, text, diagnosis.Bytes())
+		}
+	}
+	run(&answer, "submit", "--wait", "--evaluator", "judge", "What is six times seven?")
+	run(&got, "context", "--execution", answer.Handle, "--judge")
+	if !strings.HasPrefix(got.Judge, "judge/strict/") || got.Score != 1 || len(got.Prompts) != 1 || len(got.Prompts[0]) != 2 {
+		t.Errorf("got %+v, want one prompt of the judge strict", got)
+	}
+	for _, p := range got.Prompts {
+		for _, m := range p {
+			if _, ok := asked.Load(m.Content); !ok {
+				t.Errorf("the judge did not receive this message: %s", m.Content)
+			}
+		}
+	}
+	other := exec.CommandContext(t.Context(), bin, "context", "--execution", answer.Handle, "--judge", "--judge-rubric", rubric, "--data", data)
+	if text, err := other.CombinedOutput(); err == nil || !strings.Contains(string(text), "had another rubric") {
+		t.Errorf("with another rubric: got %v: %s", err, text)
 	}
 	if judged.Load() != 1 {
 		t.Errorf("the judge was asked %d times, want once: the task has no target", judged.Load())
