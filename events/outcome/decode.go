@@ -33,6 +33,9 @@ type Decoder struct {
 	Leading func() (string, error)
 	// Reviews is set if the caller has the scope review. Otherwise the field violation is ErrViolation, and the name of a judge is ErrJudge.
 	Reviews bool
+	// Recorder is the name of the program that wrote a recording, else empty. The name of a judge in a recording is no error: it follows the
+	// name of the recorder, so that the outcome does not count as one of the judge.
+	Recorder string
 }
 
 // ErrViolation is returned for a violation from a caller that may not set it.
@@ -281,11 +284,14 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	out.By = fields.takeText(byNames...)
 	fields.takeText(keyNames...) // a single score may have any name
 	violation, err := fields.takeViolation()
+	isJudge := strings.HasPrefix(strings.ToLower(out.By), events.JudgePrefix)
 	switch {
 	case err != nil, d.Reviews:
 	case violation:
 		err = ErrViolation
-	case strings.HasPrefix(strings.ToLower(out.By), events.JudgePrefix):
+	case isJudge && d.Recorder != "":
+		out.By = d.Recorder + ":" + out.By
+	case isJudge:
 		err = ErrJudge
 	}
 	if err != nil {
@@ -298,7 +304,7 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 		if v == nil {
 			continue
 		}
-		r, err := readField(name, v, limits, &out.Outcome)
+		r, err := d.readField(name, v, limits, &out.Outcome)
 		if err != nil {
 			return Decoded{}, fmt.Errorf("%s: %w", name, err)
 		}
@@ -318,7 +324,7 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if err := out.combine(said); err != nil {
 		return Decoded{}, err
 	}
-	out.Violation = violation
+	out.Violation = out.Violation || violation
 	out.Outcome = out.Complete()
 	if out.Label == "" && out.Feedback == "" {
 		return Decoded{}, refuse(raw)
@@ -334,8 +340,8 @@ type reading struct {
 }
 
 // readField reads a field with a score or a label. A field that is an object has its own score, label and feedback; readField
-// adds the feedback to out.
-func readField(name string, v json.RawMessage, limits scoreRange, out *events.Outcome) (reading, error) {
+// adds the rest of it to out.
+func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, out *events.Outcome) (reading, error) {
 	r := reading{name: name}
 	var n float64
 	var word string
@@ -344,10 +350,11 @@ func readField(name string, v json.RawMessage, limits scoreRange, out *events.Ou
 	isWord := json.Unmarshal(v, &word) == nil
 	switch {
 	case v[0] == '{':
-		inner, err := Decode(v)
+		inner, err := d.Decode(v)
 		if err == nil {
 			out.Feedback = cmp.Or(out.Feedback, inner.Feedback)
 			out.By = cmp.Or(out.By, inner.By)
+			out.Violation = out.Violation || inner.Violation
 		}
 		r.outcome = inner.Outcome
 		return r, err
@@ -631,7 +638,7 @@ func (f *fields) named() (all []reading, err error) {
 // namedScores decodes {"name": score, …} or [{"name": …, "score": …}, …].
 func namedScores(v json.RawMessage) (all []reading, err error) {
 	add := func(name string, raw json.RawMessage) error {
-		d, err := Decode(raw)
+		d, err := Decoder{Recorder: "scores"}.Decode(raw) // the author of a single score is not kept
 		if err != nil {
 			return fmt.Errorf("scores.%s: %w", text.Clip(name, 40), err)
 		}

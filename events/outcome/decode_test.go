@@ -118,9 +118,17 @@ func TestJudgeNeedsPermission(t *testing.T) {
 		if got, err := Parse(raw); !errors.Is(err, ErrJudge) {
 			t.Errorf("%s in a header: got %+v, %v, want ErrJudge", raw, got, err)
 		}
+		if got, err := (Decoder{Recorder: "file"}).Decode([]byte(raw)); err != nil || !strings.HasPrefix(got.By, "file:") || got.Judge() != "" {
+			t.Errorf("%s in a recording: got %+v, %v, want the name of the recorder before that of the judge", raw, got, err)
+		}
 	}
-	if got, err := (Decoder{Reviews: true}).Decode([]byte(`{"score": 1, "by": "judge/m/1"}`)); err != nil || got.By != "judge/m/1" {
-		t.Errorf("with permission: got %+v, %v", got, err)
+	for _, raw := range []string{`{"score": 1, "by": "judge/m/1"}`, `{"score": {"value": 1, "by": "judge/m/1"}}`} {
+		if got, err := (Decoder{Reviews: true}).Decode([]byte(raw)); err != nil || got.By != "judge/m/1" {
+			t.Errorf("%s with permission: got %+v, %v", raw, got, err)
+		}
+	}
+	if got, err := (Decoder{Reviews: true}).Decode([]byte(`{"score": {"value": 0, "violation": true}}`)); err != nil || !got.Violation {
+		t.Errorf("a violation inside of the score, with permission: got %+v, %v", got, err)
 	}
 	if got, err := Decode([]byte(`{"score": 1, "by": "judge"}`)); err != nil || got.By != "judge" {
 		t.Errorf("a person named judge: got %+v, %v", got, err)
