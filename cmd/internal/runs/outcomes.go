@@ -115,7 +115,7 @@ func (o *Outcomes) addScore(id, score, feedback string) error {
 	if id == "" {
 		return errors.New("field id: is missing")
 	}
-	out, err := outcome.Decoder{Leading: outcome.Lead(o.leading)}.Parse(score)
+	out, err := outcome.Decoder{Leading: outcome.Lead(o.leading), Recorder: "file"}.Parse(score)
 	if err != nil {
 		return fmt.Errorf("field score: %w", err)
 	}

@@ -37,7 +37,7 @@ func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (
 		if !member.IsSet() {
 			continue
 		}
-		o, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Parse(member.TextOrJSON())
+		o, err := outcome.Decoder{Leading: outcome.Lead(leading), Recorder: cmp.Or(evaluator, "file")}.Parse(member.TextOrJSON())
 		if err != nil {
 			return o, fmt.Errorf("field %s: %w", name, err)
 		}
