@@ -541,7 +541,7 @@ func (r *scoreRange) parse(v json.RawMessage) error {
 }
 
 // AddScore adds a named score to a list. It ignores a score without a name, one that is not a score, one whose name is in the list, and
-// those after the first events.MaxScores. It is for scores beside the one that counts, in recordings: nobody would see a refusal.
+// those after the first events.MaxScores. It is for recordings: a score beside the one that counts is no reason to refuse a run.
 func AddScore(list []events.NamedScore, name, score string) []events.NamedScore {
 	o, err := Parse(score)
 	if err != nil || !o.Known() {

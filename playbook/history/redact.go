@@ -179,7 +179,7 @@ func (r *Redactor) covers(d *playbook.Delta) bool {
 	return slices.ContainsFunc(d.Covers, func(c playbook.Cover) bool { return r.isErased(c.Evidence) })
 }
 
-// support is what the covers behind a text contain.
+// support describes the executions behind a text.
 type support struct {
 	erased  bool // an execution to erase
 	other   bool // another event

@@ -237,11 +237,11 @@ func (h Health) probe(ctx context.Context) error {
 
 // Figures contains the flags of the metrics of playbooks.
 type Figures struct {
-	Playbooks []string `name:"metrics-playbooks" help:"Playbooks with metrics of their own, separated by commas; the rest is 'other'. Default: default." placeholder:"BOOK,…" rare:"" group:"Metrics"`
+	Playbooks []string `name:"metrics-playbooks" help:"Playbooks that metrics name, separated by commas; all others are 'other'. Default: default." placeholder:"BOOK,…" rare:"" group:"Metrics"`
 	Prices    string   `name:"metrics-prices" help:"File with prices of models, in place of the built-in table." type:"path" placeholder:"FILE" rare:"" group:"Metrics"`
 }
 
-// maxFigures is the number of playbooks with metrics of their own. Each scrape asks the server for the waiting messages of each.
+// maxFigures is the maximum number of playbooks that metrics name. Each scrape asks the server for the waiting messages of each.
 const maxFigures = 100
 
 // settings returns the configuration of the metrics.

@@ -38,7 +38,7 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// problem returns the error for an invalid request. The zero answer is none.
+// problem returns the error for an invalid request. For a valid one it returns the zero answer.
 func (in *embeddingRequest) problem() wires.Answer {
 	invalid := func(text string) wires.Answer {
 		return wires.Answer{Status: http.StatusBadRequest, Message: "simulated: " + text}

@@ -13,7 +13,7 @@ import (
 // has the same fault; a retry can have another one or none.
 const retryHeader = "X-Stainless-Retry-Count"
 
-// fault returns the fault to inject into the reply. The zero answer is none.
+// fault returns the fault to inject into the reply. The zero answer stands for no fault.
 func (m *model) fault(c *conversation, h http.Header) wires.Answer {
 	try := "fault " + h.Get(retryHeader)
 	if !c.chance(try, m.FaultRate) {

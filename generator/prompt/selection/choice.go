@@ -20,7 +20,7 @@ type selector struct {
 	relevant    []int32      // rows of the rankings, best first
 	ranks       []rank       // by row
 	totals      []float64    // weighted sums by row; only if weighted
-	decisions   []decision   // by row; notAmongBest if there is none
+	decisions   []decision   // by row; notAmongBest for a row without a decision
 	decided     []int32      // rows with a decision
 	sections    []int        // number of chosen bullets by section
 	established int          // number of chosen bullets under the title

@@ -254,7 +254,7 @@ func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id event
 	return nil, err
 }
 
-// report prints the result for one of so many letters. If there are several, it prints only those that were refused.
+// report prints the result for a letter. letters is the number of all letters: with several, only a refused one is printed.
 func (d *deadRequeue) report(r operate.Requeued, letters int) error {
 	switch {
 	case d.JSON:

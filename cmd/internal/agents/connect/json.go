@@ -131,7 +131,7 @@ func parseSettings(data []byte) (*settings, error) {
 	return f, err
 }
 
-// object returns the object with a name in the file, which it adds if there is none.
+// object returns the object with a name in the file. It adds a missing one.
 func (f *settings) object(name string) (*hujson.Object, error) {
 	if member(f.root, name) == nil {
 		add(f.root, name, &hujson.Object{}, f.unit, 1)
@@ -140,7 +140,7 @@ func (f *settings) object(name string) (*hujson.Object, error) {
 }
 
 // removeFrom lets fn remove members of the object with a name in the file, and removes the object if it is empty then. If fn removes nothing,
-// or there is no such object, it returns data.
+// or the object is missing, it returns data.
 func removeFrom(data []byte, name string, fn func(*hujson.Object) (removed bool)) ([]byte, error) {
 	f, err := parseSettings(data)
 	if err != nil || member(f.root, name) == nil {

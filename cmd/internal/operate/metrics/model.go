@@ -119,8 +119,8 @@ func (m *models) add(role, kind string, of any) *calls {
 
 // Model returns a model that counts the calls of a role. It returns nil for a nil model.
 //
-// Its metrics have the labels role and kind (chat, or the embedding of the Generator). The role of a judge with a model of its own is judge;
-// otherwise its calls count for the generator. A call is one call by a role. It may take several requests, and it may wait for the rate
+// Its metrics have the labels role and kind (chat, or the embedding of the Generator). Calls of a judge have the role judge if --judge-model
+// is set, else generator. A call is one call by a role. It may take several requests, and it may wait for the rate
 // limits. Without a model these metrics stay at 0.
 //
 //	name                                 unit       kind      meaning
