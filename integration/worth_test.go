@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,9 @@ func shootWorth(t *testing.T, url, name string) {
 	t.Helper()
 	if *worthShots == "" {
 		return
+	}
+	if err := os.MkdirAll(*worthShots, 0o755); err != nil { // Chromium reports no missing directory
+		t.Fatal(err)
 	}
 	file := filepath.Join(*worthShots, name+".png")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also after the test
