@@ -56,9 +56,6 @@ func (e *LookupError) Unwrap() error { return e.Err }
 // Lead returns the function for Decoder.Leading if the name is known.
 func Lead(name string) func() (string, error) { return func() (string, error) { return name, nil } }
 
-// Decode decodes an outcome in JSON with the zero Decoder.
-func Decode(raw []byte) (Decoded, error) { return Decoder{}.Decode(raw) }
-
 // Parse parses a word with the zero Decoder.
 func Parse(word string) (events.Outcome, error) { return Decoder{}.Parse(word) }
 

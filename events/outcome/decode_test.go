@@ -58,7 +58,7 @@ func TestDecode(t *testing.T) {
 		`{"score": 1, "label": "success", "feedback": "", "by": "k"}`:                    {Score: 1, Label: events.Success, By: "k"},
 		`{"label": "failure", "inferred": true}`:                                         {Label: events.Failure, Inferred: true},
 	} {
-		if got, err := Decode([]byte(raw)); err != nil || !reflect.DeepEqual(got.Outcome, want) {
+		if got, err := (Decoder{}).Decode([]byte(raw)); err != nil || !reflect.DeepEqual(got.Outcome, want) {
 			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
 		}
 	}
@@ -72,11 +72,11 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"score": 1, "label": "failure"}`, `{"score": 0, "label": "success"}`, `{"score": 1, "label": "partial"}`, `{"score": 1, "label": "unknown"}`, `{"score": 1, "thumbs": "down"}`, `{"score": 1, "correct": false}`,
 		`{"score": 1, "score": 0}`, `"{\"label\":\"success\"}"`, `{`,
 	} {
-		if got, err := Decode([]byte(raw)); err == nil {
+		if got, err := (Decoder{}).Decode([]byte(raw)); err == nil {
 			t.Errorf("%s: got %+v, want an error", raw, got)
 		}
 	}
-	if _, err := Decode([]byte(`"purple"`)); err == nil || !strings.Contains(err.Error(), Accepted) {
+	if _, err := (Decoder{}).Decode([]byte(`"purple"`)); err == nil || !strings.Contains(err.Error(), Accepted) {
 		t.Errorf("got %v, want the accepted forms", err)
 	}
 }
@@ -91,14 +91,14 @@ func TestViolationNeedsPermission(t *testing.T) {
 		if got, err := (Decoder{Reviews: true}).Decode([]byte(raw)); err != nil || !reflect.DeepEqual(got.Outcome, want) {
 			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
 		}
-		if got, err := Decode([]byte(raw)); !errors.Is(err, ErrViolation) {
+		if got, err := (Decoder{}).Decode([]byte(raw)); !errors.Is(err, ErrViolation) {
 			t.Errorf("%s without permission: got %+v, %v, want ErrViolation", raw, got, err)
 		}
 		if got, err := Parse(raw); !errors.Is(err, ErrViolation) {
 			t.Errorf("%s in a header: got %+v, %v, want ErrViolation", raw, got, err)
 		}
 	}
-	if got, err := Decode([]byte(`{"score": 1, "violation": false}`)); err != nil || got.Score != 1 || got.Violation || len(got.Ignored) > 0 {
+	if got, err := (Decoder{}).Decode([]byte(`{"score": 1, "violation": false}`)); err != nil || got.Score != 1 || got.Violation || len(got.Ignored) > 0 {
 		t.Errorf("no violation: got %+v, %v", got, err)
 	}
 	if got, err := (Decoder{Reviews: true}).Decode([]byte(`{"score": 1, "violation": "minor"}`)); err == nil {
@@ -112,7 +112,7 @@ func TestJudgeNeedsPermission(t *testing.T) {
 	for _, raw := range []string{
 		`{"score": 1, "by": "judge/m/1"}`, `{"label": "bad", "evaluator": " judge/m/1 "}`, `{"score": 1, "rater": "Judge/m"}`, `{"score": {"value": 1, "by": "judge/m/1"}}`, `{"feedback": "x", "By": "judge/m"}`,
 	} {
-		if got, err := Decode([]byte(raw)); !errors.Is(err, ErrJudge) {
+		if got, err := (Decoder{}).Decode([]byte(raw)); !errors.Is(err, ErrJudge) {
 			t.Errorf("%s: got %+v, %v, want ErrJudge", raw, got, err)
 		}
 		if got, err := Parse(raw); !errors.Is(err, ErrJudge) {
@@ -130,7 +130,7 @@ func TestJudgeNeedsPermission(t *testing.T) {
 	if got, err := (Decoder{Reviews: true}).Decode([]byte(`{"score": {"value": 0, "violation": true}}`)); err != nil || !got.Violation {
 		t.Errorf("a violation inside of the score, with permission: got %+v, %v", got, err)
 	}
-	if got, err := Decode([]byte(`{"score": 1, "by": "judge"}`)); err != nil || got.By != "judge" {
+	if got, err := (Decoder{}).Decode([]byte(`{"score": 1, "by": "judge"}`)); err != nil || got.By != "judge" {
 		t.Errorf("a person named judge: got %+v, %v", got, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestJudgeNeedsPermission(t *testing.T) {
 // TestNamedScoresAreEncodedAndDecoded decodes what an outcome with named scores is encoded as.
 func TestNamedScoresAreEncodedAndDecoded(t *testing.T) {
 	t.Parallel()
-	first, err := Decode([]byte(`{"scores": {"correct": 0.5, "tone": 1, "cost": 0}, "reason": "half"}`))
+	first, err := Decoder{}.Decode([]byte(`{"scores": {"correct": 0.5, "tone": 1, "cost": 0}, "reason": "half"}`))
 	if err != nil || len(first.Scores) != 3 {
 		t.Fatalf("got %+v, %v", first, err)
 	}
@@ -146,17 +146,17 @@ func TestNamedScoresAreEncodedAndDecoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Decode(raw); err != nil || !reflect.DeepEqual(again, first) {
+	if again, err := (Decoder{}).Decode(raw); err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("%s: got %+v, %v, want %+v", raw, again, err, first)
 	}
-	if got, err := Decode([]byte(`{"score": 1, "scores": {"rouge": 37.2}}`)); err != nil || got.Score != 1 || len(got.Scores) > 0 || strings.Join(got.Ignored, " ") != "scores" {
+	if got, err := (Decoder{}).Decode([]byte(`{"score": 1, "scores": {"rouge": 37.2}}`)); err != nil || got.Score != 1 || len(got.Scores) > 0 || strings.Join(got.Ignored, " ") != "scores" {
 		t.Errorf("unreadable scores beside a score: got %+v, %v", got, err)
 	}
 }
 
 func TestDecodeNamesIgnoredFields(t *testing.T) {
 	t.Parallel()
-	got, err := Decode([]byte(`{"score": 1, "confidence": 0.4, "Trace": "x"}`))
+	got, err := Decoder{}.Decode([]byte(`{"score": 1, "confidence": 0.4, "Trace": "x"}`))
 	if err != nil || strings.Join(got.Ignored, " ") != "Trace confidence" || !reflect.DeepEqual(got.Outcome, events.Outcome{Score: 1, Label: events.Success}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -196,7 +196,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		d, err := Decode([]byte(raw))
+		d, err := Decoder{}.Decode([]byte(raw))
 		if err == nil && !(d.Score >= 0 && d.Score <= 1) {
 			t.Errorf("%q: got %+v", raw, d)
 		}

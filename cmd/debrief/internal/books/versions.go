@@ -81,7 +81,7 @@ type diffBook struct {
 	apiclient.BookFlags
 	From string `arg:"" help:"Old version." placeholder:"POINT"`
 	To   string `arg:"" optional:"" help:"New version. Default: the newest." default:"newest" placeholder:"POINT"`
-	JSON bool   `help:"Print a JSON line for each bullet that differs."`
+	JSON bool   `help:"Print JSON lines, one for each bullet that differs."`
 }
 
 // Help implements kong.HelpProvider.
