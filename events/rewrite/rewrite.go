@@ -22,6 +22,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,9 @@ const (
 	ackTimeout = 10 * time.Second
 	// tries is the number of attempts to copy a subject that other writers change.
 	tries = 20
+	// minPause and maxPause limit the random pause before the next attempt.
+	minPause = 10 * time.Millisecond
+	maxPause = time.Second
 )
 
 // headerCopied has the sequence of the original of a copy, in a stream with several messages of a subject. With it a later run restores
@@ -209,11 +213,13 @@ func (r *rewriter) copySubjects(ctx context.Context) error {
 }
 
 // copySubject copies the messages of a subject in their order and removes the originals. If another writer adds a message meanwhile, it
-// starts again.
+// starts again. That writer may be another run, which copies the same subject: then one of them pauses longer and finds the work done.
 func (r *rewriter) copySubject(ctx context.Context, subject string) error {
+	pause := minPause
 	for range tries {
 		all, err := r.messages(ctx, subject)
-		if err != nil || len(all) == 0 {
+		isOld := func(m message) bool { return m.Seq < r.end }
+		if err != nil || !slices.ContainsFunc(all, isOld) {
 			return err
 		}
 		first, err := r.copyAll(ctx, all)
@@ -223,6 +229,12 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 		if !natserr.IsConflict(err) {
 			return err
 		}
+		select {
+		case <-time.After(time.Duration(mathrand.Int64N(int64(pause)))):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(2*pause, maxPause)
 	}
 	return fmt.Errorf("copy %s: %w", subject, errChanged)
 }

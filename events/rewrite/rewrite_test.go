@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,6 +181,42 @@ func TestOrderIsRestoredAfterAnInterruptedRun(t *testing.T) {
 	}
 	if want := "[one two three four]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestSeveralAtOnce rewrites a stream from several places at once, as erasures do that run at once. Each ends, and each subject keeps its
+// messages in their order.
+func TestSeveralAtOnce(t *testing.T) {
+	t.Parallel()
+	js := start(t, t.TempDir())
+	_, err := js.CreateStream(t.Context(), bucket(60))
+	check(t, err)
+	const subjects, messages = 3, 12
+	for i := range messages {
+		for k := range subjects {
+			_, err := js.Publish(t.Context(), fmt.Sprint("$KV.b.k.", k), fmt.Append(nil, i))
+			check(t, err)
+		}
+	}
+	var runs sync.WaitGroup
+	for range 4 {
+		runs.Go(func() {
+			if _, err := rewrite.Stream(t.Context(), js, "KV_b"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	runs.Wait()
+	kv, err := js.KeyValue(t.Context(), "b")
+	check(t, err)
+	for k := range subjects {
+		entries, err := kv.History(t.Context(), fmt.Sprint("k.", k))
+		check(t, err)
+		for i, e := range entries {
+			if len(entries) != messages || string(e.Value()) != fmt.Sprint(i) {
+				t.Errorf("subject %d: got value %q at place %d of %d, want %d of %d", k, e.Value(), i, len(entries), i, messages)
+			}
+		}
 	}
 }
 
