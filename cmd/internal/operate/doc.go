@@ -5,8 +5,11 @@
 //	rights   the users of a NATS server with their rights, and the server's configuration
 //	metrics  metrics of the programs for Prometheus
 //	backup   copies the streams while the pipeline runs
+//	erase    removes what a person, a session, a task or a playbook has left
+//	prices   the prices of models
 //
-// They never decide how a message is handled and never change a playbook: package bus has the failure policy.
+// They never decide how a message is handled, because package bus has the failure policy. They never change a playbook: an erasure
+// requests edits of the Curator.
 //
 // # The walk of a check
 //

@@ -38,17 +38,16 @@ func FindLetter(ctx context.Context, s finder, id events.Handle) (*bus.Letter, e
 	return l, err
 }
 
-// Requeued is the result for one letter: As is set if it was requeued as a new message, Refused if it was refused. A caller that
-// requeues several letters sets neither for a letter that FindLetter did not find.
+// Requeued is the result for one letter. If neither As nor Refused is set, the letter was gone.
 type Requeued struct {
 	ID      events.Handle `json:"id"`
-	As      events.Handle `json:"as,omitempty"`
-	Subject string        `json:"subject,omitempty"`
-	Refused string        `json:"refused,omitempty"`
+	As      events.Handle `json:"as,omitempty"`      // the new message
+	Subject string        `json:"subject,omitempty"` // of the new message
+	Refused string        `json:"refused,omitempty"` // the reason why it was not requeued
 }
 
-// RequeueLetter requeues a letter. If this letter cannot be requeued, the result has the reason. An error means that no other letter can be
-// requeued now either, except an error of FindLetter.
+// RequeueLetter requeues a letter. If only this letter cannot be requeued, the result has the reason. An error is one of FindLetter, or it
+// means that no other letter can be requeued now either.
 func RequeueLetter(ctx context.Context, s requeuer, id events.Handle) (Requeued, error) {
 	out := Requeued{ID: id}
 	l, err := FindLetter(ctx, s, id)

@@ -128,12 +128,12 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	x.replicas(all, durables)
 	var full []string // nearly full streams
 	var runs []string // nearly full buckets of runs
-	for _, f := range slices.Concat(all, durables) {
-		if f.MaxBytes > 0 && f.Bytes > f.MaxBytes/5*4 {
-			full = append(full, fmt.Sprintf("%s %s of %s", f.Name, size(f.Bytes), size(f.MaxBytes)))
+	for _, r := range slices.Concat(all, durables) {
+		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
+			full = append(full, fmt.Sprintf("%s %s of %s", r.Name, size(r.Bytes), size(r.MaxBytes)))
 		}
-		if holdsRuns(f.Name) && f.MaxMessages > 0 && f.Messages > f.MaxMessages/5*4 {
-			runs = append(runs, fmt.Sprintf("%s %d of %d values", f.Name, f.Messages, f.MaxMessages))
+		if holdsRuns(r.Name) && r.MaxMessages > 0 && r.Messages > r.MaxMessages/5*4 {
+			runs = append(runs, fmt.Sprintf("%s %d of %d values", r.Name, r.Messages, r.MaxMessages))
 		}
 	}
 	if len(full) > 0 {
@@ -149,14 +149,14 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 func (x *Report) replicas(streams, durables []inspect.Resource) {
 	var lagging []string
 	leaderless, clustered := false, false
-	for _, f := range slices.Concat(streams, durables) {
-		clustered = clustered || f.Replicas > 1
-		leaderless = leaderless || f.Replicas > 1 && f.Leader == ""
-		for _, p := range f.Lagging {
-			lagging = append(lagging, f.Name+" on "+p)
+	for _, r := range slices.Concat(streams, durables) {
+		clustered = clustered || r.Replicas > 1
+		leaderless = leaderless || r.Replicas > 1 && r.Leader == ""
+		for _, server := range r.Lagging {
+			lagging = append(lagging, r.Name+" on "+server)
 		}
 	}
-	isRead := func(f inspect.Resource) bool { return f.Err == nil && !f.Missing }
+	isRead := func(r inspect.Resource) bool { return r.Err == nil && !r.Missing }
 	switch {
 	case leaderless:
 		x.Add("replicas", Fail, "start the cluster's servers: a stream without a majority stores nothing", "a stream has no leader")
@@ -178,12 +178,12 @@ func holdsRuns(name string) bool {
 // checkExist adds a check of resources. Its result is ifMissing if some do not exist. It reports whether all are right.
 func (x *Report) checkExist(name, fix string, ifMissing Result, all []inspect.Resource) bool {
 	var absent, bad []string
-	for _, f := range all {
+	for _, r := range all {
 		switch {
-		case f.Missing:
-			absent = append(absent, f.Name)
-		case f.Err != nil:
-			bad = append(bad, f.Err.Error())
+		case r.Missing:
+			absent = append(absent, r.Name)
+		case r.Err != nil:
+			bad = append(bad, r.Err.Error())
 		}
 	}
 	switch {

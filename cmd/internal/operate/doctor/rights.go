@@ -38,7 +38,7 @@ var tasks = []task{
 	{"create streams and durables", []string{"$JS.API.STREAM.CREATE.DELTAS", "$JS.API.CONSUMER.CREATE.EXECUTIONS.reflector"}},
 }
 
-// list contains the subjects that the server allows and denies. Nil, and an empty Allow, allow all subjects.
+// list has patterns of the subjects that the server allows and denies. A nil list allows all subjects, an empty Allow all that are not denied.
 type list struct {
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny"`
@@ -117,9 +117,9 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 	return true
 }
 
-// Roles finds out whether these credentials belong to a role, after Rights returned false: they may subscribe to its inbox. It checks
-// the rights of that role, and the missing rights of an operator become a warning. Dial connects with the inbox of a role. If dial fails,
-// Roles ends without a check.
+// Roles is for a user to whom Rights has returned false. It looks for the role that these credentials belong to: the one whose inbox they
+// may subscribe to. It checks the rights of that role, and turns the failed check of an operator's rights into a warning. dial connects
+// with the inbox of a role. If dial fails, Roles ends without a check.
 func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, error)) {
 	for _, role := range streams.Roles {
 		nc, err := dial(role)

@@ -1,5 +1,5 @@
-// Package prices has the prices of models, as data with a date. An operator replaces the built-in table by a file, for other models or
-// prices of a contract. It asks no provider, and an unknown model has no price: it is not free.
+// Package prices has the prices of models: a built-in table with its date, or a file of the operator, for other models or the prices of a
+// contract. No provider is asked for prices. A model that the table does not have is not free: its price is unknown.
 package prices
 
 import (
