@@ -469,7 +469,7 @@ func (n *newcomer) walk(data, secret string) {
 	}
 	n.awaitHandOver()
 	var runs []string
-	for line := range strings.Lines(n.must("debrief", "tail", "--data", data, "--book", book)) {
+	for line := range strings.Lines(n.must("debrief", "tail", "--lines", "1000", "--data", data, "--book", book)) {
 		if strings.Contains(line, " execution ") || strings.Contains(line, " feedback ") {
 			runs = append(runs, line)
 		}
