@@ -225,7 +225,7 @@ func (n *newcomer) work(session, question, item string) string {
 // await waits until a condition holds.
 func (n *newcomer) await(what string, holds func() bool) {
 	n.t.Helper()
-	for deadline := time.Now().Add(40 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(n.dir, "home/.local/state/debrief/agents/hook.log"))
 			n.t.Fatalf("%s: not in time: %s", what, log)
