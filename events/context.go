@@ -221,6 +221,8 @@ type Note struct {
 	Inferred bool     `msgpack:"d,omitempty" json:"inferred,omitempty"`
 	Model    string   `msgpack:"m,omitempty" json:"model,omitempty"`
 	Records  []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
+	// OtherRun is the run that the Reflector compared the execution with, or nil.
+	OtherRun *OtherRun `msgpack:"or,omitempty" json:"other_run,omitempty"`
 }
 
 const maxNoteText = 600 // characters in each text of a note
@@ -232,7 +234,7 @@ func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 func (n *Note) Evidence() *playbook.Evidence {
 	return &playbook.Evidence{
 		Execution: string(n.Execution), Sample: string(n.Sample), Owner: n.Owner, User: n.User, Session: n.Session, Source: n.Source,
-		Inferred: n.Inferred, Model: n.Model,
+		Inferred: n.Inferred, Model: n.Model, Compared: n.OtherRun.evidence(),
 	}
 }
 
@@ -243,6 +245,7 @@ func NewNote(h Handle, r *Reflection) *Note {
 		Reflection: h, ID: r.ID, Owner: r.Owner, User: r.User, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
 		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
 		Execution: r.Handle, Sample: r.SampleID(), Source: r.Origin.Source, Inferred: r.Outcome.Inferred, Model: r.Model, Records: r.Records,
+		OtherRun: r.OtherRun,
 	}
 	if slices.Contains(r.Copied, FieldError) {
 		n.Error = ""

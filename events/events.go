@@ -691,6 +691,16 @@ type Reflection struct {
 type OtherRun struct {
 	Execution Handle `msgpack:"x" json:"execution"`
 	Label     Label  `msgpack:"l" json:"label"` // when the Reflector compared it; feedback may have corrected it since
+	User      string `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`
+	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
+}
+
+// evidence returns the part of the run that a delta stores. It is nil for nil.
+func (o *OtherRun) evidence() *playbook.ComparedRun {
+	if o == nil {
+		return nil
+	}
+	return &playbook.ComparedRun{Execution: string(o.Execution), User: clipName(o.User), Session: clipName(o.Session)}
 }
 
 func (*Reflection) Kind() Kind { return KindReflection }
@@ -732,7 +742,7 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 		Execution: string(r.Handle), Sample: string(r.SampleID()), Owner: r.Owner, User: clipName(r.User), Session: clipName(r.Session),
 		Source: clipName(r.Origin.Source), Inferred: r.Outcome.Inferred, Excerpt: excerpt(cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
-		FeedbackSeq: r.FeedbackSeq, Control: r.Control, Judge: r.Outcome.Judge(),
+		FeedbackSeq: r.FeedbackSeq, Control: r.Control, Judge: r.Outcome.Judge(), Compared: r.OtherRun.evidence(),
 	}
 }
 

@@ -75,6 +75,23 @@ type Evidence struct {
 	// ErasedSelector is the number of the selector that forgot the execution, if the names of that selector were erased. 0 means that no
 	// name of such a selector was erased. See Selector.Erased.
 	ErasedSelector uint64 `msgpack:"z,omitempty" json:"erased_selector,omitempty"`
+	// Compared is the run that the Reflector compared the execution with, or nil. What was learned from both may quote both.
+	Compared *ComparedRun `msgpack:"c,omitempty" json:"compared,omitempty"`
+}
+
+// ComparedRun is another run of the same task and owner.
+type ComparedRun struct {
+	Execution string `msgpack:"x" json:"execution"` // handle
+	User      string `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`
+	Session   string `msgpack:"n,omitempty" json:"session,omitempty"`
+}
+
+// OfCompared returns evidence of the compared run, or nil. It has only the names of that run.
+func (e *Evidence) OfCompared() *Evidence {
+	if e == nil || e.Compared == nil {
+		return nil
+	}
+	return &Evidence{Execution: e.Compared.Execution, Owner: e.Owner, User: e.Compared.User, Session: e.Compared.Session}
 }
 
 // Rejection is a requested operation that the Curator did not apply.
@@ -205,9 +222,12 @@ type Selector struct {
 	Erased uint64 `msgpack:"z,omitempty" json:"erased,omitempty"`
 }
 
-// Matches reports whether the selector selects the evidence. It is false for nil, the evidence of an edit, and for an
-// empty selector.
-func (s *Selector) Matches(e *Evidence) bool {
+// Matches reports whether the selector selects the evidence: the execution, or the run that it was compared with. It is false for nil, the
+// evidence of an edit, and for an empty selector.
+func (s *Selector) Matches(e *Evidence) bool { return s.selects(e) || s.selects(e.OfCompared()) }
+
+// selects reports whether the selector selects the execution.
+func (s *Selector) selects(e *Evidence) bool {
 	if e == nil || *s == (Selector{}) {
 		return false
 	}

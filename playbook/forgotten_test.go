@@ -11,6 +11,12 @@ func TestForgottenSelectors(t *testing.T) {
 	run := Evidence{Execution: "7-00000000", Sample: "s7", Owner: "ann", User: "zoe", Session: "s", Source: "agent/ann"}
 	later := run
 	later.Execution = "9-00000000"
+	compared := func(e Evidence) Evidence {
+		e.Sample, e.User, e.Session = "other", "wim", "t"
+		e.Compared = &ComparedRun{Execution: e.Execution, User: run.User, Session: run.Session}
+		e.Execution = "8-00000000"
+		return e
+	}
 	for _, test := range []struct {
 		name       string
 		selector   Selector
@@ -34,6 +40,9 @@ func TestForgottenSelectors(t *testing.T) {
 			a := p.Admission()
 			if got, gotLater := a.Forgets(&run), a.Forgets(&later); got != test.run || gotLater != test.later {
 				t.Errorf("got %t, and %t for the later run, want %t and %t", got, gotLater, test.run, test.later)
+			}
+			if other := compared(run); a.Forgets(&other) != test.run {
+				t.Errorf("a run that was compared with it: got %t, want %t", !test.run, test.run)
 			}
 		})
 	}

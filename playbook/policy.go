@@ -184,9 +184,14 @@ type Forgotten struct {
 	Before   uint64   `msgpack:"b" json:"before"`  // first sequence of the stream of executions that it does not apply to
 }
 
-// Matches reports whether an execution is forgotten. version is the one that covers it, or 0 if none does yet.
+// Matches reports whether an execution is forgotten, or the run that it was compared with. version is the one that covers it, or 0 if none
+// does yet.
 func (f *Forgotten) Matches(version uint64, e *Evidence) bool {
-	if !f.Selector.Matches(e) {
+	return f.selects(version, e) || f.selects(version, e.OfCompared())
+}
+
+func (f *Forgotten) selects(version uint64, e *Evidence) bool {
+	if !f.Selector.selects(e) {
 		return false
 	}
 	byName := f.Selector.Execution != "" || f.Selector.Sample != ""

@@ -31,7 +31,9 @@ func newComparison(e *events.Execution, h events.Handle) *comparison {
 	if task == "" || len(e.Steps) == 0 {
 		return nil
 	}
-	p := &comparison{task: task, label: events.Success, other: events.Failure, run: &window.Run{Execution: e.ID, Handle: h, Calls: callsOf(e)}}
+	p := &comparison{task: task, label: events.Success, other: events.Failure, run: &window.Run{
+		Execution: e.ID, Handle: h, Calls: callsOf(e), User: e.User, Session: e.Session,
+	}}
 	if e.Outcome.Label == events.Failure {
 		p.label, p.other = p.other, p.label
 	}
@@ -72,14 +74,13 @@ func taskKey(e *events.Execution) events.ID {
 
 // otherRun is a run of the same task with the opposite outcome.
 type otherRun struct {
-	handle events.Handle // empty if it is unknown
-	label  events.Label
-	calls  []string
+	events.OtherRun // its handle is empty if it is unknown
+	calls           []string
 }
 
 // quoted returns the outcome and the calls, of at most budget tokens: those at the beginning and at the end.
 func (o *otherRun) quoted(budget int) string {
-	lines := []string{fmt.Sprintf("outcome: %s\n", o.label)}
+	lines := []string{fmt.Sprintf("outcome: %s\n", o.Label)}
 	for _, call := range o.calls {
 		lines = append(lines, call+"\n")
 	}
@@ -105,7 +106,10 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	if p.relabelled {
 		return nil, nil
 	}
-	return &otherRun{last.Handle, p.other, last.Calls}, nil
+	return &otherRun{
+		OtherRun: events.OtherRun{Execution: last.Handle, Label: p.other, User: last.User, Session: last.Session},
+		calls:    last.Calls,
+	}, nil
 }
 
 // Remember keeps a successful run with the handle h for the comparison with failed runs of its task. The Reflector does the same after its

@@ -154,7 +154,7 @@ func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
 // TestOtherRunKeepsBothEnds shortens the calls of a long run.
 func TestOtherRunKeepsBothEnds(t *testing.T) {
 	t.Parallel()
-	o := &otherRun{label: events.Success}
+	o := &otherRun{OtherRun: events.OtherRun{Label: events.Success}}
 	for i := range window.MaxRunCalls {
 		o.calls = append(o.calls, fmt.Sprintf(`look({"page":%d})`, i))
 	}

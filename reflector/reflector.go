@@ -274,8 +274,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a reflection without a model waits for a person
 		ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
-		if other != nil && other.handle != "" {
-			ref.OtherRun = &events.OtherRun{Execution: other.handle, Label: other.label}
+		if other != nil && other.Execution != "" {
+			ref.OtherRun = &other.OtherRun
 		}
 		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
 			followed := *e

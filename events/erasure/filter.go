@@ -74,7 +74,16 @@ func AboutEvent(e events.Event) (a About, ok bool) {
 	return About{}, false
 }
 
-// Check returns ErrErased if the event is of an erased run. It returns another error if reading the tombstones failed.
+// AboutOther returns the run that a reflection or a note was compared with. Its owner is that of the reflection, and it began before. ok is
+// false without one.
+func AboutOther(b playbook.Book, owner string, o *events.OtherRun, reflected time.Time) (a About, ok bool) {
+	if o == nil {
+		return About{}, false
+	}
+	return About{Book: b, Owner: owner, User: o.User, Session: o.Session, Runs: []string{string(o.Execution)}, Began: reflected}, true
+}
+
+// Check returns ErrErased if the event is of an erased run, or may quote one. It returns another error if reading the tombstones failed.
 func (f *Filter) Check(ctx context.Context, e events.Event) error {
 	about, ok := AboutEvent(e)
 	if !ok {
@@ -85,6 +94,11 @@ func (f *Filter) Check(ctx context.Context, e events.Event) error {
 	}
 	if f.Erased(&about) {
 		return ErrErased
+	}
+	if r, ok := e.(*events.Reflection); ok {
+		if other, ok := AboutOther(r.Book, r.Owner, r.OtherRun, r.Created); ok && f.Erased(&other) {
+			return ErrErased
+		}
 	}
 	return nil
 }

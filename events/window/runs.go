@@ -14,6 +14,8 @@ type Run struct {
 	Execution events.ID     `msgpack:"x"`
 	Handle    events.Handle `msgpack:"h,omitempty"` // of the execution; empty in a value of an older version
 	Calls     []string      `msgpack:"c"`           // tool calls in order; of equal consecutive calls only the first
+	User      string        `msgpack:"u,omitempty"` // see events.Task.User
+	Session   string        `msgpack:"n,omitempty"`
 }
 
 // MaxRunCalls is the maximum number of calls in a Run. Of a longer run the caller of PutRun keeps the first calls.

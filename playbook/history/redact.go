@@ -410,6 +410,9 @@ func (e *eraser) eraseEvidence(version uint64, evidence *playbook.Evidence) {
 	}
 	if isErased && evidence.Excerpt != playbook.ErasedText {
 		evidence.User, evidence.Session, evidence.Excerpt = "", "", playbook.ErasedText
+		if evidence.Compared != nil {
+			evidence.Compared = &playbook.ComparedRun{Execution: evidence.Compared.Execution}
+		}
 		e.changed = true
 	}
 }

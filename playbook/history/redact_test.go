@@ -83,13 +83,30 @@ func fold(t rapid.TB, all []*playbook.Delta) *playbook.Playbook {
 func drawErased(t *rapid.T) (k *logWriter, isErased func(*playbook.Evidence) bool) {
 	k = drawLog(t, allExtras)
 	session := rapid.SampledFrom(k.sources).Draw(t, "erased") + "1"
+	if rapid.Bool().Draw(t, "compared") {
+		session = "other"
+		k.compare(t, session)
+	}
 	k.forget(playbook.Selector{Session: session}, rapid.SampledFrom([]int{1, 2}).Draw(t, "parts"))
 	for range rapid.IntRange(0, 3).Draw(t, "after") {
 		k.edit("ann")
 		k.propose(k.drawOp(t, allExtras, true, []int{0}))
 		k.commit(1)
 	}
-	return k, func(e *playbook.Evidence) bool { return e.Session == session }
+	return k, func(e *playbook.Evidence) bool {
+		return e.Session == session || e.Compared != nil && e.Compared.Session == session
+	}
+}
+
+// compare makes some executions of the log compared with a run of another session.
+func (k *logWriter) compare(t *rapid.T, session string) {
+	for _, d := range k.deltas {
+		for i := range d.Covers {
+			if e := d.Covers[i].Evidence; e != nil && rapid.Bool().Draw(t, "is compared") {
+				e.Compared = &playbook.ComparedRun{Execution: "1000-abcdef", Session: session}
+			}
+		}
+	}
 }
 
 func TestRedactedLogHasTheSameState(t *testing.T) {

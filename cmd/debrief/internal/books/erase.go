@@ -38,7 +38,8 @@ func (*eraseData) Help() string {
 	return `Erases what a person, a session, a task or a playbook has left: runs, reflections, dead letters, windows, summaries, contexts,
 embeddings and large payloads, and their texts in the log of each playbook. Bullets that rest on nothing else go, as with 'debrief
 playbook forget'; others stay as they are. Copies of those bullets in other playbooks go too, if a fork, a promotion or an import has made
-them and no other run supports them; a text that a person has changed stays. The server overwrites the messages, or writes the rest of
+them and no other run supports them; a text that a person has changed stays. Reflections on other runs that were compared with an
+erased run go, with what was learned from them. The server overwrites the messages, or writes the rest of
 their file again. The dead letters of others get new ids.
 
 The log of a playbook is changed by a curator. If none replies in 2m, the exit code is 4, and --pending continues later.

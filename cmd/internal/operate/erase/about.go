@@ -19,7 +19,8 @@ import (
 type stored struct {
 	stream string
 	direct.Message
-	blobs []string // names of its payload and of the description of its agent; set by aboutStored
+	blobs []string       // names of its payload and of the description of its agent; set by aboutStored
+	other *erasure.About // the run that it was compared with, and whose texts it may quote, or nil; set by aboutStored
 }
 
 // openRun has the fields of a run of the gateway that an erasure needs; see package capture.
@@ -71,6 +72,7 @@ func aboutValue(m *stored) (a erasure.About, ids []string) {
 		}
 	case events.BucketState:
 		if r := decode[window.Run](m); r != nil && strings.HasPrefix(rest, "_runs.") {
+			a.User = r.User
 			a.Runs = []string{string(r.Execution)}
 		}
 	case events.BucketContexts:
@@ -100,6 +102,7 @@ func aboutNote(a erasure.About, m *stored) (erasure.About, []string) {
 	}
 	a.Owner, a.User, a.Session, a.Began = n.Owner, n.User, n.Session, n.At
 	a.Runs = []string{string(n.Execution), string(n.Sample)}
+	m.addOther(a.Book, n.Owner, n.OtherRun, n.At)
 	return a, []string{string(n.ID), string(n.Reflection)}
 }
 
@@ -109,7 +112,7 @@ func (e *Eraser) aboutLetter(ctx context.Context, m *stored) (a erasure.About, i
 		original := direct.Message{Subject: l.Subject, Seq: l.Seq, Header: l.Header, Data: l.Data}
 		of := &stored{stream: l.Stream, Message: original}
 		a, ids = e.aboutEvent(ctx, of)
-		m.blobs = of.blobs
+		m.blobs, m.other = of.blobs, of.other
 	}
 	if a.Book == "" {
 		_, a.Book, _ = events.ParseSubject(m.Subject)
@@ -134,6 +137,8 @@ func (e *Eraser) aboutEvent(ctx context.Context, m *stored) (a erasure.About, id
 			ids = append(ids, string(x.ContextID))
 		}
 		m.addAgent(x.Agent)
+	case *events.Reflection:
+		m.addOther(x.Book, x.Owner, x.OtherRun, x.Created)
 	case *events.Edit:
 		a = erasure.About{Book: x.Book, Began: x.Created, Edit: string(x.ID)}
 		if x.Forget != nil {
@@ -147,6 +152,13 @@ func (e *Eraser) aboutEvent(ctx context.Context, m *stored) (a erasure.About, id
 		a.Runs = append(a.Runs, handle)
 	}
 	return a, ids
+}
+
+// addOther sets the run that a reflection or a note was compared with.
+func (m *stored) addOther(b playbook.Book, owner string, o *events.OtherRun, reflected time.Time) {
+	if other, ok := erasure.AboutOther(b, owner, o, reflected); ok {
+		m.other = &other
+	}
 }
 
 // addAgent adds the payload that describes an agent.

@@ -114,6 +114,8 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 			if kind, _, _ := events.ParseSubject(m.Subject); kind == events.KindExecution {
 				f.executions++
 			}
+		case message.other != nil && e.isErased(message.other, f): // only the message goes: its own run stays
+			f.addIDs(ids)
 		case !f.touches(message, &about):
 			addAll(f.kept, message.blobs)
 			return nil
@@ -175,13 +177,18 @@ func (f *found) addMessage(stream string, seq uint64) {
 
 // addRun adds the ids of a run, its session, and what its playbook must forget.
 func (f *found) addRun(a *erasure.About, ids []string) {
-	for _, id := range slices.Concat(a.Runs, ids) {
+	f.addIDs(a.Runs)
+	f.addIDs(ids)
+	if a.Session != "" && a.Book.Validate() == nil {
+		f.sessions["$KV."+events.BucketState+"."+events.SessionKey(a.Book, a.Owner, a.Session)] = true
+	}
+}
+
+func (f *found) addIDs(ids []string) {
+	for _, id := range ids {
 		if id != "" {
 			f.runs[id] = true
 		}
-	}
-	if a.Session != "" && a.Book.Validate() == nil {
-		f.sessions["$KV."+events.BucketState+"."+events.SessionKey(a.Book, a.Owner, a.Session)] = true
 	}
 }
 

@@ -55,17 +55,25 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 	return nil
 }
 
-// addEvidence adds an execution that a delta covers, if it is erased and its texts are still in the log.
+// addEvidence adds an execution that a delta covers, and the run that it was compared with, if it is erased and its texts are still in the
+// log.
 func (e *Eraser) addEvidence(b playbook.Book, d *playbook.Delta, x *playbook.Evidence, f *found) {
 	if x == nil || playbook.IsErased(x.Excerpt) {
 		return
 	}
-	a := aboutEvidence(b, d.Time, x)
-	kind, erased := e.filter.Match(&a)
-	if !erased || kind == erasure.OfBook {
+	e.addRunOf(b, d, x, f)
+	if compared := x.OfCompared(); compared != nil {
+		e.addRunOf(b, d, compared, f)
+	}
+}
+
+// addRunOf adds the run of evidence, if it is erased.
+func (e *Eraser) addRunOf(b playbook.Book, d *playbook.Delta, x *playbook.Evidence, f *found) {
+	a, kind := e.erasedRun(b, d.Time, x)
+	if a == nil {
 		return
 	}
-	f.addRun(&a, nil)
+	f.addRun(a, nil)
 	selector := playbook.Selector{Execution: x.Execution}
 	switch kind {
 	case erasure.OfUser:
@@ -76,9 +84,15 @@ func (e *Eraser) addEvidence(b playbook.Book, d *playbook.Delta, x *playbook.Evi
 	f.forgets[bookSelector{b, selector}] = true
 }
 
-// aboutEvidence returns what evidence is about. Its run began before the delta.
-func aboutEvidence(b playbook.Book, learned time.Time, x *playbook.Evidence) erasure.About {
-	return erasure.About{Book: b, Owner: x.Owner, User: x.User, Session: x.Session, Runs: []string{x.Execution, x.Sample}, Began: learned}
+// erasedRun returns the run of evidence and the kind of the tombstone, if the run is erased, but not with its whole playbook; else nil. The
+// run began before the delta that learned from it.
+func (e *Eraser) erasedRun(b playbook.Book, learned time.Time, x *playbook.Evidence) (*erasure.About, erasure.Kind) {
+	a := erasure.About{Book: b, Owner: x.Owner, User: x.User, Session: x.Session, Runs: []string{x.Execution, x.Sample}, Began: learned}
+	kind, erased := e.filter.Match(&a)
+	if !erased || kind == erasure.OfBook {
+		return nil, ""
+	}
+	return &a, kind
 }
 
 // eraseLogs forgets the found runs, and replaces the deltas that have their texts. It also completes the work of an interrupted call. It
@@ -207,17 +221,23 @@ const maxCopies = 100
 // runSet has the handles of executions.
 type runSet map[string]bool
 
-func (s runSet) contain(x *playbook.Evidence) bool { return s[x.Execution] }
+// contain reports whether the set has the execution, or the run that it was compared with.
+func (s runSet) contain(x *playbook.Evidence) bool {
+	return s[x.Execution] || x.Compared != nil && s[x.Compared.Execution]
+}
 
 // erasedEvidence returns the erased executions that a log has evidence of.
 func (e *Eraser) erasedEvidence(ctx context.Context, b playbook.Book) (runSet, error) {
 	erased := runSet{}
 	err := e.logs.ReadLog(ctx, b, func(r *deltalog.Record) error {
 		for i := range r.Covers {
-			if x := r.Covers[i].Evidence; x != nil {
-				a := aboutEvidence(b, r.Time, x)
-				if kind, ok := e.filter.Match(&a); ok && kind != erasure.OfBook { // else the whole log goes
-					erased[x.Execution] = true
+			x := r.Covers[i].Evidence
+			for _, of := range [...]*playbook.Evidence{x, x.OfCompared()} {
+				if of == nil {
+					continue
+				}
+				if a, _ := e.erasedRun(b, r.Time, of); a != nil {
+					erased[of.Execution] = true
 				}
 			}
 		}
