@@ -87,6 +87,9 @@ func (s *Server) start() (err error) {
 	if s.lock, err = lockDir(s.config.Dir); err != nil {
 		return err
 	}
+	if err := finishCreations(s.config.Dir); err != nil {
+		return err
+	}
 	if err := s.run(); err != nil {
 		return err
 	}

@@ -1,0 +1,50 @@
+package natsd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/minio/highwayhash"
+)
+
+// finishCreations finishes the streams whose creation a kill has interrupted: their settings are there, and the checksum of the settings is
+// not. The server does not load such a stream. It creates it again when asked, but writes no settings where there are some, so the stream
+// would be missing after each start, with all that was stored in it. A checksum that is there and does not fit is damage, and stays.
+func finishCreations(dir string) error {
+	settings, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "*", "meta.inf"))
+	if err != nil {
+		return err
+	}
+	for _, path := range settings {
+		stream := filepath.Dir(path)
+		sum := filepath.Join(stream, "meta.sum")
+		if _, err := os.Stat(sum); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read the settings of a stream: %w", err)
+		}
+		if !json.Valid(text) {
+			continue // the server reports it
+		}
+		key := sha256.Sum256([]byte(filepath.Base(stream)))
+		hash, err := highwayhash.NewDigest64(key[:])
+		if err != nil {
+			return err
+		}
+		hash.Write(text)
+		tmp := sum + ".tmp" // as the server, which replaces it
+		err = os.WriteFile(tmp, []byte(hex.EncodeToString(hash.Sum(nil))), 0o600)
+		if err = errors.Join(err, os.Rename(tmp, sum)); err != nil {
+			return fmt.Errorf("write the checksum of the settings of a stream: %w", err)
+		}
+	}
+	return nil
+}
