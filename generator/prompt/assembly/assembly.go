@@ -284,7 +284,7 @@ func (a *assembler) addBullets() {
 	}
 	selectBullets(min(a.limits.Bullets, a.remaining))
 	if a.selection.PinnedNoRoom > 0 && a.remaining > a.limits.Bullets {
-		selectBullets(a.remaining) // pinned bullets have priority over turns and history
+		selectBullets(min(a.limits.Bullets+a.selection.PinnedTokens, a.remaining)) // pinned bullets have priority over turns and history
 	}
 	if n := a.selection.PinnedNoRoom; n > 0 {
 		a.warn("bullets: %d pinned bullets omitted, no room within the limit", n)

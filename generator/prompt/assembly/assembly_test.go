@@ -385,6 +385,30 @@ func newIndex(p *playbook.Playbook) *selection.Index {
 	return x
 }
 
+// TestPinnedBulletsTakeOnlyTheirOwnRoom pins more than the budget of bullets. The other bullets must not fill the rest of the context.
+func TestPinnedBulletsTakeOnlyTheirOwnRoom(t *testing.T) {
+	t.Parallel()
+	var bullets []*playbook.Bullet
+	for i := range 200 {
+		bullets = append(bullets, &playbook.Bullet{
+			ID: playbook.BulletID(fmt.Sprintf("b%03d", i)), Section: "s", Content: fmt.Sprintf("Rule %d: %s", i, strings.Repeat(fmt.Sprintf("word%d ", i), 60)),
+			CreatedAt: noon, Status: playbook.Active, Pinned: i < 8,
+		})
+	}
+	index := selection.NewIndex(false)
+	index.Update(playbook.Restore(1, 0, slices.Values(bullets)))
+	c := assemble(t, Input{Index: index, Window: session(5, "there you are")}, Limits{Total: 4000, Bullets: 500, Conversation: 2000})
+	pinned := 0
+	for _, b := range c.Bullets {
+		if b.Pinned {
+			pinned++
+		}
+	}
+	if got := len(earlier(c)); pinned != 8 || got != 20 {
+		t.Errorf("got %d pinned bullets of %d, and %d messages of earlier turns, want 8 and 20", pinned, len(c.Bullets), got)
+	}
+}
+
 // A playbook with 100 times the bullets gives a context with about as many tokens.
 func TestLargePlaybookHasBoundedTokens(t *testing.T) {
 	if testing.Short() {

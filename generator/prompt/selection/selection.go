@@ -82,8 +82,8 @@ type Selection struct {
 	Tokens int
 	// Left counts the bullets that are not shown by reason, with the ids of the best.
 	Left []events.Omission
-	// PinnedNoRoom is the number of pinned bullets that exceed the remaining budget.
-	PinnedNoRoom int
+	// PinnedNoRoom is the number of pinned bullets that exceed the budget, and PinnedTokens the tokens that they need in addition.
+	PinnedNoRoom, PinnedTokens int
 	// Exposures are the bullets in an experiment with their arm, and Withheld those of Bullets that it withholds.
 	Exposures []events.Exposure
 	Withheld  []playbook.BulletID
@@ -127,6 +127,7 @@ func (x *Index) Select(o Options) Selection {
 	for _, at := range c.decided {
 		if c.decisions[at] == pinnedNoRoom {
 			s.PinnedNoRoom++
+			s.PinnedTokens += c.cost(at)
 		}
 	}
 	if o.Explain {
