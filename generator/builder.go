@@ -239,7 +239,7 @@ func (cb *ContextBuilder) fetchOptional(
 	defer cancel()
 	var (
 		fetching                             sync.WaitGroup
-		p                                    sessionHistory
+		history                              sessionHistory
 		query                                *queryEmbedding
 		notes                                reflectionNotes
 		sessionWarns, notesWarns, embedWarns warnings
@@ -248,10 +248,10 @@ func (cb *ContextBuilder) fetchOptional(
 		if req.advice { // the agent has its history itself
 			return
 		}
-		p = cb.readSession(limited, req, &sessionWarns)
+		history = cb.readSession(limited, req, &sessionWarns)
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the session may have used up the first
 		defer cancel()
-		cb.readRecords(limited, req, &p, &sessionWarns)
+		cb.readRecords(limited, req, &history, &sessionWarns)
 	})
 	var arm *events.Control
 	fetching.Go(func() { arm = cb.controlArm(limited, b, req) })
@@ -264,26 +264,26 @@ func (cb *ContextBuilder) fetchOptional(
 	}
 	*warns = slices.Concat(*warns, sessionWarns, notesWarns, embedWarns)
 	forgotten := b.forgetting(req.owner)
-	p.dropForgotten(forgotten, req.session)
-	in.Window = p.window
-	in.Marks = p.marks
-	in.Summary = p.summary
+	history.dropForgotten(forgotten, req.session)
+	in.Window = history.window
+	in.Marks = history.marks
+	in.Summary = history.summary
 	in.Similar = query.similarity
-	out.inWindow = p.inWindow
+	out.inWindow = history.inWindow
 	if out.turn == 0 {
-		out.turn = p.turn
+		out.turn = history.turn
 	}
 	out.turn = max(out.turn, 1)
-	isOfSession := !req.held || cb.cfg.Recall == RecallSession // the owner's other sessions had advice
-	mayRecall := req.pinnedVersion == nil && !req.advice && isOfSession
+	avoidsAdvised := !req.held || cb.cfg.Recall == RecallSession // a control session must not recall sessions that had advice
+	mayRecall := req.pinnedVersion == nil && !req.advice && avoidsAdvised
 	if mayRecall && cb.memory != nil && cb.memory.appliesTo(req) {
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
 		defer cancel()
 		recalling := time.Now()
-		in.Recalled = cb.memory.search(limited, req, p, query, forgotten, warns)
+		in.Recalled = cb.memory.search(limited, req, history, query, forgotten, warns)
 		cb.cfg.Meter.Recalled(time.Since(recalling))
 	}
-	notes.records = p.records
+	notes.records = history.records
 	return query, notes
 }
 

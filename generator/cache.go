@@ -28,13 +28,12 @@ type playbookCache struct {
 	entries map[playbookKey]*cachedPlaybook
 }
 
-// playbookKey identifies an entry: the followed playbook, or one pinned version of it. Forgot is the last version that forgot
-// executions: a pinned version is read without them.
+// playbookKey identifies an entry: the followed playbook, or one pinned version of it.
 type playbookKey struct {
 	book    playbook.Book
 	pinned  bool
-	version uint64
-	forgot  uint64
+	version uint64 // the pinned version, else 0
+	forgot  uint64 // the last version that forgot executions: the pinned version is read without these; 0 if followed
 }
 
 // Limits of the cache. Beyond them the least recently used entry is evicted.
@@ -251,7 +250,7 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 			}
 		})
 		ix.mu.Unlock()
-		ix.mu.RLock() // a still newer version is left to the next call
+		ix.mu.RLock() // a version that arrived after the update is left to the next call
 	}
 	defer ix.mu.RUnlock()
 	return fn(ix)

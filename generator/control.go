@@ -16,14 +16,14 @@ import (
 // between them. The arm and the share of the first context of a session are recorded, so that the session keeps them when a person changes
 // the share. If the record cannot be read, or has expired, the hash decides again.
 
-// controlKey names the session of a request for its arm. A run without a session is a session of its own. It is empty for a request that
-// has no arm.
+// controlKey names the session that decides the arm of a request. A run without a session is a session of its own. The key is empty for a
+// request without an arm.
 type controlKey struct {
 	session string
 	// lasts is set if further requests may name the same session, so its arm is recorded.
 	lasts bool
-	// measures is set for a request that is not counted: a dry run, or a context with a pinned version. In the control group it gets no
-	// learned text either: otherwise it would be a way around the group.
+	// measures is set for a request that the comparison of the groups does not count: a dry run, or a context with a pinned version. In
+	// the control group it gets no learned text either: otherwise a run of that group could use it to get advice.
 	measures bool
 }
 
@@ -50,7 +50,7 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	if err != nil {
 		cb.conn.ContextLog(ctx).Debug().Err(err).Msg("record the arm of a session: its hash decides")
 	}
-	first, _ := armOf(recorded)
+	first, _ := armOf(recorded) // nil without a record
 	return cmp.Or(first, arm)
 }
 
@@ -75,7 +75,8 @@ func (cb *ContextBuilder) recordedArm(ctx context.Context, e *events.Execution, 
 
 func controlID(owner, session string) events.ID { return events.Hash("control", owner, session) }
 
-// armBits are the bits of a record that have the arm: the group in the last one, and the share. The time in milliseconds is above them.
+// armBits is the number of the lowest bits of a record that hold the arm. Bit 0 is 1 in the control group, and the other 9 hold the share,
+// at most 500 per mille. The higher bits hold the time in milliseconds.
 const armBits = 10
 
 // controlRecord returns the stored form of an arm and of the time when it was recorded.

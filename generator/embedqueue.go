@@ -80,11 +80,11 @@ func (q *embedQueue) run(ctx context.Context) {
 		case err == nil:
 			limit = min(2*limit, embedBatch)
 		case len(keys) > 1:
-			q.requeue(keys, false)
+			q.requeue(keys, false) // to the front
 			limit = len(keys) / 2
 		case ctx.Err() == nil: // a single text
 			q.embeddings.log.Warn().Err(err).Str("item", keys[0]).Msg("embed item: retrying later, using words only")
-			q.requeue(keys, true)
+			q.requeue(keys, true) // to the end
 			limit = 1
 			select {
 			case <-time.After(q.retry):

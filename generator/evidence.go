@@ -43,7 +43,7 @@ func newTaskEvidence(store *deltalog.Store, b playbook.Book) *taskEvidence {
 // evidencePause bounds how often new deltas are read under load. The newest tasks are rarely needed at once.
 const evidencePause = time.Second
 
-// measureShare is the inverse of the part of the time in which reliability is measured.
+// measureShare limits the time for measuring reliability to 1/measureShare of the whole.
 const measureShare = 50
 
 // follow reads the log until ctx ends, and measures the reliability of the rankings after each read. With a pinned version it ends after
@@ -60,7 +60,7 @@ func (e *taskEvidence) follow(
 	for ctx.Err() == nil {
 		var news <-chan struct{} // nil: read again after the wait
 		if pinned == nil {
-			news = changed()
+			news = changed() // before the read, so that a version during the read counts as news
 		}
 		err := e.read(ctx, pinned)
 		if err == nil {

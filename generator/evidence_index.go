@@ -49,13 +49,13 @@ type evidenceIndex struct {
 	tasks   map[string]*evidenceTask // by sample
 	links   [linkKinds]map[playbook.BulletID][]string
 	oldest  []string      // samples in the order of their first link; may contain dropped ones
-	pending []playbook.Op // of a change whose last delta is missing
+	pending []playbook.Op // operations of a change whose last delta is not read yet
 	change  string        // id of that change
 }
 
 // evidenceTask is an execution that supports or cites bullets.
 type evidenceTask struct {
-	of      playbook.Evidence // only its names, to forget it
+	of      playbook.Evidence // only the fields that a selector of forgotten executions compares
 	bullets [linkKinds][]playbook.BulletID
 }
 

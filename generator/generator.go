@@ -41,8 +41,8 @@ type Config struct {
 	// ModelName is the name of the model. Tasks that require another model are not answered; see events.Origin. Empty answers
 	// every task.
 	ModelName string
-	// Rounds is the number of rounds that the Reflectors of the server give a task, if the task does not say it; default 1. The
-	// requester of a task with several rounds gets the answer of the last one.
+	// Rounds is the number of rounds of a task that names no number, as configured for the Reflectors of the server; default 1.
+	// The requester of a task with several rounds gets the answer of the last one.
 	Rounds int
 	// Scorer scores the answers. Nil scores without outside programs.
 	Scorer *scoring.Scorer
@@ -207,8 +207,8 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 	}}
 }
 
-// hasNextRound reports whether a Reflector may submit another round of a task. Then it replies to the requester, or passes the
-// request on with that round.
+// hasNextRound reports whether a Reflector may submit another round of a task. If so, the Generator sends no reply: the Reflector
+// replies to the requester, or passes the request on with the next round.
 func (g *Generator) hasNextRound(t *events.Task, e *events.Execution) bool {
 	rounds := min(cmp.Or(t.Rounds, g.cfg.Rounds, 1), events.MaxRounds)
 	if len(t.PreviousRounds)+1 >= rounds || t.Purpose == events.Evaluate {
@@ -233,7 +233,7 @@ func (e *OtherModelError) Error() string {
 	return fmt.Sprintf("task %q requires model %q, this generator has %q", e.Task, e.Want, e.Got)
 }
 
-// SharedLetter returns the run, whose waiting tasks have one dead letter together.
+// SharedLetter returns the run: all waiting tasks of a run share one dead letter.
 func (e *OtherModelError) SharedLetter() string { return e.Run }
 
 // Discard marks the error for the failure policy: no retry by this Generator can succeed.
@@ -242,8 +242,8 @@ func (e *OtherModelError) Discard() bool { return true }
 // DeadCode is the code of the dead letter.
 func (e *OtherModelError) DeadCode() events.DeadCode { return events.DeadOtherModel }
 
-// noAnswer is the outcome of a model that gave no answer, also when it was asked again. That says nothing about the advice,
-// so it is not a failure.
+// noAnswer is the outcome if the model gave no answer, even when it was asked again. A missing answer says nothing about the
+// advice, so the outcome is unknown and no failure.
 var noAnswer = events.Outcome{Label: events.Unknown, Feedback: "The model gave no answer."}
 
 // execute answers one task. It returns the execution and the context that the model received.
@@ -263,10 +263,10 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		instructions: system, instructionsRef: ref, pinnedVersion: t.Playbook, minVersion: t.MinVersion, limits: g.cfg.Limits,
 		rounds: t.PreviousRounds,
 	}
-	if t.Purpose != events.Evaluate && t.Origin.Run == "" { // evaluation and training have no arm
-		isMeasured := t.Playbook != nil
-		req.control = controlKey{session: t.Session, lasts: true, measures: isMeasured}
-		if t.Session == "" && !isMeasured {
+	if t.Purpose != events.Evaluate && t.Origin.Run == "" { // evaluation and training have no control group
+		isPinned := t.Playbook != nil
+		req.control = controlKey{session: t.Session, lasts: true, measures: isPinned}
+		if t.Session == "" && !isPinned {
 			req.control = controlKey{session: t.ID, lasts: t.Rounds != 1} // a Reflector may ask for later rounds
 		}
 	}

@@ -26,7 +26,8 @@ type playbookIndex struct {
 	bullets *selection.Index
 	indexed map[playbook.BulletID]*playbook.Bullet // the bullets in the index
 	words   recall.WordIndex
-	// conditions holds the condition of each bullet, or its content without one. unnamed orders them; it is nil until past tasks are read.
+	// conditions holds the condition of each bullet, or the content of a bullet without a condition. unnamed ranks the bullets by what their
+	// conditions name beyond a query; it is nil until past tasks are read.
 	conditions recall.WordIndex
 	unnamed    atomic.Pointer[recall.Unnamed]
 	vectors    *recall.Index // embeddings of bullets; empty without an embedder
@@ -97,7 +98,7 @@ func (ix *playbookIndex) update(p *playbook.Playbook) {
 		previous := ix.indexed[b.ID]
 		ix.indexed[b.ID] = b
 		if previous != nil && previous.Content == b.Content && previous.Section == b.Section {
-			continue // only its votes changed
+			continue // neither text changed: the content begins with the condition
 		}
 		ix.words.Put(string(b.ID), b.Section+" "+b.Content)
 		ix.conditions.Put(string(b.ID), cmp.Or(b.When, b.Content))
@@ -146,7 +147,7 @@ func (ix *playbookIndex) waitEmbedded(ctx context.Context, q *queryEmbedding, ti
 
 // A bullet applies to a past task that it helped, or that cited it and failed. It is predicted to apply to a new task if at least
 // minVoteShare of the votes of the nearest past tasks are for it. A bullet that applies to fewer than minTasks past tasks is too new for
-// this. It is predicted to apply if it is among the nearestNew best of the ranking by words or by vectors.
+// this rule: it is predicted to apply if it is among the nearestNew best of the ranking by words or by vectors.
 const (
 	minVoteShare = 0.25
 	minTasks     = 4
@@ -198,7 +199,7 @@ func (ix *playbookIndex) byUnnamed(q *queryEmbedding) selection.Ranking {
 	}
 	var list selection.Ranking
 	for _, match := range u.Top(q.text, maxRanked) {
-		list = append(list, selection.Ranked{Bullet: playbook.BulletID(match.Key)}) // not a relevance: it needs no word of the query
+		list = append(list, selection.Ranked{Bullet: playbook.BulletID(match.Key)}) // no score: a bullet without a word of the query is listed, too
 	}
 	return list
 }

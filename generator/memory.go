@@ -250,7 +250,7 @@ func recallText(e *events.Execution) string {
 	return strings.ToValidUTF8(out.String(), "\uFFFD")
 }
 
-// minSimilarity is the minimum cosine for a hit by vector alone, as in adaptive-context.
+// minSimilarity is the minimum cosine for a hit by vector alone.
 const minSimilarity = 0.3
 
 // appliesTo reports whether anything can be recalled for a context.
@@ -299,7 +299,7 @@ func (m *memory) fetch(
 	for i, hit := range hits {
 		handle := events.Handle(hit.Key)
 		interactions[i] = p.interaction(handle)
-		if interactions[i] != nil || requested > req.limits.Recall {
+		if interactions[i] != nil || requested > req.limits.Recall { // one more than the limit, because the execution itself may be a hit
 			continue
 		}
 		requested++

@@ -12,15 +12,15 @@ import (
 type Meter interface {
 	// ContextBuilt records the time to build a whole context.
 	ContextBuilt(took time.Duration)
-	// Recalled records the part of it spent on recall.
+	// Recalled records the part of that time spent on recall.
 	Recalled(took time.Duration)
-	// Assembled records the part of it spent on assembly.
+	// Assembled records the part of that time spent on assembly.
 	Assembled(took time.Duration)
 	// PlaybookDelay records the delay between the flush of a playbook version and its arrival in memory.
-	PlaybookDelay(ago time.Duration)
+	PlaybookDelay(delay time.Duration)
 	// WindowBuilt records the size of a window. It is called for each context of a session with earlier turns.
 	WindowBuilt(s WindowSize)
-	// Duplicate records a copy of a report or of feedback that was not stored again. The verb is that of the request.
+	// Duplicate records a copy of a report or of feedback that was not stored again. The verb is events.VerbReport or VerbFeedback.
 	Duplicate(verb string)
 }
 

@@ -106,9 +106,9 @@ func (p *notePolicy) admitsInsight(n *events.Note) bool {
 func (p *notePolicy) saidBefore(n *events.Note) bool {
 	if p.decided == nil {
 		p.decided = make(map[events.ID]*similar.Text)
-		for _, n := range p.notes {
-			if n.Insight != "" && p.facts(n, admit.UseInsight).State != admit.Undecided {
-				p.decided[n.ID] = similar.Prepare(n.Insight)
+		for _, other := range p.notes {
+			if other.Insight != "" && p.facts(other, admit.UseInsight).State != admit.Undecided {
+				p.decided[other.ID] = similar.Prepare(other.Insight)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func (p *notePolicy) saidBefore(n *events.Note) bool {
 	return false
 }
 
-// noteTexts returns a copy of a note with these texts only.
+// noteTexts returns a copy of a note that has only these texts.
 func noteTexts(n *events.Note, problem, approach, insight string) *events.Note {
 	return &events.Note{
 		Reflection: n.Reflection, ID: n.ID, Owner: n.Owner, Session: n.Session, At: n.At, Label: n.Label, Error: problem, Approach: approach, Insight: insight,
@@ -161,8 +161,8 @@ func (cb *ContextBuilder) readNotes(ctx context.Context, req *contextRequest, wa
 	return notes
 }
 
-// admitRounds returns the earlier rounds of a task without the texts that look like orders to models. They are in the task, so
-// its publisher could have written them.
+// admitRounds returns the earlier rounds of a task without the texts that look like orders to models. The rounds are fields of the task,
+// so its publisher could have written them.
 func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.PreviousRound {
 	list := slices.Clone(rounds)
 	for i := range list {

@@ -55,7 +55,7 @@ type Answer struct {
 	Reasoning string
 	// BulletIDs are the cited ids, without duplicates. They may include bullets that were not shown.
 	BulletIDs []playbook.BulletID
-	// Final is empty if the model gave no answer, also when it was asked again. It is then not scored.
+	// Final is empty if the model gave no answer, even when it was asked again. An empty answer is not scored.
 	Final string
 }
 
@@ -63,15 +63,15 @@ type Answer struct {
 var errNoAnswer = &chat.MissingError{Field: "final_answer"}
 
 // Ask sends a prompt to a model. It asks again if the reply has no text, broken JSON or JSON without the expected fields, up to
-// chat.MaxCalls times in all, and once if the field final_answer is missing. Prose is accepted: the answer is the part that it marks, such as
+// chat.MaxCalls times in all, and once if only the field final_answer is missing. Prose is accepted: the answer is the marked part, such as
 // \boxed{…} or "Final answer: …", else the whole text.
 func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, error) {
 	return chat.Ask(ctx, m, p, parseAnswer)
 }
 
 // parseAnswer parses a reply. A model may ignore the required format. Then the answer is the one that the text marks, or the whole text if
-// it is prose. A reply without text, broken JSON, or JSON without the expected fields is an error that is worth a retry. With errNoAnswer
-// parseAnswer returns the rest of the reply.
+// it is prose. A reply without text, broken JSON, or JSON without the expected fields is an error that is worth a retry. If only the answer
+// is missing, parseAnswer returns the other fields with errNoAnswer.
 func parseAnswer(r chat.Reply) (Answer, error) {
 	a, err := parseFields(r)
 	if err == nil {

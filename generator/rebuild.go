@@ -79,7 +79,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 type collector struct {
 	builder *ContextBuilder
 	e       *events.Execution
-	missing []events.Part // the bullets that no version has
+	missing []events.Part // the shown bullets that the playbook at the version of the execution lacks
 	warnings
 }
 

@@ -24,8 +24,9 @@ const (
 	reliablePlaces = 32
 	// priorFound is a number of bullets that all rankings count as found. Without evidence all rankings are equal.
 	priorFound = 4
-	// unnamedReliability is the reliability of the ranking Unnamed of package recall. It is not measured:
-	// the words of a cited bullet are familiar afterwards. Below 1, the first places of reliable rankings come first.
+	// unnamedReliability is the reliability of the ranking by conditions; see recall.Unnamed. It is not measured: a past
+	// task has added its words to that ranking before it could be measured. It is below 1, so that the first places of reliable rankings
+	// come first.
 	unnamedReliability = 0.9
 )
 
@@ -33,7 +34,8 @@ const (
 type citedTask struct {
 	question string
 	bullets  []playbook.BulletID
-	found    []bool // parallel to bullets: the ranking by past tasks had found it; set when the task is added to that ranking
+	// found is parallel to bullets: the ranking by past tasks had the bullet among its first places before the task was added to it.
+	found []bool
 }
 
 // citedTasks returns the tasks of a delta that cited bullets with success.

@@ -40,8 +40,8 @@ func invalidf(format string, args ...any) error { return &RequestError{fmt.Error
 
 func notFoundf(format string, args ...any) error { return &NotFoundError{fmt.Errorf(format, args...)} }
 
-// Context builds a context for an agent's own model. It stores the context until the agent reports the execution, unless the caller does
-// that.
+// Context builds a context for an agent's own model. It stores the context until the agent reports the execution, unless the request is
+// Unstored: then the caller stores it.
 func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
 	req, err := cb.newRequest(r)
 	if err != nil {
@@ -53,10 +53,10 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 			switch {
 			case r.Session != "" && !r.Advice: // the same arms for all requests of a turn
 				return fmt.Sprintf("turn %d of %s/%s", turn, r.Caller.Owner, r.Session)
-			case r.Session != "" && !r.Unstored: // the conversation keeps earlier advice: only the gateway can take it out again
+			case r.Session != "" && !r.Unstored: // the conversation keeps earlier advice, so the arms hold for all of it
 				return fmt.Sprintf("session %s/%s", r.Caller.Owner, r.Session)
 			}
-			return "context " + string(id)
+			return "context " + string(id) // the gateway, with Unstored, removes the advice of earlier turns
 		}
 	}
 	req.control = contextControl(r, id)
@@ -89,7 +89,7 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 	return reply, nil
 }
 
-// contextControl returns the session of a request for a context, for its arm. id is the id of the context.
+// contextControl returns the key for the control arm of a request. id is the id of the context.
 func contextControl(r *events.ContextRequest, id events.ID) controlKey {
 	session := cmp.Or(r.Session, r.RunID)
 	measures := r.DryRun || r.Playbook != nil
@@ -151,9 +151,9 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	}
 	warns := new(warnings)
 	e.Book = r.Book
-	missing := cb.fillFromContext(ctx, e, warns)
-	if missing != nil && e.Book == "" {
-		return nil, fmt.Errorf("context_id: %w", missing) // its playbook is unknown; the agent sends the report again
+	contextErr := cb.fillFromContext(ctx, e, warns)
+	if contextErr != nil && e.Book == "" {
+		return nil, fmt.Errorf("context_id: %w", contextErr) // the playbook is unknown; the agent sends the report again
 	}
 	e.Book = cmp.Or(e.Book, events.DefaultBook)
 	if err := e.Book.Validate(); err != nil {
@@ -169,18 +169,18 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
 	hasQuestion := strings.TrimSpace(e.Question) != ""
-	isTemporary := missing != nil && (bus.Unreachable(missing) || errors.Is(missing, context.DeadlineExceeded))
+	isTemporary := contextErr != nil && (bus.Unreachable(contextErr) || errors.Is(contextErr, context.DeadlineExceeded))
 	switch {
-	case isTemporary || missing != nil && !hasQuestion:
+	case isTemporary || contextErr != nil && !hasQuestion:
 		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
-		return nil, fmt.Errorf("context_id: %w", missing)
+		return nil, fmt.Errorf("context_id: %w", contextErr)
 	case !hasQuestion:
 		return nil, invalidf("question: required without a known context_id")
 	}
 	if r.Turn > 0 { // the caller knows turns that are not stored yet
 		e.Turn = r.Turn
 	}
-	if e.Manifest == nil && missing == nil { // without a context
+	if e.Manifest == nil && contextErr == nil { // without a context
 		e.Control = cb.recordedArm(ctx, e, cmp.Or(e.Session, r.RunID))
 	}
 	if e.Purpose == events.Evaluate {

@@ -67,7 +67,7 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 }
 
 // isEarlierRound reports whether an execution is an earlier round of the task, or a turn of the session at or after
-// the first round.
+// the first round. The turn is 0 if it is unknown.
 func (req *contextRequest) isEarlierRound(id events.ID, turn int) bool {
 	if len(req.rounds) == 0 {
 		return false

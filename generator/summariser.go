@@ -18,8 +18,8 @@ import (
 // Summaries selects how older turns of a session are compressed.
 type Summaries string
 
-// The ways to compress. A model makes a summary after an answer, each time that as many new turns have left the window as it holds.
-// Excerpts are shown until then, and without a model.
+// The ways to compress. SummariesModel asks the model for a summary each time that as many turns have left the window as the window holds.
+// Before the first summary, and with SummariesExtract, a context has excerpts of the older turns.
 const (
 	SummariesModel   Summaries = "model"
 	SummariesExtract Summaries = "extract"

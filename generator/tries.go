@@ -58,8 +58,8 @@ func (g *Generator) setAnswer(e *events.Execution, a *attempt) {
 }
 
 // tryAgain answers a task again, with the same prompt, until one answer has another outcome than that of e, or all tries of the task are
-// used. It adds the tries and their usage to e. A violation becomes the answer of e, so that it suspends the bullets that it cites. If the
-// model fails, the answers before it count.
+// used. It adds the tries and their usage to e. An answer with a violation becomes the answer of e, so that the bullets that it cites are
+// suspended. If a later call of the model fails, the answers before it count.
 func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task, messages []chat.Message, e *events.Execution) error {
 	if t.Tries <= 1 || t.Purpose == events.Evaluate || len(t.PreviousRounds) > 0 || !e.Outcome.Known() {
 		return nil
