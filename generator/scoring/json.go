@@ -65,7 +65,7 @@ func stripFence(text string) string {
 type missingValue struct{}
 
 // firstDifference compares two decoded JSON values at a path. It returns the path to the first different value and the two values there.
-// Keys are compared in alphabetical order.
+// Keys are compared in alphabetical order. differ is false if the values are equal.
 func firstDifference(path string, want, got any) (at string, w, g any, differ bool) {
 	switch w := want.(type) {
 	case map[string]any:

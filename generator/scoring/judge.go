@@ -16,8 +16,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// ByJudge asks a model for a score by a rubric. With a target the model sees it as the reference, in both orders: before and after the
-// answer. If the two verdicts differ, the outcome stays open. Its error must be measured on labels of people before the gate can allow for it.
+// ByJudge asks a model for a score by a rubric. If the task has a target, the model sees it as the reference. It is asked twice, with the
+// reference before and after the answer. If the two verdicts differ, the outcome is unknown. The gate can allow for the error of a judge only
+// after that error was measured on labels of people.
 const ByJudge = events.JudgeEvaluator
 
 // WithModel returns a Scorer whose evaluator judge asks the model. A Scorer that has a model keeps it; a nil model changes nothing. A nil
@@ -194,7 +195,7 @@ func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading fu
 		}
 		verdicts = append(verdicts, v)
 	}
-	first, last := verdicts[0], verdicts[len(verdicts)-1]
+	first, last := verdicts[0], verdicts[len(verdicts)-1] // the same one without a target
 	if (first.Score >= 0.5) != (last.Score >= 0.5) {
 		o.Feedback = fmt.Sprintf("The judge gave no verdict: %.2f with the reference first, and %.2f with the answer first.", first.Score, last.Score)
 		return o, spent, nil
@@ -213,12 +214,14 @@ func mean(x, y float64) float64 { return math.Round(50*(x+y)) / 100 }
 // maxModelName is the maximum length of the model in the name of a judge, in bytes.
 const maxModelName = 200
 
-// judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The measured error belongs to it.
+// judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The error of a judge is measured for each
+// name.
 func judgeName(model, rubric string) string {
 	return events.JudgePrefix + text.Clip(model, maxModelName) + "/" + judgeVersion(rubric)
 }
 
 func judgeVersion(rubric string) string { return chat.Fingerprint(judgeInstructions(rubric)) }
 
-// IsRubricOf reports whether the judge with this name has this rubric, empty for chat.DefaultRubric, and today's instructions.
+// IsRubricOf reports whether the judge with this name has this rubric and the instructions of this program. An empty rubric is
+// chat.DefaultRubric.
 func IsRubricOf(judge, rubric string) bool { return strings.HasSuffix(judge, "/"+judgeVersion(rubric)) }

@@ -59,7 +59,7 @@ func (c Config) Validate() error {
 // answer, without a shell, and receives only PATH, HOME, LANG and TMPDIR from the environment.
 //
 // The program reads one JSON object from standard input: id, question, context, target, answer, reasoning. It prints
-// one JSON object: score (0 to 1) and optionally label and feedback.
+// one JSON object: score (0 to 1) and optionally label, feedback and violation.
 type Program struct {
 	Name    string
 	Command []string
@@ -158,7 +158,7 @@ type programOutput struct {
 	Score     *float64     `json:"score"`
 	Label     events.Label `json:"label"`
 	Feedback  string       `json:"feedback"`
-	Violation bool         `json:"violation"` // needs no score
+	Violation bool         `json:"violation"` // if it is true, the score may be missing
 }
 
 // Limits of the output of a program.
@@ -232,7 +232,7 @@ func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.Is(err, exec.ErrWaitDelay): // the program has exited, but its children had not
+	case errors.Is(err, exec.ErrWaitDelay): // the program has exited, but its children kept the output open
 		err = nil
 	}
 	return stdout.text, err

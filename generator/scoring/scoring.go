@@ -50,7 +50,7 @@ const (
 	// compared with the steps. The feedback names the first wrong step and its expected amount, without a reason.
 	//
 	// The score of a wrong answer is half the share of the correct steps before the first wrong one. So it
-	// distinguishes partial progress, but stays a failure well below a correct answer. If both were close, a few
+	// distinguishes partial progress, but stays well below the score of a correct answer. If they were close, a few
 	// wrong scores could reverse the order of averages.
 	BySteps = "steps"
 	// ByProgram is the prefix of an outside program's name, see Program.
@@ -60,8 +60,8 @@ const (
 // EvaluatorSyntax lists the syntax of all evaluators, for help and error texts.
 const EvaluatorSyntax = "default, exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, formula (removes only commas), judge (a model with a rubric), program:NAME"
 
-// ErrNotScorable reports an unknown evaluator, or a target that is invalid for its evaluator. A retry returns the
-// same error.
+// ErrNotScorable reports an unknown evaluator, a missing model of a judge, or a target that is invalid for its evaluator. A retry
+// returns the same error.
 var ErrNotScorable = errors.New("task cannot be scored")
 
 // Answer is the answer to score.
@@ -198,7 +198,7 @@ func incorrect(format string, args ...any) events.Outcome {
 	return events.Outcome{Label: events.Failure, Feedback: twoStops.ReplaceAllString(fmt.Sprintf(format, args...), "$1.$2")}
 }
 
-// twoStops matches the full stop of an answer before that of the sentence.
+// twoStops matches the full stop of a quoted answer followed by the full stop of the sentence.
 var twoStops = regexp.MustCompile(`([^.])\.\.( |$)`)
 
 // passOrFail returns a method that scores 1 or 0.

@@ -46,8 +46,8 @@ func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	return o, nil
 }
 
-// stepAmounts returns the amounts of the lines "name: amount" in a reasoning. The last line of a name counts, because
-// the model corrected itself.
+// stepAmounts returns the amounts of the lines "name: amount" in a reasoning. If a name has several lines, the last one counts: there the
+// model corrected itself.
 func stepAmounts(reasoning string) map[string]string {
 	got := make(map[string]string)
 	for line := range strings.Lines(reasoning) {

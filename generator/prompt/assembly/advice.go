@@ -80,7 +80,7 @@ type adviceReader struct {
 	bullets map[string]*playbook.Bullet // by id
 	notes   []*events.Note              // whose headings are not read yet
 	lines   []events.AdviceLine
-	inside  bool // the last of lines may go on
+	inside  bool // the next line of the message may continue the last of lines
 }
 
 // read reads the next line.

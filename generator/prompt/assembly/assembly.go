@@ -113,13 +113,13 @@ func Assemble(in Input, l Limits) (*Context, error) {
 	return a.finish(), nil
 }
 
-// assembler holds the state of one assembly. The field remaining is the number of tokens left.
+// assembler holds the state of one assembly.
 type assembler struct {
 	in        Input
 	limits    Limits
 	sources   Sources
 	manifest  events.Manifest
-	remaining int
+	remaining int // tokens left
 
 	system, taskContext, query events.Part  // without a Kind: not in the context
 	recovery                   *events.Part // nil if the work is not stuck
@@ -132,11 +132,11 @@ type assembler struct {
 	before, after              []events.Part // before and after the query
 	recalledParts, recordParts []events.Part
 	roundParts                 []events.Part // newest first
-	summary                    *events.Part  // nil without one
+	summary                    *events.Part  // nil if the context has no summary
 
 	earlierTurns, currentTurns []turn // before the query and since
 	reflectionBudget           int
-	historyBudget              int      // tokens left by the window
+	historyBudget              int      // tokens of the conversation that the window does not use
 	hidden                     []*piece // pieces outside the window
 	windowScores               []events.WindowScore
 	hasQuotes                  bool // the overhead of quotations is reserved
@@ -278,7 +278,7 @@ func (a *assembler) addBullets() {
 	}
 	selectBullets := func(tokens int) {
 		a.selection = a.in.Index.Select(selection.Options{
-			Now: a.in.Now, TimeIndependent: a.in.TimeIndependent, Tokens: tokens, Most: a.limits.MaxBullets, Weights: a.limits.Weights,
+			Now: a.in.Now, TimeIndependent: a.in.TimeIndependent, Tokens: tokens, MaxBullets: a.limits.MaxBullets, Weights: a.limits.Weights,
 			Rankings: a.in.Rankings, Reliability: a.in.Reliability, Seed: a.in.Seed, Draw: a.in.Draw, Explain: a.in.Explain,
 		})
 	}
@@ -302,7 +302,7 @@ func (a *assembler) addBullets() {
 	}
 }
 
-// reserveQuote reserves tokens for one quoted line, and takes them from budget too, unless that is nil. first is true for the first line
+// reserveQuote reserves tokens for one quoted line, and takes them from budget, too, unless budget is nil. first is true for the first line
 // of a quotation. It reports whether there is room.
 func (a *assembler) reserveQuote(tokens int, first bool, budget *int) bool {
 	if first {
@@ -372,9 +372,9 @@ func (a *assembler) isWithheld(n *events.Note) bool {
 	return a.in.Linked != nil && slices.ContainsFunc(a.in.Linked(n.Reflection), func(id playbook.BulletID) bool { return a.withheld[string(id)] })
 }
 
-// finish orders and renders the parts. They were counted one by one, but together they can cost a few tokens more, so finish drops the
-// least important parts until the whole fits the limit. Withheld bullets count as if they were shown: the other parts must not depend on
-// the arm of the experiment.
+// finish orders and renders the parts. The tokens of the whole can exceed the sum over its parts by a few, so finish drops the least
+// important parts until the whole fits the limit. Withheld bullets count as if they were shown: the other parts must not depend on the arm
+// of the experiment.
 func (a *assembler) finish() *Context {
 	for {
 		fitted, shown := a.fittedBullets()
@@ -390,7 +390,7 @@ func (a *assembler) finish() *Context {
 			}
 		}
 		withheldTokens := 0
-		if len(shown) < len(fitted) {
+		if len(shown) < len(fitted) { // an experiment withholds some
 			withheldTokens = max(a.systemTokens(fitted)-a.systemTokens(shown), 0)
 		}
 		if a.manifest.Tokens+withheldTokens <= a.manifest.Limit || !a.dropLeastImportant() {

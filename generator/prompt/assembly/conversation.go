@@ -12,14 +12,14 @@ import (
 	"debrief/playbook/text"
 )
 
-// turn is a user message and the work it causes, up to the next user message. The user message of the first of currentTurns is the query,
-// which is not among its pieces.
+// turn is a user message and the work it causes, up to the next user message. The first of currentTurns begins with the query, which is not
+// among its pieces.
 type turn struct {
 	pieces     []piece
 	mark       events.Mark
 	reason     string // why an older turn is shown
 	shown      bool
-	nearWindow bool // before the shown turns, but near enough for a summary
+	nearWindow bool // older than the window, but near enough for a summary
 }
 
 func splitTurns(all []piece) []turn {
@@ -162,14 +162,14 @@ func (a *assembler) selectTurns() {
 			t.nearWindow = i >= len(before)-2*n
 		}
 	}
-	text := func(i int) string {
+	gistOf := func(i int) string {
 		gists := make([]string, len(before[i].pieces))
 		for k := range gists {
 			gists[k] = text.Clip(before[i].pieces[k].gist(), previewBytes)
 		}
 		return strings.Join(gists, "\n")
 	}
-	if i := sliding.FindReferenced(a.in.Query, len(before), text); i >= 0 && !before[i].shown {
+	if i := sliding.FindReferenced(a.in.Query, len(before), gistOf); i >= 0 && !before[i].shown {
 		before[i].shown, before[i].reason = true, whyReferred
 	}
 }
@@ -184,7 +184,7 @@ func (a *assembler) addTurns() {
 		wanted += items[i].Tokens
 	}
 	windowBudget := conversation
-	if wanted+history > conversation && wanted > conversation/2 { // one half each; tokens that the history does not need go to the window
+	if wanted+history > conversation && wanted > conversation/2 { // half for the history, as far as it needs that
 		windowBudget = max(conversation-history, conversation/2)
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
@@ -325,9 +325,13 @@ func (a *assembler) estimateHidden() (n int) {
 	return n
 }
 
-// addHistory quotes the turns that are not shown, each in one form. A turn that is relevant to the query is recalled. Another one is a
-// part of the model's summary. A turn after that summary has excerpts of its texts and record lines of its tool calls. Only the model's
-// summary can repeat a recalled turn, because it summarises many turns together.
+// addHistory quotes the turns that are not shown, each in one form:
+//
+//   - a turn that is relevant to the query is recalled,
+//   - another turn is covered by the model's summary,
+//   - a turn that is newer than the model's summary has excerpts of its texts and record lines of its tool calls.
+//
+// Only the model's summary can repeat a recalled turn, because it summarises many turns together.
 func (a *assembler) addHistory() {
 	budget := min(a.historyBudget, a.remaining)
 	reserved := min(a.estimateHidden(), budget/2)

@@ -16,7 +16,7 @@ type Window int
 const (
 	AllTurns      Window = -1 // as many as fit into the limit
 	AdaptiveTurns Window = -2 // depends on the query, within WindowMin and WindowMax
-	DefaultWindow Window = 5  // as in swecli
+	DefaultWindow Window = 5
 	maxWindow            = 20 // the stored turns of a session
 )
 
@@ -76,8 +76,8 @@ const (
 	recoveryTokens = 400
 )
 
-// Defaults of Limits. Sources: 8,000 tokens and 100 items from adaptive-context, the window from swecli, 3 reflections from
-// ACE. The number of bullets is limited by their tokens only; swecli shows 30.
+// Defaults of Limits. Sources: 8,000 tokens and 100 items from the project adaptive-context, the window from the coding agent swecli, 3
+// reflections from ACE (arXiv:2510.04618). The number of bullets is limited only by their tokens; swecli shows 30.
 var defaults = Limits{
 	Total: 32000, Bullets: 4000, MaxBullets: -1, Conversation: 8000, Items: 100,
 	Window: DefaultWindow, WindowMin: 3, WindowMax: 10, Texts: FinalText, Reflections: 3, Recall: 10,

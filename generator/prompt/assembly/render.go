@@ -83,13 +83,13 @@ type renderer struct {
 	out       []chat.Message
 	callCount int // tool calls so far
 
-	system  *string // nil after it is written
+	system  *string // the instructions; nil after the system message is written
 	bullets []*playbook.Bullet
 
-	reflections, recalled, records, summary, recovery []string
-	tries                                             []string
-	taskContext                                       string
-	queryWritten                                      bool
+	reflections, recalled, records, rounds, summary, recovery []string
+
+	taskContext  string
+	queryWritten bool
 }
 
 // addPart adds the next part. It returns false if its text is missing.
@@ -129,7 +129,7 @@ func (r *renderer) addPart(p *events.Part) bool {
 		if err != nil || n < 1 || n > len(r.sources.Rounds) {
 			return false
 		}
-		r.tries = append(r.tries, roundText(n, &r.sources.Rounds[n-1]))
+		r.rounds = append(r.rounds, roundText(n, &r.sources.Rounds[n-1]))
 	case events.PartRecord:
 		r.records = append(r.records, "- "+p.Text)
 	case events.PartSummary:
@@ -158,8 +158,8 @@ func textOf(p *events.Part, source string) string {
 	return source
 }
 
-// endSystem writes the system message, unless it is written: instructions and playbook. It contains no text of the task, so such a text
-// cannot pose as a bullet.
+// endSystem writes the system message, unless it is written already. It consists of the instructions and the playbook, without any text of
+// the task, so that no such text can pose as a bullet.
 func (r *renderer) endSystem() {
 	if r.system == nil {
 		return
@@ -247,7 +247,7 @@ func (r *renderer) quotations() string {
 	quote(quoteRecalled, r.recalled)
 	quote(quoteReflections, r.reflections)
 	quote(quoteRecords, r.records)
-	quote(quoteTries, r.tries)
+	quote(quoteRounds, r.rounds)
 	if len(material) == 0 {
 		return ""
 	}
@@ -261,7 +261,7 @@ const (
 	quoteRecalled    = "earlier work that may bear on this"
 	quoteReflections = "recent reflections"
 	quoteRecords     = "what calls of tools have shown"
-	quoteTries       = "earlier attempts at this task"
+	quoteRounds      = "earlier attempts at this task"
 )
 
 func recoveryText(advice string) string { return "# Change course\n\n" + text.Clean(advice) }

@@ -6,7 +6,7 @@ import (
 	"debrief/events"
 )
 
-// history holds the earlier calls to compare later ones with.
+// history holds the earlier calls that later calls are compared with.
 type history struct {
 	last    map[callKey]lastCall // the most recent call with each key
 	changes int                  // number of calls that may have changed something

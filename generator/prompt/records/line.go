@@ -109,7 +109,7 @@ func resultText(c *events.ToolCall, searched bool) string {
 	return found + first
 }
 
-// cutMark is the end of a text that events.TruncateChars shortened. An ellipsis and a number are before it.
+// cutMark is the end of a text that events.TruncateChars shortened, such as "… [120 bytes left out]".
 const cutMark = " bytes left out]"
 
 func countText(n int, complete bool, noun string) string {

@@ -76,7 +76,7 @@ func sameCalls(a, b []attempt) bool {
 func findNoProgress(steps []events.Step) (Recovery, bool) {
 	var past history
 	var attempts []attempt
-	isCurrent := false // the last attempt came after the last user's turn
+	isCurrent := false // the last attempt is after the last message of a user
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {

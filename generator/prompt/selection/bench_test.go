@@ -86,7 +86,7 @@ func BenchmarkSelect(b *testing.B) {
 	p := library(10_000)
 	books = append(books,
 		book{"10000/all_relevant", p, with(func(o *selection.Options) { o.Rankings = hits(p, p.Len()) })},
-		book{"10000/weighted", p, with(func(o *selection.Options) { o.Weights, o.Now, o.Most = selection.SWECLI, noon, 30 })},
+		book{"10000/weighted", p, with(func(o *selection.Options) { o.Weights, o.Now, o.MaxBullets = selection.SWECLI, noon, 30 })},
 		book{"10000/explained", p, with(func(o *selection.Options) { o.Explain = true })},
 		book{"10000/1000_tokens", p, with(func(o *selection.Options) { o.Tokens = 1000 })},
 		book{"10000/50000_tokens", p, with(func(o *selection.Options) { o.Tokens = 50_000 })},

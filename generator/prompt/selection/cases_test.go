@@ -154,7 +154,7 @@ func TestSelect(t *testing.T) {
 			1000, 2, "a b", "not among the best 2: c",
 		},
 	} {
-		s := indexOf(playbook.Restore(1, 0, slices.Values(tt.bullets))).Select(selection.Options{Now: noon, Tokens: tt.tokens, Most: tt.most})
+		s := indexOf(playbook.Restore(1, 0, slices.Values(tt.bullets))).Select(selection.Options{Now: noon, Tokens: tt.tokens, MaxBullets: tt.most})
 		if got := ids(s.Bullets); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
@@ -170,7 +170,7 @@ func TestBestPinnedBulletsAreChosen(t *testing.T) {
 		return pinned(bullet(id, "s", strings.Repeat("one thing after the other ", times), helpful))
 	}
 	bullets := []*playbook.Bullet{bullet("a", "s", "other advice", 9), long("b", 0, 20), long("c", 1, 20), long("d", 5, 200)}
-	s := indexOf(playbook.Restore(1, 0, slices.Values(bullets))).Select(selection.Options{Now: noon, Tokens: rendered(bullets[2]) * 3 / 2, Most: 30})
+	s := indexOf(playbook.Restore(1, 0, slices.Values(bullets))).Select(selection.Options{Now: noon, Tokens: rendered(bullets[2]) * 3 / 2, MaxBullets: 30})
 	if got, left := ids(s.Bullets), reasons(s.Left); got != "a c" || left != "pinned, and no room: d b" {
 		t.Errorf("got %q, left out %q", got, left)
 	}
@@ -185,7 +185,7 @@ func TestRelevanceDecidesBeforeVotes(t *testing.T) {
 	}
 	bullets[1499].Helpful, bullets[1499].Harmful = 1, 1
 	x := indexOf(playbook.Restore(1, 0, slices.Values(bullets)))
-	s := x.Select(selection.Options{Tokens: 1000, Most: 3, Rankings: rank(
+	s := x.Select(selection.Options{Tokens: 1000, MaxBullets: 3, Rankings: rank(
 		selection.Ranking{{"misc-01500", 0.01}, {"misc-00007", 0.01}}, nil, selection.Ranking{{"misc-00003", 1}, {"misc-01500", 0.9}},
 	)})
 	if got, want := ids(s.Bullets), "misc-00003 misc-00007 misc-01500"; got != want {
@@ -209,7 +209,7 @@ func TestEachRankingHasItsShare(t *testing.T) {
 		good = append(good, selection.Ranked{Bullet: playbook.MintID("others", uint64(i+1))})
 		noise = append(noise, selection.Ranked{Bullet: playbook.MintID("others", uint64(4000+i)), Score: 1})
 	}
-	s := x.Select(selection.Options{Tokens: 10_000, Most: 30, Rankings: rank(noise, good)})
+	s := x.Select(selection.Options{Tokens: 10_000, MaxBullets: 30, Rankings: rank(noise, good)})
 	for i := range 12 { // a fifth of 30 places is for bullets that were never tried, also from the rankings
 		if id := good[i].Bullet; !slices.ContainsFunc(s.Bullets, func(b *playbook.Bullet) bool { return b.ID == id }) {
 			t.Errorf("place %d of the good ranking is not shown: %s", i+1, ids(s.Bullets))
@@ -241,7 +241,7 @@ func TestReliableRankingHasMorePlaces(t *testing.T) {
 		{"invalid", []float64{math.NaN(), 0}, 15},
 		{"too high", []float64{2, 1}, 15},
 	} {
-		s := x.Select(selection.Options{Tokens: 10_000, Most: 30, Rankings: rank(noise, good), Reliability: tt.reliability})
+		s := x.Select(selection.Options{Tokens: 10_000, MaxBullets: 30, Rankings: rank(noise, good), Reliability: tt.reliability})
 		got := 0
 		for _, b := range s.Bullets {
 			if slices.ContainsFunc(good, func(r selection.Ranked) bool { return r.Bullet == b.ID }) {
@@ -264,7 +264,7 @@ func TestUntriedBulletsRotate(t *testing.T) {
 	x := indexOf(playbook.Restore(1, 0, slices.Values(bullets)))
 	seen := map[playbook.BulletID]bool{}
 	for seed := range 500 {
-		s := x.Select(selection.Options{Tokens: 10_000, Most: 30, Seed: fmt.Sprint("question ", seed)})
+		s := x.Select(selection.Options{Tokens: 10_000, MaxBullets: 30, Seed: fmt.Sprint("question ", seed)})
 		untried := 0
 		for _, b := range s.Bullets {
 			if b.Helpful == 0 {
@@ -285,7 +285,7 @@ func TestNumberOfScores(t *testing.T) {
 	t.Parallel()
 	x := indexOf(library(300))
 	for _, most := range []int{30, 150} {
-		s := x.Select(selection.Options{Now: noon, Tokens: 1 << 20, Most: most, Explain: true})
+		s := x.Select(selection.Options{Now: noon, Tokens: 1 << 20, MaxBullets: most, Explain: true})
 		if len(s.Bullets) != most || len(s.Scores) != max(100, most) {
 			t.Errorf("%d shown, want %d; %d scores", len(s.Bullets), most, len(s.Scores))
 		}

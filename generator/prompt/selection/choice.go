@@ -37,7 +37,7 @@ type selector struct {
 // from growing with the square of the prompt.
 const maxCompared = 64
 
-// maxMisses is the number of consecutive bullets without room after which the search ends.
+// maxMisses is the number of consecutive bullets without room after which the search for further bullets ends.
 const maxMisses = 64
 
 func (x *Index) newSelector(o Options) *selector {
@@ -112,12 +112,12 @@ func (c *selector) add(at int32) {
 }
 
 // isFull reports whether the maximum number of bullets is chosen.
-func (c *selector) isFull() bool { return c.o.Most > 0 && len(c.chosen) >= c.o.Most }
+func (c *selector) isFull() bool { return c.o.MaxBullets > 0 && len(c.chosen) >= c.o.MaxBullets }
 
 // chooseAll chooses all bullets that are not excluded, if they fit. It reports whether it did.
 func (c *selector) chooseAll() bool {
 	x := c.x
-	if c.o.Most > 0 && len(x.rows)-c.excluded > c.o.Most {
+	if c.o.MaxBullets > 0 && len(x.rows)-c.excluded > c.o.MaxBullets {
 		return false
 	}
 	sum := x.tokens // of the lines and headers of all rows, then without the excluded ones
@@ -172,11 +172,11 @@ func (c *selector) allFit() bool {
 // renderedTokens returns chat.Tokens of the rendered bullets of rows, from the costs of their lines and headers.
 func (x *Index) renderedTokens(rows []int32) int {
 	cost, established := x.renderedCost(rows)
-	switch {
+	switch { // the first line of the text has no line feed before it
 	case established:
 		cost += x.title.first - x.title.cost
 	case len(rows) > 0:
-		first := x.sections[x.rows[rows[0]].section].header // of the only section
+		first := x.sections[x.rows[rows[0]].section].header // of the only section, newerSection
 		cost += first.first - first.cost
 	}
 	return chat.CostTokens(cost)
@@ -213,7 +213,7 @@ func (c *selector) choosePinned() {
 	}
 }
 
-// chooseRest chooses the other bullets: a part of the budget for bullets that were never tried, the rest in order. A bullet
+// chooseRest chooses the other bullets. A part of the budget is for bullets that were never tried; the others are chosen in order. A bullet
 // that is nearly equal to a chosen one is used only if there is room at the end.
 func (c *selector) chooseRest() {
 	c.readRankings()
@@ -242,14 +242,14 @@ func (c *selector) chooseRest() {
 // explore chooses the bullets of an experiment and bullets that were never tried.
 func (c *selector) explore() {
 	reserved := c.room - c.room/exploreShare // tokens for the other bullets
-	places := 0                              // number of chosen bullets at which it ends; 0 for no limit
-	if c.o.Most > 0 {
-		places = len(c.chosen) + max(1, (c.o.Most-len(c.chosen))/exploreShare)
+	maxChosen := 0                           // number of chosen bullets at which explore ends; 0 for no limit
+	if c.o.MaxBullets > 0 {
+		maxChosen = len(c.chosen) + max(1, (c.o.MaxBullets-len(c.chosen))/exploreShare)
 	}
 	misses := 0
 	for at := range c.untried() {
-		usesPlaces := places > 0 && len(c.chosen) >= places
-		if usesPlaces || c.isFull() || misses == maxMisses {
+		isEnough := maxChosen > 0 && len(c.chosen) >= maxChosen
+		if isEnough || c.isFull() || misses == maxMisses {
 			return
 		}
 		if c.room-c.cost(at) < reserved {

@@ -36,7 +36,7 @@ func TestPublishedPlaybooksAreNotShownTwice(t *testing.T) {
 				copies = append(copies, selection.Ranked{Bullet: b.ID, Score: 1})
 			}
 		}
-		s := indexOf(p).Select(selection.Options{Tokens: 4000, Most: 30, Rankings: rank(copies)})
+		s := indexOf(p).Select(selection.Options{Tokens: 4000, MaxBullets: 30, Rankings: rank(copies)})
 		copied, seen := 0, map[string]bool{}
 		for _, b := range s.Bullets {
 			if texts[b.Content] > 1 {

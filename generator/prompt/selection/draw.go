@@ -10,11 +10,11 @@ import (
 	"debrief/playbook"
 )
 
-// Draw describes the experiments of one task. An experiment has one bullet. Whether a task is used for it, and with which bullet, is
-// decided before the arm and does not depend on it.
+// Draw describes the experiments of one task. An experiment has one bullet. Whether a task is used for an experiment, and with which bullet,
+// is decided before the arm and does not depend on the arm.
 //
-// Bullets on probation belong to a random half of the tasks, all of them to the same half, because an answer may need several. In
-// that half they take part in experiments like all others, and a bullet that replaces another takes its place.
+// Bullets on probation are used only in a random half of the tasks. It is the same half for all of them, because an answer may need several.
+// In that half they take part in experiments like all others, and a bullet that replaces another one takes its place.
 type Draw struct {
 	// Applicable returns the bullets that apply to the task, each once, by a prediction that does not depend on the arm. It is
 	// called at most once, and only if a bullet of the playbook could be in an experiment. A wrong prediction makes an experiment
@@ -102,7 +102,7 @@ func (d *Draw) bullet(c *selector) int32 {
 	if !isPossible {
 		return -1
 	}
-	best, most := int32(-1), 0
+	best, highest := int32(-1), 0
 	for _, id := range d.Applicable() {
 		at, known := x.rowOf[id]
 		if !known || x.rows[at].share <= level || !c.selectable(at) {
@@ -112,8 +112,8 @@ func (d *Draw) bullet(c *selector) int32 {
 		if x.rows[at].share == 100 { // only a suspect bullet has this share
 			rank += 100
 		}
-		if best < 0 || rank > most {
-			best, most = at, rank
+		if best < 0 || rank > highest {
+			best, highest = at, rank
 		}
 	}
 	return best

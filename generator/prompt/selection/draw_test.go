@@ -63,9 +63,9 @@ func drawBook(t *rapid.T) *playbook.Playbook {
 
 func drawOptions(t *rapid.T) selection.Options {
 	o := selection.Options{
-		Now:    noon,
-		Tokens: rapid.OneOf(rapid.IntRange(-10, 3000), rapid.SampledFrom([]int{math.MinInt, math.MaxInt, 1 << 20})).Draw(t, "tokens"),
-		Most:   rapid.OneOf(rapid.IntRange(0, 45), rapid.SampledFrom([]int{-1, math.MaxInt})).Draw(t, "most"),
+		Now:        noon,
+		Tokens:     rapid.OneOf(rapid.IntRange(-10, 3000), rapid.SampledFrom([]int{math.MinInt, math.MaxInt, 1 << 20})).Draw(t, "tokens"),
+		MaxBullets: rapid.OneOf(rapid.IntRange(0, 45), rapid.SampledFrom([]int{-1, math.MaxInt})).Draw(t, "most"),
 		Weights: rapid.SampledFrom([]selection.Weights{
 			{}, selection.SWECLI, {Effectiveness: 1}, {Recency: 1}, {Relevance: 1}, {1, 2, 3},
 		}).Draw(t, "weights"),

@@ -17,7 +17,7 @@ func Example() {
 	})
 	x := selection.NewIndex(false)
 	x.Update(p)
-	s := x.Select(selection.Options{Now: now, Tokens: 1000, Most: 2})
+	s := x.Select(selection.Options{Now: now, Tokens: 1000, MaxBullets: 2})
 	fmt.Printf("%sof version %d\n", playbook.Render(s.Bullets), s.Version)
 	for _, l := range s.Left {
 		fmt.Printf("%s: %d\n", l.Why, l.Count)

@@ -40,7 +40,7 @@ func draw(task string, applicable ...playbook.BulletID) *selection.Draw {
 }
 
 func choose(x *selection.Index, d *selection.Draw) selection.Selection {
-	return x.Select(selection.Options{Now: noon, Tokens: 2500, Most: 30, Draw: d, Explain: true})
+	return x.Select(selection.Options{Now: noon, Tokens: 2500, MaxBullets: 30, Draw: d, Explain: true})
 }
 
 func exposures(s selection.Selection) string {
@@ -162,7 +162,7 @@ func TestSuspectBulletsAreTheLastChoice(t *testing.T) {
 	t.Parallel()
 	x := under("", standing("a", playbook.StandingSuspect, 1), standing("b", playbook.StandingTrusted, 1))
 	list := func(id playbook.BulletID) selection.Ranking { return selection.Ranking{{Bullet: id, Score: 1}} }
-	s := x.Select(selection.Options{Tokens: 1000, Most: 1, Rankings: rank(list("a"), list("b"))})
+	s := x.Select(selection.Options{Tokens: 1000, MaxBullets: 1, Rankings: rank(list("a"), list("b"))})
 	if got := ids(s.Bullets); got != "b" {
 		t.Errorf("got %q, want the trusted bullet", got)
 	}
@@ -299,7 +299,7 @@ func TestArmsChangeOnlyDrawnBullets(t *testing.T) {
 		p.SetGate(mode)
 		o.Draw = drawDraw(t)
 		if rapid.Bool().Draw(t, "wide") {
-			o.Tokens, o.Most = 1<<20, 0
+			o.Tokens, o.MaxBullets = 1<<20, 0
 		}
 		status := map[playbook.Gate]playbook.Status{playbook.GateGuard: playbook.Active, playbook.GateStrict: playbook.Probation}[mode]
 		for _, b := range p.Sorted() {

@@ -29,12 +29,12 @@ type Index struct {
 	sectionIDs   map[string]int32 // index in sections, by name
 	freeSections []int32          // unused elements of sections
 
-	votes     bool // the bullets are shown with their votes
-	title     size // of the title above the established bullets
-	round     uint32
+	votes     bool       // the bullets are shown with their votes
+	title     size       // of the title above the established bullets
+	round     uint32     // number of calls of Update that read the whole playbook
 	topRows   *sync.Once // fills top once for each version
-	top       []int32
-	selectors sync.Pool // of *selector
+	top       []int32    // result of best
+	selectors sync.Pool  // of *selector
 }
 
 // The kinds of rows that have a list.
@@ -56,7 +56,7 @@ type row struct {
 	used          int64 // result of lastUse
 	size                // of the lines of the bullet
 	section       int32
-	round         uint32          // the last Update that found the bullet
+	round         uint32          // Index.round when an Update that read the whole playbook last found the bullet
 	places        [rowKinds]int32 // position in each list from 1; 0 if it is not in the list
 	hash          uint32          // of the id
 	share         int             // percentage of the tasks used for experiments
@@ -219,7 +219,7 @@ func isUntried(b *playbook.Bullet) bool {
 	return b.Helpful+b.Harmful+b.Neutral <= 0 && e.Outcomes() == 0
 }
 
-// list returns the list of a kind that a row is in, if it is of that kind.
+// list returns the list that holds a row if the row is of a kind.
 func (x *Index) list(kind int, r *row) *[]int32 {
 	if kind == untriedRows {
 		return &x.untried[r.hash%buckets]

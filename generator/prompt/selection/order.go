@@ -111,7 +111,7 @@ func (c *selector) compare(a, b int32) int {
 	return c.byRelevance(a, b)
 }
 
-// exploreShare is the inverse of the part of the budget for bullets that were never tried.
+// exploreShare reserves 1/exploreShare of the budget for bullets that were never tried.
 const exploreShare = 5
 
 // untried yields the bullet of an experiment, then those that were never tried: first the relevant ones, in order, then

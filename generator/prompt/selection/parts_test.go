@@ -68,7 +68,7 @@ func TestBudgetHoldsWithLowEstimates(t *testing.T) {
 		for at := range x.rows {
 			x.rows[at].tokens = 1 + x.rows[at].tokens/rapid.IntRange(1, 9).Draw(t, "too low by")
 		}
-		o := Options{Now: time.Unix(1e9, 0), Tokens: rapid.IntRange(-1, 1500).Draw(t, "tokens"), Most: rapid.IntRange(0, 50).Draw(t, "most")}
+		o := Options{Now: time.Unix(1e9, 0), Tokens: rapid.IntRange(-1, 1500).Draw(t, "tokens"), MaxBullets: rapid.IntRange(0, 50).Draw(t, "most")}
 		s := x.Select(o)
 		if got := chat.Tokens(x.render(s.Bullets)); got > max(0, o.Tokens) || got != s.Tokens {
 			t.Fatalf("%d tokens of %d, %d said", got, o.Tokens, s.Tokens)

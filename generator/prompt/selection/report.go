@@ -58,7 +58,7 @@ func (c *selector) reason(f decision) string {
 		return "withheld by chance"
 	}
 	if c.isFull() {
-		return fmt.Sprintf("not among the best %d", c.o.Most)
+		return fmt.Sprintf("not among the best %d", c.o.MaxBullets)
 	}
 	return "less relevant than the bullets that fit"
 }

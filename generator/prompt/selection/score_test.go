@@ -19,7 +19,7 @@ func explain(t rapid.TB, o selection.Options, bullets ...*playbook.Bullet) []eve
 	t.Helper()
 	x := selection.NewIndex(false)
 	x.Update(playbook.Restore(1, 0, slices.Values(bullets)))
-	o.Tokens, o.Most, o.Explain = 1<<40, 0, true
+	o.Tokens, o.MaxBullets, o.Explain = 1<<40, 0, true
 	if o.Now.IsZero() {
 		o.Now = noon
 	}

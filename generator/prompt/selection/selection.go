@@ -5,7 +5,7 @@
 // reliable one more often. Votes break ties, and fill the rest of the budget. A part of the budget is for bullets that were
 // never tried, because they have no votes and no evidence yet. Pinned bullets come before all others.
 //
-// With Weights the bullets are ordered by a weighted sum of effectiveness, recency and relevance instead, as in swecli.
+// With Weights the bullets are ordered by a weighted sum of effectiveness, recency and relevance instead, as in the coding agent swecli.
 //
 // The chosen bullets are in a fixed order, by section and id, so that prompts of one version of the playbook begin alike and
 // a provider's cache can reuse them.
@@ -25,15 +25,15 @@ import (
 type Options struct {
 	// Tokens is the budget for the rendered bullets, including headers, by chat.Tokens.
 	Tokens int
-	// Most is the maximum number of bullets; 0 means no maximum. Pinned bullets count, but are included even beyond
-	// it.
-	Most int
+	// MaxBullets is the maximum number of bullets; 0 or less means no maximum. Pinned bullets count, but are included even
+	// beyond it.
+	MaxBullets int
 
 	// Rankings returns the bullets that are relevant to the query, one ranking for each method. It is called at most once,
 	// and only if not all bullets fit or the scores are needed. Nil: the prompt has no query.
 	Rankings func() []Ranking
 	// Reliability holds the reliability of each ranking, above 0 and at most 1. A place in a ranking counts as the place divided
-	// by the reliability. Missing and other values count as 1.
+	// by the reliability: the first place at reliability 0.5 counts as the second. Missing and other values count as 1.
 	Reliability []float64
 	// Seed determines which of the bullets that were never tried are shown. Other tasks should have other seeds.
 	Seed string

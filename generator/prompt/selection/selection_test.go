@@ -86,8 +86,8 @@ func TestSelectProperties(t *testing.T) {
 				t.Fatalf("%s is part %+v", b.ID, part)
 			}
 		}
-		if o.Most > 0 && len(s.Bullets) > max(o.Most, pinned) {
-			t.Fatalf("%d bullets, %d of them pinned, want %d", len(s.Bullets), pinned, o.Most)
+		if o.MaxBullets > 0 && len(s.Bullets) > max(o.MaxBullets, pinned) {
+			t.Fatalf("%d bullets, %d of them pinned, want %d", len(s.Bullets), pinned, o.MaxBullets)
 		}
 		checkLeft(t, o, s, all)
 		checkFull(t, o, s, all)
@@ -102,7 +102,7 @@ func checkLeft(t *rapid.T, o selection.Options, s selection.Selection, all []*pl
 		if l.Kind != events.PartBullet || l.Why == "" || l.Count == 0 || len(l.Refs) != min(l.Count, 10) || l.Tokens < l.Count {
 			t.Fatalf("left out: %+v", l)
 		}
-		if o.Most <= 0 && strings.HasPrefix(l.Why, "not among the best") {
+		if o.MaxBullets <= 0 && strings.HasPrefix(l.Why, "not among the best") {
 			t.Fatalf("any number may be shown, and %q", l.Why)
 		}
 	}
@@ -126,7 +126,7 @@ func checkLeft(t *rapid.T, o selection.Options, s selection.Selection, all []*pl
 
 // checkFull checks that no omitted bullet would fit in tokens and in number.
 func checkFull(t *rapid.T, o selection.Options, s selection.Selection, all []*playbook.Bullet) {
-	if enough := o.Most <= 0 || len(all) <= o.Most; enough && rendered(all...) <= o.Tokens && len(s.Bullets) != len(all) {
+	if enough := o.MaxBullets <= 0 || len(all) <= o.MaxBullets; enough && rendered(all...) <= o.Tokens && len(s.Bullets) != len(all) {
 		t.Fatalf("%d bullets of %d, where all are %d tokens", len(s.Bullets), len(all), rendered(all...))
 	}
 	pinned := slices.DeleteFunc(slices.Clone(all), func(b *playbook.Bullet) bool { return !b.Pinned })
@@ -139,8 +139,8 @@ func checkFull(t *rapid.T, o selection.Options, s selection.Selection, all []*pl
 			t.Fatalf("%s is pinned and left out", b.ID)
 		}
 		more := append(slices.Clone(s.Bullets), b)
-		if room := o.Most <= 0 || len(s.Bullets) < o.Most || b.Pinned; room && rendered(more...)+rounding(more) <= o.Tokens {
-			t.Fatalf("%s is left out, with it there are %d bullets of %d and %d tokens of %d", b.ID, len(more), o.Most, rendered(more...), o.Tokens)
+		if room := o.MaxBullets <= 0 || len(s.Bullets) < o.MaxBullets || b.Pinned; room && rendered(more...)+rounding(more) <= o.Tokens {
+			t.Fatalf("%s is left out, with it there are %d bullets of %d and %d tokens of %d", b.ID, len(more), o.MaxBullets, rendered(more...), o.Tokens)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestConcurrentSelect(t *testing.T) {
 	x := indexOf(p)
 	want := map[int]selection.Selection{}
 	options := func(i int) selection.Options {
-		return selection.Options{Now: noon, Tokens: 400 * (i + 1), Most: 20, Rankings: hits(p, 50*i), Explain: true}
+		return selection.Options{Now: noon, Tokens: 400 * (i + 1), MaxBullets: 20, Rankings: hits(p, 50*i), Explain: true}
 	}
 	for i := range 4 {
 		want[i] = x.Select(options(i))
@@ -251,7 +251,7 @@ func TestConcurrentSelect(t *testing.T) {
 func TestPromptSizeIsConstant(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{100, 1000, 10_000} {
-		s := indexOf(library(n)).Select(selection.Options{Now: noon, Tokens: 2000, Most: 30})
+		s := indexOf(library(n)).Select(selection.Options{Now: noon, Tokens: 2000, MaxBullets: 30})
 		if s.Tokens > 2000 || s.Tokens < 500 || len(s.Bullets) > 30 || len(s.Bullets) < 15 {
 			t.Errorf("of %d bullets %d are shown, %d tokens", n, len(s.Bullets), s.Tokens)
 		}

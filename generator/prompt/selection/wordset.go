@@ -47,9 +47,9 @@ const nearDuplicate = 0.75
 // with different numbers differ in meaning.
 func (w *wordSet) nearlyEquals(v *wordSet) bool {
 	a, b := len(w.words), len(v.words)
-	// Each bit that only one sketch has stands for a word that the other text lacks. So most is an upper bound of the intersection.
-	most := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
-	if jaccard(most, a, b) <= nearDuplicate {
+	// Each bit that only one sketch has stands for a word that the other text lacks. So maxShared is an upper bound of the intersection.
+	maxShared := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
+	if jaccard(maxShared, a, b) <= nearDuplicate {
 		return false
 	}
 	sameNumbers := slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:])

@@ -20,7 +20,7 @@ const (
 	Analysis  Task = "analysis"
 )
 
-// taskFactors are the factors of swecli. An unknown task counts as General.
+// taskFactors are the factors of the coding agent swecli. An unknown task counts as General.
 var taskFactors = map[Task]float64{General: 1, Research: 1.3, Coding: 1.5, Debugging: 2, Analysis: 2.5}
 
 // recentTexts is the number of texts at the end of a conversation that decide its task and budget.

@@ -31,7 +31,7 @@ func kindPattern() string {
 	return "(" + strings.Join(nouns, "|") + ")"
 }
 
-// irregularPast are past tenses without -ed.
+// irregularPast are past tenses and participles without -ed.
 const irregularPast = "did ran wrote made had found used said got saw gave chose put set built sent took told thought began went came left met read " +
 	"done seen written made shown given taken chosen begun"
 

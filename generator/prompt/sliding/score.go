@@ -11,7 +11,7 @@ import (
 // halfLife is the age at which recency has fallen to a half.
 const halfLife = 24 * time.Hour
 
-// The weights of the parts, sources and flags are those of swecli's sliding window.
+// The weights of the parts, sources and flags are those of the sliding window of the coding agent swecli.
 const (
 	recencyWeight  = 0.3
 	semanticWeight = 0.4
