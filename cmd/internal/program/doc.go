@@ -2,9 +2,10 @@
 // codes. Each program defines its own flags and roles. The package does not import the embedded server, so worker
 // programs do not contain it.
 //
-// Package cli adds what commands share, and package term is their only way to the terminal.
+// Package cli has the parts that commands share, among them the start of a server. Package term is the only way of all programs to
+// the terminal.
 //
-// It never does the work of a role, never starts a server (package cli does), and never prints a secret.
+// Package program never does the work of a role, never starts a server, and never prints a secret.
 //
 // # The walk of a setting
 //

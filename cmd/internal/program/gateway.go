@@ -138,7 +138,7 @@ func (c *certificate) read() error {
 	return nil
 }
 
-// sameFile reports whether a file has not changed. A missing file has no information.
+// sameFile reports whether a and b describe the same content of a file. A missing file is nil.
 func sameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

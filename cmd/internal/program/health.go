@@ -44,8 +44,8 @@ func Metrics(program string) *metrics.Metrics {
 //	/healthz  503 if learning is red, which includes a store that accepts nothing; else 200
 //	/metrics  for Prometheus
 //
-// Bodies contain no payloads. Beyond loopback they contain no text of models either. The program is ready when this number of
-// roles works. Without an address, the checks go to other, which another HTTP server of the program serves; nil if there is none.
+// Bodies contain no payloads. Beyond loopback they contain no text of models either. The program is ready when as many roles work
+// as the argument roles says. Without an address, another HTTP server of the program serves the checks: other, or nil without one.
 func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, other *Checks, log zerolog.Logger) (stop func(), err error) {
 	if err := h.Check(); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ type fullHelp bool
 // IgnoreDefault marks the flag as one without a default, for kong.
 func (fullHelp) IgnoreDefault() {}
 
-// BeforeReset prints the help and ends the program.
+// BeforeReset prints the help and ends the program. kong calls it if the flag is on the command line.
 func (fullHelp) BeforeReset(ctx *kong.Context, h *helpPrinter) error {
 	h.all = true
 	if err := ctx.PrintUsage(false); err != nil {

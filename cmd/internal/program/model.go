@@ -168,8 +168,8 @@ func (e Embedding) fieldName(field string) string {
 	return flagOf(e, "Embed"+field)
 }
 
-// Embedder returns the client of the embedding model, or nil if none is set. A missing server is
-// that of m. A missing key is that of m if both have the same server.
+// Embedder returns the client of the embedding model, or nil if none is set. Without a server of its own it uses that of m.
+// Without a key of its own it uses that of m, if both have the same server.
 func (e Embedding) Embedder(m Model) (generator.Embedder, error) {
 	if e.EmbedModel == "" {
 		return nil, nil

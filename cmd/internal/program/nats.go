@@ -63,7 +63,7 @@ func (n NATS) Login() (user, password, token string, err error) {
 // maxSecret limits the size of a file with a secret, in bytes.
 const maxSecret = 16 << 10
 
-// secret returns the value of a flag, or the text of the file name, which is the value of the flag fileFlag.
+// secret returns value, which flag sets, or the text of the file with this name, which fileFlag sets.
 func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
@@ -146,6 +146,7 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 // checkAddress returns an error for an invalid server address. The error quotes no credentials.
 func (n NATS) checkAddress() error {
 	shown := redact.Address(n.NATS)
+	// Errors outside the credentials: the reason can be shown.
 	for a := range strings.SplitSeq(shown, ",") {
 		server := a[strings.LastIndexByte(a, '@')+1:]
 		var bad *url.Error
@@ -153,6 +154,7 @@ func (n NATS) checkAddress() error {
 			return Exit(ExitUsage, fmt.Errorf("--nats: %s: %w", shown, bad.Err))
 		}
 	}
+	// Errors in the credentials: the reason would quote them.
 	for a := range strings.SplitSeq(n.NATS, ",") {
 		u, err := url.Parse(withScheme(a))
 		if err != nil || cutsCredentials(u, a) {

@@ -166,7 +166,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 // parsed is a parsed command line.
 type parsed struct {
 	program  Program
-	run      *kong.Context
+	run      *kong.Context // the selected command and its flags
 	settings *settings
 }
 
@@ -181,7 +181,8 @@ func (m Program) parse(args []string) (*parsed, error) {
 		return nil, err
 	}
 	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
-	// Without Tag.Envs kong does not read the environment. settings reads flag.Envs, because kong knows no flags that exclude others.
+	// An empty Tag.Envs keeps kong from reading the environment. The type settings reads it, by flag.Envs, because kong cannot let
+	// one flag exclude another.
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
 	run, err := parser.Parse(joinNegative(args))
 	if err == nil {
@@ -191,7 +192,8 @@ func (m Program) parse(args []string) (*parsed, error) {
 }
 
 // neededCommands returns the commands that the command line may name: to build the flags of all commands takes longer than most
-// commands run. The help needs all commands. So does a settings file, whose keys may belong to any command.
+// commands run. The help of the program names no command, so it gets all of them. So does a settings file, whose keys may belong to
+// any command.
 func (m Program) neededCommands(s *settings, args []string) []Command {
 	var named []Command
 	for _, c := range m.Commands {
@@ -228,8 +230,8 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 // Model returns the commands and flags of the program.
 func (m Program) Model() *kong.Application { return m.parser(m.Commands).Model }
 
-// ShowHelp prints the help of the command with these words, or of the program for no words. It returns an error for an unknown
-// command.
+// ShowHelp prints the help of the command with these words, or of the program for no words, and ends the process. It returns only
+// for an unknown command, with an error.
 func (m Program) ShowHelp(words []string) error {
 	if _, err := m.parse(append(words, "--help")); err != nil {
 		return Exit(ExitUsage, fmt.Errorf("%w: '%s help' lists the commands", err, m.Name))

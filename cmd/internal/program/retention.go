@@ -80,7 +80,7 @@ func (r *Retention) chosen(from Effective) (all []streams.Setting) {
 	return all
 }
 
-// PlanLimits returns what SetLimits would create and change.
+// PlanLimits returns the steps that SetLimits would apply.
 func (r *Retention) PlanLimits(ctx context.Context, conn *bus.Conn, replicas int, from Effective) ([]streams.Step, error) {
 	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()

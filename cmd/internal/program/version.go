@@ -56,7 +56,7 @@ func (b Build) String() string {
 	return strings.Join(append(parts, b.Go), ", ")
 }
 
-// Version returns the module's version, or the commit of an unreleased build.
+// Version returns the module's version, or the commit of an unreleased build, or "unknown".
 func Version() string {
 	b := CurrentBuild()
 	if b.Version == unversioned {

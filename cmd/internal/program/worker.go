@@ -62,8 +62,8 @@ type Worker struct {
 // Check returns an error for each invalid setting.
 func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
 
-// Work runs a role until the context ends, and prints a line at its start and its stop. The line at the start has the text model,
-// which describes the role's model.
+// Work runs a role until the context ends, and prints a line at its start and its stop. model describes the role's model in the
+// line at the start.
 func (w Worker) Work(ctx context.Context, name string, m *metrics.Metrics, model string, r Role) error {
 	log := w.Logger()
 	nc, err := w.Dial(name, log)
@@ -123,20 +123,20 @@ func ignoreStop(ctx context.Context, err error) error {
 	return err
 }
 
-// LimitMemory sets the soft memory limit of the process, in bytes. The limit is most, or three quarters of the cgroup limit if
-// those are less. Near the limit the garbage collector runs more often. GOMEMLIMIT overrides both.
-func LimitMemory(most int64) {
+// LimitMemory sets the soft memory limit of the process to the lower of limit and three quarters of the cgroup's limit, in bytes.
+// Near it the garbage collector runs more often. GOMEMLIMIT overrides both.
+func LimitMemory(limit int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softLimit(most, cgroupMemory(cgroupFiles)))
+		debug.SetMemoryLimit(softLimit(limit, cgroupMemory(cgroupFiles)))
 	}
 }
 
 // softLimit returns the memory limit for a process whose cgroup allows this many bytes, math.MaxInt64 for any number.
-func softLimit(most, allowed int64) int64 {
+func softLimit(limit, allowed int64) int64 {
 	if allowed == math.MaxInt64 {
-		return most
+		return limit
 	}
-	return min(most, allowed/4*3)
+	return min(limit, allowed/4*3)
 }
 
 // cgroupFiles lists the files with the memory limit of the process's cgroup: version 2, then version 1.

@@ -279,7 +279,7 @@ func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*
 }
 
 // ConnectRunning connects to a server that already runs: of --nats, else on the data directory, else the default server unless
-// --data is set. It leaves none running that it started.
+// --data is set. It starts no server, except for a moment to find out that none runs on the directory.
 func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	if p.NATS.NATS == "" {
 		if natsd.HasStore(p.Dir()) {

@@ -76,7 +76,7 @@ func (t *Table) Flush() error {
 	var trimmed strings.Builder // written at once, so that a reader of a terminal sees whole tables
 	for line := range strings.Lines(text.String()) {
 		if t.Right {
-			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // the package puts the gap before the first column, too
+			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // tabwriter puts the gap before the first column, too
 		}
 		trimmed.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
