@@ -27,7 +27,7 @@ var (
 
 // isAnswer reports whether an object has a question, an answer and no steps.
 func isAnswer(v modelapi.Value) bool {
-	return v.ID(steps.QuestionNames...) != "" && v.ID(steps.AnswerNames...) != "" && !v.HasAny("steps", "messages")
+	return v.TextOrNumber(steps.QuestionNames...) != "" && v.TextOrNumber(steps.AnswerNames...) != "" && !v.HasAny("steps", "messages")
 }
 
 // isAnswerLog reports whether an object with question and answer is a line of a log and no execution of Debrief: it has a
@@ -46,12 +46,12 @@ var executionID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 // answer parses a question with its answer: a line of a log, or a row of a table.
 func answer(v *record) ([]*steps.Run, error) {
 	e := events.Execution{
-		Question: v.ID(steps.QuestionNames...), Context: v.ID("context"), Answer: v.ID(steps.AnswerNames...), Target: v.ID(targetNames...), Model: v.ID("model"),
+		Question: v.TextOrNumber(steps.QuestionNames...), Context: v.TextOrNumber("context"), Answer: v.TextOrNumber(steps.AnswerNames...), Target: v.TextOrNumber(targetNames...), Model: v.TextOrNumber("model"),
 	}
 	if strings.TrimSpace(e.Question) == "" || strings.TrimSpace(e.Answer) == "" {
 		return nil, errors.New("fields question, answer: must not be empty")
 	}
-	id := v.ID(idNames...)
+	id := v.TextOrNumber(idNames...)
 	if id == "" && v.HasAny(idNames...) {
 		v.Note("id", "want a number or a string")
 	}
@@ -59,7 +59,7 @@ func answer(v *record) ([]*steps.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	result.Feedback = cmp.Or(result.Feedback, v.ID(commentNames...))
+	result.Feedback = cmp.Or(result.Feedback, v.TextOrNumber(commentNames...))
 	e.Outcome = result
 	return []*steps.Run{{Name: source.Printable(id), Execution: e}}, nil
 }
@@ -118,11 +118,11 @@ func execution(v *record) ([]*steps.Run, error) {
 		}
 	}
 	if w.ID == "" { // of another program, where task_id is the name of the task
-		name := source.Printable(v.ID("task_id"))
+		name := source.Printable(v.TextOrNumber("task_id"))
 		e.Origin.Task = cmp.Or(e.Origin.Task, name)
 		return []*steps.Run{{Execution: e, Name: name}}, nil
 	}
-	e.RunID = v.ID("task_id") // of Debrief, where task_id is the id of the run
+	e.RunID = v.TextOrNumber("task_id") // of Debrief, where task_id is the id of the run
 	if e.RunID == "" {
 		return nil, errors.New("field task_id: is missing, required with field id")
 	}

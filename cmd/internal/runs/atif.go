@@ -22,7 +22,7 @@ func atif(v *record) ([]*steps.Run, error) {
 			break
 		}
 		i++
-		if step.IsTrue("is_copied_context") { // a step of the trajectory that this one continues
+		if step.IsTrue("is_copied_context") { // a step of the trajectory that this one continues: only its question is used
 			c.Omit(source.Copies, 1)
 			if step.Text("source") == "user" {
 				c.Question = step.Get("message").Content(modelapi.RoleUser).Text
@@ -36,7 +36,7 @@ func atif(v *record) ([]*steps.Run, error) {
 		before := len(c.Steps)
 		addATIFStep(&c, step)
 		if c.Session != "" && len(c.Steps) > before {
-			c.Identify(c.Session + "/" + cmp.Or(step.ID("step_id"), strconv.Itoa(i)))
+			c.Identify(c.Session + "/" + cmp.Or(step.TextOrNumber("step_id"), strconv.Itoa(i)))
 		}
 	}
 	if final := v.Get("final_metrics"); final.HasAny("total_prompt_tokens", "total_completion_tokens") {

@@ -14,18 +14,18 @@ import (
 func chatLog(v *record) ([]*steps.Run, error) {
 	request, response := v.Want('{', "request"), v.Want('{', "response")
 	c := steps.Conversation{}
-	described := request
+	container := request // has the system prompt, the tools and the messages
 	if v.Want('[', "messages").Len() > 0 {
-		described = v.Value
+		container = v.Value
 	}
-	c.AddSystemPrompt(described.Get("system").Content(modelapi.RoleSystem).Text)
-	c.SetTools(described.First("tools", "functions").Tools())
-	c.AddItems(described.WantMessages("messages"))
+	c.AddSystemPrompt(container.Get("system").Content(modelapi.RoleSystem).Text)
+	c.SetTools(container.First("tools", "functions").Tools())
+	c.AddItems(container.WantMessages("messages"))
 	addReply(&c, v.Value, response)
 	c.TextActions()
 	metadata := v.Get("metadata")
 	c.ReadOutcome(sourceOpenAIChat, v.leading, v.Value, metadata)
-	c.Name = source.Printable(cmp.Or(v.ID("id"), metadata.ID("id"), response.ID("id")))
+	c.Name = source.Printable(cmp.Or(v.TextOrNumber("id"), metadata.TextOrNumber("id"), response.TextOrNumber("id")))
 	c.Model = cmp.Or(response.Text("model"), v.Text("model"), request.Text("model"))
 	c.Usage = steps.Usage(0, v.Get("usage"), 0).Add(steps.Usage(0, response.Get("usage"), 0))
 	return c.End()
@@ -58,7 +58,7 @@ func responsesLog(v *record) ([]*steps.Run, error) {
 	c.ReadOutcome(sourceResponses, v.leading, v.Value)
 	c.Usage = steps.Usage(1, response.Get("usage"), 0)
 	c.Model = response.Text("model")
-	c.Name = source.Printable(cmp.Or(v.ID("id"), response.ID("id")))
+	c.Name = source.Printable(cmp.Or(v.TextOrNumber("id"), response.TextOrNumber("id")))
 	return c.End()
 }
 

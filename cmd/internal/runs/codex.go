@@ -70,8 +70,8 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 			item.Results = nil
 			c.AddItem(&item, events.Step{At: at})
 		}
-		if speaks { // in a fork the ids of the provider are the same, and the times are new
-			c.Identify(p.ID("call_id", "id"))
+		if speaks { // without the time: in a fork the ids of the provider are the same, and the times are new
+			c.Identify(p.TextOrNumber("call_id", "id"))
 		}
 		c.speaking = speaks
 	}

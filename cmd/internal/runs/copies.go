@@ -91,8 +91,8 @@ func (r *recordedRuns) has(p prefixHash) (read, whole bool) {
 	return read, whole
 }
 
-// leaveOut removes the steps that another recording has from the beginning of a run. It reports whether no new step of the assistant is
-// left.
+// leaveOut removes from the beginning of a run the steps that another recording has already. It reports whether no new step of the
+// assistant is left.
 func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixes) bool {
 	isStored := func(i int) bool {
 		if f.Known == nil || chain[i] == (prefixHash{}) {

@@ -129,7 +129,8 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	item := v.Get("content").Content(modelapi.RoleOf(kind))
 	item.Text = strings.TrimSpace(item.Text)
 	if kind == "user" {
-		// A result also stands in its call, which has closed the call. Only in a history that the CLI has written again it does not.
+		// The CLI records a result in its call, too, and that one was added already. Only in a history that the CLI has written again
+		// the result is here alone: then its call is still open.
 		item.Results = slices.DeleteFunc(item.Results, func(r modelapi.ToolResult) bool { return !g.IsOpen(r.CallID) })
 		g.AddItem(&item, events.Step{})
 		return

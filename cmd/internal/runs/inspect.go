@@ -27,15 +27,15 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 	}
 	c.Outcome = result
 	c.Omit(source.OtherScores, others)
-	if c.Target = v.ID("target"); c.Target == "" && v.HasAny("target") { // a list
+	if c.Target = v.TextOrNumber("target"); c.Target == "" && v.HasAny("target") { // a list
 		c.Target = v.Get("target").TextOrJSON()
 	}
 	eval := v.header.Get("eval")
-	c.Task = source.Printable(v.ID("id"))
+	c.Task = source.Printable(v.TextOrNumber("id"))
 	if task := source.Printable(eval.Text("task")); task != "" {
 		c.Task = task + "/" + c.Task
 	}
-	c.Name = c.Task + "/" + cmp.Or(v.ID("epoch"), "1")
+	c.Name = c.Task + "/" + cmp.Or(v.TextOrNumber("epoch"), "1")
 	c.Model = cmp.Or(v.Text("output", "model"), eval.Text("model"))
 	c.Started, c.Duration = v.Time("started_at"), steps.ValidDuration(v.Number("total_time"))
 	for _, u := range v.Get("model_usage").Members() {

@@ -56,7 +56,7 @@ func (h *handsSession) Add(v modelapi.Value, _ string) {
 // identify adds the id of an event. A trajectory numbers its events, so its time is part of the id.
 func (h *handsSession) identify(v modelapi.Value) {
 	if v.Has("id", "timestamp") {
-		h.Identify(v.ID("id") + " " + v.Text("timestamp"))
+		h.Identify(v.TextOrNumber("id") + " " + v.Text("timestamp"))
 	}
 }
 
@@ -81,7 +81,7 @@ func (h *handsSession) addAction(v modelapi.Value, tool string) {
 	h.addUsage(v)
 	about := v.Get("tool_call_metadata")
 	id := about.Text("tool_call_id")
-	call := modelapi.ToolCall{ID: cmp.Or(id, v.ID("id")), Name: cmp.Or(about.Text("function_name"), tool)}
+	call := modelapi.ToolCall{ID: cmp.Or(id, v.TextOrNumber("id")), Name: cmp.Or(about.Text("function_name"), tool)}
 	for _, item := range about.Get("model_response").Messages("assistant") {
 		for _, recorded := range item.Calls {
 			if recorded.ID == id {
@@ -177,7 +177,7 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 		h.Usage = steps.Usage(metrics.Get("costs").Len(), metrics.Get("accumulated_token_usage"), 0)
 	}
 	h.Usage = h.Usage.Add(steps.Usage(0, modelapi.Value{}, metrics.Number("accumulated_cost")))
-	h.Name = source.Printable(v.ID("instance_id"))
+	h.Name = source.Printable(v.TextOrNumber("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()
 	h.IDs = nil // the run is no session that another file continues: each line is an attempt of its own

@@ -82,11 +82,11 @@ func (o *Outcomes) add(value *source.Value) error {
 		return cmp.Or(err, v.Problem())
 	}
 	if score := v.First(scoreNames...); score.IsSet() && v.HasAny(outcomeIDs...) {
-		id := v.ID(outcomeIDs...)
-		if trial := v.ID("trial"); trial != "" {
+		id := v.TextOrNumber(outcomeIDs...)
+		if trial := v.TextOrNumber("trial"); trial != "" {
 			id += "/" + trial
 		}
-		return o.addScore(id, score.TextOrJSON(), v.ID(commentNames...))
+		return o.addScore(id, score.TextOrJSON(), v.TextOrNumber(commentNames...))
 	}
 	isInList := value.At.Line == 0
 	if isInList || value.IsRow {
@@ -159,7 +159,7 @@ func (o *Outcomes) apply(e *events.Execution, file, name string) {
 
 // Unused returns the number of ids that belong to no run, and the first three of them in alphabetical order.
 func (o *Outcomes) Unused() (n int, first []string) {
-	const most = 3
+	const limit = 3
 	for id, r := range o.byID {
 		if r.used {
 			continue
@@ -167,7 +167,7 @@ func (o *Outcomes) Unused() (n int, first []string) {
 		n++
 		first = append(first, id)
 		slices.Sort(first)
-		first = first[:min(most, len(first))]
+		first = first[:min(limit, len(first))]
 	}
 	return n, first
 }

@@ -20,9 +20,9 @@ import (
 // fileReader reads one file.
 type fileReader struct {
 	*Reader
-	base  string // see source.BaseName
-	limit int    // maxRun, or less in tests
-	fn    func(*events.Execution) error
+	base  string                        // see source.BaseName
+	limit int                           // maxRun, or less in tests
+	fn    func(*events.Execution) error // of Read
 
 	doc       modelapi.Document                       // the current object
 	header    modelapi.Value                          // the members of the current container in front of its list
@@ -282,7 +282,7 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 	e.Origin.Source = SourceFile + "/" + known.source
 	e.Origin.Index = max(at.Index, at.Line)
 	if f.Outcomes != nil {
-		file := "" // without a name of the run, and only for formats with one run in each file
+		file := "" // it can name the run in place of the recorder, if each file of the format has one run
 		if known.byFile && r.Name == "" {
 			file = f.base
 		}

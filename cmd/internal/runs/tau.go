@@ -12,7 +12,7 @@ import (
 	"debrief/events/chat"
 )
 
-// tauBench parses a run of tau-bench (sierra-research/tau-bench, EnvRunResult). Its name is "<task_id>/<trial>".
+// tauBench parses a run of tau-bench (sierra-research/tau-bench, EnvRunResult). The name of the run is "<task_id>/<trial>".
 func tauBench(v *record) ([]*steps.Run, error) {
 	r := tauRun(v, &steps.Conversation{}, "traj")
 	info := v.Get("info")
@@ -126,7 +126,7 @@ func tau2Criteria(v modelapi.Value) string {
 
 // tauRun parses the conversation in a field of a run, and the names of the run.
 func tauRun(v *record, c *steps.Conversation, field string) *steps.Run {
-	task, trial := v.ID("task_id"), cmp.Or(v.ID("trial"), "0")
+	task, trial := v.TextOrNumber("task_id"), cmp.Or(v.TextOrNumber("trial"), "0")
 	if task == "" {
 		v.Note("task_id", "want a number or a string")
 	}

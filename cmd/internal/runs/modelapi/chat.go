@@ -101,7 +101,7 @@ func (p *chatParser) findPart(part *ToolCall, index string) *callParts {
 			found = call
 		}
 	}
-	if found == nil || found.isBefore(part) {
+	if found == nil || found.endsBefore(part) {
 		return nil
 	}
 	return found
@@ -122,9 +122,9 @@ func (c *callParts) fits(part *ToolCall, index string) bool {
 	return part.ID == "" && part.Name == ""
 }
 
-// isBefore reports whether a part that fits begins the next call: it has another name, or it has the name again and the arguments of the
-// call are complete.
-func (c *callParts) isBefore(part *ToolCall) bool {
+// endsBefore reports whether a part that fits begins the next call: it has another name, or it has the name again and the arguments of
+// the call are complete.
+func (c *callParts) endsBefore(part *ToolCall) bool {
 	if part.Name == "" || c.name == "" {
 		return false
 	}

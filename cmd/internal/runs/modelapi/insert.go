@@ -11,7 +11,7 @@ import (
 
 // place is a position of the body where a text can be inserted. The zero value means that a text cannot be inserted.
 type place struct {
-	at       int    // index of the byte that is behind the text
+	at       int    // index of the byte in front of which the text is inserted
 	before   string // JSON in front of the text
 	after    string // JSON behind the text
 	inString bool   // the position is within a string, so that the text has no quotes
@@ -98,7 +98,7 @@ func firstPlace(v Value, before, after string) place {
 	return place{at: int(v.node().start) + 1, before: before, after: after}
 }
 
-// insertion is a text in the JSON that the body gets at a position.
+// insertion is JSON that is inserted into the body in front of the byte at an index.
 type insertion struct {
 	at   int
 	json []byte

@@ -136,8 +136,8 @@ func (m *message) addCall(v Value) {
 	}
 }
 
-// The names of the members of calls and results in all APIs and recorders. The first one that is set is used: the id of a message or an
-// event that contains the id of a call is not that of the call.
+// The names of the members of calls and results in all APIs and recorders. The first one that is set is used. callIDs lacks "id", which
+// callID reads last: a message or an event with the id of a call has another id of its own there.
 var (
 	callIDs   = []string{"call_id", "tool_call_id", "toolCallId", "tool_use_id", "source_call_id", "tool_id"}
 	toolNames = []string{"tool_name", "toolName", "name", "function_name", "function", "tool"}
@@ -147,11 +147,11 @@ var (
 
 // callID returns the id of the call in a call or a result.
 func callID(v Value) string {
-	id := v.ID(callIDs...)
+	id := v.TextOrNumber(callIDs...)
 	for each := range v.Get("tool_call_ids").Elements() { // of SWE-agent; the first one with a text counts
 		id = cmp.Or(id, each.Text())
 	}
-	return cmp.Or(id, v.ID("id"))
+	return cmp.Or(id, v.TextOrNumber("id"))
 }
 
 // callOf returns a tool call, or a part of one in a stream. OpenAI has the function in an inner object.

@@ -318,9 +318,9 @@ func (v Value) Text(path ...string) string {
 	return string(text)
 }
 
-// ID returns the first of the members that is a string with text or a number, or "". It is for ids, because some servers number their
-// calls, and for other texts that can be a number, such as an answer.
-func (v Value) ID(keys ...string) string {
+// TextOrNumber returns the first of the members that is a string with text or a number, or "". It is for ids, because some servers
+// number their calls, and for other texts that can be a number, such as an answer.
+func (v Value) TextOrNumber(keys ...string) string {
 	for _, key := range keys {
 		member := v.Get(key)
 		if text := member.Text(); text != "" {

@@ -52,8 +52,8 @@ func (t *table) has(groups [][]string) bool {
 	return len(groups) > 0
 }
 
-// missing returns the error of a line for which has returned false: it names the missing columns if the line looks like the header of a
-// table, and is nil for another line.
+// missing returns the error for a first line without a column of each group. The error lists the needed columns if the line looks like
+// the header of a table. It is nil for another line.
 func (t *table) missing(groups [][]string) error {
 	if len(t.columns) < 2 || len(groups) == 0 {
 		return nil

@@ -84,7 +84,7 @@ func NewValues(r io.Reader, limit int) *Values {
 
 // Each calls fn for each value. It ends with the first error of fn, and with an error after which it cannot find the next value.
 func (v *Values) Each(fn func(*Value) error) error {
-	at := func(value *Value) error {
+	emit := func(value *Value) error {
 		value.Invalid += invalidIn(value.Raw)
 		if err := fn(value); err != nil {
 			return fmt.Errorf("%s: %w", value.At.Where(), err)
@@ -99,11 +99,11 @@ func (v *Values) Each(fn func(*Value) error) error {
 		case err != nil: // returned below
 		case c == '[':
 			_, _ = v.r.Discard(1)
-			err = v.readList(false, at)
+			err = v.readList(false, emit)
 		case c == '{':
-			err = v.readObject(at)
+			err = v.readObject(emit)
 		case first:
-			err = v.readLines(at)
+			err = v.readLines(emit)
 		default:
 			err = fmt.Errorf("unexpected %q after the last bracket, want the end of the file", c)
 		}

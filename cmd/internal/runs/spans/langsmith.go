@@ -55,7 +55,7 @@ func (t *LangSmithTrace) addRoot(v modelapi.Value, leading string) {
 
 // langSmithText returns the text of inputs or outputs: that of the last message with the role, or else of the first of the fields.
 func langSmithText(v modelapi.Value, role modelapi.Role, names []string) string {
-	return cmp.Or(lastText(v.Messages(role), role), v.ID(names...))
+	return cmp.Or(lastText(v.Messages(role), role), v.TextOrNumber(names...))
 }
 
 func langSmithRun(v modelapi.Value) observation {

@@ -106,7 +106,7 @@ var kinds = map[string]observationKind{
 
 // recordedTrace holds the observations of one trace.
 type recordedTrace struct {
-	name     string // id
+	name     string // the id of the trace
 	question string // used if no model call has a user message
 	answer   string // used if no model call has an answer
 	session  string
@@ -353,8 +353,8 @@ func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about
 
 // remember appends a call. It forgets the first one of many, so that a search in the list takes bounded time.
 func remember(calls []steps.OpenCall, c steps.OpenCall) []steps.OpenCall {
-	const most = 200
-	if len(calls) == most {
+	const limit = 200
+	if len(calls) == limit {
 		calls = slices.Delete(calls, 0, 1)
 	}
 	return append(calls, c)

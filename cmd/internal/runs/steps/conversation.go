@@ -162,11 +162,11 @@ func (c *Conversation) IsOpen(id string) bool {
 // User adds a message of the user: the question, the output of a command, or a step.
 func (c *Conversation) User(content string) {
 	output := &modelapi.ToolResult{Output: content}
-	call := c.find(output) // the first open call of the last turn, because the output has no id
+	i := c.find(output) // of the first open call of the last turn, because the output has no id
 	isQuestion := c.Question == "" && (len(c.Steps) == 0 || c.Greets)
 	switch {
-	case c.Commands && call >= 0:
-		c.Close(call, output)
+	case c.Commands && i >= 0:
+		c.Close(i, output)
 	case isQuestion:
 		c.Question = content
 	default:
@@ -338,7 +338,7 @@ func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome e
 	call.Outcome, call.Output = outcome, Clip(output)
 }
 
-// End returns the run, to which nothing can be added then. A run without a name is named by its session.
+// End returns the run. Nothing can be added to it afterwards. A run without a name is named by its session.
 func (c *Conversation) End() ([]*Run, error) {
 	c.dropRepeated()
 	if !slices.ContainsFunc(c.Steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
