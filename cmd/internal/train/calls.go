@@ -40,8 +40,8 @@ func madeBy(models ...chat.Model) (made modelCalls) {
 	return made
 }
 
-// curating returns the calls of the Curator for reflections that arrive in batches.
-func curating(reflections, batch int) (expected modelCalls) {
+// curatorCalls returns the calls of the Curator for reflections that arrive in batches.
+func curatorCalls(reflections, batch int) (expected modelCalls) {
 	batch = max(batch, 1)
 	for ; reflections > 0; reflections -= batch {
 		n := propose.Calls(min(reflections, batch))
@@ -52,7 +52,7 @@ func curating(reflections, batch int) (expected modelCalls) {
 
 // expectedCalls returns the calls that a run over data sets makes at most, if no reply has to be asked for again. The tokens are without those of
 // the bullets.
-func expectedCalls(cfg replay.Config, sets replay.Sets, reflects *reflector.Reflector, curates bool) (expected modelCalls) {
+func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, hasCurator bool) (expected modelCalls) {
 	learned, measured := cfg.Expected(sets)
 	if sets.Train == nil || len(sets.Train.Tasks) == 0 {
 		return expected
@@ -62,7 +62,7 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, reflects *reflector.Refl
 		t := &sets.Train.Tasks[i]
 		p := generator.Prompt([]chat.Message{{Speaker: chat.System, Text: generator.Instructions}, {Speaker: chat.User, Text: t.Context + "\n" + t.Question}})
 		answering.add(1, p.Tokens()+chat.ReplyTokens)
-		reflecting.add(reflects.Estimate(&events.Execution{
+		reflecting.add(r.Estimate(&events.Execution{
 			Question: t.Question, Context: t.Context, Target: t.Target, Answer: t.Target, Outcome: events.Outcome{Label: events.Failure},
 		}))
 	}
@@ -70,8 +70,8 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, reflects *reflector.Refl
 	answers := learned*max(cfg.Tries, 1) + measured
 	expected.add(answers, answers*answering.Tokens/n)
 	expected.add(reflecting.Calls*learned/n, reflecting.Tokens*learned/n)
-	if curates {
-		c := curating(learned, cfg.Window())
+	if hasCurator {
+		c := curatorCalls(learned, cfg.Window())
 		expected.add(c.Calls, c.Tokens)
 	}
 	return expected

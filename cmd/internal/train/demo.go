@@ -184,16 +184,16 @@ func demoRoles(models program.Model) ([]program.Role, error) {
 			return nil, err
 		}
 	}
-	generates, err := generator.New(clients[0], nil, generator.Config{})
+	generatorRole, err := generator.New(clients[0], nil, generator.Config{})
 	if err != nil {
 		return nil, err
 	}
-	reflects, err := reflector.New(clients[1], reflector.Config{})
+	reflectorRole, err := reflector.New(clients[1], reflector.Config{})
 	if err != nil {
 		return nil, err
 	}
-	curates, err := curator.New(clients[2], curator.Config{})
-	return []program.Role{generates, reflects, curates}, err
+	curatorRole, err := curator.New(clients[2], curator.Config{})
+	return []program.Role{generatorRole, reflectorRole, curatorRole}, err
 }
 
 // learn trains a playbook on the training tasks, in epochs of one batch, and measures the held-out tasks before the first and after

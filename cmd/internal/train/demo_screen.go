@@ -96,10 +96,13 @@ func (s *demoScreen) result(d *Demo, r *demoResult) error {
 	return nil
 }
 
-// isNarrow reports whether the table is too wide for the terminal.
+// tableWidth is the width of the table with all columns; see begin.
+const tableWidth = 61
+
+// isNarrow reports whether that table is too wide for the terminal.
 func (s *demoScreen) isNarrow() bool {
 	width := term.Width(s.out)
-	return width > 0 && width < 58
+	return width > 0 && width < tableWidth
 }
 
 // sentences prints a text that is broken to fit the terminal, or into lines of 110 columns without one.

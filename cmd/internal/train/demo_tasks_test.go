@@ -5,16 +5,42 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 )
+
+// TestDemoTableFitsTheTerminal: a terminal that is too narrow for all columns gets the narrow table.
+func TestDemoTableFitsTheTerminal(t *testing.T) {
+	name, stdout := filepath.Join(t.TempDir(), "output"), os.Stdout
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout = f
+	t.Cleanup(func() { f.Close(); os.Stdout = stdout })
+	t.Setenv("COLUMNS", "60")
+	s := newDemoScreen(term.Stdout, false)
+	s.begin(&demoResult{})
+	s.epoch(demoEpoch{Epoch: 1})
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if n := len(strings.TrimSuffix(line, "\n")); n > 60 {
+			t.Errorf("%q has %d columns, want at most 60", line, n)
+		}
+	}
+}
 
 // TestDemoTasks checks that the files have the same tasks as the demo.
 func TestDemoTasks(t *testing.T) {

@@ -120,25 +120,25 @@ func (e *Eval) Run(ctx context.Context, c *program.Common) error {
 	if !e.JSON {
 		x.bar = newProgressLine(term.Stderr)
 	}
-	failed := x.run(ctx)
+	runErr := x.run(ctx)
 	if x.bar != nil {
 		x.bar.clear()
 	}
 	// Write the answers also after an error: their tokens are paid for.
 	if out != nil {
 		if err := x.write(out); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("--out: %w", err))
+			runErr = errors.Join(runErr, fmt.Errorf("--out: %w", err))
 		}
 	}
 	if x.unfinished {
-		return failed
+		return runErr
 	}
 	res := x.result(report.Data{Set: "test", File: filepath.Base(e.Dataset), SHA256: set.SHA256, Samples: len(set.Tasks), Unread: set.Invalid}, set.Problems)
 	if err := e.show(res); err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(runErr, err)
 	}
-	if failed != nil {
-		return failed
+	if runErr != nil {
+		return runErr
 	}
 	if n := len(res.Losses); n+set.Invalid > 0 {
 		return program.Exit(program.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", term.Plural(n, "answer"), term.Plural(set.Invalid, "line")))

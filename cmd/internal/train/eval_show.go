@@ -76,7 +76,7 @@ func (x *evaluation) result(data report.Data, problems []dataset.SampleError) *e
 // compare compares two arms on the samples that have a score in both.
 func (x *evaluation) compare(first, other *evalArm) comparison {
 	c := comparison{Against: other.Arm, Differ: []differingSample{}}
-	var before, after []bool
+	var before, after []bool // of the other arm and of the first: the difference is that of the first minus the other
 	for i := range x.samples {
 		firstRight, firstKnown := first.answers[i].right()
 		otherRight, otherKnown := other.answers[i].right()

@@ -41,10 +41,10 @@ type Learn struct {
 	program.Model
 	program.Curator
 
-	reflecting chat.Model           // nil without --model
-	curating   chat.Model           // nil without --model, or if another process runs the roles
-	reflects   *reflector.Reflector // nil if another process runs the roles
-	held       heldRuns
+	reflectorModel chat.Model           // nil without --model
+	curatorModel   chat.Model           // nil without --model, or if another process runs the roles
+	reflector      *reflector.Reflector // nil if another process runs the roles
+	held           heldRuns
 }
 
 // Help implements kong.HelpProvider.
@@ -138,13 +138,13 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 		return program.Exit(program.ExitUsage, errors.New("--watch: only for runs of connected coding agents: leave the files out"))
 	}
 	log := c.Logger()
-	for known := -1; ; {
+	for before := -1; ; {
 		handedOver, err := l.HandOver(ctx)
 		if err != nil && ctx.Err() == nil {
 			log.Warn().Err(err).Msg("runs of coding agents wait")
 		}
-		if handedOver != known {
-			known = handedOver
+		if handedOver != before {
+			before = handedOver
 			if err := l.runOnce(ctx, c); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	if l.reflecting, err = l.Optional(events.RoleReflector); err != nil {
+	if l.reflectorModel, err = l.Optional(events.RoleReflector); err != nil {
 		return err
 	}
 	log := c.Logger()
@@ -236,21 +236,21 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 // model, the delay saves memory, because the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	var err error
-	if l.curating, err = l.Optional(events.RoleCurator); err != nil {
+	if l.curatorModel, err = l.Optional(events.RoleCurator); err != nil {
 		return nil, err
 	}
 	cfg := reflector.Config{}
-	if l.reflecting != nil {
+	if l.reflectorModel != nil {
 		cfg.Slots = l.MaxConcurrent
 	}
-	if l.reflects, err = reflector.New(l.reflecting, cfg); err != nil {
+	if l.reflector, err = reflector.New(l.reflectorModel, cfg); err != nil {
 		return nil, err
 	}
-	curates, err := curator.New(l.curating, l.Curator.Settings(""))
+	curatorRole, err := curator.New(l.curatorModel, l.Curator.Settings(""))
 	if err != nil {
 		return nil, err
 	}
-	return []program.Role{&delayedRole{l.reflects, compared}, curates}, nil
+	return []program.Role{&delayedRole{l.reflector, compared}, curatorRole}, nil
 }
 
 // delayedRole is a role that starts when a channel is closed.
@@ -316,13 +316,13 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	if err := l.await(ctx, s); err != nil {
 		return nil, interrupted(ctx, res.Executions, err)
 	}
-	res.Made = madeBy(l.reflecting, l.curating)
+	res.Made = madeBy(l.reflectorModel, l.curatorModel)
 	l.checkOutcomes(r.Outcomes, res)
 	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
 	}
 	teachesNothing := res.Executions > res.Known && res.calls == 0 // of the new runs
-	if teachesNothing && l.reflecting == nil && s.Server != nil {
+	if teachesNothing && l.reflectorModel == nil && s.Server != nil {
 		res.Notes = append(res.Notes, "The runs contain no tool calls, and without a model only tool calls teach something. Pass --model to learn from answers.")
 	}
 	return res, nil
@@ -452,7 +452,7 @@ const stallNotice = 5 * time.Second
 
 // await waits until the reflector and the curator are idle.
 func (l *Learn) await(ctx context.Context, s *cli.Session) error {
-	progress := l.newTicker()
+	progress := l.newProgressLine()
 	defer progress.clear()
 	var last bus.Lag
 	moved, noticed := time.Now(), false

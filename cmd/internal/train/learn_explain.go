@@ -21,7 +21,7 @@ const maxExplained = 200
 // explain asks the model to explain new lessons, and stores the explanations in them. A lesson without a useful reply stays without an
 // explanation; a note counts these. It returns an error if the model is unavailable. Without a model it does nothing.
 func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesson, stored map[runID]uint64, res *learnResult) error {
-	if l.reflecting == nil {
+	if l.reflectorModel == nil {
 		return nil
 	}
 	l.expect(min(len(lessons), maxExplained), res)
@@ -45,7 +45,7 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 		if err != nil {
 			return err
 		}
-		found, err := reflector.Explain(ctx, l.reflecting, lessons[i].Lesson, runs, reflector.Config{})
+		found, err := reflector.Explain(ctx, l.reflectorModel, lessons[i].Lesson, runs, reflector.Config{})
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -68,7 +68,7 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 
 // expect prints the calls of the model that follow: to explain lessons, to reflect on the new runs, and to curate.
 func (l *Learn) expect(lessons int, res *learnResult) {
-	curated := curating(res.Expected.Calls, l.MaxBatch)
+	curated := curatorCalls(res.Expected.Calls, l.MaxBatch)
 	res.Expected.add(curated.Calls, curated.Tokens)
 	res.Expected.add(lessons, lessons*explainTokens)
 	if res.Expected.Calls > 0 {

@@ -45,8 +45,8 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 		}
 	})
 	seen := map[runID]uint64{} // sequence of the first copy of each execution
-	t := l.newTicker()
-	defer t.clear()
+	progress := l.newProgressLine()
+	defer progress.clear()
 	err = s.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(st bus.Stored) error {
 		e, ok := st.Event.(*events.Execution)
 		if !ok || seen[runIDOf(e.ID)] > 0 {
@@ -60,7 +60,7 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 			return err
 		}
 		runs <- e
-		t.report(func(seconds float64) (any, string) {
+		progress.report(func(seconds float64) (any, string) {
 			return map[string]any{"analysed_executions": len(seen)}, fmt.Sprintf("%d runs analysed; %.0f runs a second", len(seen), float64(len(seen))/seconds)
 		})
 		return nil

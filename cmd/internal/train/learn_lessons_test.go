@@ -123,7 +123,7 @@ func TestModelExplainsCountedLessons(t *testing.T) {
 	const reason = "The service keeps order ids as words, so a bare number is no id."
 	var mu sync.Mutex
 	var prompts []chat.Prompt
-	l := &Learn{Book: "b", JSON: true, reflecting: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	l := &Learn{Book: "b", JSON: true, reflectorModel: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		prompts = append(prompts, p)
@@ -207,7 +207,7 @@ func TestModelExplainsNewRunsOfAnotherServer(t *testing.T) {
 		go func() {
 			working <- program.Run(work, conn, bustest.Must(reflector.New(row.model, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
 		}()
-		l := &Learn{Book: "b", JSON: true, reflecting: explains}
+		l := &Learn{Book: "b", JSON: true, reflectorModel: explains}
 		s := &cli.Session{Conn: conn}
 		res, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
 		if err == nil {
@@ -235,7 +235,7 @@ func TestFailedExplanationsAreCounted(t *testing.T) {
 		{Section: "tools", Content: "Before `push`, call `pull`.", Evidence: "in 3 runs", Executions: ids},
 		{Section: "tools", Content: "Before `book`, call `get_user`.", Evidence: "in 4 runs", Executions: ids},
 	}
-	l := &Learn{reflecting: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	l := &Learn{reflectorModel: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 		if strings.Contains(p.Messages[1].Text, "`push`") {
 			return chat.Reply{Text: "I have no idea."}, nil
 		}
@@ -266,7 +266,7 @@ func TestFailedExplanationsAreCounted(t *testing.T) {
 func TestUnavailableModelAddsNoLesson(t *testing.T) {
 	t.Parallel()
 	s := newLearning(t)
-	l := &Learn{reflecting: chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+	l := &Learn{reflectorModel: chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
 		return chat.Reply{}, &chat.UnavailableError{Err: errors.New("no route")}
 	})}
 	res := &learnResult{Analysis: rules.Result{Lessons: []rules.Lesson{{Section: "tools", Content: "Before `push`, call `pull`.", Evidence: "in 3 runs"}}}}

@@ -26,7 +26,7 @@ import (
 type runID [16]byte
 
 func runIDOf(id events.ID) (r runID) {
-	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id)) // no id of a run in the files fails; the id of another event may
+	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id)) // the id of an execution decodes; another one may not, and then matches no run
 	return r
 }
 
@@ -113,18 +113,18 @@ type publisher struct {
 	invalid map[runID]string // not stored because the run is invalid; with the reason, for example too many steps
 }
 
-// publishing is the number of runs that are stored at the same time. The server syncs several writes at once.
-const publishing = 32
+// publishConcurrency is the number of runs that are stored at the same time. The server syncs several writes at once.
+const publishConcurrency = 32
 
 func (l *Learn) newPublisher(ctx context.Context, s *cli.Session, states runStates, res *learnResult) *publisher {
 	sending, running := errgroup.WithContext(ctx)
-	sending.SetLimit(publishing)
+	sending.SetLimit(publishConcurrency)
 	p := &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}, erased: erasure.NewFilter(s.NATS(), nil)}
-	if l.reflecting != nil || s.Server == nil { // another process may have a model
+	if l.reflectorModel != nil || s.Server == nil { // another process may have a model
 		p.windows = window.New(s.NATS(), s.JetStream())
 	}
-	if l.reflects != nil {
-		p.estimate = func(e *events.Execution) { res.Expected.add(l.reflects.Estimate(e)) }
+	if l.reflector != nil {
+		p.estimate = func(e *events.Execution) { res.Expected.add(l.reflector.Estimate(e)) }
 	}
 	return p
 }
@@ -146,7 +146,6 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	if p.estimate != nil {
 		p.estimate(e)
 	}
-	// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
 	p.sending.Go(func() error {
 		err := p.store(ctx, e)
 		if err == nil {
@@ -170,6 +169,7 @@ func (p *publisher) store(ctx context.Context, e *events.Execution) error {
 	if err := p.erased.Check(ctx, e); err != nil {
 		return err
 	}
+	// The stream may have dropped an earlier copy of the run. Repeat makes the Curator check whether the log covers it already.
 	stored, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
 	if err != nil || p.windows == nil {
 		return err

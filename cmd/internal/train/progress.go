@@ -53,8 +53,8 @@ func (p *progressLine) clear() {
 	}
 }
 
-// newTicker returns the progress of learn.
-func (l *Learn) newTicker() *progressLine {
+// newProgressLine returns a line for the progress of the command, with --json for JSON lines.
+func (l *Learn) newProgressLine() *progressLine {
 	p := newProgressLine(term.Stderr)
 	if l.JSON {
 		p.json = term.Stdout
@@ -72,7 +72,7 @@ type progressReader struct {
 }
 
 func (l *Learn) newProgressReader(ctx context.Context, name string, f *os.File) *progressReader {
-	p := &progressReader{progressLine: l.newTicker(), Reader: interruptible(ctx, f), name: name}
+	p := &progressReader{progressLine: l.newProgressLine(), Reader: interruptible(ctx, f), name: name}
 	if info, err := f.Stat(); err == nil {
 		p.size = info.Size()
 	}

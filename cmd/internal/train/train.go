@@ -76,8 +76,8 @@ type Training struct {
 	CuratorConfig   program.Curator    `embed:""`
 
 	unread     atomic.Int64         // unreadable lines of standard input
-	reflecting *reflector.Reflector // of this process
-	curates    bool                 // with a model
+	reflector  *reflector.Reflector // of this process
+	hasCurator bool                 // the Curator of this process has a model
 }
 
 // Help implements kong.HelpProvider.
@@ -174,7 +174,7 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	}
 	show := newTrainScreen(p)
 	if roles != nil {
-		show.expect(expectedCalls(cfg, sets, p.reflecting, p.curates))
+		show.expect(expectedCalls(cfg, sets, p.reflector, p.hasCurator))
 	}
 	o.OnEvent = show.event
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
@@ -431,11 +431,11 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	if err != nil {
 		return nil, err
 	}
-	reflects, err := p.ReflectorConfig.Settings()
+	reflectorConfig, err := p.ReflectorConfig.Settings()
 	if err != nil {
 		return nil, err
 	}
-	reflecting, err := reflector.New(reflectorModel, reflects)
+	reflectorRole, err := reflector.New(reflectorModel, reflectorConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -443,19 +443,19 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 		if err := checkBook(ctx, deltalog.New(s.JetStream()), "--executions", book.Book(p.Executions)); err != nil {
 			return nil, err
 		}
-		o.Source = replay.Source{Book: book.Book(p.Executions), Reflect: reflecting.Reflect, Concurrency: models.MaxConcurrent}
+		o.Source = replay.Source{Book: book.Book(p.Executions), Reflect: reflectorRole.Reflect, Concurrency: models.MaxConcurrent}
 	}
 	if s.Server == nil {
 		return nil, nil
 	}
-	answering, err := models.Optional(events.RoleGenerator)
+	generatorModel, err := models.Optional(events.RoleGenerator)
 	if err != nil {
 		return nil, err
 	}
-	if answering == nil && p.Dataset != "" {
+	if generatorModel == nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
 	}
-	curating, err := models.Optional(events.RoleCurator)
+	curatorModel, err := models.Optional(events.RoleCurator)
 	if err != nil {
 		return nil, err
 	}
@@ -463,29 +463,29 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := p.GeneratorConfig.Settings()
+	generatorConfig, err := p.GeneratorConfig.Settings()
 	if err != nil {
 		return nil, err
 	}
-	answers.ModelName = models.NameOf(events.RoleGenerator)
+	generatorConfig.ModelName = models.NameOf(events.RoleGenerator)
 	judge, err := models.Judge()
 	if err != nil {
 		return nil, err
 	}
-	answers.Scorer = scoring.NewScorer(p.Evaluators.Settings(), answers.Slots).WithModel(judge)
-	if err := answers.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
+	generatorConfig.Scorer = scoring.NewScorer(p.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
+	if err := generatorConfig.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
-	generates, err := generator.New(answering, embedder, answers)
+	generatorRole, err := generator.New(generatorModel, embedder, generatorConfig)
 	if err != nil {
 		return nil, err
 	}
-	curates, err := curator.New(curating, p.CuratorConfig.Settings(""))
+	curatorRole, err := curator.New(curatorModel, p.CuratorConfig.Settings(""))
 	if err != nil {
 		return nil, err
 	}
-	p.reflecting, p.curates = reflecting, curating != nil
-	return []program.Role{generates, reflecting, curates}, nil
+	p.reflector, p.hasCurator = reflectorRole, curatorModel != nil
+	return []program.Role{generatorRole, reflectorRole, curatorRole}, nil
 }
 
 // writeFolder writes the report, the answers, the operations and the playbooks of the run.

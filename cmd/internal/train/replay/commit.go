@@ -52,8 +52,9 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case answer := <-replied:
-			// ErrDuplicate: the edit was requested a moment ago, and the reply goes to that request; the log tells
-			// when it is applied. DeadLetterError: the dead letter tells whether to submit another copy.
+			// Two errors do not end the commit. ErrDuplicate: the edit was requested a moment ago, and that request gets the reply; the
+			// log shows when the edit is applied. DeadLetterError: the tracker reads the dead letter, which decides whether
+			// the edit is submitted again.
 			err := answer.err
 			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.As(err, new(*bus.DeadLetterError)) {
 				return nil, fmt.Errorf("learn: %w", err)

@@ -38,8 +38,8 @@ func (e *OtherModelError) Error() string { return e.Reason }
 
 func (l *tracker) addDeadLetter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
-	own := ok && letter.Shared == "" // a shared letter is about tasks that are submitted again
-	if ok && letter.Code == events.DeadOtherModel && s.Seq > l.oldLetters {
+	own := ok && letter.Shared == "" // a shared letter is of many tasks of a run, which submits them again; see events.DeadLetter
+	if ok && letter.Code == events.DeadOtherModel && s.Seq > l.lastOldLetter {
 		l.fail(&OtherModelError{letter.Reason})
 	}
 	var again events.Event // nil for an event that is not submitted again

@@ -62,14 +62,14 @@ func (r *run) runExecutions(ctx context.Context) error {
 
 // measureSource measures the playbook of the recorded executions.
 func (r *run) measureSource(ctx context.Context, version uint64) error {
-	source, err := openSubmitter(ctx, r.conn, r.Source.Book, r.Options)
+	s, err := openSubmitter(ctx, r.conn, r.Source.Book, r.Options)
 	if err != nil {
 		return err
 	}
-	defer source.tracker.close()
-	source.ended = r.submitter.ended // for a task that would have to run again although the run has ended
-	r.report.Before, err = r.measure(ctx, r.Test, "playbook "+string(r.Source.Book), source, version)
-	generatorUsage, _, _ := source.tracker.usage()
+	defer s.tracker.close()
+	s.ended = r.submitter.ended // the error for a task that would have to run again although the run has ended
+	r.report.Before, err = r.measure(ctx, r.Test, "playbook "+string(r.Source.Book), s, version)
+	generatorUsage, _, _ := s.tracker.usage()
 	r.sourceUsage = generatorUsage
 	return err
 }

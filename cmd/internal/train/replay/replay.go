@@ -315,7 +315,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 		return nil, err
 	}
 	switch { // the error for a task of an ended run that would have to run again
-	case r.state.ended && r.streams():
+	case r.state.ended && r.isStreamed():
 		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
 	case r.state.ended:
 		r.submitter.ended = &ExpiredError{o.Name}
@@ -327,7 +327,10 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 		return nil, err
 	}
 	r.follow = f
-	defer func() { r.tracker.close(); stopFollowing() }() // close may be called twice
+	defer func() { // the tracker first: its context ends the follower
+		r.tracker.close()
+		stopFollowing()
+	}()
 	if err := r.fork(ctx); err != nil {
 		return nil, err
 	}
@@ -363,8 +366,8 @@ func (r *run) fork(ctx context.Context) error {
 	return r.follow.Wait(ctx, v)
 }
 
-// streams reports whether the samples come from a stream that is read only once.
-func (r *run) streams() bool { return r.Train != nil && r.Train.Stream != nil }
+// isStreamed reports whether the training samples come from a stream, which is read only once.
+func (r *run) isStreamed() bool { return r.Train != nil && r.Train.Stream != nil }
 
 // taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.
 func taskID(phase, id string) string {

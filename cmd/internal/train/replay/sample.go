@@ -61,7 +61,7 @@ func (a *answer) citedBullets() []playbook.BulletID {
 	return out
 }
 
-// sampleResult is the state of one sample. Its fields are empty until the event is stored.
+// sampleResult is the state of one sample. A field is empty until its event is stored.
 type sampleResult struct {
 	answer        *answer       // of the first round, nil before it
 	lastExecution events.ID     // execution of the last round

@@ -52,7 +52,7 @@ const maxPending = 256
 func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(done int)) ([]sampleResult, error) {
 	results := make([]sampleResult, len(tasks))
 	open := make([]int, 0, min(len(tasks), maxPending))
-	next, ended := 0, 0 // the first task that is not open yet; the number of complete samples
+	next, done := 0, 0 // the first task that was not looked at yet; the number of complete samples
 	for {
 		s.tracker.mu.Lock()
 		changed, err := s.tracker.changed, s.tracker.err
@@ -65,7 +65,7 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 			result, complete := s.tracker.result(&tasks[i])
 			if complete {
 				results[i] = result
-				ended++
+				done++
 			} else {
 				still = append(still, i)
 			}
@@ -77,7 +77,7 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 			result, complete := s.tracker.result(t)
 			if complete {
 				results[next] = result
-				ended++
+				done++
 				continue
 			}
 			open = append(open, next)
@@ -89,9 +89,9 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 			return nil, err
 		}
 		if progress != nil {
-			progress(ended)
+			progress(done)
 		}
-		if ended == len(tasks) {
+		if done == len(tasks) {
 			return results, nil
 		}
 		if len(toSubmit) > 0 {

@@ -25,7 +25,7 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	rep.Mode = string(r.Mode)
 	rep.Settings = append(rep.Settings, r.Settings...)
 	rep.Data = r.Sets.Data()
-	if r.streams() { // a stream has no size: these are the samples that were read
+	if r.isStreamed() { // a stream has no size: these are the samples that were read
 		rep.Data[0].Samples = r.step
 	}
 	rep.Unlearned = len(r.uncovered)
@@ -41,10 +41,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 			rep.Operations[o.Kind]++
 		}
 	}
-	g, f, models := r.tracker.usage()
-	g = g.Plus(r.sourceUsage)
+	generating, reflecting, models := r.tracker.usage()
 	s := r.state.snapshot()
-	rep.Cost = report.Cost{Generator: g, Reflector: f, Curator: s.Curating}
+	rep.Cost = report.Cost{Generator: generating.Plus(r.sourceUsage), Reflector: reflecting, Curator: s.Curating}
 	rep.Run = report.Run{
 		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Started, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
 	}

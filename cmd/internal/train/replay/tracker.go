@@ -25,7 +25,7 @@ type tracker struct {
 
 	onStall func(waitsFor string)
 
-	oldLetters uint64 // sequence of the last dead letter that does not end the run, see OtherModelError
+	lastOldLetter uint64 // sequence of the last dead letter from before this process; see OtherModelError
 
 	mu        sync.Mutex
 	changed   chan struct{}               // closed and replaced on every change
@@ -40,10 +40,10 @@ type tracker struct {
 }
 
 // openTracker reads the stored events and starts to follow new ones.
-func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetters uint64, o Options) (*tracker, error) {
+func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLetter uint64, o Options) (*tracker, error) {
 	ctx, stop := context.WithCancel(ctx)
 	l := &tracker{
-		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.sendStall, changed: make(chan struct{}), oldLetters: oldLetters,
+		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.sendStall, changed: make(chan struct{}), lastOldLetter: lastOldLetter,
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
 	}
 	for _, s := range []struct {
@@ -66,7 +66,7 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetter
 		}
 		l.done.Go(func() {
 			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
-				return l.note(st, s.add)
+				return l.handle(st, s.add)
 			})
 			if err != nil && ctx.Err() == nil {
 				l.fail(err)
@@ -98,9 +98,9 @@ func (l *tracker) wake() {
 	l.changed = make(chan struct{})
 }
 
-// note passes a new event to its handler. It returns an error if the event was temporarily unreadable, because the tracker would not
+// handle passes a new event to its handler. It returns an error if the event was temporarily unreadable, because the tracker would not
 // read it again. Handlers ignore an invalid event: its worker dead-letters it.
-func (l *tracker) note(s bus.Stored, add func(bus.Stored)) error {
+func (l *tracker) handle(s bus.Stored, add func(bus.Stored)) error {
 	if bus.Unreachable(s.Err) {
 		return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
 	}

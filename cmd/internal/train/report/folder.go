@@ -109,7 +109,7 @@ func Open(dir string, c Config) (*Folder, error) {
 	return f, nil
 }
 
-// claim makes the folder that of a run. It changes nothing in a folder that is that of the run already.
+// claim makes the folder that of a run. It changes nothing if the folder belongs to the run already.
 func (f *Folder) claim(c Config) error {
 	begun, err := f.belongsTo(c)
 	if err != nil || begun {

@@ -97,22 +97,19 @@ func (r *Report) trainingHeadline() Headline {
 		h.Detail = append(h.Detail, "After the first epoch the playbook has learned from these samples, so this is no estimate for new samples; use a test set.")
 		return h
 	}
-	early, late := r.fifth(false), r.fifth(true)
+	batches := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Set != "train" })
+	fifth := len(batches) / 5
+	early, late := accuracyOf(batches[:fifth]), accuracyOf(batches[len(batches)-fifth:])
 	if early.N > 0 {
 		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", percent(early.Mean), percent(late.Mean)))
 	}
 	return h
 }
 
-// fifth returns the accuracy of the first fifth of the training batches, or of the last one.
-func (r *Report) fifth(last bool) Estimate {
-	train := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Set != "train" })
-	from, n := 0, len(train)/5
-	if last {
-		from = len(train) - n
-	}
+// accuracyOf returns the accuracy of all samples of some measurements.
+func accuracyOf(points []Point) Estimate {
 	var all Score
-	for _, p := range train[from : from+n] {
+	for _, p := range points {
 		all = all.Plus(p.Score)
 	}
 	return all.Interval()
