@@ -38,38 +38,38 @@ func Differences(all []history.Difference, end string) string {
 }
 
 // difference formats the changes of one bullet.
-func difference(was, is *book.Bullet) string {
+func difference(before, after *book.Bullet) string {
 	var out strings.Builder
-	term.Fprintf(&out, "~ %s", is.ID)
-	pair := func(field string, a, b any) {
+	term.Fprintf(&out, "~ %s", after.ID)
+	add := func(field string, a, b any) {
 		if a != b {
 			term.Fprintf(&out, "  %s: %v → %v", field, a, b)
 		}
 	}
-	pair("section", was.Section, is.Section)
-	pair("helpful", was.Helpful, is.Helpful)
-	pair("harmful", was.Harmful, is.Harmful)
-	pair("neutral", was.Neutral, is.Neutral)
-	pair("status", Status(was), Status(is))
-	pair("pinned", was.Pinned, is.Pinned)
+	add("section", before.Section, after.Section)
+	add("helpful", before.Helpful, after.Helpful)
+	add("harmful", before.Harmful, after.Harmful)
+	add("neutral", before.Neutral, after.Neutral)
+	add("status", Status(before), Status(after))
+	add("pinned", before.Pinned, after.Pinned)
 	out.WriteString("\n")
-	if was.Content != is.Content {
-		out.WriteString(Marked("  - ", was.Content) + Marked("  + ", is.Content))
+	if before.Content != after.Content {
+		out.WriteString(Marked("  - ", before.Content) + Marked("  + ", after.Content))
 	}
 	return out.String()
 }
 
-// Conflict describes how a bullet changed since the author of an edit read it.
-func Conflict(was, is events.Expectation) string {
-	if is.Content == "" {
-		return fmt.Sprintf("%s was removed; its text was:\n%s", was.Bullet, Marked("- ", was.Content))
+// Conflict describes how a bullet changed since the author of an edit read it. A bullet without content was removed.
+func Conflict(read, now events.Expectation) string {
+	if now.Content == "" {
+		return fmt.Sprintf("%s was removed; its text was:\n%s", read.Bullet, Marked("- ", read.Content))
 	}
-	text := fmt.Sprintf("%s has changed since it was read:\n", was.Bullet)
-	if was.Section != is.Section {
-		text += fmt.Sprintf("- section %s\n+ section %s\n", was.Section, is.Section)
+	text := fmt.Sprintf("%s has changed since it was read:\n", read.Bullet)
+	if read.Section != now.Section {
+		text += fmt.Sprintf("- section %s\n+ section %s\n", read.Section, now.Section)
 	}
-	if was.Content != is.Content {
-		text += Marked("- ", was.Content) + Marked("+ ", is.Content)
+	if read.Content != now.Content {
+		text += Marked("- ", read.Content) + Marked("+ ", now.Content)
 	}
 	return text
 }

@@ -96,13 +96,8 @@ func by(reflector, model string) string {
 	return fmt.Sprintf("%s, model %s", reflector, model)
 }
 
-// expired returns a note that an object has expired, or "" if it is not gone.
-func expired(gone bool, object string) string {
-	if gone {
-		return fmt.Sprintf(" (%s itself has expired)", object)
-	}
-	return ""
-}
+// expired returns a note that an object has expired.
+func expired(object string) string { return fmt.Sprintf(" (%s itself has expired)", object) }
 
 // origin formats the session and the source of an execution, if any.
 func origin(session, source string) string {

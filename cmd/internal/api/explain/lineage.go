@@ -169,13 +169,17 @@ func (x *Bullet) writeCover(out io.Writer, c book.Cover) {
 	digest := c.Evidence
 	term.Fprintf(out, "    %s  %s  %q\n", digest.Execution, Outcome(digest.Outcome, digest.Score), digest.Excerpt)
 	if digest.Reflector != "" { // the evidence of an edit has none
-		term.Fprintf(out, "        reflected on by %s%s\n", by(digest.Reflector, digest.Model), expired(slices.Contains(x.Expired, c.ID), "the reflection"))
+		note := ""
+		if slices.Contains(x.Expired, c.ID) {
+			note = expired("the reflection")
+		}
+		term.Fprintf(out, "        reflected on by %s%s\n", by(digest.Reflector, digest.Model), note)
 	}
 	e := x.Executions[digest.Execution]
 	WriteOtherTry(out, "        ", e)
 	WriteOtherRun(out, "        ", x.Compared[c.ID])
 	if e == nil {
-		term.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired(true, "the execution")))
+		term.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired("the execution")))
 		return
 	}
 	term.Fprintf(out, "        run %s%s%s, playbook version %d, %d bullets shown, %d cited\n",

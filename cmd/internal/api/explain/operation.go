@@ -21,26 +21,26 @@ type operation struct {
 
 // operations has an entry for each kind.
 var operations = map[book.OpKind]operation{
-	book.Add:    {"Adds a bullet.", each, number("added"), quoted("added")},
-	book.Put:    {"Stores a complete bullet of a file, another playbook or an earlier version.", each, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", term.OneLine(op.PutBullet.Content, 100)) }},
-	book.Update: {"Replaces the text of a bullet.", each, number("updated"), quoted("reworded")},
-	book.Remove: {"Deletes a bullet.", each, number("removed"), func(*book.Op) string { return "removed" }},
-	book.SetStatus: {"Changes the status of a bullet, for example to retired.", each, number("changed in status"), func(op *book.Op) string {
+	book.Add:    {"Adds a bullet.", oneBullet, number("added"), quoted("added")},
+	book.Put:    {"Stores a complete bullet of a file, another playbook or an earlier version.", oneBullet, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", term.OneLine(op.PutBullet.Content, 100)) }},
+	book.Update: {"Replaces the text of a bullet.", oneBullet, number("updated"), quoted("reworded")},
+	book.Remove: {"Deletes a bullet.", oneBullet, number("removed"), func(*book.Op) string { return "removed" }},
+	book.SetStatus: {"Changes the status of a bullet, for example to retired.", oneBullet, number("changed in status"), func(op *book.Op) string {
 		if op.Standing != "" {
 			return fmt.Sprintf("now %s, %s", op.Status, op.Standing)
 		}
 		return "now " + string(op.Status)
 	}},
-	book.Pin: {"Pins a bullet, which is then shown before all others, or unpins it.", each, number("pinned or unpinned"), func(op *book.Op) string {
+	book.Pin: {"Pins a bullet, which is then shown before all others, or unpins it.", oneBullet, number("pinned or unpinned"), func(op *book.Op) string {
 		if op.Pinned {
 			return "pinned"
 		}
 		return "unpinned"
 	}},
-	book.Merge: {"Replaces several bullets by one, with all their votes.", each, number("merged"), func(op *book.Op) string {
+	book.Merge: {"Replaces several bullets by one, with all their votes.", oneBullet, number("merged"), func(op *book.Op) string {
 		return fmt.Sprintf("merged with %s: %q", term.Join(op.Sources), term.OneLine(op.Content, 100))
 	}},
-	book.Confirm: {"Records that another sample gave the same lesson as a bullet.", each, number("proposed again"), func(op *book.Op) string {
+	book.Confirm: {"Records that another sample gave the same lesson as a bullet.", oneBullet, number("proposed again"), func(op *book.Op) string {
 		return "proposed again by " + term.Plural(len(op.Support), "execution")
 	}},
 	book.Tag: {
@@ -78,8 +78,8 @@ var operationOrder = []book.OpKind{
 	book.AddExposures,
 }
 
-// each is the count of an operation on one bullet.
-func each(*book.Op) int { return 1 }
+// oneBullet is the count of an operation on one bullet.
+func oneBullet(*book.Op) int { return 1 }
 
 // number returns a summary such as "3 added".
 func number(verb string) func(int) string {

@@ -24,7 +24,7 @@ type delta struct {
 	// about has the hashes of the ids of the bullets, events and executions that the delta is about.
 	about   []uint64
 	forgets bool // the delta forgets executions
-	counts  bool // by the Curator, and only of votes and outcomes
+	counts  bool // the Curator made the delta, which only changes votes and outcomes
 }
 
 // bookLog is the index of one log. Its memory is about 120 bytes for a delta, and 8 bytes for each id that the delta is about.
@@ -218,11 +218,11 @@ func (l *bookLog) between(first, end uint64) (all []int) {
 	return all
 }
 
-// before returns the indices of the last deltas below a version, at most limit, newest first. With bullets, it leaves out those that only
-// change votes and outcomes.
-func (l *bookLog) before(end uint64, limit int, bullets bool) (all []int) {
+// before returns the indices of the last deltas below a version, at most limit, newest first. With onlyBullets, it leaves out those that
+// only change votes and outcomes.
+func (l *bookLog) before(end uint64, limit int, onlyBullets bool) (all []int) {
 	for i := int(min(end-1, uint64(len(l.at)))) - 1; i >= 0 && len(all) < limit; i-- {
-		if !bullets || !l.at[i].counts {
+		if !onlyBullets || !l.at[i].counts {
 			all = append(all, i)
 		}
 	}

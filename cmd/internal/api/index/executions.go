@@ -301,7 +301,13 @@ func (x *Executions) doubted(end uint64, n int) (found []uint64, next uint64) {
 	return found, next
 }
 
-// reread replaces the index by what is stored now. last is the last sequence of the stream, whose message may be removed.
+// Read reads the stored executions and feedback that the index does not have. It must not be called concurrently.
+func (x *Executions) Read(ctx context.Context) error {
+	_, newest := x.Range(&Filter{})
+	return x.conn.Events.Scan(ctx, events.StreamExecutions, ">", newest+1, func(s bus.Stored) error { return x.add(ctx, s) })
+}
+
+// reread reads all stored executions and feedback again. last is the last sequence of the stream, whose message may be removed.
 func (x *Executions) reread(ctx context.Context, last uint64) error {
 	fresh := newExecutions(x.conn, x.prices)
 	fresh.maxRows = x.maxRows

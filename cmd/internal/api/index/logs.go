@@ -95,7 +95,7 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	e := x.take(b)
+	e := x.entryOf(b)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := x.update(ctx, b, e)
@@ -132,8 +132,8 @@ func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 	return err
 }
 
-// take returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
-func (x *Logs) take(b playbook.Book) *entry {
+// entryOf returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
+func (x *Logs) entryOf(b playbook.Book) *entry {
 	if e, ok := x.open.Get(b); ok {
 		return e
 	}
@@ -152,14 +152,14 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 		var at []deltalog.Position
 		span := 0 // number of deltas from the first chosen one to the last
 		err := x.read(ctx, b, func(l *bookLog) error {
-			some := choose(l)
-			slices.Sort(some)
-			some = slices.Compact(some)
-			for _, i := range some {
+			chosen := choose(l)
+			slices.Sort(chosen)
+			chosen = slices.Compact(chosen)
+			for _, i := range chosen {
 				at = append(at, l.at[i].Position)
 			}
-			if n := len(some); n > 0 {
-				span = some[n-1] - some[0] + 1
+			if n := len(chosen); n > 0 {
+				span = chosen[n-1] - chosen[0] + 1
 			}
 			return nil
 		})
@@ -307,18 +307,18 @@ func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.De
 	return all, version, err
 }
 
-// Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version. With bullets, it
+// Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version. With onlyBullets, it
 // leaves out those that only change votes and outcomes.
-func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int, bullets bool) (all []*Version, newest uint64, err error) {
+func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int, onlyBullets bool) (all []*Version, newest uint64, err error) {
 	names := map[uint64][]string{} // of the versions
 	part, err := x.part(ctx, b, func(l *bookLog) []int {
 		newest = uint64(len(l.at))
-		some := l.before(end, limit, bullets)
-		for _, i := range some {
+		indices := l.before(end, limit, onlyBullets)
+		for _, i := range indices {
 			v := uint64(i + 1)
 			names[v] = l.namesOf(v)
 		}
-		return some
+		return indices
 	})
 	for _, r := range slices.Backward(part) {
 		all = append(all, newVersion(r, names[r.Version]))

@@ -1,11 +1,8 @@
 package index
 
 import (
-	"context"
-
 	"debrief/cmd/internal/api/worth"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/playbook"
 )
 
@@ -79,11 +76,4 @@ func (x *Executions) Worth(b playbook.Book, share playbook.Share, last uint64) *
 	r := x.compared.sums[b].Report(b, share)
 	r.Through, r.Behind = x.seq, last-min(last, x.seq)
 	return r
-}
-
-// Read reads the stored executions and feedback that the index does not have, for an index that does not run. It must not be called
-// concurrently.
-func (x *Executions) Read(ctx context.Context) error {
-	_, newest := x.Range(&Filter{})
-	return x.conn.Events.Scan(ctx, events.StreamExecutions, ">", newest+1, func(s bus.Stored) error { return x.add(ctx, s) })
 }

@@ -61,9 +61,9 @@ type Import struct {
 
 // NewImport reads a file and returns the change that adds its bullets. Secrets in the file are replaced first. An empty format is detected.
 // A bullet whose id belongs to a different bullet of the playbook gets a new id.
-func NewImport(data []byte, format formats.Format, now *playbook.Playbook) (*Import, error) {
+func NewImport(data []byte, format formats.Format, newest *playbook.Playbook) (*Import, error) {
 	isTaken := func(id playbook.BulletID, section, content string) bool {
-		known := now.Bullet(id)
+		known := newest.Bullet(id)
 		return known != nil && (known.Section != section || known.Content != content)
 	}
 	doc, err := formats.Read([]byte(redact.Text(string(data))), format, isTaken)
@@ -72,7 +72,7 @@ func NewImport(data []byte, format formats.Format, now *playbook.Playbook) (*Imp
 	}
 	made := &Import{Document: doc}
 	for _, b := range doc.Bullets {
-		if now.Bullet(b.ID) == nil {
+		if newest.Bullet(b.ID) == nil {
 			made.Ops = append(made.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
 		}
 	}
@@ -91,7 +91,7 @@ type Forgetting struct {
 
 // PlanForget returns the change that forgets the selected executions. It changes nothing.
 func PlanForget(ctx context.Context, conn *bus.Conn, b *explain.Book, selector playbook.Selector) (*Forgetting, error) {
-	now, label, err := b.At(ctx, "")
+	newest, label, err := b.At(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func PlanForget(ctx context.Context, conn *bus.Conn, b *explain.Book, selector p
 	if err := curator.ResolveSample(ctx, conn, log, &selector); err != nil {
 		return nil, err
 	}
-	plan, err := planForget(now, log, selector)
+	plan, err := planForget(newest, log, selector)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +108,10 @@ func PlanForget(ctx context.Context, conn *bus.Conn, b *explain.Book, selector p
 }
 
 // planForget compares the playbook with its state without the executions of the selector.
-func planForget(now *playbook.Playbook, log history.Log, selector playbook.Selector) (*Forgetting, error) {
+func planForget(newest *playbook.Playbook, log history.Log, selector playbook.Selector) (*Forgetting, error) {
 	then, err := history.Forget(log, selector)
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
-	return &Forgetting{Matched: then.Matched, Changes: history.Diff(now, then.Playbook)}, nil
+	return &Forgetting{Matched: then.Matched, Changes: history.Diff(newest, then.Playbook)}, nil
 }

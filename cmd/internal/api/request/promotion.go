@@ -114,11 +114,11 @@ func (p *Promotion) IsEmpty() bool { return len(p.ops) == 0 }
 
 // MovedIDs lists the first ten bullets that have changed in the playbook since the run began.
 func (p *Promotion) MovedIDs() string {
-	const most = 10
-	if len(p.Moved) <= most {
+	const limit = 10
+	if len(p.Moved) <= limit {
 		return term.Join(p.Moved)
 	}
-	return fmt.Sprintf("%s and %d more", term.Join(p.Moved[:most]), len(p.Moved)-most)
+	return fmt.Sprintf("%s and %d more", term.Join(p.Moved[:limit]), len(p.Moved)-limit)
 }
 
 // Reason returns the default reason of the change: the run and its version.

@@ -46,8 +46,10 @@ func Task(ctx context.Context, conn *bus.Conn, t *events.Task, o bus.PublishOpti
 // Timeouts for the decision of the Curator. After a timeout the edit stays in its stream, and the next Curator applies it.
 const (
 	timeout     = 5 * time.Second
-	bulkTimeout = 2 * time.Minute // for many bullets, and for edits that read a whole log
+	bulkTimeout = 2 * time.Minute // for more than bulkOps operations, and for edits that read a whole log
 )
+
+const bulkOps = 100
 
 // NoReplyError is returned if no Curator decided on an edit in time. The edit stays stored.
 type NoReplyError struct {
@@ -67,7 +69,7 @@ func (e *NoReplyError) Error() string {
 func SubmitEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
 	limit := timeout
 	readsLog := e.Restore != nil || e.Forget != nil || e.Fork != nil || e.Rebuild || len(e.Redact) > 0 // each edit of a fork reads the log of the origin
-	if readsLog || len(e.Ops) > 100 {
+	if readsLog || len(e.Ops) > bulkOps {
 		limit = bulkTimeout
 	}
 	wait, cancel := context.WithTimeout(ctx, limit)

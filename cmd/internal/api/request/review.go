@@ -13,11 +13,11 @@ import (
 func SelectQuarantined(p *playbook.Playbook, ids []playbook.BulletID) ([]playbook.BulletID, error) {
 	list := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range list {
-		switch is := p.Bullet(id); {
-		case is == nil:
+		switch b := p.Bullet(id); {
+		case b == nil:
 			return nil, fmt.Errorf("bullet %q is not in the playbook", id)
-		case !is.AwaitsPerson():
-			return nil, fmt.Errorf("bullet %q does not wait for a person, it is %s", id, explain.Status(is))
+		case !b.AwaitsPerson():
+			return nil, fmt.Errorf("bullet %q does not wait for a person, it is %s", id, explain.Status(b))
 		}
 	}
 	return list, nil
@@ -36,16 +36,16 @@ func NewApproval(p *playbook.Playbook, list []playbook.BulletID, reason string) 
 	a := &Approval{}
 	replacements := map[playbook.BulletID]playbook.BulletID{} // by the replaced bullet
 	for _, id := range list {
-		is := p.Bullet(id)
+		b := p.Bullet(id)
 		a.Ops = append(a.Ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Active, Reason: cmp.Or(reason, "approved")})
-		if is.Replaces == "" {
+		if b.Replaces == "" {
 			continue
 		}
-		if other := replacements[is.Replaces]; other != "" {
-			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
+		if other := replacements[b.Replaces]; other != "" {
+			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, b.Replaces)
 		}
-		replacements[is.Replaces] = id
-		if err := a.retireReplaced(p, is); err != nil {
+		replacements[b.Replaces] = id
+		if err := a.retireReplaced(p, b); err != nil {
 			return nil, err
 		}
 	}

@@ -25,15 +25,15 @@ type mean struct {
 func (s *Sums) mean(m, arm int) (out mean) {
 	var weight, sum, squares float64
 	for i := range s.shares {
-		of := &s.shares[i]
-		w, g := of.weight(arm), &of.arms[arm].of[m]
+		part := &s.shares[i]
+		w, g := part.weight(arm), &part.arms[arm].byMeasure[m]
 		n := float64(g.sessions)
 		out.sessions += g.sessions
 		weight += w * n
 		sum += w * g.y
 		squares += w * g.yy
 		out.seen += w * w * n
-		all := float64(of.arms[with].of[m].sessions + of.arms[without].of[m].sessions)
+		all := float64(part.arms[with].byMeasure[m].sessions + part.arms[without].byMeasure[m].sessions)
 		out.unseen += max(0, w*all-w*w*n)
 	}
 	if out.sessions == 0 {

@@ -100,7 +100,7 @@ const (
 // armSums are the sums of the sessions that got one arm with one probability.
 type armSums struct {
 	sessions, runs int
-	of             [measures]moments
+	byMeasure      [measures]moments
 }
 
 // moments are sums over the sessions that have a value.
@@ -130,23 +130,23 @@ func (s *Sums) add(x *Session, sign int) {
 	g := s.sumsOf(x)
 	g.sessions += sign
 	g.runs += sign * int(x.n[rated])
-	for m := range g.of {
+	for m := range g.byMeasure {
 		y, ok := x.value(m)
 		if !ok {
 			continue
 		}
-		of := &g.of[m]
-		of.sessions += sign
-		of.y += float64(sign) * y
-		of.yy += float64(sign) * y * y
-		of.runs += sign * int(x.n[m])
-		of.total += float64(sign) * x.sum[m]
+		sum := &g.byMeasure[m]
+		sum.sessions += sign
+		sum.y += float64(sign) * y
+		sum.yy += float64(sign) * y * y
+		sum.runs += sign * int(x.n[m])
+		sum.total += float64(sign) * x.sum[m]
 	}
 }
 
 // sumsOf returns the sums to which a session belongs.
 func (s *Sums) sumsOf(x *Session) *armSums {
-	i := slices.IndexFunc(s.shares, func(of shareSums) bool { return of.share == x.share })
+	i := slices.IndexFunc(s.shares, func(part shareSums) bool { return part.share == x.share })
 	if i < 0 {
 		i = len(s.shares)
 		s.shares = append(s.shares, shareSums{share: x.share})

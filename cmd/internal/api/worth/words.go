@@ -10,7 +10,7 @@ func (e *Effect) String() string {
 	return fmt.Sprintf("%+.1f points, interval %+.1f to %+.1f", e.Mean, e.Low, e.High)
 }
 
-// explain sets the sentences of a report. All that show a report show these.
+// explain sets the sentences of a report. The command, the console and the API show the same ones.
 func (r *Report) explain() {
 	switch r.Status {
 	case Off:
@@ -61,10 +61,10 @@ func (r *Report) warn(s *Sums) {
 	}
 	var held, expected, variance, n float64
 	for i := range s.shares {
-		of := &s.shares[i]
-		p := float64(of.share) / 1000
-		all := float64(of.arms[with].sessions + of.arms[without].sessions)
-		held += float64(of.arms[without].sessions)
+		part := &s.shares[i]
+		p := float64(part.share) / 1000
+		all := float64(part.arms[with].sessions + part.arms[without].sessions)
+		held += float64(part.arms[without].sessions)
 		expected += p * all
 		variance += p * (1 - p) * all
 		n += all

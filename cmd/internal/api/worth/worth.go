@@ -141,9 +141,9 @@ func (s *Sums) arm(arm int) (a Arm) {
 		a.Sessions += g.sessions
 		a.Runs += g.runs
 		for m := range sum {
-			sum[m].sessions += g.of[m].sessions
-			sum[m].runs += g.of[m].runs
-			sum[m].total += g.of[m].total
+			sum[m].sessions += g.byMeasure[m].sessions
+			sum[m].runs += g.byMeasure[m].runs
+			sum[m].total += g.byMeasure[m].total
 		}
 	}
 	perRun := func(m int) float64 { return sum[m].total / max(1, float64(sum[m].runs)) }
@@ -187,7 +187,7 @@ func (s *Sums) missing(r *Report) *Missing {
 	case Unclear:
 		out := &Missing{Effect: max(SmallEffect, math.Abs(r.Points.Mean))}
 		i, _ := s.interval(score)
-		more := 1.0 // factor of the number of sessions
+		more := 1.0 // factor of the number of sessions: the smallest whose interval is narrow enough, by bisection of 1 to 1e9
 		for high := 1e9; high/more > 1.0001; {
 			if mid := math.Sqrt(more * high); radius(i.variance/mid, alpha) > out.Effect/100 {
 				more = mid
