@@ -19,7 +19,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 		return h.local, nil
 	}
 	if h.tokens == nil {
-		if !loopback(r.Host) {
+		if !isLoopback(r.Host) {
 			return nil, service.NewError(http.StatusMisdirectedRequest, "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 		}
 		if err := h.checkOrigin(r); err != nil {
@@ -74,8 +74,8 @@ func (c *call) checkPermitted(b playbook.Book) error {
 	return &statusError{status: http.StatusForbidden, code: CodeBook, text: fmt.Sprintf("token %q does not permit playbook %q", c.token.Name, b)}
 }
 
-// loopback reports whether a Host header names the loopback, with or without a port.
-func loopback(host string) bool {
+// isLoopback reports whether a Host header names the loopback, with or without a port.
+func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

@@ -66,7 +66,8 @@ func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, err
 	return c.handler.agents.Context(c.ctx, r)
 }
 
-// leaveControl leaves a request out of the control share if its header asks for it, and the token permits it.
+// leaveControl leaves a request out of the control share, the random part of the sessions that gets no advice, if a header of the request
+// asks for that. It returns an error if the token does not permit it.
 func (c *call) leaveControl(caller *events.Caller) error {
 	switch value := c.header.Get(events.HeaderControl); {
 	case value == "":
@@ -326,40 +327,40 @@ type looseOutcome struct {
 	Feedback json.RawMessage `json:"feedback,omitempty" doc:"What the person said, also as text or comment."`
 	Comment  json.RawMessage `json:"comment,omitempty" doc:"The same as feedback."`
 	Text     json.RawMessage `json:"text,omitempty" doc:"The same as feedback."`
-	// Violation is a field of the body, so that it is refused and not ignored.
+	// Violation is listed because an unknown field is ignored: a token without the scope review must get an error.
 	Violation json.RawMessage `json:"violation,omitempty" doc:"True if the run broke a rule that no score outweighs: suspends the bullets behind it. Needs the scope review."`
 }
 
 // outcome returns the outcome of a body. It merges the field outcome, which is raw, with the loose fields of the body. Without both it
 // is zero. The leading score is that of the book.
 func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
-	loose := map[string]json.RawMessage{}
+	fields := map[string]json.RawMessage{}
 	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text, "violation": l.Violation} {
 		if len(v) > 0 {
-			loose[name] = v
+			fields[name] = v
 		}
 	}
-	first, err := c.decodeOutcome(b, raw)
-	if err != nil || len(loose) == 0 {
-		return first, err
+	out, err := c.decodeOutcome(b, raw)
+	if err != nil || len(fields) == 0 {
+		return out, err
 	}
-	object, err := json.Marshal(loose)
+	object, err := json.Marshal(fields)
 	if err != nil {
-		return first, invalid("outcome", err.Error())
+		return out, invalid("outcome", err.Error())
 	}
-	second, err := c.decodeOutcome(b, object)
+	loose, err := c.decodeOutcome(b, object)
 	switch {
 	case err != nil:
-		return first, err
-	case first.Violation || second.Violation:
-		first.Violation = true // Complete then sets label and score
-	case first.Label != "" && second.Label != "" && (first.Label != second.Label || first.Score != second.Score):
-		return first, invalid("outcome", "contradicts score or label of the body: send one of them")
-	case first.Label == "":
-		first.Score, first.Label = second.Score, second.Label
+		return out, err
+	case out.Violation || loose.Violation:
+		out.Violation = true // Complete then sets label and score
+	case out.Label != "" && loose.Label != "" && (out.Label != loose.Label || out.Score != loose.Score):
+		return out, invalid("outcome", "contradicts score or label of the body: send one of them")
+	case out.Label == "":
+		out.Score, out.Label = loose.Score, loose.Label
 	}
-	first.Feedback = cmp.Or(first.Feedback, second.Feedback)
-	return first.Complete(), nil
+	out.Feedback = cmp.Or(out.Feedback, loose.Feedback)
+	return out.Complete(), nil
 }
 
 // decodeOutcome decodes one value. Fields that are not part of an outcome become warnings, or errors if the client asks for

@@ -37,11 +37,11 @@ type openBook struct {
 	label  string             // of last
 
 	// The following are computed from last when they are needed. Until then they are nil.
-	items    []BulletItem
-	gate     *explain.Gate
-	assessed int // the limit for which gate was computed
-	review   []*history.Quarantined
-	texts    *textIndex
+	items     []BulletItem
+	gate      *explain.Gate
+	gateLimit int // the limit with which gate was computed
+	review    []*history.Quarantined
+	texts     *textIndex
 }
 
 func newBooks(store *deltalog.Store, logs *index.Logs) *books {
@@ -90,7 +90,7 @@ func (s *books) gate(ctx context.Context, name playbook.Book, limit int) (*expla
 	if err := s.refreshExisting(ctx, name, b); err != nil {
 		return nil, err
 	}
-	if b.gate == nil || b.assessed < limit {
+	if b.gate == nil || b.gateLimit < limit {
 		decisions, version, err := s.logs.Decisions(ctx, name)
 		if err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func (s *books) gate(ctx context.Context, name playbook.Book, limit int) (*expla
 		if version != b.last.Version() { // the log has grown since refresh: do not keep a mixture of two versions
 			return g, nil
 		}
-		b.gate, b.assessed = g, limit
+		b.gate, b.gateLimit = g, limit
 	}
 	g := *b.gate // the caller may change its fields
 	return &g, nil

@@ -37,7 +37,7 @@ func classify(err error) error {
 		return err
 	case program.ExitCode(err) == program.ExitUsage:
 		out.status, out.code = http.StatusBadRequest, CodeInvalid
-	case program.ExitCode(err) == program.ExitRefused:
+	case program.ExitCode(err) == program.ExitRefused: // an unknown version, from package explain; a broken log is above
 		out.status, out.code = http.StatusNotFound, CodeNotFound
 	default:
 		return err

@@ -131,6 +131,7 @@ type AboutRequest struct {
 	Description *string `json:"description,omitempty" doc:"What the playbook is for, at most 1,000 bytes. Omitted keeps it."`
 }
 
+// apply returns a name and description with the changes of the request.
 func (r *AboutRequest) apply(to playbook.About) playbook.About {
 	if r.Name != nil {
 		to.Name = *r.Name
@@ -167,22 +168,22 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil || done != nil {
 		return done, err
 	}
-	now, label, err := c.handler.books.newest(c.ctx, c.book())
+	newest, label, err := c.handler.books.newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
 	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil // needs no stored playbook
-	if now.Version() == 0 && !mayBegin {
+	if newest.Version() == 0 && !mayBegin {
 		return nil, errNoBook
 	}
-	out := &EditReply{Book: c.book(), Version: now.Version(), Label: label, DryRun: r.DryRun}
-	e, err := r.edit(c, now, out)
+	out := &EditReply{Book: c.book(), Version: newest.Version(), Label: label, DryRun: r.DryRun}
+	e, err := r.edit(c, newest, out)
 	if err != nil {
 		return nil, err
 	}
 	if r.DryRun {
 		c.status = http.StatusOK
-		return out, out.preview(c, now, e)
+		return out, out.preview(c, newest, e)
 	}
 	e.ID, e.Reason = id, r.Reason
 	if err := c.submitEdit(e, out); err != nil {
@@ -227,7 +228,7 @@ func (r *EditRequest) checkKind() error {
 }
 
 // edit returns the edit for a request. It sets the fields Of and Retired of the reply.
-func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*events.Edit, error) {
+func (r *EditRequest) edit(c *call, newest *playbook.Playbook, out *EditReply) (*events.Edit, error) {
 	if err := r.checkKind(); err != nil {
 		return nil, err
 	}
@@ -266,14 +267,14 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*ev
 		}
 		return &events.Edit{Judge: r.Judge}, nil
 	case r.About != nil:
-		about := r.About.apply(now.About())
+		about := r.About.apply(newest.About())
 		var problem *playbook.AboutError
 		if errors.As(about.Validate(), &problem) {
 			return nil, invalid("about."+problem.Field, problem.Reason)
 		}
 		return &events.Edit{About: &about}, nil
 	}
-	read := now // the version that the author of the edit has read
+	read := newest // the version that the author of the edit has read
 	if r.Read != "" {
 		var err error
 		if read, _, err = c.handler.index.Logs.At(c.ctx, c.book(), r.Read); err != nil {
@@ -282,7 +283,7 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*ev
 	}
 	switch {
 	case len(r.Approve)+len(r.Reject) > 0:
-		return r.decide(c, now, read, out)
+		return r.decide(c, newest, read, out)
 	case r.Merge != nil:
 		return r.Merge.edit(read)
 	}
@@ -290,23 +291,23 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*ev
 }
 
 // decide returns the edit that approves or rejects bullets in quarantine, with the texts that the person has read.
-func (r *EditRequest) decide(c *call, now, read *playbook.Playbook, out *EditReply) (*events.Edit, error) {
+func (r *EditRequest) decide(c *call, newest, read *playbook.Playbook, out *EditReply) (*events.Edit, error) {
 	field, ids := "reject", r.Reject
 	if len(r.Approve) > 0 {
 		field, ids = "approve", r.Approve
 	}
 	for i, id := range ids {
-		if now.Bullet(id) == nil {
+		if newest.Bullet(id) == nil {
 			return nil, missingBullet(fmt.Sprintf("%s[%d]", field, i), id)
 		}
 	}
-	list, err := request.SelectQuarantined(now, ids)
+	list, err := request.SelectQuarantined(newest, ids)
 	if err != nil {
 		return nil, conflict(err.Error() + c.lastChanges(ids))
 	}
 	approval := &request.Approval{Ops: request.Reject(list, r.Reason)}
 	if len(r.Approve) > 0 {
-		if approval, err = request.NewApproval(now, list, r.Reason); err != nil {
+		if approval, err = request.NewApproval(newest, list, r.Reason); err != nil {
 			return nil, conflict(err.Error())
 		}
 	}
@@ -482,14 +483,14 @@ func (b *ChangedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 }
 
 // preview sets the bullets that an edit would change. The Curator may still refuse it.
-func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) error {
+func (out *EditReply) preview(c *call, newest *playbook.Playbook, e *events.Edit) error {
 	switch {
 	case e.Restore != nil:
 		then, err := c.handler.index.Logs.Playbook(c.ctx, c.book(), *e.Restore)
 		if err != nil {
 			return err
 		}
-		out.Changes = history.Diff(now, then)
+		out.Changes = history.Diff(newest, then)
 	case e.Forget != nil:
 		plan, err := request.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.book()), *e.Forget)
 		if err != nil {
@@ -505,11 +506,11 @@ func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) e
 				others = append(others, op)
 			}
 		}
-		after := now.Clone()
-		if _, err := after.Apply(&playbook.Delta{Version: now.Version() + 1, Ops: others}); err != nil {
+		after := newest.Clone()
+		if _, err := after.Apply(&playbook.Delta{Version: newest.Version() + 1, Ops: others}); err != nil {
 			return &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error()}
 		}
-		out.Changes = append(out.Changes, history.Diff(now, after)...)
+		out.Changes = append(out.Changes, history.Diff(newest, after)...)
 	}
 	out.Changed = len(out.Changes)
 	return nil
@@ -616,11 +617,11 @@ func (c *call) lastChanges(ids []playbook.BulletID) string {
 // conflictsOf returns a conflict for each bullet in now, which has its current state. read has the states that the author of the edit read.
 func conflictsOf(read, now []events.Expectation) []Conflict {
 	all := []Conflict{}
-	for _, is := range now {
-		c := Conflict{Expectation: is}
-		for _, was := range read {
-			if was.Bullet == is.Bullet {
-				c.Read = &was
+	for _, current := range now {
+		c := Conflict{Expectation: current}
+		for _, seen := range read {
+			if seen.Bullet == current.Bullet {
+				c.Read = &seen
 			}
 		}
 		all = append(all, c)

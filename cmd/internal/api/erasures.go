@@ -25,7 +25,7 @@ func erasureRoutes() []route {
 	return []route{request, list}
 }
 
-// ErasureRequest says which data must go. Only one of user, session and execution can be set; with none of them the whole playbook goes.
+// ErasureRequest selects the data to erase. At most one of user, session and execution can be set; without one it is the whole playbook.
 type ErasureRequest struct {
 	Book      playbook.Book `json:"book,omitempty" doc:"Playbook; default: all. Required with execution, and for a token that permits some playbooks only."`
 	User      string        `json:"user,omitempty" doc:"User that the runs name."`

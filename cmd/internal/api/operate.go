@@ -174,15 +174,15 @@ func (c *call) awaitTask(task *events.Task, wait time.Duration) (*TaskReply, err
 	return &TaskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
 }
 
-// duration returns a parameter that is a duration up to most. A missing parameter is 0.
-func (c *call) duration(name string, most time.Duration) (time.Duration, error) {
+// duration returns a parameter that is a duration up to limit. A missing parameter is 0.
+func (c *call) duration(name string, limit time.Duration) (time.Duration, error) {
 	text := c.query.Get(name)
 	if text == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > most {
-		return 0, invalid(name, fmt.Sprintf("want a duration up to %s, such as 30s, got %.40q", most, text))
+	if err != nil || d < 0 || d > limit {
+		return 0, invalid(name, fmt.Sprintf("want a duration up to %s, such as 30s, got %.40q", limit, text))
 	}
 	return d, nil
 }

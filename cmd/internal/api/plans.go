@@ -57,16 +57,16 @@ func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 	if r.Format != "" && !slices.Contains(known, r.Format) {
 		return nil, invalid("format", fmt.Sprintf("want one of %v, got %q", known, text40(string(r.Format))))
 	}
-	now, label, err := c.handler.books.newest(c.ctx, c.book())
+	newest, label, err := c.handler.books.newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
-	made, err := request.NewImport([]byte(r.Data), r.Format, now)
+	made, err := request.NewImport([]byte(r.Data), r.Format, newest)
 	if err != nil {
 		return nil, invalid("data", err.Error())
 	}
 	out := &ImportReply{
-		EditReply: EditReply{Book: c.book(), Version: now.Version(), Label: label, DryRun: r.DryRun},
+		EditReply: EditReply{Book: c.book(), Version: newest.Version(), Label: label, DryRun: r.DryRun},
 		Format:    made.Format, Bullets: len(made.Document.Bullets), New: len(made.Ops),
 	}
 	for _, n := range made.Notes {

@@ -95,7 +95,7 @@ func conflict(text string) error {
 }
 
 // newProblem returns the problem for an error, and the value of Retry-After, "" for none. bodyType is the type of the request's body, nil
-// without a body. ErrorResponse puts a text in one line.
+// without a body. Its calls of service.ErrorResponse also put the text of the error on one line.
 func newProblem(err error, bodyType reflect.Type) (p Problem, retryAfter string) {
 	var ambiguous interface{ Names() []string } // an id that fits several runs
 	if errors.As(err, &ambiguous) {
@@ -157,7 +157,7 @@ func fieldType(t reflect.Type, name string) reflect.Type {
 		return nil
 	}
 	for _, f := range reflect.VisibleFields(t) {
-		if is, _, _ := strings.Cut(f.Tag.Get("json"), ","); is == name && name != "" {
+		if jsonName, _, _ := strings.Cut(f.Tag.Get("json"), ","); jsonName == name && name != "" {
 			return f.Type
 		}
 	}

@@ -49,19 +49,19 @@ func proposeBullet(c *call, r *ProposalRequest) (*EditReply, error) {
 	case len(content) > maxProposed:
 		return nil, invalid("content", fmt.Sprintf("must have at most %d bytes with its condition, got %d", maxProposed, len(content)))
 	}
-	now, label, err := c.handler.books.newest(c.ctx, c.book())
+	newest, label, err := c.handler.books.newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
 	section := cmp.Or(r.Section, "others")
 	if r.Replaces != "" {
-		old := now.Bullet(r.Replaces)
+		old := newest.Bullet(r.Replaces)
 		if old == nil {
 			return nil, missingBullet("replaces", r.Replaces)
 		}
 		section = cmp.Or(r.Section, old.Section)
 	}
-	if err := c.checkPending(now); err != nil {
+	if err := c.checkPending(newest); err != nil {
 		return nil, err
 	}
 	op := playbook.Op{
@@ -71,15 +71,15 @@ func proposeBullet(c *call, r *ProposalRequest) (*EditReply, error) {
 	if reason := text.Line(redact.Text(r.Reason), 500); reason != "" {
 		op.Reason += ": " + reason
 	}
-	out := &EditReply{Book: c.book(), Version: now.Version(), Label: label}
+	out := &EditReply{Book: c.book(), Version: newest.Version(), Label: label}
 	return out, c.submitEdit(&events.Edit{ID: id, Ops: []playbook.Op{op}, Reason: op.Reason}, out)
 }
 
 // checkPending returns an error if too many bullets of a playbook wait for a person. Concurrent proposals may exceed the limit by their
 // number.
-func (c *call) checkPending(now *playbook.Playbook) error {
+func (c *call) checkPending(newest *playbook.Playbook) error {
 	pending := 0
-	for b := range now.All() {
+	for b := range newest.All() {
 		if b.AwaitsPerson() {
 			pending++
 		}

@@ -67,13 +67,13 @@ type Difference struct {
 }
 
 func getDiff(c *call) (*Difference, error) {
-	was, from, err := c.playbook(cmp.Or(c.query.Get("from"), "0"))
+	before, from, err := c.playbook(cmp.Or(c.query.Get("from"), "0"))
 	if err != nil {
 		return nil, err
 	}
-	is, to, err := c.playbook(c.query.Get("to"))
+	after, to, err := c.playbook(c.query.Get("to"))
 	if err != nil {
 		return nil, err
 	}
-	return &Difference{from, to, append([]history.Difference{}, history.Diff(was, is)...)}, nil
+	return &Difference{from, to, append([]history.Difference{}, history.Diff(before, after)...)}, nil
 }
