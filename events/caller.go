@@ -13,7 +13,7 @@ type Caller struct {
 	Owner   string // id of the token
 	Name    string // name of the token
 	Reviews bool   // may rate the runs of all owners of the playbook
-	// Uncontrolled leaves the request out of the control share: it gets advice, and its run has no arm. Only a named token with the scope
+	// Uncontrolled leaves the request out of the control share: it gets advice as usual, and its run has no arm. Only a named token with the scope
 	// operate may ask for it.
 	Uncontrolled bool
 }
@@ -26,7 +26,7 @@ const (
 	headerControl = "Debrief-Control" // ControlOff for Uncontrolled
 )
 
-// HeaderControl of a request for a context or of a model call leaves it out of the control share, with the value ControlOff.
+// The HTTP header HeaderControl with the value ControlOff leaves a request for a context, or a model call, out of the control share.
 const (
 	HeaderControl = "X-Debrief-Control"
 	ControlOff    = "off"

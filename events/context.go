@@ -49,7 +49,7 @@ type PartKind string
 // The kinds of parts.
 const (
 	PartSystem        PartKind = "system"         // the role's instructions; Ref is their version
-	PartBullet        PartKind = "bullet"         // all bullets in the prompt: Execution.Shown; an omitted one has its id as reference
+	PartBullet        PartKind = "bullet"         // all bullets in the prompt as one part, see Execution.Shown; Omission.Refs has the ids of omitted ones
 	PartUser          PartKind = "user"           // a user message of an earlier turn; Ref is <handle>#<index>
 	PartAnswer        PartKind = "answer"         // the answer in an earlier turn
 	PartTools         PartKind = "tools"          // a step with tool calls and their output
@@ -212,15 +212,15 @@ type Note struct {
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach   string    `msgpack:"a,omitempty" json:"correct_approach,omitempty"`
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
-	// Execution is the execution that the reflection is about. Records describe its last steps. Prompts use Records
-	// instead of the records that are derived from the steps without a model.
-	Execution Handle `msgpack:"of,omitempty" json:"execution,omitempty"`
-	Sample    ID     `msgpack:"f,omitempty" json:"sample_id,omitempty"` // the execution of the first round
+	Execution  Handle    `msgpack:"of,omitempty" json:"execution,omitempty"` // that the reflection is about
+	Sample     ID        `msgpack:"f,omitempty" json:"sample_id,omitempty"`  // the execution of the first round
 	// Source and Inferred tell who reported the outcome, and Model is the model of the reflection; empty if only rules reflected.
-	Source   string   `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
-	Inferred bool     `msgpack:"d,omitempty" json:"inferred,omitempty"`
-	Model    string   `msgpack:"m,omitempty" json:"model,omitempty"`
-	Records  []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
+	Source   string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
+	Inferred bool   `msgpack:"d,omitempty" json:"inferred,omitempty"`
+	Model    string `msgpack:"m,omitempty" json:"model,omitempty"`
+	// Records are a model's records of the last steps of the execution. A prompt contains them in place of records that rules derive
+	// from those steps.
+	Records []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
 	// OtherRun is the run that the Reflector compared the execution with, or nil.
 	OtherRun *OtherRun `msgpack:"or,omitempty" json:"other_run,omitempty"`
 }
@@ -339,8 +339,8 @@ type ContextRequest struct {
 	Explain bool   `json:"explain,omitempty"` // include the components of every score
 	DryRun  bool   `json:"dry_run,omitempty"` // do not store the context; it cannot be reported on
 
-	// Unstored leaves it to the caller to store the context, see NewServedContext. The gateway stores it while its model works. Without
-	// the stored context, the shown bullets of the report are unknown.
+	// Unstored asks the service not to store the context, because the caller stores it (see NewServedContext): the gateway does so while
+	// its model works. If nobody stores it, the shown bullets of the report are unknown.
 	Unstored bool `json:"unstored,omitempty"`
 
 	// Advice requests one message with bullets and reflections, or none if there are none. The agent adds its text to the
@@ -420,9 +420,9 @@ type AdviceLine struct {
 	Field string `msgpack:"f,omitempty" json:"field,omitempty"`
 }
 
-// KeepAdvice returns a message of advice with the lines for which keep returns true, and these lines, whose offsets are those in the whole
-// text. A line is a bullet, a field of a reflection, or the heading of the reflection whose fields follow. A heading stays if one of
-// its fields does. Without a line the text is empty.
+// KeepAdvice returns a message of advice without the lines for which keep returns false, and the lines that stay. Their offsets are
+// still those in text. A line is a bullet, a field of a reflection, or the heading of the reflection whose fields follow. A heading stays
+// if one of its fields does. If no line stays, rest is empty.
 func KeepAdvice(text string, lines []AdviceLine, keep func(l *AdviceLine, text string) bool) (rest string, kept []AdviceLine) {
 	keeps := make([]bool, len(lines))
 	heading := 0 // index of the last heading

@@ -21,8 +21,8 @@ type DeadLetter struct {
 	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
 	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
 	Time       time.Time           `msgpack:"time" json:"time"`
-	// Shared names the run whose messages share this letter, which is about the newest of them. The run submits them
-	// again. Empty is a letter of one message.
+	// Shared is the run (Origin.Run) whose tasks share this letter, or empty for the letter of one message. The other fields describe the
+	// newest of these tasks. The run submits all of them again itself.
 	Shared string `msgpack:"shared,omitempty" json:"shared,omitempty" redact:"id"`
 }
 
@@ -40,9 +40,9 @@ const (
 	DeadOtherModel  DeadCode = "other-model"        // the task requires another model than that of the Generator
 )
 
-// token reports whether the code is a valid subject token. A newer program may have codes that this one does not
+// isToken reports whether the code is a valid subject token. A newer program may have codes that this one does not
 // know.
-func (c DeadCode) token() bool { return playbook.Book(c).Validate() == nil }
+func (c DeadCode) isToken() bool { return playbook.Book(c).Validate() == nil }
 
 func (*DeadLetter) Kind() Kind { return KindDead }
 
@@ -50,8 +50,8 @@ func (*DeadLetter) Kind() Kind { return KindDead }
 func (d *DeadLetter) InBook() playbook.Book   { return d.Book }
 func (d *DeadLetter) setBook(b playbook.Book) { d.Book = b }
 
-// EventID returns an id derived from the original message: its stream, sequence and id. The id is needed because a
-// stream that was deleted and created again starts at sequence 1. A shared letter has the id of its run.
+// EventID returns an id derived from the original message: its stream, sequence and id. Stream and sequence are not sufficient,
+// because a stream that was deleted and created again starts at sequence 1. The id of a shared letter is derived from its run.
 func (d *DeadLetter) EventID() ID {
 	if d.Shared != "" {
 		return Hash("dead", d.Role, d.Stream, string(d.Code), d.Shared)
@@ -81,7 +81,7 @@ func (d *DeadLetter) Validate() error {
 	if playbook.Book(d.Role).Validate() != nil { // book names and roles have the same alphabet
 		return fmt.Errorf("role: %.80q is not a valid subject token", d.Role)
 	}
-	if !d.Code.token() {
+	if !d.Code.isToken() {
 		return fmt.Errorf("code: %.80q is not a valid subject token", string(d.Code))
 	}
 	return nil

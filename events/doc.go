@@ -92,7 +92,7 @@
 //
 // Feedback waits for the reflection on its execution, because it moves the votes of that reflection. The wait is bounded.
 // If the execution had no outcome and no other signal, there are no votes to move, and the first feedback does not wait.
-// The window bucket records which feedback was the first.
+// The state bucket records which feedback was the first.
 //
 // # Stream REFLECTIONS
 //
@@ -145,10 +145,10 @@
 //	           flush with an outdated head is refused as a whole. DELTAS can restore the view.
 //	window     Recent history for prompts, see package window. <book>.<owner>.<session> has the turns of a session, written by
 //	           the Generator and the service after they store an execution. <book>._reflections and
-//	           <book>.<owner>.<session>.reflections have notes on reflections, and <book>._runs.<owner>.<task>.<label> the last runs
-//	           at a task, written by the Reflector. <book>.<owner>.<session>.marks and .summary belong to a session.
-//	           <book>._first.<part> records the first copy of each id, so that a later copy adds no second turn, note
-//	           or run.
+//	           <book>.<owner>.<session>.reflections have notes on reflections, written by the Reflector.
+//	state      <book>._runs.<owner>.<task>.<label> has the last run at a task, written by the Reflector.
+//	           <book>.<owner>.<session>.marks and .summary belong to a session. <book>._first.<part> records the first copy
+//	           of each id, so that a later copy adds no second turn, note or run.
 //	contexts   <id>. A context that the service built for an outside agent, stored before the reply is sent and read
 //	           when the agent reports its execution.
 //	vectors    Embeddings of texts, so that each text is embedded once.

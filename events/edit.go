@@ -117,8 +117,9 @@ func (e *Edit) Validate() error {
 	if strings.EqualFold(e.Author, RoleCurator) { // the log would show the edit of a person as the Curator's own
 		errs = append(errs, fmt.Errorf("author: %q is the name of a role", e.Author))
 	}
-	changesBullets := len(e.Ops)+len(e.Names)+len(e.Gather)+len(e.Redact) > 0 || e.Restore != nil || e.Forget != nil
-	if !changesBullets && !e.ChangesSettings() && !e.Rebuild {
+	hasLists := len(e.Ops)+len(e.Names)+len(e.Gather)+len(e.Redact) > 0
+	isEmpty := !hasLists && e.Restore == nil && e.Forget == nil && !e.Rebuild && !e.ChangesSettings()
+	if isEmpty {
 		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, control, leading_score, about, judge, gather, redact, rebuild: at least one is required"))
 	}
 	for _, n := range e.Names {
@@ -171,7 +172,7 @@ func (e *Edit) Validate() error {
 // EditReply is the reply to an Edit. It is not stored.
 type EditReply struct {
 	// Version and Chain are the version that the edit created, and its chain hash. A refused edit creates one, too: the log records it.
-	// If the edit created none, they are the current version.
+	// If the edit created none, they are those of the current version.
 	Version uint64 `msgpack:"version" json:"version"`
 	Chain   []byte `msgpack:"chain,omitempty" json:"chain,omitempty"`
 	// Added contains the ids of the added bullets, in the order of the operations.

@@ -71,11 +71,6 @@ func (o *Origin) FromAgent() bool {
 	return o.Source == SourceAgent || strings.HasPrefix(o.Source, SourceAgent+"/")
 }
 
-// ReportedByAgent reports whether an agent has run the execution, and not a Generator.
-func (e *Execution) ReportedByAgent() bool {
-	return e.Origin.FromAgent() && (e.ContextID != "" || e.Manifest == nil)
-}
-
 // Task is a request for an answer from a Generator.
 type Task struct {
 	Book playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
@@ -121,8 +116,11 @@ type Task struct {
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
-// JudgeEvaluator is the name of the evaluator that asks a model. It may work without a target.
-const JudgeEvaluator = "judge"
+// Names of evaluators. Both kinds may work without a target.
+const (
+	JudgeEvaluator   = "judge"    // the evaluator that asks a model
+	ProgramEvaluator = "program:" // prefix of the name of an evaluator that is an external program
+)
 
 // JudgePrefix begins the name of a judge in Outcome.By. Its model and the version of its rubric follow.
 const JudgePrefix = playbook.JudgePrefix
@@ -131,10 +129,6 @@ const JudgePrefix = playbook.JudgePrefix
 func WorksWithoutTarget(evaluator string) bool {
 	return evaluator == JudgeEvaluator || strings.HasPrefix(evaluator, ProgramEvaluator)
 }
-
-// ProgramEvaluator is the prefix in the name of an evaluator that is an external program. Such an evaluator may
-// work without a target.
-const ProgramEvaluator = "program:"
 
 func (*Task) Kind() Kind { return KindTask }
 
@@ -152,7 +146,7 @@ func (t *Task) EventID() ID {
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validateRunID(t.ID), names{t.Session, t.User, t.Origin.Task}.validate(), ValidateOwner(t.Owner), validPurpose(t.Purpose), validPreviousRounds(t.PreviousRounds)}
+	errs := []error{validateRunID(t.ID), names{t.Session, t.User, t.Origin.Task}.validate(), ValidateOwner(t.Owner), validatePurpose(t.Purpose), validatePreviousRounds(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -185,11 +179,11 @@ type PreviousRound struct {
 	Exposures []Exposure `msgpack:"t,omitempty" json:"exposures,omitempty"`
 	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"`  // of the reflection
 	Model     string     `msgpack:"m,omitempty" json:"model,omitempty"` // of the reflection
-	// Tags are the votes of its reflection on bullets. Those of the first round count for the sample.
+	// Tags are the votes of the round's reflection on bullets. Those of the first round count for the sample.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
 	// Ignored lists the rejected parts of the model's reply; see Reflection.
 	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`
-	// Flagged are its lessons that wait for a person. No prompt contains them.
+	// Flagged are the lessons of the round's reflection that wait for a person. No prompt contains them.
 	Flagged []Lesson `msgpack:"f,omitempty" json:"flagged,omitempty"`
 }
 
@@ -209,7 +203,7 @@ type Try struct {
 // MaxPreviousRounds is the maximum number of earlier rounds in a task.
 const MaxPreviousRounds = 8
 
-func validPreviousRounds(rounds []PreviousRound) error {
+func validatePreviousRounds(rounds []PreviousRound) error {
 	if len(rounds) > MaxPreviousRounds {
 		return fmt.Errorf("previous_rounds: at most %d, got %d", MaxPreviousRounds, len(rounds))
 	}
@@ -218,7 +212,7 @@ func validPreviousRounds(rounds []PreviousRound) error {
 		if !(r.Score >= 0 && r.Score <= 1) {
 			return fmt.Errorf("previous_rounds[%d].score: must be between 0 and 1, got %v", i, r.Score)
 		}
-		if err := validTags(r.Tags); err != nil {
+		if err := validateTags(r.Tags); err != nil {
 			return fmt.Errorf("previous_rounds[%d].%w", i, err)
 		}
 	}
@@ -238,19 +232,19 @@ type Exposure struct {
 const MaxExposures = 16
 
 // Exposures returns the exposures of the execution: the bullets of the experiment first, then the other cited bullets.
-// Bullets that were not shown have none.
+// A cited bullet that was not shown has none.
 func (e *Execution) Exposures() []Exposure {
 	var all []Exposure
 	if e.Manifest != nil {
 		all = slices.Clone(e.Manifest.Exposures)
 	}
-	inExperiments := len(all)
+	inExperiments := all
 	for i := range all {
 		all[i].Cited = all[i].Arm == playbook.ArmShown && slices.Contains(e.Cited, all[i].Bullet)
 	}
 	for i := range e.Shown {
 		b := &e.Shown[i]
-		inExperiment := slices.ContainsFunc(all[:inExperiments], func(x Exposure) bool { return x.Bullet == b.ID })
+		inExperiment := slices.ContainsFunc(inExperiments, func(x Exposure) bool { return x.Bullet == b.ID })
 		if !inExperiment && slices.Contains(e.Cited, b.ID) {
 			all = append(all, Exposure{Bullet: b.ID, Experiment: b.Experiment, Arm: playbook.ArmOpen, Cited: true})
 		}
@@ -275,59 +269,6 @@ func (e *Execution) Blamed() (ids []playbook.BulletID) {
 		}
 	}
 	return ids
-}
-
-// Label classifies an outcome. Stored; append only.
-type Label string
-
-// The labels of an outcome.
-const (
-	Success Label = "success"
-	Partial Label = "partial"
-	Failure Label = "failure"
-	Unknown Label = "unknown"
-)
-
-// Additional outcomes of tool calls.
-const (
-	TimedOut Label = "timeout"
-	Errored  Label = "error"
-)
-
-// Failed reports whether a tool call with this outcome failed.
-func (l Label) Failed() bool { return l == Failure || l == TimedOut || l == Errored }
-
-// Outcome rates an execution. By names the evaluator or person that rated it.
-type Outcome struct {
-	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; without a label, 0 means unknown: a failure needs the label
-	Label    Label   `msgpack:"label" json:"label"`
-	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
-	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
-	// Inferred is set if the outcome was derived from the messages of the run, without a report of it, or if an agent rated its own run.
-	Inferred bool `msgpack:"inferred,omitempty" json:"inferred,omitempty"`
-	// Violation is set if the run broke a rule that no score outweighs. The outcome is then a failure with the score 0, and the
-	// Curator suspends the bullets behind it until a person decides. Only an evaluator program or a person with the scope review sets it.
-	Violation bool `msgpack:"violation,omitempty" json:"violation,omitempty"`
-	// Scores are the named scores, if there are several: at most MaxScores, with the one from which Score was taken. They are shown to
-	// people, and count for nothing.
-	Scores []NamedScore `msgpack:"scores,omitempty" json:"scores,omitempty"`
-}
-
-// NamedScore is one of several scores of an execution.
-type NamedScore struct {
-	Name  string  `msgpack:"n" json:"name"`
-	Score float64 `msgpack:"s" json:"score"` // 0 to 1
-}
-
-// MaxScores is the maximum number of named scores of an outcome.
-const MaxScores = 20
-
-// Judge returns the name of the judge that rated the execution, "" for any other source.
-func (o *Outcome) Judge() string {
-	if strings.HasPrefix(o.By, playbook.JudgePrefix) {
-		return clipName(o.By)
-	}
-	return ""
 }
 
 // ToolCall is a tool call and its output.
@@ -507,6 +448,12 @@ func ExecutionID(b playbook.Book, owner, runID string, round int) ID {
 	return Hash("execution", string(b), owner, runID, fmt.Sprint(round))
 }
 
+// ReportedByAgent reports whether an agent has run the execution, and not a Generator. A Generator that answers the task of an agent
+// records a Manifest and no ContextID.
+func (e *Execution) ReportedByAgent() bool {
+	return e.Origin.FromAgent() && (e.ContextID != "" || e.Manifest == nil)
+}
+
 // InControl reports whether the execution is in the control group.
 func (e *Execution) InControl() bool { return e.Control != nil && e.Control.Held }
 
@@ -521,40 +468,9 @@ func (e *Execution) SampleID() ID {
 // Validate implements Event.
 func (e *Execution) Validate() error {
 	return errors.Join(
-		e.ID.validate(), validateRunID(e.RunID), names{e.Session, e.User, e.Origin.Task}.validate(), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(),
-		validPreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate(),
+		e.ID.validate(), validateRunID(e.RunID), names{e.Session, e.User, e.Origin.Task}.validate(), ValidateOwner(e.Owner), validatePurpose(e.Purpose), e.Outcome.validate(),
+		validatePreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate(),
 	)
-}
-
-func (o *Outcome) validate() error {
-	switch o.Label {
-	case Success, Partial, Failure, Unknown, "":
-	default:
-		return fmt.Errorf("outcome.label: must be success, partial, failure or unknown, got %.80q", o.Label)
-	}
-	if !(o.Score >= 0 && o.Score <= 1) { // also NaN
-		return fmt.Errorf("outcome.score: must be between 0 and 1, got %v", o.Score)
-	}
-	if o.Violation && (o.Label != Failure || o.Score != 0) {
-		return fmt.Errorf("outcome.violation: want label failure and score 0, got %.80q and %v", o.Label, o.Score)
-	}
-	return validScores(o.Scores)
-}
-
-func validScores(scores []NamedScore) error {
-	if len(scores) > MaxScores {
-		return fmt.Errorf("outcome.scores: at most %d, got %d", MaxScores, len(scores))
-	}
-	for i := range scores {
-		s := &scores[i]
-		if s.Name == "" || FitName(s.Name) != s.Name {
-			return fmt.Errorf("outcome.scores[%d].name: want at most %d bytes without control characters, got %.80q", i, MaxName, s.Name)
-		}
-		if !(s.Score >= 0 && s.Score <= 1) {
-			return fmt.Errorf("outcome.scores[%d].score: must be between 0 and 1, got %v", i, s.Score)
-		}
-	}
-	return nil
 }
 
 // Feedback records or corrects the outcome of an execution after it was stored.
@@ -600,7 +516,7 @@ type BulletTag struct {
 	Tag Vote              `msgpack:"tag" json:"tag"`
 }
 
-func validTags(tags []BulletTag) error {
+func validateTags(tags []BulletTag) error {
 	var errs []error
 	for i, t := range tags {
 		if t.ID == "" || !t.Tag.Valid() {
@@ -675,7 +591,7 @@ type Reflection struct {
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
 	// Ignored lists the rejected parts of the model's reply with the reason, one sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
-	// OtherRun is the run whose calls stood beside those of the execution in the prompt of the Reflector, or nil.
+	// OtherRun is the run that the Reflector compared with the execution in its prompt, or nil.
 	OtherRun *OtherRun `msgpack:"other_run,omitempty" json:"other_run,omitempty"`
 	// EvidenceTokens is the estimated part of Usage.InputTokens for the description of the agent and the calls of another run.
 	EvidenceTokens int `msgpack:"evidence_tokens,omitempty" json:"evidence_tokens,omitempty"`
@@ -758,7 +674,7 @@ func (e *Execution) Evidence(h Handle) playbook.Evidence {
 // Validate implements Event.
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
-	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validTags(r.Tags)}
+	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validateTags(r.Tags)}
 	if !(r.FirstRoundScore >= 0 && r.FirstRoundScore <= 1) {
 		errs = append(errs, fmt.Errorf("first_round_score: must be between 0 and 1, got %v", r.FirstRoundScore))
 	}
@@ -768,7 +684,7 @@ func (r *Reflection) Validate() error {
 	return errors.Join(errs...)
 }
 
-func validPurpose(p Purpose) error {
+func validatePurpose(p Purpose) error {
 	if p != "" && p != Learn && p != Evaluate {
 		return fmt.Errorf("purpose: must be learn or evaluate, got %.80q", p)
 	}

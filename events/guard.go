@@ -8,7 +8,7 @@ import (
 
 // Limits of a payload. They are far above the needs of any event: an execution is 5 levels deep, and the largest
 // payload of Debrief is an import of 10,000 bullets. They limit the memory that the decoder allocates for a hostile
-// message to about 130 MB. The largest element, an operation of a delta, takes 240 bytes.
+// message to about 130 MB: maxElements times 240 bytes, the size of the largest element, an operation of a delta.
 const (
 	maxDepth    = 32
 	maxElements = 1 << 19 // a key and its value count as two
@@ -78,22 +78,22 @@ func walk(data []byte, i int) (end int, err error) {
 		if k.form == timestamp && (data[i+head-1] != timeExt || !isTimeSize) {
 			return 0, limitErrorf("byte %d: unsupported extension type %d of %d bytes: want a timestamp", i, int8(data[i+head-1]), n)
 		}
-		at := i
+		begin := i
 		i += head
 		if k.form == mapping {
 			n *= 2
 		}
 		if n > uint64(len(data)-i) {
-			return 0, fmt.Errorf("byte %d: declared length %d, but only %d bytes follow", at, n, len(data)-i)
+			return 0, fmt.Errorf("byte %d: declared length %d, but only %d bytes follow", begin, n, len(data)-i)
 		}
 		if k.form == array || k.form == mapping {
 			elements += n
 			if elements > maxElements {
-				return 0, limitErrorf("byte %d: more than %d elements", at, maxElements)
+				return 0, limitErrorf("byte %d: more than %d elements", begin, maxElements)
 			}
 			depth++
 			if depth > maxDepth {
-				return 0, limitErrorf("byte %d: nested deeper than %d", at, maxDepth)
+				return 0, limitErrorf("byte %d: nested deeper than %d", begin, maxDepth)
 			}
 			left[depth] = uint32(n)
 			continue

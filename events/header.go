@@ -17,7 +17,7 @@ const ContentTypeJSON = "application/json"
 var messagePackTypes = []string{"application/msgpack", "application/x-msgpack", "application/vnd.msgpack"}
 
 // IsJSON reports whether the payload of a message is JSON. It returns an error for an unknown media type. Names of
-// headers match without regard to case, because clients of HTTP write them so.
+// headers match without regard to case, as in HTTP.
 func IsJSON(header map[string][]string) (bool, error) {
 	var types []string
 	for name, values := range header {

@@ -14,7 +14,7 @@ import (
 )
 
 // ID identifies an event: 16 bytes as 22 characters of base64url. It is also the Nats-Msg-Id of the message, so the
-// server drops copies that arrive soon after each other. That only saves work: the delta log ensures that each
+// server drops copies that arrive soon after each other. Dropping them only saves work: the delta log ensures that each
 // event counts once.
 type ID string
 
@@ -51,10 +51,11 @@ type Handle string
 
 // NewHandle returns the handle of the event with this id that is stored at this sequence.
 func NewHandle(seq uint64, id ID) Handle {
-	return Handle(strconv.FormatUint(seq, 10) + "-" + id.handleSuffix())
+	return Handle(strconv.FormatUint(seq, 10) + "-" + ShortID(id))
 }
 
-func (id ID) handleSuffix() string {
+// ShortID returns the 8 hex digits that an id has in a handle. They are short enough to type. Those of an invalid id are zeros.
+func ShortID(id ID) string {
 	b, _ := base64.RawURLEncoding.DecodeString(string(id))
 	return hex.EncodeToString(append(b, 0, 0, 0, 0)[:4])
 }
@@ -69,8 +70,5 @@ func (h Handle) Parse() (seq uint64, matches func(ID) bool, err error) {
 	if !hasForm || err != nil || seq == 0 { // a stream begins at 1
 		return 0, nil, fmt.Errorf("handle %.80q: want <sequence>-<8 hex digits>, such as 17-ab12cd34", string(h))
 	}
-	return seq, func(id ID) bool { return id.handleSuffix() == suffix }, nil
+	return seq, func(id ID) bool { return ShortID(id) == suffix }, nil
 }
-
-// ShortID returns the 8 hex digits that an id has in a handle. They are short enough to type.
-func ShortID(id ID) string { return id.handleSuffix() }

@@ -64,7 +64,7 @@ func fitName(name string, limit int) string {
 	if validateName("", name, limit) == nil {
 		return name
 	}
-	name = redact.ID(name) // before a secret in it is cut, which hides its form
+	name = redact.ID(name) // before the cut: half of a secret would not be recognised
 	clean := strings.Map(func(r rune) rune {
 		if invalidInName(r) {
 			return '_'

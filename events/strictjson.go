@@ -37,9 +37,8 @@ var jsonOptions = json.JoinOptions(
 // the invalid field, if there is one, and says what is accepted.
 //
 // Unknown and duplicate fields are errors that name the field, because a typing error should be visible. Data after the
-// object is an error. So are more than 64 nested levels and more than 262,144 names and values. Invalid UTF-8 is replaced
-// with U+FFFD, so that tool output that was truncated inside a character does not invalidate the object. Field names match
-// without regard to case.
+// object is an error. The object has at most 64 nested levels, and 262,144 names and values. Invalid UTF-8 is replaced
+// with U+FFFD, because tool output is often truncated inside a character. Field names match without regard to case.
 func DecodeStrict(body []byte, into any) error {
 	if err := checkJSON(body); err != nil {
 		return err
@@ -49,12 +48,13 @@ func DecodeStrict(body []byte, into any) error {
 
 // DecodeKnown is DecodeStrict for clients of another version: it ignores up to 20 unknown fields, and returns their paths in the
 // order of the body, such as steps[0].tols. Further unknown fields are errors.
-func DecodeKnown(body []byte, into any) (unknown []string, err error) {
+func DecodeKnown(body []byte, into any) ([]string, error) {
 	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
+	var unknown []string
 	for {
-		reflect.ValueOf(into).Elem().SetZero() // an attempt before may have set fields
+		reflect.ValueOf(into).Elem().SetZero() // the attempt before may have set fields
 		err := json.Unmarshal(body, into, jsonOptions)
 		var field *json.SemanticError
 		if !errors.As(err, &field) || !errors.Is(err, json.ErrUnknownName) || len(unknown) == maxUnknown {
@@ -69,26 +69,26 @@ func DecodeKnown(body []byte, into any) (unknown []string, err error) {
 }
 
 // withoutField returns a body without the field whose name starts at an offset.
-func withoutField(body []byte, name int64) ([]byte, error) {
+func withoutField(body []byte, nameOffset int64) ([]byte, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(body), jsonOptions)
 	start := int64(0) // end of the token before the name
-	first := true     // that token begins the object
+	isFirst := true   // that token begins the object
 	for {
 		token, err := dec.ReadToken()
 		if err != nil {
 			return nil, readableJSON(err)
 		}
-		if dec.InputOffset() > name {
+		if dec.InputOffset() > nameOffset {
 			break
 		}
 		start = dec.InputOffset()
-		first = token.Kind() == '{'
+		isFirst = token.Kind() == '{'
 	}
 	if err := dec.SkipValue(); err != nil {
 		return nil, readableJSON(err)
 	}
 	rest := body[dec.InputOffset():]
-	if first { // the comma is after the field, not before it
+	if isFirst { // the comma is after the field, not before it
 		rest = bytes.TrimPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(","))
 	}
 	return slices.Concat(body[:start], rest), nil

@@ -49,7 +49,7 @@ const (
 	UserAgent    = "agent"    // outside agents; they may only call the service
 )
 
-// InboxPrefix returns the prefix of a user's inboxes. With it a server can deny other users to subscribe to them.
+// InboxPrefix returns the prefix of a user's inboxes. With it a server can keep other users from subscribing to them.
 func InboxPrefix(user string) string { return "_INBOX_" + user }
 
 // Kind is the type of message on a subject.
@@ -106,7 +106,7 @@ func (k Kind) Subject(b playbook.Book) string {
 }
 
 // TaskSubject returns the subject for tasks of an owner in a book. It has the owner as its last token, so that only users with the
-// right to this subject submit tasks for a named owner. The subject of the common owner has none. An empty book, or the owner "*",
+// right to this subject submit tasks for a named owner. The subject of the common owner has none. An empty book, or AnyOwner,
 // returns a filter.
 func TaskSubject(b playbook.Book, owner string) string { return withOwner(KindTask.Subject(b), owner) }
 
@@ -158,8 +158,7 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 	return prefix + strings.Join(tokens, ".")
 }
 
-// RedactionSubject returns the subject of the redactions of a delta, by its sequence in DELTAS: all that refers to a delta knows its
-// sequence. An empty book, or the sequence 0, returns a filter.
+// RedactionSubject returns the subject of the redactions of a delta, by the sequence of the delta in DELTAS. An empty book, or the sequence 0, returns a filter.
 func RedactionSubject(b playbook.Book, seq uint64) string {
 	token := "*"
 	if seq > 0 {
@@ -192,7 +191,7 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	if !hasPrefix || !ok {
 		return "", "", fmt.Errorf("subject %.160q: not a subject of an event", subject)
 	}
-	const invalidOwner = "."
+	const invalidOwner = "." // ValidateOwner refuses it
 	owner := ""
 	mayHaveOwner := Kind(kind) == KindTask || kind == roundToken
 	if i := strings.IndexByte(name, '.'); i >= 0 && mayHaveOwner {
@@ -292,7 +291,7 @@ func SessionKey(b playbook.Book, owner, session string) string {
 	return string(b) + "." + ownerToken(owner) + "." + keyToken(session)
 }
 
-// ownerToken returns an owner as one token of a key. The common owner has the token "_".
+// ownerToken returns an owner as one token of a subject or a key. The common owner has the token "_".
 func ownerToken(owner string) string { return cmp.Or(owner, "_") }
 
 // MarksKey returns the key for the marks of a session, such as pins.

@@ -114,7 +114,7 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 	return out, nil
 }
 
-// send sends a request until it is answered, refused, or sent often enough.
+// send sends a request until it is answered or refused, up to attempts times.
 func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 	for n := 1; ; n++ {
 		reply, err := c.transport.send(ctx, m)

@@ -29,8 +29,10 @@ type Run struct {
 
 	client  *Client
 	request events.ContextRequest
-	runID   string // only of a run without a context, because otherwise the id of the context identifies the run
-	started time.Time
+	// reportID identifies the report of a run without a context; it is empty if there is one, whose id identifies the report. It differs from
+	// request.RunID, which all runs of a session share.
+	reportID string
+	started  time.Time
 }
 
 const defaultAdviceTimeout = 150 * time.Millisecond
@@ -39,7 +41,7 @@ const defaultAdviceTimeout = 150 * time.Millisecond
 // error is that of a request that can never succeed, such as an empty query or an invalid token.
 func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error) {
 	run := &Run{client: c, request: *r, started: time.Now()}
-	run.request.RunID = cmp.Or(r.RunID, r.Session, string(events.NewID())) // names the run for its sub-agents
+	run.request.RunID = cmp.Or(r.RunID, r.Session, string(events.NewID())) // one name for the session and its sub-agents
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.AdviceTimeout, defaultAdviceTimeout))
 	defer cancel()
 	reply, err := c.Context(limited, &run.request)
@@ -49,7 +51,7 @@ func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error
 		run.Messages = reply.Messages
 	case temporary(err):
 		run.Degraded = err
-		run.runID = string(events.NewID())
+		run.reportID = string(events.NewID())
 		run.Messages = []chat.Message{{Speaker: chat.User, Text: r.Query}}
 	default:
 		return nil, err
@@ -85,7 +87,7 @@ func (r *Run) Report(ctx context.Context, failure error) error {
 		outcome = events.Outcome{Label: events.Failure, Feedback: failure.Error()}
 	}
 	report := &events.Report{
-		Caller: r.request.Caller, Book: r.request.Book, ContextID: r.Context.ID, RunID: r.runID, User: r.request.User, Session: r.request.Session,
+		Caller: r.request.Caller, Book: r.request.Book, ContextID: r.Context.ID, RunID: r.reportID, User: r.request.User, Session: r.request.Session,
 		Question: r.request.Query, Context: r.request.Context, Steps: r.Steps, Answer: r.Answer, Outcome: outcome,
 		Started: r.started, Duration: time.Since(r.started),
 	}
