@@ -5,7 +5,7 @@
 //
 // The server redelivers a message without limit. The worker counts the attempts and stores a dead letter instead of
 // starting attempt six. An attempt starts when the handler starts. A delivery is not an attempt while its message is held,
-// or if a stop or a pause releases the message before. The worker records this in the bucket "attempts" when a hold starts
+// or if a stop or a pause releases the message before its handler starts. The worker records this in the bucket "attempts" when a hold starts
 // and before it releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
 // A message has either an effect or a dead letter: see deadletter.go.
 //
@@ -23,7 +23,7 @@
 // One attempt is up to four calls of the model (chat.Ask), so a message becomes a dead letter after 20 invalid replies.
 // Independent faults do that rarely: with 60 % invalid replies once in 27,000 messages.
 //
-// A role pauses after ten useless outputs in a row for new messages. It also pauses if the output for one message is still useless
+// A role pauses if the outputs for ten new messages in a row are useless. It also pauses if the output for one message is still useless
 // in the second half of its attempts, and no other message had useful output meanwhile. A paused role holds those messages
 // and probes: it tries one message after 1 s, 2 s, 4 s and so on, at last every 30 s. The role probes with a new
 // message from the stream while it holds fewer than 128, and otherwise with one that it holds. The first useful output ends
@@ -195,15 +195,15 @@ var ErrDuplicate = errors.New("duplicate id: already submitted; the first reques
 
 // Request publishes an event with a new inbox in ReplyTo, and waits for its reply. The function Request also decodes the
 // reply. If ctx ends first, the event stays stored and is still handled.
-func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*Reply, error) {
+func (c *Conn) Request(ctx context.Context, e events.Event, o PublishOptions) (*Reply, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to reply: %w", err)
 	}
 	defer sub.Unsubscribe()
-	m.ReplyTo = inbox
-	r, err := natserr.Call(ctx, c.watch, inbox, func(ctx context.Context) (Receipt, error) { return c.Publish(ctx, e, m) })
+	o.ReplyTo = inbox
+	r, err := natserr.Call(ctx, c.watch, inbox, func(ctx context.Context) (Receipt, error) { return c.Publish(ctx, e, o) })
 	if err != nil {
 		return nil, err
 	}

@@ -160,34 +160,37 @@ type Lag struct {
 	Last        uint64 `json:"last_delivered"` // highest stream sequence that was delivered
 }
 
-// Waiting is the number of messages of a playbook that are not delivered yet.
+// Idle reports whether no message is pending or in flight.
+func (l Lag) Idle() bool { return l.Pending == 0 && l.InFlight == 0 }
+
+// Waiting describes the messages of a playbook that are not delivered yet.
 type Waiting struct {
 	Messages uint64
-	Oldest   time.Time // when the oldest was stored; zero without one
+	Oldest   time.Time // when the oldest of them was stored; zero if none waits
 }
 
-// Waiting returns the messages of each of these playbooks that wait for a role, and the number of those of all playbooks. It needs a few
-// requests for each playbook. If the role never ran, all messages of its stream wait.
-func (c *Consumers) Waiting(ctx context.Context, role string, books []playbook.Book) (all uint64, of []Waiting, err error) {
+// Waiting returns, for each of these playbooks, the messages that wait for a role, and the number of all messages that wait for it. It
+// needs a few requests for each playbook. If the role never ran, all messages of its stream wait.
+func (c *Consumers) Waiting(ctx context.Context, role string, books []playbook.Book) (all uint64, perBook []Waiting, err error) {
 	stream := streams.Input(role)
 	lag, err := c.Lag(ctx, role)
 	if err != nil {
 		return 0, nil, err
 	}
-	of = make([]Waiting, len(books))
+	perBook = make([]Waiting, len(books))
 	for i, b := range books {
 		for _, subject := range inputSubjects(role, b) {
 			n, oldest, err := direct.CountFrom(ctx, c.nc, stream, subject, lag.Last+1)
 			if err != nil {
 				return 0, nil, fmt.Errorf("count messages of %s: %w", subject, natserr.AsTimeout(ctx, err))
 			}
-			of[i].Messages += n
-			if n > 0 && (of[i].Oldest.IsZero() || oldest.Before(of[i].Oldest)) {
-				of[i].Oldest = oldest
+			perBook[i].Messages += n
+			if n > 0 && (perBook[i].Oldest.IsZero() || oldest.Before(perBook[i].Oldest)) {
+				perBook[i].Oldest = oldest
 			}
 		}
 	}
-	return lag.Pending, of, nil
+	return lag.Pending, perBook, nil
 }
 
 // inputSubjects returns the subjects of the messages of a playbook that a role consumes. No message is on two of them.
@@ -200,9 +203,6 @@ func inputSubjects(role string, b playbook.Book) []string {
 	}
 	return []string{events.KindReflection.Subject(b), events.KindEdit.Subject(b)}
 }
-
-// Idle reports whether no message is pending or in flight.
-func (l Lag) Idle() bool { return l.Pending == 0 && l.InFlight == 0 }
 
 // Lag returns the lag of a role. If the role never ran, all messages of its stream are pending.
 func (c *Consumers) Lag(ctx context.Context, role string) (Lag, error) {

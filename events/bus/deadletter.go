@@ -123,15 +123,15 @@ type roleLetters struct {
 	shared sync.Map // names of shared letters that this process has stored
 }
 
-// isRepeated reports whether this process has stored the shared letter of a reason before. It remembers the letter for the
-// next call. A letter that is not shared is never repeated.
-func (r *roleLetters) isRepeated(reason error) bool {
+// rememberShared remembers the shared letter of a reason, and reports whether this process has stored it before. It returns false for a
+// letter that is not shared.
+func (r *roleLetters) rememberShared(reason error) (storedBefore bool) {
 	name := sharedLetter(reason)
 	if name == "" {
 		return false
 	}
-	_, stored := r.shared.LoadOrStore(name, true)
-	return stored
+	_, storedBefore = r.shared.LoadOrStore(name, true)
+	return storedBefore
 }
 
 // id returns the id of the dead letter of an item, stored or not.
@@ -174,13 +174,13 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 // reply answers the requester of an item that became a dead letter. The answer is the reason, unless the item is an
 // execution: then the execution itself is the answer to the task, and no later stage will give another.
 func (r *roleLetters) reply(it *item, m jetstream.Msg, reason error) {
-	to := requestOf(m.Headers())
-	if _, isExecution := it.d.Event.(*events.Execution); isExecution && to.to != "" {
-		if err := r.conn.replyStored(r.work, to, asStored(m.Subject(), m.Headers(), m.Data(), &it.d)); err == nil {
+	target := replyTargetOf(m.Headers())
+	if _, isExecution := it.d.Event.(*events.Execution); isExecution && target.subject != "" {
+		if err := r.conn.replyStored(r.work, target, asStored(m.Subject(), m.Headers(), m.Data(), &it.d)); err == nil {
 			return
 		}
 	}
-	r.conn.replyError(to, reason.Error())
+	r.conn.replyError(target, reason.Error())
 }
 
 // effectStored reports whether the effect of an earlier attempt is stored. It asks the role only if another worker may

@@ -45,13 +45,13 @@ type Health struct {
 	*link
 	mu                sync.Mutex
 	roles             []RoleHealth
-	dependencies      []dependencyError
+	dependencies      []missingDependency
 	waiting           map[string]func() string // by role, see Worker.Waiting
 	disconnectedSince time.Time                // time of the first call of Roles without a connection; zero while connected
 }
 
-// dependencyError is an outage of a dependency of a role.
-type dependencyError struct {
+// missingDependency is a dependency of a role that is unavailable.
+type missingDependency struct {
 	role, dependency, reason string
 	since                    time.Time
 }
@@ -100,18 +100,18 @@ func (h *Health) SetDependencyError(role, dependency string, err error) {
 	line.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", dependency).Str("reason", loggable).Msg("state changed")
 }
 
-// setDependency sets or clears the error of a dependency. It reports whether one appeared or went away.
+// setDependency sets or clears the error of a dependency. It reports whether the dependency failed or recovered.
 func (h *Health) setDependency(role, dependency string, err error) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.dependencies, func(l dependencyError) bool { return l.role == role && l.dependency == dependency })
+	i := slices.IndexFunc(h.dependencies, func(l missingDependency) bool { return l.role == role && l.dependency == dependency })
 	switch {
 	case err == nil && i < 0:
 		return false
 	case err == nil:
 		h.dependencies = slices.Delete(h.dependencies, i, i+1)
 	case i < 0:
-		h.dependencies = append(h.dependencies, dependencyError{role: role, dependency: dependency, reason: err.Error(), since: time.Now()})
+		h.dependencies = append(h.dependencies, missingDependency{role: role, dependency: dependency, reason: err.Error(), since: time.Now()})
 	default:
 		h.dependencies[i].reason = err.Error()
 		return false

@@ -27,9 +27,10 @@ const (
 // write twice as many deltas, and half of their commits conflict.
 //
 // Every process announces itself, and computes the owner of a book from the ids that it hears. A message for another owner
-// is forwarded to it without JetStream, and the owner acknowledges it. Nothing else depends on it. While two processes disagree about
-// an owner, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were forwarded to
-// a process that died. If the connection of that process is closed, the first forwarded message is the last one.
+// is forwarded to it without JetStream, and the owner acknowledges it. Correctness does not depend on the owner: while two processes
+// disagree about it, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were forwarded
+// to a process that died. If that process has closed its connection, the server reports the first forwarded message as undeliverable, and
+// this process forwards no more.
 type peers struct {
 	*runner
 	id     string
@@ -76,8 +77,8 @@ const (
 	left    = '-'
 )
 
-func (p *peers) announce(what byte) {
-	err := p.conn.nc.Publish(events.PeerSubject(p.worker.Role, ""), append([]byte{what}, p.id...))
+func (p *peers) announce(kind byte) {
+	err := p.conn.nc.Publish(events.PeerSubject(p.worker.Role, ""), append([]byte{kind}, p.id...))
 	if err != nil {
 		p.log.Debug().Err(err).Msg("announce this process")
 	}
@@ -88,15 +89,15 @@ func (p *peers) hear(m *nats.Msg) {
 	if len(m.Data) < 2 || string(m.Data[1:]) == p.id {
 		return
 	}
-	what, id := m.Data[0], string(m.Data[1:])
-	if what == left {
+	kind, id := m.Data[0], string(m.Data[1:])
+	if kind == left {
 		p.forget(id)
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard[id] = time.Now()
-	if what == arrived {
+	if kind == arrived {
 		p.announce(present)
 	}
 }
@@ -140,8 +141,8 @@ func (p *peers) ownerOf(m jetstream.Msg) string {
 	return ""
 }
 
-// handedOver is a message in a list of messages for another process. Ack is the subject of its acknowledgement.
-type handedOver struct {
+// wireMessage is a forwarded message as processes send it to each other. Ack is the subject of its acknowledgement.
+type wireMessage struct {
 	Subject string              `msgpack:"s"`
 	Ack     string              `msgpack:"a"`
 	Header  map[string][]string `msgpack:"h"`
@@ -151,13 +152,13 @@ type handedOver struct {
 // forward sends messages to their owner, in order. It returns those that could not be sent.
 func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.Msg) {
 	for len(all) > 0 {
-		var list []handedOver
+		var list []wireMessage
 		size := 0
 		for _, m := range all {
 			if size += len(m.Data()); int64(size) > p.conn.nc.MaxPayload()/2 && len(list) > 0 {
 				break
 			}
-			list = append(list, handedOver{m.Subject(), m.Reply(), m.Headers(), m.Data()})
+			list = append(list, wireMessage{m.Subject(), m.Reply(), m.Headers(), m.Data()})
 		}
 		data, err := events.Marshal(list)
 		if err == nil {
@@ -179,13 +180,13 @@ func (p *peers) receive(m *nats.Msg) {
 		p.forget(subject[strings.LastIndexByte(subject, '.')+1:])
 		return
 	}
-	var list []handedOver
+	var list []wireMessage
 	if err := events.Unmarshal(m.Data, &list); err != nil {
 		p.log.Warn().Err(err).Msg("decode messages of another process")
 		return
 	}
 	for _, f := range list {
-		p.handle(forwarded{&nats.Msg{Subject: f.Subject, Reply: f.Ack, Header: f.Header, Data: f.Data, Sub: m.Sub}})
+		p.handle(forwardedMsg{&nats.Msg{Subject: f.Subject, Reply: f.Ack, Header: f.Header, Data: f.Data, Sub: m.Sub}})
 	}
 }
 
@@ -230,10 +231,10 @@ func newPeers(r *runner, handle func(jetstream.Msg)) *peers {
 	return &peers{runner: r, id: nuid.Next(), handle: handle, heard: make(map[string]time.Time), done: make(chan struct{})}
 }
 
-// forwarded is a message that another process pulled.
-type forwarded struct{ m *nats.Msg }
+// forwardedMsg is a message that another process pulled.
+type forwardedMsg struct{ m *nats.Msg }
 
-func (f forwarded) Metadata() (*jetstream.MsgMetadata, error) {
+func (f forwardedMsg) Metadata() (*jetstream.MsgMetadata, error) {
 	md, err := f.m.Metadata()
 	if err != nil {
 		return nil, err
@@ -245,15 +246,15 @@ func (f forwarded) Metadata() (*jetstream.MsgMetadata, error) {
 	}, nil
 }
 
-func (f forwarded) Data() []byte         { return f.m.Data }
-func (f forwarded) Headers() nats.Header { return f.m.Header }
-func (f forwarded) Subject() string      { return f.m.Subject }
-func (f forwarded) Reply() string        { return f.m.Reply }
+func (f forwardedMsg) Data() []byte         { return f.m.Data }
+func (f forwardedMsg) Headers() nats.Header { return f.m.Header }
+func (f forwardedMsg) Subject() string      { return f.m.Subject }
+func (f forwardedMsg) Reply() string        { return f.m.Reply }
 
-func (f forwarded) Ack() error                          { return f.m.Ack() }
-func (f forwarded) DoubleAck(ctx context.Context) error { return f.m.AckSync(nats.Context(ctx)) }
-func (f forwarded) Nak() error                          { return f.m.Nak() }
-func (f forwarded) NakWithDelay(d time.Duration) error  { return f.m.NakWithDelay(d) }
-func (f forwarded) InProgress() error                   { return f.m.InProgress() }
-func (f forwarded) Term() error                         { return f.m.Term() }
-func (f forwarded) TermWithReason(string) error         { return f.m.Term() }
+func (f forwardedMsg) Ack() error                          { return f.m.Ack() }
+func (f forwardedMsg) DoubleAck(ctx context.Context) error { return f.m.AckSync(nats.Context(ctx)) }
+func (f forwardedMsg) Nak() error                          { return f.m.Nak() }
+func (f forwardedMsg) NakWithDelay(d time.Duration) error  { return f.m.NakWithDelay(d) }
+func (f forwardedMsg) InProgress() error                   { return f.m.InProgress() }
+func (f forwardedMsg) Term() error                         { return f.m.Term() }
+func (f forwardedMsg) TermWithReason(string) error         { return f.m.Term() }

@@ -143,7 +143,7 @@ func TestProcessWithoutAConnectionIsForgotten(t *testing.T) {
 	p.mu.Lock()
 	p.heard["dead"] = time.Now().Add(time.Hour)
 	p.mu.Unlock()
-	p.forward("dead", []jetstream.Msg{forwarded{&nats.Msg{Subject: events.KindReflection.Subject("b"), Data: []byte("x")}}})
+	p.forward("dead", []jetstream.Msg{forwardedMsg{&nats.Msg{Subject: events.KindReflection.Subject("b"), Data: []byte("x")}}})
 	for began := time.Now(); isHeard(); time.Sleep(time.Millisecond) {
 		if time.Since(began) > 10*time.Second {
 			t.Fatal("the process without a connection still owns books")

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -32,26 +33,19 @@ type Policy struct {
 
 // WithDefaults returns p with the defaults in place of zero fields.
 func (p Policy) WithDefaults() Policy {
-	setDefault(&p.AckWait, 30*time.Second)
-	setDefault(&p.AckWaitCurator, 5*time.Second)
-	setDefault(&p.MaxAttempts, 5)
-	setDefault(&p.MaxAckPending, 256)
-	setDefault(&p.MaxAckPendingCurator, 4096)
-	setDefault(&p.BackoffMin, time.Second)
-	setDefault(&p.BackoffMax, time.Minute)
-	setDefault(&p.Grace, 30*time.Second)
-	setDefault(&p.ProbeInterval, 30*time.Second)
-	setDefault(&p.HoldInterval, time.Second)
-	setDefault(&p.ReconnectAfter, 10*time.Second)
-	setDefault(&p.Linger, 250*time.Millisecond)
+	p.AckWait = cmp.Or(p.AckWait, 30*time.Second)
+	p.AckWaitCurator = cmp.Or(p.AckWaitCurator, 5*time.Second)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, 5)
+	p.MaxAckPending = cmp.Or(p.MaxAckPending, 256)
+	p.MaxAckPendingCurator = cmp.Or(p.MaxAckPendingCurator, 4096)
+	p.BackoffMin = cmp.Or(p.BackoffMin, time.Second)
+	p.BackoffMax = cmp.Or(p.BackoffMax, time.Minute)
+	p.Grace = cmp.Or(p.Grace, 30*time.Second)
+	p.ProbeInterval = cmp.Or(p.ProbeInterval, 30*time.Second)
+	p.HoldInterval = cmp.Or(p.HoldInterval, time.Second)
+	p.ReconnectAfter = cmp.Or(p.ReconnectAfter, 10*time.Second)
+	p.Linger = cmp.Or(p.Linger, 250*time.Millisecond)
 	return p
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // ackWait returns the ack wait of a role.
@@ -109,7 +103,7 @@ const (
 
 // decide is the failure policy. No other code decides how a delivery ends. It looks at the behaviour of the error and
 // the number of the attempt. With paused set the role has paused because of useless output: then the prompt or the
-// model is at fault. Useless output and an outage count as no fault of the message, because assignFault has hidden these
+// model is at fault. An error that is still useless output or an outage here is not the fault of the message: assignFault hides these
 // behaviours of the error if the message is at fault.
 func (p Policy) decide(err error, attempt int, paused bool) disposition {
 	switch {
@@ -155,7 +149,7 @@ func isMisconfigured(err error) bool {
 	return isUnavailable(err) && errors.As(err, &e) && e.Misconfigured()
 }
 
-func isNotSent(err error) bool {
+func isUnasked(err error) bool {
 	var e interface{ Unasked() bool }
 	return isUnavailable(err) && errors.As(err, &e) && e.Unasked()
 }
@@ -201,6 +195,9 @@ func Unreachable(err error) bool {
 // while its disk is nearly full.
 const AccountFull jetstream.ErrorCode = 10002
 
+// StorageFull is the server's error code for a server at its storage limit.
+const StorageFull jetstream.ErrorCode = 10047
+
 // StreamSealed is the server's error code for a stream that an operator has sealed.
 const StreamSealed jetstream.ErrorCode = 10109
 
@@ -217,7 +214,7 @@ func isFull(err error) bool {
 	case AccountFull,
 		10023, // insufficient resources
 		10028, // memory resources exceeded
-		10047, // storage resources exceeded
+		StorageFull,
 		10077, // stream store failed: maximum bytes or messages
 		StreamSealed:
 		return true

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,13 +79,26 @@ func (p *processor) separate(items []*item) (together []*item, groups [][]*item)
 	return together, groups
 }
 
+// warm calls Warm for the book of an item. A panic is only logged: the handler reads the same and counts its own.
+func (p *processor) warm(it *item) {
+	defer func() {
+		if value := recover(); value != nil {
+			p.log.Error().Str(zerolog.ErrorFieldName, (&panicError{value}).Loggable()).Bytes("stack", debug.Stack()).Msg("warm-up panicked")
+		}
+	}()
+	_, book, _ := events.ParseSubject(it.msg.Subject())
+	p.worker.Warm(p.work, book)
+}
+
 // processTogether handles items in one batch, until each has its final disposition. It retries held items in place.
 func (p *processor) processTogether(items []*item) {
 	for try := 0; len(items) > 0; try++ {
 		valid, failed := p.decode(p.prepare(items))
-		held, reason := p.finish(failed, nil, nil) // before the handler, which can take long
+		heldEarly, earlyReason := p.finish(failed) // before the handler, which can take long
 		p.handle(valid)
-		items, reason = p.finish(valid, held, reason)
+		held, reason := p.finish(valid)
+		items = slices.Concat(heldEarly, held)
+		reason = cmp.Or(reason, earlyReason)
 		if len(items) == 0 {
 			if try > 0 {
 				p.state.addHolding(-1, nil)
@@ -152,7 +166,6 @@ var errHasLetter = errors.New("already has a dead letter")
 
 // decode fetches and decodes the events of items. An item without an event is in failed, and its result is the reason.
 func (p *processor) decode(items []*item) (valid, failed []*item) {
-	valid = items[:0:0]
 	for _, it := range items {
 		if it.d.Event == nil && it.attemptKnown {
 			e, err := p.conn.decode(p.work, p.flight.message(it))
@@ -175,7 +188,7 @@ func (p *processor) decode(items []*item) (valid, failed []*item) {
 	return valid, failed
 }
 
-// handle calls the handler for the items without a result. A panic becomes the error of all of them.
+// handle calls the handler for the items without a result, and sets their results.
 func (p *processor) handle(items []*item) {
 	pending := make([]*item, 0, len(items))
 	batch := make([]*Delivery, 0, len(items))
@@ -200,17 +213,7 @@ func (p *processor) handle(items []*item) {
 	}
 }
 
-// warm calls Warm for the book of an item. A panic is only logged: the handler reads the same and counts its own.
-func (p *processor) warm(it *item) {
-	defer func() {
-		if value := recover(); value != nil {
-			p.log.Error().Str(zerolog.ErrorFieldName, (&panicError{value}).Loggable()).Bytes("stack", debug.Stack()).Msg("warm-up panicked")
-		}
-	}()
-	_, book, _ := events.ParseSubject(it.msg.Subject())
-	p.worker.Warm(p.work, book)
-}
-
+// call calls the handler. A panic becomes the error of every delivery.
 func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 	began := time.Now()
 	ctx, end := p.handlerContext(items)
@@ -234,9 +237,8 @@ func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 	return p.worker.Handle(ctx, batch)
 }
 
-// finish applies the dispositions of items that have a result. It appends the items to hold to held, and returns the
-// last reason to hold one.
-func (p *processor) finish(items, held []*item, reason error) ([]*item, error) {
+// finish applies the dispositions of items that have a result. It returns the items to hold, and the reason of the last of them.
+func (p *processor) finish(items []*item) (held []*item, reason error) {
 	p.letters.loadOfDone(items)
 	for _, it := range items {
 		if err := p.finishItem(it); err != nil {
@@ -272,7 +274,7 @@ func (p *processor) finishItem(it *item) error {
 		if err := p.letters.withdraw(it); err != nil {
 			return p.hold(it, err)
 		}
-		it.err = nil // of an erased run
+		it.err = nil // the event of an erased run has the error ErrErased
 		p.ack(it)
 		p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.addSuccess(it.storedEvents > 0) })
 	case nak:
@@ -319,7 +321,7 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 		it.disposition, it.err = ack, nil
 		log.Info().Msg("acknowledged: the effect of the message is already stored")
 		count = func(v *roleCounters) { v.addSuccess(false) }
-	case p.letters.isRepeated(reason): // only the first message of a shared letter counts
+	case p.letters.rememberShared(reason): // only the first message of a shared letter counts
 		log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Msg("shared dead letter")
 		count = func(*roleCounters) {}
 	default:
@@ -351,12 +353,12 @@ func (p *processor) finishExistingLetter(it *item) error {
 // storeResult publishes the events of the handler and sends the reply. Call it before the acknowledgement. After an
 // error, the next call continues with the event that failed.
 func (p *processor) storeResult(it *item) error {
-	asked := requestOf(p.flight.message(it).Headers())
+	target := replyTargetOf(p.flight.message(it).Headers())
 	for ; it.storedEvents < len(it.result.Events); it.storedEvents++ {
 		e := it.result.Events[it.storedEvents]
 		options := PublishOptions{Repeat: it.d.Repeat || it.inDoubt, Trace: it.d.Trace}
 		if it.result.Forward {
-			options.ReplyTo, options.ReplyJSON = asked.to, asked.asJSON
+			options.ReplyTo, options.ReplyJSON = target.subject, target.asJSON
 		}
 		receipt, msg, err := p.conn.publisher.publish(p.work, e, options)
 		if err != nil {
@@ -367,7 +369,7 @@ func (p *processor) storeResult(it *item) error {
 		if it.storedEvents > 0 {
 			continue
 		}
-		if receipt.Duplicate && asked.to != "" { // an earlier attempt has stored another answer, and only that one counts
+		if receipt.Duplicate && target.subject != "" { // an earlier attempt has stored another answer, and only that one counts
 			first, err := p.conn.originalMsg(p.work, e.Kind(), receipt.Seq)
 			if err != nil {
 				return err
@@ -385,7 +387,7 @@ func (p *processor) storeResult(it *item) error {
 		}
 		it.result.AfterStore = nil
 	}
-	return p.conn.replyResult(p.work, asked, it, p.original(it))
+	return p.conn.replyResult(p.work, target, it, p.original(it))
 }
 
 // ack acknowledges an item. The item stays in flight until the ack is sent: if the server redelivers the message just before,

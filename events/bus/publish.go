@@ -49,18 +49,18 @@ const copySeparator = "~"
 // MaxInline is the largest payload that is stored in the message itself, in bytes. A larger one becomes a blob.
 const MaxInline = 512 << 10
 
-// Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
-// no room, the error of Validate for an invalid event, and erasure.ErrErased for an event of an erased run; these two are not sent. It first replaces the secrets in the texts of e, so that the caller's copy contains none either. In place of a large
-// description of an agent, e gets the name of its blob.
-func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
-	ctx, span := c.startPublishSpan(ctx, e, &m)
+// Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has no room. It does not
+// send an invalid event, for which it returns the error of Validate, or an event of an erased run, for which it returns erasure.ErrErased.
+// Publish changes e: it replaces the secrets in the texts, and a large description of an agent by the name of its blob.
+func (c *Conn) Publish(ctx context.Context, e events.Event, o PublishOptions) (Receipt, error) {
+	ctx, span := c.startPublishSpan(ctx, e, &o)
 	defer span.End()
-	r, _, err := c.publisher.publish(ctx, e, m)
+	r, _, err := c.publisher.publish(ctx, e, o)
 	setSpanError(span, err)
 	return r, err
 }
 
-func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
+func (p *publisher) publish(ctx context.Context, e events.Event, o PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
 	if err := p.erased.Check(ctx, e); err != nil {
 		return Receipt{}, nil, fmt.Errorf("publish a %s: %w", e.Kind(), err)
@@ -77,19 +77,19 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 		return Receipt{}, nil, Discard(err)
 	}
 	msg := &nats.Msg{Subject: subject, Header: header, Data: data}
-	if m.Repeat {
+	if o.Repeat {
 		msg.Header[events.HeaderRepeat] = []string{"1"}
 	}
-	if events.TraceID(m.Trace) != "" {
-		msg.Header[events.HeaderTrace] = []string{m.Trace}
+	if events.TraceID(o.Trace) != "" {
+		msg.Header[events.HeaderTrace] = []string{o.Trace}
 	}
-	if m.ReplyTo != "" {
-		msg.Header[events.HeaderReply] = []string{m.ReplyTo}
+	if o.ReplyTo != "" {
+		msg.Header[events.HeaderReply] = []string{o.ReplyTo}
 		if _, err := events.ReplySubject(msg.Header); err != nil {
 			return Receipt{}, nil, Discard(fmt.Errorf("publish %s: %w", subject, err))
 		}
 	}
-	if m.ReplyTo != "" && m.ReplyJSON {
+	if o.ReplyTo != "" && o.ReplyJSON {
 		msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
 	}
 	if len(data) > MaxInline {
@@ -101,8 +101,8 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 		msg.Data = nil
 	}
 	id := string(e.EventID())
-	if m.Copy != 0 {
-		id += copySeparator + strconv.Itoa(m.Copy)
+	if o.Copy != 0 {
+		id += copySeparator + strconv.Itoa(o.Copy)
 	}
 	pub, err := p.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
 	if err != nil {
@@ -110,12 +110,13 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 	}
 	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
 	if !r.Duplicate {
-		r.Trace = events.TraceID(m.Trace)
+		r.Trace = events.TraceID(o.Trace)
 		p.stats.addStored(e)
 	}
 	return r, msg, nil
 }
 
+// asFull returns a *FullError if the error means that the server has no room, and other errors unchanged.
 func asFull(err error) error {
 	if isFull(err) {
 		return &FullError{err}

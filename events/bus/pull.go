@@ -39,9 +39,8 @@ type puller struct {
 	processor *processor
 	peers     *peers // nil if the worker takes no batches
 
-	// Only the goroutine of run uses these fields.
-	cons     jetstream.Consumer
-	restored atomic.Uint64 // the last sequence that came from a backup; written by run only
+	cons     jetstream.Consumer // only the goroutine of run uses it
+	restored atomic.Uint64      // the last sequence that came from a backup; only the goroutine of run changes it
 
 	mu        sync.Mutex // guards afterStop
 	afterStop []*item    // received after the stop
@@ -57,7 +56,7 @@ func (p *puller) capacity() (n int, open bool) {
 	s := &p.state.workerState
 	switch {
 	case s.probing():
-		// If the probe succeeds, a held message that fails again is itself at fault, and no longer blocks the others.
+		// A probe is a new message: if it succeeds, a held message that fails again is itself at fault, and no longer blocks the others.
 		limit := max(p.worker.Slots, p.worker.Batch)
 		if s.paused {
 			limit = max(limit, p.policy.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
@@ -141,14 +140,18 @@ func (p *puller) pullBatch(n int, probe bool) error {
 		}
 		clear(outgoing)
 	}
-	accept := func(m jetstream.Msg) {
-		isTrying := probe || p.state.isPaused()
-		if owner := p.ownerOf(m); owner != "" && !isTrying {
+	route := func(m jetstream.Msg) {
+		isProbing := probe || p.state.isPaused()
+		owner := p.ownerOf(m)
+		switch {
+		case owner != "" && !isProbing:
 			outgoing[owner] = append(outgoing[owner], m)
-		} else if n == 1 || !isTrying {
+		case isProbing && n > 1: // the pause began during this pull, and a paused worker tries one message at a time
+			if it := p.newItem(m); it != nil {
+				rejected = append(rejected, it)
+			}
+		default:
 			p.accept(m)
-		} else if it := p.newItem(m); it != nil { // a paused worker tries one message at a time
-			rejected = append(rejected, it)
 		}
 	}
 	for err == nil {
@@ -160,7 +163,7 @@ func (p *puller) pullBatch(n int, probe bool) error {
 			forward()
 			continue
 		}
-		accept(m)
+		route(m)
 		if _, open := p.capacity(); !open {
 			pulls.Drain() // Next still returns the messages in transit
 		}
@@ -177,7 +180,7 @@ func (p *puller) pullBatch(n int, probe bool) error {
 		if err != nil {
 			break
 		}
-		accept(m)
+		route(m)
 	}
 	forward()
 	p.processor.release(rejected, p.policy.BackoffMax)
@@ -187,10 +190,10 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	return err
 }
 
-// next returns the next message, or an error after the worker stopped or the pull was closed. If messages wait to be forwarded and no
-// other arrives for forwardWait, it returns nil.
-func (p *puller) next(pulls jetstream.MessagesContext, forwardWaits bool) (jetstream.Msg, error) {
-	if forwardWaits {
+// next returns the next message, or an error after the worker stopped or the pull was closed. If messages wait to be forwarded
+// (hasOutgoing) and no other arrives for forwardWait, it returns nil.
+func (p *puller) next(pulls jetstream.MessagesContext, hasOutgoing bool) (jetstream.Msg, error) {
+	if hasOutgoing {
 		m, err := pulls.Next(jetstream.NextMaxWait(forwardWait))
 		if errors.Is(err, nats.ErrTimeout) {
 			return nil, nil

@@ -20,8 +20,8 @@ type bookQueues struct {
 // bookQueue contains the messages of a book that are in no batch yet.
 type bookQueue struct {
 	items  []*item
-	urgent bool          // a requester waits for one of them
-	full   chan struct{} // signals that the queue has a full batch or is urgent
+	urgent bool          // one of them is an edit, whose requester waits for the reply
+	ready  chan struct{} // signals that the queue has a full batch or is urgent
 }
 
 // enqueue adds an item to the queue of its book, and starts processBook if it does not run yet.
@@ -31,7 +31,7 @@ func (b *bookQueues) enqueue(it *item) {
 	defer b.mu.Unlock()
 	q := b.byBook[book]
 	if q == nil {
-		q = &bookQueue{full: make(chan struct{}, 1)}
+		q = &bookQueue{ready: make(chan struct{}, 1)}
 		b.byBook[book] = q
 		b.busy.Go(func() { b.processBook(book, q) })
 	}
@@ -39,7 +39,7 @@ func (b *bookQueues) enqueue(it *item) {
 	q.urgent = q.urgent || kind == events.KindEdit
 	if len(q.items) == b.worker.Batch || q.urgent {
 		select {
-		case q.full <- struct{}{}:
+		case q.ready <- struct{}{}:
 		default:
 		}
 	}
@@ -78,7 +78,7 @@ func (b *bookQueues) dequeue(q *bookQueue) []*item {
 		q.items, q.urgent = nil, false
 	}
 	select {
-	case <-q.full: // the signal was for this batch
+	case <-q.ready: // the signal was for this batch
 	default:
 	}
 	return batch
@@ -87,16 +87,16 @@ func (b *bookQueues) dequeue(q *bookQueue) []*item {
 // linger waits until the queue has a full batch, an item is urgent, d has passed or the worker stops.
 func (b *bookQueues) linger(q *bookQueue, d time.Duration) {
 	b.mu.Lock()
-	full := len(q.items) >= b.worker.Batch || q.urgent
+	isReady := len(q.items) >= b.worker.Batch || q.urgent
 	b.mu.Unlock()
-	if full || d <= 0 {
+	if isReady || d <= 0 {
 		return
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-q.full:
+	case <-q.ready:
 	case <-b.intake.Done():
 	}
 }

@@ -28,6 +28,14 @@ var ErrStop = errors.New("stop reading")
 // replica answers; Poll reads those the next time. Reader is safe for concurrent use.
 type Reader struct{ *link }
 
+// extent tells whether a read ends after the last stored message.
+type extent bool
+
+const (
+	storedOnly extent = true
+	andNew     extent = false // go on with new messages
+)
+
 // Stored is a stored event.
 type Stored struct {
 	Event events.Event
@@ -39,17 +47,17 @@ type Stored struct {
 // Read calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
 // an error. ErrStop ends it without an error.
 func (r *Reader) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return r.read(ctx, stream, subject, 0, false, fn)
+	return r.read(ctx, stream, subject, 0, andNew, fn)
 }
 
 // ReadFrom is Read from a sequence on.
 func (r *Reader) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	return r.read(ctx, stream, subject, seq, false, fn)
+	return r.read(ctx, stream, subject, seq, andNew, fn)
 }
 
 // ReadStored is Read without new events: it ends after the last stored event.
 func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return r.read(ctx, stream, subject, 0, true, fn)
+	return r.read(ctx, stream, subject, 0, storedOnly, fn)
 }
 
 // Scan calls fn for every stored event of a subject from a sequence on, in order. It returns the error of fn, also ErrStop.
@@ -105,7 +113,7 @@ func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 // events does not matter.
 func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
-	return r.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
+	return r.scan(ctx, stream, cfg, storedOnly, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
 		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
 		return nil
 	})
@@ -129,12 +137,12 @@ func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Tim
 	return found, nil
 }
 
-func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
+func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, until extent, fn func(Stored) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
-	return r.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
+	return r.scan(ctx, stream, cfg, until, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
 		if Withdrawn(m.Headers()) {
 			return nil
 		}
@@ -144,9 +152,8 @@ func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, s
 	})
 }
 
-// scan calls fn for every message that the consumer configuration selects. If stored is true, it ends after the last
-// stored message.
-func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+// scan calls fn for every message that the consumer configuration selects.
+func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, until extent, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	subject := cfg.FilterSubjects[0]
 	cons, err := r.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
@@ -167,7 +174,7 @@ func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 		_ = r.js.DeleteConsumer(cleanup, stream, name) // after an error the server removes it later
 	}()
 	left := info.NumPending // more messages may arrive during the scan
-	if stored && left == 0 {
+	if until == storedOnly && left == 0 {
 		return nil
 	}
 	it, err := cons.Messages()
@@ -193,7 +200,7 @@ func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 			return err
 		}
 		left--
-		if stored && (left == 0 || md.NumPending == 0) { // NumPending is 0 earlier if messages were deleted meanwhile
+		if until == storedOnly && (left == 0 || md.NumPending == 0) { // NumPending is 0 earlier if messages were deleted meanwhile
 			return nil
 		}
 	}

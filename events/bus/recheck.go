@@ -31,12 +31,12 @@ const recheckSlack = time.Minute
 // maxRechecks bounds the letters that a role checks again.
 const maxRechecks = 10_000
 
-// recheck is a dead letter that is checked again.
-type recheck struct {
+// watchedLetter is a recent dead letter, which is checked until it is withdrawn or old.
+type watchedLetter struct {
 	subject string
 	d       Delivery
 	stored  time.Time
-	next    time.Time // of the next check
+	next    time.Time // when it is checked again
 }
 
 // letterWatch reads the recent dead letters of a role. Only the goroutine of run uses next, since and open.
@@ -45,7 +45,7 @@ type letterWatch struct {
 	state *roleState
 	next  uint64 // sequence of the first letter that was not read yet
 	since time.Time
-	open  []*recheck // oldest first
+	open  []*watchedLetter // oldest first
 }
 
 // run reads the dead letters of the role until ctx ends.
@@ -93,7 +93,7 @@ func (w *letterWatch) read(ctx context.Context) error {
 		if err != nil { // the payload has expired
 			continue
 		}
-		w.open = append(w.open, &recheck{subject: m.Subject, stored: l.Stored, d: Delivery{
+		w.open = append(w.open, &watchedLetter{subject: m.Subject, stored: l.Stored, d: Delivery{
 			Event: e, Seq: l.Seq, Attempt: l.Deliveries, Stored: l.Stored.Add(-recheckSlack), Repeat: true,
 		}})
 	}
@@ -105,7 +105,7 @@ func (w *letterWatch) read(ctx context.Context) error {
 // returns the last error.
 func (w *letterWatch) check(ctx context.Context) (failed error) {
 	now := time.Now()
-	w.open = slices.DeleteFunc(w.open, func(l *recheck) bool {
+	w.open = slices.DeleteFunc(w.open, func(l *watchedLetter) bool {
 		if now.Before(l.next) || ctx.Err() != nil {
 			return false
 		}
@@ -128,7 +128,7 @@ func (w *letterWatch) check(ctx context.Context) (failed error) {
 }
 
 // withdrawStored withdraws a letter whose message has an effect, unless another worker has done so.
-func (w *letterWatch) withdrawStored(ctx context.Context, l *recheck) error {
+func (w *letterWatch) withdrawStored(ctx context.Context, l *watchedLetter) error {
 	has := false
 	err := w.conn.lastPerSubject(ctx, events.StreamDead, []string{l.subject}, func(m direct.Message) { has = !Withdrawn(m.Header) })
 	if err != nil || !has { // another worker has withdrawn it, or an operator has removed it

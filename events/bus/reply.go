@@ -11,43 +11,43 @@ import (
 	"debrief/playbook/text"
 )
 
-// request describes the reply that a message requests.
-type request struct {
-	to     string // empty: no reply
-	asJSON bool   // the request was JSON, so its reply is
+// replyTarget is where a message requests its reply, and in which encoding.
+type replyTarget struct {
+	subject string // empty: no reply
+	asJSON  bool   // the message was JSON, so its reply is JSON
 }
 
-// requestOf reads the headers of a message, which may be invalid or belong to an undecodable payload.
-func requestOf(h nats.Header) request {
-	to, err := events.ReplySubject(h)
+// replyTargetOf reads the headers of a message, which may be invalid or belong to an undecodable payload.
+func replyTargetOf(h nats.Header) replyTarget {
+	subject, err := events.ReplySubject(h)
 	if err != nil {
-		return request{}
+		return replyTarget{}
 	}
 	asJSON, _ := events.IsJSON(h)
-	return request{to, asJSON || h.Get(events.HeaderReplyType) == events.ContentTypeJSON}
+	return replyTarget{subject, asJSON || h.Get(events.HeaderReplyType) == events.ContentTypeJSON}
 }
 
-// replyResult sends the reply of the handler: a reply of its own, the handled event in original, or the first event that it stored.
-func (c *Conn) replyResult(ctx context.Context, to request, it *item, original *nats.Msg) error {
+// replyResult sends the reply of the handler: its own Reply, the handled event (original), or the first event that was stored for it.
+func (c *Conn) replyResult(ctx context.Context, target replyTarget, it *item, original *nats.Msg) error {
 	switch {
-	case to.to == "", it.result.Forward: // no requester, or another worker replies
+	case target.subject == "", it.result.Forward: // no requester, or another worker replies
 	case it.result.ReplyOriginal:
-		return c.replyStored(ctx, to, original)
+		return c.replyStored(ctx, target, original)
 	case it.result.Reply != nil:
-		c.reply(&nats.Msg{Subject: to.to, Data: it.result.Reply, Header: events.SchemaHeader()})
+		c.reply(&nats.Msg{Subject: target.subject, Data: it.result.Reply, Header: events.SchemaHeader()})
 	case it.firstMsg != nil:
-		return c.replyStored(ctx, to, it.firstMsg)
+		return c.replyStored(ctx, target, it.firstMsg)
 	}
 	return nil
 }
 
 // replyStored sends a stored event, whose header has its handle.
-func (c *Conn) replyStored(ctx context.Context, to request, stored *nats.Msg) error {
-	if to.asJSON {
-		return c.replyJSON(ctx, to.to, stored)
+func (c *Conn) replyStored(ctx context.Context, target replyTarget, stored *nats.Msg) error {
+	if target.asJSON {
+		return c.replyJSON(ctx, target.subject, stored)
 	}
 	m := *stored
-	m.Subject = to.to
+	m.Subject = target.subject
 	c.reply(&m)
 	return nil
 }
@@ -58,6 +58,7 @@ func (p *processor) original(it *item) *nats.Msg {
 	return asStored(m.Subject(), m.Headers(), m.Data(), &it.d)
 }
 
+// asStored returns a stored message with the handle of its event, and without the headers that request a reply.
 func asStored(subject string, header nats.Header, data []byte, d *Delivery) *nats.Msg {
 	out := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: data}
 	for name, values := range header {
@@ -82,7 +83,7 @@ func (c *Conn) replyJSON(ctx context.Context, to string, stored *nats.Msg) error
 		err = fmt.Errorf("reply too large: %d bytes, the server accepts %d: the result is stored as %s", len(data), limit, handle)
 	}
 	if err != nil {
-		c.replyError(request{to, true}, err.Error())
+		c.replyError(replyTarget{to, true}, err.Error())
 		return nil
 	}
 	c.reply(&nats.Msg{Subject: to, Data: data, Header: nats.Header{
@@ -92,13 +93,13 @@ func (c *Conn) replyJSON(ctx context.Context, to string, stored *nats.Msg) error
 }
 
 // replyError sends the reason of a failure: in a header, and to a request in JSON also in the body.
-func (c *Conn) replyError(to request, reason string) {
-	if to.to == "" {
+func (c *Conn) replyError(target replyTarget, reason string) {
+	if target.subject == "" {
 		return
 	}
 	reason = text.Line(reason, maxReason)
-	m := &nats.Msg{Subject: to.to, Header: nats.Header{events.HeaderError: {reason}}}
-	if to.asJSON {
+	m := &nats.Msg{Subject: target.subject, Header: nats.Header{events.HeaderError: {reason}}}
+	if target.asJSON {
 		m.Data, _ = json.Marshal(events.ErrorReply{Error: reason}) // a struct with one string cannot fail
 		m.Header.Set(events.HeaderContentType, events.ContentTypeJSON)
 	}

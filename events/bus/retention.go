@@ -46,12 +46,9 @@ func ApplySteps(ctx context.Context, c *Conn, steps []streams.Step) error {
 	return nil
 }
 
-// storageExceeded is the code of the server for a size limit that it cannot reserve: for the server, and for the account.
-const storageExceeded, accountExceeded jetstream.ErrorCode = 10047, 10002
-
 // explainReserve adds the remedy if the server has no room for a size limit.
 func explainReserve(err error) error {
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == storageExceeded || api.ErrorCode == accountExceeded) {
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == StorageFull || api.ErrorCode == AccountFull) {
 		return fmt.Errorf("the server reserves the size limits of all streams, and they exceed its store (max_file; 'debrief up --max-store'): choose smaller ones, or 0 for no limit (%w)", err)
 	}
 	return err

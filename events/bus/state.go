@@ -26,9 +26,9 @@ type workerState struct {
 
 	paused     bool          // because of useless output
 	resumed    chan struct{} // closed when the pause ends
-	uselessErr error
-	probes     int       // messages tried during this pause
-	probeAt    time.Time // when a probing worker may take its next message
+	uselessErr error         // the newest useless output that began or confirmed the pause
+	probes     int           // messages tried during this pause
+	probeAt    time.Time     // when a probing worker may take its next message
 }
 
 // isMessageFault reports whether a message is at fault for useless output: the model gave useful output for another message
@@ -175,13 +175,13 @@ func (r *roleState) clearDeniedPull() {
 	}
 }
 
-// assignFault returns err as a messageFaultError if the message is at fault, and err otherwise. At first the model is at fault.
-// The message is at fault if the model has given useful output for another message since the first useless output for
-// this one. Some prompts crash the server of a model, so the same holds since the model was last unavailable for this
-// message. An error without a request, such as that of an open circuit breaker, does not count. After too many useless outputs, assignFault
-// returns a neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
+// assignFault decides whether useless output, or an unavailable model, is the fault of the message. Then it returns a messageFaultError,
+// and otherwise err. The message is at fault if the model has given useful output for another message since its first useless output for
+// this one, or since it was last unavailable for this one: some prompts crash the server of a model. An error without a request, such as
+// that of an open circuit breaker, is never the fault of the message. After too many useless outputs assignFault returns a
+// neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
-	if isNotSent(err) || !isUnavailable(err) && !isUseless(err) {
+	if isUnasked(err) || !isUnavailable(err) && !isUseless(err) {
 		return err
 	}
 	r.mu.Lock()
@@ -338,11 +338,11 @@ func (r *roleState) recordResults(items []*item) (paused bool) {
 		if output == nil {
 			continue
 		}
-		isKey := reflect.ValueOf(output).Comparable() // only such a value can be a key
-		if r.recordUseless(it, !isKey || !counted[output]) {
+		isComparable := reflect.ValueOf(output).Comparable() // else it cannot be the key of a map
+		if r.recordUseless(it, !isComparable || !counted[output]) {
 			paused = true
 		}
-		if isKey {
+		if isComparable {
 			counted[output] = true
 		}
 	}

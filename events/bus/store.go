@@ -19,7 +19,7 @@ const (
 	ackTimeout = 5 * time.Second
 	// silentRetry is the interval at which a publish to a silent stream is sent.
 	silentRetry = time.Second
-	// fullTTL is how long Store returns the error of a publish that found no room. Workers retry every second.
+	// fullTTL is how long StoreError returns the error of a publish that found no room. Workers retry every second.
 	fullTTL = 10 * time.Second
 )
 
@@ -49,14 +49,14 @@ type storeState struct {
 	closed        error           // why the server in this process accepts no messages; nil if it does
 	open          context.Context // ends when the storage closes; nil before the first call of SetStoreClosed
 	cancel        context.CancelFunc
-	silentStreams map[string]*silentStreamError
+	silentStreams map[string]*silentStream
 
 	full   *FullError // of the last publish, if the server had no room; nil otherwise
 	fullAt time.Time
 }
 
-// silentStreamError is the state of a stream that does not acknowledge publishes.
-type silentStreamError struct {
+// silentStream is the state of a stream that does not acknowledge publishes.
+type silentStream struct {
 	noAckError
 	reconnects uint64 // number of reconnects of the connection at Since
 	lastTry    time.Time
@@ -172,12 +172,12 @@ func (p *publisher) recordPublish(ctx context.Context, stream string, err error)
 	reconnects := p.nc.Stats().Reconnects
 	if s == nil || s.reconnects != reconnects {
 		if p.storeState.silentStreams == nil {
-			p.storeState.silentStreams = make(map[string]*silentStreamError)
+			p.storeState.silentStreams = make(map[string]*silentStream)
 		}
-		s = &silentStreamError{noAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
+		s = &silentStream{noAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
 		p.storeState.silentStreams[stream] = s
 	}
 	s.Err = err
-	found := s.noAckError
-	return &found
+	silentNow := s.noAckError // a copy, as in checkStore
+	return &silentNow
 }

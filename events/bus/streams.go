@@ -18,11 +18,11 @@ import (
 // ensure creates the streams that a role uses and that do not exist, unless the connection is read-only. It keeps the
 // configuration of an existing stream, but returns an error if the role cannot work with it.
 func (c *Conn) ensure(ctx context.Context, o Options) error {
-	only := streams.Required(o.Role) // nil: all streams
+	required := streams.Required(o.Role) // nil: all streams
 	replicas := max(o.Replicas, 1)
-	exist := 0
+	found := 0
 	for _, want := range append(streams.All(replicas), streams.Blobs(replicas)) {
-		isUsed := only == nil || slices.Contains(only, want.Name) || want.Name == blob.Stream // every role uses blobs
+		isUsed := required == nil || slices.Contains(required, want.Name) || want.Name == blob.Stream // every role uses blobs
 		if !isUsed {
 			continue
 		}
@@ -33,14 +33,14 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 		if s == nil {
 			continue
 		}
-		exist++
+		found++
 		err = streams.Check(s.CachedInfo().Config, want)
 		var unsuitable *streams.ConfigError
 		if errors.As(err, &unsuitable) {
 			switch {
 			case unsuitable.Field == streams.FieldSealed && o.ReadOnly: // a sealed stream can be read
 				err = nil
-			case unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly: // a connection to all streams may change them
+			case unsuitable.Field == streams.FieldRollup && required == nil && !o.ReadOnly: // a connection to all streams may change them
 				err = c.forbidRollup(ctx, s.CachedInfo().Config)
 			}
 		}
@@ -48,7 +48,7 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if o.ReadOnly && exist == 0 {
+	if o.ReadOnly && found == 0 {
 		return natserr.ErrNoStreams
 	}
 	return nil

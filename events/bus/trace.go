@@ -59,7 +59,7 @@ func spanContext(traceparent string) trace.SpanContext {
 	c := trace.SpanContextConfig{Remote: true}
 	c.TraceID, _ = trace.TraceIDFromHex(id) // TraceID has validated it
 	c.SpanID, _ = trace.SpanIDFromHex(traceparent[36:52])
-	if strings.IndexByte("13579bdf", traceparent[54]) >= 0 {
+	if strings.IndexByte("13579bdf", traceparent[54]) >= 0 { // the last bit of the flags is set
 		c.TraceFlags = trace.FlagsSampled
 	}
 	return trace.NewSpanContext(c)
@@ -73,17 +73,17 @@ func traceparent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
 }
 
-// startPublishSpan starts the span of a publish, and sets the trace of m. The event belongs to the trace that m has already,
+// startPublishSpan starts the span of a publish, and sets the trace of o. The event belongs to the trace that o has already,
 // otherwise to that of ctx, otherwise to a new one.
-func (l *link) startPublishSpan(ctx context.Context, e events.Event, m *PublishOptions) (context.Context, trace.Span) {
-	if events.TraceID(m.Trace) == "" {
-		m.Trace = traceparent(trace.SpanContextFromContext(ctx))
+func (l *link) startPublishSpan(ctx context.Context, e events.Event, o *PublishOptions) (context.Context, trace.Span) {
+	if events.TraceID(o.Trace) == "" {
+		o.Trace = traceparent(trace.SpanContextFromContext(ctx))
 	} else {
-		ctx = ContextWithTrace(ctx, m.Trace)
+		ctx = ContextWithTrace(ctx, o.Trace)
 	}
 	if l.tracer == nil {
-		if m.Trace == "" {
-			m.Trace = events.NewTrace()
+		if o.Trace == "" {
+			o.Trace = events.NewTrace()
 		}
 		return ctx, trace.SpanFromContext(context.Background()) // a span that records nothing
 	}
@@ -91,11 +91,11 @@ func (l *link) startPublishSpan(ctx context.Context, e events.Event, m *PublishO
 		keySystem.String("nats"), keyOperation.String("send"), keySubject.String(e.Kind().Subject(e.InBook())),
 		keyMessage.String(string(e.EventID())), keyKind.String(string(e.Kind())), keyBook.String(string(e.InBook())),
 	))
-	m.Trace = traceparent(span.SpanContext())
+	o.Trace = traceparent(span.SpanContext())
 	return ctx, span
 }
 
-// setSpanError sets an error on a span. The error may be nil.
+// setSpanError sets an error on a span. A nil error changes nothing.
 func setSpanError(span trace.Span, err error) {
 	if err != nil && span.IsRecording() {
 		span.SetStatus(codes.Error, Loggable(err))
@@ -195,7 +195,7 @@ func Loggable(err error) string {
 	return text.Line(redact.Text(withoutModelText(err, err.Error())), maxLoggable)
 }
 
-// withoutModelText returns text, which contains the text of err, with the loggable texts of err and its causes.
+// withoutModelText replaces the texts of err and its causes by their loggable texts, in a text that contains err.Error().
 func withoutModelText(err error, text string) string {
 	switch e := err.(type) { //nolint:errorlint // it unwraps step by step
 	case interface{ Loggable() string }:

@@ -23,7 +23,7 @@ type Worker struct {
 	// Slots is the number of calls of Handle that run at the same time; default 1.
 	Slots int
 	// Batch, if above 1, is the largest number of waiting messages of a book that one call gets. Books run in parallel,
-	// each with one call at a time. A book has one process of the role, while all processes hear each other.
+	// each with one call at a time. While the processes of the role hear each other, only one of them handles a book.
 	Batch int
 	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts at messages that crashed
 	// workers had, so that a crash while a new process reads costs no attempt. It returns no error, because Handle meets

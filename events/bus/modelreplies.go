@@ -39,8 +39,8 @@ func (s ReplyStats) Add(t ReplyStats) ReplyStats {
 // Malformed returns the number of replies that were not valid as written.
 func (s ReplyStats) Malformed() int { return s.Repaired + s.Invalid }
 
-// reply is one reply in the window.
-type reply struct {
+// modelReply is one reply of a model in the window.
+type modelReply struct {
 	at                time.Time
 	repaired, invalid bool
 	rated, doubted    bool
@@ -48,11 +48,11 @@ type reply struct {
 
 // replyWindow contains the last replies.
 type replyWindow struct {
-	last [RepliesKept]reply // a ring buffer
-	n    int                // replies so far
+	last [RepliesKept]modelReply // a ring buffer
+	n    int                     // replies so far
 }
 
-func (w *replyWindow) add(r reply) {
+func (w *replyWindow) add(r modelReply) {
 	w.last[w.n%RepliesKept] = r
 	w.n++
 }
@@ -81,10 +81,10 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 // CountReply counts the first reply of a role's model to a request. repaired is set if its JSON was invalid and was repaired, invalid
 // if the reply was not usable.
 func (s *Stats) CountReply(role string, repaired, invalid bool) {
-	s.update(role, func(r *roleCounters) { r.replies.add(reply{at: time.Now(), repaired: repaired, invalid: invalid}) })
+	s.update(role, func(r *roleCounters) { r.replies.add(modelReply{at: time.Now(), repaired: repaired, invalid: invalid}) })
 }
 
 // CountLabel counts a reflection of a role's model on a run with an outcome, and whether the model doubts that outcome.
 func (s *Stats) CountLabel(role string, doubted bool) {
-	s.update(role, func(r *roleCounters) { r.labels.add(reply{at: time.Now(), rated: true, doubted: doubted}) })
+	s.update(role, func(r *roleCounters) { r.labels.add(modelReply{at: time.Now(), rated: true, doubted: doubted}) })
 }
