@@ -1,9 +1,9 @@
 // Package chat defines the interface between a role and a language model: prompt, reply and errors. It depends on
 // no provider and no protocol; events/chat/openai implements it. The package also contains the tolerant parser for
-// JSON in model output (ParseObject and ParseList, with the names of fields in dialect.go), the retry policy for unparsable output (Ask), and the quality of replies
-// (ObserveReplies).
+// JSON in model output (ParseObject and ParseList, with the names of fields in dialect.go), the retry policy for unparsable
+// output (Ask), and the quality of replies (ObserveReplies).
 //
-// The instructions that Generators and Reflectors send to models are here too (prompts.go), below the roles, because the
+// The instructions that Generators and Reflectors send to models are here too (prompts_*.go), below the roles, because the
 // Curator refuses content that repeats them. Its own instructions are in package propose. The forms of the replies are
 // beside the code that reads them.
 package chat

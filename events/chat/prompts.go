@@ -4,6 +4,7 @@ package chat
 func PromptTexts() []string {
 	return []string{
 		PromptTask, PromptAnswerFormat, PromptAgent, PromptAdvice, PromptSummary,
-		PromptAttempt, PromptEarlierAttempts, PromptRightAnswer, promptSuspect, PromptQuotes, PromptRecords, PromptExplanation, PromptJudge,
+		PromptAttempt, PromptEarlierAttempts, PromptAgentRules, PromptRightAnswer, PromptQuotes, PromptRecords, PromptExplanation,
+		PromptJudge, PromptJudgeScores, DefaultRubric,
 	}
 }

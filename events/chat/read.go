@@ -43,7 +43,7 @@ func readValues(r Reply, field string) (reply Object, values []value, err error)
 	if text == "" && !r.Truncated() {
 		text = strings.ToValidUTF8(StripThinking(r.Thoughts), "\uFFFD")
 	}
-	values, err = find(text)
+	values, err = findValues(text)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +56,7 @@ func readValues(r Reply, field string) (reply Object, values []value, err error)
 			}
 			v.read(r, &left)
 			if reply := objectWith(v.raw, field); reply != nil {
-				v.use(r)
+				v.recordRepair(r)
 				return reply, nil, nil
 			}
 		}
@@ -88,8 +88,8 @@ func unescape(text string) string {
 	return inner
 }
 
-// find returns the values in a text, in order. Values do not contain each other.
-func find(text string) (values []value, err error) {
+// findValues returns the values in a text, in order. Values do not contain each other.
+func findValues(text string) (values []value, err error) {
 	// An unclosed bracket costs a scan to the end of the text. Such brackets are nested, and maxDepth limits the
 	// nesting, so there are few of them.
 	for i := 0; i < len(text) && len(values) < maxSpans; {
@@ -102,7 +102,7 @@ func find(text string) (values []value, err error) {
 			i++
 			continue
 		}
-		n, closed, err := match(text[i:])
+		n, closed, err := matchBrackets(text[i:])
 		if err != nil {
 			return nil, err
 		}
@@ -140,10 +140,10 @@ func (v value) withoutFence() value {
 	return v
 }
 
-// match returns the length of the JSON value at the start of s, and whether it is closed. Brackets in strings are
+// matchBrackets returns the length of the JSON value at the start of s, and whether it is closed. Brackets in strings are
 // ignored. A closing bracket also closes all brackets opened since its partner. Strings may contain line breaks,
 // because models write them.
-func match(s string) (n int, closed bool, err error) {
+func matchBrackets(s string) (n int, closed bool, err error) {
 	var stack [maxDepth]byte
 	depth, quoted := 0, false
 	for i := 0; i < len(s); i++ {
@@ -189,7 +189,7 @@ func best(r Reply, values []value, none error) (json.RawMessage, error) {
 	})
 	for i := range values {
 		if v := &values[i]; v.raw != nil {
-			v.use(r)
+			v.recordRepair(r)
 			return v.raw, nil
 		}
 	}
@@ -199,8 +199,8 @@ func best(r Reply, values []value, none error) (json.RawMessage, error) {
 	return nil, none
 }
 
-// use records that the reply was repaired, if this value was. Call it for the value that becomes the reply.
-func (v *value) use(r Reply) {
+// recordRepair records that the reply was repaired, if this value was. Call it for the value that becomes the reply.
+func (v *value) recordRepair(r Reply) {
 	if v.repaired && r.Repaired != nil {
 		*r.Repaired = true
 	}
@@ -231,8 +231,8 @@ func (v *value) read(r Reply, left *int) {
 }
 
 var (
-	thinking = regexp.MustCompile(`(?i)^<think(ing)?>`)
-	thought  = regexp.MustCompile(`(?i)</think(ing)?>`)
+	thinkOpen  = regexp.MustCompile(`(?i)^<think(ing)?>`)
+	thinkClose = regexp.MustCompile(`(?i)</think(ing)?>`)
 )
 
 // StripThinking returns an answer without the thoughts of a reasoning model, which precede it in <think> tags. Some
@@ -241,9 +241,9 @@ var (
 func StripThinking(text string) string {
 	for {
 		text = strings.TrimSpace(text)
-		end := thought.FindStringIndex(text)
+		end := thinkClose.FindStringIndex(text)
 		switch {
-		case thinking.MatchString(text):
+		case thinkOpen.MatchString(text):
 			if end == nil {
 				return ""
 			}
