@@ -139,15 +139,15 @@ const (
 	foreign  = rulers + nRuler // letters of other scripts
 	accent   = foreign + 1     // expects the second byte of a Latin letter
 	letter1  = accent + 1      // expects the last byte of another letter
-	letter2  = letter1 + 1     // expects the last two bytes
-	mark1    = letter2 + 1     // the same for a symbol
-	mark2    = mark1 + 1       //
-	leadE0   = mark2 + 1       // expects the byte that determines the script
-	leadE1   = leadE0 + 1      //
-	leadE2   = leadE1 + 1      //
-	leadE3   = leadE2 + 1      //
-	leadEA   = leadE3 + 1      //
-	leadF0   = leadEA + 1      //
+	letter2  = letter1 + 1     // expects the last two bytes of it
+	mark1    = letter2 + 1     // expects the last byte of a symbol
+	mark2    = mark1 + 1       // expects the last two bytes of it
+	leadE0   = mark2 + 1       // the byte was E0, and the next one determines the script
+	leadE1   = leadE0 + 1      // the byte was E1
+	leadE2   = leadE1 + 1      // E2
+	leadE3   = leadE2 + 1      // E3
+	leadEA   = leadE3 + 1      // EA
+	leadF0   = leadEA + 1      // F0 to F4
 	states   = int(leadF0) + 1
 )
 

@@ -26,8 +26,8 @@ type concurrency struct {
 	reduced  time.Time // when the limit was last reduced
 }
 
-func newConcurrency(initial, most int, timeout time.Duration) *concurrency {
-	c := &concurrency{permits: semaphore.NewWeighted(int64(most)), fast: timeout / 2, max: most, limit: float64(initial), withheld: most - initial}
+func newConcurrency(initial, maximum int, timeout time.Duration) *concurrency {
+	c := &concurrency{permits: semaphore.NewWeighted(int64(maximum)), fast: timeout / 2, max: maximum, limit: float64(initial), withheld: maximum - initial}
 	c.permits.TryAcquire(int64(c.withheld))
 	return c
 }
@@ -43,7 +43,8 @@ func (c *concurrency) begin(ctx context.Context) error {
 	return nil
 }
 
-// end ends a request that began at a time. Overloaded means that the server was too slow or too busy for it, answered that it has answered.
+// end ends a request that began at a time. answered means that the server has answered in time, overloaded that it was too slow or too
+// busy for the request.
 func (c *concurrency) end(began time.Time, answered, overloaded bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,10 +57,8 @@ func (c *concurrency) end(began time.Time, answered, overloaded bool) {
 		c.limit = min(c.limit+1/c.limit, float64(c.max))
 	}
 	c.inFlight--
-	free := 1 + c.withheld - (c.max - int(c.limit)) // permits that are not withheld any more
-	if free < 0 {
-		free = 0
-	}
+	toWithhold := c.max - int(c.limit)
+	free := max(1+c.withheld-toWithhold, 0) // of the permit of this request and the withheld ones
 	c.withheld += 1 - free
 	c.permits.Release(int64(free))
 }

@@ -207,7 +207,11 @@ func (e *Embedder) shorten(sent []string) bool {
 
 // lower reduces a limit, unless another call has reduced it further.
 func lower(limit *atomic.Int64, to int64) {
-	for now := limit.Load(); now > to && !limit.CompareAndSwap(now, to); now = limit.Load() {
+	for {
+		now := limit.Load()
+		if now <= to || limit.CompareAndSwap(now, to) {
+			return
+		}
 	}
 }
 

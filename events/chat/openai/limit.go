@@ -23,8 +23,8 @@ func perMinute(n int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(n)/60), max(1, n/10))
 }
 
-// reserve reserves one request of about this number of tokens and returns the time to wait for it. A caller that does
-// not wait does not return the reservation.
+// reserve reserves one request of about this number of tokens and returns the time to wait for it. The
+// reservation stays, also if the caller does not wait.
 func (l limits) reserve(tokens int) time.Duration {
 	return max(reserve(l.requests, 1), reserve(l.tokens, tokens))
 }

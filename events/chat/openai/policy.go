@@ -10,8 +10,9 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// newRetries retries while attempts and budget are left. It does not retry if Retry-After is too long, if the server was never
-// reached (see Error.unreached), or after the second timeout (see Error.final). The error of an open breaker is not an *Error, so it ends the call at once.
+// newRetries returns a policy that retries while attempts and budget are left. It does not retry if Retry-After is too long, if the
+// server was never reached (see Error.unreached), or after the second timeout (see Error.final). The error of an open breaker is not an
+// *Error, so it ends the call at once.
 func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool {
@@ -41,7 +42,7 @@ func (s *server) backoff(x failsafe.ExecutionAttempt[any]) time.Duration {
 	return pause + chance
 }
 
-// newBreaker stops calls to a server that does not respond. Any response, even a 429, counts as a success.
+// newBreaker returns a circuit breaker that stops calls to a server that does not respond. Any response, even a 429, counts as a success.
 func (s *server) newBreaker() circuitbreaker.CircuitBreaker[any] {
 	n := uint(s.cfg.BreakerThreshold)
 	return circuitbreaker.NewBuilder[any]().

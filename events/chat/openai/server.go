@@ -96,7 +96,7 @@ type call struct {
 
 // do executes a call in a span of the caller's trace. The package comment lists its errors.
 func (s *caller) do(ctx context.Context, c call) error {
-	ctx, span := s.begin(ctx, c.operation)
+	ctx, span := s.startSpan(ctx, c.operation)
 	send := c.send
 	requests := 0
 	var usage chat.Usage // of the last request
@@ -106,7 +106,7 @@ func (s *caller) do(ctx context.Context, c call) error {
 		return usage, err
 	}
 	err := s.execute(ctx, c)
-	end(span, requests, usage, err)
+	endSpan(span, requests, usage, err)
 	return err
 }
 

@@ -35,10 +35,10 @@ const (
 // attemptFailed is the name of the event of a failed attempt in a span.
 const attemptFailed = "attempt failed"
 
-// begin starts the span of a call as a child of the caller's span. It records nothing if the caller is not traced.
-func (s *server) begin(ctx context.Context, operation string) (context.Context, trace.Span) {
-	caller := trace.SpanFromContext(ctx)
-	if !caller.IsRecording() {
+// startSpan starts the span of a call as a child of the caller's span. It records nothing if the caller is not traced.
+func (s *server) startSpan(ctx context.Context, operation string) (context.Context, trace.Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
 		return ctx, trace.SpanFromContext(context.Background())
 	}
 	attrs := []attribute.KeyValue{keyOperation.String(operation), keyProvider.String("openai"), keyModel.String(s.cfg.Model)}
@@ -48,12 +48,12 @@ func (s *server) begin(ctx context.Context, operation string) (context.Context, 
 			attrs = append(attrs, keyPort.Int(port))
 		}
 	}
-	return caller.TracerProvider().Tracer("debrief/llm").Start(ctx, operation+" "+s.cfg.Model,
+	return parent.TracerProvider().Tracer("debrief/llm").Start(ctx, operation+" "+s.cfg.Model,
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 }
 
-// end ends the span of a call with its number of requests.
-func end(span trace.Span, requests int, usage chat.Usage, err error) {
+// endSpan ends the span of a call with its number of requests.
+func endSpan(span trace.Span, requests int, usage chat.Usage, err error) {
 	defer span.End()
 	if !span.IsRecording() {
 		return

@@ -30,20 +30,20 @@ type waits struct {
 
 // wait is the state of one call.
 type wait struct {
-	of    *waits
+	all   *waits
 	began time.Time
-	phase phase // guarded by of.mu
+	phase phase // guarded by all.mu
 }
 
 func (w *wait) set(p phase) {
-	w.of.mu.Lock()
+	w.all.mu.Lock()
 	w.phase = p
-	w.of.mu.Unlock()
+	w.all.mu.Unlock()
 }
 
 // track records a call until done is called. The first call of the model that takes long is logged.
 func (s *caller) track(ctx context.Context) (w *wait, done func()) {
-	w = &wait{of: &s.waits, began: time.Now()}
+	w = &wait{all: &s.waits, began: time.Now()}
 	s.waits.mu.Lock()
 	if s.waits.calls == nil {
 		s.waits.calls = make(map[*wait]bool)
@@ -51,8 +51,8 @@ func (s *caller) track(ctx context.Context) (w *wait, done func()) {
 	s.waits.calls[w] = true
 	s.waits.mu.Unlock()
 	timer := time.AfterFunc(slowAfter, func() {
-		if why := s.Waiting(); why != "" && !s.warnedSlow.Swap(true) {
-			zerolog.Ctx(ctx).Warn().Str("model", s.cfg.Model).Msg(why)
+		if reason := s.Waiting(); reason != "" && !s.warnedSlow.Swap(true) {
+			zerolog.Ctx(ctx).Warn().Str("model", s.cfg.Model).Msg(reason)
 		}
 	})
 	return w, func() {
@@ -74,27 +74,27 @@ func (s *caller) Waiting() string {
 		counts[w.phase]++
 		oldest = max(oldest, time.Since(w.began))
 	}
-	all := len(s.waits.calls)
+	n := len(s.waits.calls)
 	switch {
 	case counts[limited] > 0:
-		return fmt.Sprintf("rate limited: the server is busy, %s, the oldest for %s", plural(all), oldest.Round(time.Second))
+		return fmt.Sprintf("rate limited: the server is busy, %s, the oldest for %s", callsWait(n), oldest.Round(time.Second))
 	case counts[throttled] > 0:
-		return fmt.Sprintf("rate limited: %s of this program, see %s and %s", plural(all), s.cfg.name("RequestsPerMinute"), s.cfg.name("TokensPerMinute"))
+		return fmt.Sprintf("rate limited: %s of this program, see %s and %s", callsWait(n), s.cfg.name("RequestsPerMinute"), s.cfg.name("TokensPerMinute"))
 	case oldest < slowAfter:
 		return ""
 	}
 	limit, inFlight := s.concurrency.current()
-	most := fmt.Sprintf("at most %d requests", limit)
+	atMost := fmt.Sprintf("at most %d requests", limit)
 	if limit < s.cfg.MaxConcurrent {
-		most += fmt.Sprintf(" (adapted to the server, up to %d)", s.cfg.MaxConcurrent)
+		atMost += fmt.Sprintf(" (adapted to the server, up to %d)", s.cfg.MaxConcurrent)
 	}
 	return fmt.Sprintf("the model is slow: %s, the oldest for %s; %d of %s are at the server, which has %v for each: see %s and %s",
-		plural(all), oldest.Round(time.Second), inFlight, most, s.cfg.Timeout, s.cfg.name("MaxConcurrent"), s.cfg.name("Timeout"))
+		callsWait(n), oldest.Round(time.Second), inFlight, atMost, s.cfg.Timeout, s.cfg.name("MaxConcurrent"), s.cfg.name("Timeout"))
 }
 
-func plural(calls int) string {
-	if calls == 1 {
+func callsWait(n int) string {
+	if n == 1 {
 		return "1 call waits"
 	}
-	return fmt.Sprintf("%d calls wait", calls)
+	return fmt.Sprintf("%d calls wait", n)
 }

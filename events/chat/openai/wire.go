@@ -80,15 +80,15 @@ func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest, x *
 	}
 	return chat.Reply{
 		Text:     cmp.Or(text, choice.Message.Refusal),
-		Thoughts: cmp.Or(choice.Message.ReasoningContent, reasoning(x.body)),
+		Thoughts: cmp.Or(choice.Message.ReasoningContent, reasoningText(x.body)),
 		Model:    cmp.Or(resp.Model, req.Model),
 		Finish:   string(choice.FinishReason),
 		Usage:    c.usage(resp.Usage),
 	}, nil
 }
 
-// reasoning returns the thoughts in a response under the name that go-openai does not read: newer versions of vLLM and proxies use it.
-func reasoning(body []byte) string {
+// reasoningText returns the thoughts in a response under the name that go-openai does not read: newer versions of vLLM and proxies use it.
+func reasoningText(body []byte) string {
 	var resp struct {
 		Choices []struct {
 			Message struct {
