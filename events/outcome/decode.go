@@ -283,7 +283,7 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	violation, err := fields.takeViolation()
 	isJudge := strings.HasPrefix(strings.ToLower(out.By), events.JudgePrefix)
 	switch {
-	case err != nil, d.Reviews:
+	case err != nil, d.Reviews: // a caller with the scope review may use both
 	case violation:
 		err = ErrViolation
 	case isJudge && d.Recorder != "":
@@ -295,7 +295,7 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 		return Decoded{}, err
 	}
 	out.Inferred = string(fields.take("inferred")) == "true"
-	var said []reading
+	var readings []reading
 	for _, name := range scoreNames {
 		v := fields.take(name)
 		if v == nil {
@@ -306,11 +306,11 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 			return Decoded{}, fmt.Errorf("%s: %w", name, err)
 		}
 		if r.outcome.Label != "" {
-			said = append(said, r)
+			readings = append(readings, r)
 		}
 	}
-	if len(said) == 0 {
-		said, out.Scores, err = fields.takeScores(leading)
+	if len(readings) == 0 {
+		readings, out.Scores, err = fields.takeScores(leading)
 		if err != nil {
 			return Decoded{}, err
 		}
@@ -318,7 +318,7 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 		out.Scores = fields.takeOthers()
 	}
 	out.Ignored = fields.names()
-	if err := out.combine(said); err != nil {
+	if err := out.combine(readings); err != nil {
 		return Decoded{}, err
 	}
 	out.Violation = out.Violation || violation
@@ -329,10 +329,10 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	return out, nil
 }
 
-// reading is what one field says.
+// reading is the outcome in one field.
 type reading struct {
 	name    string
-	word    bool // a label, without a score of its own
+	isWord  bool // a label, without a score of its own
 	outcome events.Outcome
 }
 
@@ -362,32 +362,32 @@ func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, ou
 	default:
 		r.outcome, err = ofValue(v)
 		_, known := words[strings.ToLower(word)]
-		r.word = isWord && (known || name == "label")
+		r.isWord = isWord && (known || name == "label")
 	}
 	return r, err
 }
 
 // combine sets score and label from the readings. A number has priority over a word. It returns an error if two of them
 // contradict each other.
-func (out *Decoded) combine(said []reading) error {
-	slices.SortStableFunc(said, func(a, b reading) int {
+func (out *Decoded) combine(readings []reading) error {
+	slices.SortStableFunc(readings, func(a, b reading) int {
 		switch {
-		case a.word == b.word:
+		case a.isWord == b.isWord:
 			return 0
-		case b.word:
+		case b.isWord:
 			return -1
 		}
 		return 1
 	})
-	for i, r := range said {
+	for i, r := range readings {
 		if i == 0 {
 			out.Score, out.Label = r.outcome.Score, r.outcome.Label
 			continue
 		}
 		if !agree(out.Score, out.Label, r) {
-			return fmt.Errorf("%s contradicts %s: send one of them", r.name, said[0].name)
+			return fmt.Errorf("%s contradicts %s: send one of them", r.name, readings[0].name)
 		}
-		if r.word {
+		if r.isWord {
 			out.Label = r.outcome.Label
 		}
 	}
@@ -402,7 +402,7 @@ func agree(score float64, label events.Label, r reading) bool {
 		return label == events.Unknown || score == 0 // how an unknown outcome is encoded
 	case label == events.Unknown:
 		return false
-	case !r.word:
+	case !r.isWord:
 		return math.Abs(r.outcome.Score-score) < 1e-9
 	case r.outcome.Label == events.Success:
 		return score >= 0.5

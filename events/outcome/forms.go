@@ -92,8 +92,8 @@ var (
 	// byProgram matches error messages of programs that do not print their name.
 	byProgram = text.Pattern(`^(?:E(?:rror|RROR)|error(?:\[\w+\])?|fatal|FATAL|Fatal error|PHP Fatal error|` +
 		`Fehler|Erreur|Errore|Erro|Fout|Fel|Błąd|Hata|Ошибка|错误|錯誤|エラー|오류)[:：] ?\S|^npm (?:ERR!|error) \S`)
-	// byName matches the messages of shells that do not know a command.
-	byName = text.Pattern(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
+	// byShell matches the messages of shells that do not know a command.
+	byShell = text.Pattern(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
 		`is not recognized as (?:an internal or external command|a name of a cmdlet|the name of a cmdlet)|^\S+: (?:line )?\d+: syntax error\b`)
 	// byService matches the first line of the errors of HTTP services and of their clients.
 	byService = text.Pattern(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed with status(?: code)? [45]\d\d|` +
@@ -128,20 +128,20 @@ var (
 func (o *toolOutput) isError(output string) bool {
 	first, last := firstAndLastLine(output)
 	switch {
-	case byHarness().MatchString(first), byHarness().MatchString(last) && o.command:
-		return !o.shows || o.command || isShort(output) // a page or a file may contain the message of a harness
+	case byHarness().MatchString(first), byHarness().MatchString(last) && o.isCommand:
+		return !o.showsContent || o.isCommand || isShort(output) // a page or a file may contain the message of a harness
 	case slices.ContainsFunc(o.programs, shell.IsEditor) && byEditor().MatchString(first):
 		return true
 	case slices.Contains(o.programs, "git") && byProgram().MatchString(first):
 		return true
 	case o.isComplaint(first), o.isComplaint(last):
 		return true
-	case o.shows && o.command:
+	case o.showsContent && o.isCommand:
 		return false
-	case o.shows:
+	case o.showsContent:
 		return isShort(output) && (byProgram().MatchString(first) || byService().MatchString(first) || pythonRaised().MatchString(first))
 	}
-	if byProgram().MatchString(first) || byService().MatchString(first) || byName().MatchString(first) || byName().MatchString(last) {
+	if byProgram().MatchString(first) || byService().MatchString(first) || byShell().MatchString(first) || byShell().MatchString(last) {
 		return true
 	}
 	if isCrash(output, last) {
@@ -175,11 +175,11 @@ func (o *toolOutput) isComplaint(line string) bool {
 	if slices.Contains(o.programs, name) {
 		return true
 	}
-	if !o.command { // the command line is not known
-		return !o.shows && (slices.Contains(shells, name) || shell.Known(name))
+	if !o.isCommand { // the command line is not known
+		return !o.showsContent && (slices.Contains(shells, name) || shell.Known(name))
 	}
 	namesProgram := slices.ContainsFunc(o.programs, func(p string) bool { return strings.Contains(rest, p+":") })
-	return slices.Contains(shells, name) && (!o.shows || namesProgram)
+	return slices.Contains(shells, name) && (!o.showsContent || namesProgram)
 }
 
 var (

@@ -162,7 +162,7 @@ func numberWord(s string) (n int64, rest string, ok bool) {
 // date is a day, without a year if that is 0, or a time of day.
 type date struct {
 	year, month, day int
-	clock            bool
+	isClock          bool
 	minute           int // of the day
 }
 
@@ -249,5 +249,5 @@ func parseClock(s string) (d date, ok bool) {
 			hour += 12
 		}
 	}
-	return date{clock: true, minute: hour*60 + minute}, hour < 24 && minute < 60
+	return date{isClock: true, minute: hour*60 + minute}, hour < 24 && minute < 60
 }

@@ -90,7 +90,7 @@ func (o *toolOutput) ofJSON(text string) (events.Label, bool) {
 	case '"':
 		var s string
 		_ = json.Unmarshal(raw, &s)
-		return o.within(s), true
+		return o.ofText(s), true
 	case '[':
 		return o.ofList(raw), true
 	}
@@ -100,7 +100,7 @@ func (o *toolOutput) ofJSON(text string) (events.Label, bool) {
 // ofList returns the outcome of a list: of the text parts of a message, else of data. An empty list is an answer.
 func (o *toolOutput) ofList(raw []byte) events.Label {
 	if s, ok := partsText(raw); ok {
-		return o.within(s)
+		return o.ofText(s)
 	}
 	return events.Success
 }
@@ -142,7 +142,7 @@ func (o *toolOutput) ofReport(r report) events.Label {
 		return label
 	}
 	if s, ok := r.inside(); ok {
-		return o.within(s)
+		return o.ofText(s)
 	}
 	if m := r.text(messageFields...); m != "" && isDoubtfulText(m) {
 		return events.Unknown
@@ -150,22 +150,22 @@ func (o *toolOutput) ofReport(r report) events.Label {
 	return events.Success
 }
 
-// marks returns the outcome by the fields that are only about it, or Unknown if there is none. A failure wins if they differ.
+// marks returns the outcome by the fields whose only content is the outcome, or Unknown if there is none. A failure wins if they differ.
 func (r report) marks() events.Label {
-	said := events.Unknown
-	if code, ok := r.number(exitFields...); ok && code != -1 {
-		said = labelOf(code == 0)
+	label := events.Unknown
+	if code, ok := r.number(exitFields...); ok && code != stillRuns {
+		label = labelOf(code == 0)
 	}
-	if failed := r.mark(errorMarks...); failed != nil && (said == events.Unknown || *failed) {
-		said = labelOf(!*failed)
+	if failed := r.mark(errorMarks...); failed != nil && (label == events.Unknown || *failed) {
+		label = labelOf(!*failed)
 	}
-	if worked := r.mark(successMarks...); worked != nil && (said == events.Unknown || !*worked) {
-		said = labelOf(*worked)
+	if worked := r.mark(successMarks...); worked != nil && (label == events.Unknown || !*worked) {
+		label = labelOf(*worked)
 	}
-	if status, ok := r.number("statuscode", "httpstatus", "httpstatuscode"); ok && said == events.Unknown && status >= 200 {
-		said = labelOf(status < 400)
+	if status, ok := r.number("statuscode", "httpstatus", "httpstatuscode"); ok && label == events.Unknown && status >= 200 {
+		label = labelOf(status < 400)
 	}
-	return said
+	return label
 }
 
 func labelOf(worked bool) events.Label {

@@ -12,13 +12,13 @@ import (
 	"debrief/playbook/text"
 )
 
-// Same reports whether an answer is right as a person would say, for a target without an evaluator. The question tells only
+// Same reports whether a person would accept an answer as equal to the target. It is for a target without an evaluator. The question tells only
 // whether the answer is rounded, and whether a list is in any order. An empty answer is wrong.
 //
 //   - Numbers and units are compared by value, and dates and times as such. A unit that one side leaves out is not compared.
 //   - Words are compared without case, accents, articles and final punctuation, and without the words around them, as in
 //     "In Bonn." and "The answer is Bonn".
-//   - Identifiers, code and numbers with leading zeros are compared exactly.
+//   - Identifiers, code and numbers with leading leadingZero are compared exactly.
 //   - Lists are compared in order, JSON by value.
 func Same(question, target, answer string) bool {
 	if strings.TrimSpace(target) == strings.TrimSpace(answer) {
@@ -76,7 +76,7 @@ var inAnyOrder = text.Pattern(`(?i)\b(?:any order|order (?:does not|doesn't) mat
 // Wrappers around an answer.
 var (
 	codeFence = text.Pattern("(?s)\\A```[A-Za-z0-9+-]*[ \t]*\r?\n?(.*?)\\s*```\\z")
-	box       = text.Pattern(`\A\$?\\boxed\{([^{}]*)\}\$?\.?\z`)
+	boxed     = text.Pattern(`\A\$?\\boxed\{([^{}]*)\}\$?\.?\z`)
 )
 
 // quotes are the marks that may stand around an answer.
@@ -89,10 +89,10 @@ func unwrap(s string) string {
 	if m := codeFence().FindStringSubmatch(s); m != nil {
 		return strings.TrimSpace(m[1])
 	}
-	if m := box().FindStringSubmatch(s); m != nil {
+	if m := boxed().FindStringSubmatch(s); m != nil {
 		s = m[1]
 	}
-	s = strings.Map(usual, s)
+	s = strings.Map(usualForm, s)
 	if !strings.Contains(s, "\n") { // the marks around list items stay
 		s = strings.Trim(s, quotes)
 		s = strings.NewReplacer("**", "", "__ ", " ").Replace(s)
@@ -100,8 +100,8 @@ func unwrap(s string) string {
 	return s
 }
 
-// usual maps typographic forms of characters to the usual ones.
-func usual(r rune) rune {
+// usualForm maps typographic forms of characters to the usual ones.
+func usualForm(r rune) rune {
 	switch {
 	case r >= '！' && r <= '～': // full width
 		return r - '！' + '!'
@@ -132,9 +132,9 @@ var introductions = []func() *regexp.Regexp{
 	text.Pattern(`^([\d.,]+) \([a-z -]+\)$`),
 }
 
-// statements returns what an answer says without the words around it.
+// statements returns the texts that an answer may state, each without an introduction such as "The answer is".
 func statements(answer string) (all []string) {
-	const depth = 3
+	const depth = 3 // introductions before one text
 	rest := []string{answer}
 	for range depth {
 		var next []string
@@ -165,11 +165,11 @@ func sameVerdict(target, answer string) bool {
 		return false
 	}
 	rest := answer[end:]
-	return rest == "" || strings.ContainsRune(",.;:!-", rune(rest[0])) || reasoned().MatchString(rest)
+	return rest == "" || strings.ContainsRune(",.;:!-", rune(rest[0])) || reason().MatchString(rest)
 }
 
-// reasoned matches the rest of a sentence such as "Yes it does".
-var reasoned = text.Pattern(`(?i)^ (?:it|they|he|she|that|this|you|we|i)\b`)
+// reason matches the rest of a sentence such as "Yes it does".
+var reason = text.Pattern(`(?i)^ (?:it|they|he|she|that|this|you|we|i)\b`)
 
 var option = text.Pattern(`^(?i:(?:option|choice|answer) )?\(?([A-Za-z])[).]?$`)
 
@@ -182,15 +182,15 @@ func isOption(target, answer string) bool {
 var (
 	// identifier matches one word with an inner capital, or with digits and letters.
 	identifier = text.Pattern(`^[\w.-]*(?:[a-z][A-Z]|[A-Za-z]-?\.?\d|\d[A-Za-z])[\w.-]*$`)
-	// zeros matches a number with a leading zero, such as a postcode.
-	zeros      = text.Pattern(`^0\d+$`)
-	optionFlag = text.Pattern(`(?:^|\s)--?[A-Za-z]`)
-	ordinal    = text.Pattern(`^\d+(?:st|nd|rd|th)$`)
+	// leadingZero matches a number with a leading zero, such as a postcode.
+	leadingZero = text.Pattern(`^0\d+$`)
+	optionFlag  = text.Pattern(`(?:^|\s)--?[A-Za-z]`)
+	ordinal     = text.Pattern(`^\d+(?:st|nd|rd|th)$`)
 )
 
 // isCode reports whether a target is an identifier, a path, a command or code.
 func isCode(s string) bool {
-	if zeros().MatchString(s) {
+	if leadingZero().MatchString(s) {
 		return true
 	}
 	_, isNumber := parseQuantity(s)
@@ -294,7 +294,7 @@ var articles = map[string]bool{
 
 // plainWords returns the words of a text in lower case, without accents, leading articles and punctuation.
 func plainWords(s string) string {
-	s = fold(strings.ToLower(s))
+	s = accents.Replace(strings.ToLower(s))
 	inWord := func(r rune) bool {
 		isName := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 		return isName || strings.ContainsRune("'.+#%$€£/", r)
@@ -323,8 +323,6 @@ var accents = strings.NewReplacer(
 	"õ", "o", "ö", "o", "ø", "o", "ő", "o", "ř", "r", "ś", "s", "š", "s", "ş", "s", "ș", "s", "ß", "ss", "ť", "t", "ț", "t", "ù", "u", "ú", "u", "û", "u", "ü", "u", "ū", "u", "ů", "u",
 	"ű", "u", "ý", "y", "ÿ", "y", "ź", "z", "ż", "z", "ž", "z", "æ", "ae", "œ", "oe", "\u0300", "", "\u0301", "", "\u0302", "", "\u0303", "", "\u0308", "",
 )
-
-func fold(s string) string { return accents.Replace(s) }
 
 var (
 	placesText  = text.Pattern(`(?i)\b(\d|one|two|three|four|five|six)[ -]*(?:decimal|digits? after)`)
@@ -376,5 +374,5 @@ func (c comparison) sameNumber(want, got *big.Rat) bool {
 	return want.Cmp(got) == 0 || c.places >= 0 && round(want, c.places) == round(got, c.places)
 }
 
-// round rounds half away from zero.
+// round returns a number in decimal form, rounded half away from zero.
 func round(r *big.Rat, places int) string { return r.FloatString(places) }

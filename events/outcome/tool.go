@@ -84,29 +84,29 @@ func OfTool(call *events.ToolCall, output string, signs Signs) events.Label {
 
 // toolOutput is the output of a tool call.
 type toolOutput struct {
-	text     string
-	programs []string // that the command line runs; nil for another call
-	command  bool     // the call is a command line
-	shows    bool     // the output shows the content of files, pages or records, which may contain error messages
-	depth    int      // number of envelopes around text
+	text         string
+	programs     []string // that the command line runs; nil for another call
+	isCommand    bool     // the call is a command line
+	showsContent bool     // the output shows the content of files, pages or records, which may contain error messages
+	depth        int      // number of envelopes around text
 }
 
 func newToolOutput(call *events.ToolCall, output string) *toolOutput {
 	o := &toolOutput{text: output}
 	if line := commandLine(call); line != "" {
-		o.command, o.programs = true, programs(line)
-		o.shows = containsAny(viewers, o.programs)
+		o.isCommand, o.programs = true, programs(line)
+		o.showsContent = containsAny(viewers, o.programs)
 		return o
 	}
-	o.shows = isViewer(call.Tool)
+	o.showsContent = isViewer(call.Tool)
 	return o
 }
 
 // maxEnvelopes bounds the envelopes around an output, such as {"result": "{\"output\": …}"}.
 const maxEnvelopes = 4
 
-// within returns the outcome of a text inside the output.
-func (o *toolOutput) within(text string) events.Label {
+// ofText returns the outcome of a text inside the output.
+func (o *toolOutput) ofText(text string) events.Label {
 	inner := *o
 	inner.text = text
 	inner.depth++
@@ -116,7 +116,7 @@ func (o *toolOutput) within(text string) events.Label {
 	return inner.label()
 }
 
-// label returns the outcome that the text says.
+// label returns the outcome according to the text.
 func (o *toolOutput) label() events.Label {
 	text := strings.TrimRight(strings.TrimLeft(editorPrompt().ReplaceAllString(o.text, ""), "\r\n"), " \t\r\n")
 	if text == "" {

@@ -66,13 +66,10 @@ func reverts(c shell.Command) bool {
 		return false
 	}
 	args := slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return strings.HasPrefix(a, "-") && a != "--hard" && a != "--" })
-	switch line := strings.Join(args, " "); {
-	case strings.HasPrefix(line, "revert "), line == "revert":
-		return true
-	case strings.HasPrefix(line, "reset ") && slices.Contains(args, "--hard"):
-		return true
-	}
-	return slices.Contains([]string{"checkout .", "checkout -- .", "restore .", "restore -- ."}, strings.Join(args, " "))
+	line := strings.Join(args, " ")
+	isRevert := line == "revert" || strings.HasPrefix(line, "revert ")
+	isHardReset := strings.HasPrefix(line, "reset ") && slices.Contains(args, "--hard")
+	return isRevert || isHardReset || slices.Contains([]string{"checkout .", "checkout -- .", "restore .", "restore -- ."}, line)
 }
 
 // decides reports whether the outcome of a command line is the verdict of a command in it. After it come the commands of rest. A line
