@@ -145,14 +145,14 @@ type head struct {
 	Lost *lostVersion `msgpack:"z,omitempty"`
 	// Since is the version after which Recent begins: Recent has every bullet that changed after it. They replace the keys, which
 	// have all other bullets.
-	Since  uint64   `msgpack:"b,omitempty"`
-	Recent []recent `msgpack:"d,omitempty"`
+	Since  uint64         `msgpack:"b,omitempty"`
+	Recent []recentBullet `msgpack:"d,omitempty"`
 	// Settled is set if the keys have the bullets of Recent too. The next head then begins a new Recent.
 	Settled bool `msgpack:"k,omitempty"`
 }
 
-// recent is a bullet that changed after the keys of a view were written.
-type recent struct {
+// recentBullet is a bullet that changed after the keys of a view were written.
+type recentBullet struct {
 	ID      playbook.BulletID `msgpack:"i"`
 	Version uint64            `msgpack:"v"` // of the last change
 	Data    []byte            `msgpack:"d"` // the value for its key; empty if the bullet was removed
@@ -167,7 +167,7 @@ type Record struct {
 	// Redaction is the SHA-256 of the redaction in place of the delta, whose texts were erased. It is nil for a delta as it was written.
 	Redaction []byte
 
-	replaces bool // of a redaction: the delta is still stored
+	originalStored bool // of a redaction: the delta as it was written is still stored
 }
 
 // scan calls fn in order for every message of the stream that matches the subject, starting at a sequence.

@@ -29,12 +29,14 @@ func (w *Writer) Flush(ctx context.Context) error { return w.flush(ctx, false) }
 // flush is Flush. With settle it also writes the keys of all changed bullets.
 func (w *Writer) flush(ctx context.Context, settle bool) error {
 	for try := range commitTries {
-		if w.repair {
+		if w.needsRepair {
 			if err := w.compareView(ctx); err != nil {
 				return fmt.Errorf("flush playbook %q: %w", w.book, err)
 			}
 		}
-		if w.playbook.Version() <= w.viewAt && !w.repair && !(settle && len(w.dirty) > 0) {
+		isCurrent := w.playbook.Version() <= w.viewVersion && !w.needsRepair
+		mustSettle := settle && len(w.dirty) > 0
+		if isCurrent && !mustSettle {
 			w.reportCurrent()
 			return nil
 		}
@@ -75,16 +77,16 @@ func (w *Writer) readHead(ctx context.Context) error {
 	}
 	if h == nil {
 		wasWritten := rev > 0 || w.headRev > 0 // a view that was never written needs no repair
-		w.repair = w.repair || wasWritten
-		w.viewAt, w.headRev = 0, rev
+		w.needsRepair = w.needsRepair || wasWritten
+		w.viewVersion, w.headRev = 0, rev
 		return nil
 	}
-	if !w.repair { // otherwise this writer may have found a loss that is not in the head yet
+	if !w.needsRepair { // otherwise this writer may have found a loss that is not in the head yet
 		w.lost = h.Lost
 	}
 	isOfOtherLog := h.Version == w.playbook.Version() && !bytes.Equal(h.Chain, w.chain)
-	isOlder := h.Version < w.viewAt // the bucket lost bullets that w.dirty does not contain
-	w.repair = w.repair || h.Partial || isOfOtherLog || isOlder
+	isOlder := h.Version < w.viewVersion // the bucket lost bullets that w.dirty does not contain
+	w.needsRepair = w.needsRepair || h.Partial || isOfOtherLog || isOlder
 	w.setView(h, rev)
 	return nil
 }
@@ -92,10 +94,10 @@ func (w *Writer) readHead(ctx context.Context) error {
 // setView records a head of the view and its revision. Up to the version of the head exactly its recent bullets are dirty, even if this
 // writer has written their keys: the bucket may have lost them in a power loss before another writer wrote this head.
 func (w *Writer) setView(h *head, rev uint64) {
-	w.viewAt, w.headRev, w.settledAt = h.Version, rev, h.Since
+	w.viewVersion, w.headRev, w.settledVersion = h.Version, rev, h.Since
 	maps.DeleteFunc(w.dirty, func(_ playbook.BulletID, changed uint64) bool { return changed <= h.Version })
 	if h.Settled {
-		w.settledAt = h.Version
+		w.settledVersion = h.Version
 		return
 	}
 	for _, r := range h.Recent {
@@ -163,7 +165,7 @@ func (w *Writer) compareView(ctx context.Context) error {
 	}
 	needsHead := h.Version > 0 || h.Lost != nil
 	headDiffers := needsHead && !bytes.Equal(got, want)
-	w.repair = keysDiffer || len(w.strayKeys) > 0 || headDiffers
+	w.needsRepair = keysDiffer || len(w.strayKeys) > 0 || headDiffers
 	return nil
 }
 
@@ -181,10 +183,10 @@ func (w *Writer) flushOnce(ctx context.Context, settle bool) error {
 	if err != nil {
 		return err
 	}
-	h.Settled = w.repair || settle || size > w.s.maxRecent/2
+	h.Settled = w.needsRepair || settle || size > w.s.maxRecent/2
 	h.Since = h.Version // a scan of the keys finds the bullets that Recent lacks
-	if !w.repair && size <= w.s.maxRecent {
-		h.Since, h.Recent = w.settledAt, changed
+	if !w.needsRepair && size <= w.s.maxRecent {
+		h.Since, h.Recent = w.settledVersion, changed
 	}
 	var writes []keyWrite
 	if h.Settled {
@@ -196,7 +198,7 @@ func (w *Writer) flushOnce(ctx context.Context, settle bool) error {
 		}
 	}
 	for len(writes) > playbook.MaxDeltaKeys {
-		rev, err := w.publishBatch(ctx, writes[:playbook.MaxDeltaKeys], head{Version: w.viewAt, Partial: true, Lost: w.lost})
+		rev, err := w.publishBatch(ctx, writes[:playbook.MaxDeltaKeys], head{Version: w.viewVersion, Partial: true, Lost: w.lost})
 		if err != nil {
 			return err
 		}
@@ -207,18 +209,18 @@ func (w *Writer) flushOnce(ctx context.Context, settle bool) error {
 	if err != nil {
 		return err
 	}
-	w.repair, w.strayKeys = false, nil
+	w.needsRepair, w.strayKeys = false, nil
 	w.setView(&h, rev)
 	w.announce(h.Version)
 	return nil
 }
 
 // encodeDirty returns the dirty bullets, sorted by id, and their size in a head.
-func (w *Writer) encodeDirty() (all []recent, size int, err error) {
+func (w *Writer) encodeDirty() (all []recentBullet, size int, err error) {
 	const overhead = 32 // of an entry
-	all = make([]recent, 0, len(w.dirty))
+	all = make([]recentBullet, 0, len(w.dirty))
 	for id, version := range w.dirty {
-		r := recent{ID: id, Version: version}
+		r := recentBullet{ID: id, Version: version}
 		if b := w.playbook.Bullet(id); b != nil {
 			if r.Data, err = events.Marshal(b); err != nil {
 				return nil, 0, err
@@ -227,7 +229,7 @@ func (w *Writer) encodeDirty() (all []recent, size int, err error) {
 		all = append(all, r)
 		size += overhead + len(id) + len(r.Data)
 	}
-	slices.SortFunc(all, func(a, b recent) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(all, func(a, b recentBullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return all, size, nil
 }
 

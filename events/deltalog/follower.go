@@ -138,11 +138,11 @@ func (f *Follower) run(ctx context.Context) {
 			try = 0 // the follower had loaded the view: begin with a short pause again
 		}
 		f.reportRead(err)
-		steps := min(try*10, 30)
+		wait := min(try*10, 30) // at most about a second, see pause
 		if natserr.IsDenied(err) {
-			steps = deniedPause // each attempt adds a line to the server's log
+			wait = deniedPause // each attempt adds a line to the server's log
 		}
-		if pause(ctx, steps) != nil {
+		if pause(ctx, wait) != nil {
 			return
 		}
 	}

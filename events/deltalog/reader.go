@@ -70,10 +70,9 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	default:
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
-	if hasMore := m != nil && m.Seq > c.end; hasMore || c.isLastRead(m) { // the replica lags; a later call reads the new deltas
-		return false, nil
-	}
-	if c.rewind(m) {
+	hasMore := m != nil && m.Seq > c.end
+	replicaLags := hasMore || c.isLastRead(m) // a later call reads the new deltas
+	if replicaLags || c.rewind(m) {
 		return false, nil
 	}
 	return false, c.lostDeltaError()

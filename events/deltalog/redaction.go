@@ -25,15 +25,15 @@ import (
 // storedRedaction is a message of the stream of redactions.
 type storedRedaction struct {
 	*candidate
-	at  uint64 // sequence of the message
-	sum []byte // SHA-256 of its payload
+	msgSeq uint64 // sequence of the message in the stream of redactions
+	sum    []byte // SHA-256 of its payload
 }
 
 // newStoredRedaction decodes a redaction. The error of the candidate is set if it cannot be decoded, or if it is on the subject of another
 // delta.
 func newStoredRedaction(b playbook.Book, m direct.Message) *storedRedaction {
 	sum := sha256.Sum256(m.Data)
-	stored := &storedRedaction{candidate: &candidate{Record: &Record{Size: len(m.Data)}, stored: m.Stored()}, at: m.Seq, sum: sum[:]}
+	stored := &storedRedaction{candidate: &candidate{Record: &Record{Size: len(m.Data)}, stored: m.Stored()}, msgSeq: m.Seq, sum: sum[:]}
 	stored.err = events.CheckSchema(m.Header)
 	if stored.err != nil {
 		return stored
@@ -92,10 +92,12 @@ func (s *Store) redactionOf(ctx context.Context, b playbook.Book, seq uint64) (*
 // hasDelta reports whether the log has the delta with a sequence and a chain hash, or its redaction.
 func (s *Store) hasDelta(ctx context.Context, b playbook.Book, seq uint64, chain []byte) (bool, error) {
 	m, err := s.leaderDelta(ctx, map[string]any{"seq": seq})
-	if err != nil || m.matches(b, chain) {
-		return err == nil, err
-	}
-	if m != nil {
+	switch {
+	case err != nil:
+		return false, err
+	case m.matches(b, chain):
+		return true, nil
+	case m != nil: // another message
 		return false, nil
 	}
 	r, err := s.redactionOf(ctx, b, seq)
@@ -126,18 +128,18 @@ const (
 
 // next returns the messages up to and including m: the redactions of the deltas that are missing before it, and m itself or its redaction.
 func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) {
-	readsAll := o.from <= 1 && o.loads == 0
-	isGap := !o.links(m) && (m.err == nil || o.loads == 0)
-	all := o.missing(m)
-	if (readsAll || isGap && !o.links(m)) && o.loads < maxLoads {
+	isFirstOfAll := o.from <= 1 && o.loads == 0 // a reader of the whole log loads the redactions before the first message
+	mayLoad := o.loads < maxLoads && (m.err == nil || o.loads == 0)
+	all := o.missing(m) // may close the gap before m
+	if isFirstOfAll || mayLoad && !o.links(m) {
 		if err := o.load(ctx); err != nil {
 			return nil, err
 		}
 		all = append(all, o.missing(m)...)
 	}
-	o.add(m.Seq)
+	o.remember(m.Seq)
 	if r := o.bySeq[m.Seq]; r != nil && bytes.Equal(r.Chain, m.Chain) {
-		r.replaces = true
+		r.originalStored = true
 		return append(all, r.candidate), nil
 	}
 	return append(all, m), nil
@@ -145,8 +147,11 @@ func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) 
 
 // links reports whether the delta before a message was read, or is before the beginning of the reader.
 func (o *overlay) links(m *candidate) bool {
-	if m.err != nil || m.PrevSeq < o.from {
-		return m.err == nil
+	switch {
+	case m.err != nil:
+		return false
+	case m.PrevSeq < o.from:
+		return true
 	}
 	for _, seq := range slices.Backward(o.recent) { // nearly always the last one
 		if seq == m.PrevSeq {
@@ -168,13 +173,13 @@ func (o *overlay) missing(m *candidate) (found []*candidate) {
 	i, _ := slices.BinarySearch(o.order, after+1)
 	for ; i < len(o.order) && o.order[i] < m.Seq; i++ {
 		found = append(found, o.bySeq[o.order[i]].candidate)
-		o.add(o.order[i])
+		o.remember(o.order[i])
 	}
 	return found
 }
 
-// add remembers the sequence of a message.
-func (o *overlay) add(seq uint64) {
+// remember remembers the sequence of a message.
+func (o *overlay) remember(seq uint64) {
 	if len(o.recent) >= 2*minRecent {
 		o.recent = slices.Delete(o.recent, 0, minRecent)
 	}
@@ -252,7 +257,7 @@ func (x *redactor) store(ctx context.Context, r *events.Redaction) error {
 		}
 		after := uint64(0)
 		if known := x.known[r.Seq]; known != nil {
-			after = known.at
+			after = known.msgSeq
 		}
 		msg := &nats.Msg{Subject: events.RedactionSubject(x.book, r.Seq), Data: data, Header: nats.Header(events.SchemaHeader())}
 		ack, err := x.s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(after))
@@ -296,7 +301,7 @@ type listings map[uint64]listing
 
 type listing struct {
 	sum []byte
-	by  *Record // the delta with the list; without its operations and covers
+	by  *Record // the delta that has the list, without its operations and covers
 }
 
 // add records the lists of the next delta of a log.
@@ -337,7 +342,7 @@ func (s *Store) RemoveRedacted(ctx context.Context, b playbook.Book) (removed in
 			continue
 		}
 		if r != c { // first the older ones, because the newest shows that they exist
-			err = x.erase(ctx, events.StreamRedactions, r.at)
+			err = x.erase(ctx, events.StreamRedactions, r.msgSeq)
 		} else {
 			err = x.eraseDelta(ctx, b, c)
 		}

@@ -52,7 +52,7 @@ func (t *Texts) Fill(ctx context.Context, b playbook.Book, version uint64, shown
 	return nil
 }
 
-// read keeps the texts of missing bullets.
+// read reads the texts of missing bullets into the cache.
 func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missing []playbook.BulletID, shown []events.ShownBullet) error {
 	for chunk := range slices.Chunk(missing, direct.MaxLast-1) {
 		if err := t.readView(ctx, b, chunk); err != nil {
@@ -89,7 +89,7 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 	return nil
 }
 
-// fillKnown sets the contents that are kept, and returns the bullets whose text is neither kept nor lost.
+// fillKnown sets the contents from the cache, and returns the bullets whose text is neither in the cache nor known as lost.
 func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.ShownBullet) (missing []playbook.BulletID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +107,7 @@ func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.Sho
 	return missing
 }
 
-// readView keeps the texts that bullets have in the view now.
+// readView reads the texts that bullets have in the view now into the cache.
 func (t *Texts) readView(ctx context.Context, b playbook.Book, ids []playbook.BulletID) error {
 	subjects := []string{viewPrefix + events.HeadKey(b)}
 	for _, id := range ids {

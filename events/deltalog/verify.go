@@ -235,6 +235,19 @@ func (v *verifier) reportLog() {
 	}
 }
 
+// maxStrays is the maximum number of strays that a verification lists.
+const maxStrays = 20
+
+// reportStrays adds a finding for each stray, and one for all of them.
+func (v *verifier) reportStrays() {
+	for _, s := range v.Strays[:min(len(v.Strays), maxStrays)] {
+		v.addFinding(Skipped, FindingStray, "the message at sequence %d of stream %s (%d bytes) is not part of the log: %s", s.Seq, events.StreamDeltas, s.Size, s.Reason)
+	}
+	if n := len(v.Strays); n > 0 {
+		v.addFinding(Skipped, FindingStray, "readers skip %d messages that are not part of the log: they do no harm, and 'nats stream rmm %s SEQUENCE' removes one", n, events.StreamDeltas)
+	}
+}
+
 // compareView compares the view with the log at the view's version.
 func (v *verifier) compareView(r *Record) {
 	v.compared = true
@@ -264,15 +277,15 @@ func (v *verifier) compareView(r *Record) {
 	}
 }
 
-// sameHead reports whether the head of the view has the state of the log. It may begin earlier, and it may have the names of selectors
-// that are erased, if a later version lists that.
+// sameHead reports whether the head of the view has the state of the log. Its From may be lower, and it may still have the names of a
+// selector that a later version lists as erased.
 func (v *verifier) sameHead(h *head) bool {
-	want, is := v.fold.head(), *h
-	is.From = max(is.From, want.From)
-	is.Lost, is.Since, is.Recent, is.Settled = nil, 0, nil, false
-	is.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
-	for i := range is.Admission.Forgotten {
-		f := &is.Admission.Forgotten[i]
+	want, got := v.fold.head(), *h
+	got.From = max(got.From, want.From)
+	got.Lost, got.Since, got.Recent, got.Settled = nil, 0, nil, false
+	got.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
+	for i := range got.Admission.Forgotten {
+		f := &got.Admission.Forgotten[i]
 		_, isListed := v.redactions.listed[f.Version]
 		if i < len(want.Admission.Forgotten) && !isListed {
 			if number := want.Admission.Forgotten[i].Selector.Erased; number > 0 {
@@ -280,7 +293,7 @@ func (v *verifier) sameHead(h *head) bool {
 			}
 		}
 	}
-	return sameEncoding(&want, &is)
+	return sameEncoding(&want, &got)
 }
 
 // sameEncoding reports whether two values are stored as the same bytes.
@@ -357,17 +370,4 @@ func (v *verifier) checkFloor(ctx context.Context, s *Store) error {
 			v.fold.floor, events.StreamReflections, last)
 	}
 	return nil
-}
-
-// maxStrays is the maximum number of strays that a verification lists.
-const maxStrays = 20
-
-// reportStrays adds a finding for each stray, and one for all of them.
-func (v *verifier) reportStrays() {
-	for _, s := range v.Strays[:min(len(v.Strays), maxStrays)] {
-		v.addFinding(Skipped, FindingStray, "the message at sequence %d of stream %s (%d bytes) is not part of the log: %s", s.Seq, events.StreamDeltas, s.Size, s.Reason)
-	}
-	if n := len(v.Strays); n > 0 {
-		v.addFinding(Skipped, FindingStray, "readers skip %d messages that are not part of the log: they do no harm, and 'nats stream rmm %s SEQUENCE' removes one", n, events.StreamDeltas)
-	}
 }

@@ -33,12 +33,12 @@ func newRedactionCheck() redactionCheck {
 func (c *redactionCheck) add(r *Record) {
 	c.listed.add(r)
 	if r.Redaction != nil {
-		c.original[r.Seq] = r.replaces
+		c.original[r.Seq] = r.originalStored
 	}
 }
 
 // reportRedactions adds a finding for each redaction that no delta lists in its present form, and for each erasure that is not complete. A
-// redaction may be unlisted while what it replaces is still stored: the erasure was interrupted.
+// redaction may be unlisted while the message that it replaces is still stored: the erasure was interrupted.
 func (v *verifier) reportRedactions(ctx context.Context, s *Store) error {
 	stored, err := s.readRedactions(ctx, v.Book)
 	if err != nil {
@@ -58,7 +58,8 @@ func (v *verifier) reportRedactions(ctx context.Context, s *Store) error {
 		hasOlder := slices.ContainsFunc(stored, func(o *storedRedaction) bool {
 			return o.err == nil && o.Seq == seq && o != r && (isListed || bytes.Equal(o.sum, list.sum))
 		})
-		switch isStored := v.redactions.original[seq]; {
+		isStored := v.redactions.original[seq]
+		switch {
 		case isListed && !isStored && !hasOlder:
 		case isListed, isStored, hasOlder:
 			unfinished++
@@ -69,7 +70,7 @@ func (v *verifier) reportRedactions(ctx context.Context, s *Store) error {
 	}
 	for _, r := range stored {
 		if r.err != nil {
-			v.addFinding(Broken, FindingRedaction, "the message at sequence %d of stream %s cannot be read: %v", r.at, events.StreamRedactions, r.err)
+			v.addFinding(Broken, FindingRedaction, "the message at sequence %d of stream %s cannot be read: %v", r.msgSeq, events.StreamRedactions, r.err)
 		}
 	}
 	if unfinished > 0 {

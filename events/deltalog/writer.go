@@ -41,17 +41,17 @@ type Writer struct {
 	log *logCursor // at the delta that was folded last
 	ids *index     // of the covered ids; nil until OpenIndex
 
-	// dirty maps the bullets that changed after settledAt to the version of their last change.
-	dirty     map[playbook.BulletID]uint64
-	viewAt    uint64 // version of the head in the bucket
-	headRev   uint64 // revision of the head's key, 0 if it was never written
-	settledAt uint64 // all bullets that changed up to this version are in the keys
-	// repair is set if the view may contradict the log. The next flush then compares them and writes the differences.
-	repair bool
+	// dirty maps the bullets that changed after settledVersion to the version of their last change.
+	dirty          map[playbook.BulletID]uint64
+	viewVersion    uint64 // version of the head in the bucket
+	headRev        uint64 // revision of the head's key, 0 if it was never written
+	settledVersion uint64 // all bullets that changed up to this version are in the keys
+	// needsRepair is set if the view may contradict the log. The next flush then compares them and writes the differences.
+	needsRepair bool
 	// strayKeys are the keys of the view that belong to no bullet.
 	strayKeys []string
 	lost      *lostVersion // the loss that the head records; nil if none
-	// contended > 0: Commit reads the end of the log first. Each read without a delta of another writer decrements it.
+	// contended is above 0 while Commit reads the end of the log first. Each read without a delta of another writer decrements it.
 	contended  int
 	reconnects uint64 // of the connection, at the last commit
 }
@@ -87,7 +87,9 @@ func (w *Writer) Refresh(ctx context.Context) error {
 }
 
 // ViewLag returns the number of versions that the view is behind the writer's state.
-func (w *Writer) ViewLag() uint64 { return w.playbook.Version() - min(w.viewAt, w.playbook.Version()) }
+func (w *Writer) ViewLag() uint64 {
+	return w.playbook.Version() - min(w.viewVersion, w.playbook.Version())
+}
 
 func (w *Writer) open(ctx context.Context) error {
 	v, err := w.s.readView(ctx, w.book)
@@ -104,7 +106,7 @@ func (w *Writer) open(ctx context.Context) error {
 		w.lost = v.head.Lost
 		return w.catchUp(ctx)
 	}
-	w.repair = true // the view is partial, ahead of the log or of another log
+	w.needsRepair = true // the view is partial, ahead of the log or of another log
 	w.lost, err = w.s.findLost(ctx, w.book, &v.head)
 	if err != nil {
 		return err
@@ -155,8 +157,8 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 	if w.ids != nil {
 		w.ids.reset()
 	}
-	w.viewAt, w.settledAt, w.lost = 0, 0, nil
-	w.repair = true
+	w.viewVersion, w.settledVersion, w.lost = 0, 0, nil
+	w.needsRepair = true
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
 		return fmt.Errorf("rebuild playbook %q: %w", w.book, err)
@@ -270,7 +272,8 @@ func (w *Writer) publishAll(ctx context.Context, change []*playbook.Delta) (bool
 		d.PrevSeq, d.PrevChain = w.seq, w.chain
 		d.Floor = max(d.Floor, w.floor)
 		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys { // so that the next flush fits into one batch
-			if err := w.flush(ctx, true); err != nil {
+			const settle = true
+			if err := w.flush(ctx, settle); err != nil {
 				return false, err
 			}
 		}
@@ -349,7 +352,7 @@ func isRefusal(err error) bool {
 	return errors.As(err, &api) || natserr.IsDenied(err)
 }
 
-// pause waits try² milliseconds.
+// pause waits try² milliseconds, or until ctx ends.
 func pause(ctx context.Context, try int) error {
 	select {
 	case <-ctx.Done():

@@ -19,7 +19,7 @@ var ErrContextNotFound = errors.New("unknown context")
 
 // PutContext stores a context for an outside agent until it expires.
 func (s *Store) PutContext(ctx context.Context, c *events.ServedContext) error {
-	err := validKey(c.ID)
+	err := validateKey(c.ID)
 	if err == nil {
 		err = s.put(ctx, contexts, string(c.ID), c)
 	}
@@ -31,15 +31,15 @@ func (s *Store) PutContext(ctx context.Context, c *events.ServedContext) error {
 
 // Context returns the context with an id. The id may be any string, because agents send it.
 func (s *Store) Context(ctx context.Context, id events.ID) (*events.ServedContext, error) {
-	c, err := s.served(ctx, id)
+	c, err := s.readContext(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read context %.80q: %w", string(id), err)
 	}
 	return c, nil
 }
 
-func (s *Store) served(ctx context.Context, id events.ID) (*events.ServedContext, error) {
-	if validKey(id) != nil {
+func (s *Store) readContext(ctx context.Context, id events.ID) (*events.ServedContext, error) {
+	if validateKey(id) != nil {
 		return nil, ErrContextNotFound
 	}
 	m, err := s.last(ctx, contexts, string(id))
@@ -58,7 +58,7 @@ func (s *Store) served(ctx context.Context, id events.ID) (*events.ServedContext
 	return decode[events.ServedContext](*m)
 }
 
-func validKey(id events.ID) error {
+func validateKey(id events.ID) error {
 	if playbook.Book(id).Validate() != nil { // a book name is a valid key token
 		return errors.New("id: not a valid context id")
 	}

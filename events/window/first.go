@@ -98,48 +98,48 @@ func (s *keySet) add(key string) {
 
 // IsFirstCopy reports whether the message at sequence at is the first copy of an event for an effect, and records that if no copy
 // is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire like those of the bucket.
-func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
-	first, err := s.First(ctx, b, o, id, at)
+func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (bool, error) {
+	first, err := s.First(ctx, b, effect, id, at)
 	return err == nil && first == at, err
 }
 
 // First returns the record of the first copy of an event for an effect: that of an earlier call, else at. After an error it returns 0.
-func (s *Store) First(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (uint64, error) {
+func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (uint64, error) {
 	err := b.Validate()
 	first := uint64(0)
 	if err == nil {
-		first, err = s.first(ctx, b, o, id, at)
+		first, err = s.first(ctx, b, effect, id, at)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", o, string(id), string(b), err)
+		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", effect, string(id), string(b), err)
 	}
 	return first, nil
 }
 
 // FirstCopy returns the sequence of the first copy that IsFirstCopy recorded for an event, or 0 if it knows none. It is a cache: an
 // unknown event may have copies.
-func (s *Store) FirstCopy(ctx context.Context, b playbook.Book, o Effect, id events.ID) (uint64, error) {
+func (s *Store) FirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID) (uint64, error) {
 	err := b.Validate()
 	stored := new(firstCopies)
-	key, hash := copyKey(b, o, id)
+	key, hash := copyKey(b, effect, id)
 	if err == nil {
 		stored, _, err = s.readFirstCopies(ctx, key)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", o, string(id), string(b), err)
+		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", effect, string(id), string(b), err)
 	}
 	at, _ := stored.find(hash)
 	return at, nil
 }
 
 // copyKey returns the key that has the record of an event, and the hash of the event in it.
-func copyKey(b playbook.Book, o Effect, id events.ID) (key string, hash [8]byte) {
-	sum := sha256.Sum256([]byte(string(o) + "\x00" + string(id)))
+func copyKey(b playbook.Book, effect Effect, id events.ID) (key string, hash [8]byte) {
+	sum := sha256.Sum256([]byte(string(effect) + "\x00" + string(id)))
 	return events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:])), [8]byte(sum[2:10])
 }
 
-func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (uint64, error) {
-	key, hash := copyKey(b, o, id)
+func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (uint64, error) {
+	key, hash := copyKey(b, effect, id)
 	for try := range maxCopyAttempts {
 		stored, revision := new(firstCopies), uint64(0)
 		if s.written.has(key) { // an unknown key is probably new: skip the read

@@ -21,37 +21,37 @@ const maxMarks = 20
 // ErrFull is returned if a session has the maximum number of marks, or their total size is too large.
 var ErrFull = errors.New("remove a mark first")
 
-// marks is the stored list of a session.
-type marks struct {
+// markList is the stored list of a session.
+type markList struct {
 	List []events.MarkedInteraction `msgpack:"m"`
 }
 
 // Marks returns the marked turns of a session, oldest mark first. It returns an error if the stored list is
 // unreadable.
 func (s *Store) Marks(ctx context.Context, b playbook.Book, owner, session string) ([]events.MarkedInteraction, error) {
-	err := valid(b, owner, session)
-	var found marks
+	err := validate(b, owner, session)
+	var found markList
 	if err == nil {
-		found, _, err = s.marks(ctx, events.MarksKey(b, owner, session))
+		found, _, err = s.readMarks(ctx, events.MarksKey(b, owner, session))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read marks of %s: %w", name(b, session), err)
+		return nil, fmt.Errorf("read marks of %s: %w", sessionName(b, session), err)
 	}
 	return found.List, nil
 }
 
-// marks returns the value of a key and its sequence, which is 0 if the key does not exist.
-func (s *Store) marks(ctx context.Context, key string) (found marks, seq uint64, err error) {
+// readMarks returns the value of a key and its sequence, which is 0 if the key does not exist.
+func (s *Store) readMarks(ctx context.Context, key string) (found markList, seq uint64, err error) {
 	m, err := s.last(ctx, states, key)
 	if m == nil || err != nil {
-		return marks{}, 0, err
+		return markList{}, 0, err
 	}
 	if m.Deleted() {
-		return marks{}, m.Seq, nil
+		return markList{}, m.Seq, nil
 	}
-	v, err := decode[marks](*m)
+	v, err := decode[markList](*m)
 	if err != nil {
-		return marks{}, 0, err
+		return markList{}, 0, err
 	}
 	return *v, m.Seq, nil
 }
@@ -76,7 +76,7 @@ func (s *Store) Mark(ctx context.Context, b playbook.Book, owner, session string
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("mark %s in %s: %w", m.Interaction.Execution, name(b, session), err)
+		return fmt.Errorf("mark %s in %s: %w", m.Interaction.Execution, sessionName(b, session), err)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (s *Store) Unmark(ctx context.Context, b playbook.Book, owner, session stri
 	case errors.Is(err, errUnmarked):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("unmark %s in %s: %w", h, name(b, session), err)
+		return false, fmt.Errorf("unmark %s in %s: %w", h, sessionName(b, session), err)
 	}
 	return true, nil
 }
@@ -108,14 +108,14 @@ func indexOf(list []events.MarkedInteraction, h events.Handle) int {
 // updateMarks replaces the marks of a session with the result of fn. It repeats both if another writer changed the
 // marks meanwhile.
 func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session string, fn func([]events.MarkedInteraction) ([]events.MarkedInteraction, error)) error {
-	if err := valid(b, owner, session); err != nil {
+	if err := validate(b, owner, session); err != nil {
 		return err
 	}
 	ctx, cancel := withWriteTimeout(ctx)
 	defer cancel()
 	key := events.MarksKey(b, owner, session)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		found, seq, err := s.marks(ctx, key)
+		found, seq, err := s.readMarks(ctx, key)
 		if err != nil {
 			return cause(ctx, err)
 		}

@@ -24,7 +24,7 @@ const MaxRunCalls = 200
 // PutRun stores r as the last run at its task with this label. A nil r removes the last run. The value expires like
 // all values of the bucket.
 func (s *Store) PutRun(ctx context.Context, b playbook.Book, owner string, task events.ID, l events.Label, r *Run) error {
-	err := validRun(b, owner, l)
+	err := validateRun(b, owner, l)
 	if r == nil {
 		r = new(Run)
 	}
@@ -42,7 +42,7 @@ func (s *Store) PutRun(ctx context.Context, b playbook.Book, owner string, task 
 
 // LastRun returns the last run at a task with this label, or nil if it is unknown.
 func (s *Store) LastRun(ctx context.Context, b playbook.Book, owner string, task events.ID, l events.Label) (*Run, error) {
-	err := validRun(b, owner, l)
+	err := validateRun(b, owner, l)
 	var r *Run
 	if err == nil {
 		r, err = s.lastRun(ctx, events.RunKey(b, owner, task, l))
@@ -65,7 +65,7 @@ func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
 	return r, nil
 }
 
-func validRun(b playbook.Book, owner string, l events.Label) error {
+func validateRun(b playbook.Book, owner string, l events.Label) error {
 	if l != events.Success && l != events.Failure {
 		return errors.Join(b.Validate(), events.ValidateOwner(owner), fmt.Errorf("label: must be %s or %s, got %q", events.Success, events.Failure, string(l)))
 	}

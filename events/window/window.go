@@ -54,7 +54,7 @@ func noteID(n *events.Note) events.ID { return n.ID }
 // window, which is two minutes in our configuration. A later copy would take another place in the window, so
 // callers use IsFirstCopy before Add.
 func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string, i *events.Interaction) error {
-	err := valid(b, owner, session)
+	err := validate(b, owner, session)
 	if err == nil && i.ID == "" {
 		err = errors.New("id: is empty")
 	}
@@ -63,7 +63,7 @@ func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string,
 		err = s.put(ctx, windows, events.SessionKey(b, owner, session), i, jetstream.WithMsgID(string(id)))
 	}
 	if err != nil {
-		return fmt.Errorf("add interaction %s to %s: %w", i.Execution, name(b, session), err)
+		return fmt.Errorf("add interaction %s to %s: %w", i.Execution, sessionName(b, session), err)
 	}
 	return nil
 }
@@ -72,11 +72,11 @@ func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string,
 // once, with its first copy. Of the rounds at one task only the last is included. damaged counts unreadable
 // entries, also those with a newer schema. The list of an unknown session is empty.
 func (s *Store) Interactions(ctx context.Context, b playbook.Book, owner, session string) (list []*events.Interaction, damaged int, err error) {
-	if err = valid(b, owner, session); err == nil {
+	if err = validate(b, owner, session); err == nil {
 		list, damaged, err = history(ctx, s, events.SessionKey(b, owner, session), interactionID)
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read interactions of %s: %w", name(b, session), err)
+		return nil, 0, fmt.Errorf("read interactions of %s: %w", sessionName(b, session), err)
 	}
 	list = lastRounds(list)
 	slices.SortFunc(list, func(i, j *events.Interaction) int {
@@ -111,15 +111,15 @@ func (s *Store) AddNote(ctx context.Context, b playbook.Book, n *events.Note) er
 		err = errors.New("id: is empty")
 	}
 	if err == nil && n.HasText() {
-		words := *n
-		words.Records = nil
-		err = s.addNote(ctx, events.BookNotesKey(b), &words)
+		withoutRecords := *n
+		withoutRecords.Records = nil
+		err = s.addNote(ctx, events.BookNotesKey(b), &withoutRecords)
 	}
 	if err == nil && n.Session != "" {
 		err = s.addNote(ctx, events.NotesKey(b, n.Owner, n.Session), n)
 	}
 	if err != nil {
-		return fmt.Errorf("add note %s to %s: %w", n.Reflection, name(b, n.Session), err)
+		return fmt.Errorf("add note %s to %s: %w", n.Reflection, sessionName(b, n.Session), err)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session strin
 		err = add(events.NotesKey(b, owner, session))
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read notes of %s: %w", name(b, session), err)
+		return nil, 0, fmt.Errorf("read notes of %s: %w", sessionName(b, session), err)
 	}
 	slices.SortFunc(list, byTime)
 	return list, damaged, nil
@@ -163,18 +163,18 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session strin
 
 // RecordNotes returns the last notes of a session that have records of steps, oldest first.
 func (s *Store) RecordNotes(ctx context.Context, b playbook.Book, owner, session string) ([]*events.Note, error) {
-	err := valid(b, owner, session)
+	err := validate(b, owner, session)
 	var notes []*events.Note
 	if err == nil {
 		notes, _, err = history(ctx, s, events.NotesKey(b, owner, session), noteID)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read records of %s: %w", name(b, session), err)
+		return nil, fmt.Errorf("read records of %s: %w", sessionName(b, session), err)
 	}
 	return slices.DeleteFunc(notes, func(n *events.Note) bool { return len(n.Records) == 0 }), nil
 }
 
-func valid(b playbook.Book, owner, session string) error {
+func validate(b playbook.Book, owner, session string) error {
 	err := errors.Join(b.Validate(), events.ValidateOwner(owner))
 	if session == "" {
 		return errors.Join(err, errors.New("session: is empty"))
@@ -182,7 +182,7 @@ func valid(b playbook.Book, owner, session string) error {
 	return err
 }
 
-// name describes a session in errors. The session name may be long, so it is truncated.
-func name(b playbook.Book, session string) string {
+// sessionName describes a session in errors. The session name may be long, so it is truncated.
+func sessionName(b playbook.Book, session string) string {
 	return fmt.Sprintf("session %.80q of book %q", session, string(b))
 }
