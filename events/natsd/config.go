@@ -52,8 +52,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// bcrypted matches values that the server would use as the hash of a password instead of the password.
-var bcrypted = regexp.MustCompile(`^\$2[abxy]\$\d{2}\$`)
+// bcryptHash matches values that the server would use as the hash of a password instead of the password.
+var bcryptHash = regexp.MustCompile(`^\$2[abxy]\$\d{2}\$`)
 
 // Validate returns all invalid fields, joined.
 func (c Config) Validate() error {
@@ -62,7 +62,7 @@ func (c Config) Validate() error {
 	if c.Listen != "" {
 		if host, _, err := c.address(); err != nil {
 			e.Wrap("Listen", err)
-		} else if !loopback(host) && c.Token == "" && c.Password == "" {
+		} else if !isLoopback(host) && c.Token == "" && c.Password == "" {
 			e.Add("Listen", "%s can be reached from other machines: set a user and a password, or a token, or listen on 127.0.0.1", c.Listen)
 		}
 	}
@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 	if c.User != "" && c.Token != "" {
 		e.Add("User, Token", "set only one of them")
 	}
-	if bcrypted.MatchString(c.Password) || bcrypted.MatchString(c.Token) {
+	if bcryptHash.MatchString(c.Password) || bcryptHash.MatchString(c.Token) {
 		e.Add("Password, Token", "looks like a bcrypt hash, clients need the plain secret: set the plain secret")
 	}
 	return e.Join()
@@ -94,7 +94,7 @@ func (c Config) address() (host string, port int, err error) {
 	return cmp.Or(host, "127.0.0.1"), port, nil
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

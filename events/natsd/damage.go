@@ -105,16 +105,16 @@ type consumerCheckpoint struct {
 // readCheckpoint returns the last checkpoint. It is empty if the file is missing or damaged: then there is nothing to compare
 // with.
 func readCheckpoint(dir string) *checkpoint {
-	m := &checkpoint{Streams: map[string]*streamCheckpoint{}}
+	c := &checkpoint{Streams: map[string]*streamCheckpoint{}}
 	data, err := os.ReadFile(filepath.Join(dir, checkpointName))
-	if err != nil || json.Unmarshal(data, m) != nil || m.Streams == nil {
+	if err != nil || json.Unmarshal(data, c) != nil || c.Streams == nil {
 		return &checkpoint{Streams: map[string]*streamCheckpoint{}}
 	}
-	return m
+	return c
 }
 
-func (m *checkpoint) write(dir string) error {
-	data, err := json.Marshal(m)
+func (c *checkpoint) write(dir string) error {
+	data, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
@@ -126,18 +126,18 @@ func (m *checkpoint) write(dir string) error {
 }
 
 // lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It returns "" if
-// the stream lost nothing. was is nil if the checkpoint does not contain the stream. exact is that of the checkpoint.
-func lost(i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) string {
+// the stream lost nothing. before is nil if the checkpoint does not contain the stream. exact is that of the checkpoint.
+func lost(i *jetstream.StreamInfo, before *streamCheckpoint, exact bool) string {
 	s := i.State
-	hasFewer := was != nil && s.LastSeq == was.Last && s.Msgs < was.Messages
+	hasFewer := before != nil && s.LastSeq == before.Last && s.Msgs < before.Messages
 	switch {
 	case s.Lost != nil && len(s.Lost.Msgs) > 0:
 		n := len(s.Lost.Msgs)
 		return fmt.Sprintf("the server lost %d messages, from sequence %d to %d (%d bytes)", n, s.Lost.Msgs[0], s.Lost.Msgs[n-1], s.Lost.Bytes)
-	case was != nil && s.LastSeq < was.Last:
-		return fmt.Sprintf("ends at sequence %d, but had reached %d: up to %d messages are lost", s.LastSeq, was.Last, was.Last-s.LastSeq)
-	case hasFewer && exact && !expired(i, was):
-		return fmt.Sprintf("contains %d messages up to sequence %d, but had %d: %d are lost", s.Msgs, s.LastSeq, was.Messages, was.Messages-s.Msgs)
+	case before != nil && s.LastSeq < before.Last:
+		return fmt.Sprintf("ends at sequence %d, but had reached %d: up to %d messages are lost", s.LastSeq, before.Last, before.Last-s.LastSeq)
+	case hasFewer && exact && !expired(i, before):
+		return fmt.Sprintf("contains %d messages up to sequence %d, but had %d: %d are lost", s.Msgs, s.LastSeq, before.Messages, before.Messages-s.Msgs)
 	case s.Lost != nil:
 		return fmt.Sprintf("the server lost messages, including %d bytes of an incomplete one; %d messages up to sequence %d remain", s.Lost.Bytes, s.Msgs, s.LastSeq)
 	}
@@ -145,6 +145,6 @@ func lost(i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) string {
 }
 
 // expired reports whether messages may have expired since the checkpoint.
-func expired(i *jetstream.StreamInfo, was *streamCheckpoint) bool {
-	return i.Config.MaxAge > 0 && time.Since(was.FirstTime) > i.Config.MaxAge
+func expired(i *jetstream.StreamInfo, before *streamCheckpoint) bool {
+	return i.Config.MaxAge > 0 && time.Since(before.FirstTime) > i.Config.MaxAge
 }

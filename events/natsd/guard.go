@@ -92,7 +92,7 @@ func (s *Server) check() {
 	if g.closed != nil {
 		reserve += reserve / 4 // hysteresis: the store does not open and close all the time
 	}
-	failed := s.log.failed()
+	failed := s.log.writeError()
 	if failed == nil && !s.srv.Load().JetStreamEnabled() {
 		failed = errDisabled
 	}

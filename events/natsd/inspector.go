@@ -69,12 +69,12 @@ func (s *Server) inspectStore(dir string) (*inspector, error) {
 func (in *inspector) close() {
 	close(in.stop)
 	in.done.Wait()
-	in.report(in.inspect(nil, in.alone()))
+	in.report(in.inspect(nil, in.waitForOthers()))
 	in.nc.Close()
 }
 
-// alone waits up to 500 ms for the other connections to close, and reports whether they have.
-func (in *inspector) alone() bool {
+// waitForOthers waits up to 500 ms for the other connections to close, and reports whether they have.
+func (in *inspector) waitForOthers() bool {
 	for range 50 {
 		if in.s.srv.Load().NumClients() <= 1 {
 			return true
@@ -122,15 +122,15 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 			FirstTime: i.State.FirstTime, Consumers: map[string]*consumerCheckpoint{},
 		}
 		now.Streams[i.Config.Name] = saved
-		var was *streamCheckpoint
+		var previous *streamCheckpoint
 		if before != nil {
-			was = before.Streams[i.Config.Name]
-			if err := in.recreate(ctx, s, i, was, before.Exact); err != nil {
+			previous = before.Streams[i.Config.Name]
+			if err := in.recreate(ctx, s, i, previous, before.Exact); err != nil {
 				return err
 			}
 		}
-		if text := lost(i, was, before != nil && before.Exact); text != "" {
-			in.add(i.Config.Name, "%s", text)
+		if text := lost(i, previous, before != nil && before.Exact); text != "" {
+			in.addLoss(i.Config.Name, "%s", text)
 		}
 		consumers := s.ListConsumers(ctx)
 		for c := range consumers.Info() {
@@ -146,9 +146,9 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 		return err
 	}
 	if before != nil {
-		for name, was := range before.Streams {
+		for name, previous := range before.Streams {
 			if now.Streams[name] == nil {
-				in.add(name, "does not exist any more: it had %d messages up to sequence %d", was.Messages, was.Last)
+				in.addLoss(name, "does not exist any more: it had %d messages up to sequence %d", previous.Messages, previous.Last)
 			}
 		}
 	}
@@ -169,19 +169,19 @@ func unacknowledged(ctx context.Context, s jetstream.Stream, retention jetstream
 	return n, consumers.Err()
 }
 
-// add records a loss of messages.
-func (in *inspector) add(stream, format string, args ...any) {
+// addLoss records a loss of messages.
+func (in *inspector) addLoss(stream, format string, args ...any) {
 	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...)}))
 }
 
-// repaired records damage without a loss of messages.
-func (in *inspector) repaired(stream, format string, args ...any) {
+// addRepaired records damage without a loss of messages.
+func (in *inspector) addRepaired(stream, format string, args ...any) {
 	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
 }
 
 // recreate recreates durable consumers with unreadable or outdated state. They continue after the last checkpoint,
 // so messages that were acknowledged since then are redelivered.
-func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) error {
+func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, previous *streamCheckpoint, exact bool) error {
 	dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
 	if err != nil {
 		return err
@@ -190,16 +190,16 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 	for _, dir := range dirs {
 		dirOf[filepath.Base(dir)] = dir
 	}
-	if was == nil {
-		was = &streamCheckpoint{}
+	if previous == nil {
+		previous = &streamCheckpoint{}
 	}
-	for name := range was.Consumers {
+	for name := range previous.Consumers {
 		if _, ok := dirOf[name]; !ok {
 			dirOf[name] = ""
 		}
 	}
 	for name, dir := range dirOf {
-		saved := was.Consumers[name]
+		saved := previous.Consumers[name]
 		c, err := s.Consumer(ctx, name)
 		switch {
 		case err == nil && saved == nil: // created after the checkpoint: nothing to compare with
@@ -220,7 +220,7 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 		default: // its files are missing: recreate it from the checkpoint
 		}
 		if saved == nil {
-			in.repaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", name)
+			in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", name)
 			continue
 		}
 		if err := in.recreateConsumer(ctx, s, i, name, saved); err != nil {
@@ -256,7 +256,7 @@ func (in *inspector) recreateConsumer(ctx context.Context, s jetstream.Stream, i
 	if _, err := s.CreateConsumer(ctx, config); err != nil {
 		return fmt.Errorf("recreate consumer %s of %s: %w", name, i.Config.Name, err)
 	}
-	in.repaired(i.Config.Name, "the state of consumer %s was damaged: it was recreated and %s", name, position)
+	in.addRepaired(i.Config.Name, "the state of consumer %s was damaged: it was recreated and %s", name, position)
 	return nil
 }
 

@@ -31,10 +31,10 @@ type Server struct {
 
 	inspector *inspector // nil for a temporary directory
 
-	mu     sync.Mutex
-	conns  []*nats.Conn // from Connect; may be closed
-	closed chan struct{}
-	close  sync.Once
+	mu        sync.Mutex
+	conns     []*nats.Conn // from Connect; may be closed
+	closed    chan struct{}
+	closeOnce sync.Once
 
 	guard        guard
 	guardStopped chan struct{} // closed while no guard runs
@@ -106,7 +106,7 @@ func (s *Server) start() (err error) {
 // run starts a nats-server. After a restart it uses the same port.
 func (s *Server) run() error {
 	o := s.config.options()
-	if addr, ok := s.addr(); ok {
+	if addr, ok := s.lastAddr(); ok {
 		o.Port = addr.Port
 	}
 	srv, err := server.NewServer(o)
@@ -116,7 +116,7 @@ func (s *Server) run() error {
 	s.srv.Store(srv)
 	srv.SetLogger(s.log, false, false)
 	srv.Start() // returns when it listens, or after a fatal error in the log
-	if err := s.log.fatal(); err != nil {
+	if err := s.log.fatalError(); err != nil {
 		return err
 	}
 	if !srv.ReadyForConnections(startTimeout) {
@@ -125,9 +125,9 @@ func (s *Server) run() error {
 	return nil
 }
 
-// addr returns the address of the server before a restart. It returns false at the first start and if the server does not
+// lastAddr returns the address of the server before a restart. It returns false at the first start and if the server does not
 // listen.
-func (s *Server) addr() (*net.TCPAddr, bool) {
+func (s *Server) lastAddr() (*net.TCPAddr, bool) {
 	if s.url == "" {
 		return nil, false
 	}
@@ -225,7 +225,7 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 // directory. It may be called repeatedly and concurrently. Each call returns when the server is closed. To finish
 // work in flight, drain the connections first.
 func (s *Server) Close() {
-	s.close.Do(func() {
+	s.closeOnce.Do(func() {
 		s.mu.Lock()
 		close(s.closed)
 		for _, nc := range s.conns {
@@ -262,8 +262,8 @@ type logger struct {
 	writeErr error // the first error of a file operation
 }
 
-// failed returns the error of the first failed write, or nil.
-func (l *logger) failed() error {
+// writeError returns the error of the first failed write, or nil.
+func (l *logger) writeError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.writeErr
@@ -276,7 +276,7 @@ func (l *logger) reset() {
 	l.fatalErr, l.writeErr = nil, nil
 }
 
-func (l *logger) fatal() error {
+func (l *logger) fatalError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fatalErr

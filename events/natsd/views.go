@@ -18,20 +18,20 @@ import (
 // that its absence is not reported as a loss.
 func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) error {
 	for _, view := range in.s.config.Views {
-		reason, err := in.viewDamage(ctx, view, before)
+		reason, err := in.dropIfDamaged(ctx, view, before)
 		if err != nil {
 			return err
 		}
 		delete(before.Streams, view)
 		if reason != "" {
-			in.repaired(view, "%s; it is computed again", reason)
+			in.addRepaired(view, "%s; it is computed again", reason)
 		}
 	}
 	return nil
 }
 
-// viewDamage deletes a damaged view and describes the damage. It returns "" for a view that is whole or does not exist.
-func (in *inspector) viewDamage(ctx context.Context, view string, before *checkpoint) (reason string, err error) {
+// dropIfDamaged deletes a damaged view and describes the damage. It returns "" for a view that is whole or does not exist.
+func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *checkpoint) (reason string, err error) {
 	s, err := in.js.Stream(ctx, view)
 	if err != nil {
 		// The server has not loaded its settings.

@@ -7,64 +7,64 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watched is a JetStream that runs its requests to the server through Call. The objects that it returns do not.
-type watched struct {
+// watchedJetStream is a JetStream that runs its requests to the server through Call. The objects that it returns do not.
+type watchedJetStream struct {
 	jetstream.JetStream
 	w *Watch
 }
 
 // JetStream returns a JetStream whose requests return a DeniedError if they are denied.
-func JetStream(js jetstream.JetStream, w *Watch) jetstream.JetStream { return &watched{js, w} }
+func JetStream(js jetstream.JetStream, w *Watch) jetstream.JetStream { return &watchedJetStream{js, w} }
 
 // WatchOf returns the Watch of a JetStream, or nil if it has none.
 func WatchOf(js jetstream.JetStream) *Watch {
-	if j, ok := js.(*watched); ok {
+	if j, ok := js.(*watchedJetStream); ok {
 		return j.w
 	}
 	return nil
 }
 
-func (j *watched) PublishMsg(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+func (j *watchedJetStream) PublishMsg(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	return Call(ctx, j.w, m.Subject, func(ctx context.Context) (*jetstream.PubAck, error) {
 		return j.JetStream.PublishMsg(ctx, m, opts...)
 	})
 }
 
-func (j *watched) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+func (j *watchedJetStream) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	return Call(ctx, j.w, name, func(ctx context.Context) (jetstream.Stream, error) { return j.JetStream.Stream(ctx, name) })
 }
 
-func (j *watched) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+func (j *watchedJetStream) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	return Call(ctx, j.w, cfg.Name, func(ctx context.Context) (jetstream.Stream, error) { return j.JetStream.CreateStream(ctx, cfg) })
 }
 
-func (j *watched) Consumer(ctx context.Context, stream, name string) (jetstream.Consumer, error) {
+func (j *watchedJetStream) Consumer(ctx context.Context, stream, name string) (jetstream.Consumer, error) {
 	return Call(ctx, j.w, stream, func(ctx context.Context) (jetstream.Consumer, error) { return j.JetStream.Consumer(ctx, stream, name) })
 }
 
-func (j *watched) CreateOrUpdateConsumer(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+func (j *watchedJetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	return Call(ctx, j.w, stream, func(ctx context.Context) (jetstream.Consumer, error) {
 		return j.JetStream.CreateOrUpdateConsumer(ctx, stream, cfg)
 	})
 }
 
-func (j *watched) UpdateConsumer(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+func (j *watchedJetStream) UpdateConsumer(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	return Call(ctx, j.w, stream, func(ctx context.Context) (jetstream.Consumer, error) {
 		return j.JetStream.UpdateConsumer(ctx, stream, cfg)
 	})
 }
 
-func (j *watched) OrderedConsumer(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+func (j *watchedJetStream) OrderedConsumer(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
 	return Call(ctx, j.w, stream, func(ctx context.Context) (jetstream.Consumer, error) {
 		return j.JetStream.OrderedConsumer(ctx, stream, cfg)
 	})
 }
 
-func (j *watched) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
+func (j *watchedJetStream) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
 	return Call(ctx, j.w, "KV_"+bucket, func(ctx context.Context) (jetstream.KeyValue, error) { return j.JetStream.KeyValue(ctx, bucket) })
 }
 
-func (j *watched) ObjectStore(ctx context.Context, bucket string) (jetstream.ObjectStore, error) {
+func (j *watchedJetStream) ObjectStore(ctx context.Context, bucket string) (jetstream.ObjectStore, error) {
 	return Call(ctx, j.w, "OBJ_"+bucket, func(ctx context.Context) (jetstream.ObjectStore, error) {
 		return j.JetStream.ObjectStore(ctx, bucket)
 	})

@@ -4,9 +4,12 @@ import "strings"
 
 // Limits of the text that is examined on both sides of a separator, in bytes.
 const (
-	maxName   = 64
-	maxQuoted = 1024
-	maxURL    = 512 // between :// and the host
+	maxName      = 64
+	maxBlanks    = 16 // spaces between a name, the separator and the value
+	maxClosers   = 8  // closers between a name and the separator
+	maxFirstWord = 16 // "API key" with the space and "key"
+	maxQuoted    = 1024
+	maxURL       = 512 // between :// and the host
 )
 
 // nameKind is the kind of secret that a name suggests for its value. It is empty if the value is public.
@@ -48,7 +51,7 @@ func (sc *scanner) assignment(i int) int {
 	if kind == authorization {
 		return sc.credentials(i, v)
 	}
-	if !v.secret(kind, name, s) {
+	if !v.isSecret(kind, name, s) {
 		return i
 	}
 	return sc.replace(v.from, v.to, string(kind))
@@ -65,10 +68,10 @@ func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 		end--
 	}
 	adjacent = true
-	for end > sc.floor && i-end < 16 && (s[end-1] == ' ' || s[end-1] == '\t') {
+	for end > sc.floor && i-end < maxBlanks && (s[end-1] == ' ' || s[end-1] == '\t') {
 		end, adjacent = end-1, false
 	}
-	for end > sc.floor && i-end < 24 && closers[s[end-1]] {
+	for end > sc.floor && i-end < maxBlanks+maxClosers && closers[s[end-1]] {
 		end--
 	}
 	begin := end
@@ -77,7 +80,7 @@ func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 	}
 	followsSpace := begin > sc.floor && s[begin-1] == ' '
 	if followsSpace && strings.EqualFold(s[begin:end], "key") { // "API key:"
-		for begin--; begin > sc.floor && end-begin < 16 && isLetter(s[begin-1]); begin-- {
+		for begin--; begin > sc.floor && end-begin < maxFirstWord && isLetter(s[begin-1]); begin-- {
 		}
 		return strings.TrimSpace(s[begin:end]), adjacent
 	}
@@ -127,13 +130,13 @@ var endings = []struct {
 	{"signature", signature, true},
 }
 
-// endingsBy contains the indexes in endings by the last byte.
-var endingsBy = func() (by [256][]int) {
+// endingsByLastByte contains the indexes in endings by the last byte.
+var endingsByLastByte = func() (byLastByte [256][]int) {
 	for i := range endings {
 		c := endings[i].text[len(endings[i].text)-1]
-		by[c] = append(by[c], i)
+		byLastByte[c] = append(byLastByte[c], i)
 	}
-	return by
+	return byLastByte
 }()
 
 // tokenPrefixes contains words before "token" in names that are not secrets: tokens of a text or of a page of results.
@@ -145,7 +148,7 @@ var tokenPrefixes = []string{
 
 // kindOfName returns the kind of secret that a name suggests.
 func kindOfName(name string) nameKind {
-	if name == "" || len(endingsBy[name[len(name)-1]|0x20]) == 0 {
+	if name == "" || len(endingsByLastByte[name[len(name)-1]|0x20]) == 0 {
 		return public
 	}
 	var buf [maxName]byte
@@ -164,7 +167,7 @@ func kindOfName(name string) nameKind {
 	if n < 2 {
 		return public
 	}
-	for _, k := range endingsBy[low[n-1]] {
+	for _, k := range endingsByLastByte[low[n-1]] {
 		e := &endings[k]
 		if n < len(e.text) || string(low[n-len(e.text):]) != e.text {
 			continue
@@ -174,8 +177,8 @@ func kindOfName(name string) nameKind {
 		}
 		if e.text == "token" {
 			before := string(low[:n-len(e.text)])
-			for _, h := range tokenPrefixes {
-				if strings.HasSuffix(before, h) {
+			for _, prefix := range tokenPrefixes {
+				if strings.HasSuffix(before, prefix) {
 					return public
 				}
 			}
@@ -220,7 +223,7 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 	v.adjacent = adjacent && i < len(s) && !isSpace(s[i])
 	i = blanks(s, i)
 	if !v.equals {
-		if at := declared(s, i); at > i {
+		if at := afterType(s, i); at > i {
 			i = blanks(s, at)
 			v.equals, v.adjacent = true, false
 		}
@@ -240,7 +243,7 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 		}
 	}
 	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))
-	for v.to < len(s) && !ends[s[v.to]] && !(s[v.to] == '&' && parameter(s[v.to:])) {
+	for v.to < len(s) && !ends[s[v.to]] && !(s[v.to] == '&' && isParameter(s[v.to:])) {
 		v.to++
 	}
 	sc.unquoted = v.to // the same end for values that begin before it
@@ -253,8 +256,8 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 // ends are the bytes that end a value without quotes.
 var ends = alphabetOf(" \t\n\r;\"'`<>\\")
 
-// parameter reports whether s begins with another query parameter, "&name=".
-func parameter(s string) bool {
+// isParameter reports whether s begins with another query parameter, "&name=".
+func isParameter(s string) bool {
 	n := run(s[1:], dotted, maxName)
 	return n > 0 && n+1 < len(s) && s[n+1] == '='
 }
@@ -289,9 +292,9 @@ func backslashes(s string, i int) int {
 	return i
 }
 
-// blanks returns the position after up to 16 spaces and tabs.
+// blanks returns the position after up to maxBlanks spaces and tabs.
 func blanks(s string, i int) int {
-	for n := 0; n < 16 && i < len(s) && (s[i] == ' ' || s[i] == '\t'); n++ {
+	for n := 0; n < maxBlanks && i < len(s) && (s[i] == ' ' || s[i] == '\t'); n++ {
 		i++
 	}
 	return i
@@ -300,8 +303,8 @@ func blanks(s string, i int) int {
 // types are type declarations between a name and its value.
 var types = []string{"str", "string", "String", "bytes", "SecretStr", "Optional[str]", "&str", "str | None", "string | undefined"}
 
-// declared returns the start of a value after a type and an equals sign, or i without such a declaration.
-func declared(s string, i int) int {
+// afterType returns the start of a value after a type and an equals sign, or i without such a declaration.
+func afterType(s string, i int) int {
 	for _, t := range types {
 		if strings.HasPrefix(s[i:], t) {
 			if at := blanks(s, i+len(t)); at < len(s) && s[at] == '=' && !strings.HasPrefix(s[at:], "==") {
@@ -321,7 +324,7 @@ func (sc *scanner) credentials(i int, v value) int {
 			from += n + 1
 			to := from + run(s[from:], bearerChars, maxQuoted)
 			cred := s[from:to]
-			if len(cred) < 8 || placeholder(cred) {
+			if len(cred) < 8 || isPlaceholder(cred) {
 				return i
 			}
 			if scheme == "basic" || len(cred) >= 32 || looksRandom(cred, 6) {
@@ -366,7 +369,7 @@ func (sc *scanner) address(i int) int {
 	}
 	pass := s[colon+1 : at]
 	isTemplate := strings.ContainsAny(pass, "{}()$*") && !strings.Contains(pass, "%")
-	if pass == "" || isTemplate || placeholder(pass) || strings.Contains(pass, markBegin) {
+	if pass == "" || isTemplate || isPlaceholder(pass) || strings.Contains(pass, markBegin) {
 		return i
 	}
 	return sc.replace(colon+1, at, "password")

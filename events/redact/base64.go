@@ -65,16 +65,16 @@ var padding = alphabetOf("=")
 // kindIn returns the kind of the secret in a base64 word, or "".
 func kindIn(word string, enc *base64.Encoding) string {
 	word = word[:min(len(word), maxBase64)]
-	word = word[:len(word)-odd(len(word))]
+	word = word[:len(word)-incompleteChars(len(word))]
 	var buf [48]byte
 	for _, n := range []int{4, 64} { // nearly all binary data is recognized by its first characters
 		part := word[:min(len(word)&^3, n)]
-		if k, err := enc.Decode(buf[:], []byte(part)); err != nil || !printable(buf[:k]) {
+		if k, err := enc.Decode(buf[:], []byte(part)); err != nil || !isPrintable(buf[:k]) {
 			return ""
 		}
 	}
 	text, err := enc.DecodeString(word)
-	if err != nil || !printable(text) || !utf8.Valid(text) {
+	if err != nil || !isPrintable(text) || !utf8.Valid(text) {
 		return ""
 	}
 	if edits := scan(scanner{s: string(text), first: true, deepest: true}); len(edits) > 0 {
@@ -83,16 +83,16 @@ func kindIn(word string, enc *base64.Encoding) string {
 	return ""
 }
 
-// odd returns the number of characters at the end of a word of length n that encode no complete byte.
-func odd(n int) int {
+// incompleteChars returns the number of characters at the end of a word of length n that encode no complete byte.
+func incompleteChars(n int) int {
 	if n%4 == 1 {
 		return 1
 	}
 	return 0
 }
 
-// printable reports whether bytes may be text.
-func printable(text []byte) bool {
+// isPrintable reports whether bytes may be text.
+func isPrintable(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' && !isSpace(c) || c == 0x7f {
 			return false

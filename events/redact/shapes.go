@@ -91,7 +91,7 @@ func mayBeKey(s string) bool {
 	if len(s) <= 8 {
 		return false
 	}
-	beginsWithNumber := isDigit(s[0]) && isDigit(s[7])
+	beginsWithNumber := isDigit(s[0]) && isDigit(s[7]) // a number of 8 digits or more, see numbered
 	return beginsWithNumber || len(shapesAt[prefixHash(s)]) > 0
 }
 
@@ -170,11 +170,11 @@ func (sc *scanner) composed(i int) int {
 	case isDigit(c):
 		return sc.numbered(i)
 	case c == 'e' && strings.HasPrefix(s, "eyJ"):
-		if n := parts(s, 3, 16, 4, 16); n > 0 {
+		if n := parts(s, 16, 4, 16); n > 0 {
 			return sc.replace(i, i+n, "jwt")
 		}
 	case c == 'S' && strings.HasPrefix(s, "SG."):
-		if n := parts(s, 3, 2, 16, 16); n > 0 {
+		if n := parts(s, 2, 16, 16); n > 0 {
 			return sc.replace(i, i+n, "sendgrid key")
 		}
 	case c == 'S':
@@ -217,17 +217,16 @@ func (sc *scanner) numbered(i int) int {
 	return i
 }
 
-// parts returns the length of count parts with dots between them, each with its minimum length, or 0 if a part is
-// missing. The last part extends as far as possible.
-func parts(s string, count int, least ...int) int {
+// parts returns the length of consecutive parts with dots between them, or 0 if a part is missing or shorter than its least length. The last part extends as far as possible.
+func parts(s string, least ...int) int {
 	end := 0
-	for k := range count {
+	for k := range least {
 		n := run(s[end:], url64, 16384)
 		if n < least[k] {
 			return 0
 		}
 		end += n
-		if k == count-1 {
+		if k == len(least)-1 {
 			return end
 		}
 		if end >= len(s) || s[end] != '.' {
@@ -251,21 +250,27 @@ func run(s string, a *alphabet, limit int) int {
 // digits among its letters, or it changes between capitals, small letters and digits more often than concatenated
 // words.
 func looksRandom(s string, minLen int) bool {
+	const (
+		none = iota // ends a part
+		small
+		capital
+		digit
+	)
 	var letters, digits, changes int
-	var last uint8
+	last := none
 	for i := 0; i <= len(s); i++ {
-		var kind uint8
+		kind := none
 		switch {
 		case i == len(s):
 		case isLower(s[i]):
-			kind = 1
+			kind = small
 		case isUpper(s[i]):
-			kind = 2
+			kind = capital
 		case isDigit(s[i]):
-			kind = 3
+			kind = digit
 		}
 		switch kind {
-		case 0:
+		case none:
 			n := letters + digits
 			isMixed := letters >= 2 && digits >= 2
 			changesOften := n >= 12 && changes*20 >= n*7
@@ -274,12 +279,12 @@ func looksRandom(s string, minLen int) bool {
 			}
 			letters, digits = 0, 0
 			changes = 0
-		case 3:
+		case digit:
 			digits++
 		default:
 			letters++
 		}
-		if kind != last && kind*last != 0 {
+		if kind != last && kind != none && last != none {
 			changes++
 		}
 		last = kind

@@ -5,6 +5,7 @@ package redact
 // a lower bound. Not here: keys without a prefix, which only the name beside them makes secrets (assignments.go), and the old
 // tokens of Vault ("s." and 24 letters), which look like code.
 var shapes = []shape{
+	// prefix, alphabet, min and max bytes after it, random, kind
 	{"sk-ant-", url64, 20, 0, true, "anthropic key"},
 	{"sk-or-v1-", lowerHex, 32, 0, false, "openrouter key"},
 	{"sk-", url64, 20, 0, true, "openai key"},

@@ -5,12 +5,12 @@ import "strings"
 // maxLook is the number of bytes of a value that are examined.
 const maxLook = 256
 
-// secret reports whether a value looks like a secret of its kind, and not like code, a type, a reference or a word
+// isSecret reports whether a value looks like a secret of its kind, and not like code, a type, a reference or a word
 // of a sentence.
-func (v value) secret(kind nameKind, name, s string) bool {
+func (v value) isSecret(kind nameKind, name, s string) bool {
 	text := s[v.from:min(v.to, v.from+maxLook)]
 	isMark := strings.Contains(text, markBegin[:len(markBegin)-1]) || strings.Contains(text, "-----BEGIN")
-	if isMark || placeholder(text) || reference(text) || same(text, name) {
+	if isMark || isPlaceholder(text) || isReference(text) || equalsName(text, name) {
 		return false
 	}
 	isPhrase := len(name) >= 6 && strings.EqualFold(name[len(name)-6:], "phrase") // only a passphrase has spaces
@@ -40,7 +40,7 @@ func (v value) secret(kind nameKind, name, s string) bool {
 	case signature:
 		return len(text) >= 32 && (looksRandom(text, 16) || others > 0 && digits > 1)
 	case password:
-		return v.password(text, name, s, letters, digits, others)
+		return v.isPassword(text, name, s, letters, digits, others)
 	}
 	switch { // a token or a key
 	case len(text) < 8 || letters == 0 && len(text) < 16:
@@ -74,8 +74,8 @@ func isUUID(text string) bool {
 	return true
 }
 
-// password reports whether a value is a password. People choose passwords, so the position is the main criterion.
-func (v value) password(text, name, s string, letters, digits, others int) bool {
+// isPassword reports whether a value is a password. People choose passwords, so the position is the main criterion.
+func (v value) isPassword(text, name, s string, letters, digits, others int) bool {
 	isAssigned := v.adjacent && v.equals
 	switch {
 	case len(text) < 4:
@@ -153,8 +153,8 @@ func isPath(text string) bool {
 	return len(text) > 2 && (text[1:3] == `:\` || text[1:3] == ":/") // of Windows
 }
 
-// reference reports whether a value only refers to a secret, such as a variable or a path.
-func reference(text string) bool {
+// isReference reports whether a value only refers to a secret, such as a variable or a path.
+func isReference(text string) bool {
 	for _, prefix := range []string{
 		"$", "{", "<", "%", "@", "#", "arn:", "vault:", "op://", "file:", "http://", "https://", "projects/", "secret://", "ref:", "env:",
 		"process.env", "os.environ", "os.getenv", "System.getenv", "ENV[", "config.", "settings.", "self.", "this.", "secrets.", "vars.", "!",
@@ -179,8 +179,8 @@ var placeholderWords = func() map[string]bool {
 	return words
 }()
 
-// placeholder reports whether a value is a placeholder for a secret.
-func placeholder(text string) bool {
+// isPlaceholder reports whether a value is a placeholder for a secret.
+func isPlaceholder(text string) bool {
 	var buf [24]byte
 	low := buf[:0]
 	for i := 0; i < len(text) && i < len(buf); i++ {
@@ -202,8 +202,8 @@ func placeholder(text string) bool {
 	return strings.Trim(text, text[:min(len(text), 1)]) == "" // one repeated character
 }
 
-// same reports whether a value equals its name, without separators and case.
-func same(text, name string) bool {
+// equalsName reports whether a value equals its name, without separators and case.
+func equalsName(text, name string) bool {
 	strip := func(s string) string {
 		return strings.Map(func(r rune) rune {
 			if r == '_' || r == '-' || r == '.' {

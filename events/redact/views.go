@@ -121,7 +121,7 @@ func (d *decoder) escape(i int) (c rune, n int) {
 // but not %20.
 func (d *decoder) inForm(i int) bool {
 	if i < d.from || i >= d.to {
-		for d.from = i; d.from > d.to && !wordEnds[d.s[d.from-1]]; d.from-- {
+		for d.from = i; d.from > d.to && !wordEnds[d.s[d.from-1]]; d.from-- { // d.to is still the end of the word before
 		}
 		for d.to = i; d.to < len(d.s) && !wordEnds[d.s[d.to]]; d.to++ {
 		}

@@ -3,7 +3,6 @@ package streams
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -57,6 +56,3 @@ func Check(got, want jetstream.StreamConfig) error {
 	}
 	return nil
 }
-
-// minAge is the shortest retention that can be chosen.
-const minAge = time.Hour

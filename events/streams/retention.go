@@ -25,6 +25,7 @@ const (
 
 // The least limits that can be chosen. 0 always means no limit.
 const (
+	minAge    = time.Hour
 	minSize   = Size(64 << 20) // one blob
 	minValues = 1000
 )
@@ -88,17 +89,17 @@ func get(c jetstream.StreamConfig, limit Limit) int64 {
 
 // set sets a limit of a configuration. The server writes -1 for no size and no number of values.
 func set(c *jetstream.StreamConfig, limit Limit, value int64) {
-	none := value
+	orUnlimited := value
 	if value == 0 {
-		none = -1
+		orUnlimited = -1
 	}
 	switch limit {
 	case LimitAge:
 		c.MaxAge = time.Duration(value)
 	case LimitSize:
-		c.MaxBytes = none
+		c.MaxBytes = orUnlimited
 	case LimitValues:
-		c.MaxMsgs = none
+		c.MaxMsgs = orUnlimited
 	}
 }
 
@@ -176,7 +177,8 @@ type Step struct {
 }
 
 // InOrder returns the steps in an order in which at no moment a message refers to one that is deleted: first those that keep messages
-// longer, beginning with the streams that others depend on, and then those that keep them shorter, ending with these.
+// longer, beginning with the streams that others depend on, and then those that keep them shorter, ending with the streams that others
+// depend on.
 func InOrder(steps []Step) (ordered []Step) {
 	var shorter []Step
 	for _, s := range steps {
@@ -186,7 +188,7 @@ func InOrder(steps []Step) (ordered []Step) {
 			ordered = append(ordered, s)
 		}
 	}
-	slices.Reverse(ordered) // in All, and so in steps, these streams come last
+	slices.Reverse(ordered) // the streams that others depend on come last in All, and so in steps
 	return append(ordered, shorter...)
 }
 
