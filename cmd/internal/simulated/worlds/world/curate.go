@@ -52,18 +52,18 @@ func (m *Model) curate(in Curation, d Dice, asked bool) Curated {
 		rejected[c.meaning()] = true
 	}
 	for i, c := range m.claims(in.Insights) {
-		of := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
+		dice := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
 		op := Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, When: when(c.rule, asked), Content: c.text}
 		same := slices.IndexFunc(bullets, func(b bullet) bool { return b.meaning() == c.meaning() })
-		about := -1 // a bullet with the same condition
+		about := -1 // a bullet for the same case
 		if c.rule != nil {
 			about = slices.IndexFunc(bullets, func(b bullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
 		}
-		if same < 0 {
+		if same < 0 { // a withheld bullet that advises the same for another case
 			same = slices.IndexFunc(bullets, func(b bullet) bool { return slices.Contains(c.withheld, b.id) && advisesSame(b.rule, c.rule) })
 		}
 		switch {
-		case same >= 0 && !of.Chance(m.Errors.Duplicate, "duplicate"):
+		case same >= 0 && !dice.Chance(m.Errors.Duplicate, "duplicate"):
 			op = Operation{Type: "SAME", BulletID: bullets[same].id, SourceIDs: []string{}, Reflections: c.insights}
 		case same < 0 && about >= 0:
 			op.Type = "UPDATE"
@@ -75,12 +75,12 @@ func (m *Model) curate(in Curation, d Dice, asked bool) Curated {
 			op.Type = "ADD"
 		}
 		if op.Type != "SAME" && c.rule != nil {
-			if w := m.wording(of, "content"); w != 0 || same >= 0 {
+			if w := m.wording(dice, "content"); w != 0 || same >= 0 {
 				op.Content = c.rule.Text(w)
 			}
 		}
-		if op.BulletID != "" && of.Chance(m.Errors.UnknownID, "unknown id") {
-			op.BulletID = unknownID(of)
+		if op.BulletID != "" && dice.Chance(m.Errors.UnknownID, "unknown id") {
+			op.BulletID = unknownID(dice)
 		}
 		out.Operations = append(out.Operations, op)
 	}

@@ -26,17 +26,17 @@ func (c *Memo[V]) Get(text string, read func(string) V) V {
 // Find returns the value for a text, or false without one. It calls read if the result is not cached.
 func (c *Memo[V]) Find(text string, read func(string) (V, bool)) (V, bool) {
 	c.mu.RLock()
-	f, ok := c.m[text]
+	e, ok := c.m[text]
 	c.mu.RUnlock()
 	if ok {
-		return f.value, f.ok
+		return e.value, e.ok
 	}
-	f.value, f.ok = read(text)
+	e.value, e.ok = read(text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil || len(c.m) >= maxMemo {
 		c.m = make(map[string]entry[V])
 	}
-	c.m[text] = f
-	return f.value, f.ok
+	c.m[text] = e
+	return e.value, e.ok
 }
