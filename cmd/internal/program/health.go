@@ -237,8 +237,8 @@ func (h Health) probe(ctx context.Context) error {
 
 // Figures contains the flags of the metrics of playbooks.
 type Figures struct {
-	Playbooks []string `name:"metrics-playbooks" help:"Playbooks that metrics name, separated by commas; all others are 'other'. Default: default." placeholder:"BOOK,…" rare:"" group:"Metrics"`
-	Prices    string   `name:"metrics-prices" help:"File with prices of models, in place of the built-in table." type:"path" placeholder:"FILE" rare:"" group:"Metrics"`
+	Playbooks []string `name:"metrics-playbooks" help:"Playbooks that metrics name, the same for all programs; others are 'other'. Default: default." placeholder:"BOOK,…" rare:"" group:"Metrics"`
+	Prices    string   `name:"metrics-prices" help:"File with prices of models, the same for all programs. Default: the built-in table." type:"path" placeholder:"FILE" rare:"" group:"Metrics"`
 }
 
 // maxFigures is the maximum number of playbooks that metrics name. Each scrape asks the server for the waiting messages of each.
