@@ -28,7 +28,10 @@ import (
 const figuresEnv = "DEBRIEF_TEST_FIGURES_MINUTES"
 
 // figuresPrices are dollars per million tokens: input, cached input, output. The model "gamma" has no price.
-var figuresPrices = map[string][3]float64{"alpha": {2, 0.5, 8}, "beta": {0.25, 0.025, 3}}
+var figuresPrices = map[string][3]float64{"alpha": {2, 0.5, 8}, "beta": {0.25, 0.025, 3}, figuresReflector: {1, 0.1, 4}}
+
+// figuresReflector is the model of the reflector.
+const figuresReflector = "delta"
 
 // figureCount counts by the name of a metric and its labels, as "metric|playbook|…".
 type figureCount struct {
@@ -61,11 +64,15 @@ func figuresUpstream(t *testing.T, seen *figureCount) string {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		text := request.Input
+		text, role := request.Input, "generator"
 		for _, m := range request.Messages {
 			if m.Role == "user" {
 				text = m.Content
 			}
+		}
+		if request.Model == figuresReflector { // its prompt quotes the question
+			role = "reflector"
+			_, text, _ = strings.Cut(text, "report ")
 		}
 		_, after, _ := strings.Cut(text, "of ")
 		team, _, _ := strings.Cut(after, ":")
@@ -81,19 +88,24 @@ func figuresUpstream(t *testing.T, seen *figureCount) string {
 			seen.add(1, "calls", team, "encoding")
 		default:
 			input, cached, output := 100+rand.IntN(1000), rand.IntN(100), 1+rand.IntN(200)
-			model := request.Model
+			model, content := request.Model, "Shelf "+strconv.Itoa(output)+"."
 			if price, ok := figuresPrices[model]; ok {
-				seen.add((float64(input-cached)*price[0]+float64(cached)*price[1]+float64(output)*price[2])/1e6, "debrief_playbook_cost_dollars_total", team, model)
+				seen.add((float64(input-cached)*price[0]+float64(cached)*price[1]+float64(output)*price[2])/1e6, "debrief_playbook_cost_dollars_total", team, role, model)
 			} else {
 				model = "other"
 			}
-			seen.add(1, "calls", team, "captured")
+			if role == "reflector" {
+				seen.add(1, "debrief_model_calls_total", role)
+				content = `{"reasoning": "r", "key_insight": "Ask for the shelf before you look for the globe."}`
+			} else {
+				seen.add(1, "calls", team, "captured")
+			}
 			for direction, n := range map[string]int{"input": input, "cached": cached, "output": output} {
-				seen.add(float64(n), "debrief_playbook_tokens_total", team, model, direction)
+				seen.add(float64(n), "debrief_playbook_tokens_total", team, role, model, direction)
 			}
 			_ = json.NewEncoder(w).Encode(map[string]any{
 				"id": fmt.Sprint("c-", rand.Int64()), "object": "chat.completion", "model": request.Model,
-				"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": "Shelf " + strconv.Itoa(output) + "."}}},
+				"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": content}}},
 				"usage": map[string]any{
 					"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output, "prompt_tokens_details": map[string]any{"cached_tokens": cached},
 				},
@@ -187,9 +199,9 @@ func (c *team) act(t *testing.T, rng *rand.Rand) {
 		status, _ := c.send(t, "/v1/audio/speech", map[string]any{"model": "alpha", "input": "speech of " + c.name + ":"})
 		expect(status, http.StatusOK)
 	case 5, 6:
-		label := []string{"success", "failure"}[rng.IntN(2)]
+		label, question := []string{"success", "failure"}[rng.IntN(2)], fmt.Sprintf("report of %s: where is the globe number %d?", c.name, c.next)
 		status, header := c.send(t, "/api/v1/executions", fields{
-			"book": c.name, "run_id": fmt.Sprint(c.name, "-", c.next), "question": say("report")["model"], "answer": "x", "outcome": fields{"label": label},
+			"book": c.name, "run_id": fmt.Sprint(c.name, "-", c.next), "question": question, "answer": "x", "outcome": fields{"label": label},
 		})
 		expect(status, http.StatusCreated)
 		if status == http.StatusCreated {
@@ -225,9 +237,11 @@ func figuresOf(t *testing.T, url string) map[string]float64 {
 		case "debrief_playbook_gateway_calls_total":
 			key = "calls|" + book + "|" + r.labels.Get("reason")
 		case "debrief_playbook_tokens_total":
-			key += "|" + r.labels.Get("model") + "|" + r.labels.Get("direction")
+			key += "|" + r.labels.Get("role") + "|" + r.labels.Get("model") + "|" + r.labels.Get("direction")
 		case "debrief_playbook_cost_dollars_total":
-			key += "|" + r.labels.Get("model")
+			key += "|" + r.labels.Get("role") + "|" + r.labels.Get("model")
+		case "debrief_model_calls_total":
+			key = name + "|" + r.labels.Get("role")
 		default:
 			continue
 		}
@@ -239,7 +253,7 @@ func figuresOf(t *testing.T, url string) map[string]float64 {
 }
 
 // TestFiguresEqualAnIndependentCount lets five teams and one without figures of its own work through a gateway, and compares the figures of each
-// playbook with the count of the test's provider and clients. The gateway is killed once in the middle. A counter is that of a process: what
+// playbook with the count of the provider and the clients of the test: calls, runs, and tokens and cost of the runs and of a reflector. The gateway is killed once in the middle. A counter is that of a process: what
 // it counted after the last read is lost, so the test reads it before the kill, while the teams pause. Calls that were refused by the gateway
 // or failed at the provider are no calls of a playbook. The long form, of 20 minutes or the given number:
 //
@@ -284,11 +298,14 @@ func TestFiguresEqualAnIndependentCount(t *testing.T) {
 	}
 	seen := &figureCount{n: map[string]float64{}}
 	health := freeAddress(t)
-	gateway := startReplica(t, "gateway", nats, figuresUpstream(t, seen), "--tokens", file, "--health", health, "--run-idle", "1s", "--advice-timeout", "20s",
+	upstream := figuresUpstream(t, seen)
+	gateway := startReplica(t, "gateway", nats, upstream, "--tokens", file, "--health", health, "--run-idle", "1s", "--advice-timeout", "20s",
 		"--metrics-playbooks", strings.Join(names[:5], ","), "--metrics-prices", prices)
 	// A generator stores the runs, also those of the gateway, and so it counts them.
-	worker := freeAddress(t)
+	worker, reflector := freeAddress(t), freeAddress(t)
 	startWorkerAt(t, worker, "generator", "generator", "--nats", nats, "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0), "--metrics-playbooks", strings.Join(names[:5], ","),
+		"--metrics-prices", prices)
+	startWorkerAt(t, reflector, "reflector", "reflector", "--nats", nats, "--model", figuresReflector, "--base-url", upstream+"/v1", "--metrics-playbooks", strings.Join(names[:5], ","),
 		"--metrics-prices", prices)
 	var teams []*team
 	for _, name := range names {
@@ -308,16 +325,15 @@ func TestFiguresEqualAnIndependentCount(t *testing.T) {
 			})
 		}
 		all.Wait()
-		want := expectedFigures(seen)
 		var got map[string]float64
-		eventually(t, 20*time.Second, "the figures of the playbooks", func() error {
+		eventually(t, time.Minute, "the figures of the playbooks", func() error {
 			got = maps.Clone(killed)
-			for _, address := range []string{health, worker} {
+			for _, address := range []string{health, worker, reflector} {
 				for key, n := range figuresOf(t, "http://"+address+"/metrics") {
 					got[key] += n
 				}
 			}
-			return differences(got, want)
+			return differences(got, expectedFigures(seen)) // the reflector still works
 		})
 		total = got
 		if life == 0 {
@@ -329,13 +345,13 @@ func TestFiguresEqualAnIndependentCount(t *testing.T) {
 			gateway.awaitConnected()
 		}
 	}
-	calls := 0.0
+	calls, reflections := 0.0, total["debrief_model_calls_total|reflector"]
 	for key, n := range total {
 		if strings.HasPrefix(key, "calls|") {
 			calls += n
 		}
 	}
-	t.Logf("FIGURES %d series of %d playbooks equal the count, with %.0f answered calls in %s and one kill", len(total), len(names), calls, 2*length)
+	t.Logf("FIGURES %d series of %d playbooks equal the count, with %.0f answered calls and %.0f calls of a reflector in %s and one kill", len(total), len(names), calls, reflections, 2*length)
 }
 
 // expectedFigures returns the count with the label of the playbook without figures of its own, and an execution for each captured call.
