@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
@@ -120,6 +121,21 @@ func (c *call) decode(into any) error {
 	}
 	if err != nil {
 		return service.NewError(http.StatusBadRequest, err.Error())
+	}
+	return nil
+}
+
+// checkSelection returns an error for an unknown or an empty field of an object that selects what a request removes. The request would
+// remove more without it: all of a playbook in place of a session whose name is missing. path is the path of the object, with a dot at its
+// end; "" is the body.
+func (c *call) checkSelection(path string, object map[string]string) error {
+	for _, name := range c.unknown {
+		return invalid(name, "unknown field")
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if object[name] == "" {
+			return invalid(path+strings.ToLower(name), "is empty: leave the field out, or give a value")
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -236,7 +237,7 @@ func (r *EditRequest) edit(c *call, newest *playbook.Playbook, out *EditReply) (
 	case r.Rebuild:
 		return &events.Edit{Rebuild: true}, nil
 	case r.Forget != nil:
-		return r.Forget.edit(out)
+		return r.Forget.edit(c, out)
 	case r.Restore != "":
 		return r.restore(c, out)
 	case r.Tag != nil:
@@ -317,7 +318,14 @@ func (r *EditRequest) decide(c *call, newest, read *playbook.Playbook, out *Edit
 
 // edit returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
 // handle: they match no execution, and the caller would believe that something was forgotten.
-func (f *Forgotten) edit(out *EditReply) (*events.Edit, error) {
+func (f *Forgotten) edit(c *call, out *EditReply) (*events.Edit, error) {
+	var given struct{ Forget map[string]string }
+	if err := json.Unmarshal(c.body, &given); err != nil {
+		return nil, err // of a body that decode has accepted
+	}
+	if err := c.checkSelection("forget.", given.Forget); err != nil {
+		return nil, err
+	}
 	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: events.FitName(f.User), Session: events.FitName(f.Session), Execution: f.Execution}
 	redact.Fields(&selector) // as the stored names, which it must match
 	if selector.Validate() != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -41,6 +42,13 @@ type ErasureState struct {
 }
 
 func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
+	var given map[string]string
+	if err := json.Unmarshal(c.body, &given); err != nil {
+		return nil, err // of a body that decode has accepted
+	}
+	if err := c.checkSelection("", given); err != nil {
+		return nil, err
+	}
 	e := &erasure.Request{
 		ID: events.NewID(), Book: r.Book, User: events.FitName(r.User), Session: events.FitName(r.Session), Owner: r.Owner, Execution: r.Execution,
 		By: c.token.Name, Created: time.Now().UTC(),

@@ -186,7 +186,7 @@ func (m Program) parse(args []string) (*parsed, error) {
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
 	run, err := parser.Parse(joinNegative(args))
 	if err == nil {
-		err = errors.Join(checkRivals(run), checkZeros(run))
+		err = errors.Join(checkRivals(run), checkZeros(run), checkEmpty(run))
 	}
 	return &parsed{program: m, run: run, settings: s}, err
 }

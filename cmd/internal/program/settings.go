@@ -186,6 +186,33 @@ func checkZeros(run *kong.Context) error {
 	return errors.Join(errs...)
 }
 
+// checkEmpty returns an error for each flag and argument on the command line that is an empty text. A script whose variable has no value
+// passes one, and commands would take it for a flag that is left out: "erase --session ” --book b" would erase the playbook.
+func checkEmpty(run *kong.Context) error {
+	var errs []error
+	check := func(value *kong.Value, name string) {
+		v := value.Target
+		isText := v.Kind() == reflect.String || v.Kind() == reflect.Slice
+		isEmpty := isText && v.Len() == 0
+		for i := 0; v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String && i < v.Len(); i++ {
+			isEmpty = isEmpty || v.Index(i).Len() == 0
+		}
+		if isEmpty {
+			errs = append(errs, fmt.Errorf("%s: is empty: give a value, or leave it out", name))
+		}
+	}
+	for _, step := range run.Path {
+		switch {
+		case step.Resolved: // from the environment or the file, where an empty value sets nothing
+		case step.Flag != nil:
+			check(step.Flag.Value, "--"+step.Flag.Name)
+		case step.Positional != nil && !step.Positional.Passthrough: // else the words are those of another command line
+			check(step.Positional, "<"+step.Positional.Name+">")
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Setting is one setting of a command, with its value and source. Secrets are not shown.
 type Setting struct {
 	Name   string `json:"name"`
