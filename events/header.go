@@ -66,9 +66,15 @@ func decodeJSON(header map[string][]string, data []byte, e Event, book playbook.
 	return nil
 }
 
-// ReplySubject returns the subject for the reply to a message, or "" if the message requests none. It returns an error for a
-// subject that is not an inbox. The worker publishes the reply with its own permissions, so with another subject a client
-// could publish where it has no permission itself.
+// IsInbox reports whether a reply may be sent to a subject. A reply is published with the permissions of the replying program, which exceed
+// those of the client: with another subject a client could publish where it has no permission itself. The server uses the second and the
+// third prefix for requests from other accounts and clusters, and clients cannot choose them.
+func IsInbox(subject string) bool {
+	return strings.HasPrefix(subject, "_INBOX") || strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.")
+}
+
+// ReplySubject returns the subject for the reply to a message on a stream, or "" if the message requests none. It returns an error for a
+// subject that is not an inbox of a client.
 func ReplySubject(header map[string][]string) (string, error) {
 	values := header[HeaderReply]
 	if len(values) == 0 {

@@ -110,3 +110,12 @@ func FuzzDecodeJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestInboxPrefixes(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]bool{"_R_.BM2uIe.2kA": true, "_GR_.k3Ab.x0Jd._INBOX.q": true, "_R_": false, "debrief.delta.b": false, "": false} {
+		if got := IsInbox(subject); got != want {
+			t.Errorf("%q: got %v, want %v", subject, got, want)
+		}
+	}
+}

@@ -33,16 +33,16 @@ const maxDetails = 50_000
 
 // CheckDamage compares the content of each stream with its state. The streams of executions and reflections have no gaps, because
 // their messages only expire, oldest first. Messages of other streams can be deleted in any order, so a gap is no damage there.
-// CheckDamage reads streams of at most read bytes completely, because the server detects some damage only when it reads a message: it
+// CheckDamage reads streams of at most maxRead bytes completely, because the server detects some damage only when it reads a message: it
 // skips one with a wrong checksum.
-func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error) {
+func CheckDamage(ctx context.Context, c *bus.Conn, maxRead uint64) ([]Damage, error) {
 	erased, err := erasure.NewStore(c.JetStream()).Gaps(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
 	var all []Damage
 	for _, stream := range append(streams.All(1), streams.Blobs(1)) {
-		found, err := checkStream(ctx, c, stream.Name, read, erased[stream.Name])
+		found, err := checkStream(ctx, c, stream.Name, maxRead, erased[stream.Name])
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error
 
 // checkStream returns the damage of one stream, from which erasures have removed a number of messages. A stream that does not exist has
 // none.
-func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64, erased int) ([]Damage, error) {
+func checkStream(ctx context.Context, c *bus.Conn, name string, maxRead uint64, erased int) ([]Damage, error) {
 	s, err := c.JetStream().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
@@ -62,8 +62,11 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64, era
 		return nil, fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
 	}
 	before := s.CachedInfo().State
-	isRead := before.Bytes <= read
-	readable, err := countReadable(ctx, c, name, isRead)
+	isRead := before.Bytes <= maxRead
+	readable := uint64(0)
+	if isRead {
+		readable, err = countReadable(ctx, c, name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -97,11 +100,8 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64, era
 	return all, nil
 }
 
-// countReadable returns the number of readable messages of a stream, or 0 if read is false.
-func countReadable(ctx context.Context, c *bus.Conn, stream string, read bool) (n uint64, err error) {
-	if !read {
-		return 0, nil
-	}
+// countReadable returns the number of readable messages of a stream.
+func countReadable(ctx context.Context, c *bus.Conn, stream string) (n uint64, err error) {
 	err = natserr.Do(ctx, natserr.WatchOf(c.JetStream()), stream, func(ctx context.Context) error {
 		n = 0
 		return direct.Read(ctx, c.NATS(), stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })

@@ -34,46 +34,46 @@ type Resource struct {
 func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 	js := c.JetStream()
 	for _, want := range append(streams.All(1), streams.Blobs(1)) {
-		f := Resource{Name: want.Name}
+		r := Resource{Name: want.Name}
 		s, err := js.Stream(ctx, want.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
-			f.Missing = true
+			r.Missing = true
 		case err != nil:
-			f.Err = fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
+			r.Err = fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
 		default:
 			i := s.CachedInfo()
-			f.Err = streams.Check(i.Config, want)
-			f.Replicas, f.At = i.Config.Replicas, i.TimeStamp
-			f.Messages, f.Bytes = i.State.Msgs, i.State.Bytes
-			f.MaxMessages, f.MaxBytes = uint64(max(i.Config.MaxMsgs, 0)), uint64(max(i.Config.MaxBytes, 0))
-			f.setPeers(i.Cluster)
+			r.Err = streams.Check(i.Config, want)
+			r.Replicas, r.At = i.Config.Replicas, i.TimeStamp
+			r.Messages, r.Bytes = i.State.Msgs, i.State.Bytes
+			r.MaxMessages, r.MaxBytes = uint64(max(i.Config.MaxMsgs, 0)), uint64(max(i.Config.MaxBytes, 0))
+			r.setPeers(i.Cluster)
 		}
-		stored = append(stored, f)
+		stored = append(stored, r)
 	}
 	for _, role := range streams.Roles {
-		f := Resource{Name: role + " of " + streams.Input(role)}
+		r := Resource{Name: role + " of " + streams.Input(role)}
 		cons, err := js.Consumer(ctx, streams.Input(role), role)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
-			f.Missing = true
+			r.Missing = true
 		case err != nil:
-			f.Err = fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+			r.Err = fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
 		default:
 			i := cons.CachedInfo()
 			hasFilter := i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0
 			isPush := i.Config.DeliverSubject != ""
 			switch {
 			case i.Config.AckPolicy != jetstream.AckExplicitPolicy || isPush || hasFilter:
-				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
+				r.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
 			case i.Config.MaxDeliver != streams.MaxDeliver:
-				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
+				r.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
 			case i.Paused:
-				f.Err = errors.New(c.Consumers.Blocked(ctx, role))
+				r.Err = errors.New(c.Consumers.Blocked(ctx, role))
 			}
-			f.setPeers(i.Cluster)
+			r.setPeers(i.Cluster)
 		}
-		durables = append(durables, f)
+		durables = append(durables, r)
 	}
 	return stored, durables
 }
@@ -81,14 +81,14 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 // maxPeerLag is the number of operations that a replica may be behind. Under load each replica is somewhat behind.
 const maxPeerLag = 10_000
 
-func (f *Resource) setPeers(c *jetstream.ClusterInfo) {
+func (r *Resource) setPeers(c *jetstream.ClusterInfo) {
 	if c == nil {
 		return
 	}
-	f.Leader = c.Leader
+	r.Leader = c.Leader
 	for _, p := range c.Replicas {
 		if p.Offline || p.Lag > maxPeerLag {
-			f.Lagging = append(f.Lagging, p.Name)
+			r.Lagging = append(r.Lagging, p.Name)
 		}
 	}
 }

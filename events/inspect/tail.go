@@ -71,9 +71,9 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	if err != nil {
 		return err
 	}
-	inBacklog := f.Since.IsZero() // only the newest of the stored entries are shown
-	var recent []*Entry           // these
-	isDown := false               // the server does not answer
+	inBacklog := f.Since.IsZero() // until the end of the stored entries, of which only the newest are shown
+	var newest []*Entry
+	isDown := false // the server does not answer
 	for {
 		entries, atEnd, err := nextEntries(ctx, c, all)
 		switch {
@@ -89,11 +89,11 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 			entries = slices.DeleteFunc(entries, func(e *Entry) bool { return !slices.Contains(f.Kinds, e.Kind) })
 		}
 		if inBacklog {
-			recent = append(recent, entries...)
-			recent = recent[max(len(recent)-f.Last, 0):]
+			newest = append(newest, entries...)
+			newest = newest[max(len(newest)-f.Last, 0):]
 			entries = nil
 			if atEnd && !isDown {
-				entries, inBacklog = recent, false
+				entries, inBacklog = newest, false
 			}
 		}
 		for _, e := range entries {
@@ -128,7 +128,8 @@ func openTail(ctx context.Context, c *bus.Conn, f TailFilter) ([]*tailStream, er
 		if last := s.CachedInfo().State.LastSeq; f.Since.IsZero() {
 			q.From = max(last, tailBatch) - tailBatch + 1
 		}
-		for _, q.Subject = range tailSubjects(name, f.Book) {
+		for _, subject := range tailSubjects(name, f.Book) {
+			q.Subject = subject
 			all = append(all, &tailStream{name: name, query: q})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,16 +20,15 @@ const (
 	maxReports     = 1000
 )
 
-// ServeReports replies to health requests until closed is called. Nothing is stored, so a stopped process has no report.
-func (p *Process) ServeReports() (closed func(), err error) {
+// ServeReports replies to health requests until stop is called. Nothing is stored, so a stopped process has no report.
+func (p *Process) ServeReports() (stop func(), err error) {
 	nc := p.conn.NATS()
-	ctx, stop := context.WithCancel(context.Background())
+	serving, cancel := context.WithCancel(context.Background())
 	sub, err := nc.Subscribe(events.SubjectHealth, func(m *nats.Msg) {
-		// Reply only to inboxes. The reply is published with our permissions, which exceed those of the caller.
-		if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_.") && !strings.HasPrefix(m.Reply, "_GR_.") {
+		if !events.IsInbox(m.Reply) {
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+		ctx, cancel := context.WithTimeout(serving, replyTimeout)
 		defer cancel()
 		data, err := json.Marshal(p.Check(ctx))
 		if err == nil {
@@ -41,11 +39,11 @@ func (p *Process) ServeReports() (closed func(), err error) {
 		}
 	})
 	if err != nil {
-		stop()
+		cancel()
 		return nil, fmt.Errorf("subscribe to %s: %w", events.SubjectHealth, err)
 	}
 	return func() {
-		stop()
+		cancel()
 		_ = sub.Unsubscribe() // fails only on a closed connection
 	}, nil
 }

@@ -148,77 +148,77 @@ func maxPause(floor time.Duration) time.Duration { return floor / 2 }
 func maxWait(floor, p95 time.Duration) time.Duration { return max(floor, 3*p95) }
 
 // assess returns the verdict on a role. It does not read the clock.
-func assess(f measurements, floor time.Duration) Verdict {
+func assess(m measurements, floor time.Duration) Verdict {
 	v := Verdict{Level: Green}
-	limit := maxWait(floor, f.P95)
-	waiting := f.Pending > 0
-	stalled := waiting && f.State != bus.Serving && f.Waiting == "" && min(f.Oldest, f.SinceSuccess) > limit
+	limit := maxWait(floor, m.P95)
+	waiting := m.Pending > 0
+	stalled := waiting && m.State != bus.Serving && m.Waiting == "" && min(m.Oldest, m.SinceSuccess) > limit
 
 	switch {
-	case f.Workers == 0 && waiting && f.Oldest > limit:
-		v.add(Red, NoWorker, "no %s runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
-	case f.Workers == 0:
-		v.add(Yellow, NoWorker, "no %s runs", f.Role)
-	case f.State == bus.Outdated:
-		v.add(Red, NotRunning, "the %s is outdated%s", f.Role, because(f.Reason))
-	case f.State == bus.Serving && waiting: // workers without a model take no messages
+	case m.Workers == 0 && waiting && m.Oldest > limit:
+		v.add(Red, NoWorker, "no %s runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
+	case m.Workers == 0:
+		v.add(Yellow, NoWorker, "no %s runs", m.Role)
+	case m.State == bus.Outdated:
+		v.add(Red, NotRunning, "the %s is outdated%s", m.Role, because(m.Reason))
+	case m.State == bus.Serving && waiting: // workers without a model take no messages
 		l := Yellow
-		if f.Oldest > limit {
+		if m.Oldest > limit {
 			l = Red
 		}
-		v.add(l, NoWorker, "no %s with a model runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
-	case f.State != bus.Running && f.State != bus.Serving:
+		v.add(l, NoWorker, "no %s with a model runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
+	case m.State != bus.Running && m.State != bus.Serving:
 		l := Yellow
-		pausedTooLong := f.State == bus.Paused && f.InState > maxPause(floor)
-		if f.Misconfigured || f.InState > limit || stalled || pausedTooLong {
+		pausedTooLong := m.State == bus.Paused && m.InState > maxPause(floor)
+		if m.Misconfigured || m.InState > limit || stalled || pausedTooLong {
 			l = Red
 		}
-		v.add(l, NotRunning, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))
-	case f.Unhealthy > 0:
-		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", f.Unhealthy, f.Workers, f.Role)
+		v.add(l, NotRunning, "the %s is %s for %s%s", m.Role, m.State, brief(m.InState), because(m.Reason))
+	case m.Unhealthy > 0:
+		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", m.Unhealthy, m.Workers, m.Role)
 	}
-	if f.Waiting != "" { // work goes on, however slowly: a call that gets no answer ends with an error
-		v.add(Yellow, Waits, "the %s waits for its model: %s", f.Role, f.Waiting)
+	if m.Waiting != "" { // work goes on, however slowly: a call that gets no answer ends with an error
+		v.add(Yellow, Waits, "the %s waits for its model: %s", m.Role, m.Waiting)
 	}
-	if f.Workers > 0 && stalled {
-		v.add(Red, Stalled, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(f.Pending), brief(f.Oldest), brief(f.SinceSuccess), brief(limit))
+	if m.Workers > 0 && stalled {
+		v.add(Red, Stalled, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(m.Pending), brief(m.Oldest), brief(m.SinceSuccess), brief(limit))
 	}
-	if f.Workers > 0 && f.DeadLetters > 0 && f.SinceSuccess > limit {
+	if m.Workers > 0 && m.DeadLetters > 0 && m.SinceSuccess > limit {
 		l := Yellow
-		if f.DeadLetters >= maxDeadLetters {
+		if m.DeadLetters >= maxDeadLetters {
 			l = Red
 		}
-		v.add(l, DeadLetters, "dead letters since the last success, %s ago: %d", brief(f.SinceSuccess), f.DeadLetters)
+		v.add(l, DeadLetters, "dead letters since the last success, %s ago: %d", brief(m.SinceSuccess), m.DeadLetters)
 	}
-	if f.Workers > 0 && f.Learns && f.WithoutLearning >= maxWithoutLearning && f.SinceLearned > limit {
-		v.add(Yellow, NotLearning, "nothing was learned from the last %d messages, for %s", f.WithoutLearning, brief(f.SinceLearned))
+	if m.Workers > 0 && m.Learns && m.WithoutLearning >= maxWithoutLearning && m.SinceLearned > limit {
+		v.add(Yellow, NotLearning, "nothing was learned from the last %d messages, for %s", m.WithoutLearning, brief(m.SinceLearned))
 	}
-	if f.Workers > 0 && f.Failures >= maxFailures && 5*f.Failures >= f.Outcomes {
+	if m.Workers > 0 && m.Failures >= maxFailures && 5*m.Failures >= m.Outcomes {
 		l := Yellow
-		if 2*f.Failures >= f.Outcomes {
+		if 2*m.Failures >= m.Outcomes {
 			l = Red
 		}
-		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", f.Failures, f.Outcomes)
+		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", m.Failures, m.Outcomes)
 	}
-	isFaultOver := f.SinceMalformed > max(limit, maxGaps*meanGap(f.Replies))
-	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green && !isFaultOver {
+	isFaultOver := m.SinceMalformed > max(limit, maxGaps*meanGap(m.Replies))
+	if l := replyLevel(m.Replies); m.Workers > 0 && l != Green && !isFaultOver {
 		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
-			f.Replies.Malformed(), f.Replies.Total, f.Replies.Repaired, f.Replies.Invalid)
+			m.Replies.Malformed(), m.Replies.Total, m.Replies.Repaired, m.Replies.Invalid)
 	}
-	if r := f.Replies; f.Workers > 0 && r.Doubted >= minDoubted && float64(r.Doubted) >= maxDoubted*float64(r.Rated) {
+	if r := m.Replies; m.Workers > 0 && r.Doubted >= minDoubted && float64(r.Doubted) >= maxDoubted*float64(r.Rated) {
 		v.add(Yellow, Doubts, "the model doubts %d of the last %d outcomes: check the evaluator or the people that rate; the reflections have label_suspect", r.Doubted, r.Rated)
 	}
-	if f.Workers > 0 && f.Panics > 0 && f.SincePanic <= panicAge {
-		v.add(Yellow, Panicked, "panics of the handler: %d, the last one %s ago: %s; report it as an error of the program", f.Panics, brief(f.SincePanic), f.PanicReason)
+	if m.Workers > 0 && m.Panics > 0 && m.SincePanic <= panicAge {
+		v.add(Yellow, Panicked, "panics of the handler: %d, the last one %s ago: %s; report it as an error of the program", m.Panics, brief(m.SincePanic), m.PanicReason)
 	}
-	if f.Blocked != "" {
-		v.add(Red, Blocked, "%s", f.Blocked)
+	if m.Blocked != "" {
+		v.add(Red, Blocked, "%s", m.Blocked)
 	}
-	if waiting && f.Retention > 0 && float64(f.Oldest) >= maxAgeShare*float64(f.Retention) {
-		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))
+	if waiting && m.Retention > 0 && float64(m.Oldest) >= maxAgeShare*float64(m.Retention) {
+		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(m.Oldest), brief(m.Retention))
 	}
-	if waiting && f.MaxBytes > 0 && float64(f.Bytes) >= maxBytesShare*float64(f.MaxBytes) {
-		v.add(Red, NearlyFull, "the stream is nearly full, and %s: %d of %d bytes", messages(f.Pending), f.Bytes, f.MaxBytes)
+	if waiting && m.MaxBytes > 0 && float64(m.Bytes) >= maxBytesShare*float64(m.MaxBytes) {
+		v.add(Red, NearlyFull, "the stream is nearly full, and %s: %d of %d bytes", messages(m.Pending), m.Bytes, m.MaxBytes)
 	}
 	return v
 }

@@ -1,5 +1,6 @@
-// Package schema describes the messages of Debrief for programs in any language, by a JSON Schema of each message. It derives them from the Go
-// types and their tags. The descriptions are the comments of the types, which comments.json has, because a program does not contain its comments.
+// Package schema describes the messages of Debrief for programs in any language, by a JSON Schema of each message. It derives the schemas
+// from the Go types and their tags. The descriptions are the comments of the types. comments.json has them, because a program does not
+// contain its comments.
 //
 // A JSON Schema describes the value of a message, also if its encoding is MessagePack. The keyword x-msgpack names the
 // type of MessagePack for values that JSON has not: "timestamp" for times, and "bin" for bytes.
@@ -49,9 +50,9 @@ var comments = sync.OnceValue(func() map[string]typeComments {
 	return all
 })
 
-// closed are the string types with no other values than their constants. Validation rejects others. Other string types
+// closedTypes are the string types with no other values than their constants. Validation rejects others. Other string types
 // with constants may have further values in messages of newer programs, so their constants are only examples.
-var closed = []reflect.Type{reflect.TypeFor[events.Purpose](), reflect.TypeFor[playbook.Gate]()}
+var closedTypes = []reflect.Type{reflect.TypeFor[events.Purpose](), reflect.TypeFor[playbook.Gate]()}
 
 // builder derives schemas of one encoding.
 type builder struct {
@@ -100,8 +101,8 @@ func shownBullet() *jsonschema.Schema {
 	}
 }
 
-// of returns the schema of a type. Structs are definitions.
-func (b *builder) of(t reflect.Type) *jsonschema.Schema {
+// schemaOf returns the schema of a type. Structs are definitions.
+func (b *builder) schemaOf(t reflect.Type) *jsonschema.Schema {
 	b.types[t] = true
 	s := &jsonschema.Schema{}
 	switch {
@@ -132,7 +133,7 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return b.of(t.Elem())
+		return b.schemaOf(t.Elem())
 	case reflect.Bool:
 		s.Type = "boolean"
 	case reflect.Float32, reflect.Float64:
@@ -145,9 +146,9 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 		s.Type = "string"
 		b.describeValues(s, t)
 	case reflect.Slice, reflect.Array:
-		s.Type, s.Items = "array", b.of(t.Elem())
+		s.Type, s.Items = "array", b.schemaOf(t.Elem())
 	case reflect.Map:
-		s.Type, s.AdditionalProperties = "object", b.of(t.Elem())
+		s.Type, s.AdditionalProperties = "object", b.schemaOf(t.Elem())
 	case reflect.Struct:
 		s.Ref = b.refs + b.define(t)
 	default:
@@ -168,7 +169,7 @@ func (b *builder) describeValues(s *jsonschema.Schema, t reflect.Type) {
 	for _, v := range comments()[typeName(t)].Values {
 		all = append(all, v.Value)
 	}
-	if slices.Contains(closed, t) {
+	if slices.Contains(closedTypes, t) {
 		s.Enum = all
 	} else {
 		s.Examples = all
@@ -221,7 +222,7 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 		if name == "" {
 			continue
 		}
-		field := b.of(f.Type)
+		field := b.schemaOf(f.Type)
 		isRequired := always && b.required == nil
 		isStructPointer := field.Ref != "" && f.Type.Kind() == reflect.Pointer
 		if isRequired && b.foreign && isStructPointer { // a nil pointer is encoded as null
@@ -270,11 +271,11 @@ func (b *builder) allowNull(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-var word = regexp.MustCompile(`[.]?\b[A-Z][A-Za-z0-9]*\b`)
+var goName = regexp.MustCompile(`[.]?\b[A-Z][A-Za-z0-9]*\b`)
 
 // withNames replaces the Go names of fields in a comment with their names in messages.
 func withNames(comment string, names map[string]string) string {
-	return word.ReplaceAllStringFunc(comment, func(w string) string {
+	return goName.ReplaceAllStringFunc(comment, func(w string) string {
 		if name := names[w]; name != "" {
 			return name
 		}
@@ -312,7 +313,7 @@ func (b *builder) root(m *Message) *jsonschema.Schema {
 	case m.payload == nil: // the message is its headers
 		return &jsonschema.Schema{}
 	}
-	s := b.of(m.payload)
+	s := b.schemaOf(m.payload)
 	if b.required != nil {
 		b.defs[strings.TrimPrefix(s.Ref, b.refs)].Required = b.required
 	}

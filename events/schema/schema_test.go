@@ -321,8 +321,8 @@ func TestClosedTypesRejectOtherValues(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if len(closed) != 2 {
-		t.Errorf("%d types are closed, this test knows 2", len(closed))
+	if len(closedTypes) != 2 {
+		t.Errorf("%d types are closed, this test knows 2", len(closedTypes))
 	}
 }
 

@@ -31,7 +31,7 @@ func NewRequests(refs, suffix string) *Types {
 }
 
 // Of returns the schema of a type.
-func (t *Types) Of(typ reflect.Type) *jsonschema.Schema { return t.b.of(typ) }
+func (t *Types) Of(typ reflect.Type) *jsonschema.Schema { return t.b.schemaOf(typ) }
 
 // Definitions returns the definitions of all schemas so far.
 func (t *Types) Definitions() map[string]*jsonschema.Schema { return t.b.defs }

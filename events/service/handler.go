@@ -95,7 +95,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 	switch verb {
 	case events.VerbContext:
 		var r events.ContextRequest
-		if err := read(verb, body, &r, &r.Book, book); err != nil {
+		if err := decodeRequest(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -105,7 +105,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 			events.Report
 			Outcome json.RawMessage `json:"outcome"`
 		}
-		if err := read(verb, body, &r, &r.Book, book); err != nil {
+		if err := decodeRequest(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
 		if err := h.readOutcome(ctx, r.Outcome, caller, r.Book, r.ContextID, &r.Report.Outcome); err != nil {
@@ -118,7 +118,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 			events.FeedbackRequest
 			Outcome json.RawMessage `json:"outcome"`
 		}
-		if err := read(verb, body, &r, &r.Book, book); err != nil {
+		if err := decodeRequest(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
 		if err := h.readOutcome(ctx, r.Outcome, caller, r.Book, "", &r.FeedbackRequest.Outcome); err != nil {
@@ -130,17 +130,17 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))
 }
 
-// read decodes a request and determines its book. field is the book field of the request, and from is the book that the
-// transport names, or "". A report may have no book.
-func read(verb string, body []byte, request any, field *playbook.Book, from playbook.Book) error {
+// decodeRequest decodes a request and determines its book. field is the book field of the request, and fromTransport is the book that
+// the transport names, or "". A report may have no book.
+func decodeRequest(verb string, body []byte, request any, field *playbook.Book, fromTransport playbook.Book) error {
 	if err := events.DecodeStrict(body, request); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
 	}
 	redact.Fields(request) // first, so that the model sees the same text that is stored
-	if from != "" && *field != "" && *field != from {
-		return NewError(http.StatusBadRequest, fmt.Sprintf("book: %q differs from book %q in the subject", *field, from))
+	if fromTransport != "" && *field != "" && *field != fromTransport {
+		return NewError(http.StatusBadRequest, fmt.Sprintf("book: %q differs from book %q in the subject", *field, fromTransport))
 	}
-	*field = cmp.Or(from, *field)
+	*field = cmp.Or(fromTransport, *field)
 	if *field == "" {
 		if verb == events.VerbReport {
 			return nil // the backend selects the book of the context

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,7 +118,7 @@ var errStopping = &refusal{http.StatusServiceUnavailable, "stopping: try again",
 
 func (s *server) answer(verb string, r micro.Request) Response {
 	began := time.Now()
-	if r.Reply() != "" && !inbox(r.Reply()) {
+	if r.Reply() != "" && !events.IsInbox(r.Reply()) {
 		return ErrorResponse(NewError(http.StatusBadRequest, "the reply subject is not an inbox"))
 	}
 	book, caller, err := events.CallerOf(r.Subject(), r.Headers())
@@ -135,19 +134,13 @@ func (s *server) answer(verb string, r micro.Request) Response {
 	return a
 }
 
-// inbox reports whether the service may send a reply to a subject; the package comment has the reason. The server
-// ensures that clients cannot choose subjects with the second and third prefix.
-func inbox(subject string) bool {
-	return strings.HasPrefix(subject, "_INBOX") || strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.")
-}
-
 // send publishes a response, if the request had a reply subject.
 func (s *server) send(verb, to string, a Response, began time.Time) {
 	s.counters[verb].add(a.Code)
 	if s.observe != nil {
 		s.observe(verb, a.Code, time.Since(began))
 	}
-	if !inbox(to) {
+	if !events.IsInbox(to) {
 		return
 	}
 	msg := &nats.Msg{Subject: to, Data: a.Body}

@@ -301,15 +301,6 @@ func TestRepliesGoOnlyToInboxes(t *testing.T) {
 	}
 }
 
-func TestInboxPrefixes(t *testing.T) {
-	t.Parallel()
-	for subject, want := range map[string]bool{"_R_.BM2uIe.2kA": true, "_GR_.k3Ab.x0Jd._INBOX.q": true, "_R_": false, "debrief.delta.b": false, "": false} {
-		if got := inbox(subject); got != want {
-			t.Errorf("%q: got %v, want %v", subject, got, want)
-		}
-	}
-}
-
 func TestClosedConnectionEndsTheService(t *testing.T) {
 	t.Parallel()
 	connect := bustest.Server(t)

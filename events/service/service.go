@@ -36,7 +36,9 @@
 // Nats-Service-Error-Code. The codes are those of HTTP, on both transports:
 //
 //	400  the request is invalid; the text names the field
+//	403  the outcome is a violation, or in the name of a judge, and the token lacks the scope review
 //	404  unknown: the object does not exist or has expired
+//	410  the run was erased
 //	413  the request is over the limit, or the reply is over the server's max_payload
 //	500  internal error; the log has the reason
 //	503  unavailable: too many requests, a full store, or a dependency without connection. Retry-After is in seconds

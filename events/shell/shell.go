@@ -109,7 +109,7 @@ func (w *walker) statements(line string) (err error) {
 	for statement, e := range p.StmtsSeq(strings.NewReader(line)) { // never left early: the parser panics then
 		err = cmp.Or(err, e)
 		if err == nil {
-			w.statement(statement, false, false)
+			w.statement(statement, position{})
 		}
 	}
 	return err

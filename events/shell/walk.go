@@ -16,15 +16,18 @@ type walker struct {
 	full     bool // MaxCommands were found and there are more
 }
 
-// statement adds the commands of a statement. After and piped are the fields of its commands. A subshell, a pipe and a
+// position is the relation of a statement to the one before it: the fields After and Piped of its commands.
+type position struct{ after, piped bool }
+
+// statement adds the commands of a statement. A subshell, a pipe and a
 // background job do not change the directory of the commands after them.
-func (w *walker) statement(s *syntax.Stmt, after, piped bool) {
+func (w *walker) statement(s *syntax.Stmt, p position) {
 	if s == nil || s.Cmd == nil || w.full {
 		return
 	}
 	dir, start := w.dir, len(w.commands)
-	w.command(s.Cmd, after, piped)
-	if _, subshell := s.Cmd.(*syntax.Subshell); subshell || s.Background || s.Coprocess || piped {
+	w.command(s.Cmd, p)
+	if _, subshell := s.Cmd.(*syntax.Subshell); subshell || s.Background || s.Coprocess || p.piped {
 		w.dir = dir
 	}
 	if len(w.commands) > start { // the redirections of a group belong to its last command
@@ -35,78 +38,78 @@ func (w *walker) statement(s *syntax.Stmt, after, piped bool) {
 	}
 }
 
-func (w *walker) block(list []*syntax.Stmt, after, piped bool) {
+func (w *walker) block(list []*syntax.Stmt, p position) {
 	for _, s := range list {
-		w.statement(s, after, piped)
+		w.statement(s, p)
 	}
 }
 
-func (w *walker) command(c syntax.Command, after, piped bool) {
+func (w *walker) command(c syntax.Command, p position) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
-		w.call(c, after, piped)
+		w.call(c, p)
 	case *syntax.DeclClause:
-		w.declaration(c, after)
+		w.declaration(c, p)
 	case *syntax.BinaryCmd:
-		w.binary(c, after, piped)
+		w.binary(c, p)
 	case *syntax.Subshell:
-		w.block(c.Stmts, after, piped)
+		w.block(c.Stmts, p)
 	case *syntax.Block:
-		w.block(c.Stmts, after, piped)
+		w.block(c.Stmts, p)
 	case *syntax.IfClause:
-		w.branches(c, after, piped)
+		w.branches(c, p)
 	case *syntax.WhileClause:
-		w.block(c.Cond, after, piped)
-		w.block(c.Do, !c.Until, piped)
+		w.block(c.Cond, p)
+		w.block(c.Do, position{after: !c.Until, piped: p.piped})
 	case *syntax.ForClause:
-		w.block(c.Do, after, piped)
+		w.block(c.Do, p)
 	case *syntax.CaseClause:
 		for _, item := range c.Items {
-			w.block(item.Stmts, after, piped)
+			w.block(item.Stmts, p)
 		}
 	case *syntax.TimeClause:
-		w.statement(c.Stmt, after, piped)
+		w.statement(c.Stmt, p)
 	case *syntax.CoprocClause:
-		w.statement(c.Stmt, after, piped)
+		w.statement(c.Stmt, p)
 	}
 }
 
 // branches adds the commands of if, elif and else. The last one has no condition.
-func (w *walker) branches(c *syntax.IfClause, after, piped bool) {
+func (w *walker) branches(c *syntax.IfClause, p position) {
 	for ; c != nil; c = c.Else {
-		w.block(c.Cond, after, piped)
-		w.block(c.Then, len(c.Cond) > 0, piped)
-		after = false
+		w.block(c.Cond, p)
+		w.block(c.Then, position{after: len(c.Cond) > 0, piped: p.piped})
+		p.after = false
 	}
 }
 
-func (w *walker) binary(c *syntax.BinaryCmd, after, piped bool) {
+func (w *walker) binary(c *syntax.BinaryCmd, p position) {
 	dir := w.dir
-	w.statement(c.X, after, piped)
+	w.statement(c.X, p)
 	// The command after && runs if the one before it succeeded, and that after || if it failed; a "!" reverses both.
 	succeeded := (c.Op == syntax.OrStmt) == c.X.Negated
 	switch c.Op {
 	case syntax.AndStmt:
-		w.statement(c.Y, succeeded, piped)
+		w.statement(c.Y, position{after: succeeded, piped: p.piped})
 	case syntax.OrStmt: // in "cd x || y; z", y does not run in x, and z does
 		changed := w.dir
 		if _, simple := c.X.Cmd.(*syntax.CallExpr); simple {
 			w.dir = dir
 		}
-		w.statement(c.Y, succeeded, piped)
+		w.statement(c.Y, position{after: succeeded, piped: p.piped})
 		w.dir = changed
 	default:
 		w.dir = dir
-		w.statement(c.Y, after, true)
+		w.statement(c.Y, position{after: p.after, piped: true})
 	}
 }
 
 // call adds a simple command. Without a program, it adds the commands that assignments run: x=$(command).
-func (w *walker) call(c *syntax.CallExpr, after, piped bool) {
+func (w *walker) call(c *syntax.CallExpr, p position) {
 	if len(c.Args) == 0 {
 		for _, a := range c.Assigns {
 			if a.Value != nil && len(a.Value.Parts) == 1 {
-				w.substitution(a.Value.Parts[0], after)
+				w.substitution(a.Value.Parts[0], p)
 			}
 		}
 		return
@@ -116,23 +119,23 @@ func (w *walker) call(c *syntax.CallExpr, after, piped bool) {
 		words = append(words, w.text(a))
 	}
 	words = unwrap(words)
-	w.add(Command{Word: words[0], Args: words[1:], After: after, Piped: piped})
+	w.add(Command{Word: words[0], Args: words[1:], After: p.after, Piped: p.piped})
 }
 
 // substitution adds the commands of x=$(command) and x="$(command)".
-func (w *walker) substitution(part syntax.WordPart, after bool) {
+func (w *walker) substitution(part syntax.WordPart, p position) {
 	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
 		part = q.Parts[0]
 	}
 	if s, ok := part.(*syntax.CmdSubst); ok {
 		dir := w.dir
-		w.block(s.Stmts, after, false)
+		w.block(s.Stmts, position{after: p.after})
 		w.dir = dir
 	}
 }
 
-func (w *walker) declaration(c *syntax.DeclClause, after bool) {
-	command := Command{Word: c.Variant.Value, After: after}
+func (w *walker) declaration(c *syntax.DeclClause, p position) {
+	command := Command{Word: c.Variant.Value, After: p.after}
 	for _, a := range c.Args {
 		command.Args = append(command.Args, w.assignment(a))
 	}

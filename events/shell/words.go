@@ -29,7 +29,7 @@ func (w *walker) write(b *strings.Builder, parts []syntax.WordPart, quoted bool)
 		case *syntax.DblQuoted:
 			w.write(b, p.Parts, true)
 		default:
-			b.WriteString(w.slice(p))
+			b.WriteString(w.sourceOf(p))
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (w *walker) body(word *syntax.Word) string {
 		if l, ok := part.(*syntax.Lit); ok {
 			b.WriteString(l.Value)
 		} else {
-			b.WriteString(w.slice(part))
+			b.WriteString(w.sourceOf(part))
 		}
 	}
 	return b.String()
@@ -64,8 +64,8 @@ func unescape(b *strings.Builder, s string, quoted bool) {
 	}
 }
 
-// slice returns the source of a node. A node that the parser has repaired ends with the line.
-func (w *walker) slice(n syntax.Node) string {
+// sourceOf returns the source of a node. A node that the parser has repaired ends with the line.
+func (w *walker) sourceOf(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
 	if n.End().IsRecovered() || to < from || to > len(w.source) {
 		to = len(w.source)
@@ -81,7 +81,7 @@ func (w *walker) assignment(a *syntax.Assign) string {
 	case a.Naked:
 		return a.Name.Value
 	case a.Array != nil || a.Index != nil:
-		return w.slice(a)
+		return w.sourceOf(a)
 	case a.Append:
 		return a.Name.Value + "+=" + w.text(a.Value)
 	}
