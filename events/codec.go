@@ -125,8 +125,8 @@ func EncodeDelta(d *playbook.Delta) ([]byte, error) {
 }
 
 // DecodeDelta returns the delta of a payload. The caller checks the headers first, with CheckSchema. If the delta
-// has an operation of an unknown kind, DecodeDelta returns ErrNewerSchema together with the delta, whose versions
-// and links are valid.
+// has an operation of an unknown kind, DecodeDelta returns ErrNewerSchema together with the delta, whose version
+// and link to the delta before it are valid.
 func DecodeDelta(data []byte) (*playbook.Delta, error) {
 	d := new(playbook.Delta)
 	if err := Unmarshal(data, d); err != nil {

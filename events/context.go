@@ -25,7 +25,7 @@ type Manifest struct {
 	// Conversation is the token budget for the turns of the session.
 	Conversation int    `msgpack:"conv,omitempty" json:"conversation_budget,omitempty"`
 	BudgetReason string `msgpack:"budget_reason,omitempty" json:"budget_reason,omitempty"` // reason for the budget in Conversation
-	State        string `msgpack:"state,omitempty" json:"state,omitempty"`                 // coding, debugging, research or general
+	State        string `msgpack:"state,omitempty" json:"state,omitempty"`                 // kind of work in the session: coding, debugging, research or general
 	// Texts says which agent messages of earlier turns are included: final, none or all.
 	Texts string `msgpack:"texts,omitempty" json:"texts,omitempty"`
 	// Votes is set if the bullets are shown with their votes.
@@ -114,7 +114,7 @@ type Interaction struct {
 }
 
 // Limits of an Interaction, in characters of text and in numbers of steps and calls. The output of a tool is
-// truncated to 2,000 characters, as in swecli. All steps together are limited in bytes, so that an interaction
+// truncated to 2,000 characters, as in the agent swecli. All steps together are limited in bytes, so that an interaction
 // stays far below the 1 MB limit of a stored value.
 const (
 	maxToolResult = 2000
@@ -308,7 +308,7 @@ type ServedContext struct {
 	Shown    []ShownBullet `msgpack:"sh,omitempty" json:"shown,omitempty"`
 	Manifest Manifest      `msgpack:"m" json:"manifest"`
 	Control  *Control      `msgpack:"ctl,omitempty" json:"control,omitempty"`
-	SHA256   []byte        `msgpack:"h" json:"sha256"`
+	SHA256   []byte        `msgpack:"h" json:"sha256"` // of the messages
 	Created  time.Time     `msgpack:"t" json:"created"`
 }
 
@@ -319,7 +319,7 @@ type ContextRequest struct {
 	Book    playbook.Book `json:"book,omitempty"`             // over NATS from the subject; over HTTP the default is DefaultBook
 	User    string        `json:"user,omitempty" redact:"id"` // see Task.User
 	Session string        `json:"session,omitempty" redact:"id"`
-	// RunID is the agent's id of the run. Without a session, all contexts with it are in the same arm of the control share.
+	// RunID is the agent's id of the run. Without a session, all contexts with the same RunID are in the same arm of the control share.
 	RunID   string `json:"run_id,omitempty" redact:"id"`
 	Query   string `json:"query"`
 	Context string `json:"context,omitempty"` // background of the query
@@ -335,7 +335,7 @@ type ContextRequest struct {
 	Limit      int     `json:"limit,omitempty"`       // tokens; 0 is the default of the service
 	// Window is "none", "adaptive" or a number of user turns; empty is the default of the service.
 	Window  string `json:"window,omitempty"`
-	Task    string `json:"task,omitempty"`    // general, research, coding, debugging or analysis; empty: detected
+	Task    string `json:"task,omitempty"`    // kind of the task: general, research, coding, debugging or analysis; empty: detected
 	Explain bool   `json:"explain,omitempty"` // include the components of every score
 	DryRun  bool   `json:"dry_run,omitempty"` // do not store the context; it cannot be reported on
 
@@ -490,7 +490,7 @@ type WindowScore struct {
 // subject of VerbReport.
 type Report struct {
 	Caller    Caller        `json:"-" redact:"-"`
-	Book      playbook.Book `json:"book,omitempty"` // default: that of the context, else DefaultBook
+	Book      playbook.Book `json:"book,omitempty"` // default: the book of the context, else DefaultBook
 	ContextID ID            `json:"context_id,omitempty"`
 	// RunID is the agent's id of the run. A report that is sent again with the same id counts once. The default is the id of
 	// the context, else a random id.
@@ -519,8 +519,8 @@ type Report struct {
 // StoredReply is the reply to a report or to feedback.
 type StoredReply struct {
 	Handle    Handle   `json:"handle"`
-	Duplicate bool     `json:"duplicate,omitempty"` // stored before; the handle is that of the first
-	Warnings  []string `json:"warnings,omitempty"`  // warnings, such as an unknown context
+	Duplicate bool     `json:"duplicate,omitempty"` // it was stored before; Handle is the handle of the first copy
+	Warnings  []string `json:"warnings,omitempty"`  // such as an unknown context
 }
 
 // FeedbackRequest records the outcome of an execution later. It is the body of POST /api/v1/feedback, and of a request

@@ -37,7 +37,7 @@ const (
 	DeadNewerSchema DeadCode = "newer-schema"       // written by a newer program
 	DeadUseless     DeadCode = "useless-output"     // the model output was useless for this message, but useful for others
 	DeadUnavailable DeadCode = "model-unavailable"  // the model failed for this message, but not for others
-	DeadOtherModel  DeadCode = "other-model"        // the task requires another model than that of the Generator
+	DeadOtherModel  DeadCode = "other-model"        // the task requires another model than the Generator has
 )
 
 // isToken reports whether the code is a valid subject token. A newer program may have codes that this one does not

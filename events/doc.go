@@ -140,8 +140,8 @@
 //
 // # Key-value buckets
 //
-//	playbook   <book>.bullet.<id>, <book>.head. The view of a book, written by the Curator. Bullets in the head replace
-//	           those of the keys. Most flushes write the head only; the others write keys and head in one atomic batch. A
+//	playbook   <book>.bullet.<id>, <book>.head. The view of a book, written by the Curator. A bullet in the head replaces
+//	           the bullet of its key. Most flushes write the head only; the others write keys and head in one atomic batch. A
 //	           flush with an outdated head is refused as a whole. DELTAS can restore the view.
 //	window     Recent history for prompts, see package window. <book>.<owner>.<session> has the turns of a session, written by
 //	           the Generator and the service after they store an execution. <book>._reflections and
@@ -160,5 +160,5 @@
 //
 //	debrief.head.<book>         the Curator announces the version of a new view to followers
 //	debrief.health              request for a health report; each process replies, see package liveness
-//	debrief.api.<verb>.<book>   requests of outside agents, see package service; with .<owner> those of the gateway for a token
+//	debrief.api.<verb>.<book>   requests of outside agents, see package service; with .<owner> requests of the gateway for a token
 package events

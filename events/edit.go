@@ -26,8 +26,8 @@ type Edit struct {
 	// since.
 	Expect []Expectation `msgpack:"expect,omitempty" json:"expect,omitempty"`
 
-	// BaseVersion is the newest version that the author of the edit has read. The edit is refused if there is a newer one, also one that
-	// only records a refused edit.
+	// BaseVersion is the newest version that the author of the edit has read. The edit is refused if the log has a newer version, even
+	// if that version only records a refused edit.
 	BaseVersion *uint64 `msgpack:"base_version,omitempty" json:"base_version,omitempty"`
 
 	// Evidence lists executions that the operations follow from, at most MaxEvidence. The log then traces the bullets to them,
@@ -58,7 +58,7 @@ type Edit struct {
 	// Fork is set in the edits that copy another book into this one, and names that origin. A bullet of such an edit is copied from the
 	// log of the origin with its approval and evidence. A bullet that the origin does not have is an import.
 	Fork *playbook.Fork `msgpack:"fork,omitempty" json:"fork,omitempty"`
-	// Redact lists redactions that are stored, so that the chain hash of the log covers them. An edit with it has no other part.
+	// Redact lists redactions that are stored, so that the chain hash of the log covers them. An edit with Redact has no other part.
 	Redact []playbook.RedactedVersion `msgpack:"redact,omitempty" json:"redact,omitempty"`
 	// Rebuild requests that the Curator writes the complete view again from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`

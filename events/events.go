@@ -77,8 +77,8 @@ type Task struct {
 	// ID is the id of the run, chosen by the client. One run id of an owner in a book is one sample. A task in another epoch
 	// is another sample and needs another id. The label for grouping is Origin.Task.
 	ID string `msgpack:"run_id" json:"run_id" redact:"id"`
-	// Owner is the id of the token that submitted the task, empty for the common owner. It is in the subject of the task,
-	// which only the gateway and later rounds may use.
+	// Owner is the id of the token that submitted the task, empty for the common owner. The subject of the task has it,
+	// and only the gateway, and the Reflector for further rounds, may publish on such a subject.
 	Owner string `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`
 	// User is the person that the agent works for, if the agent names one.
 	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`
@@ -171,7 +171,7 @@ type PreviousRound struct {
 	Error     string  `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach  string  `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
 	Insight   string  `msgpack:"k,omitempty" json:"key_insight,omitempty"`
-	When      string  `msgpack:"w,omitempty" json:"when,omitempty"`    // condition of the insight, which begins with it
+	When      string  `msgpack:"w,omitempty" json:"when,omitempty"`    // condition with which the insight begins
 	Section   string  `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
 	Score     float64 `msgpack:"o" json:"score"`
 	// Exposures are the bullets that get the score. Only the exposures of the first round count, because the prompts of later rounds
@@ -187,7 +187,7 @@ type PreviousRound struct {
 	Flagged []Lesson `msgpack:"f,omitempty" json:"flagged,omitempty"`
 }
 
-// MaxRounds is the maximum of Task.Rounds, and MaxTries that of Task.Tries.
+// MaxRounds is the maximum of Task.Rounds, and MaxTries the maximum of Task.Tries.
 const (
 	MaxRounds = 3
 	MaxTries  = 8
@@ -252,8 +252,8 @@ func (e *Execution) Exposures() []Exposure {
 	return all[:min(len(all), MaxExposures)]
 }
 
-// Blamed returns the bullets that a violation of the execution suspends: the cited ones that were shown, else those that an
-// experiment showed at random.
+// Blamed returns the bullets that a violation of the execution suspends: the cited bullets that were shown, else the bullets that
+// an experiment showed at random.
 func (e *Execution) Blamed() (ids []playbook.BulletID) {
 	for i := range e.Shown {
 		if id := e.Shown[i].ID; slices.Contains(e.Cited, id) {

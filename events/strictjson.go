@@ -28,7 +28,7 @@ const (
 // maxUnknown is the maximum number of unknown fields that DecodeKnown ignores.
 const maxUnknown = 20
 
-// jsonOptions are those of both decoders. A duration is a number of nanoseconds, as encoding/json writes it.
+// jsonOptions are the options of both decoders. A duration is a number of nanoseconds, as encoding/json writes it.
 var jsonOptions = json.JoinOptions(
 	json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )

@@ -18,7 +18,7 @@ const (
 	StreamReflections = "REFLECTIONS"
 	StreamDeltas      = "DELTAS"
 	StreamDead        = "DEAD"
-	// StreamRedactions has the deltas whose texts were erased, in the place of those that DELTAS no longer has.
+	// StreamRedactions has the deltas whose texts were erased, in the place of the deltas that DELTAS no longer has.
 	StreamRedactions = "REDACTIONS"
 
 	BucketPlaybook = "playbook" // KV: the current bullets of each book, computed from DELTAS
@@ -75,7 +75,7 @@ const (
 	HeaderSchema = "Debrief-Schema"
 	// HeaderRepeat marks a message that may already have been published with another sequence, because it was
 	// requeued, imported again, or produced by a redelivered message. A worker then checks whether the message has an
-	// effect or a dead letter already. Whether an event counts does not depend on it.
+	// effect or a dead letter already. Whether an event counts never depends on this header.
 	HeaderRepeat = "Debrief-Repeat"
 	// HeaderBlob is the SHA-256 of the payload, which is the name of the blob that contains it. The message body is
 	// empty.

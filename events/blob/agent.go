@@ -13,8 +13,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// Thousands of runs have the same system prompt and tools. Their executions would each grow by the size of these, which is 6 KB for an
-// agent of tau-bench and can be 60 KB for a coding agent. So a description is one blob, and the executions have only its name.
+// Thousands of runs have the same system prompt and tools. Together these have 6 KB for an agent of tau-bench, and can have 60 KB
+// for a coding agent. So a description is one blob, and the executions have only its name.
 
 // Limits of the description of an agent. A longer text loses its end.
 const (

@@ -55,8 +55,8 @@ type Store struct {
 // natserr.JetStream.
 func New(js jetstream.JetStream) *Store { return &Store{js: js, watch: natserr.WatchOf(js)} }
 
-// Put stores data and returns the name of the blob. It returns only after the server has stored all of it. subject is that of the message
-// whose payload it is, empty for a description of an agent. With it an erasure can decode the blob after its message is gone.
+// Put stores data and returns the name of the blob. It returns only after the server has stored all of it. subject is the subject of the message
+// whose payload data is, empty for a description of an agent. An erasure needs it to decode the blob after the message is gone.
 func (s *Store) Put(ctx context.Context, subject string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])
@@ -112,7 +112,7 @@ func (s *Store) write(ctx context.Context, name, subject string, data []byte) er
 	return err
 }
 
-// errIncomplete is returned for a blob that the leader of the stream has and the replica that was read does not have, or not all of it.
+// errIncomplete is returned for a blob that the leader of the stream has, and that the replica which was read lacks or has only in part.
 var errIncomplete = errors.New("not on this replica yet")
 
 // A replica of a cluster may be behind, most of all after a restart. Any replica answers a read, so Get reads again after replicaPause,

@@ -9,8 +9,8 @@
 // and before it releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
 // A message has either an effect or a dead letter: see deadletter.go.
 //
-// A worker that crashes costs an attempt of all messages that it holds. A role that takes batches may hold thousands, and one of
-// them at fault must not cost the others. So from its third attempt on a message is tried in a group of 16, and then three times
+// A worker that crashes costs an attempt of all messages that it holds. A role that takes batches may hold thousands, and one
+// faulty message must not become the dead letter of the others. So from its third attempt on a message is tried in a group of 16, and then three times
 // alone. Until then crashes make no dead letter, whatever the count is.
 //
 // # Useless output
@@ -85,7 +85,7 @@ type Options struct {
 	Tracer   trace.Tracer // for the spans of publishes and deliveries; nil disables tracing
 }
 
-// Open returns a connection to the streams and buckets. It creates those that are missing, if the user has the rights.
+// Open returns a connection to the streams and buckets. It creates the missing ones, if the user has the rights.
 // The caller closes nc. If the server denies a request, Open and every method of Conn return a *DeniedError. Open
 // returns a *streams.ConfigError if the configuration of an existing stream does not fit, and natserr.ErrNoStreams if ReadOnly is set
 // and no stream exists.

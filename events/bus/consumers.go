@@ -94,7 +94,7 @@ func (c *Consumers) Plan(ctx context.Context) (all []streams.Step, err error) {
 	return all, nil
 }
 
-// consumerChanges returns the settings of a consumer that differ from the wanted ones, among those that open updates.
+// consumerChanges returns the settings of a consumer that differ from the wanted ones. open updates only these settings.
 func consumerChanges(got, want jetstream.ConsumerConfig) (all []streams.Change) {
 	for _, x := range []struct {
 		name     string
@@ -155,7 +155,7 @@ func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, 
 type Lag struct {
 	Pending     uint64 `json:"pending"`        // not delivered yet
 	InFlight    int    `json:"in_flight"`      // delivered, not acknowledged
-	Redelivered int    `json:"redelivered"`    // of those, more than once
+	Redelivered int    `json:"redelivered"`    // of InFlight, delivered more than once
 	Floor       uint64 `json:"ack_floor"`      // all messages up to this stream sequence are acknowledged
 	Last        uint64 `json:"last_delivered"` // highest stream sequence that was delivered
 }

@@ -20,7 +20,7 @@ type item struct {
 	latestDelivery int           // number of the newest delivery
 	uncounted      bool          // the newest delivery does not count as an attempt so far
 	inGroup        bool          // the newest delivery is an attempt in a group, see groupSizes
-	groupAttempts  int           // number of attempts in groups, including that of the newest delivery
+	groupAttempts  int           // number of attempts in groups, including the newest delivery
 	redelivered    bool          // the server redelivered the message while this worker had it
 
 	initialDelivery int       // number of the delivery that created the item

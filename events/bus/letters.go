@@ -24,7 +24,7 @@ import (
 // publisher of the original message. Do not trust it before Requeue has checked it.
 type Letter struct {
 	*events.DeadLetter
-	LetterSeq uint64    // sequence of the letter; DeadLetter.Seq is that of the original
+	LetterSeq uint64    // sequence of the letter; DeadLetter.Seq is the sequence of the original
 	Stored    time.Time // when the server stored it
 }
 
@@ -111,7 +111,7 @@ func (d *DeadLetters) decodeLetter(ctx context.Context, subject string, header n
 // second copy, and a later copy has no second effect.
 //
 // The message has its original bytes, so that unknown fields are kept. Requeue publishes with the rights of the caller,
-// which exceed those of the worker that wrote the letter. So it rejects a letter that does not decode, or whose event
+// which exceed the rights of the worker that wrote the letter. So it rejects a letter that does not decode, or whose event
 // is not of a kind and stream that its role handles.
 func (d *DeadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	e, err := d.Event(ctx, l)

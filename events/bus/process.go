@@ -38,8 +38,8 @@ type processor struct {
 	queues   *bookQueues
 }
 
-// process handles items until each has its final disposition. It first handles most of them together, then in small groups
-// those that may have crashed a worker. The caller has a slot.
+// process handles items until each has its final disposition. It first handles most of them together, and then, in small
+// groups, the items that may have crashed a worker. The caller has a slot.
 func (p *processor) process(items []*item) {
 	together, groups := p.separate(items)
 	p.processTogether(together)
@@ -58,7 +58,7 @@ func (p *processor) process(items []*item) {
 	}
 }
 
-// separate returns the items of an ordinary batch, and the groups of the others, largest groups first. See groupSize.
+// separate returns the items of an ordinary batch, and the small groups of the other items, largest groups first. See groupSize.
 func (p *processor) separate(items []*item) (together []*item, groups [][]*item) {
 	if p.worker.Batch <= 1 {
 		return items, nil

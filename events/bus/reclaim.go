@@ -13,7 +13,7 @@ import (
 )
 
 // maxReclaim bounds the number of messages of a role that are reclaimed, starting after its ack floor. The server
-// redelivers the others after their ack wait.
+// redelivers later messages after their ack wait.
 const maxReclaim = 1 << 17
 
 const reclaimTimeout = 5 * time.Second

@@ -12,7 +12,7 @@ import (
 )
 
 // After a failed write, a stream may answer no publisher any more. Such a stream is silent. To avoid a timeout for
-// every publish, only one publish each second is sent to a silent stream, and the others fail at once. The stream is no
+// every publish, only one publish each second is sent to a silent stream, and the other publishes fail at once. The stream is no
 // longer silent after its first answer, or on a new connection.
 const (
 	// ackTimeout is how long a publish waits for its acknowledgement.
@@ -63,7 +63,7 @@ type silentStream struct {
 }
 
 // SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError, and
-// those that wait for an acknowledgement fail with a *noAckError. Nil means that the server accepts messages again.
+// publishes that wait for an acknowledgement fail with a *noAckError. Nil means that the server accepts messages again.
 func (c *Conn) SetStoreClosed(reason error) {
 	s := &c.publisher.storeState
 	s.mu.Lock()

@@ -23,7 +23,7 @@ import (
 //
 // Attributes identify events. They contain no text of an event.
 
-// Attribute keys: the messaging conventions of OpenTelemetry, and those of this project.
+// Attribute keys: the messaging conventions of OpenTelemetry, and the keys of this project.
 const (
 	keySystem      = attribute.Key("messaging.system")
 	keyOperation   = attribute.Key("messaging.operation.type")
@@ -74,7 +74,7 @@ func traceparent(sc trace.SpanContext) string {
 }
 
 // startPublishSpan starts the span of a publish, and sets the trace of o. The event belongs to the trace that o has already,
-// otherwise to that of ctx, otherwise to a new one.
+// otherwise to the trace of ctx, otherwise to a new one.
 func (l *link) startPublishSpan(ctx context.Context, e events.Event, o *PublishOptions) (context.Context, trace.Span) {
 	if events.TraceID(o.Trace) == "" {
 		o.Trace = traceparent(trace.SpanContextFromContext(ctx))
@@ -178,7 +178,7 @@ func messageID(h map[string][]string) string {
 	return text.Clip(string(EventID(h)), 64)
 }
 
-// ContextLog returns the logger of ctx, or that of the connection. In a handler its lines name the delivery.
+// ContextLog returns the logger of ctx, or the logger of the connection. In a handler its lines name the delivery.
 func (c *Conn) ContextLog(ctx context.Context) *zerolog.Logger {
 	if l := zerolog.Ctx(ctx); l.GetLevel() != zerolog.Disabled {
 		return l
@@ -190,7 +190,7 @@ func (c *Conn) ContextLog(ctx context.Context) *zerolog.Logger {
 const maxLoggable = 500
 
 // Loggable returns an error as one line for logs and traces, without secrets and without texts of a model, which belong
-// only in dead letters. An error that contains such a text has a method Loggable that returns a text without it.
+// only in dead letters. An error with a text of a model has a method Loggable, which leaves that text out.
 func Loggable(err error) string {
 	return text.Line(redact.Text(withoutModelText(err, err.Error())), maxLoggable)
 }

@@ -28,7 +28,7 @@ const (
 	Tool      = "tool"
 )
 
-// Message is one message of a conversation. Its JSON is that of the OpenAI API.
+// Message is one message of a conversation. Its JSON has the form of the OpenAI API.
 type Message struct {
 	Speaker string `json:"role"`
 	Text    string `json:"content"`

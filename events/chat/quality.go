@@ -14,7 +14,7 @@ const (
 
 type observerKey struct{}
 
-// ObserveReplies returns a context with an observer, which replaces that of ctx. Ask calls it with the quality of its first reply
+// ObserveReplies returns a context with an observer, which replaces the observer of ctx. Ask calls it with the quality of its first reply
 // only: otherwise a message that never gets a valid reply would count four times. The observer must be safe for concurrent use
 // and must not block.
 func ObserveReplies(ctx context.Context, observe func(Quality)) context.Context {

@@ -13,7 +13,7 @@
 //
 // A report or feedback that failed because the service was unavailable is sent again, up to three times within the deadline of
 // ctx. That is safe: a report without an id gets one before it is sent, and the service counts equal ids once. A request for a
-// context is sent once: an agent can work without it, and waits for it.
+// context is sent once, because the agent waits for the reply, and can work without it.
 package client
 
 import (
@@ -71,8 +71,8 @@ func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events
 	return request[events.ContextReply](ctx, c, events.VerbContext, withBook.Book, r.Caller, &withBook)
 }
 
-// Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. An empty book
-// is that of the context over HTTP, and events.DefaultBook over NATS. Without a known context a report needs a question, and the reply
+// Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. Over HTTP an empty book
+// stands for the book of the context, and over NATS for events.DefaultBook. Without a known context a report needs a question, and the reply
 // has a warning: the bullets in the prompt are unknown and get no votes. Debrief still learns from the run.
 func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	withID := *r

@@ -91,7 +91,7 @@ func (t *httpTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	return nil, &Error{Verb: verb, Code: resp.StatusCode, Text: problemText(resp, reply), Delay: seconds(resp.Header.Get("Retry-After"))}
 }
 
-// problemText returns the text of an error response: that of a problem (RFC 9457), else the status.
+// problemText returns the text of an error response: the text of a problem (RFC 9457), else the status.
 func problemText(resp *http.Response, body []byte) string {
 	var problem struct{ Title, Detail, Field string }
 	_ = json.Unmarshal(body, &problem) // a proxy may reply with HTML

@@ -19,7 +19,7 @@ type Run struct {
 	Messages []chat.Message
 	// Context is the reply of the service. Its zero value means that Debrief could not be reached.
 	Context events.ContextReply
-	// Degraded is the reason if Debrief could not be reached, before or after the run. The agent works on without it.
+	// Degraded is the reason if Debrief could not be reached, before or after the run. The agent works on without Debrief.
 	Degraded error
 
 	Answer  string         // the agent's answer
@@ -59,8 +59,8 @@ func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error
 	return run, nil
 }
 
-// SubAgent requests a context for a sub-agent and starts its run; see Client.Run. It is in the same group of the control share, unless
-// its request names another session.
+// SubAgent requests a context for a sub-agent and starts its run; see Client.Run. The sub-agent is in the same group of the control share,
+// unless its request names another session.
 func (r *Run) SubAgent(ctx context.Context, request *events.ContextRequest) (*Run, error) {
 	named := *request
 	named.RunID = r.request.RunID
@@ -69,7 +69,7 @@ func (r *Run) SubAgent(ctx context.Context, request *events.ContextRequest) (*Ru
 
 // Tool appends a tool call to the steps. Arguments and output that are not strings are stored as JSON. A nil failure means that
 // the call succeeded. The text of failure is stored as the output if output is nil, and not stored otherwise: Debrief learns from
-// the output, so it should contain the error message.
+// the output, so output should contain the error message.
 func (r *Run) Tool(name string, arguments, output any, failure error) {
 	call := events.ToolCall{Tool: name, Arguments: asText(arguments), Output: asText(output), Outcome: events.Success}
 	if failure != nil {

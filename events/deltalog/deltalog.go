@@ -125,7 +125,7 @@ type head struct {
 	// change.
 	From uint64 `msgpack:"c"`
 	// Partial is set while a writer writes a later version in several batches. Until the next head the bullets match no
-	// version. Version and Lost are still those of the last complete head; the other fields are not set.
+	// version. Version and Lost have the values of the last complete head; the other fields are not set.
 	Partial bool `msgpack:"p,omitempty"`
 	// Gate is the book's gate mode; empty if it was never set.
 	Gate playbook.Gate `msgpack:"g,omitempty"`

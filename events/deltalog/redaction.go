@@ -52,7 +52,7 @@ func newStoredRedaction(b playbook.Book, m direct.Message) *storedRedaction {
 	return stored
 }
 
-// readRedactions returns the redactions of a book in the order in which they were stored, also those that a newer one replaces.
+// readRedactions returns the redactions of a book in the order in which they were stored, also the redactions that a newer one replaces.
 func (s *Store) readRedactions(ctx context.Context, b playbook.Book) (all []*storedRedaction, err error) {
 	q := direct.Query{Subject: events.RedactionSubject(b, 0)}
 	err = s.read(ctx, events.StreamRedactions, q, func(m direct.Message) error {
@@ -248,7 +248,7 @@ func (x *redactor) read(r *Record) error {
 	return nil
 }
 
-// store stores a redaction. If another erasure has stored one meanwhile, it redacts that one.
+// store stores a redaction. If another erasure has stored a redaction of the same delta meanwhile, store redacts that redaction.
 func (x *redactor) store(ctx context.Context, r *events.Redaction) error {
 	for try := range commitTries {
 		data, err := events.EncodeRedaction(r)

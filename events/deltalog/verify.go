@@ -65,7 +65,7 @@ type Finding struct {
 	Text     string      `json:"text"`
 }
 
-// Verification is the result of Verify. Version, hashes and bullets are those of the log, or of its readable part.
+// Verification is the result of Verify. Version, hashes and bullets describe the log, or its readable part.
 type Verification struct {
 	Book      playbook.Book `json:"book"`
 	Version   uint64        `json:"version"`

@@ -14,7 +14,7 @@ import (
 type view struct {
 	head    head             // zero if it is missing or unreadable
 	headRev uint64           // revision of the head's key, 0 if it was never written
-	values  map[string]value // by key; those in the head replace those of the keys
+	values  map[string]value // by key; a value in the head replaces the value of its key
 }
 
 // value is the content of a bullet's key, or of a bullet in a head.
@@ -99,7 +99,7 @@ func (v *view) put(b playbook.Book, m direct.Message) {
 }
 
 // readMessage decodes a message of the view: a head, or the key of a bullet. It calls set for each value that the message gives a key;
-// a head gives those of its recent bullets. A reader of all messages, in order, has the whole view after each head. The head is nil if
+// a head gives the values of its recent bullets. A reader of all messages, in order, has the whole view after each head. The head is nil if
 // it was deleted or is unreadable.
 func readMessage(b playbook.Book, m direct.Message, set func(key string, v value)) (h *head, isHead bool) {
 	key := m.Subject[len(viewPrefix):]

@@ -26,7 +26,7 @@
 //
 // The window of the replies is the last 200 of a worker, at most one hour old. Only the first reply to a request counts, so that
 // a message that is itself at fault costs five replies and not twenty. A malformed reply is not valid JSON as written: it was
-// repaired, and then a part may be lost, or it was not usable. The share is that of the model and not that of the messages:
+// repaired, and then a part may be lost, or it was not usable. The share describes the model and not the messages:
 // with 30 % unusable replies fewer than 1 % of the messages need a second delivery. The fault is over after the limit, or
 // three times the mean time between two malformed replies, whichever is longer, without another one.
 //

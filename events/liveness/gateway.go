@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Gateway is the health of the gateway in one process: the calls of models that it captured, and those that passed.
+// Gateway is the health of the gateway in one process: the calls of models that it captured, and the calls that passed without capture.
 type Gateway struct {
 	Verdict
 	Captured uint64   `json:"captured"`         // calls of models

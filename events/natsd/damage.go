@@ -126,7 +126,7 @@ func (c *checkpoint) write(dir string) error {
 }
 
 // lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It returns "" if
-// the stream lost nothing. before is nil if the checkpoint does not contain the stream. exact is that of the checkpoint.
+// the stream lost nothing. before is nil if the checkpoint does not contain the stream. exact is the field Exact of the checkpoint.
 func lost(i *jetstream.StreamInfo, before *streamCheckpoint, exact bool) string {
 	s := i.State
 	hasFewer := before != nil && s.LastSeq == before.Last && s.Msgs < before.Messages

@@ -45,8 +45,8 @@ type call struct {
 	denied   func(*DeniedError)
 }
 
-// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except those that a call
-// returns.
+// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except the errors that a
+// call returns.
 func NewWatch(nc *nats.Conn) *Watch {
 	w := &Watch{inbox: strings.TrimSuffix(nc.Opts.InboxPrefix, "."), calls: make(map[*call]struct{})}
 	if w.inbox == "" {

@@ -8,7 +8,7 @@ import (
 	"debrief/events/shell"
 )
 
-// Evaluators of the work on a program: the outcome of their last run is that of the work.
+// Evaluators of the work on a program: the outcome of their last run is the outcome of the work.
 const (
 	ByTests = "tests"
 	ByBuild = "build"
@@ -72,8 +72,9 @@ func reverts(c shell.Command) bool {
 	return isRevert || isHardReset || slices.Contains([]string{"checkout .", "checkout -- .", "restore .", "restore -- ."}, line)
 }
 
-// decides reports whether the outcome of a command line is the verdict of a command in it. After it come the commands of rest. A line
-// works only if all its commands joined by && worked; it fails by its last command. A filter after a pipe hides how the command ended.
+// decides reports whether the outcome of a command line is the verdict of one command in it; rest are the commands after that one. A
+// line works only if all its commands joined by && worked, and it fails by its last command. A filter after a pipe hides how the command
+// ended.
 func decides(rest []shell.Command, outcome events.Label) bool {
 	if outcome.Failed() {
 		return !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.Piped })

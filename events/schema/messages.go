@@ -31,7 +31,7 @@ type Message struct {
 	payload reflect.Type
 }
 
-// Headers of all messages on streams, and of those with a reply.
+// Headers of all messages on streams, of messages that request a reply, and of error replies of the service.
 var (
 	streamHeaders  = []string{events.HeaderSchema, events.HeaderTrace, events.HeaderRepeat, events.HeaderBlob}
 	requestHeaders = append(slices.Clone(streamHeaders), events.HeaderReply, events.HeaderReplyType)

@@ -200,7 +200,7 @@ func (b *builder) define(t reflect.Type) string {
 	return name
 }
 
-// addFields adds the fields of a struct, with those of embedded structs.
+// addFields adds the fields of a struct, and the fields of its embedded structs.
 func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 	names := map[string]string{} // wire names by Go names
 	for f := range t.Fields() {
@@ -241,7 +241,7 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 		default:
 			field.Description = doc
 		}
-		if s.Properties[name] == nil { // else the field shadows that of an embedded struct before it
+		if s.Properties[name] == nil { // else the field shadows a field of an embedded struct before it
 			s.PropertyOrder = append(s.PropertyOrder, name)
 		}
 		s.Properties[name] = field

@@ -25,7 +25,7 @@
 //
 // The reply subject must be an inbox: it begins with _INBOX, or with the prefix that a server uses for a request
 // from another account or cluster. A request with another reply subject is dropped. The service publishes the reply
-// with its own permissions, which exceed those of the client. With the reply subject debrief.delta.default, for
+// with its own permissions, which exceed the permissions of the client. With the reply subject debrief.delta.default, for
 // example, a client could write to the log of a playbook.
 //
 // A report or feedback without a reply subject is stored, and no reply is sent.
@@ -66,7 +66,7 @@ const (
 	Version = "1.0.0"
 )
 
-// Leader is a Backend that knows the leading scores of playbooks. If the book is empty, that of the caller's context counts.
+// Leader is a Backend that knows the leading scores of playbooks. If the book is empty, the book of the caller's context counts.
 type Leader interface {
 	LeadingScore(ctx context.Context, caller events.Caller, b playbook.Book, contextID events.ID) (string, error)
 }

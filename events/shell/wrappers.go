@@ -7,7 +7,7 @@ import (
 
 // wrapper describes a program that runs the command after it.
 type wrapper struct {
-	subcommand string // of a program that runs a command only with it: poetry run pytest
+	subcommand string // the program runs a command only with this word before it: poetry run pytest
 	values     string // options that are followed by a value
 	words      int    // words between the options and the command
 	unless     string // options with which it does not run the command

@@ -31,7 +31,7 @@ const (
 
 // The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value
 // is a list of entries: 8 bytes of the hash of the id, 8 bytes of the sequence, and 4 bytes of the day of the entry. Entries
-// expire after the age limit of the bucket, which setup keeps at least as high as those of the events. With a million ids a value has
+// expire after the age limit of the bucket, which setup keeps at least as high as the age limits of the events. With a million ids a value has
 // about 15 entries.
 const (
 	copyEntryBytes  = 8 + 8 + 4
@@ -97,13 +97,13 @@ func (s *keySet) add(key string) {
 }
 
 // IsFirstCopy reports whether the message at sequence at is the first copy of an event for an effect, and records that if no copy
-// is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire like those of the bucket.
+// is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire with the age limit of the bucket.
 func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (bool, error) {
 	first, err := s.First(ctx, b, effect, id, at)
 	return err == nil && first == at, err
 }
 
-// First returns the record of the first copy of an event for an effect: that of an earlier call, else at. After an error it returns 0.
+// First returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else at. After an error it returns 0.
 func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (uint64, error) {
 	err := b.Validate()
 	first := uint64(0)
@@ -200,7 +200,7 @@ func (f *firstCopies) find(hash [8]byte) (at uint64, known bool) {
 	return 0, false
 }
 
-// add appends an entry and removes those that are older than these days.
+// add appends an entry, and removes entries that are older than a number of days.
 func (f *firstCopies) add(hash [8]byte, at uint64, now time.Time, days uint32) {
 	today := uint32(now.Unix() / (24 * 60 * 60))
 	kept := make([]byte, 0, len(f.Entries)+copyEntryBytes)

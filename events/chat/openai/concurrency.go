@@ -51,7 +51,7 @@ func (c *concurrency) end(began time.Time, answered, overloaded bool) {
 	now := time.Now()
 	isFull := c.inFlight >= int(c.limit) // otherwise the answer says nothing about a higher limit
 	switch {
-	case overloaded && began.After(c.reduced): // the others of that time had the same limit
+	case overloaded && began.After(c.reduced): // requests that began before the reduction had the old limit
 		c.limit, c.reduced = max(c.limit/2, 1), now
 	case answered && isFull && now.Sub(began) <= c.fast:
 		c.limit = min(c.limit+1/c.limit, float64(c.max))

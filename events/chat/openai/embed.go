@@ -287,7 +287,7 @@ func (e *DimensionError) Error() string {
 	return fmt.Sprintf("the model %q returned vectors of dimension %d, earlier ones had %d: it is another model", e.Model, e.Got, e.Had)
 }
 
-// checkDimension returns an error if a dimension differs from that of the first vectors.
+// checkDimension returns an error if a dimension differs from the dimension of the first vectors.
 func (e *Embedder) checkDimension(got int) error {
 	e.dimension.CompareAndSwap(0, int64(got))
 	if had := int(e.dimension.Load()); had != got {

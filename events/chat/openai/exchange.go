@@ -22,7 +22,7 @@ type exchange struct {
 	attempt int    // 0 is the first
 	request []byte // replaces the body that go-openai encodes; nil keeps that
 	maxBody int64  // maximum bytes of a response with status 2xx
-	keep    int    // bytes of it that are kept in body
+	keep    int    // bytes of this response that are kept in body
 	sent    bool   // the request was encoded and passed to the transport
 	status  int    // 0 without a response
 	header  http.Header

@@ -64,7 +64,7 @@ func (s *caller) track(ctx context.Context) (w *wait, done func()) {
 }
 
 // Waiting returns why calls of this client wait now, for people: "rate limited: …" or "the model is slow: …". It returns "" if they do not.
-// The number in the text is that of all calls in progress: the reason for one of them delays the others too.
+// The text has the number of all calls in progress: the reason for one of them delays the others too.
 func (s *caller) Waiting() string {
 	s.waits.mu.Lock()
 	defer s.waits.mu.Unlock()
