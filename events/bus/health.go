@@ -16,7 +16,7 @@ const (
 	Running     State = "running"
 	Serving     State = "serving"     // the role serves requests, and takes no messages
 	Unavailable State = "unavailable" // a dependency does not answer; the role holds the messages that need it
-	Paused      State = "paused"      // the model's output is useless; the role holds those messages, has released the others, and probes
+	Paused      State = "paused"      // the model's output is useless; the role holds the messages with useless output, has released the others, and probes
 	Outdated    State = "outdated"    // the role has dead letters of a newer schema; it handles everything else
 	Stopped     State = "stopped"
 )
@@ -56,23 +56,22 @@ type missingDependency struct {
 	since                    time.Time
 }
 
-// set sets the state of a role. It reports whether the state changed.
-func (h *Health) set(role string, s State, reason string, misconfigured bool) bool {
-	health := RoleHealth{Role: role, State: s, Reason: reason, Since: time.Now(), Misconfigured: misconfigured}
+// set sets the health of a role from now on. It reports whether the state changed.
+func (h *Health) set(health RoleHealth) bool {
+	health.Since = time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range h.roles {
-		if r := &h.roles[i]; r.Role == role {
-			if r.State == s {
-				r.Reason, r.Misconfigured = reason, misconfigured
-				return false
-			}
-			*r = health
-			return true
-		}
+	i := slices.IndexFunc(h.roles, func(r RoleHealth) bool { return r.Role == health.Role })
+	if i < 0 {
+		h.roles = append(h.roles, health)
+		return true
 	}
-	h.roles = append(h.roles, health)
-	return true
+	hasChanged := h.roles[i].State != health.State
+	if !hasChanged {
+		health.Since = h.roles[i].Since
+	}
+	h.roles[i] = health
+	return hasChanged
 }
 
 // setWaiting sets the function that returns why a role waits.

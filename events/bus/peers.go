@@ -42,6 +42,11 @@ type peers struct {
 	done  chan struct{} // closed by leave
 }
 
+// newPeers returns the peers of a worker. handle may be called from several goroutines, until leave returns.
+func newPeers(r *runner, handle func(jetstream.Msg)) *peers {
+	return &peers{runner: r, id: nuid.Next(), handle: handle, heard: make(map[string]time.Time), done: make(chan struct{})}
+}
+
 // join makes this process known and begins to accept messages.
 func (p *peers) join() error {
 	own, err := p.conn.nc.Subscribe(events.PeerSubject(p.worker.Role, p.id), p.receive)
@@ -72,7 +77,7 @@ func (p *peers) join() error {
 
 // An announcement is one of these bytes and the id of its process.
 const (
-	arrived = '+' // the others announce themselves in return
+	arrived = '+' // the other processes announce themselves in return
 	present = '='
 	left    = '-'
 )
@@ -197,7 +202,7 @@ func (p *peers) forget(id string) {
 	delete(p.heard, id)
 }
 
-// leave tells the others that this process stops, and waits until it has received all messages that they had forwarded.
+// leave tells the other processes that this one stops, and waits until it has received all messages that they had forwarded.
 func (p *peers) leave() {
 	close(p.done)
 	if !p.conn.nc.IsConnected() { // nothing can arrive
@@ -224,11 +229,6 @@ func (p *peers) leave() {
 		case <-time.After(drainTimeout):
 		}
 	}
-}
-
-// newPeers returns the peers of a worker. handle may be called from several goroutines, until leave returns.
-func newPeers(r *runner, handle func(jetstream.Msg)) *peers {
-	return &peers{runner: r, id: nuid.Next(), handle: handle, heard: make(map[string]time.Time), done: make(chan struct{})}
 }
 
 // forwardedMsg is a message that another process pulled.

@@ -203,11 +203,11 @@ const StreamSealed jetstream.ErrorCode = 10109
 
 // isFull reports whether the server has no room for the message. Old messages expire, or an operator adds room.
 func isFull(err error) bool {
-	if known := (*FullError)(nil); errors.As(err, &known) {
+	if _, isKnown := errors.AsType[*FullError](err); isKnown {
 		return true
 	}
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if !ok {
 		return false
 	}
 	switch api.ErrorCode {
@@ -257,9 +257,9 @@ func Defer(err error) error {
 type FullError struct{ Err error }
 
 func (e *FullError) Error() string {
-	api := (*jetstream.APIError)(nil)
+	api, ok := errors.AsType[*jetstream.APIError](e.Err)
 	switch {
-	case !errors.As(e.Err, &api):
+	case !ok:
 		return "the server accepts no new messages: " + e.Err.Error()
 	case api.ErrorCode == StreamSealed:
 		return "the stream is sealed: " + streams.UnsealFix

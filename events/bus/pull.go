@@ -21,7 +21,7 @@ const (
 	maxStatus = 16
 	// drainTimeout bounds the wait for messages in transit after a pull is closed, if the server does not answer.
 	drainTimeout = time.Second
-	// forwardWait is the longest wait of a message for others that are forwarded with it.
+	// forwardWait is the longest time that a message waits, so that others are forwarded together with it.
 	forwardWait = time.Millisecond
 	// maxHeld bounds the messages that a batching worker holds, over all books.
 	maxHeld = 4096
@@ -170,24 +170,29 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	}
 	forward()
 	p.state.setOpenPull(nil, probe)
-	pulls.Drain()
-	drainWait := drainTimeout
-	if !p.conn.nc.IsConnected() {
-		drainWait = 10 * time.Millisecond // only messages that have already arrived
-	}
-	for {
-		m, err := pulls.Next(jetstream.NextMaxWait(drainWait))
-		if err != nil {
-			break
-		}
-		route(m)
-	}
+	p.drain(pulls, route)
 	forward()
 	p.processor.release(rejected, p.policy.BackoffMax)
 	if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !p.conn.nc.IsClosed() {
 		return nil
 	}
 	return err
+}
+
+// drain closes a pull and calls fn for the messages in transit.
+func (p *puller) drain(pulls jetstream.MessagesContext, fn func(jetstream.Msg)) {
+	pulls.Drain()
+	wait := drainTimeout
+	if !p.conn.nc.IsConnected() {
+		wait = 10 * time.Millisecond // only messages that have already arrived
+	}
+	for {
+		m, err := pulls.Next(jetstream.NextMaxWait(wait))
+		if err != nil {
+			return
+		}
+		fn(m)
+	}
 }
 
 // next returns the next message, or an error after the worker stopped or the pull was closed. If messages wait to be forwarded

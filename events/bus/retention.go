@@ -48,7 +48,7 @@ func ApplySteps(ctx context.Context, c *Conn, steps []streams.Step) error {
 
 // explainReserve adds the remedy if the server has no room for a size limit.
 func explainReserve(err error) error {
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == StorageFull || api.ErrorCode == AccountFull) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == StorageFull || api.ErrorCode == AccountFull) {
 		return fmt.Errorf("the server reserves the size limits of all streams, and they exceed its store (max_file; 'debrief up --max-store'): choose smaller ones, or 0 for no limit (%w)", err)
 	}
 	return err

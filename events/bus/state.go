@@ -138,7 +138,7 @@ func (r *roleState) update(f func(*workerState)) {
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
-	changed := r.conn.Health.set(r.worker.Role, state, text, unusable || isMisconfigured(reason))
+	changed := r.conn.Health.set(RoleHealth{Role: r.worker.Role, State: state, Reason: text, Misconfigured: unusable || isMisconfigured(reason)})
 	if r.openPull != nil && s.probing() {
 		r.openPull.Drain() // messages in transit are still accepted
 	}
@@ -177,8 +177,8 @@ func (r *roleState) clearDeniedPull() {
 
 // assignFault decides whether useless output, or an unavailable model, is the fault of the message. Then it returns a messageFaultError,
 // and otherwise err. The message is at fault if the model has given useful output for another message since its first useless output for
-// this one, or since it was last unavailable for this one: some prompts crash the server of a model. An error without a request, such as
-// that of an open circuit breaker, is never the fault of the message. After too many useless outputs assignFault returns a
+// this one, or since it was last unavailable for this one: some prompts crash the server of a model. The error of an open circuit breaker, for which no
+// request was sent, is never the fault of the message. After too many useless outputs assignFault returns a
 // neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
 	if isUnasked(err) || !isUnavailable(err) && !isUseless(err) {
@@ -369,7 +369,7 @@ func (r *roleState) recordUseful(n int) {
 
 // recordUseless records the useless output for a message, and reports whether a pause starts. Only the first output of a
 // message is counted, because retries of one message often follow each other. An output for several messages is counted
-// once: isNewOutput is false for the others.
+// once: isNewOutput is true for one of them.
 func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
 	r.mu.Lock()
 	s := &r.workerState

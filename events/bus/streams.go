@@ -200,7 +200,7 @@ const subjectOverlap jetstream.ErrorCode = 10065
 
 // asUnsuitable returns the error of the creation of a stream as an *streams.ConfigError if another stream has the subjects.
 func asUnsuitable(stream string, err error) error {
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == subjectOverlap {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == subjectOverlap {
 		return &streams.ConfigError{Stream: stream, Err: err}
 	}
 	return err

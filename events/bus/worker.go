@@ -56,7 +56,7 @@ type Result struct {
 	// Events are stored in order before the delivery is acknowledged.
 	Events []events.Event
 	// AfterStore, if set, runs after the first of Events is stored, and before the reply and the acknowledgement. Its error
-	// is handled like that of a failed publish.
+	// is handled like the error of a failed publish.
 	AfterStore func(ctx context.Context, first Receipt) error
 	// Reply, if set, is sent to the reply subject of the event. Otherwise the first of Events is sent.
 	Reply []byte
@@ -128,9 +128,9 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	}
 
 	c.Stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
-	c.Health.set(w.Role, Running, "", false)
+	c.Health.set(RoleHealth{Role: w.Role, State: Running})
 	c.Health.setWaiting(w.Role, w.Waiting)
-	defer c.Health.set(w.Role, Stopped, "", false)
+	defer c.Health.set(RoleHealth{Role: w.Role, State: Stopped})
 
 	consumer := streams.Input(w.Role) + "." + w.Role
 	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { state.setDenied(e) })()
@@ -163,8 +163,8 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 // Serve reports a role as serving until ctx ends. It is for a role that takes no messages, and serves requests only.
 func (c *Conn) Serve(ctx context.Context, role string) {
 	c.Stats.update(role, func(v *roleCounters) { v.Started = time.Now() })
-	c.Health.set(role, Serving, "", false)
-	defer c.Health.set(role, Stopped, "", false)
+	c.Health.set(RoleHealth{Role: role, State: Serving})
+	defer c.Health.set(RoleHealth{Role: role, State: Stopped})
 	<-ctx.Done()
 }
 
