@@ -64,7 +64,8 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 		return nil
 	}
 	p, err := t.store.PlaybookAt(ctx, b, version)
-	if noVersion := (*VersionError)(nil); errors.As(err, &noVersion) || errors.Is(err, ErrBrokenLog) {
+	_, hasNoVersion := errors.AsType[*VersionError](err)
+	if hasNoVersion || errors.Is(err, ErrBrokenLog) {
 		return nil
 	}
 	if err != nil {

@@ -151,9 +151,24 @@ func maxWait(floor, p95 time.Duration) time.Duration { return max(floor, 3*p95) 
 func assess(m measurements, floor time.Duration) Verdict {
 	v := Verdict{Level: Green}
 	limit := maxWait(floor, m.P95)
-	waiting := m.Pending > 0
-	stalled := waiting && m.State != bus.Serving && m.Waiting == "" && min(m.Oldest, m.SinceSuccess) > limit
+	v.addWorkers(m, floor, limit)
+	if m.Workers > 0 {
+		v.addResults(m, limit)
+		v.addModel(m, limit)
+	}
+	v.addServer(m)
+	return v
+}
 
+// isStalled reports whether messages wait, and no message was handled successfully for longer than the limit.
+func (m *measurements) isStalled(limit time.Duration) bool {
+	mustHandle := m.Pending > 0 && m.State != bus.Serving && m.Waiting == ""
+	return mustHandle && min(m.Oldest, m.SinceSuccess) > limit
+}
+
+// addWorkers adds the problems of the workers: none runs, they do not take messages, or they wait for the model.
+func (v *Verdict) addWorkers(m measurements, floor, limit time.Duration) {
+	waiting := m.Pending > 0
 	switch {
 	case m.Workers == 0 && waiting && m.Oldest > limit:
 		v.add(Red, NoWorker, "no %s runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
@@ -162,17 +177,10 @@ func assess(m measurements, floor time.Duration) Verdict {
 	case m.State == bus.Outdated:
 		v.add(Red, NotRunning, "the %s is outdated%s", m.Role, because(m.Reason))
 	case m.State == bus.Serving && waiting: // workers without a model take no messages
-		l := Yellow
-		if m.Oldest > limit {
-			l = Red
-		}
-		v.add(l, NoWorker, "no %s with a model runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
+		v.add(redIf(m.Oldest > limit), NoWorker, "no %s with a model runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
 	case m.State != bus.Running && m.State != bus.Serving:
-		l := Yellow
 		pausedTooLong := m.State == bus.Paused && m.InState > maxPause(floor)
-		if m.Misconfigured || m.InState > limit || stalled || pausedTooLong {
-			l = Red
-		}
+		l := redIf(m.Misconfigured || m.InState > limit || m.isStalled(limit) || pausedTooLong)
 		v.add(l, NotRunning, "the %s is %s for %s%s", m.Role, m.State, brief(m.InState), because(m.Reason))
 	case m.Unhealthy > 0:
 		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", m.Unhealthy, m.Workers, m.Role)
@@ -180,47 +188,61 @@ func assess(m measurements, floor time.Duration) Verdict {
 	if m.Waiting != "" { // work goes on, however slowly: a call that gets no answer ends with an error
 		v.add(Yellow, Waits, "the %s waits for its model: %s", m.Role, m.Waiting)
 	}
-	if m.Workers > 0 && stalled {
+}
+
+// redIf returns Red if a problem is severe, else Yellow.
+func redIf(isSevere bool) Level {
+	if isSevere {
+		return Red
+	}
+	return Yellow
+}
+
+// addResults adds the problems of the results: no success, dead letters, nothing learned, or failed tasks.
+func (v *Verdict) addResults(m measurements, limit time.Duration) {
+	if m.isStalled(limit) {
 		v.add(Red, Stalled, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(m.Pending), brief(m.Oldest), brief(m.SinceSuccess), brief(limit))
 	}
-	if m.Workers > 0 && m.DeadLetters > 0 && m.SinceSuccess > limit {
-		l := Yellow
-		if m.DeadLetters >= maxDeadLetters {
-			l = Red
-		}
-		v.add(l, DeadLetters, "dead letters since the last success, %s ago: %d", brief(m.SinceSuccess), m.DeadLetters)
+	if m.DeadLetters > 0 && m.SinceSuccess > limit {
+		v.add(redIf(m.DeadLetters >= maxDeadLetters), DeadLetters, "dead letters since the last success, %s ago: %d", brief(m.SinceSuccess), m.DeadLetters)
 	}
-	if m.Workers > 0 && m.Learns && m.WithoutLearning >= maxWithoutLearning && m.SinceLearned > limit {
+	if m.Learns && m.WithoutLearning >= maxWithoutLearning && m.SinceLearned > limit {
 		v.add(Yellow, NotLearning, "nothing was learned from the last %d messages, for %s", m.WithoutLearning, brief(m.SinceLearned))
 	}
-	if m.Workers > 0 && m.Failures >= maxFailures && 5*m.Failures >= m.Outcomes {
-		l := Yellow
-		if 2*m.Failures >= m.Outcomes {
-			l = Red
-		}
-		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", m.Failures, m.Outcomes)
+	if m.Failures >= maxFailures && 5*m.Failures >= m.Outcomes {
+		v.add(redIf(2*m.Failures >= m.Outcomes), NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", m.Failures, m.Outcomes)
 	}
-	isFaultOver := m.SinceMalformed > max(limit, maxGaps*meanGap(m.Replies))
-	if l := replyLevel(m.Replies); m.Workers > 0 && l != Green && !isFaultOver {
-		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
-			m.Replies.Malformed(), m.Replies.Total, m.Replies.Repaired, m.Replies.Invalid)
+}
+
+// addModel adds the problems of the replies of the model, and the panics of the handler that reads them.
+func (v *Verdict) addModel(m measurements, limit time.Duration) {
+	r := m.Replies
+	isFaultOver := m.SinceMalformed > max(limit, maxGaps*meanGap(r))
+	if l := replyLevel(r); l != Green && !isFaultOver {
+		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable", r.Malformed(), r.Total, r.Repaired, r.Invalid)
 	}
-	if r := m.Replies; m.Workers > 0 && r.Doubted >= minDoubted && float64(r.Doubted) >= maxDoubted*float64(r.Rated) {
+	if r.Doubted >= minDoubted && float64(r.Doubted) >= maxDoubted*float64(r.Rated) {
 		v.add(Yellow, Doubts, "the model doubts %d of the last %d outcomes: check the evaluator or the people that rate; the reflections have label_suspect", r.Doubted, r.Rated)
 	}
-	if m.Workers > 0 && m.Panics > 0 && m.SincePanic <= panicAge {
+	if m.Panics > 0 && m.SincePanic <= panicAge {
 		v.add(Yellow, Panicked, "panics of the handler: %d, the last one %s ago: %s; report it as an error of the program", m.Panics, brief(m.SincePanic), m.PanicReason)
 	}
+}
+
+// addServer adds the problems of the consumer and of the stream.
+func (v *Verdict) addServer(m measurements) {
 	if m.Blocked != "" {
 		v.add(Red, Blocked, "%s", m.Blocked)
 	}
-	if waiting && m.Retention > 0 && float64(m.Oldest) >= maxAgeShare*float64(m.Retention) {
+	if m.Pending == 0 {
+		return
+	}
+	if m.Retention > 0 && float64(m.Oldest) >= maxAgeShare*float64(m.Retention) {
 		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(m.Oldest), brief(m.Retention))
 	}
-	if waiting && m.MaxBytes > 0 && float64(m.Bytes) >= maxBytesShare*float64(m.MaxBytes) {
+	if m.MaxBytes > 0 && float64(m.Bytes) >= maxBytesShare*float64(m.MaxBytes) {
 		v.add(Red, NearlyFull, "the stream is nearly full, and %s: %d of %d bytes", messages(m.Pending), m.Bytes, m.MaxBytes)
 	}
-	return v
 }
 
 // replyLevel returns the level of a role with these replies of its model. A repaired reply can lack a part, so it counts as

@@ -103,44 +103,11 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	}
 	streams := in.js.ListStreams(ctx)
 	for i := range streams.Info() {
-		s, err := in.js.Stream(ctx, i.Config.Name)
+		saved, err := in.inspectStream(ctx, i, before)
 		if err != nil {
 			return err
-		}
-		inFlight, err := unacknowledged(ctx, s, i.Config.Retention) // read before the state, so that it is not too small
-		if err != nil {
-			return err
-		}
-		if i.State.NumDeleted <= maxDetails {
-			i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)) // the details include lost messages
-			if err != nil {
-				return err
-			}
-		}
-		saved := &streamCheckpoint{
-			Messages: i.State.Msgs - min(i.State.Msgs, inFlight), Last: i.State.LastSeq,
-			FirstTime: i.State.FirstTime, Consumers: map[string]*consumerCheckpoint{},
 		}
 		now.Streams[i.Config.Name] = saved
-		var previous *streamCheckpoint
-		if before != nil {
-			previous = before.Streams[i.Config.Name]
-			if err := in.recreate(ctx, s, i, previous, before.Exact); err != nil {
-				return err
-			}
-		}
-		if text := lost(i, previous, before != nil && before.Exact); text != "" {
-			in.addLoss(i.Config.Name, "%s", text)
-		}
-		consumers := s.ListConsumers(ctx)
-		for c := range consumers.Info() {
-			if c.Config.Durable != "" {
-				saved.Consumers[c.Name] = &consumerCheckpoint{c.Config, c.AckFloor.Stream}
-			}
-		}
-		if err := consumers.Err(); err != nil {
-			return err
-		}
 	}
 	if err := streams.Err(); err != nil {
 		return err
@@ -153,6 +120,46 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 		}
 	}
 	return now.write(in.dir)
+}
+
+// inspectStream returns the checkpoint of a stream. If before is not nil, it recreates damaged consumers, and records losses since then.
+func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo, before *checkpoint) (*streamCheckpoint, error) {
+	s, err := in.js.Stream(ctx, i.Config.Name)
+	if err != nil {
+		return nil, err
+	}
+	inFlight, err := unacknowledged(ctx, s, i.Config.Retention) // read before the state, so that it is not too small
+	if err != nil {
+		return nil, err
+	}
+	if i.State.NumDeleted <= maxDetails {
+		i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)) // the details include lost messages
+		if err != nil {
+			return nil, err
+		}
+	}
+	var previous *streamCheckpoint
+	isExact := false
+	if before != nil {
+		previous, isExact = before.Streams[i.Config.Name], before.Exact
+		if err := in.recreate(ctx, s, i, previous, isExact); err != nil {
+			return nil, err
+		}
+	}
+	if text := lost(i, previous, isExact); text != "" {
+		in.addLoss(i.Config.Name, "%s", text)
+	}
+	saved := &streamCheckpoint{
+		Messages: i.State.Msgs - min(i.State.Msgs, inFlight), Last: i.State.LastSeq,
+		FirstTime: i.State.FirstTime, Consumers: map[string]*consumerCheckpoint{},
+	}
+	consumers := s.ListConsumers(ctx)
+	for c := range consumers.Info() {
+		if c.Config.Durable != "" {
+			saved.Consumers[c.Name] = &consumerCheckpoint{c.Config, c.AckFloor.Stream}
+		}
+	}
+	return saved, consumers.Err()
 }
 
 // unacknowledged returns the number of messages of a work queue that are delivered and not acknowledged yet, and 0 for other

@@ -281,15 +281,8 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	out.By = fields.takeText(byNames...)
 	fields.takeText(keyNames...) // a single score may have any name
 	violation, err := fields.takeViolation()
-	isJudge := strings.HasPrefix(strings.ToLower(out.By), events.JudgePrefix)
-	switch {
-	case err != nil, d.Reviews: // a caller with the scope review may use both
-	case violation:
-		err = ErrViolation
-	case isJudge && d.Recorder != "":
-		out.By = d.Recorder + ":" + out.By
-	case isJudge:
-		err = ErrJudge
+	if err == nil {
+		out.By, err = d.checkRights(out.By, violation)
 	}
 	if err != nil {
 		return Decoded{}, err
@@ -329,6 +322,21 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	return out, nil
 }
 
+// checkRights returns an error if the caller may not set a violation, or may not use the name of a judge. It returns the author to store.
+func (d Decoder) checkRights(by string, violation bool) (string, error) {
+	isJudge := strings.HasPrefix(strings.ToLower(by), events.JudgePrefix)
+	switch {
+	case d.Reviews:
+	case violation:
+		return "", ErrViolation
+	case isJudge && d.Recorder == "":
+		return "", ErrJudge
+	case isJudge:
+		return d.Recorder + ":" + by, nil
+	}
+	return by, nil
+}
+
 // reading is the outcome in one field.
 type reading struct {
 	name    string
@@ -337,7 +345,7 @@ type reading struct {
 }
 
 // readField reads a field with a score or a label. A field that is an object has its own score, label and feedback; readField
-// adds the rest of it to out.
+// adds feedback, author and violation to out.
 func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, out *events.Outcome) (reading, error) {
 	r := reading{name: name}
 	var n float64
@@ -574,8 +582,8 @@ func (f *fields) takeOthers() (scores []events.NamedScore) {
 }
 
 // takeScores removes the named scores: the field "scores", else all other fields with a score. Several scores need a leading
-// one: that of the playbook or of the object, or the only one that measures if the run succeeded. It returns the leading one, and all of
-// them if there are several.
+// one: the one that the playbook or the object names, or the only one that measures if the run succeeded. takeScores returns the leading
+// score, and all scores if there are several.
 func (f *fields) takeScores(lookup func() (string, error)) (lead []reading, scores []events.NamedScore, err error) {
 	all, err := f.named()
 	if err != nil || len(all) == 0 {
