@@ -18,16 +18,22 @@ type Index struct {
 	words   WordIndex // has the keys and numbers of the items
 	items   []item    // by number
 	models  map[string]*vectors
-	groups  map[string]map[uint32]struct{} // numbers of the members
-	ages    list.List                      // of numbers, the oldest item first
-	bytes   int                            // estimated memory without the inverted index, which counts its own
+	groups  map[string]*group
+	ages    list.List // of numbers, the oldest item first
+	bytes   int       // estimated memory without the inverted index, which counts its own
 	evicted uint64
 
 	similarities sync.Pool // of *[]float32
 }
 
+// group has the numbers of the items in a group.
+type group struct {
+	name    string
+	members map[uint32]struct{}
+}
+
 type item struct {
-	groups  []string
+	groups  []*group
 	vectors *vectors      // vectors of its model; nil without a vector
 	row     uint32        // of its vector in vectors
 	age     *list.Element // in Index.ages
@@ -39,8 +45,8 @@ const (
 		(16+4)*3/2 + // numbers of WordIndex: key and number
 		(16+8)*5/4 + // keys and hashes of WordIndex
 		24 + 4 // termRefs and lengths of the inverted index
-	bytesPerMembership = 16 + 4*5/2           // name in the item, number in a set that is often small
-	bytesPerGroup      = (16+8)*3/2 + 48 + 48 // name and set in the map, and an empty set
+	bytesPerMembership = 8*2 + 4*5/2               // group in the item, number in a set that is often small
+	bytesPerGroup      = (16+8)*3/2 + 24 + 48 + 48 // name and group in the map, the group, and an empty set
 )
 
 // Stats describe the contents of an Index. Bytes is an estimate without the memory of running searches.
@@ -52,7 +58,7 @@ type Stats struct {
 
 // New returns an empty index. Beyond the memory limit of maxBytes the oldest items are evicted; 0 disables the limit.
 func New(maxBytes int) *Index {
-	return &Index{maxBytes: maxBytes, models: make(map[string]*vectors), groups: make(map[string]map[uint32]struct{})}
+	return &Index{maxBytes: maxBytes, models: make(map[string]*vectors), groups: make(map[string]*group)}
 }
 
 // Stats returns statistics of the index.
@@ -120,15 +126,17 @@ func (x *Index) add(i Item, vector []float32) {
 	it := &x.items[number]
 	*it = item{age: x.ages.PushBack(number)}
 	for _, name := range i.Groups {
-		if slices.Contains(it.groups, name) {
+		g := x.groups[name]
+		if slices.Contains(it.groups, g) {
 			continue
 		}
-		if x.groups[name] == nil {
-			x.groups[strings.Clone(name)] = make(map[uint32]struct{})
+		if g == nil {
+			g = &group{strings.Clone(name), make(map[uint32]struct{})}
+			x.groups[g.name] = g
 			x.bytes += bytesPerGroup + len(name)
 		}
-		x.groups[name][number] = struct{}{}
-		it.groups = append(it.groups, name)
+		g.members[number] = struct{}{}
+		it.groups = append(it.groups, g)
 	}
 	if vector != nil {
 		v := x.models[i.Model]
@@ -151,11 +159,11 @@ func (x *Index) drop(key string) {
 	it := &x.items[number]
 	x.bytes -= it.bytes() + len(key)
 	x.ages.Remove(it.age)
-	for _, name := range it.groups {
-		delete(x.groups[name], number)
-		if len(x.groups[name]) == 0 {
-			delete(x.groups, name)
-			x.bytes -= bytesPerGroup + len(name)
+	for _, g := range it.groups {
+		delete(g.members, number)
+		if len(g.members) == 0 {
+			delete(x.groups, g.name)
+			x.bytes -= bytesPerGroup + len(g.name)
 		}
 	}
 	if v := it.vectors; v != nil {

@@ -325,12 +325,14 @@ func TestBytesMatchHeap(t *testing.T) {
 		name              string
 		dimension, words  int
 		vocabulary, items int
+		groupName         int // bytes
 	}{
-		{"short texts, no vectors", 0, 8, 2000, 4000},
-		{"long texts, no vectors", 0, 200, 20_000, 500},
-		{"texts of words that no other has", 0, 50, 100_000_000, 1000},
-		{"hashed vectors", 384, 40, 5000, 1500},
-		{"large vectors", 1536, 40, 5000, 500},
+		{"short texts, no vectors", 0, 8, 2000, 4000, 10},
+		{"long names of groups", 0, 8, 2000, 4000, 300},
+		{"long texts, no vectors", 0, 200, 20_000, 500, 10},
+		{"texts of words that no other has", 0, 50, 100_000_000, 1000, 10},
+		{"hashed vectors", 384, 40, 5000, 1500, 10},
+		{"large vectors", 1536, 40, 5000, 500, 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if testing.Short() && tt.vocabulary > 5000 {
@@ -357,7 +359,7 @@ func TestBytesMatchHeap(t *testing.T) {
 						fmt.Fprintf(&text, "w%de%d ", era, int(math.Pow(float64(tt.vocabulary), a.Float64())))
 					}
 					if err := x.Put(recall.Item{
-						Key: fmt.Sprintf("%d-%08x", i, a.Uint32()), Text: text.String(), Groups: []string{"book", fmt.Sprintf("session-%d", i/10)},
+						Key: fmt.Sprintf("%d-%08x", i, a.Uint32()), Text: text.String(), Groups: []string{"book", fmt.Sprintf("session-%0*d", tt.groupName, i/10)},
 						Vector: a.vector(tt.dimension), Model: "m",
 					}); err != nil {
 						t.Fatal(err)

@@ -66,7 +66,7 @@ func (v *invertedIndex) put(number uint32, text string) {
 		v.ids = make(map[string]uint32)
 	}
 	found := v.found[:0]
-	eachTerm(text[:min(len(text), maxText)], func(name []byte) { found = append(found, v.term(name)) })
+	eachTerm(text[:min(len(text), maxText)], func(name []byte) { found = append(found, v.intern(name)) })
 	slices.Sort(found)
 	var refs []termRef
 	for i, id := range found {
@@ -89,8 +89,8 @@ func (v *invertedIndex) put(number uint32, text string) {
 	v.bytes += len(refs) * bytesPerTermRef
 }
 
-// term returns the id of a term and assigns a new id to an unknown term.
-func (v *invertedIndex) term(name []byte) uint32 {
+// intern returns the id of a term and assigns a new id to an unknown term.
+func (v *invertedIndex) intern(name []byte) uint32 {
 	if id, ok := v.ids[string(name)]; ok {
 		return id
 	}
@@ -134,8 +134,8 @@ func (v *invertedIndex) drop(number uint32) {
 	v.termRefs[number], v.lengths[number] = nil, 0
 }
 
-// queryTerm is a term of a query that some document contains. share is its inverse document frequency, divided by the sum of those of all terms
-// of the query. It is the upper bound of the weight of the term in a document. The shares sum to 1, so scores are below 1.
+// queryTerm is a term of a query that some document contains. share is its inverse document frequency, divided by the sum of those of all
+// terms of the query. The weight of the term in a document is below its share. The shares sum to 1, so scores are below 1.
 type queryTerm struct {
 	term  uint32
 	share float64
@@ -211,8 +211,8 @@ func (v *invertedIndex) release(s *accumulator) {
 	v.accumulators.Put(s)
 }
 
-// add adds the weight of a term to the score of each document with the term.
-func (v *invertedIndex) add(s *accumulator, a queryTerm) {
+// addWeights adds the weight of a term to the score of each document with the term.
+func (v *invertedIndex) addWeights(s *accumulator, a queryTerm) {
 	g := v.weigher()
 	for _, p := range v.terms[a.term].postings {
 		sum := s.scores[p.document]
@@ -223,20 +223,20 @@ func (v *invertedIndex) add(s *accumulator, a queryTerm) {
 	}
 }
 
-// top offers h the documents with the highest scores.
+// top offers each document with a score to h, which keeps the highest.
 func (v *invertedIndex) top(q []queryTerm, h *topK) {
 	s := v.acquire()
 	defer v.release(s)
 	for _, a := range q {
-		v.add(s, a)
+		v.addWeights(s, a)
 	}
 	for _, number := range s.found {
 		h.offer(number, s.scores[number])
 	}
 }
 
-// score adds the weights of the terms in one document to sum.
-func (v *invertedIndex) score(q []queryTerm, number uint32, sum float64) float64 {
+// score returns the score of one document: the sum of the weights of the terms.
+func (v *invertedIndex) score(q []queryTerm, number uint32) (sum float64) {
 	g := v.weigher()
 	length := v.lengths[number]
 	refs := v.termRefs[number]

@@ -21,8 +21,8 @@ const (
 )
 
 // Search returns the best items for a query. It ranks items by words and by vector, takes the first Limit items of each order, and fuses
-// them. With longer lists, average items that are in both orders could displace the best items of one order. So the best item by vector is
-// always a hit. The best item by words is a hit, too, unless all other hits are in both orders.
+// both. Longer lists would have more average items in both orders, which could displace the best items of one order. With these lists, the
+// best item by vector is always a hit, and so is the best item by words, unless all other hits are in both orders.
 //
 // A search in a group takes time at most proportional to the size of the group. Search returns a DimensionError for a vector whose dimension
 // differs from that of its model; the caller can search again without the vector.
@@ -41,10 +41,11 @@ func (x *Index) Search(q Query) (Result, error) {
 	}
 	s := search{x: x, query: &q, vectors: x.models[q.Model], vector: vector, items: x.words.Len()}
 	if q.Group != "" {
-		if s.group = x.groups[q.Group]; s.group == nil {
+		g := x.groups[q.Group]
+		if g == nil {
 			return Result{}, nil
 		}
-		s.items = len(s.group)
+		s.group, s.items = g.members, len(g.members)
 		if s.items == x.words.Len() { // the group has all items
 			s.group = nil
 		}
@@ -77,7 +78,7 @@ func (s *search) byWords() []scored {
 	h := topK{n: s.query.Limit, tie: s.compareKeys}
 	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
 		for number := range s.group {
-			if score := v.score(terms, number, 0); score > 0 {
+			if score := v.score(terms, number); score > 0 {
 				h.offer(number, score)
 			}
 		}

@@ -2,18 +2,19 @@ package recall
 
 import "math"
 
-// Unnamed orders texts by the weight of their words that a query does not name, the least first. So a text is found also if it shares no
-// word with the query: a short one before a long one, and one in familiar words before one with a name that no query had.
+// Unnamed ranks texts by their unnamed words, which are the words that the query does not have: the less these weigh together, the better.
+// A text can thus be found although it shares no word with the query: short texts before long ones, and texts in familiar words before
+// texts with a name that no query had.
 //
-// The weight of a word is its inverse document frequency. A familiar word counts a tenth of it: one in past queries, or in texts that were
-// of use. The other words are conditions that no earlier task had.
+// The weight of a word is its inverse document frequency. A familiar word, which is in a past query or in a text that was of use, counts
+// only a tenth of it. The other words are likely to be conditions that no earlier task met.
 //
-// It is a snapshot for a WordIndex, and searches read that index. Texts that were put since are not found, and a text that was replaced counts
-// as before. The cost of a search is that of the postings of the query.
+// An Unnamed is a snapshot of a WordIndex, which it still reads. It does not find texts that were put later, and a text that was replaced
+// later counts as before. The cost of a search is that of reading the postings of the query.
 type Unnamed struct {
 	words   *WordIndex
 	weights []float64 // by term
-	sums    []float64 // of the weights of the terms, by text
+	sums    []float64 // by text: of the weights of its terms
 	least   []uint32  // texts with the least sums, in order
 }
 
@@ -23,7 +24,7 @@ const (
 	maxLeast = 1024
 )
 
-// NewUnnamed returns the snapshot. The words of past queries, and of the texts with the useful keys, are familiar.
+// NewUnnamed returns a snapshot. The words of past queries, and those of the texts with the keys in useful, are familiar.
 func (w *WordIndex) NewUnnamed(queries *WordIndex, useful []string) *Unnamed {
 	v := &w.inverted
 	u := &Unnamed{words: w, weights: make([]float64, len(v.terms)), sums: make([]float64, len(v.lengths))}
@@ -74,7 +75,7 @@ func (v *invertedIndex) rarity(documents int) float64 {
 // their weight.
 func (u *Unnamed) Top(query string, n int) []Match {
 	v := &u.words.inverted
-	named := v.acquire() // the weight of the named words, by text
+	named := v.acquire() // its scores are the weights of the named words of each text
 	defer v.release(named)
 	for _, q := range v.parseQuery(query) {
 		postings := v.terms[q.term].postings

@@ -56,8 +56,8 @@ func (v *vectors) drop(row uint32) (moved uint32) {
 // minWorkPerWorker is the number of multiplications that justify a goroutine, about 0.2 ms of work.
 const minWorkPerWorker = 1 << 20
 
-// compare writes the similarity of a unit vector to each of the rows into similarities, which has their number. Nil rows means all rows. It uses
-// all processors for large inputs.
+// compare writes the similarity of a unit vector to each of the rows into similarities, which has one element for each. Nil rows means all
+// rows. For large inputs it uses all processors.
 func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32) {
 	scan := func(from, to int) {
 		for i := from; i < to; i++ {
