@@ -37,7 +37,7 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if why := d.refuseStatuses(&op, old); why != nil {
 		return why
 	}
-	status, why := d.firstStatus(&op, d.sources.kind(op.Support))
+	status, why := d.firstStatus(&op, d.sources.authorKind(op.Support))
 	switch status {
 	case playbook.Quarantined:
 		return d.quarantine(op, why)
@@ -59,12 +59,14 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	return d.changes.change(&op)
 }
 
-// refuseStatuses returns why a MERGE would hide a shown bullet, or show a text that waits, or nil. A text that waits needs another execution.
+// refuseStatuses refuses a MERGE that would hide a shown bullet, or that would show a waiting text although no execution requests it. It
+// returns nil for other operations. kept is the bullet that keeps its id.
 func (d *admission) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.Refusal {
 	for _, id := range op.Sources {
 		src := d.Bullet(id)
+		sameStatus := src == nil || src.Status == kept.Status || src.Shown() && kept.Shown()
 		switch {
-		case src == nil || src.Shown() == kept.Shown() && (src.Shown() || src.Status == kept.Status):
+		case sameStatus:
 		case src.Shown():
 			return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown and bullet %q is not: keep the first one", src.ID, kept.ID)
 		case len(op.Support) == 0:
@@ -139,7 +141,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 		d.setFirstStatus(&op, against != "" || d.isDoubtful(&op))
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
-			op.When, op.Content = old.When, old.Content // a new spelling is no new advice
+			op.When, op.Content = old.When, old.Content // only white space or case differs, so the text stays
 		} else if d.isSupported(old) || gate.IsKept(old) || op.Kind == playbook.Update && d.isDoubtful(&op) {
 			return d.addCorrection(op, old)
 		}
@@ -179,27 +181,32 @@ func refuseSupported(b *playbook.Bullet) *screen.Refusal {
 	return screen.Refusef(playbook.ReasonSupported, "outcomes support bullet %q: only outcomes can retire it, not a proposal", b.ID)
 }
 
-// Where this share of this many tasks succeed, one failure is as likely a wrong verdict as a gap in the playbook.
+// Tasks mostly succeed if their mean score is at least goodRate, over at least goodWeight outcomes. One failure is then as likely a wrong
+// verdict as a gap in the playbook.
 const (
 	goodRate   = 0.7
 	goodWeight = 50
 )
 
-// falseShare is the share of false failures from which on new advice waits, if the error of the verdicts is known. Then it decides in place
-// of goodRate: a failure is at least as likely false as a gap in the playbook.
+// falseShare replaces goodRate if the error of the verdicts is known: with at least this share of false failures, a failure is at least as
+// likely a wrong verdict as a gap in the playbook.
 const falseShare = 0.5
 
-// Outcomes do not keep up with new bullets if at least maxUntested of these are shown without an outcome, and the bullets in use have fewer
-// than testedOutcomes outcomes for each of them.
+// Outcomes lag behind new bullets if at least maxUntested new bullets are shown without an outcome, and the playbook has fewer than
+// testedOutcomes cited outcomes for each of these.
 const (
 	maxUntested    = 20
 	testedOutcomes = 3
 )
 
-// isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution where a second one can be expected.
-// There are two cases. Tasks mostly succeed: a gap in the playbook lets other tasks fail in the same way, and they ask for the same text. Or
-// outcomes come late and do not keep up: the executions of the meantime fail for want of the same advice, while a wrong bullet stays
-// until its first outcome. A strict gate tries all new advice first, so it needs no doubt.
+// isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution although a second one can be expected.
+// There are two cases:
+//
+//   - Tasks mostly succeed. If the advice is right, other tasks will fail in the same way and request it again.
+//   - Outcomes come late and lag behind new bullets. If the advice is right, the tasks before the first outcome will request it again. If it is
+//     wrong, it would be shown until then.
+//
+// With a strict gate no advice is doubtful, because the gate tries all new advice first.
 func (d *admission) isDoubtful(op *playbook.Op) bool {
 	if d.mode != playbook.GateGuard || len(op.Support) >= 2 {
 		return false
@@ -219,7 +226,8 @@ func (d *admission) isDoubtful(op *playbook.Op) bool {
 	return untested >= maxUntested && d.base.Tally().Cited < testedOutcomes*untested
 }
 
-// countUntested counts the new bullets that are shown and have no outcome: no task cited them, and not both arms of an experiment have one.
+// countUntested counts the new bullets that are shown and untested: no task with an outcome cited them, and an arm of their experiment is
+// empty.
 func (d *admission) countUntested() (n int) {
 	for b := range d.All() {
 		e := b.CurrentExperiment()
@@ -251,7 +259,7 @@ func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.
 	return d.changes.change(&add)
 }
 
-// contested returns a supported bullet that an execution behind a proposal blames for its failure, or ""; see blames. Such a proposal
+// contested returns a supported bullet that the reflection behind a proposal blames for a failure, or ""; see blames. Such a proposal
 // contradicts a bullet with a good record, so the failure may be a wrong verdict.
 func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	for _, k := range append([]*Item{item}, from...) {
@@ -295,11 +303,11 @@ func hasVotes(r *events.Reflection) bool {
 }
 
 // confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. why is the refusal
-// of op as a duplicate of that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
+// of op as a duplicate of that bullet. confirm returns why if the bullet needs no request, or if this draft has the request already.
 func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(why.DuplicateOf)
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
-	if d.mode == playbook.GateOff { // then only a text behind inferred outcomes waits for another execution
+	if d.mode == playbook.GateOff { // only a text with inferred outcomes waits for another execution
 		waits = b.Status == playbook.Candidate && b.OnlyInferred
 	}
 	if d.byPerson || !waits {

@@ -146,19 +146,19 @@ func (d *pruner) enforceBudget() {
 		totals = new(Totals)
 	}
 	before := totals.update(d.base, d.Costs)
-	now := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
+	after := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
 	for id, b := range d.changed {
-		now.add(d.base.Bullet(id), -1)
-		now.add(b, 1)
+		after.add(d.base.Bullet(id), -1)
+		after.add(b, 1)
 	}
 	over := func(section string) bool { // "": only the whole playbook
-		bookOver := d.Budget.Book > 0 && now.book > max(d.Budget.Book, before.book)
-		sectionOver := d.Budget.Section > 0 && section != "" && now.section[section].tokens > max(d.Budget.Section, before.section[section].tokens)
+		bookOver := d.Budget.Book > 0 && after.book > max(d.Budget.Book, before.book)
+		sectionOver := d.Budget.Section > 0 && section != "" && after.section[section].tokens > max(d.Budget.Section, before.section[section].tokens)
 		return bookOver || sectionOver
 	}
 	var sections []string
 	if d.Budget.Section > 0 {
-		sections = slices.SortedFunc(maps.Keys(now.section), func(a, b string) int { return strings.Compare(b, a) })
+		sections = slices.SortedFunc(maps.Keys(after.section), func(a, b string) int { return strings.Compare(b, a) })
 	}
 	sections = append(sections, "")
 	for _, s := range sections {
@@ -170,13 +170,13 @@ func (d *pruner) enforceBudget() {
 				break
 			}
 			inOther := s != "" && b.Section != s
-			if inOther || !d.Bullet(b.ID).Shown() { // retired for another section already
+			if inOther || !d.Bullet(b.ID).Shown() { // not shown: retired already, because of another section
 				continue
 			}
 			if !d.retireOverBudget(b) {
 				return
 			}
-			now.add(b, -1)
+			after.add(b, -1)
 		}
 	}
 }
@@ -204,15 +204,15 @@ func compareStrength(a, b *playbook.Bullet) int {
 func compareResults(a, b *playbook.Bullet) int {
 	tried := func(b *playbook.Bullet) int {
 		if b.Experiment != nil && b.Experiment.Withheld.Count() > 0 {
-			return 1 // it is shown, so the experiment found that it helps
+			return 1 // the experiment did not retire the bullet, so it is likely to help
 		}
 		return 0
 	}
 	return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// weakestFirst yields the bullets that may retire, as the draft has them at the call. They come in the order of compareStrength, except
-// that of equal results a bullet that is new in this draft is stronger. The caller may retire bullets between two values.
+// weakestFirst yields the bullets that may retire, in their state at the call. They come in the order of compareStrength, but of bullets
+// with equal results those that are new in this draft come last. The caller may retire bullets between two values.
 func (d *pruner) weakestFirst(t *Totals) iter.Seq[*playbook.Bullet] {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {

@@ -9,9 +9,9 @@ import (
 	"debrief/playbook/similar"
 )
 
-// keepCondition completes an UPDATE or a MERGE of a model, so that the bullet keeps its condition, however careless the model is. Without a
-// condition, the operation keeps that of the bullets. An UPDATE for another condition is advice for another case: it becomes an ADD. Such a
-// MERGE is refused.
+// keepCondition completes an UPDATE or a MERGE of a model, so that the bullet keeps its condition even if the model forgets it. An operation
+// without a condition gets that of the bullets. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
+// MERGE with another condition is refused.
 func (d *admission) keepCondition(op *playbook.Op) *screen.Refusal {
 	replaced := []*playbook.Bullet{d.Bullet(op.Bullet)}
 	for _, id := range op.Sources {
@@ -19,11 +19,11 @@ func (d *admission) keepCondition(op *playbook.Op) *screen.Refusal {
 			replaced = append(replaced, b)
 		}
 	}
-	return keepCondition(op, replaced)
+	return completeCondition(op, replaced)
 }
 
-// keepCondition has the bullets that the operation replaces, first the one that keeps its id.
-func keepCondition(op *playbook.Op, replaced []*playbook.Bullet) (why *screen.Refusal) {
+// completeCondition is keepCondition with the bullets that the operation replaces, first the one that keeps its id.
+func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (why *screen.Refusal) {
 	first := replaced[0]
 	if op.When == "" && haveOneCondition(replaced) {
 		op.When = first.When
@@ -58,9 +58,9 @@ func refuseCondition(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	return nil
 }
 
-// refuseLoss returns why a merged text would lose a part of a bullet, or nil. Its condition must name the condition of each bullet, and a
-// bullet without one holds always, which no condition names. The text must have each number and each name of the bullets. Bullets with
-// different conditions are different rules, unless they give the same advice: then the text must give it, too.
+// refuseLoss returns why a merged text would lose a part of a bullet, or nil. Its condition must name the condition of each bullet; if a
+// bullet holds always, the text must hold always too. The text must have each number and each name of the bullets. Bullets with
+// different conditions are different rules, unless they give the same advice: then the text must give the same advice, too.
 func refuseLoss(op *playbook.Op, replaced []*playbook.Bullet) *screen.Refusal {
 	isOneCase := haveOneCondition(replaced)
 	for _, b := range replaced {

@@ -53,14 +53,14 @@ func (d *draft) draftCorrection(item *Item) {
 		wanted[id] = append(wanted[id], t.Tag)
 	}
 	voted := map[playbook.BulletID]bool{}
-	has := item.Contribution.Votes()
-	for _, id := range slices.Sorted(maps.Keys(has)) {
+	counted := item.Contribution.Votes() // before this correction
+	for _, id := range slices.Sorted(maps.Keys(counted)) {
 		if wanted[id] == nil {
 			order = append(order, id)
 		}
 	}
 	for _, id := range order {
-		d.evidence.correctVotes(id, has[id], wanted[id], item.coverIndex, voted)
+		d.evidence.correctVotes(id, counted[id], wanted[id], item.coverIndex, voted)
 	}
 	d.evidence.correctOutcomes(item)
 	d.draftProposals(item)

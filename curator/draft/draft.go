@@ -46,27 +46,27 @@ type Result struct {
 func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
 	out := playbook.Delta{Author: history.Curator}
 	seen := map[playbook.CoverKey]bool{}
-	n := 0
+	decided := 0
 	var edit *Item
 	for _, item := range items {
 		cover := item.Cover()
 		key := cover.Key()
 		if seen[key] || covered(item) {
-			n++
+			decided++
 			continue
 		}
 		if item.Reflection != nil && item.Reflection.FirstOutcome && d.hasFeedback(item) {
-			item.mustCorrect = true // other feedback on the sample was faster
+			item.mustCorrect = true // other feedback on the sample is in the log already, so this outcome is not the first
 		}
 		isAlone := item.Edit != nil || item.IsCorrection()
 		if len(d.covers) > 0 && (isAlone || !d.fits(item)) {
 			break // to the next delta
 		}
 		if !item.ready(d.base) && !d.forgets(item) {
-			return Result{Decided: n, Unchecked: unchecked, NotReady: true}
+			return Result{Decided: decided, Unchecked: unchecked, NotReady: true}
 		}
 		seen[key] = true
-		n++
+		decided++
 		if item.Edit != nil {
 			d.draftEdit(item, covered, &out)
 			edit = item
@@ -88,7 +88,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		d.fillDecision(&edit.Decision)
 	}
 	if len(d.covers) == 0 && len(d.ops) == 0 {
-		return Result{Decided: n}
+		return Result{Decided: decided}
 	}
 	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateGuard {
 		out.Gate = d.mode
@@ -102,11 +102,11 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 	if d.unlimited {
 		change = split(&out)
 	}
-	return Result{Deltas: change, Decided: n, Unchecked: unchecked, Added: d.sources.added}
+	return Result{Deltas: change, Decided: decided, Unchecked: unchecked, Added: d.sources.added}
 }
 
-// recordSettings records the settings of the Curator in a delta, if the log has others. An edit records none: the program that made it
-// may run a Curator of its own.
+// recordSettings records the settings of the Curator in a delta, if the log has others. An edit records none, because the program that
+// applies it, such as a command, may have other settings than the running Curator.
 func (d *draft) recordSettings(out *playbook.Delta) {
 	if !d.byPerson && !d.recorded.Policy.Equal(d.Settings) {
 		out.Policy = &d.Settings
@@ -142,15 +142,15 @@ type Policy struct {
 }
 
 // Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. covered
-// reports whether the log covers an item. unchecked is the Unchecked of the result before. Build does not change p. It may change the
+// reports whether the log covers an item. unchecked is Result.Unchecked of the draft before. Build does not change p, but it may change the
 // decisions of the items.
-func Build(p *playbook.Playbook, by Policy, covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
-	return newDraft(p, by).draftItems(covered, items, unchecked)
+func Build(p *playbook.Playbook, policy Policy, covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
+	return newDraft(p, policy).draftItems(covered, items, unchecked)
 }
 
 // newDraft returns an empty draft on a state.
-func newDraft(p *playbook.Playbook, by Policy) *draft {
-	s := newState(p, by)
+func newDraft(p *playbook.Playbook, policy Policy) *draft {
+	s := newState(p, policy)
 	d := &draft{state: s, sources: &sources{state: s, added: map[Contributor]int{}}, pruner: &pruner{s}, gatekeeper: &gatekeeper{s}}
 	d.changes = &changes{state: s, sources: d.sources}
 	d.admission = &admission{state: s, sources: d.sources, changes: d.changes}
@@ -160,7 +160,7 @@ func newDraft(p *playbook.Playbook, by Policy) *draft {
 
 // draftReflection drafts the votes, outcomes and proposals of one reflection.
 func (d *draft) draftReflection(item *Item) {
-	if d.forgets(item) { // no text of it is recorded
+	if d.forgets(item) { // the log gets no text of a forgotten execution
 		d.covers[item.coverIndex].Evidence.Excerpt = ""
 		op := playbook.Op{Support: []int{item.coverIndex}}
 		d.reject(op, screen.Refusef(playbook.ReasonForgotten, "execution %s is forgotten", item.Reflection.Handle))

@@ -13,8 +13,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// draftEdit drafts an edit as a separate change, completely or not at all. The reasons for a refusal are recorded in the
-// log and sent in the reply.
+// draftEdit drafts an edit as a separate change, completely or not at all: it replaces all that d has drafted before. The reasons for a
+// refusal are recorded in the log and sent in the reply.
 func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) {
 	*d = *newDraft(d.base, d.Policy)
 	d.unlimited, d.byPerson = true, true
@@ -75,15 +75,15 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "redact: not allowed together with other changes"))
 		return refused
 	}
-	for _, was := range e.Expect {
-		if is, changed := d.compareExpected(was); changed {
-			item.Decision.Conflicts = append(item.Decision.Conflicts, is)
-			refuse(playbook.Op{Bullet: was.Bullet},
-				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", text.Excerpt(string(was.Bullet), screen.MaxName)))
+	for _, read := range e.Expect {
+		if current := d.currentOf(read.Bullet); current != read {
+			item.Decision.Conflicts = append(item.Decision.Conflicts, current)
+			refuse(playbook.Op{Bullet: read.Bullet},
+				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", text.Excerpt(string(read.Bullet), screen.MaxName)))
 		}
 	}
-	if now := d.base.Version(); e.BaseVersion != nil && now > *e.BaseVersion {
-		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", now, *e.BaseVersion))
+	if version := d.base.Version(); e.BaseVersion != nil && version > *e.BaseVersion {
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", version, *e.BaseVersion))
 	}
 	if item.Gathers() {
 		for _, why := range item.Gathered.Problems {
@@ -106,9 +106,9 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		out.Names = append(out.Names, n)
 	}
 	if e.Gate != "" {
-		was := d.mode
+		becomesLessStrict := strictness[e.Gate] < strictness[d.mode]
 		d.mode, out.Gate = e.Gate, e.Gate
-		if strictness[d.mode] < strictness[was] {
+		if becomesLessStrict {
 			d.gatekeeper.releaseWithheld()
 		}
 	}
@@ -175,8 +175,8 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 }
 
 // admitEditOp sets the status and the standing that an operation of an edit leads to. An edit with evidence and an import are no
-// decisions of a person about a text, so both pass the admission. An edit that forks a playbook only names bullets: they are taken from
-// the log of the copied playbook. A bullet that this log does not have is an import.
+// decisions of a person about a text, so the admission decides on both. An edit that forks a playbook only names bullets: they are taken
+// from the log of the copied playbook, and a bullet that this log does not have counts as an import.
 func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 	e := item.Edit
 	switch {
@@ -222,8 +222,8 @@ func isProposal(op *playbook.Op) bool {
 	return op.Kind == playbook.Add && op.Status == playbook.Quarantined
 }
 
-// admitProposal sets the reason of a proposed bullet. An agent may have written it, so it does not count as the decision of a person, and the
-// person who decides sees the signs of an order to models.
+// admitProposal sets the code and the reason of a proposed bullet. An agent may have written the bullet, so it does not count as the decision
+// of a person. The reason shows the person who decides if the text looks like an order to models.
 func admitProposal(op *playbook.Op) {
 	proposed := op.Reason
 	op.Code = playbook.ReasonReview
@@ -256,24 +256,24 @@ func (d *draft) admitRule(op *playbook.Op) {
 // bullet that the file retired stays retired for good. Any other bullet goes to quarantine if a person must approve it.
 func (d *draft) admitImport(op *playbook.Op) {
 	b := op.PutBullet
-	made := playbook.Bullet{
+	imported := playbook.Bullet{
 		ID: b.ID, Section: b.Section, When: b.When, Content: b.Content, Status: b.Status, Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
 		CreatedAt: b.CreatedAt, UpdatedAt: b.UpdatedAt, LastUsed: b.LastUsed,
 	}
-	op.PutBullet, op.Code = &made, ""
+	op.PutBullet, op.Code = &imported, ""
 	if b.Status == playbook.Retired {
-		made.Experiment = &playbook.Experiment{Standing: playbook.StandingKept}
+		imported.Experiment = &playbook.Experiment{Standing: playbook.StandingKept}
 		return
 	}
 	found, suspect := admit.ScreenText(b.When, b.Content)
 	status, code := admit.FirstStatus(admit.Text{Source: admit.Import, Suspect: suspect, Review: d.review, Gate: d.mode})
 	if status == playbook.Active {
 		if b.Status == playbook.Probation && d.mode != playbook.GateStrict { // only a strict gate ends a probation
-			made.Status = playbook.Candidate
+			imported.Status = playbook.Candidate
 		}
 		return
 	}
-	made.Status = status
+	imported.Status = status
 	op.Code = code
 	op.Reason = "import: a person approves each new text"
 	if suspect {
@@ -281,8 +281,8 @@ func (d *draft) admitImport(op *playbook.Op) {
 	}
 }
 
-// refuseUnread returns the reason not to approve a bullet, or nil. If new texts wait for a person, an approval binds the wording: the
-// edit must expect the text that the person read.
+// refuseUnread returns the reason not to approve a bullet, or nil. If new texts wait for a person, an approval is only for the text that
+// the person read, so the edit must name this text in Expect.
 func (d *draft) refuseUnread(op *playbook.Op, e *events.Edit) *screen.Refusal {
 	activates := op.Kind == playbook.SetStatus && op.Status == playbook.Active
 	if !d.review || !activates {
@@ -292,21 +292,21 @@ func (d *draft) refuseUnread(op *playbook.Op, e *events.Edit) *screen.Refusal {
 	if b == nil || b.Shown() { // nothing to approve
 		return nil
 	}
-	for _, was := range e.Expect {
-		if was.Bullet == b.ID {
-			return nil // compareExpected compares the text
+	for _, read := range e.Expect {
+		if read.Bullet == b.ID {
+			return nil // applyEdit compares the text
 		}
 	}
 	return screen.Refusef(playbook.ReasonChanged, "approve bullet %q: the edit must expect the text that was read", b.ID)
 }
 
-// compareExpected compares a bullet with the version that the author of an edit read, and returns its current version.
-func (d *draft) compareExpected(was events.Expectation) (is events.Expectation, changed bool) {
-	is.Bullet = was.Bullet
-	if b := d.Bullet(was.Bullet); b != nil {
-		is.Section, is.Content = b.Section, b.Content
+// currentOf returns the current section and content of a bullet, in the form in which an edit states what its author read.
+func (d *draft) currentOf(id playbook.BulletID) events.Expectation {
+	current := events.Expectation{Bullet: id}
+	if b := d.Bullet(id); b != nil {
+		current.Section, current.Content = b.Section, b.Content
 	}
-	return is, is != was
+	return current
 }
 
 // transformTo drafts the operations that turn the state into the wanted one.
@@ -329,8 +329,8 @@ func (d *changes) importBullet(op *playbook.Op) *screen.Refusal {
 	return nil
 }
 
-// split divides a change into as many deltas as the size limits require. If there are several, the last one has no operations, but
-// everything else, such as the covers.
+// split divides a change into as many deltas as the size limits require. If there are several, the last one has no operations: it has
+// all other fields of the change, such as the covers.
 func split(d *playbook.Delta) []*playbook.Delta {
 	size := 0
 	for i := range d.Covers {
@@ -347,21 +347,22 @@ func split(d *playbook.Delta) []*playbook.Delta {
 	var p *playbook.Delta
 	for _, op := range d.Ops {
 		if d.Author != history.Curator {
-			op.Support = nil // without Support, the edit of the change supports the operation
+			op.Support = nil // in an edit this means all covers, see Op.Support
 		}
 		n := opSize(&op)
 		if p == nil || room < n || len(p.Ops) == fullKeys {
 			p, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, fullBytes
 			parts = append(parts, p)
 		}
-		p.Ops, room = append(p.Ops, op), room-n
+		p.Ops = append(p.Ops, op)
+		room -= n
 	}
 	d.Ops = nil
 	return append(parts, d)
 }
 
-// cleanEditOp clears the fields that an edit must not set and validates the others. A single invalid operation would make
-// the log refuse the complete delta.
+// cleanEditOp clears the fields that an edit must not set and validates the others, because the log refuses a whole delta if one operation
+// is invalid.
 func cleanEditOp(op *playbook.Op) (err error) {
 	op.Helpful = 0
 	op.Harmful = 0

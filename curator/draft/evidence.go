@@ -18,13 +18,13 @@ type evidence struct {
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
 // ignores bullets that were removed or have a newer experiment. Inferred outcomes do not count: they promote and retire nothing.
 // Outcomes of an untrusted source count for active bullets: a lack of trust excludes texts and votes, but not measurements.
-func (d *evidence) addOutcomes(k *Item) {
-	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred || !k.Reflection.Outcome.Known() {
+func (d *evidence) addOutcomes(item *Item) {
+	if d.mode == playbook.GateOff || item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
 	}
-	for _, o := range outcomesOf(k.Reflection) {
-		if b := d.Bullet(o.bullet); b != nil && d.sources.measures(b, k.coverIndex) {
-			d.addOutcome(b, o.experiment, o.exposure, k.coverIndex)
+	for _, o := range outcomesOf(item.Reflection) {
+		if b := d.Bullet(o.bullet); b != nil && d.sources.measures(b, item.coverIndex) {
+			d.addOutcome(b, o.experiment, o.exposure, item.coverIndex)
 		}
 	}
 }
@@ -36,10 +36,10 @@ type countedOutcome struct {
 	exposure   playbook.Exposure
 }
 
-// outcomesOf returns the outcome of a run as it counts for each bullet. The random arms count the score of every run. An answer may follow
-// several bullets, and a flaw is seldom the fault of all; see credit.
+// outcomesOf returns the outcome of a run as it counts for each bullet. In the random arms it counts with the score of the run. For a cited
+// bullet it counts with the score that the bullet earned, see credit.
 func outcomesOf(r *events.Reflection) (all []countedOutcome) {
-	score := int(math.Round(r.FirstRoundScore * playbook.MaxScore))
+	score := int(math.Round(r.FirstRoundScore * playbook.MaxScore)) // in tenths
 	seen := map[playbook.BulletID]bool{}
 	for _, x := range r.Exposures[:min(len(r.Exposures), events.MaxExposures)] {
 		if !isValid(&x) || seen[x.Bullet] {
@@ -64,9 +64,12 @@ func outcomesOf(r *events.Reflection) (all []countedOutcome) {
 	return all
 }
 
-// credit returns the score that a cited bullet gets of a run, and false if the run does not count for the bullet. A run without a flaw
-// credits all cited bullets. A flaw counts in full against the bullets that the reflection blames, and the score of the run for those
-// that it calls helpful. Without votes the score counts for all.
+// credit returns the score that a cited bullet earns in a run with a score, and false if the run does not count for the bullet. An answer may
+// follow several bullets, and a flaw is seldom the fault of all of them:
+//
+//   - A run without a flaw counts with the best score for all cited bullets.
+//   - Otherwise it counts with 0 for a bullet that the reflection calls harmful, and with its score for one that it calls helpful.
+//   - If the reflection has no votes on cited bullets, the run counts with its score for all of them.
 func credit(r *events.Reflection, x *events.Exposure, score int) (earned int, counts bool) {
 	switch {
 	case score == playbook.MaxScore:
@@ -99,14 +102,14 @@ func (d *evidence) addOutcome(b *playbook.Bullet, number int, s playbook.Exposur
 	if !d.hasRoomForBullet(&op) {
 		return
 	}
-	if now := b.Apply(&op, d.covers); now != nil {
-		d.changed[b.ID] = now
+	if changed := b.Apply(&op, d.covers); changed != nil {
+		d.changed[b.ID] = changed
 		d.evidenceChanged[b.ID] = struct{}{}
 		d.sum(countKey{bullet: b.ID, kind: playbook.AddExposures, number: number}, op)
 	}
 }
 
-// vote drafts the vote of one reflection on one bullet. A bullet gets at most one vote of a sample.
+// vote drafts the vote of one reflection on one bullet. voted has the bullets with a vote of this sample: a further vote is rejected.
 func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
 	setVote(&op, v)
 	old := d.Bullet(op.Bullet)
@@ -151,9 +154,9 @@ func (d *evidence) moveVote(id playbook.BulletID, from, to playbook.Vote, cover 
 	d.addOp(op)
 }
 
-// correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones, and marks the bullet in voted. A bullet
+// correctVotes drafts the change from the counted votes of a sample on a bullet to the wanted ones, and marks the bullet in voted. A bullet
 // has several votes of one sample if bullets with votes were merged into it.
-func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
+func (d *evidence) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
 	b := d.Bullet(id)
 	if b == nil && len(wanted) == 0 {
 		return // the bullet was removed together with its votes
@@ -165,7 +168,7 @@ func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vot
 	}
 	wanted = slices.Clone(wanted)
 	kept := 0
-	for _, v := range has {
+	for _, v := range counted {
 		if left[v] == 0 {
 			continue
 		}
@@ -192,7 +195,7 @@ func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vot
 }
 
 // correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no outcome of the
-// sample, one is added only if no outcome was reported before: a reported one was left out for a reason.
+// sample, one is added only if no outcome was reported before: a reported one that is not in the log was left out for a reason.
 func (d *evidence) correctOutcomes(item *Item) {
 	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
@@ -222,9 +225,9 @@ func (d *evidence) correctOutcomes(item *Item) {
 		case len(counted) == 0 && isFirst && d.mode != playbook.GateOff:
 			op.Exposures = right
 		case len(counted) > 0 && !slices.Equal(counted, right):
-			for _, was := range counted {
-				was.Undo = true
-				op.Exposures = append(op.Exposures, was)
+			for _, old := range counted {
+				old.Undo = true
+				op.Exposures = append(op.Exposures, old)
 			}
 			op.Exposures = append(op.Exposures, right...)
 		}

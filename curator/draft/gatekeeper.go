@@ -13,13 +13,12 @@ import (
 // gatekeeper lets the gate decide on the state.
 type gatekeeper struct{ *state }
 
-// decideGate drafts the gate's decisions on the unchecked bullets and those with new evidence. It returns the bullets that the
-// next delta must check: all of them if this one has no room for every decision. The change of a person leaves the unchecked
-// bullets to the next delta.
+// decideGate drafts the gate's decisions on the unchecked bullets and those with new evidence. If the delta has no room for every decision,
+// it returns all these bullets, for the next delta to check. The change of a person leaves the unchecked bullets to the next delta, too.
 func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
 	switch {
 	case d.mode == playbook.GateOff:
-		if len(d.evidenceChanged) > 0 { // a reported outcome may have confirmed a text behind inferred ones
+		if len(d.evidenceChanged) > 0 { // a reported outcome may have confirmed a text that only inferred outcomes supported
 			d.releaseWithheld()
 		}
 		return nil

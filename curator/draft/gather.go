@@ -20,33 +20,33 @@ func (d *draft) draftGathered(item *Item, covered func(*Item) bool, out *playboo
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
 	out.Author, out.Reason = history.Curator, text.Excerpt(reason, screen.MaxReason)
 	size := coverBytes(&d.covers[item.coverIndex])
-	for _, one := range item.Gathered.Items {
-		if covered(one) {
+	for _, gathered := range item.Gathered.Items {
+		if covered(gathered) {
 			continue
 		}
-		one.coverIndex = d.cover(one)
-		size += coverBytes(&d.covers[one.coverIndex])
+		gathered.coverIndex = d.cover(gathered)
+		size += coverBytes(&d.covers[gathered.coverIndex])
 		if size > fullBytes {
 			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
 				len(item.Gathered.Items))
 		}
-		d.draftReflection(one)
-		if one.Model != "" {
-			out.Model, out.Prompt = one.Model, one.Prompt
+		d.draftReflection(gathered)
+		if gathered.Model != "" {
+			out.Model, out.Prompt = gathered.Model, gathered.Prompt
 		}
 	}
 	return nil
 }
 
-// fillDecision sets the counts of a decision about gathered reflections, unless the edit was refused.
-func (d *draft) fillDecision(to *events.EditReply) {
-	if len(to.Refused) > 0 {
+// fillDecision sets the changed and added bullets in a decision about gathered reflections, unless the edit was refused.
+func (d *draft) fillDecision(decision *events.EditReply) {
+	if len(decision.Refused) > 0 {
 		return
 	}
-	to.Changed, to.Added = len(d.changed), nil
+	decision.Changed, decision.Added = len(d.changed), nil
 	for i := range d.ops {
 		if d.ops[i].Kind == playbook.Add {
-			to.Added = append(to.Added, d.ops[i].Bullet)
+			decision.Added = append(decision.Added, d.ops[i].Bullet)
 		}
 	}
 }

@@ -29,11 +29,11 @@ type Item struct {
 	EarlierDone  bool
 
 	coverIndex  int  // index of its cover in the current draft
-	mustCorrect bool // first feedback on its execution, but other feedback on the sample was faster
+	mustCorrect bool // its feedback is the first on the execution, but other feedback on the sample is in the log already
 }
 
-// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch. Without items, a Merge
-// rests on the executions behind its bullets alone, and any other operation on the item that it belongs to.
+// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch. If From is empty, a Merge
+// rests on the executions behind its bullets alone, and any other operation rests on the item that it belongs to.
 type Proposal struct {
 	Op   playbook.Op
 	From []*Item
@@ -75,9 +75,8 @@ func (item *Item) IsCorrection() bool {
 // Gathers reports whether the item is an edit that gathers reflections.
 func (item *Item) Gathers() bool { return item.Edit != nil && len(item.Edit.Gather) > 0 }
 
-// ready reports whether the item has the data that its draft against a state needs. A correction, restore, forget or rebuild needs the log
-// up to that state, which is read when its turn comes. A fork needs the log of the playbook that it copies. An edit that gathers
-// reflections needs these reflections.
+// ready reports whether the item has the data that its draft against the state p needs. A correction, restore, forget or rebuild needs data
+// from the log up to the version of p. A fork needs the playbook that it copies. An edit that gathers reflections needs these reflections.
 func (item *Item) ready(p *playbook.Playbook) bool {
 	switch {
 	case item.Edit == nil && !item.IsCorrection():

@@ -10,9 +10,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of one delta, below those of the log. A reflection that exceeds the soft limits (room) goes into the next delta. If one
-// reflection alone exceeds the hard limits (full), the operations that do not fit are rejected. The space between the two is for the
-// decisions of the gate.
+// Limits of one delta, below those of the log. A reflection that does not fit into the soft limits (room) goes into the next delta. If a
+// reflection alone exceeds the hard limits (full), the operations that do not fit are rejected. The space between the soft and the hard
+// limits is for the decisions of the gate.
 const (
 	roomKeys  = playbook.MaxDeltaKeys - 100
 	roomBytes = playbook.MaxDeltaBytes * 3 / 4
@@ -28,26 +28,28 @@ const (
 
 // Encoded sizes in bytes, rounded up, without texts.
 const (
-	coverSize   = 24
-	maxEvidence = 1200 // evidence of a reflection with texts of maximum length
-	supportSize = 5
-	seenSize    = 18
-	sourceSize  = 12
-	recordSize  = 40 + 3*(playbook.MaxScore+1)*5 // three arrays of counts
-	fixedSize   = 80
+	coverSize      = 24
+	evidenceSize   = 96
+	supportSize    = 5
+	exposureSize   = 18
+	sourceSize     = 12
+	reflectionSize = 9                              // a sequence
+	experimentSize = 40 + 3*(playbook.MaxScore+1)*5 // three arrays of counts
+	bulletSize     = 180
+	opFixedSize    = 80
 )
 
 // opSize returns an upper bound of the encoded size of an operation.
 func opSize(op *playbook.Op) int {
-	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.When) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
-		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + seenSize*len(op.Exposures)
+	n := opFixedSize + len(op.Bullet) + len(op.Section) + len(op.When) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
+		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + exposureSize*len(op.Exposures)
 	for _, id := range op.Sources {
 		n += 5 + len(id)
 	}
 	if b := op.PutBullet; b != nil {
-		n += 160 + len(b.ID) + len(b.Section) + len(b.When) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests)
+		n += bulletSize + len(b.ID) + len(b.Section) + len(b.When) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests) + reflectionSize*len(b.LearnedFrom)
 		if e := b.Experiment; e != nil {
-			n += recordSize + len(e.Standing) + len(e.Recent)
+			n += experimentSize + len(e.Standing) + len(e.Recent)
 		}
 		for _, s := range b.SupportBySource {
 			n += sourceSize + len(s.Source)
@@ -60,35 +62,38 @@ func opSize(op *playbook.Op) int {
 func coverBytes(c *playbook.Cover) int {
 	n := coverSize + len(c.ID)
 	if e := c.Evidence; e != nil {
-		n += 48 + len(e.Execution) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) + len(e.Reflector) + len(e.Model)
+		n += evidenceSize + len(e.Execution) + len(e.Sample) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) +
+			len(e.Reflector) + len(e.Model) + len(e.Judge)
 	}
 	return n
 }
 
-// idSize is the maximum size that an id, a section and a condition add to an operation. The condition is also in the content.
+// idSize is the maximum size that a new id, a section and a condition add to an operation. The condition counts twice, because the content
+// begins with it.
 const idSize = 60 + playbook.MaxSection + 2*playbook.MaxWhen
 
-// fits reports whether the delta has room for all that a reflection may change. Otherwise it goes into the next delta, so
+// fits reports whether the delta has room for all that a reflection may change. Otherwise the reflection goes into the next delta, so
 // that none of its operations is rejected only because of the other reflections.
 func (d *draft) fits(item *Item) bool {
 	keys := len(d.changed) + len(item.Reflection.Tags) + len(item.Proposals)
-	bytes := d.bytes + coverSize + len(item.ID) + maxEvidence
+	cover := item.Cover()
+	bytes := d.bytes + coverBytes(&cover)
 	for _, t := range item.Reflection.Tags {
-		bytes += fixedSize + supportSize + len(t.ID)
+		bytes += opFixedSize + supportSize + len(t.ID)
 	}
 	for _, id := range item.Reflection.Suspends {
 		keys++
-		bytes += fixedSize + len(id) + maxViolation
+		bytes += opFixedSize + len(id) + maxViolation
 	}
 	exposures := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)]
 	if d.mode == playbook.GateOff {
 		exposures = nil // they are not recorded
 	}
 	for _, t := range exposures {
-		bytes += supportSize + seenSize
+		bytes += supportSize + exposureSize
 		if d.sums[countKey{bullet: t.Bullet, kind: playbook.AddExposures, number: t.Experiment}] == nil {
 			keys++
-			bytes += fixedSize + len(t.Bullet)
+			bytes += opFixedSize + len(t.Bullet)
 		}
 	}
 	for i := range item.Proposals {

@@ -47,6 +47,25 @@ func accounted(t *testing.T, n *draftTest) (votes, adds, rejected int) {
 	return votes, adds, rejected
 }
 
+// TestCoverBytesIsUpperBound sets every field of a cover, the texts to one of several lengths.
+func TestCoverBytesIsUpperBound(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 40, playbook.MaxEvidenceName} {
+		s := strings.Repeat("s", n)
+		c := playbook.Cover{ID: s, Seq: 1 << 40, Evidence: &playbook.Evidence{
+			Execution: s, Sample: s, Owner: s, User: s, Session: s, Source: s, Inferred: true, Excerpt: s, Outcome: s, Score: 0.3, Reflector: s, Model: s,
+			FeedbackSeq: 1 << 40, Control: true, Judge: s, ErasedSelector: 1 << 40,
+		}}
+		data, err := events.Marshal(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := coverBytes(&c); got < len(data) {
+			t.Errorf("texts of %d bytes: estimated at most %d bytes, got %d", n, got, len(data))
+		}
+	}
+}
+
 // TestOpSizeIsUpperBound sets every field that an operation can have, and counts of millions.
 func TestOpSizeIsUpperBound(t *testing.T) {
 	t.Parallel()
@@ -58,11 +77,12 @@ func TestOpSizeIsUpperBound(t *testing.T) {
 		}
 	}
 	whole := &playbook.Bullet{
-		ID: long, Section: "others", Content: "c", Status: playbook.Quarantined, Helpful: 1 << 20, Harmful: 1 << 20, Neutral: 1 << 20, Pinned: true,
-		Experiment: record, Replaces: long, Contests: long, CreatedAt: time.Unix(1<<33, 1), UpdatedAt: time.Unix(1<<33, 1), LastUsed: time.Unix(1<<33, 1),
+		ID: long, Section: "others", When: "w", Content: "c", Status: playbook.Quarantined, Helpful: 1 << 20, Harmful: 1 << 20, Neutral: 1 << 20, Pinned: true,
+		InferredSupport: 1 << 20, OnlyInferred: true, Approved: true, Experiment: record, Replaces: long, Contests: long, CreatedAt: time.Unix(1<<33, 1), UpdatedAt: time.Unix(1<<33, 1), LastUsed: time.Unix(1<<33, 1),
 	}
 	for i := range 16 {
 		whole.SupportBySource = append(whole.SupportBySource, playbook.SourceSupport{Source: strings.Repeat("s", 100+i), Count: 1 << 20})
+		whole.LearnedFrom = append(whole.LearnedFrom, 1<<40)
 	}
 	for name, op := range map[string]playbook.Op{
 		"ADD":    {Kind: playbook.Add, Bullet: long, Content: "c", Status: playbook.Quarantined, Standing: playbook.StandingTrusted, Replaces: long, Contests: long, Support: []int{1 << 20}},

@@ -77,7 +77,7 @@ type planBuilder struct {
 	before  *playbook.Playbook
 	bullets map[playbook.BulletID]*playbook.Bullet
 	tokens  *tokenSums
-	touched map[playbook.BulletID]bool
+	touched map[playbook.BulletID]bool // the bullets that a step changes or removes
 }
 
 // Refine plans the clean-up of a playbook; it does not change the playbook. The plan merges bullets with the same or nearly
@@ -221,7 +221,7 @@ func (f *planBuilder) mergeParaphrase(proposed *playbook.Op) {
 		}
 		bullets = append(bullets, b)
 	}
-	if keepCondition(&op, bullets) != nil || refuseLoss(&op, bullets) != nil {
+	if completeCondition(&op, bullets) != nil || refuseLoss(&op, bullets) != nil {
 		return
 	}
 	for i, b := range bullets {
@@ -265,7 +265,7 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	if isOther && f.bullets[same.ID] != nil {
 		return
 	}
-	saved := f.tokens.book
+	before := f.tokens.book
 	f.tokens.add(f.bullets[into], -1)
 	b := *merged
 	for _, id := range sources {
@@ -280,16 +280,16 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	f.tokens.add(&b, 1)
 	f.bullets[into], f.touched[into] = &b, true
 	op := playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: sources, When: b.When, Content: b.Content}
-	f.Steps = append(f.Steps, Step{op, reason, saved - f.tokens.book})
+	f.Steps = append(f.Steps, Step{op, reason, before - f.tokens.book})
 }
 
 func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
-	saved := f.tokens.book
+	before := f.tokens.book
 	f.tokens.add(b, -1)
-	now := *b
-	now.Status = playbook.Retired
-	f.bullets[b.ID], f.touched[b.ID] = &now, true
-	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, saved - f.tokens.book})
+	retired := *b
+	retired.Status = playbook.Retired
+	f.bullets[b.ID], f.touched[b.ID] = &retired, true
+	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, before - f.tokens.book})
 }
 
 func (f *planBuilder) retireHarmful(votes int) {
@@ -300,11 +300,11 @@ func (f *planBuilder) retireHarmful(votes int) {
 	}
 }
 
-// areHarmful reports whether votes are harmful too often for chance: whether so many or more of them would be harmful with a probability
-// below 5 % if both kinds were equally likely (a sign test). Then a few wrong verdicts retire no right bullet.
+// areHarmful reports whether votes are harmful too often for chance, by a sign test: if both kinds were equally likely, so many or more
+// harmful ones would have a probability below 5 %. A few wrong verdicts therefore do not retire a right bullet.
 func areHarmful(helpful, harmful int) bool {
 	n := helpful + harmful
-	term := math.Pow(0.5, float64(n)) // the probability that all are harmful
+	term := math.Pow(0.5, float64(n)) // the probability of exactly k helpful votes
 	sum := 0.0
 	for k := range helpful + 1 {
 		sum += term

@@ -21,7 +21,7 @@ type state struct {
 
 	covers     []playbook.Cover
 	ops        []playbook.Op
-	sums       map[countKey]*playbook.Op // operations that count, not yet in ops
+	sums       map[countKey]*playbook.Op // votes, outcomes and confirmations that flush will add to ops
 	order      []countKey                // keys of sums, in order
 	rejections rejections
 	bytes      int // upper bound of the encoded size of covers, ops and sums
@@ -34,8 +34,8 @@ type state struct {
 	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
 }
 
-// countKey is the key of the operations that are added up into one. Different keys stay apart, so that each can be
-// forgotten or corrected alone.
+// countKey is the key of the operations that are added up into one. Operations with different keys stay separate, so that each
+// can be forgotten or corrected alone.
 type countKey struct {
 	bullet playbook.BulletID
 	kind   playbook.OpKind
@@ -44,17 +44,17 @@ type countKey struct {
 }
 
 // newState returns an empty change of p.
-func newState(p *playbook.Playbook, by Policy) *state {
-	by.Gate = by.Gate.WithDefaults()
+func newState(p *playbook.Playbook, policy Policy) *state {
+	policy.Gate = policy.Gate.WithDefaults()
 	mode, chosen := p.Gate()
-	if !chosen && by.GateMode != "" {
-		mode = by.GateMode
+	if !chosen && policy.GateMode != "" {
+		mode = policy.GateMode
 	}
 	recorded := p.Admission()
-	own := recorded
-	own.Policy = by.Settings
+	own := recorded // with the settings of this Curator, which the log may not have yet
+	own.Policy = policy.Settings
 	return &state{
-		Policy: by, base: p, recorded: recorded, lastMinted: p.LastMinted(), mode: mode, review: recorded.ReviewsFirst() || own.ReviewsFirst(),
+		Policy: policy, base: p, recorded: recorded, lastMinted: p.LastMinted(), mode: mode, review: recorded.ReviewsFirst() || own.ReviewsFirst(),
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
 		contents: map[playbook.ContentKey]playbook.BulletID{}, evidenceChanged: map[playbook.BulletID]struct{}{},
 	}
@@ -125,7 +125,7 @@ func (d *state) support(item *Item, p *Proposal) []int {
 	return slices.Compact(support)
 }
 
-// hasRoom reports whether the delta has room for an operation that changes a number of further bullets.
+// hasRoom reports whether the delta has room for an operation that changes a number of bullets besides those already changed.
 func (d *state) hasRoom(op *playbook.Op, bullets int) bool {
 	return d.unlimited || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
 }
@@ -138,13 +138,13 @@ func (d *state) hasRoomForBullet(op *playbook.Op) bool {
 	return d.hasRoom(op, 1)
 }
 
-// addOp adds an operation that is known to apply.
+// addOp adds an operation. The caller has checked it, and has recorded its effect in changed.
 func (d *state) addOp(op playbook.Op) {
 	d.ops = append(d.ops, op)
 	d.bytes += opSize(&op)
 }
 
-// sum adds the counters of an operation to the operation with the same key.
+// sum adds the counters of an operation to those of the earlier operations with the same key, see countKey.
 func (d *state) sum(key countKey, op playbook.Op) {
 	if total := d.sums[key]; total != nil {
 		total.Helpful += op.Helpful
@@ -152,7 +152,7 @@ func (d *state) sum(key countKey, op playbook.Op) {
 		total.Neutral += op.Neutral
 		total.Support = append(total.Support, op.Support...)
 		total.Exposures = append(total.Exposures, op.Exposures...)
-		d.bytes += supportSize*len(op.Support) + seenSize*len(op.Exposures)
+		d.bytes += supportSize*len(op.Support) + exposureSize*len(op.Exposures)
 		return
 	}
 	d.sums[key] = &op
@@ -194,8 +194,9 @@ func (d *state) reject(op playbook.Op, why *screen.Refusal) {
 	d.rejections.add(why.Rejection(op))
 }
 
-// personStanding returns the standing that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in any
-// mode. Otherwise it returns "". If new texts wait for a person, an approval is no such mark: the gate still measures the bullet.
+// personStanding returns the standing of a bullet whose status a person sets to s. It is kept, so that the gate does not change the status,
+// if the person shows the bullet while the gate is on, or retires it in any mode. But if new texts wait for a person, approved bullets are
+// new, so that the gate still measures them. Otherwise personStanding returns "".
 func (d *state) personStanding(s playbook.Status) playbook.Standing {
 	if d.review && s != playbook.Retired && d.mode != playbook.GateOff {
 		return playbook.StandingNew

@@ -13,8 +13,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// freeVotes is the number of votes of a limited source on a bullet that count without a check of its share. Without them, a
-// new bullet could never get its first vote.
+// freeVotes is the number of votes of a limited source on a bullet that count without a check of its share, because the first vote on a new
+// bullet is a large share of all.
 const freeVotes = 2
 
 // sources decides how much the sources of reflections are trusted.
@@ -37,7 +37,7 @@ func (d *sources) trustLevel(cover int) playbook.Trust {
 	return d.Settings.Level(e.Source, e.Inferred)
 }
 
-// refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
+// refuseSource returns the reason why the support of one reflection for a bullet must not count because of its source, or nil if it may.
 func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	e := d.evidenceOf(cover)
 	trust := d.Settings.Of(e.Source)
@@ -56,8 +56,8 @@ func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	return refuseShare(b, d.Settings.OfInferred(), b.InferredSupport)
 }
 
-// refuseShare returns the reason if one more support of a bullet must not count, or nil. fromSource is the number of times that the source
-// supports the bullet already.
+// refuseShare returns the reason why one more vote of a source on a bullet must not count, or nil if it may. fromSource is the number of
+// times that the source supports the bullet already.
 func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, fromSource int) *screen.Refusal {
 	switch trust.Level {
 	case playbook.Untrusted:
@@ -83,9 +83,9 @@ func (d *sources) measures(b *playbook.Bullet, cover int) bool {
 	return true
 }
 
-// kind returns the kind of the author of a proposal. Only a model makes proposals from reflections, so the author behind a reflection
+// authorKind returns the kind of the author of a proposal. Only a model makes proposals from reflections, so the author behind a reflection
 // without a model is unknown, "".
-func (d *sources) kind(support []int) admit.Source {
+func (d *sources) authorKind(support []int) admit.Source {
 	for _, i := range support {
 		if e := d.evidenceOf(i); e.Model == "" {
 			return ""
@@ -94,7 +94,7 @@ func (d *sources) kind(support []int) admit.Source {
 	return admit.Model
 }
 
-// lateAfter is the number of executions and feedbacks between an execution and the feedback with its outcome from which that is late.
+// lateAfter is the number of events in the stream between an execution and its feedback from which on the outcome is late.
 const lateAfter = 100
 
 // isLate reports whether the outcome behind a proposal came late: the agents meanwhile did other tasks without the advice.
@@ -141,8 +141,8 @@ func (d *sources) allInferred(support []int) bool {
 	return found
 }
 
-// trustedSupport returns the part of an operation's support that may count for a bullet, and why the last of the others may not. why is
-// nil if all may count.
+// trustedSupport returns the part of an operation's support that may count for a bullet. If it leaves some out, why is the reason for the
+// last of these.
 func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, why *screen.Refusal) {
 	for _, i := range support {
 		if refused := d.refuseSource(b, i); refused != nil {
@@ -155,7 +155,7 @@ func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []i
 }
 
 // burstWindow is the time within which a session, or a source that is not fully trusted, may add Burst.Max bullets. Further
-// bullets go to quarantine and wait for a person. Each Curator process has its own counters, which are lost at a restart.
+// bullets go to quarantine and wait for a person. Each Curator process counts for itself, and begins at 0 after a restart.
 const burstWindow = 10 * time.Minute
 
 // Contributor is the origin of bullets: a session, or a source that is not fully trusted.
@@ -222,7 +222,7 @@ type additionCount struct {
 	n    int
 }
 
-// Recent returns the counts at the time now, and deletes the entries that are older than burstWindow.
+// Recent returns the counts at the time now. It deletes the entries that are older than burstWindow.
 func (b *Additions) Recent(now time.Time) map[Contributor]int {
 	counts := map[Contributor]int{}
 	for m, list := range b.at {

@@ -11,9 +11,9 @@ import (
 // maxViolation bounds the sentence and the code of a suspension, in bytes.
 const maxViolation = screen.MaxReason + 16
 
-// suspendViolated puts the bullets behind a violation into quarantine, in every mode of the gate and whatever the trust in the source,
-// because an evaluator or a person reported the violation. Later feedback does not undo it; a person decides in review. A retired bullet
-// stays retired.
+// suspendViolated puts the bullets behind a violation into quarantine. It does so in every mode of the gate and with every trust in the
+// source, because an evaluator or a person reported the violation. Only a person, not later feedback, takes the bullets out of quarantine.
+// A retired bullet stays retired.
 func (d *draft) suspendViolated(item *Item) {
 	for _, id := range item.Reflection.Suspends {
 		b := d.Bullet(id)
@@ -32,15 +32,15 @@ func (d *draft) suspendViolated(item *Item) {
 	}
 }
 
-// violationSentence returns the sentence for the person who decides: the run, who said it, and what.
+// violationSentence returns the sentence for the person who decides: the run, who reported the violation, and the feedback.
 func violationSentence(item *Item) string {
 	r := item.Reflection
-	said := fmt.Sprintf("run %s broke a rule", r.Handle)
+	sentence := fmt.Sprintf("run %s broke a rule", r.Handle)
 	if r.Outcome.By != "" {
-		said += ", says " + r.Outcome.By
+		sentence += ", says " + r.Outcome.By
 	}
 	if r.Outcome.Feedback != "" {
-		said += ": " + r.Outcome.Feedback
+		sentence += ": " + r.Outcome.Feedback
 	}
-	return said
+	return sentence
 }
