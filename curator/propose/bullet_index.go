@@ -150,10 +150,10 @@ func insights(reflections []*events.Reflection) (texts []string) {
 	return texts
 }
 
-// addContext adds the context from the playbook and its rejection log to a request. It adds the bullets that match the
-// insights, also those that are not shown to all tasks, then the bullets with the best scores, up to the limits.
+// addContext adds the context from the playbook and its rejection log to a request, up to the limits: the bullets that were withheld from
+// the runs, the bullets that match the insights, also those that are not shown to all tasks, and then the bullets with the best scores.
 func (round *Round) addContext(in *Request) {
-	p, m := round.Playbook, round.Rejections
+	p, rejections := round.Playbook, round.Rejections
 	in.Total = p.Len()
 	texts := insights(in.Reflections)
 	included := make(map[playbook.BulletID]bool)
@@ -188,11 +188,11 @@ func (round *Round) addContext(in *Request) {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
 			if len(in.Rejected) < maxTurnedDown/2 {
-				in.Rejected = append(in.Rejected, RejectedText{text.Excerpt(bullet.Content, screen.MaxExcerpt), m.retiredReason(bullet.ID)})
+				in.Rejected = append(in.Rejected, RejectedText{text.Excerpt(bullet.Content, screen.MaxExcerpt), rejections.retiredReason(bullet.ID)})
 			}
 		default:
 			include(bullet)
-			tasks := m.tasks.of(bullet, &admission)
+			tasks := rejections.tasks.of(bullet, &admission)
 			if included[bullet.ID] && len(tasks) > 0 && len(in.Tasks) < maxTaskBullets {
 				in.Tasks = append(in.Tasks, BulletTasks{bullet.ID, tasks})
 			}
@@ -201,9 +201,9 @@ func (round *Round) addContext(in *Request) {
 	for _, bullet := range round.Bullets.top() {
 		include(bullet)
 	}
-	for _, key := range nearestTexts(&m.words, texts, maxPerInsight, minTurnedDownScore) {
-		if l := m.rejectedTexts[key]; l != nil && len(in.Rejected) < maxTurnedDown {
-			in.Rejected = append(in.Rejected, RejectedText{l.text, l.reason})
+	for _, key := range nearestTexts(&rejections.words, texts, maxPerInsight, minTurnedDownScore) {
+		if t := rejections.rejectedTexts[key]; t != nil && len(in.Rejected) < maxTurnedDown {
+			in.Rejected = append(in.Rejected, RejectedText{t.text, t.reason})
 		}
 	}
 }

@@ -40,7 +40,7 @@ func assignGroups(ids []events.ID) [][]int {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(bytes.Compare(hashes[a][:], hashes[b][:]), cmp.Compare(a, b))
 	})
-	g := int(math.Ceil(math.Sqrt(float64(n))))
+	g := groupCount(n)
 	groups := make([][]int, g)
 	// The shuffled order is read twice as rows of g columns. In the second pass the column is the group. In the first one it is shifted
 	// by a number that depends on the row, so two reflections that share a group in one pass are separated in the other. Each
@@ -57,6 +57,9 @@ func assignGroups(ids []events.ID) [][]int {
 	return groups
 }
 
+// groupCount returns the number of groups for more than maxPerCall reflections.
+func groupCount(reflections int) int { return int(math.Ceil(math.Sqrt(float64(reflections)))) }
+
 // Calls returns the number of model calls for a batch of reflections with lessons: one for each group, and one that compares the groups.
 func Calls(reflections int) int {
 	switch {
@@ -65,7 +68,7 @@ func Calls(reflections int) int {
 	case reflections <= maxPerCall:
 		return 1
 	}
-	return int(math.Ceil(math.Sqrt(float64(reflections)))) + 1
+	return groupCount(reflections) + 1
 }
 
 // CallTokens is a typical number of tokens of a call about a small playbook, for estimates before the call.

@@ -402,7 +402,7 @@ func TestQuestionContainsOnlyNewContent(t *testing.T) {
 			r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
 		}
 		k := &Item{Reflection: r}
-		q := k.question(p, k.splitLessons(p, refuse), refuse)
+		q := k.modelInput(p, k.splitLessons(p, refuse), refuse)
 		got := ""
 		if q != nil {
 			_, got, _ = strings.Cut(requestPrompt(Request{Reflections: []*events.Reflection{q}}).Messages[1].Text, "a line\n\n")

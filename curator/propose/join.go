@@ -15,7 +15,7 @@ import (
 type groupProposal struct {
 	op      playbook.Op
 	support []*Item // in batch order, without duplicates; empty if the model named none
-	owner   *Item   // the last item of support, or of the group if support is empty
+	owner   *Item   // the item that gets the proposal: the last one of support, or of the group if support is empty
 	group   int     // the first group that proposed it
 	model   string
 }
@@ -35,7 +35,7 @@ func (p *groupProposal) key() string {
 	return fmt.Sprint(op.Kind, "\x00", op.Bullet)
 }
 
-// addSupport adds items to the support and updates the owner. place contains the index of each item in the batch.
+// addSupport adds items to the support and updates the owner. place has the index of each item in the batch.
 func (p *groupProposal) addSupport(from []*Item, place map[*Item]int) {
 	for _, item := range from {
 		if !slices.Contains(p.support, item) {
@@ -50,7 +50,7 @@ func (p *groupProposal) addSupport(from []*Item, place map[*Item]int) {
 	}
 }
 
-// inheritCondition gives an ADD without a condition that of the insights which it rests on, if they have the same one.
+// inheritCondition gives an ADD without a condition the condition of the lessons behind it, if all have the same one.
 func (p *groupProposal) inheritCondition() {
 	if p.op.Kind != playbook.Add || p.op.When != "" {
 		return

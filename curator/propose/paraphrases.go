@@ -28,7 +28,7 @@ Answer with one JSON object and nothing around it:
 // so that similar ones are likely to be in the same call.
 const bulletsPerCall = 60
 
-// bySubject returns bullets in the order for the calls.
+// bySubject returns bullets in the order in which they are split into calls, see bulletsPerCall.
 func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
 	all := slices.Clone(bullets)
 	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
@@ -47,8 +47,7 @@ func sameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
 }
 
 // FindParaphrases asks a model for bullets that give the same advice in different words, and returns merge operations. It
-// ignores all other operations in the model's replies. The function Refinable of package draft returns the
-// bullets that may be merged.
+// ignores all other operations in the model's replies. The caller selects bullets that may be merged, see draft.Refinable.
 func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bullet) (merges []playbook.Op, err error) {
 	rules := screen.NewRules(refinerText)
 	for group := range slices.Chunk(bySubject(bullets), bulletsPerCall) {

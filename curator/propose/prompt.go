@@ -196,8 +196,8 @@ func withheld(r *events.Reflection) (ids []playbook.BulletID) {
 	return ids
 }
 
-// explanation returns the text of a field that explains an insight, or "" for one that is copied from the run or looks like an order to
-// models: the reply may repeat it, and a bullet must not.
+// explanation returns s, a field of a reflection that explains its insight. It returns "" for a text that is copied from the run or looks
+// like an order to models, because the reply may repeat it in a bullet.
 func explanation(r *events.Reflection, field, s string) string {
 	if slices.Contains(r.Copied, field) || looksLikeOrder(s) {
 		return ""

@@ -77,7 +77,12 @@ func (m *modelOp) text(name string) string { return m.fields.Text(name) }
 
 // id returns a field as a bullet id.
 func (m *modelOp) id(name string) playbook.BulletID {
-	return playbook.BulletID(strings.Trim(text.Excerpt(m.text(name), 256), "[] \t\r\n"))
+	return trimID(m.text(name))
+}
+
+// trimID removes the brackets that the prompt has around an id.
+func trimID(id string) playbook.BulletID {
+	return playbook.BulletID(strings.Trim(text.Excerpt(id, playbook.MaxID), "[] \t\r\n"))
 }
 
 // ignore records that a part of the operation is ignored.
@@ -103,16 +108,16 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	switch p.Op.Kind {
 	case playbook.Add:
 		p.Op.Section = playbook.Section(m.text("section"))
-		err = m.content(&p.Op)
+		err = m.readContent(&p.Op)
 	case playbook.Update:
 		if s := m.text("section"); s != "" {
 			p.Op.Section = playbook.Section(s)
 		}
-		err = m.content(&p.Op)
+		err = m.readContent(&p.Op)
 	case playbook.Merge:
-		err = m.content(&p.Op)
+		err = m.readContent(&p.Op)
 		if err == nil {
-			err = m.sources(&p.Op)
+			err = m.readSources(&p.Op)
 		}
 	case playbook.Tag:
 		err = errors.New("type: TAG is not allowed: votes come from reflections, which know the bullets in the prompt")
@@ -128,8 +133,8 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	return p, err
 }
 
-// content reads the condition and the content of an operation.
-func (m *modelOp) content(op *playbook.Op) (err error) {
+// readContent sets the condition and the content of an operation.
+func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	m.ignoreCounters()
 	op.When, op.Content, err = playbook.CleanText(m.text("when"), m.text("content"))
 	return err
@@ -166,15 +171,15 @@ func (m *modelOp) metadata() map[string]json.RawMessage {
 	return meta
 }
 
-// sources reads the bullets of a MERGE. The merged bullet has the id that the model gives, else the first one.
-func (m *modelOp) sources(op *playbook.Op) error {
+// readSources sets the bullets of a MERGE. The merged bullet keeps the id in keep_id, else the first one in source_ids.
+func (m *modelOp) readSources(op *playbook.Op) error {
 	var list []any
 	raw, _ := m.fields.Field("source_ids")
 	_ = json.Unmarshal(raw, &list) // an invalid list counts as empty
 	op.Bullet = m.id("keep_id")
 	for _, v := range list {
 		s, _ := v.(string)
-		id := playbook.BulletID(strings.Trim(text.Excerpt(s, 256), "[] \t\r\n"))
+		id := trimID(s)
 		if id == "" {
 			continue
 		}

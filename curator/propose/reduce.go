@@ -56,7 +56,7 @@ type promptProposal struct {
 	Proposal  int                 `json:"proposal"`
 	Type      string              `json:"type"`
 	Bullet    playbook.BulletID   `json:"bullet_id,omitempty"`
-	Now       string              `json:"current_content,omitempty"` // current content of the bullet
+	Current   string              `json:"current_content,omitempty"` // content of the bullet
 	SourceIDs []playbook.BulletID `json:"source_ids,omitempty"`
 	Section   string              `json:"section,omitempty"`
 	Content   string              `json:"content,omitempty"`
@@ -77,7 +77,7 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]i
 			Content: text.Excerpt(proposed.op.Content, maxInsight), Reason: text.Excerpt(proposed.op.Reason, maxQuestion), RestsOn: []int{},
 		}
 		if b := p.Bullet(proposed.op.Bullet); b != nil {
-			line.Now = text.Excerpt(b.Content, maxInsight)
+			line.Current = text.Excerpt(b.Content, maxInsight)
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, place[item]+1)
@@ -136,8 +136,8 @@ func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored [
 	return decisions, ignored, nil
 }
 
-// parseDecision reads one decision about n proposals. gone and stays contain the indexes that earlier decisions dropped or
-// kept; parseDecision adds its own. It returns a sentence if the decision is invalid.
+// parseDecision reads one decision about n proposals. gone and stays contain the indexes of the proposals that earlier decisions drop or
+// keep; parseDecision adds those of this decision. It returns a sentence if the decision is invalid.
 func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, why string) {
 	var fields chat.Object
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
@@ -145,13 +145,13 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 	}
 	op := modelOp{fields: fields}
 	d.reason = text.Excerpt(op.text("reason"), screen.MaxReason)
-	number := func(raw json.RawMessage) (int, bool) {
+	parseNumber := func(raw json.RawMessage) (int, bool) {
 		i, err := strconv.Atoi(strings.Trim(string(raw), `"# `))
 		return i, err == nil && i >= 0 && i <= n
 	}
 	keep, ok := 0, true
 	if raw, _ := fields.Field("keep"); raw != nil {
-		keep, ok = number(raw)
+		keep, ok = parseNumber(raw)
 	}
 	d.keep = keep - 1 // proposals have the numbers 1 to n, and 0 stands for none
 	if !ok || gone[d.keep] {
@@ -169,7 +169,7 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		drop = []json.RawMessage{raw}
 	}
 	for _, raw := range drop {
-		number, ok := number(raw)
+		number, ok := parseNumber(raw)
 		i := number - 1
 		mayGo := i >= 0 && i != d.keep && !stays[i]
 		if ok && mayGo && !gone[i] {
@@ -243,7 +243,7 @@ func (w *Proposer) reduce(
 // hasOtherCondition reports whether two proposals set texts with different conditions. Then they are advice for different cases.
 func hasOtherCondition(p *playbook.Playbook, a, b *playbook.Op) bool {
 	condition := func(op *playbook.Op) string {
-		if old := p.Bullet(op.Bullet); old != nil && op.When == "" { // the text will keep it
+		if old := p.Bullet(op.Bullet); old != nil && op.When == "" { // the new text will keep the condition of the bullet
 			return old.When
 		}
 		return op.When
@@ -251,8 +251,8 @@ func hasOtherCondition(p *playbook.Playbook, a, b *playbook.Op) bool {
 	return a.Content != "" && b.Content != "" && !strings.EqualFold(condition(a), condition(b))
 }
 
-// rewrite gives a kept proposal the new text of a decision. If that text is rejected, the proposal keeps its text and
-// rewrite returns a note. ok is false if other proposals were to be dropped for the rejected text: then they stay.
+// rewrite gives a kept proposal the new text of a decision. If the new text is rejected, the proposal keeps its text and
+// rewrite returns a note. ok is then false if the decision drops other proposals, which the new text was to replace: they stay.
 func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision) (note string, ok bool) {
 	if d.content == "" || kept.op.Content == "" || d.content == kept.op.Content {
 		return "", true

@@ -20,23 +20,17 @@ import (
 // It also knows the tasks behind the bullets. The zero value is an empty log. It is not safe for concurrent use.
 type RejectionLog struct {
 	loaded        bool
-	rejectedTexts map[string]*rejectedText // by wording
-	keys          []string                 // of rejectedTexts, oldest first
-	words         recall.WordIndex         // full-text index of rejectedTexts
-	texts         similar.Index            // texts that were rejected for good or retired because of their text
-	retired       map[playbook.BulletID]*retiredText
+	rejectedTexts map[string]*loggedText // by rejectedTextKey
+	keys          []string               // of rejectedTexts, oldest first
+	words         recall.WordIndex       // full-text index of rejectedTexts
+	retired       map[playbook.BulletID]*loggedText
 	retiredOrder  []playbook.BulletID // of retired, oldest first
+	barred        similar.Index       // the texts of both that must not come back, see isPermanent and retiredForText
 	tasks         taskLog
 }
 
-// rejectedText is a text that was rejected.
-type rejectedText struct {
-	text, reason string
-	code         playbook.Reason
-}
-
-// retiredText is the reason why a bullet retired, and its text at the last call of update.
-type retiredText struct {
+// loggedText is a rejected text or a retired bullet, with the reason. The text of a retired bullet is that at the last call of update.
+type loggedText struct {
 	text, reason string
 	code         playbook.Reason
 }
@@ -50,7 +44,7 @@ const (
 	maxRecentDeltas = 300
 )
 
-// Prefixes of the ids in RejectionLog.texts.
+// Prefixes of the ids in RejectionLog.barred.
 const (
 	rejectedPrefix = "rejected "
 	retiredPrefix  = "bullet "
@@ -85,7 +79,7 @@ func concernsText(code playbook.Reason) bool {
 func retiredForText(code playbook.Reason) bool {
 	switch code {
 	case "", playbook.ReasonTokenBudget, playbook.ReasonTooMany, playbook.ReasonRemoval, playbook.ReasonReplaced,
-		playbook.ReasonFails, playbook.ReasonNoBenefit: // the last two may return after enough requests
+		playbook.ReasonFails, playbook.ReasonNoBenefit: // with these two reasons, a bullet may return after enough requests
 		return false
 	}
 	return true
@@ -155,7 +149,6 @@ func rejectedTextKey(text string) string {
 // refers to the first rejection.
 func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason string) {
 	key := rejectedTextKey(text)
-	l := &rejectedText{text, reason, code}
 	if old := m.rejectedTexts[key]; old != nil {
 		if isPermanent(old.code) && (!isPermanent(code) || code == playbook.ReasonRejectedText) {
 			return
@@ -163,13 +156,13 @@ func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason str
 		m.removeRejected(key)
 	}
 	if m.rejectedTexts == nil {
-		m.rejectedTexts = make(map[string]*rejectedText)
+		m.rejectedTexts = make(map[string]*loggedText)
 	}
-	m.rejectedTexts[key] = l
+	m.rejectedTexts[key] = &loggedText{text, reason, code}
 	m.keys = append(m.keys, key)
 	m.words.Put(key, text)
 	if isPermanent(code) {
-		m.texts.Put(rejectedPrefix+key, text)
+		m.barred.Put(rejectedPrefix+key, text)
 	}
 	if len(m.rejectedTexts) > maxRejectedTexts {
 		m.removeRejected(m.keys[0])
@@ -182,7 +175,7 @@ func (m *RejectionLog) removeRejected(key string) {
 	}
 	delete(m.rejectedTexts, key)
 	m.words.Drop(key)
-	m.texts.Drop(rejectedPrefix + key)
+	m.barred.Drop(rejectedPrefix + key)
 	for i, k := range m.keys {
 		if k == key {
 			m.keys = append(m.keys[:i], m.keys[i+1:]...)
@@ -194,9 +187,9 @@ func (m *RejectionLog) removeRejected(key string) {
 func (m *RejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, reason string) {
 	m.removeRetired(id)
 	if m.retired == nil {
-		m.retired = make(map[playbook.BulletID]*retiredText)
+		m.retired = make(map[playbook.BulletID]*loggedText)
 	}
-	m.retired[id] = &retiredText{reason: reason, code: code}
+	m.retired[id] = &loggedText{reason: reason, code: code}
 	m.retiredOrder = append(m.retiredOrder, id)
 	if len(m.retiredOrder) > maxRetired {
 		m.removeRetired(m.retiredOrder[0])
@@ -208,7 +201,7 @@ func (m *RejectionLog) removeRetired(id playbook.BulletID) {
 		return
 	}
 	delete(m.retired, id)
-	m.texts.Drop(retiredPrefix + string(id))
+	m.barred.Drop(retiredPrefix + string(id))
 	for i, known := range m.retiredOrder {
 		if known == id {
 			m.retiredOrder = append(m.retiredOrder[:i], m.retiredOrder[i+1:]...)
@@ -223,9 +216,9 @@ func (m *RejectionLog) update(p *playbook.Playbook) {
 		b := p.Bullet(id)
 		if b != nil && b.Status == playbook.Retired && retiredForText(l.code) {
 			l.text = b.Content
-			m.texts.Put(retiredPrefix+string(id), l.text)
+			m.barred.Put(retiredPrefix+string(id), l.text)
 		} else {
-			m.texts.Drop(retiredPrefix + string(id))
+			m.barred.Drop(retiredPrefix + string(id))
 		}
 	}
 }
@@ -241,30 +234,22 @@ func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired
 // because of its text. Otherwise it returns nil.
 func (m *RejectionLog) refuse(content string) *screen.Refusal {
-	near, ok := m.texts.Duplicate(content, func(id string) string {
-		known, _, _ := m.entry(id)
-		return known
-	})
+	near, ok := m.barred.Duplicate(content, func(id string) string { return m.entry(id).text })
 	if !ok {
 		return nil
 	}
-	_, code, reason := m.entry(near.ID)
-	if code != playbook.ReasonRejectedText { // its reason has the prefix already
+	l := m.entry(near.ID)
+	reason := l.reason
+	if l.code != playbook.ReasonRejectedText { // the reason of such a rejection has the prefix already
 		reason = rejectedBefore + reason
 	}
 	return screen.Refusef(playbook.ReasonRejectedText, "%s", text.Excerpt(reason, screen.MaxReason))
 }
 
-// entry returns the text and the reason for an id of m.texts. It returns empty values if the id is unknown.
-func (m *RejectionLog) entry(id string) (text string, code playbook.Reason, reason string) {
+// entry returns the entry for an id of m.barred. It returns an empty one if the id is unknown.
+func (m *RejectionLog) entry(id string) *loggedText {
 	if key, ok := strings.CutPrefix(id, rejectedPrefix); ok {
-		if l := m.rejectedTexts[key]; l != nil {
-			return l.text, l.code, l.reason
-		}
-		return "", "", ""
+		return cmp.Or(m.rejectedTexts[key], &loggedText{})
 	}
-	if l := m.retired[playbook.BulletID(strings.TrimPrefix(id, retiredPrefix))]; l != nil {
-		return l.text, l.code, l.reason
-	}
-	return "", "", ""
+	return cmp.Or(m.retired[playbook.BulletID(strings.TrimPrefix(id, retiredPrefix))], &loggedText{})
 }

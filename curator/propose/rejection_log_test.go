@@ -97,9 +97,9 @@ func TestRejectionLogIsBounded(t *testing.T) {
 			Ops:      []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", uint64(i)), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "harm"}},
 		})
 	}
-	if len(m.rejectedTexts) != maxRejectedTexts || len(m.keys) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.texts.Len() != maxRejectedTexts ||
+	if len(m.rejectedTexts) != maxRejectedTexts || len(m.keys) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.barred.Len() != maxRejectedTexts ||
 		len(m.retired) != maxRetired || len(m.retiredOrder) != maxRetired {
-		t.Errorf("got %d texts, %d keys, %d and %d indexed, %d retired", len(m.rejectedTexts), len(m.keys), m.words.Len(), m.texts.Len(), len(m.retired))
+		t.Errorf("got %d texts, %d keys, %d and %d indexed, %d retired", len(m.rejectedTexts), len(m.keys), m.words.Len(), m.barred.Len(), len(m.retired))
 	}
 	if m.refuse("Advice number 3 of many.") != nil || m.refuse(fmt.Sprintf("Advice number %d of many.", 2*maxRetired-1)) == nil {
 		t.Error("want the oldest texts removed and the newest kept")

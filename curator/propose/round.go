@@ -32,7 +32,7 @@ type Item struct {
 	Useful    bool   // a model was asked about the reflection, and its reply was useful
 	Err       error  // no request about the reflection succeeded; it has no proposals
 
-	input *events.Reflection // the reflection as a model gets it; nil if no model is asked
+	input *events.Reflection // see modelInput
 }
 
 // Proposal is an operation and the items that support it. It belongs to the last of these items in the batch.
@@ -81,7 +81,7 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 		refuse := w.refuseLesson(round.Rejections)
 		fresh := item.splitLessons(round.Playbook, refuse)
 		if w.Model != nil && !item.NoModel {
-			item.input = item.question(round.Playbook, fresh, refuse)
+			item.input = item.modelInput(round.Playbook, fresh, refuse)
 			if item.input != nil {
 				open = append(open, item)
 			}
@@ -190,8 +190,8 @@ func isReturnable(p *playbook.Playbook, content string) bool {
 	return mode != playbook.GateOff && b != nil && gate.MayReturn(b)
 }
 
-// question returns the reflection to send to a model, with the fresh lessons only. It returns nil without any.
-func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *screen.Refusal) *events.Reflection {
+// modelInput returns the reflection to send to a model, with the fresh lessons only. Without fresh lessons it returns nil: no model is asked.
+func (item *Item) modelInput(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *screen.Refusal) *events.Reflection {
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse fun
 	for i, op := range fresh {
 		r.Lessons[i] = events.Lesson{Section: op.Section, When: op.When, Content: op.Content}
 		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == insight {
-			r.Lessons[i].Content = r.KeyInsight // the prompt leaves out a lesson that equals the insight
+			r.Lessons[i].Content = r.KeyInsight // exactly equal, so that the prompt leaves out the lesson
 		}
 	}
 	return &r
@@ -228,7 +228,7 @@ type groupResult struct {
 }
 
 // askInGroups gets proposals from a model, in one request or in parallel requests for groups, and assigns them to the items.
-// The items for which no request succeeded get the error.
+// An item whose requests all failed gets the error.
 func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item) {
 	ids := make([]events.ID, len(items))
 	place := make(map[*Item]int, len(items))

@@ -15,10 +15,10 @@ import (
 	"debrief/playbook/text"
 )
 
-// No bullet may contain a secret. A bullet from a model or a lesson must also not contain text of our prompts, and it needs at least
-// minWords words. These further rules do not apply to bullets by a person.
-
-// Rules decides which texts are allowed. It knows the word sequences of our prompts. It is safe for concurrent use.
+// Rules decides which texts are allowed as bullets. No bullet may contain a secret. A bullet from a model or a lesson must also not repeat
+// our prompts, and it must have at least minWords words. For a bullet by a person only RefuseSecretOp counts.
+//
+// Rules knows the word sequences of our prompts. It is safe for concurrent use.
 type Rules struct{ shingles map[string]struct{} }
 
 // A text restates our prompts if a sequence of restatedRun words is in a prompt, or if at least restatedShare of all its
@@ -100,10 +100,9 @@ func RefuseSecret(text string) *Refusal {
 
 // restatesPrompt reports whether the text repeats our own prompts; see restatedRun.
 func (c *Rules) restatesPrompt(content string) bool {
-	all := 0
-	ours := 0
-	run := 0
-	long := false
+	all, ours := 0, 0 // shingles of the text, and those that are in a prompt
+	run := 0          // the newest of ours that follow each other
+	hasLongRun := false
 	eachShingle(content, func(s string) {
 		all++
 		if _, known := c.shingles[s]; !known {
@@ -112,9 +111,9 @@ func (c *Rules) restatesPrompt(content string) bool {
 		}
 		ours++
 		run++
-		long = long || run+shingleWords-1 >= restatedRun
+		hasLongRun = hasLongRun || run+shingleWords-1 >= restatedRun
 	})
-	return long || all >= minShingles && float64(ours) >= restatedShare*float64(all)
+	return hasLongRun || all >= minShingles && float64(ours) >= restatedShare*float64(all)
 }
 
 // tooShort reports whether the text has fewer than minWords words. In scripts without spaces between words, each character
@@ -179,7 +178,7 @@ func looksRandom(token string) bool {
 			continue
 		}
 		counts[kind]++
-		beginsWord := last == upper && kind == lower // the capital letter and this one are the begin of a word
+		beginsWord := last == upper && kind == lower // as in "Word"
 		if kind != last && last >= 0 && !beginsWord {
 			changes++
 		}
