@@ -1,8 +1,8 @@
-// Package admit decides which learned texts may enter the prompt of an agent or a Generator. Everything that is advice passes it:
+// Package admit decides which learned texts may enter the prompt of an agent or a Generator. It decides on all advice:
 // bullets, reflections, attempts of earlier rounds, lessons of models and of rules, and imports. The decisions are pure functions of
-// the facts about a text. A fact that is unknown refuses the text.
+// the facts about a text. If a fact is unknown, the text is refused.
 //
-// Prompts of the Reflector and of the Curator are not prompts of agents: there such a text is quoted data.
+// The package does not decide on prompts of the Reflector and of the Curator: they contain learned texts only as quoted data.
 package admit
 
 import "debrief/playbook"
@@ -44,7 +44,7 @@ type Use string
 // The uses.
 const (
 	UseBullet Use = "bullet"
-	// UseInsight is an insight of any run of the playbook.
+	// UseInsight is an insight of the reflection on any run of the playbook.
 	UseInsight Use = "insight"
 	// UseSession is the error of an earlier run of the same session and owner, with the correct approach.
 	UseSession Use = "session"
@@ -65,7 +65,7 @@ type Text struct {
 	Control  bool          // the session is in the control group
 	Foreign  bool          // of another owner or session; UseSession only
 	Suspect  bool          // Screen or the Reflector found signs of an order to models
-	Repeated bool          // an earlier prompt of the conversation contains the text, which stays at its place there
+	Repeated bool          // an earlier prompt of the conversation contains the text, and this prompt repeats that one
 	Reworded bool          // the bullet of a repeated text has another text today; UseBullet only
 }
 
@@ -90,7 +90,7 @@ const (
 	CodeUntrusted Code = "untrusted" // the trust in its source
 	CodeInferred  Code = "inferred"  // its outcome was only inferred
 	CodeReview    Code = "review"    // a person must approve it first
-	CodeMode      Code = "mode"      // the gate shows no new text to all tasks
+	CodeMode      Code = "mode"      // the gate is strict, so no new text is shown to all tasks
 	CodeForeign   Code = "foreign"   // of another owner or session
 	CodeSuspect   Code = "suspect"   // signs of an order to models
 	CodeWithheld  Code = "withheld"  // by the experiment of this run
@@ -111,7 +111,7 @@ func refuse(code Code) Decision { return Decision{Refused, code} }
 
 // Decide returns whether a text may enter the prompt of a run.
 func Decide(t Text) Decision {
-	if t.Control && t.Use != UseRound { // a round's reflection is of the task itself, with and without a playbook
+	if t.Control && t.Use != UseRound { // the reflection on an earlier round belongs to the task, not to the playbook
 		return refuse(CodeControl)
 	}
 	switch t.Use {
@@ -127,11 +127,14 @@ func Decide(t Text) Decision {
 	return refuse(CodeUnknown)
 }
 
-// bullet decides on a bullet by its status. The Curator and people set the status from source, trust and review.
+// knowsGate reports whether the mode of the gate is known.
+func (t *Text) knowsGate() bool { return t.Gate != "" && t.Gate.Valid() }
+
+// bullet decides on a bullet by its status. Source, trust and review do not count here: they decided the status, see FirstStatus.
 func (t *Text) bullet() Decision {
 	isShown := t.State == Active || t.State == Probation && t.Gate == playbook.GateStrict
 	switch {
-	case !t.Gate.Valid() || t.Gate == "" || t.State == "":
+	case !t.knowsGate() || t.State == "":
 		return refuse(CodeUnknown)
 	case !isShown:
 		return refuse(CodeState)
@@ -143,15 +146,13 @@ func (t *Text) bullet() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// insight decides on an insight. Before the Curator has decided on the reflection, a prompt may have the insight; afterwards it has the
-// bullet of the insight, if that is shown, or nothing. A prompt that repeats an insight does not contain the bullet, so there the insight
-// stays as long as the bullet is shown elsewhere.
+// insight decides on an insight. A prompt may contain it until the Curator has decided on its reflection. From then on a new prompt
+// contains the bullet of the insight instead, if it is shown. A prompt that repeats the insight of an earlier prompt does not contain the
+// bullet, so it keeps the insight as long as the bullet is shown to others.
 func (t *Text) insight() Decision {
 	isBullet := t.State == Active || t.State == Probation
 	switch {
-	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "":
-		return refuse(CodeUnknown)
-	case t.Gate == "" || !t.Gate.Valid():
+	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "", !t.knowsGate():
 		return refuse(CodeUnknown)
 	case t.Suspect:
 		return refuse(CodeSuspect)
@@ -176,9 +177,7 @@ func (t *Text) insight() Decision {
 // session decides on the reflection on an earlier run of the session.
 func (t *Text) session() Decision {
 	switch {
-	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "":
-		return refuse(CodeUnknown)
-	case t.Gate == "" || !t.Gate.Valid():
+	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "", !t.knowsGate():
 		return refuse(CodeUnknown)
 	case t.Foreign:
 		return refuse(CodeForeign)
@@ -196,7 +195,7 @@ func (t *Text) session() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// round decides on the reflection on an earlier round: the task itself carries it, and nothing else sees it. So it is shown in every
+// round decides on the reflection on an earlier round of the same task. Only this task contains the reflection, so it is shown in every
 // mode, unless it is suspect.
 func (t *Text) round() Decision {
 	if t.Suspect {
@@ -228,16 +227,16 @@ func StateOf(b *playbook.Bullet) State {
 	return ""
 }
 
-// FirstStatus returns the status that the Curator gives to a new or changed text, with the reason if the text is not shown at once. State
-// and Use are not used. A text whose outcome was only inferred waits for another execution or a person; with the gate off, executions are
-// not counted, so a person decides.
+// FirstStatus returns the status that the Curator gives to a new or changed text, with the reason if the text is not shown at once. It does
+// not read State and Use. A text whose outcome was only inferred waits for another execution or a person; with the gate off, executions
+// are not counted, so only a person releases it.
 func FirstStatus(t Text) (playbook.Status, playbook.Reason) {
 	switch {
 	case t.Source == Person:
 		return playbook.Active, ""
 	case t.Suspect:
 		return playbook.Quarantined, playbook.ReasonInjection
-	case t.Review, !t.Source.Known(), t.Gate == "" || !t.Gate.Valid():
+	case t.Review, !t.Source.Known(), !t.knowsGate():
 		return playbook.Quarantined, playbook.ReasonReview
 	case t.Source == Import:
 		return playbook.Active, ""

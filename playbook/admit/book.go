@@ -8,7 +8,8 @@ import (
 	"debrief/playbook/similar"
 )
 
-// NearCopy is the similarity from which a text counts as a copy of another one. It is low: a text that is only similar is left out too.
+// NearCopy is the similarity from which a text counts as a copy of another one. It is low, because it is better to leave out a text that is
+// only similar than to show a copy.
 const NearCopy = 0.8
 
 // Book has the facts of one version of a playbook that decide which reflections may be used. The zero value knows no version, and admits
@@ -30,11 +31,11 @@ type Book struct {
 func (b *Book) Update(p *playbook.Playbook) {
 	b.known, b.admission = p.Version() > 0, p.Admission()
 	b.gate, _ = p.Gate()
-	ids, now, known := p.ChangedSince(b.mark)
+	ids, now, isComplete := p.ChangedSince(b.mark)
 	b.mark = now
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !known {
+	if !isComplete {
 		b.learned = map[uint64][]playbook.BulletID{}
 		b.states = map[playbook.BulletID]State{}
 		b.sources = map[playbook.BulletID][]uint64{}
@@ -51,7 +52,7 @@ func (b *Book) Update(p *playbook.Playbook) {
 
 // put updates a bullet, which is nil if it was removed.
 func (b *Book) put(id playbook.BulletID, bullet *playbook.Bullet) {
-	for _, seq := range b.sources[id] { // clone, because callers have the list of Learned
+	for _, seq := range b.sources[id] { // the list is cloned, because a caller of Learned may still read it
 		b.learned[seq] = slices.DeleteFunc(slices.Clone(b.learned[seq]), func(o playbook.BulletID) bool { return o == id })
 		if len(b.learned[seq]) == 0 {
 			delete(b.learned, seq)
@@ -91,12 +92,13 @@ func (b *Book) Learned(seq uint64) []playbook.BulletID { return b.learned[seq] }
 func (b *Book) HasHiddenCopy(text string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, found := b.hidden.Nearest(text, NearCopy, func(string) bool { return false })
+	skipNone := func(string) bool { return false }
+	_, found := b.hidden.Nearest(text, NearCopy, skipNone)
 	return found
 }
 
-// ReflectionState returns the state of the bullet that was learned from the reflection with a sequence and its evidence. Of several bullets
-// the first one counts, unless one of them may not be shown: then its state counts.
+// ReflectionState returns the state of the bullet that was learned from a reflection, which has a sequence and evidence. If several bullets
+// were learned from it, the first one that is retired, rejected or in quarantine counts, else the first one.
 func (b *Book) ReflectionState(seq uint64, e *playbook.Evidence) State {
 	switch {
 	case !b.known || seq == 0:
@@ -110,13 +112,13 @@ func (b *Book) ReflectionState(seq uint64, e *playbook.Evidence) State {
 	}
 	state := Decided
 	for _, id := range b.learned[seq] {
-		switch ofBullet := b.states[id]; ofBullet {
+		switch bulletState := b.states[id]; bulletState {
 		case Active, Probation, Candidate:
 			if state == Decided {
-				state = ofBullet
+				state = bulletState
 			}
-		default: // such as Retired or Quarantined
-			return ofBullet
+		default: // Retired, Rejected or Quarantined
+			return bulletState
 		}
 	}
 	return state

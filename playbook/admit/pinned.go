@@ -2,25 +2,25 @@ package admit
 
 import "debrief/playbook"
 
-// Pinned returns an old state of a playbook, then, as prompts may contain it now. A text that people or the Curator have refused since is
-// quarantined, with its bullet and with each bullet that has the same text. Bullets that were retired, changed, merged or removed since
-// stay, so that versions can be compared. The admission is that of the old state. If nothing is refused, Pinned returns then itself.
+// Pinned returns the old state of a playbook without the texts that no prompt may contain today. If a bullet of the newest state is in
+// quarantine or rejected, the bullets of the old state with its id or its text are quarantined. Bullets that were retired, changed, merged
+// or removed later stay as they were, so that versions can be compared. If nothing is refused, Pinned returns old itself.
 //
-// The old state must not contain the executions that were forgotten since; see history.StateAt.
-func Pinned(then, now *playbook.Playbook) *playbook.Playbook {
+// The old state must not contain the executions that were forgotten later; see history.StateAt.
+func Pinned(old, newest *playbook.Playbook) *playbook.Playbook {
 	refusedTexts := map[playbook.ContentKey]bool{}
-	for b := range now.All() {
+	for b := range newest.All() {
 		if isRefused(b) {
 			refusedTexts[playbook.ContentKeyOf(b.Content)] = true
 		}
 	}
 	if len(refusedTexts) == 0 {
-		return then
+		return old
 	}
 	anyRefused := false
-	admitted := playbook.Restore(then.Version(), then.LastMinted(), func(yield func(*playbook.Bullet) bool) {
-		for b := range then.All() {
-			today := now.Bullet(b.ID)
+	admitted := playbook.Restore(old.Version(), old.LastMinted(), func(yield func(*playbook.Bullet) bool) {
+		for b := range old.All() {
+			today := newest.Bullet(b.ID)
 			if today != nil && isRefused(today) || refusedTexts[playbook.ContentKeyOf(b.Content)] {
 				anyRefused = true
 				held := *b
@@ -33,12 +33,12 @@ func Pinned(then, now *playbook.Playbook) *playbook.Playbook {
 		}
 	})
 	if !anyRefused {
-		return then
+		return old
 	}
-	if mode, set := then.Gate(); set {
+	if mode, set := old.Gate(); set {
 		admitted.SetGate(mode)
 	}
-	admitted.SetAdmission(then.Admission())
+	admitted.SetAdmission(old.Admission())
 	return admitted
 }
 

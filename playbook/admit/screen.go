@@ -36,7 +36,7 @@ func Screen(s string) (Finding, bool) {
 	if len(s) > maxScreened {
 		return Finding{"a text that is too long for advice", text.Prefix(s, maxSentence)}, true
 	}
-	plain := fold(s, false)
+	plain := fold(s, false) // first without replacing lookalikes, for the patterns in Cyrillic
 	if f, found := search(s, plain); found {
 		return f, true
 	}
@@ -199,7 +199,7 @@ func (o *order) matches(sentence string) bool {
 		if isGiven && !isException {
 			return true
 		}
-		step := m[0] + max(1, len(firstWord(rest[m[0]:]))) // behind the first word of the match
+		step := m[0] + max(1, len(firstWord(rest[m[0]:]))) // the next search begins after the first word of this match
 		rest = rest[step:]
 		base += step
 	}
@@ -234,7 +234,8 @@ func isNegated(before string) bool {
 	return len(strings.Fields(between)) <= maxNegated
 }
 
-// isReported reports whether a sentence is about texts with such an order: it tells to detect or to refuse them.
+// isReported reports whether a sentence only tells how to deal with texts that give an order: to detect them, or to refuse them. before and
+// after are the parts of the sentence before the order and from the order on.
 func isReported(before, after string) bool {
 	if m := protections().FindStringIndex(before); m != nil {
 		between := before[m[1]:]

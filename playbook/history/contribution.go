@@ -8,8 +8,8 @@ import (
 )
 
 // Contribution contains the votes and outcomes that bullets have from one sample, after all corrections, merges, restores
-// and forget changes so far. It is folded delta by delta, so a caller can continue where it stopped. A bullet that was
-// merged and then brought back by a forget change does not get its votes back.
+// and forget changes so far. The caller applies delta by delta, and can continue later. A bullet that was merged and then
+// brought back by a forget change does not get its votes back.
 type Contribution struct {
 	version     uint64
 	sample      string
@@ -78,7 +78,7 @@ func (s *Contribution) Apply(d *playbook.Delta) {
 		return
 	}
 	last := c.last()
-	ours := make([]bool, len(last.Covers)) // the covers of this sample
+	ours := make([]bool, len(last.Covers)) // by cover: whether it is of this sample
 	for i, cover := range last.Covers {
 		ours[i] = cover.Evidence != nil && cover.Evidence.Sample == s.sample
 		if ours[i] {
@@ -92,7 +92,7 @@ func (s *Contribution) Apply(d *playbook.Delta) {
 		s.set(tally{})
 	case last.RestoredVersion != nil:
 		s.set(s.tallyAt(*last.RestoredVersion))
-		return
+		return // the tally contains the effect of the operations
 	}
 	for _, part := range c {
 		for i := range part.Ops {

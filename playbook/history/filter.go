@@ -41,17 +41,17 @@ func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []
 // trimSupport removes forgotten support from an operation, with the outcomes that belong to it.
 func trimSupport(op *playbook.Op, forgotten []uint64) {
 	var support []int
-	var seen []playbook.Exposure
+	var exposures []playbook.Exposure
 	for i, s := range op.Support {
 		if s < len(forgotten) && forgotten[s] != 0 {
 			continue
 		}
 		support = append(support, s)
 		if i < len(op.Exposures) {
-			seen = append(seen, op.Exposures[i])
+			exposures = append(exposures, op.Exposures[i])
 		}
 	}
-	op.Support, op.Exposures = support, seen
+	op.Support, op.Exposures = support, exposures
 }
 
 // deferredOp is an operation for a later delta, with the covers that support it.
@@ -80,9 +80,9 @@ func (r *refolder) resume(h deferredOp) playbook.Op {
 	return h.op
 }
 
-// filterOp returns the operations that replace an operation after covers were forgotten. An operation that has lost all its support gets
-// none. An operation on a dropped bullet either revives the bullet or is deferred. If a part of the support is forgotten, the bullet is
-// recorded as mixed, unless the operation consists of single votes and outcomes: then only the forgotten ones are left out.
+// filterOp returns the operations that replace an operation after covers were forgotten. Nothing replaces an operation that has lost all its
+// support. An operation on a dropped bullet (see droppedBullet) either revives the bullet or is deferred. If a part of the support is
+// forgotten, the bullet is recorded as mixed. Only votes and outcomes are left out one by one, without making the bullet mixed.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
 	d, isDropped := s.dropped[op.Bullet]
@@ -109,7 +109,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 	case playbook.Confirm:
 		support.forgottenBy = nil
 		if !isDropped {
-			if !r.hasLoggedContent(op.Bullet) { // it repeated content that is forgotten
+			if !r.hasLoggedContent(op.Bullet) { // the operation confirms content that is forgotten
 				return nil
 			}
 			break
@@ -171,8 +171,8 @@ func (r *refolder) reviveMixed(id playbook.BulletID, support []int) []playbook.O
 	return ops
 }
 
-// reviveRejected revives a dropped bullet because of a rejection: another reflection proposed the same content and was
-// rejected as a duplicate. If it used other words, a person must approve the bullet.
+// reviveRejected revives a dropped bullet because another reflection proposed the same content and was rejected as a
+// duplicate. If its words differ, a person must approve the bullet.
 func (r *refolder) reviveRejected(j *playbook.Rejection, support remainingSupport) []playbook.Op {
 	_, isDropped := r.state.dropped[j.DuplicateOf]
 	if j.DuplicateOf == "" || !isDropped || support.left == 0 {

@@ -23,9 +23,9 @@ func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err 
 	if err := r.run(log); err != nil {
 		return nil, 0, err
 	}
-	then := r.snapshots[version]
-	unapproved := then.unapproved(version, survey.newest+1, r.approved)
-	return withoutErased(quarantined(&then.playbook, version, unapproved)), survey.newest, nil
+	s := r.snapshots[version]
+	unapproved := s.unapproved(version, survey.newest+1, r.approved)
+	return withoutErased(withQuarantine(&s.playbook, version, unapproved)), survey.newest, nil
 }
 
 // Forgetting is the state without some executions.
@@ -42,7 +42,7 @@ type Forgetting struct {
 // before. Operations that have no other support are dropped. Votes and outcomes are removed one by one. A bullet with
 // a change that is only partly supported is quarantined.
 //
-// Forgetting applies to the past: an execution that matches and is published later counts.
+// Executions that match and are published later count; see playbook.Forgotten.
 func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 	survey, err := surveyLog(log)
 	if err != nil {
@@ -61,13 +61,13 @@ func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 		}
 	}
 	slices.Sort(f.Mixed)
-	f.Playbook = withoutErased(quarantined(&r.state.playbook, survey.newest, f.Mixed))
+	f.Playbook = withoutErased(withQuarantine(&r.state.playbook, survey.newest, f.Mixed))
 	return f, nil
 }
 
-// quarantined returns a state at a version in which the bullets with these sorted ids are quarantined.
-func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) *playbook.Playbook {
-	return rewritten(p, version, func(b *playbook.Bullet) *playbook.Bullet {
+// withQuarantine returns a state at a version in which the bullets with these sorted ids are quarantined.
+func withQuarantine(p *playbook.Playbook, version uint64, ids []playbook.BulletID) *playbook.Playbook {
+	return mapBullets(p, version, func(b *playbook.Bullet) *playbook.Bullet {
 		if _, isListed := slices.BinarySearch(ids, b.ID); !isListed || !canQuarantine(b) {
 			return b
 		}
@@ -77,10 +77,10 @@ func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) 
 	})
 }
 
-// withoutErased returns a state without the bullets whose text was erased from the log. Later operations of a fold may need them, so only
-// a result leaves them out.
+// withoutErased returns a state without the bullets whose text was erased from the log. It is for the result of a fold only, because later
+// operations of the fold may need these bullets.
 func withoutErased(p *playbook.Playbook) *playbook.Playbook {
-	return rewritten(p, p.Version(), func(b *playbook.Bullet) *playbook.Bullet {
+	return mapBullets(p, p.Version(), func(b *playbook.Bullet) *playbook.Bullet {
 		if playbook.IsErased(b.Content) {
 			return nil
 		}
@@ -88,8 +88,8 @@ func withoutErased(p *playbook.Playbook) *playbook.Playbook {
 	})
 }
 
-// rewritten returns a state at a version with the bullets that change returns, nil for none.
-func rewritten(p *playbook.Playbook, version uint64, change func(*playbook.Bullet) *playbook.Bullet) *playbook.Playbook {
+// mapBullets returns a state at a version that has, for each bullet, the one that change returns, or none if that is nil.
+func mapBullets(p *playbook.Playbook, version uint64, change func(*playbook.Bullet) *playbook.Bullet) *playbook.Playbook {
 	out := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
 			if b = change(b); b != nil && !yield(b) {
@@ -103,8 +103,8 @@ func rewritten(p *playbook.Playbook, version uint64, change func(*playbook.Bulle
 	return out
 }
 
-// canQuarantine reports whether quarantine has an effect on a bullet: it is shown, or may be shown later. The gate may return a retired
-// one.
+// canQuarantine reports whether quarantine has an effect on a bullet: it is shown, or may be shown later. The gate may show a retired bullet
+// again.
 func canQuarantine(b *playbook.Bullet) bool {
 	return b != nil && (b.Shown() || b.Status == playbook.Candidate || b.Status == playbook.Probation || b.Status == playbook.Retired)
 }
@@ -142,7 +142,7 @@ type foldState struct {
 	playbook playbook.Playbook
 	// mixed maps bullets with partly forgotten support to the versions of the forget changes.
 	mixed map[playbook.BulletID][]uint64
-	// dropped are bullets that would not exist without the forgotten executions.
+	// dropped are bullets that do not exist, because all executions that requested them are forgotten.
 	dropped map[playbook.BulletID]droppedBullet
 }
 
@@ -165,8 +165,8 @@ func (s *foldState) addMixed(id playbook.BulletID, by []uint64) {
 	}
 }
 
-// unapproved returns the mixed bullets of a state at a version that a forget change before the version until quarantined later, and that no
-// person has approved since. approved has the version of the last approval by bullet.
+// unapproved returns the mixed bullets of a state at a version that no person has approved since they became mixed by a forget change after
+// version and before until. approved has, by bullet, the version of the last approval.
 func (s *foldState) unapproved(version, until uint64, approved map[playbook.BulletID]uint64) []playbook.BulletID {
 	var ids []playbook.BulletID
 	for id, by := range s.mixed {

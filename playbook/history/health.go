@@ -251,9 +251,9 @@ func (h *Health) alarms(now time.Time) (all []Alarm) {
 	return all
 }
 
-// stratified compares the outcomes with and without each of several bullets, and averages the differences. A bullet weighs as much as its
-// arms say, by the harmonic mean of their sizes. Each task draws the arms of its bullets independently, so the differences of two bullets
-// are not correlated, although they share tasks.
+// stratified compares the outcomes with and without each of several bullets, and averages the differences. The weight of a bullet is the
+// harmonic mean of the sizes of its arms. Each task draws the arms of its bullets independently, so the differences of two bullets are not
+// correlated, although the bullets share tasks.
 type stratified struct {
 	bullets, shown, withheld int
 	weights, sum, variance   float64
@@ -270,7 +270,7 @@ func (s *stratified) add(e *playbook.Experiment) {
 	s.withheld += e.Withheld.Count()
 	s.weights += w
 	s.sum += w * (e.Shown.Mean() - e.Withheld.Mean())
-	s.variance += w * w * (spread(&e.Shown)/shown + spread(&e.Withheld)/withheld)
+	s.variance += w * w * (smoothedVariance(&e.Shown)/shown + smoothedVariance(&e.Withheld)/withheld)
 }
 
 // effect returns the mean difference with its normal interval, or nil without a measured bullet.
@@ -285,9 +285,9 @@ func (s *stratified) effect() *Effect {
 	}
 }
 
-// spread returns the variance of scores from 0 to 1. It counts one best and one worst score more, so that a few equal scores are not certain
-// (Agresti and Caffo, The American Statistician 54, 2000).
-func spread(s *playbook.Scores) float64 {
+// smoothedVariance returns the variance of scores from 0 to 1 with one more best and one more worst score: a few equal scores would have the
+// variance 0, as if they were certain (Agresti and Caffo, The American Statistician 54, 2000).
+func smoothedVariance(s *playbook.Scores) float64 {
 	scores := *s
 	scores[0]++
 	scores[playbook.MaxScore]++

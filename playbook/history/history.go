@@ -96,18 +96,18 @@ func sameEvidence(a, b *playbook.Bullet) bool {
 }
 
 // Diff returns the differences between two states, sorted by bullet id.
-func Diff(was, is *playbook.Playbook) []Difference { return between(was, is, sameState) }
+func Diff(before, after *playbook.Playbook) []Difference { return diff(before, after, sameState) }
 
-func between(was, is *playbook.Playbook, same func(a, b *playbook.Bullet) bool) []Difference {
+func diff(before, after *playbook.Playbook, same func(a, b *playbook.Bullet) bool) []Difference {
 	var found []Difference
-	for b := range was.All() {
-		if now := is.Bullet(b.ID); now == nil || now != b && !same(b, now) {
-			found = append(found, Difference{b, now})
+	for b := range before.All() {
+		if a := after.Bullet(b.ID); a == nil || a != b && !same(b, a) {
+			found = append(found, Difference{b, a})
 		}
 	}
-	for b := range is.All() {
-		if was.Bullet(b.ID) == nil {
-			found = append(found, Difference{nil, b})
+	for a := range after.All() {
+		if before.Bullet(a.ID) == nil {
+			found = append(found, Difference{nil, a})
 		}
 	}
 	slices.SortFunc(found, func(a, b Difference) int { return strings.Compare(string(a.ID()), string(b.ID())) })
@@ -122,7 +122,7 @@ func sameOrigin(a, b *playbook.Bullet) bool {
 // OpsBetween returns the operations that turn one state into another, including the evidence of bullets.
 func OpsBetween(from, to *playbook.Playbook) []playbook.Op {
 	var ops []playbook.Op
-	for _, d := range between(from, to, func(a, b *playbook.Bullet) bool { return sameState(a, b) && sameEvidence(a, b) }) {
+	for _, d := range diff(from, to, func(a, b *playbook.Bullet) bool { return sameState(a, b) && sameEvidence(a, b) }) {
 		if d.After == nil {
 			ops = append(ops, playbook.Op{Kind: playbook.Remove, Bullet: d.ID()})
 			continue

@@ -142,13 +142,11 @@ type Summary struct {
 
 // LineageOf returns the lineage of a bullet. It returns ErrBulletNotFound if the log never contained it.
 func LineageOf(log Log, id playbook.BulletID) (*Lineage, error) {
-	t := &tracer{id: id, until: map[playbook.BulletID]logPosition{id: {math.MaxInt, math.MaxUint64}}}
-	newest, err := t.findMerged(log)
+	t, err := newTracer(log, id)
 	if err != nil {
 		return nil, err
 	}
-	t.opCount = 0
-	if err := log.changes(newest, t.apply); err != nil {
+	if err := log.changes(t.newest, t.apply); err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(t.events, func(e Event) bool { return e.Bullet == id && e.Kind != DuplicateEvent }) {
@@ -171,16 +169,14 @@ func LineageOf(log Log, id playbook.BulletID) (*Lineage, error) {
 	return l, nil
 }
 
-// StatesOf calls fn with the state of a bullet after each change that concerns it, nil after its removal. The log may be the part of a
-// log that has all changes of the bullet, and of those that were merged into it.
+// StatesOf calls fn with the state of a bullet after each change that concerns it, nil after its removal. The log may leave out changes that
+// concern neither the bullet nor one that was merged into it.
 func StatesOf(log Log, id playbook.BulletID, fn func(d *playbook.Delta, b *playbook.Bullet)) error {
-	t := &tracer{id: id, until: map[playbook.BulletID]logPosition{id: {math.MaxInt, math.MaxUint64}}}
-	newest, err := t.findMerged(log)
+	t, err := newTracer(log, id)
 	if err != nil {
 		return err
 	}
-	t.opCount = 0
-	return log.changes(newest, func(c change) error {
+	return log.changes(t.newest, func(c change) error {
 		before := len(t.events)
 		err := t.apply(c)
 		if len(t.events) > before {
@@ -201,33 +197,41 @@ type logPosition struct {
 type tracer struct {
 	id      playbook.BulletID
 	until   map[playbook.BulletID]logPosition // the followed bullets, with the last position of their events
-	opCount int                               // operations so far
-
+	newest  uint64                            // version at which findMerged has read the log
 	forgets []playbook.Forgotten
-	state   playbook.Playbook // of the wanted bullets alone
+
+	opCount int               // operations applied so far
+	state   playbook.Playbook // of the followed bullets alone
 	events  []Event
 	endedBy int // index of the event that removed the bullet
 }
 
+// newTracer returns a tracer at the beginning of a log. It reads the log once, to find the bullets to follow.
+func newTracer(log Log, id playbook.BulletID) (*tracer, error) {
+	t := &tracer{id: id, until: map[playbook.BulletID]logPosition{id: {math.MaxInt, math.MaxUint64}}}
+	return t, t.findMerged(log)
+}
+
 // findMerged finds the bullets that were merged into the requested one, and the position of each merge. A bullet that is restored after its
 // merge is no longer part of the requested one. findMerged keeps every merge in memory until the end of the log.
-func (t *tracer) findMerged(log Log) (newest uint64, err error) {
+func (t *tracer) findMerged(log Log) error {
 	type merge struct {
 		logPosition
 		into playbook.BulletID
 		from []playbook.BulletID
 	}
 	var merges []merge
-	err = log.changes(endOfLog, func(c change) error {
-		newest = c.last().Version
+	opCount := 0
+	err := log.changes(endOfLog, func(c change) error {
+		t.newest = c.last().Version
 		if c.last().Forget != nil {
 			t.forgets = append(t.forgets, forgottenBy(c.last()))
 		}
 		for _, part := range c {
 			for i := range part.Ops {
-				t.opCount++
+				opCount++
 				if op := &part.Ops[i]; op.Kind == playbook.Merge {
-					merges = append(merges, merge{logPosition{t.opCount, newest}, op.Bullet, op.Sources})
+					merges = append(merges, merge{logPosition{opCount, t.newest}, op.Bullet, op.Sources})
 				}
 			}
 		}
@@ -243,7 +247,7 @@ func (t *tracer) findMerged(log Log) (newest uint64, err error) {
 			}
 		}
 	}
-	return newest, err
+	return err
 }
 
 func (t *tracer) apply(c change) error {
@@ -268,16 +272,16 @@ func (t *tracer) apply(c change) error {
 
 // applyOp applies an operation to the followed bullets and records an event for each that it changes.
 func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error {
-	wanted := []*playbook.Op{op}
+	ops := []*playbook.Op{op} // the operation for the followed bullets
 	if _, ok := t.until[op.Bullet]; !ok {
-		wanted = nil
-		for _, id := range op.Sources { // merged into a bullet that is not followed
+		ops = nil
+		for _, id := range op.Sources { // a bullet that merges into one that is not followed is removed
 			if _, ok := t.until[id]; ok {
-				wanted = append(wanted, &playbook.Op{Kind: playbook.Remove, Bullet: id})
+				ops = append(ops, &playbook.Op{Kind: playbook.Remove, Bullet: id})
 			}
 		}
 	}
-	for _, w := range wanted {
+	for _, w := range ops {
 		was := t.state.Bullet(t.id)
 		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Covers: c.last().Covers, Time: part.Time})
 		if err != nil {

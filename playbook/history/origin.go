@@ -44,7 +44,7 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 					continue
 				}
 				e := c.event(part, op)
-				if op.Kind == playbook.Merge && len(e.Support) == 0 { // the executions behind the bullet are still its source
+				if op.Kind == playbook.Merge && len(e.Support) == 0 { // a merge that no execution requested: the source stays
 					e.Support = o.Support
 				}
 				origins[op.Bullet] = Origin{o.Bullet, e.Version, e.Support, e.Author, e.Reason}

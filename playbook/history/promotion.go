@@ -26,11 +26,11 @@ type Promotion struct {
 // to is the target. A change of a bullet between base and from is copied if the target has not changed the bullet since base. If both
 // changed it, the bullet in the target stays.
 func Promote(base, from, to *playbook.Playbook) *Promotion {
-	p := &Promotion{After: to.Clone(), ChangedInTarget: between(base, to, sameAdvice), Renamed: map[playbook.BulletID]playbook.BulletID{}}
+	p := &Promotion{After: to.Clone(), ChangedInTarget: diff(base, to, sameAdvice), Renamed: map[playbook.BulletID]playbook.BulletID{}}
 	mode, _ := to.Gate()
 	var gone, changed, added []*playbook.Bullet
-	for _, d := range between(base, from, sameAdvice) {
-		ours, theirs := to.Bullet(d.ID()), adjustStatus(d.After, mode) // of the target and of the source
+	for _, d := range diff(base, from, sameAdvice) {
+		ours, theirs := to.Bullet(d.ID()), adjustStatus(d.After, mode) // the bullet in the target, and in the source
 		switch {
 		case d.Before == nil:
 			added = append(added, theirs)
@@ -77,8 +77,8 @@ func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
 	return &adjusted
 }
 
-func (p *Promotion) skip(there, is *playbook.Bullet) {
-	p.Skipped = append(p.Skipped, Difference{there, is})
+func (p *Promotion) skip(inTarget, inSource *playbook.Bullet) {
+	p.Skipped = append(p.Skipped, Difference{inTarget, inSource})
 }
 
 // apply adds an operation and applies it to After. That cannot fail: the version is the next one.
@@ -131,7 +131,7 @@ func (p *Promotion) update(b *playbook.Bullet) {
 }
 
 // addAll adds bullets with their votes. A bullet whose number the target has used gets the next number that neither
-// book has.
+// book has. last is the last number that the source has used.
 func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, last uint64) {
 	last = max(last, to.LastMinted())
 	var fresh []*playbook.Bullet

@@ -7,7 +7,7 @@ import (
 	"debrief/playbook"
 )
 
-// Redactor erases the texts that a log has of some executions. The executions must be forgotten before. It removes
+// Redactor erases the texts of some executions from a log. The executions must be forgotten before. It removes
 //
 //   - the user, the session and the excerpt of their evidence;
 //   - each text of a bullet that one of them supports, wherever the log has it for that bullet, unless another execution or a person
@@ -17,19 +17,19 @@ import (
 //   - all texts of changes that were never completed, because their covers are unknown;
 //   - copies of texts that are erased in another playbook, as a fork, a promotion or an import makes them.
 //
-// Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Each text of a bullet gets a text of its
-// own in its place, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with such a text.
+// Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Each erased text of a bullet is replaced
+// by a different one, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with an erased text.
 type Redactor struct {
 	isErased  func(*playbook.Evidence) bool
 	copied    map[string]time.Time     // see NewRedactor
-	found     bool                     // the log has an execution to erase
-	changes   map[string]*redactChange // in several deltas, by id
+	found     bool                     // the log has an execution to erase, or a text in copied
+	changes   map[string]*redactChange // changes of several deltas, by id
 	abandoned map[uint64]bool          // versions of the deltas of changes that were never completed
 	texts     map[playbook.BulletID]map[string]*bulletText
 	current   map[playbook.BulletID]string // last text of each bullet, also of removed ones
 	shown     []playbook.BulletID          // see Shown
-	head      playbook.Playbook
-	erased    map[playbook.BulletID]bool // bullets all of whose texts are erased
+	head      playbook.Playbook            // the newest state
+	erased    map[playbook.BulletID]bool   // bullets all of whose texts are erased
 	forgets   []playbook.Forgotten
 	numbers   map[playbook.Selector]uint64 // first version of each selector with names
 	nameless  map[uint64]uint64            // numbers of the selectors to erase, by the version of their change
@@ -43,12 +43,16 @@ type redactChange struct {
 
 // bulletText is a text that a bullet had.
 type bulletText struct {
-	erased        string    // the text in its place
-	touched, kept bool      // an execution to erase supports it; something else does
-	learned       bool      // another execution supports it
-	copied        bool      // an edit copied it
-	first         time.Time // of the change that first had it
+	erased  string    // the replacement, if it is erased
+	touched bool      // an execution to erase supports it
+	kept    bool      // another event supports it, or the bullet has it now: it is not erased
+	learned bool      // another execution supports it
+	copied  bool      // an edit copied it from a text that is erased in another playbook
+	first   time.Time // of the change that first had it
 }
+
+// isErased reports whether Redact erases the text.
+func (t *bulletText) isErased() bool { return t != nil && t.touched && !t.kept }
 
 // NewRedactor reads a log twice and returns the Redactor for the executions that isErased reports. A log that is partly redacted already may
 // be redacted further.
@@ -75,7 +79,7 @@ func NewRedactor(log Log, isErased func(*playbook.Evidence) bool, copied map[str
 				r.shown = append(r.shown, id)
 			}
 			t.kept = t.kept || r.isCurrent(id, content)
-			all = all && t.touched && !t.kept
+			all = all && t.isErased()
 		}
 		r.erased[id] = all
 	}
@@ -93,21 +97,24 @@ func (r *Redactor) Shown() []*playbook.Bullet {
 	return all
 }
 
-// AddErased adds the texts of bullets that Redact erases, each with the time of its first change.
+// AddErased adds to texts the contents of bullets that Redact erases, each with the time of its first change.
 func (r *Redactor) AddErased(texts map[string]time.Time) {
-	for _, of := range r.texts {
-		for content, t := range of {
-			if old, ok := texts[content]; t.touched && !t.kept && !playbook.IsErased(content) && (!ok || t.first.Before(old)) {
+	for _, ofBullet := range r.texts {
+		for content, t := range ofBullet {
+			if !t.isErased() || playbook.IsErased(content) {
+				continue
+			}
+			if old, ok := texts[content]; !ok || t.first.Before(old) {
 				texts[content] = t.first
 			}
 		}
 	}
 }
 
-// DropLearned removes the texts that an execution supports that is not erased.
+// DropLearned removes from texts the contents that an execution supports that is not erased.
 func (r *Redactor) DropLearned(texts map[string]time.Time) {
-	for _, of := range r.texts {
-		for content, t := range of {
+	for _, ofBullet := range r.texts {
+		for content, t := range ofBullet {
 			if t.learned {
 				delete(texts, content)
 			}
@@ -166,8 +173,8 @@ func (r *Redactor) addChange(c change) {
 		}
 		for i := range part.Rejected {
 			j := &part.Rejected[i]
-			if s := r.support(c, part, &j.Op, textOf(&j.Op)); j.DuplicateOf != "" && s.other {
-				t := r.text(j.DuplicateOf, j.Op.Content, part, 0)
+			if s := r.supportOf(c, part, &j.Op, textOf(&j.Op)); j.DuplicateOf != "" && s.other {
+				t := r.entry(j.DuplicateOf, j.Op.Content, part, 0)
 				t.kept, t.learned = true, t.learned || s.learned
 			}
 		}
@@ -179,16 +186,16 @@ func (r *Redactor) covers(d *playbook.Delta) bool {
 	return slices.ContainsFunc(d.Covers, func(c playbook.Cover) bool { return r.isErased(c.Evidence) })
 }
 
-// support describes the executions behind a text.
-type support struct {
+// textSupport tells what supports a text.
+type textSupport struct {
 	erased  bool // an execution to erase
-	other   bool // another event
+	other   bool // another execution, or an edit
 	learned bool // another execution
-	copied  bool // it is a copy of a text that is erased
+	copied  bool // nothing: it is a copy of a text that is erased in another playbook
 }
 
-// support returns the support of a text that an operation of a change sets or proposes.
-func (r *Redactor) support(c change, part *playbook.Delta, op *playbook.Op, content string) (s support) {
+// supportOf returns the support of a text that an operation of a change sets or proposes.
+func (r *Redactor) supportOf(c change, part *playbook.Delta, op *playbook.Op, content string) (s textSupport) {
 	for _, cover := range c.support(part, op) {
 		if r.isErased(cover.Evidence) {
 			s.erased = true
@@ -198,13 +205,13 @@ func (r *Redactor) support(c change, part *playbook.Delta, op *playbook.Op, cont
 	}
 	if from, ok := r.copied[content]; ok && !s.erased && !s.learned && !part.Time.Before(from) {
 		r.found = true
-		return support{erased: true, copied: true}
+		return textSupport{erased: true, copied: true}
 	}
 	return s
 }
 
-// text returns the entry of a text of a bullet. It first appeared in an operation of a delta.
-func (r *Redactor) text(id playbook.BulletID, content string, part *playbook.Delta, op int) *bulletText {
+// entry returns the entry of a text of a bullet. It adds a new one if the text first appears here, in an operation of a delta.
+func (r *Redactor) entry(id playbook.BulletID, content string, part *playbook.Delta, op int) *bulletText {
 	texts := r.texts[id]
 	if texts == nil {
 		texts = map[string]*bulletText{}
@@ -225,7 +232,7 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	if op.Kind == playbook.Confirm {
 		content = r.current[op.Bullet]
 	}
-	s := r.support(c, part, op, content)
+	s := r.supportOf(c, part, op, content)
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge:
 		if op.Kind == playbook.Merge {
@@ -235,7 +242,7 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	case playbook.Put:
 		s.other = !s.erased
 		if c.last().RestoredVersion != nil || c.last().Forget != nil { // it repeats an earlier text
-			s = support{}
+			s = textSupport{}
 		}
 	case playbook.Confirm:
 		if _, ok := r.current[op.Bullet]; !ok || !s.other {
@@ -245,7 +252,7 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	default:
 		return
 	}
-	t := r.text(op.Bullet, content, part, i)
+	t := r.entry(op.Bullet, content, part, i)
 	t.touched, t.kept, t.learned = t.touched || s.erased, t.kept || s.other, t.learned || s.learned && !s.erased
 	t.copied = t.copied || s.copied
 	r.current[op.Bullet] = content
@@ -261,8 +268,7 @@ func textOf(op *playbook.Op) string {
 
 // isTouched reports whether only executions to erase support the text that a bullet has at this point of the log.
 func (r *Redactor) isTouched(id playbook.BulletID) bool {
-	t := r.texts[id][r.current[id]]
-	return t != nil && t.touched && !t.kept
+	return r.texts[id][r.current[id]].isErased()
 }
 
 // findSelectors finds the selectors whose names are erased: those that name only executions to erase, and those that forgot one of them.
@@ -306,12 +312,12 @@ func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
 	applies = applies || forgets || e.whole
 	for i := range d.Ops {
 		op := &d.Ops[i]
-		touched := r.support(c, d, op, textOf(op)).erased
+		touched := r.supportOf(c, d, op, textOf(op)).erased
 		e.eraseOp(op, touched || r.erased[op.Bullet])
 	}
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
-		touched := r.support(c, d, &j.Op, textOf(&j.Op)).erased
+		touched := r.supportOf(c, d, &j.Op, textOf(&j.Op)).erased
 		e.eraseRejection(j, touched || r.erased[j.Op.Bullet])
 	}
 	if number, ok := r.nameless[d.Version]; ok && d.Forget != nil && d.Forget.HasNames() {
@@ -361,7 +367,7 @@ func (e *eraser) eraseOp(op *playbook.Op, touched bool) {
 	}
 	t := e.redactor.texts[op.Bullet][*content]
 	switch {
-	case t != nil && t.touched && !t.kept:
+	case t.isErased():
 		e.eraseText(when, content, t.erased)
 	case e.whole:
 		e.eraseText(when, content, playbook.ErasedText)
@@ -371,15 +377,14 @@ func (e *eraser) eraseOp(op *playbook.Op, touched bool) {
 // eraseRejection erases the texts of a rejected operation.
 func (e *eraser) eraseRejection(j *playbook.Rejection, touched bool) {
 	t := e.redactor.texts[j.DuplicateOf][j.Op.Content]
-	isErased := t != nil && t.touched && !t.kept
-	if !touched && !isErased && !e.whole {
+	if !touched && !t.isErased() && !e.whole {
 		return
 	}
 	e.erase(&j.Reason)
 	e.erase(&j.Op.Reason)
 	e.eraseWhole(&j.Op)
 	switch {
-	case isErased:
+	case t.isErased():
 		e.eraseText(&j.Op.When, &j.Op.Content, t.erased)
 	case t == nil || !t.kept: // a kept text is the text of a bullet, so the proposal is support for it
 		e.eraseText(&j.Op.When, &j.Op.Content, playbook.ErasedText)

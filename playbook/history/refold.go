@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"debrief/playbook"
@@ -11,7 +12,7 @@ import (
 // refolder folds a log as if it did not cover the forgotten executions.
 type refolder struct {
 	logSurvey
-	matched       map[uint64]int // by forget change: covers that no earlier one matched
+	matched       map[uint64]int // by version of a forget change: the number of covers that no earlier forget change matched
 	state         *foldState
 	parts         playbook.ChangeAssembler
 	version       uint64                       // of the delta that is folded
@@ -19,8 +20,8 @@ type refolder struct {
 	approved      map[playbook.BulletID]uint64 // the last version in which a person approved a bullet
 	covers        []playbook.Cover             // of the delta that is built
 	logged        *playbook.Playbook           // state as in the log; nil if nothing is forgotten
-	loggedContent map[playbook.BulletID]string // content that this change sets in the log
-	keptContent   map[playbook.BulletID]string // content that the remaining operations set
+	loggedContent map[playbook.BulletID]string // content that the operations of the current change set in the log
+	keptContent   map[playbook.BulletID]string // content that its remaining operations set
 }
 
 func (p *logSurvey) newRefolder() *refolder {
@@ -44,7 +45,7 @@ func (r *refolder) run(log Log) error {
 	})
 }
 
-// apply folds one delta. Each delta becomes a delta of the remaining operations, so versions do not change.
+// apply folds one delta. It replaces the delta by one with the remaining operations and the same version.
 func (r *refolder) apply(d *playbook.Delta) error {
 	r.version = d.Version
 	filtered := playbook.Delta{Version: d.Version, Time: d.Time}
@@ -166,8 +167,7 @@ func (r *refolder) hasLoggedContent(id playbook.BulletID) bool {
 	return playbook.ContentKeyOf(r.loggedContentOf(id)) == playbook.ContentKeyOf(contentOf(r.keptContent, &r.state.playbook, id))
 }
 
-// forgottenCovers returns for each cover the version of the first forget change that matches it, or 0. Later forget
-// changes that match it have no effect.
+// forgottenCovers returns for each cover the version of the first forget change that matches it, or 0. It counts these matches in matched.
 func (r *refolder) forgottenCovers(d *playbook.Delta) (forgotten []uint64) {
 	forgotten = make([]uint64, len(d.Covers))
 	for i, c := range d.Covers {
@@ -193,8 +193,8 @@ func (r *refolder) addApprovals(c change) {
 	}
 }
 
-// forgetOps returns the operations of a forget change. The forgotten content is not in this fold, so only mixed
-// bullets are quarantined, which a person may approve later.
+// forgetOps returns the operations of a forget change. This fold does not contain the forgotten content, so there is nothing to remove: only
+// mixed bullets are quarantined. A person may approve them later.
 func (r *refolder) forgetOps(c change) []playbook.Op {
 	ops := statusOps(c)
 	for id, by := range r.state.mixed {
@@ -205,7 +205,7 @@ func (r *refolder) forgetOps(c change) []playbook.Op {
 	return ops
 }
 
-// statusOps returns the status changes of a restore or forget change. Such a change has some if it also makes the gate less strict.
+// statusOps returns the status changes of a restore or forget change. It has some if it also makes the gate less strict.
 func statusOps(c change) (ops []playbook.Op) {
 	for _, part := range c {
 		for _, op := range part.Ops {
@@ -219,14 +219,13 @@ func statusOps(c change) (ops []playbook.Op) {
 
 // restoreOps returns the operations that restore a version without the forgotten executions.
 func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
-	then, ok := r.snapshots[version]
+	snapshot, ok := r.snapshots[version]
 	if !ok {
 		return nil, fmt.Errorf("restore version %d: not an earlier version", version)
 	}
-	unapproved := then.unapproved(version, c.last().Version, r.approved)
-	restored := quarantined(&then.playbook, version, unapproved)
+	unapproved := snapshot.unapproved(version, c.last().Version, r.approved)
+	restored := withQuarantine(&snapshot.playbook, version, unapproved)
 	ops := append(statusOps(c), OpsBetween(&r.state.playbook, restored)...)
-	copied := then.clone()
-	r.state.mixed, r.state.dropped = copied.mixed, copied.dropped
+	r.state.mixed, r.state.dropped = maps.Clone(snapshot.mixed), maps.Clone(snapshot.dropped)
 	return ops, nil
 }

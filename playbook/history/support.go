@@ -6,7 +6,7 @@ import (
 	"debrief/playbook"
 )
 
-// Role is what an execution has to do with a bullet.
+// Role is the relation of an execution to a bullet.
 type Role string
 
 // The roles.
@@ -35,7 +35,7 @@ func supporters(all []Event, forgotten func(version uint64, e *playbook.Evidence
 	index := map[string]int{}
 	for k := range all {
 		e := &all[k]
-		endsInMerge := e.Kind == playbook.Merge && e.Bullet != e.Op.Bullet // the text that it teaches is that of the other bullet
+		endsInMerge := e.Kind == playbook.Merge && e.Bullet != e.Op.Bullet // the executions support the text of the target, not of this bullet
 		if e.Kind == playbook.AddExposures || endsInMerge {
 			continue
 		}
@@ -52,7 +52,7 @@ func supporters(all []Event, forgotten func(version uint64, e *playbook.Evidence
 			s := &list[i]
 			s.Evidence = *c.Evidence
 			s.Forgotten = s.Forgotten && forgotten(e.Version, c.Evidence)
-			if s.Role != Learned { // a run that taught the text is no independent evidence for it
+			if s.Role != Learned { // the vote of a run that taught the text is not independent
 				s.Role = e.role(s.Role)
 			}
 			if !slices.Contains(s.Versions, e.Version) {
@@ -63,7 +63,7 @@ func supporters(all []Event, forgotten func(version uint64, e *playbook.Evidence
 	return list
 }
 
-// role returns the role of an execution that supports the event, and had another role before.
+// role returns the role of an execution after the event that it supports. before is its role before the event.
 func (e *Event) role(before Role) Role {
 	switch e.Kind {
 	case playbook.Tag, playbook.Retag:
