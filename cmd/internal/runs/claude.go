@@ -19,14 +19,14 @@ import (
 // "error" the outcome is failure. Streams contain no event for the prompt, so their runs have no question.
 type claudeSession struct {
 	steps.Conversation
-	message string // id of the last assistant message; each of its blocks is a separate event
-	agent   string // id of a sub-agent, or "" for the main agent
+	messageID string // of the last assistant message; each of its blocks is a separate event
+	agentID   string // of a sub-agent, or "" for the main agent
 
 	// The events of a message repeat its tokens, so they are added to tokens when the next message begins. A result event has the sum of
 	// all messages, which replaces these fields.
 	tokens        chat.Usage // of the messages before the current one
 	currentTokens chat.Usage // of the current message
-	currentID     string     // id of the message of currentTokens; unlike message, it may have only thinking blocks, which make no step
+	currentID     string     // id of the message of currentTokens; unlike messageID, also of a message with only thinking blocks, which make no step
 }
 
 // claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. For the main agent it
@@ -73,9 +73,9 @@ func (c *claudeSession) Add(v modelapi.Value, _ string) {
 	call := v.Text("parent_tool_use_id")
 	switch {
 	case call != "":
-		c.agent = call
-	case c.agent == "" && v.IsTrue("isSidechain"):
-		c.agent = cmp.Or(v.Text("agentId"), v.Text("uuid"), "side")
+		c.agentID = call
+	case c.agentID == "" && v.IsTrue("isSidechain"):
+		c.agentID = cmp.Or(v.Text("agentId"), v.Text("uuid"), "side")
 	}
 	kind := v.Text("type")
 	if !slices.Contains([]string{"system", "user", "assistant", "result"}, kind) {
@@ -115,7 +115,7 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, said *modelapi.Item) 
 	}
 	c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
 	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
-	continued := id != "" && id == c.message
+	continued := id != "" && id == c.messageID
 	isThinking := said.Text == "" && len(said.Calls) == 0
 	if !continued && isThinking {
 		return
@@ -125,12 +125,12 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, said *modelapi.Item) 
 	}
 	c.AddTurn(continued, events.Step{Text: said.Text, At: v.Time("timestamp")}, said.Calls)
 	c.Identify(claudeIdentity(v))
-	c.message = id
+	c.messageID = id
 	c.Model = cmp.Or(c.Model, model)
 }
 
 // cutRepeated returns the part of a text that the last step does not have. It reports whether the text begins with that of the last step:
-// some recorders write all blocks so far in each event of a message. Continued means that the text is of the same message as the last
+// some recorders write all blocks so far in each event of a message. continued means that the text is of the same message as the last
 // step. In another message a step with calls is not repeated.
 func (c *claudeSession) cutRepeated(text string, continued bool) (rest string, repeats bool) {
 	if text == "" || len(c.Steps) == 0 {
@@ -165,7 +165,7 @@ func (c *claudeSession) addUserTurn(said *modelapi.Item) {
 	}
 	if said.Text != "" {
 		c.User(said.Text)
-		c.message = "" // the next assistant message is a new turn
+		c.messageID = "" // the next assistant message is a new turn
 	}
 }
 
@@ -192,10 +192,10 @@ var harnessPrompt = regexp.MustCompile(`(?i)^\s*(?:warmup\s*$|` +
 // isHarness reports whether the run is of a sub-agent that Claude Code started for itself, and not for a task. The id of the agent shows it.
 // In versions that give such agents ordinary ids, the run has a known prompt and one text.
 func (c *claudeSession) isHarness() bool {
-	if c.agent == "" {
+	if c.agentID == "" {
 		return false
 	}
-	begins := func(prefix string) bool { return strings.HasPrefix(strings.TrimPrefix(c.agent, "agent-"), prefix) }
+	begins := func(prefix string) bool { return strings.HasPrefix(strings.TrimPrefix(c.agentID, "agent-"), prefix) }
 	if slices.ContainsFunc(harnessAgents, begins) {
 		return true
 	}
@@ -210,8 +210,8 @@ func (c *claudeSession) End() ([]*steps.Run, error) {
 	}
 	c.Usage = cmp.Or(c.Usage, c.tokens.Add(c.currentTokens))
 	c.Name = source.Printable(c.Session)
-	if c.agent != "" {
-		c.Name += "/" + source.Printable(c.agent)
+	if c.agentID != "" {
+		c.Name += "/" + source.Printable(c.agentID)
 	}
 	return c.Conversation.End()
 }

@@ -60,7 +60,7 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 		}
 		speaks := item.Role == "assistant" && (item.Text != "" || len(item.Calls) > 0)
 		if speaks && c.speaking {
-			c.AddTurn(true, events.Step{Text: item.Text}, item.Calls)
+			c.AddTurn(steps.LastStep, events.Step{Text: item.Text}, item.Calls)
 		} else {
 			durations := codexResults(item.Results)
 			for i := range item.Results {
@@ -163,7 +163,7 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 func (c *codexExec) addItem(item modelapi.Value, done bool) {
 	switch kind := item.Text("type"); {
 	case kind == "agent_message" && done:
-		c.AddTurn(false, events.Step{Text: item.Text("text")}, nil)
+		c.AddTurn(steps.NewStep, events.Step{Text: item.Text("text")}, nil)
 		c.identify(item)
 	case kind == "user_message" && done:
 		c.User(item.Text("text"))

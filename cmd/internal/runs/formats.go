@@ -82,7 +82,7 @@ type format struct {
 
 // runBuilder builds a run, or several related ones, from parts. A builder may have the method IsEmpty, see openRun.isEmpty.
 type runBuilder interface {
-	// Add adds a part without problems. Leading is the name of the score that counts.
+	// Add adds a part without problems. leading is the name of the score that counts.
 	Add(v modelapi.Value, leading string)
 	// End returns the runs after the last part.
 	End() ([]*steps.Run, error)

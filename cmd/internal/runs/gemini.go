@@ -202,7 +202,7 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 			g.Answer = last.Text
 			return
 		}
-		g.AddTurn(false, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)
+		g.AddTurn(steps.NewStep, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)
 	case "tool_use":
 		call, _ := v.Call()
 		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})

@@ -19,8 +19,8 @@ type openRun struct {
 }
 
 // isEmpty reports whether the run has no message yet. A builder without the method IsEmpty is never empty.
-func (u *openRun) isEmpty() bool {
-	c, ok := u.builder.(interface{ IsEmpty() bool })
+func (run *openRun) isEmpty() bool {
+	c, ok := run.builder.(interface{ IsEmpty() bool })
 	return ok && c.IsEmpty()
 }
 
@@ -30,35 +30,35 @@ const partCost = 256
 // addPart adds a part to its run, which it begins if necessary. It delivers the run if this is the last part. It ends other runs to keep
 // the limits of open runs and memory.
 func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error {
-	u, err := f.runOf(known, v, at)
+	run, err := f.runOf(known, v, at)
 	if err != nil {
 		return err
 	}
 	f.partCount++
-	u.last = f.partCount
-	u.size += len(v.Raw()) + partCost
-	if u.size > f.limit {
-		u.builder = nil
+	run.last = f.partCount
+	run.size += len(v.Raw()) + partCost
+	if run.size > f.limit {
+		run.builder = nil
 	}
-	if u.builder != nil {
+	if run.builder != nil {
 		if known.check != nil {
 			known.check(v)
 		}
 		if err := v.Problem(); err != nil {
 			f.addProblem(at, err)
 		} else {
-			u.builder.Add(v, f.LeadingScore)
+			run.builder.Add(v, f.LeadingScore)
 			f.futile = futile{}
 		}
 	}
-	freesMemory := func(other *openRun) bool { return other != u && other.builder != nil }
+	freesMemory := func(other *openRun) bool { return other != run && other.builder != nil }
 	for f.bufferedBytes() > f.limit+f.limit/2 {
 		if err := f.endRun(f.leastRecent(freesMemory)); err != nil {
 			return err
 		}
 	}
 	if known.isLast != nil && known.isLast(v) {
-		return f.endRun(slices.Index(f.openRuns, u))
+		return f.endRun(slices.Index(f.openRuns, run))
 	}
 	return nil
 }
@@ -66,12 +66,12 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 // runOf returns the open run of a part. If there is none, it begins a run.
 func (f *fileReader) runOf(known *format, v modelapi.Value, at Problem) (*openRun, error) {
 	session := f.sessionOf(known, v)
-	i := slices.IndexFunc(f.openRuns, func(u *openRun) bool { return u.format == known && u.session == session })
+	i := slices.IndexFunc(f.openRuns, func(run *openRun) bool { return run.format == known && run.session == session })
 	if i >= 0 {
-		u := f.openRuns[i]
+		run := f.openRuns[i]
 		isFirst := known.isFirst != nil && known.isFirst(v)
-		if !isFirst || u.isEmpty() { // a forked session begins with several headers: its own, and that of the other session
-			return u, nil
+		if !isFirst || run.isEmpty() { // a forked session begins with several headers: its own, and that of the other session
+			return run, nil
 		}
 		if err := f.endRun(i); err != nil {
 			return nil, err
@@ -83,9 +83,9 @@ func (f *fileReader) runOf(known *format, v modelapi.Value, at Problem) (*openRu
 			return nil, err
 		}
 	}
-	u := &openRun{format: known, session: session, builder: known.newBuilder(), start: at}
-	f.openRuns = append(f.openRuns, u)
-	return u, nil
+	run := &openRun{format: known, session: session, builder: known.newBuilder(), start: at}
+	f.openRuns = append(f.openRuns, run)
+	return run, nil
 }
 
 // sessionOf returns the id of the run to which a part belongs, or "" if the format has no such ids.
@@ -107,9 +107,9 @@ func (f *fileReader) sessionOf(known *format, v modelapi.Value) string {
 
 // bufferedBytes returns the estimated memory of all open runs.
 func (f *fileReader) bufferedBytes() (size int) {
-	for _, u := range f.openRuns {
-		if u.builder != nil {
-			size += u.size
+	for _, run := range f.openRuns {
+		if run.builder != nil {
+			size += run.size
 		}
 	}
 	return size
@@ -118,11 +118,11 @@ func (f *fileReader) bufferedBytes() (size int) {
 // leastRecent returns the index of the run that has had no part for longest, among those that match. It returns -1 if none matches.
 func (f *fileReader) leastRecent(matches func(*openRun) bool) int {
 	oldest := -1
-	for i, u := range f.openRuns {
-		if !matches(u) {
+	for i, run := range f.openRuns {
+		if !matches(run) {
 			continue
 		}
-		if oldest < 0 || u.last < f.openRuns[oldest].last {
+		if oldest < 0 || run.last < f.openRuns[oldest].last {
 			oldest = i
 		}
 	}
@@ -131,16 +131,16 @@ func (f *fileReader) leastRecent(matches func(*openRun) bool) int {
 
 // endRun ends and delivers the i-th open run.
 func (f *fileReader) endRun(i int) error {
-	u := f.openRuns[i]
+	run := f.openRuns[i]
 	f.openRuns = slices.Delete(f.openRuns, i, i+1)
-	if u.builder == nil {
-		f.addProblem(u.start, fmt.Errorf("the run that starts here is %w: %d bytes, limit %d", source.ErrTooLarge, u.size, f.limit))
+	if run.builder == nil {
+		f.addProblem(run.start, fmt.Errorf("the run that starts here is %w: %d bytes, limit %d", source.ErrTooLarge, run.size, f.limit))
 		return nil
 	}
-	runs, err := u.builder.End()
+	runs, err := run.builder.End()
 	if err != nil {
-		f.addProblem(u.start, err)
+		f.addProblem(run.start, err)
 		return nil
 	}
-	return f.emitAll(u.format, runs, u.start)
+	return f.emitAll(run.format, runs, run.start)
 }

@@ -42,7 +42,7 @@ func (h *handsSession) Add(v modelapi.Value, _ string) {
 		h.User(handsText(v))
 	case action == "message", action == "finish", action == "reject":
 		h.addUsage(v)
-		h.AddTurn(false, events.Step{Text: handsText(v), At: v.Time("timestamp")}, nil)
+		h.AddTurn(steps.NewStep, events.Step{Text: handsText(v), At: v.Time("timestamp")}, nil)
 		h.identify(v)
 	case action == "think":
 		h.Omit(source.ThinkingBlocks, 1)
@@ -93,7 +93,7 @@ func (h *handsSession) addAction(v modelapi.Value, tool string) {
 	if call.Arguments == "" {
 		call.Arguments = handsArguments(args)
 	}
-	h.AddTurn(false, events.Step{Text: args.Text("thought"), At: v.Time("timestamp")}, []modelapi.ToolCall{call})
+	h.AddTurn(steps.NewStep, events.Step{Text: args.Text("thought"), At: v.Time("timestamp")}, []modelapi.ToolCall{call})
 	h.identify(v)
 	h.last = h.Open[len(h.Open)-1]
 }
@@ -248,8 +248,8 @@ func (h *handsSDKSession) addAction(v modelapi.Value) {
 	h.Identify(v.Text("id"))
 }
 
-// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for. The SDK copies them into the event.
-// They are no arguments of the tool, and their words differ between equal calls.
+// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for. Remarks are no arguments of the tool,
+// and their words differ between equal calls. The SDK copies each remark into the event, but not an argument of the same name.
 func withoutRemarks(arguments string, event modelapi.Value) string {
 	v := modelapi.ParseValue([]byte(arguments))
 	if v.Kind() != '{' {

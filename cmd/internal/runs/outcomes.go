@@ -21,7 +21,7 @@ const maxOutcomes = 2_000_000
 
 // Outcomes holds the outcomes of runs by the id of the run. It is not safe for concurrent use.
 type Outcomes struct {
-	byID map[string]recordedResult
+	byID map[string]recordedOutcome
 	doc  modelapi.Document
 	// leading is the name of the score that counts if an outcome has several.
 	leading string
@@ -31,7 +31,7 @@ type Outcomes struct {
 	Examples []string
 }
 
-type recordedResult struct {
+type recordedOutcome struct {
 	events.Outcome
 	used bool
 }
@@ -49,7 +49,7 @@ func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string)
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	defer closeText()
-	o := &Outcomes{byID: map[string]recordedResult{}, leading: leading}
+	o := &Outcomes{byID: map[string]recordedOutcome{}, leading: leading}
 	values := source.NewValues(text, maxRun)
 	values.Columns = [][]string{outcomeIDs, scoreNames}
 	if err := values.Each(o.add); err != nil {
@@ -129,7 +129,7 @@ func (o *Outcomes) addScore(id, score, feedback string) error {
 		return fmt.Errorf("more than %d outcomes: split the file", maxOutcomes)
 	}
 	out.By, out.Feedback = cmp.Or(out.By, "outcomes file"), cmp.Or(out.Feedback, feedback)
-	o.byID[id] = recordedResult{Outcome: out}
+	o.byID[id] = recordedOutcome{Outcome: out}
 	return nil
 }
 

@@ -34,7 +34,7 @@ type fileReader struct {
 	report    Report
 }
 
-// Limits of the data in a row that has no run and no part of one. They are relative to the maximum size of a run, and are 1 GB and a
+// Limits of the consecutive data without a run or a part of one. They are relative to the maximum size of a run, and are 1 GB and a
 // million lines for maxRun. A file beyond them is endless, a compression bomb, or not a recording: its rest is not read.
 const (
 	futileRuns         = 64 // at most futileRuns × the maximum size of a run, in bytes

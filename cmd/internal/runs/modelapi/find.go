@@ -27,7 +27,7 @@ func Find(raw []byte, role Role) []Item { return ParseValue(raw).Messages(role) 
 
 // Messages returns the messages in a recorded value: a message, a list of messages, an object with messages, a JSON text of one of
 // these, or plain text, in any dialect: OpenAI chat and responses, Anthropic, Gemini, LangChain, Vercel AI SDK, OpenTelemetry GenAI.
-// Role is the role of plain text and of parts without a message. If it is empty, the text is ignored, and a list of parts is a message of
+// role is the role of plain text and of parts without a message. If it is empty, the text is ignored, and a list of parts is a message of
 // the assistant. Other content is ignored.
 func (v Value) Messages(role Role) []Item { return finder{role}.value(v, 0) }
 

@@ -73,8 +73,8 @@ func partText(v Value) string {
 	return joinTexts(texts)
 }
 
-// signsOf returns the signs from which package outcome detects a failed call. They are in the result. If the result has no mark for or
-// against an error, they are in its output.
+// signsOf returns the signs from which package outcome detects a failed call. The signs are in the result or, if the result has no mark for
+// or against an error, in its output.
 func signsOf(result, output Value) outcome.Signs {
 	s := outcome.Signs{Status: result.Text("status"), Error: result.Mark("is_error", "isError", "error", "tool_call_error")}
 	if problem := result.Get("error"); problem.Kind() == '{' || problem.Text() != "" {

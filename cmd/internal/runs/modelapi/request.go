@@ -79,7 +79,7 @@ func (r *Request) Raw(n int) []byte {
 	return r.body[r.begin:r.ends[n-1]]
 }
 
-// Tools returns the tools that the model may call. It reads their JSON, because few callers need them.
+// Tools returns the tools that the model may call. It parses their JSON at each call, because few callers need them.
 func (r *Request) Tools() []Tool { return ParseValue(r.tools).Tools() }
 
 // Turn returns the index of the item with the current turn, see LastTurn.
@@ -131,7 +131,7 @@ func (b *requestBuilder) addResponses(root Value) {
 	b.addList(input, "input_text")
 }
 
-// addList adds messages and items. PartType is the type of a part with text.
+// addList adds messages and items. partType is the type of a part with text.
 func (b *requestBuilder) addList(list Value, partType string) {
 	for v := range list.Elements() {
 		var m message

@@ -118,15 +118,15 @@ func newDecoder(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), lenient...)
 }
 
-// notNumber matches strings, and the numbers of Python that JSON does not have.
-var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b`)
+// stringOrNaN matches the numbers of Python that JSON does not have, and strings, in which such words stay.
+var stringOrNaN = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b`)
 
 // WithoutNaN replaces each NaN and Infinity in JSON of Python by an empty string and spaces, so that the length stays.
 func WithoutNaN(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
 		return raw
 	}
-	return notNumber.ReplaceAllFunc(raw, func(token []byte) []byte {
+	return stringOrNaN.ReplaceAllFunc(raw, func(token []byte) []byte {
 		if token[0] == '"' {
 			return token
 		}

@@ -158,7 +158,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// decompressor names the compression in errors.
+// decompressor reads from a decompressing reader, and names the compression in errors.
 type decompressor struct {
 	name string
 	r    io.Reader

@@ -60,7 +60,7 @@ var ErrTooLarge = errors.New("too large")
 // Values reads the values of a text: a table, JSON Lines, or lists and objects over several lines, one after the other.
 type Values struct {
 	// IsList reports whether a list of objects in an object holds values of the file. Such an object is a container, and its list is read
-	// element by element. Header is an object with the members before the list.
+	// element by element. header is an object with the members before the list.
 	IsList func(name string, header []byte) bool
 	// Columns has groups of names. A text is a table if its first line has a column of each group. Without groups no text is a table.
 	Columns [][]string
@@ -240,8 +240,9 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		if err != nil {
 			return false, truncated(err)
 		}
-		if depth == 0 && !quoted && size > 0 && strings.IndexByte(",]} \n\r\t", c) >= 0 {
-			_ = v.r.UnreadByte() // the byte after a number, true, false or null is not part of it
+		isAfterScalar := depth == 0 && !quoted && size > 0 && strings.IndexByte(",]} \n\r\t", c) >= 0
+		if isAfterScalar { // a number, true, false or null has no end of its own
+			_ = v.r.UnreadByte()
 			break
 		}
 		size++

@@ -165,8 +165,8 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	return runs, nil
 }
 
-// addAround adds the session, the user and the outcome of a span around calls, such as an agent or the root. Those of an agent inside
-// another one are not those of the trace.
+// addAround adds the session, the user and the outcome of a span around calls, such as an agent or the root. It ignores a span inside an
+// agent, because its session, user and outcome are not those of the trace.
 func (t *recordedTrace) addAround(o *observation, tr *tree) {
 	if tr.agent(o) != "" {
 		return
@@ -177,7 +177,7 @@ func (t *recordedTrace) addAround(o *observation, tr *tree) {
 	}
 }
 
-// Verdict returns the outcome of a trace without a run: of evaluations that came after the trace of the run. It is zero without one.
+// Verdict returns the outcome of a trace that has no run, only evaluations of the run of an earlier trace. It is zero without an outcome.
 func (t *recordedTrace) Verdict() events.Outcome {
 	found := t.outcome
 	for i := range t.all {
@@ -332,7 +332,7 @@ func (b *traceBuilder) add(o *observation) {
 }
 
 // addMessage adds a message of a model call if it is new. The n-th equal message of the call is new if the run has fewer than n of them.
-// InCall counts the messages of the call so far, by messageKey.
+// inCall counts the messages of the call so far, by messageKey.
 func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about events.Step) {
 	key := messageKey(t)
 	inCall[key]++
@@ -395,7 +395,7 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 			b.setSpan(&b.Steps[place.Step].Calls[place.Call], o)
 			return
 		}
-		b.AddTurn(false, events.Step{At: o.end}, []modelapi.ToolCall{o.tool})
+		b.AddTurn(steps.NewStep, events.Step{At: o.end}, []modelapi.ToolCall{o.tool})
 		at = len(b.Open) - 1
 	}
 	b.bySpan = remember(b.bySpan, b.Open[at])

@@ -70,7 +70,7 @@ func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
 		c.User(t.Text)
 	case t.Role == modelapi.RoleAssistant && (t.Text != "" || len(t.Calls) > 0):
 		about.Text = t.Text
-		c.AddTurn(false, about, t.Calls)
+		c.AddTurn(NewStep, about, t.Calls)
 	}
 }
 
@@ -173,6 +173,12 @@ func (c *Conversation) User(content string) {
 		c.Steps = append(c.Steps, events.Step{Speaker: "user", Text: content})
 	}
 }
+
+// The values of the parameter continued of AddTurn.
+const (
+	NewStep  = false
+	LastStep = true
+)
 
 // AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. The text of the
 // step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.

@@ -30,7 +30,7 @@ type Run struct {
 var OutcomeNames = []string{"outcome", "reward", "score"}
 
 // ParseOutcome returns the outcome in the first of the members that is set. It returns Unknown if none is set. The evaluator is used if
-// the outcome names none. Leading is the name of the score that counts among several.
+// the outcome names none. leading is the name of the score that counts among several.
 func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (events.Outcome, error) {
 	for _, name := range names {
 		member := v.Get(name)
