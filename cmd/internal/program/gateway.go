@@ -105,7 +105,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// read reads the files if they have changed. So each problem is returned once.
+// read reads the files if they have changed. So a problem is returned once for each change.
 func (c *certificate) read() error {
 	var state [2]os.FileInfo
 	var data [2][]byte

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpPrinter prints the help of a command: its own flags before those of all commands. Flags with the tag rare are left
+// helpPrinter prints the help of a command: its own flags before those of all commands. Flags with the tag "rare" are left
 // out unless all is set.
 type helpPrinter struct{ all bool }
 
@@ -38,7 +38,7 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// addExamples adds examples to the help of a command and of the commands below it. The tag example has the arguments of one.
+// addExamples adds an example to the help of a command, and of the commands below it: the arguments in the tag "example".
 func addExamples(n *kong.Node) {
 	if n.Tag != nil && n.Tag.Has("example") {
 		n.Detail = "Examples:\n\n  " + n.FullPath() + " " + n.Tag.Get("example")

@@ -11,9 +11,9 @@ import (
 	"debrief/events/config"
 )
 
-// copyFields copies the fields of the struct from to the fields with the same names of the struct behind the pointer to. One
-// struct has flags, the other one is the configuration of a library. Fields without a counterpart stay unchanged. It panics if
-// the types of two fields differ and are not both structs.
+// copyFields copies each field of a struct, from, to the field with the same name of the struct behind a pointer, to. One struct has
+// flags, the other one is the configuration of a library. Fields without a counterpart stay unchanged. It panics if the types of two
+// fields differ and are not both structs.
 func copyFields(to, from any) { copyValues(reflect.ValueOf(to).Elem(), reflect.ValueOf(from)) }
 
 func copyValues(to, from reflect.Value) {
@@ -60,7 +60,7 @@ func flagOf(flags any, field string) string {
 type defaulter interface{ SetDefaults() }
 
 // setDefaults gives the flags of a command, and of those below it, the defaults of the libraries. It runs before the flags
-// are parsed. A flag whose default is zero has it in its tag default, so that the help shows it.
+// are parsed. A flag whose default is zero has the tag "default", so that the help shows the zero.
 func setDefaults(n *kong.Node) {
 	callDefaulters(n.Target)
 	for _, flag := range n.Flags {

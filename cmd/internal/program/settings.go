@@ -18,8 +18,8 @@ import (
 // settings finds the values of flags that the command line does not set: in the environment, then in the file of --config. It is
 // a kong.Resolver.
 //
-// Two flags are rivals if the tag instead of one of them names the other, such as --nats and --data. A flag has no effect if its
-// rival comes from a source of higher precedence. Two rivals on the command line are an error.
+// Two flags are rivals if one of them has the tag "instead" with the name of the other, such as --nats and --data. A flag has no effect
+// if its rival comes from a source of higher precedence. Two rivals on the command line are an error.
 type settings struct {
 	file   string
 	values map[string]string // of the file, as written: they are parsed like the values of flags
@@ -131,7 +131,7 @@ func (s *settings) beaten(run *kong.Context, flag *kong.Flag, from source) bool 
 	})
 }
 
-// excludes reports whether the tag instead of a flag names another one.
+// excludes reports whether a flag has the tag "instead" with the name of another one.
 func excludes(flag, other *kong.Flag) bool {
 	return slices.Contains(strings.Split(flag.Tag.Get("instead"), ","), other.Name)
 }
