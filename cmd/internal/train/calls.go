@@ -57,7 +57,7 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, 
 	if sets.Train == nil || len(sets.Train.Tasks) == 0 {
 		return expected
 	}
-	answering, reflecting := modelCalls{}, modelCalls{}
+	answering, reflecting := modelCalls{}, modelCalls{} // of one pass over the training tasks
 	for i := range sets.Train.Tasks {
 		t := &sets.Train.Tasks[i]
 		p := generator.Prompt([]chat.Message{{Speaker: chat.System, Text: generator.Instructions}, {Speaker: chat.User, Text: t.Context + "\n" + t.Question}})

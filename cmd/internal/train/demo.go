@@ -123,18 +123,18 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
+	checkedCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
-	running, stop, err := d.start(checked, s)
+	runCtx, stop, err := d.start(checkedCtx, s)
 	if err != nil {
 		return err
 	}
-	res, err := d.learn(running, s, show)
+	res, err := d.learn(runCtx, s, show)
 	roleErr := stop()
 	if err == nil {
 		err = roleErr
 	}
-	modelErr := context.Cause(checked) // or an interruption
+	modelErr := context.Cause(checkedCtx) // or an interruption
 	if err != nil && modelErr != nil {
 		err = modelErr
 	}
@@ -157,7 +157,7 @@ func (d *Demo) open(ctx context.Context, p cli.ServerFlags, log zerolog.Logger) 
 }
 
 // start starts the model and the roles. The roles work until stop is called; the returned context ends when one of them fails.
-func (d *Demo) start(ctx context.Context, s *cli.Session) (running context.Context, stop func() error, err error) {
+func (d *Demo) start(ctx context.Context, s *cli.Session) (runCtx context.Context, stop func() error, err error) {
 	models := d.Model
 	if !models.Named() {
 		models, err = Simulate(ctx, models, simulated.Options{
@@ -171,8 +171,8 @@ func (d *Demo) start(ctx context.Context, s *cli.Session) (running context.Conte
 	if err != nil {
 		return nil, nil, err
 	}
-	running, stop = startRoles(ctx, s.Conn, roles)
-	return running, stop, nil
+	runCtx, stop = startRoles(ctx, s.Conn, roles)
+	return runCtx, stop, nil
 }
 
 // demoRoles returns the three roles with their default settings. All of them have a model.

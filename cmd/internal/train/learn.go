@@ -178,7 +178,7 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 
-	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
+	checkedCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
 	defer stopCheck()
 	leading, err := deltalog.New(s.Conn.JetStream()).LeadingScore(ctx, b)
 	if err != nil {
@@ -188,7 +188,7 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	res, err := l.learnHere(checked, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
+	res, err := l.learnHere(checkedCtx, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
 	if err != nil {
 		return err
 	}
@@ -222,8 +222,8 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 	if err != nil {
 		return nil, err
 	}
-	running, stop := startRoles(ctx, s.Conn, roles)
-	res, err := l.learn(running, s, r, files, func() { close(compared) })
+	runCtx, stop := startRoles(ctx, s.Conn, roles)
+	res, err := l.learn(runCtx, s, r, files, func() { close(compared) })
 	roleErr := stop()
 	if err == nil {
 		err = roleErr

@@ -127,7 +127,7 @@ func interruptible(ctx context.Context, f *os.File) io.Reader {
 	return r
 }
 
-// readOutcomes reads the file of --outcomes. It returns nil without one. Leading is the name of the score that decides the outcome.
+// readOutcomes reads the file of --outcomes. It returns nil without one. leading is the name of the score that decides the outcome.
 func (l *Learn) readOutcomes(ctx context.Context, leading string) (*runs.Outcomes, error) {
 	if l.Outcomes == "" {
 		return nil, nil

@@ -12,11 +12,11 @@ import (
 	"debrief/events/bus"
 )
 
-// startRoles runs roles until stop is called, also after the end of ctx. The context running ends with ctx, when a role fails, and
+// startRoles runs roles until stop is called, also after the end of ctx. The context runCtx ends with ctx, when a role fails, and
 // after stop.
-func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (running context.Context, stop func() error) {
+func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (runCtx context.Context, stop func() error) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	running, fail := context.WithCancelCause(ctx)
+	runCtx, fail := context.WithCancelCause(ctx)
 	result := make(chan error, 1)
 	go func() {
 		err := program.Run(work, conn, roles...)
@@ -25,7 +25,7 @@ func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (runn
 		}
 		result <- err
 	}()
-	return running, func() error {
+	return runCtx, func() error {
 		end(bus.ErrInterrupted) // a command that has ended waits for no message
 		defer fail(nil)
 		return <-result

@@ -166,18 +166,18 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return err
 	}
-	running, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
+	runCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
 	stopRoles := func() error { return nil }
 	if s.Server != nil { // no other process has the directory: run the roles here
-		running, stopRoles = startRoles(running, s.Conn, roles)
+		runCtx, stopRoles = startRoles(runCtx, s.Conn, roles)
 	}
 	show := newTrainScreen(p)
 	if roles != nil {
 		show.expect(expectedCalls(cfg, sets, p.reflector, p.hasCurator))
 	}
 	o.OnEvent = show.event
-	out, err := replay.Run(running, s.Conn, cfg, sets, o)
+	out, err := replay.Run(runCtx, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
 		err = roleErr
 	}

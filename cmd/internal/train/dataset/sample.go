@@ -14,7 +14,7 @@ import (
 // maxName limits an id, an evaluator and the name of a session, in bytes.
 const maxName = 256
 
-// task returns the task for the bytes of a sample. Place is a part of the id of a sample without one.
+// task returns the task for the bytes of a sample. place is a part of the id of a sample without one.
 func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	var t events.Task
 	if !utf8.Valid(raw) {

@@ -36,71 +36,71 @@ type OtherModelError struct{ Reason string }
 
 func (e *OtherModelError) Error() string { return e.Reason }
 
-func (l *tracker) addDeadLetter(s bus.Stored) {
+func (tr *tracker) addDeadLetter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
 	own := ok && letter.Shared == "" // a shared letter is of many tasks of a run, which submits them again; see events.DeadLetter
-	if ok && letter.Code == events.DeadOtherModel && s.Seq > l.lastOldLetter {
-		l.fail(&OtherModelError{letter.Reason})
+	if ok && letter.Code == events.DeadOtherModel && s.Seq > tr.lastOldLetter {
+		tr.fail(&OtherModelError{letter.Reason})
 	}
 	var again events.Event // nil for an event that is not submitted again
 	if own && (letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel) {
 		var err error
-		again, err = l.conn.Events.Decode(l.ctx, letter.Subject, letter.Header, letter.Data)
+		again, err = tr.conn.Events.Decode(tr.ctx, letter.Subject, letter.Header, letter.Data)
 		if bus.IsUnavailable(err) { // after any other error, the event is not submitted again
-			l.fail(fmt.Errorf("read dead-lettered event: %w", err))
+			tr.fail(fmt.Errorf("read dead-lettered event: %w", err))
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dead.lastSeq = s.Seq
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.dead.lastSeq = s.Seq
 	if own {
 		id := bus.EventID(letter.Header)
-		if again != nil && l.dead.copies[id] < maxCopies {
-			l.dead.crashed[id] = again
+		if again != nil && tr.dead.copies[id] < maxCopies {
+			tr.dead.crashed[id] = again
 		} else {
-			l.dead.reasons[id] = letter.Reason
+			tr.dead.reasons[id] = letter.Reason
 		}
 	}
-	l.wake()
+	tr.wake()
 }
 
 // takeCrashed returns the events to submit again whose result is not stored, and counts their copies. The next call does not return
 // them again.
-func (l *tracker) takeCrashed() (list []events.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, e := range l.dead.crashed {
+func (tr *tracker) takeCrashed() (list []events.Event) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for id, e := range tr.dead.crashed {
 		switch e := e.(type) {
 		case *events.Task:
-			if l.answers[events.ExecutionID(e.Book, e.Owner, e.ID, e.Origin.Round)] != nil {
+			if tr.answers[events.ExecutionID(e.Book, e.Owner, e.ID, e.Origin.Round)] != nil {
 				continue
 			}
 		case *events.Execution:
-			if l.reflected[e.ID] != "" {
+			if tr.reflected[e.ID] != "" {
 				continue
 			}
 		}
-		l.dead.copies[id]++
+		tr.dead.copies[id]++
 		list = append(list, e)
 	}
-	clear(l.dead.crashed)
+	clear(tr.dead.crashed)
 	return list
 }
 
 // forgetDead removes the dead letter of an event.
-func (l *tracker) forgetDead(id events.ID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.dead.reasons, id)
+func (tr *tracker) forgetDead(id events.ID) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	delete(tr.dead.reasons, id)
 }
 
 // waitDeadLetters waits until the tracker has read all dead letters that a role has written so far.
-func (l *tracker) waitDeadLetters(ctx context.Context, role string) error {
-	s, err := l.conn.JetStream().Stream(ctx, events.StreamDead)
+func (tr *tracker) waitDeadLetters(ctx context.Context, role string) error {
+	s, err := tr.conn.JetStream().Stream(ctx, events.StreamDead)
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, err)
 	}
-	m, err := s.GetLastMsgForSubject(ctx, events.DeadSubject(role, l.book))
+	m, err := s.GetLastMsgForSubject(ctx, events.DeadSubject(role, tr.book))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil
 	}
@@ -108,22 +108,22 @@ func (l *tracker) waitDeadLetters(ctx context.Context, role string) error {
 		return fmt.Errorf("read %s: %w", events.StreamDead, err)
 	}
 	for {
-		l.mu.Lock()
-		changed, err := l.changed, l.err
-		read := l.dead.lastSeq >= m.Sequence
-		l.mu.Unlock()
+		tr.mu.Lock()
+		changed, err := tr.changed, tr.err
+		read := tr.dead.lastSeq >= m.Sequence
+		tr.mu.Unlock()
 		if err != nil || read {
 			return err
 		}
-		if err := l.wait(ctx, changed, func() string { return role }); err != nil {
+		if err := tr.wait(ctx, changed, func() string { return role }); err != nil {
 			return err
 		}
 	}
 }
 
 // deadReason returns the reason why an event was dead-lettered, "" if it was not.
-func (l *tracker) deadReason(id events.ID) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dead.reasons[id]
+func (tr *tracker) deadReason(id events.ID) string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.dead.reasons[id]
 }

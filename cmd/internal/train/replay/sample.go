@@ -72,15 +72,15 @@ type sampleResult struct {
 
 // result returns the state of a task's sample, and whether the sample is complete. A task whose reflection is held is complete with
 // its reflection, any other task with its answer, and a lost one at once.
-func (l *tracker) result(t *events.Task) (result sampleResult, complete bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (tr *tracker) result(t *events.Task) (result sampleResult, complete bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
 	for round := range events.MaxPreviousRounds + 1 {
-		id := events.ExecutionID(l.book, "", t.ID, round)
-		a := l.answers[id]
+		id := events.ExecutionID(tr.book, "", t.ID, round)
+		a := tr.answers[id]
 		if a == nil {
-			if len(l.dead.reasons) > 0 {
-				result.lostReason = l.unanswered(t.ID, round)
+			if len(tr.dead.reasons) > 0 {
+				result.lostReason = tr.unanswered(t.ID, round)
 			}
 			return result, result.lostReason != ""
 		}
@@ -91,11 +91,11 @@ func (l *tracker) result(t *events.Task) (result sampleResult, complete bool) {
 		if !t.Origin.Held {
 			return result, true
 		}
-		result.reflection = l.reflected[id]
+		result.reflection = tr.reflected[id]
 		if result.reflection != "" {
 			return result, true
 		}
-		if reason := l.dead.reasons[id]; reason != "" {
+		if reason := tr.dead.reasons[id]; reason != "" {
 			result.lostReason = "not reflected on: " + reason
 			return result, true
 		}
@@ -106,12 +106,12 @@ func (l *tracker) result(t *events.Task) (result sampleResult, complete bool) {
 
 // unanswered returns the reason why a round of a task will never have a readable answer, "" if one may come. The
 // caller holds the lock.
-func (l *tracker) unanswered(task string, round int) string {
-	asked := events.Task{Book: l.book, ID: task, Origin: events.Origin{Round: round}}
-	if reason := l.dead.reasons[asked.EventID()]; reason != "" {
+func (tr *tracker) unanswered(task string, round int) string {
+	asked := events.Task{Book: tr.book, ID: task, Origin: events.Origin{Round: round}}
+	if reason := tr.dead.reasons[asked.EventID()]; reason != "" {
 		return "not answered: " + reason
 	}
-	if reason := l.dead.reasons[events.ExecutionID(l.book, "", task, round)]; reason != "" {
+	if reason := tr.dead.reasons[events.ExecutionID(tr.book, "", task, round)]; reason != "" {
 		return "its answer cannot be read: " + reason
 	}
 	return ""

@@ -134,7 +134,7 @@ type reflectResult struct {
 	lostReason string            // reason why the reflection is missing
 }
 
-// reflect reads the execution of a sample and has a reflection on it stored. Total is the number of samples of the run. The error
+// reflect reads the execution of a sample and has a reflection on it stored. total is the number of samples of the run. The error
 // ends the run.
 func (r *run) reflect(ctx context.Context, sample *recordedSample, total int) (result reflectResult, err error) {
 	if sample.seq == 0 {

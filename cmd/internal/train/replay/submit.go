@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,8 +52,17 @@ const maxPending = 256
 // unless that is nil, with the number of complete samples. At most maxPending tasks are open: submitted and not complete.
 func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(done int)) ([]sampleResult, error) {
 	results := make([]sampleResult, len(tasks))
-	open := make([]int, 0, min(len(tasks), maxPending))
-	next, done := 0, 0 // the first task that was not looked at yet; the number of complete samples
+	done := 0 // number of complete samples
+	collect := func(i int) (result sampleResult, complete bool) {
+		result, complete = s.tracker.result(&tasks[i])
+		if complete {
+			results[i] = result
+			done++
+		}
+		return result, complete
+	}
+	var open []int // indices of tasks
+	next := 0      // the first task that was never open
 	for {
 		s.tracker.mu.Lock()
 		changed, err := s.tracker.changed, s.tracker.err
@@ -60,28 +70,18 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 		if err != nil {
 			return nil, err
 		}
-		still := open[:0]
-		for _, i := range open {
-			result, complete := s.tracker.result(&tasks[i])
-			if complete {
-				results[i] = result
-				done++
-			} else {
-				still = append(still, i)
-			}
-		}
-		open = still
+		open = slices.DeleteFunc(open, func(i int) bool {
+			_, complete := collect(i)
+			return complete
+		})
 		var toSubmit []*events.Task
 		for ; next < len(tasks) && len(open) < maxPending; next++ {
-			t := &tasks[next]
-			result, complete := s.tracker.result(t)
+			result, complete := collect(next)
 			if complete {
-				results[next] = result
-				done++
 				continue
 			}
 			open = append(open, next)
-			if result.answer == nil && !s.isSubmitted(t) {
+			if t := &tasks[next]; result.answer == nil && !s.isSubmitted(t) {
 				toSubmit = append(toSubmit, t)
 			}
 		}

@@ -42,7 +42,7 @@ type tracker struct {
 // openTracker reads the stored events and starts to follow new ones.
 func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLetter uint64, o Options) (*tracker, error) {
 	ctx, stop := context.WithCancel(ctx)
-	l := &tracker{
+	tr := &tracker{
 		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.sendStall, changed: make(chan struct{}), lastOldLetter: lastOldLetter,
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
 	}
@@ -50,9 +50,9 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 		stream, subject string
 		add             func(bus.Stored)
 	}{
-		{events.StreamDead, events.DeadSubject("", b), l.addDeadLetter},
-		{events.StreamExecutions, events.KindExecution.Subject(b), l.addExecution},
-		{events.StreamReflections, events.KindReflection.Subject(b), l.addReflection},
+		{events.StreamDead, events.DeadSubject("", b), tr.addDeadLetter},
+		{events.StreamExecutions, events.KindExecution.Subject(b), tr.addExecution},
+		{events.StreamReflections, events.KindReflection.Subject(b), tr.addReflection},
 	} {
 		last := uint64(0)
 		err := conn.Events.ReadStored(ctx, s.stream, s.subject, func(st bus.Stored) error {
@@ -61,46 +61,46 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 			return nil
 		})
 		if err != nil {
-			l.close()
+			tr.close()
 			return nil, err
 		}
-		l.done.Go(func() {
+		tr.done.Go(func() {
 			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
-				return l.handle(st, s.add)
+				return tr.handle(st, s.add)
 			})
 			if err != nil && ctx.Err() == nil {
-				l.fail(err)
+				tr.fail(err)
 			}
 		})
 	}
-	return l, nil
+	return tr, nil
 }
 
 // close stops following. It can be called more than once.
-func (l *tracker) close() {
-	l.stop()
-	l.done.Wait()
+func (tr *tracker) close() {
+	tr.stop()
+	tr.done.Wait()
 }
 
 // fail ends the run with its first error.
-func (l *tracker) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
+func (tr *tracker) fail(err error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.err == nil {
+		tr.err = err
 	}
-	l.wake()
+	tr.wake()
 }
 
 // wake wakes the waiting goroutines. The caller holds the lock.
-func (l *tracker) wake() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+func (tr *tracker) wake() {
+	close(tr.changed)
+	tr.changed = make(chan struct{})
 }
 
 // handle passes a new event to its handler. It returns an error if the event was temporarily unreadable, because the tracker would not
 // read it again. Handlers ignore an invalid event: its worker dead-letters it.
-func (l *tracker) handle(s bus.Stored, add func(bus.Stored)) error {
+func (tr *tracker) handle(s bus.Stored, add func(bus.Stored)) error {
 	if bus.Unreachable(s.Err) {
 		return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
 	}
@@ -108,71 +108,71 @@ func (l *tracker) handle(s bus.Stored, add func(bus.Stored)) error {
 	return nil
 }
 
-func (l *tracker) addExecution(s bus.Stored) {
+func (tr *tracker) addExecution(s bus.Stored) {
 	e, ok := s.Event.(*events.Execution)
-	if !ok || e.Origin.Run != l.runName {
+	if !ok || e.Origin.Run != tr.runName {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.generatorUsage = l.generatorUsage.Plus(report.UsageOf(e.Usage))
-	if l.answers[e.ID] != nil {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.generatorUsage = tr.generatorUsage.Plus(report.UsageOf(e.Usage))
+	if tr.answers[e.ID] != nil {
 		return // the first one counts
 	}
-	l.answers[e.ID] = newAnswer(s.Seq, e)
-	if e.Model != "" && !slices.Contains(l.models, e.Model) {
-		l.models = append(l.models, e.Model)
+	tr.answers[e.ID] = newAnswer(s.Seq, e)
+	if e.Model != "" && !slices.Contains(tr.models, e.Model) {
+		tr.models = append(tr.models, e.Model)
 	}
-	l.wake()
+	tr.wake()
 }
 
-func (l *tracker) addReflection(s bus.Stored) {
+func (tr *tracker) addReflection(s bus.Stored) {
 	ref, ok := s.Event.(*events.Reflection)
-	if !ok || ref.Feedback != "" || ref.Origin.Run != l.runName {
+	if !ok || ref.Feedback != "" || ref.Origin.Run != tr.runName {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.reflected[ref.Execution] != "" {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.reflected[ref.Execution] != "" {
 		return
 	}
-	l.reflectorUsage = l.reflectorUsage.Plus(report.UsageOf(ref.Usage))
-	l.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
-	l.wake()
+	tr.reflectorUsage = tr.reflectorUsage.Plus(report.UsageOf(ref.Usage))
+	tr.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
+	tr.wake()
 }
 
 // reflectionOn returns the handle of the stored reflection on an execution, "" without one.
-func (l *tracker) reflectionOn(id events.ID) events.Handle {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.reflected[id]
+func (tr *tracker) reflectionOn(id events.ID) events.Handle {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.reflected[id]
 }
 
 // coalesce is the time to wait for further changes after a change, because many come together.
 const coalesce = time.Millisecond
 
 // wait waits until the next change closes the channel changed. It calls onStall with the result of role after stallTime.
-func (l *tracker) wait(ctx context.Context, changed <-chan struct{}, role func() string) error {
+func (tr *tracker) wait(ctx context.Context, changed <-chan struct{}, role func() string) error {
 	stalled := time.NewTimer(stallTime)
 	defer stalled.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-l.ctx.Done():
-			return l.ctx.Err()
+		case <-tr.ctx.Done():
+			return tr.ctx.Err()
 		case <-changed:
 			time.Sleep(coalesce)
 			return nil
 		case <-stalled.C:
-			l.onStall(role())
+			tr.onStall(role())
 		}
 	}
 }
 
 // usage returns the model usage of the run so far, and the models of its answers.
-func (l *tracker) usage() (generator, reflector report.Usage, models []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.generatorUsage, l.reflectorUsage, slices.Clone(l.models)
+func (tr *tracker) usage() (generator, reflector report.Usage, models []string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.generatorUsage, tr.reflectorUsage, slices.Clone(tr.models)
 }
