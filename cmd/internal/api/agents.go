@@ -81,9 +81,8 @@ func (c *call) leaveControl(caller *events.Caller) error {
 	return nil
 }
 
-// setFeedbackBook sets the book of feedback that names none, and checks the book. It is the book of the rated execution, whose handle
-// is unique in all books. It is the default book if the execution is not stored, if the token may not rate it, or without a
-// connection.
+// setFeedbackBook sets the book of feedback that names none, and checks the book. The book is that of the rated execution, whose handle is
+// unique in all books, or the default book if the execution is not stored, if the token may not rate it, or without a connection.
 func (c *call) setFeedbackBook(f *events.FeedbackRequest) error {
 	if f.Book == "" {
 		found, err := c.bookToRate(f.Execution)

@@ -259,7 +259,7 @@ func (u *unpacker) Read(p []byte) (int, error) {
 	return u.gzip.Read(p)
 }
 
-// checkJSON returns an error for a body whose headers do not declare JSON. Packed reports whether it is compressed with gzip.
+// checkJSON returns an error for a body whose headers do not declare JSON. packed reports whether it is compressed with gzip.
 func checkJSON(h http.Header) (packed bool, err error) {
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil || kind != "application/json" || !strings.EqualFold(cmp.Or(params["charset"], "utf-8"), "utf-8") {

@@ -40,7 +40,7 @@ func InProcess(h http.Handler) *Client {
 }
 
 // OnBehalf returns a client of the handler in this process that calls it for the sender of a request, with the secret of a token, "" for
-// none. So the API checks that sender: its token, its address, and the page or the proxy that it comes from.
+// none. The API then checks that sender: its token, its address, and the page or the proxy that the request comes from.
 func (c *Client) OnBehalf(from *http.Request, secret string) *Client {
 	out := *c
 	out.from, out.token = from, secret

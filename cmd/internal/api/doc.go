@@ -76,8 +76,8 @@
 // may not read are reported as not found.
 //
 // Without tokens the server listens on loopback only. It then accepts only Host headers of the loopback, and returns
-// 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. It refuses requests
-// of pages of other sites, and accepts only bodies with the content type JSON, which a browser sends to another site only after
+// 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. The server refuses
+// requests of pages of other sites, and accepts only bodies with the content type JSON, which a browser sends to another site only after
 // a preflight request that this server does not answer. With tokens none of this is needed, and any Host header is accepted, so
 // that a proxy can be in front. A proxy that authenticates people sends the secret of its token and the person in X-Debrief-Person; then
 // pages of other sites are refused here, too, because a browser sends its session with the proxy by itself.

@@ -12,10 +12,14 @@ import (
 	"debrief/events/bus"
 )
 
-// A list of executions goes back through the stream of executions, which has three parts. Sequences that the index has not read yet are
-// scanned. Those that the index covers are found by the index, and only the found executions are read. Older ones, which the index has
-// dropped, are scanned again. Each function gets an end, the sequence above the first that it may return, and returns the end for
-// the next call. That is 0 if nothing older is left.
+// A list of executions goes back through the stream of executions, which has three parts, the newest first:
+//
+//   - sequences that the index has not read yet: a list scans them;
+//   - sequences that the index covers: a list reads only the executions that the index finds;
+//   - sequences that the index has dropped: a list scans them.
+//
+// Each function gets an end, the sequence above the first that it may return. It returns the end for the next call, 0 if nothing older is
+// left.
 
 // Numbers of sequences that a list scans without the index.
 const (

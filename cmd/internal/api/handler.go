@@ -101,14 +101,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	requestID := requestIDOf(r.Header)
 	rt, path, allowed := match(h.routes, r.Method, r.URL.EscapedPath())
-	conn := http.NewResponseController(w)
-	_ = conn.SetWriteDeadline(began.Add(h.limits.response + waitOf(rt))) // a test may have no connection
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(began.Add(h.limits.response + waitOf(rt))) // a test may have no connection
 	if r.ContentLength != 0 {
-		_ = conn.SetReadDeadline(began.Add(h.limits.body)) // also for a body that is discarded
+		_ = control.SetReadDeadline(began.Add(h.limits.body)) // also for a body that is discarded
 	}
 	defer func() {
-		_ = conn.Flush()
-		_ = conn.SetWriteDeadline(time.Time{})
+		_ = control.Flush()
+		_ = control.SetWriteDeadline(time.Time{})
 	}()
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")

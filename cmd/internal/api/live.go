@@ -18,10 +18,10 @@ const (
 
 // eventStream sends events to a client (text/event-stream).
 type eventStream struct {
-	w     http.ResponseWriter
-	conn  *http.ResponseController
-	limit int // number of events to send; 0 for no limit
-	sent  int
+	w       http.ResponseWriter
+	control *http.ResponseController
+	limit   int // number of events to send; 0 for no limit
+	sent    int
 }
 
 // send sends an event with a value in JSON. It reports whether the stream continues.
@@ -39,10 +39,10 @@ func (s *eventStream) send(name string, value any) bool {
 
 // write sends text. It returns false if the client has disconnected or is too slow.
 func (s *eventStream) write(text string) bool {
-	_ = s.conn.SetWriteDeadline(time.Now().Add(sendLimit)) // a test may have no connection
+	_ = s.control.SetWriteDeadline(time.Now().Add(sendLimit)) // a test may have no connection
 	_, err := s.w.Write([]byte(text))
 	if err == nil {
-		err = s.conn.Flush()
+		err = s.control.Flush()
 	}
 	return err == nil
 }
@@ -66,7 +66,7 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 	header.Set("X-Accel-Buffering", "no") // nginx would collect the events
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		c.route.live(c, &eventStream{w: w, conn: http.NewResponseController(w), limit: c.integer("limit", 0)})
+		c.route.live(c, &eventStream{w: w, control: http.NewResponseController(w), limit: c.integer("limit", 0)})
 	}
 	return response{sent: true}, nil
 }

@@ -102,8 +102,8 @@ func (p Flags) Open(ctx context.Context, c *program.Common, access Access, autho
 	return p.open(ctx, c, access, author, generator.Config{})
 }
 
-// OpenWithContexts is Open for a command that shows contexts. They are built with the settings cfg. With a gateway it returns an error if
-// these are not the default, because a gateway has settings of its own.
+// OpenWithContexts is Open for a command that shows contexts, which this process builds with the settings cfg. A gateway builds them with
+// settings of its own: there OpenWithContexts returns an error unless cfg has the default settings.
 func (p Flags) OpenWithContexts(ctx context.Context, c *program.Common, cfg generator.Config) (*Client, error) {
 	a, err := p.open(ctx, c, Read, "", cfg)
 	if err == nil && a.Session == nil && !isDefault(cfg) {

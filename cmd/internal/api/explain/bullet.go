@@ -2,8 +2,8 @@
 // the effects of an execution, the list of changes, the window of a session, the events of a stream and the losses of an
 // export. Commands print its results.
 //
-// It also finds the versions of playbooks as people name them: by number, label, time or name. These errors have the exit codes of
-// commands: program.ExitUsage for an invalid version, program.ExitRefused for an unknown one and for a broken log.
+// It also finds the versions of playbooks as people name them: by number, label, time or name. The errors about a version have the exit
+// codes of commands: program.ExitUsage for an invalid version, program.ExitRefused for an unknown one and for a broken log.
 package explain
 
 import (

@@ -33,7 +33,7 @@ type Version struct {
 }
 
 // Label returns the number and the beginning of the hash, such as 17@ab12cd.
-func (m Version) Label() string { return playbook.VersionLabel(m.Number, m.chain) }
+func (v Version) Label() string { return playbook.VersionLabel(v.Number, v.chain) }
 
 // Version finds a version in the log; see VersionHelp for the formats.
 func (b *Book) Version(ctx context.Context, point string) (Version, error) {

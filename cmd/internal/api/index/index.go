@@ -153,8 +153,8 @@ func (x *Index) followExecutions(ctx context.Context) error {
 // expiryFactor limits the part of the time that is spent on reading all again because messages expire, which they may do all the time.
 const expiryFactor = 100
 
-// pollExecutions reads new executions until some of those before were removed. state is that of the stream before all were read. It returns
-// the new state. Expired messages count only after a time.
+// pollExecutions reads new executions until earlier ones were erased, or have expired after the time mayExpire. state is that of the stream
+// before all executions were read. pollExecutions returns the new state.
 func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState, mayExpire time.Time) (now jetstream.StreamState, err error) {
 	polled, stop := context.WithCancel(ctx)
 	defer stop()

@@ -108,7 +108,7 @@ func (s *Set) read() error {
 // noFile is the state of a file that is missing or cannot be found.
 var noFile = fileState{size: -1}
 
-// readChanged reads the file if its state differs from the last one, and sets the state. So each problem is returned once.
+// readChanged reads the file if its state differs from the last one, and sets the state. So a problem is returned once for each change.
 func (s *Set) readChanged() error {
 	info, err := os.Stat(s.path)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 
 // Session has the sums of the runs of one session in one arm. The zero value is a session without runs.
 type Session struct {
-	held  bool
+	held  bool             // the session is in the control group
 	share uint16           // of the control group, in tenths of a percent
 	n     [measures]uint32 // runs with a value
 	sum   [measures]float64
@@ -93,8 +93,8 @@ type shareSums struct {
 
 // The arms.
 const (
-	with    = iota // the playbook
-	without        // the playbook: the control group
+	with    = iota // sessions with the playbook
+	without        // sessions of the control group
 )
 
 // armSums are the sums of the sessions that got one arm with one probability.

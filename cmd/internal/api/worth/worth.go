@@ -1,5 +1,5 @@
-// Package worth compares the sessions of a playbook with those of its control group: what the playbook is worth. It is the only place that
-// says so. It does no I/O.
+// Package worth compares the sessions of a playbook with those of its control group: what the playbook is worth. No other package answers
+// this question. It does no I/O.
 //
 // # Who is compared
 //
@@ -26,8 +26,8 @@
 //	√( 2·v·(v+τ²)/τ² · ( ln(1+τ²/v)/2 − ln α ) ),   α = 0.05, τ = 0.1
 //
 // the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas ("Time-uniform central limit theory and
-// asymptotic confidence sequences", 2021, arXiv:2103.06476), with ρ = τ/σ. It holds at all looks together, so it may be read after each
-// outcome. It begins with 20 sessions in each arm. The tests measure its coverage on simulated playbooks.
+// asymptotic confidence sequences", 2021, arXiv:2103.06476), with ρ = τ/σ. The interval holds at all looks together, so it may be read after
+// each outcome. It begins with 20 sessions in each arm. The tests measure its coverage on simulated playbooks.
 //
 // Tokens, cost and time have heavy tails: one session can cost as much as all others. Therefore their values are the logarithms of the
 // means of the sessions, and the effect is the change of a typical session (the ratio of geometric means). The sums that are shown beside
