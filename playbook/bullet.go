@@ -36,8 +36,8 @@ type BulletID string
 // MaxID is the maximum length of an id, in bytes.
 const MaxID = 256
 
-// Validate returns an error if the id is invalid. A valid id cannot break a line or a bracket of a prompt, and two
-// different ids look different.
+// Validate returns an error if the id is invalid. A prompt shows an id as [id]: it must not end the bracket or the line. Without
+// control characters and surrounding white space, two different ids also look different.
 func (id BulletID) Validate() error {
 	text := string(id)
 	switch {
@@ -55,23 +55,22 @@ func (id BulletID) Validate() error {
 	return nil
 }
 
-// MaxNumber is the largest number of a minted id. An id with a larger number, such as a timestamp, never equals a minted
-// one. The id of an imported bullet may have a number up to maxForeign, so that enough numbers are left for new bullets.
+// MaxNumber is the largest number of a minted id. New bullets get numbers above all numbers of the book, so maxImported leaves enough of
+// them. An id with a number above MaxNumber, such as a timestamp, never equals a minted id.
 const (
-	MaxNumber  = 1_000_000_000_000_000
-	maxForeign = MaxNumber - 1_000_000_000_000
+	MaxNumber   = 1_000_000_000_000_000
+	maxImported = MaxNumber - 1_000_000_000_000
 )
 
-// CheckImported returns an error if the id of an imported bullet has a number above the limit. Such an id would leave too
-// few numbers for new bullets.
+// CheckImported returns an error if the number of an imported bullet leaves too few numbers for new bullets.
 func (id BulletID) CheckImported() error {
-	if n := id.Number(); n > maxForeign {
-		return fmt.Errorf("id number %d is too large: the maximum is %d", n, int64(maxForeign))
+	if n := id.Number(); n > maxImported {
+		return fmt.Errorf("id number %d is too large: the maximum is %d", n, int64(maxImported))
 	}
 	return nil
 }
 
-// Number returns the number at the end of a minted id, 0 if it has none.
+// Number returns the number at the end of the id. It is 0 without a number, and with one above MaxNumber.
 func (id BulletID) Number() uint64 {
 	i := strings.LastIndexByte(string(id), '-')
 	if i < 0 {
@@ -85,7 +84,7 @@ func (id BulletID) Number() uint64 {
 }
 
 // Key returns the id as one token of a key: the id itself if it is valid there, else "x-" and the first 22 characters of
-// the base64url of its SHA-256. The stored value contains the id.
+// the base64url of its SHA-256. The hash cannot be reversed; the value stored under the key contains the id.
 func (id BulletID) Key() string {
 	if bookName.MatchString(string(id)) {
 		return string(id)
@@ -125,11 +124,11 @@ type Bullet struct {
 	Section string   `msgpack:"section" json:"section"`
 	// When is the condition under which the advice holds, learned with it. It is empty for advice that always holds.
 	When string `msgpack:"when,omitempty" json:"when,omitempty"`
-	// Content is the text as a reader sees it. It begins with the condition, so the same advice under another condition is another
-	// text. See CleanText.
+	// Content is the condition and the advice, as a reader sees them: "When WHEN: ADVICE". The same advice under another condition is
+	// therefore another content. See CleanText.
 	Content string `msgpack:"content" json:"content"`
 
-	// Numbers of samples whose reflection judged the bullet helpful, harmful or neither.
+	// Numbers of samples (see Evidence.Sample) whose reflection judged the bullet helpful, harmful or neither.
 	Helpful int `msgpack:"helpful,omitempty" json:"helpful"`
 	Harmful int `msgpack:"harmful,omitempty" json:"harmful"`
 	Neutral int `msgpack:"neutral,omitempty" json:"neutral"`
@@ -141,9 +140,9 @@ type Bullet struct {
 
 	// Experiment has the measured effect of the bullet, nil if nothing was measured.
 	Experiment *Experiment `msgpack:"experiment,omitempty" json:"experiment,omitempty"`
-	// SupportBySource counts the support for executions with a named source.
+	// SupportBySource counts the executions that support the bullet, by source; executions without a source are left out.
 	SupportBySource []SourceSupport `msgpack:"support_by_source,omitempty" json:"support_by_source,omitempty"`
-	// InferredSupport counts the support for executions whose outcome was only inferred.
+	// InferredSupport counts the supporting executions whose outcome was only inferred, see Evidence.Inferred.
 	InferredSupport int `msgpack:"inferred,omitempty" json:"inferred_support,omitempty"`
 	// OnlyInferred is set if only executions with inferred outcomes, and no person, have requested the text.
 	OnlyInferred bool `msgpack:"only_inferred,omitempty" json:"only_inferred,omitempty"`
@@ -156,7 +155,7 @@ type Bullet struct {
 	// Contests is a supported bullet that was cited in the failure from which this one was learned, or empty.
 	Contests BulletID `msgpack:"contests,omitempty" json:"contests,omitempty"`
 
-	// Commit times of the deltas that added, last changed and last tagged the bullet.
+	// Commit times of the deltas that added the bullet, last changed it, and last added votes to it.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`
 	UpdatedAt time.Time `msgpack:"updated" json:"updated_at"`
 	LastUsed  time.Time `msgpack:"used,omitempty" json:"last_used,omitzero"`
@@ -191,7 +190,7 @@ var (
 )
 
 // CleanContent normalizes text to valid content of a bullet: valid UTF-8, no control characters except newline and tab,
-// no surrounding white space. All content must pass it. It returns an error if the text is then empty or too long.
+// no surrounding white space. It returns an error if the result is empty or too long. Every content is a result of CleanContent.
 func CleanContent(text string) (string, error) {
 	text = strings.TrimSpace(removeControl(text, "\n\t"))
 	switch {
@@ -272,7 +271,7 @@ func MintID(section string, n uint64) BulletID {
 
 // checksum returns the bullet's part of the playbook's checksum. It covers the same fields as the state hash.
 func (b *Bullet) checksum() Checksum {
-	var buf [1024]byte // on the stack; most bullets are shorter
+	var buf [1024]byte // on the stack, and longer than most bullets
 	sum := sha256.Sum256(b.appendState(buf[:0]))
 	return Checksum(sum[:16])
 }

@@ -19,7 +19,7 @@ type Share string
 // ShareOff assigns no session. It is the default.
 const ShareOff Share = "off"
 
-// maxShare is the largest share, in tenths of a percent. With half of the sessions a comparison needs the fewest of them.
+// maxShare is the largest share, in tenths of a percent. Two groups of equal size need the fewest sessions for a comparison.
 const maxShare = 500
 
 // Valid reports whether the share is empty, off, or from 0.1% to 50%.
@@ -65,7 +65,7 @@ func (a *Admission) ControlShare() Share {
 // sessions only enter the control group, and with a smaller one they only leave it.
 func (a *Admission) InControl(b Book, owner, session string, share Share) bool {
 	mac := hmac.New(sha256.New, a.ControlSalt)
-	for _, name := range [...]string{string(b), owner, session} { // with their lengths: no two lists of names have the same bytes
+	for _, name := range [...]string{string(b), owner, session} { // each after its length, so that a, bc and ab, c differ
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(name))))
 		mac.Write([]byte(name))
 	}

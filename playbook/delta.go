@@ -52,14 +52,15 @@ func coverKey(kind, id string) CoverKey {
 // Evidence summarizes the execution behind a reflection. It stays in the log after reflection and execution have
 // expired. With it, a bullet can be traced to its source, or removed with its source, as long as the log exists.
 type Evidence struct {
-	Execution string `msgpack:"x" json:"execution"` // handle
-	// Sample is the id of the execution of the first round. Votes and outcomes are counted once for each sample.
+	Execution string `msgpack:"x" json:"execution"` // handle of the execution
+	// Sample identifies all rounds (attempts) at one task: it is the id of the execution of the first round. Votes and outcomes are
+	// counted once for each sample.
 	Sample    string  `msgpack:"i,omitempty" json:"sample_id,omitempty"`
 	Owner     string  `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"` // id of the token; empty is the common owner
 	User      string  `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`  // the end user that the run names
 	Session   string  `msgpack:"n,omitempty" json:"session,omitempty"`
 	Source    string  `msgpack:"o,omitempty" json:"source,omitempty"`
-	Inferred  bool    `msgpack:"d,omitempty" json:"inferred,omitempty"` // the outcome was only inferred
+	Inferred  bool    `msgpack:"d,omitempty" json:"inferred,omitempty"` // nobody reported the outcome: it is only inferred
 	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"`  // beginning and end of the question
 	Outcome   string  `msgpack:"l,omitempty" json:"outcome,omitempty"`
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
@@ -72,8 +73,8 @@ type Evidence struct {
 	Control bool `msgpack:"h,omitempty" json:"control,omitempty"`
 	// Judge is the name of the judge that the outcome is from, empty for any other source.
 	Judge string `msgpack:"g,omitempty" json:"judge,omitempty"`
-	// ErasedSelector is the number of the selector that forgot the execution, if the names of that selector were erased. 0 means that no
-	// name of such a selector was erased. See Selector.Erased.
+	// ErasedSelector is set if a selector forgot the execution and the names of the selector were erased later: it is then Selector.Erased,
+	// else 0.
 	ErasedSelector uint64 `msgpack:"z,omitempty" json:"erased_selector,omitempty"`
 	// Compared is the run that the Reflector compared the execution with, or nil. What was learned from both may quote both.
 	Compared *ComparedRun `msgpack:"c,omitempty" json:"compared,omitempty"`
@@ -128,7 +129,7 @@ type Delta struct {
 	// More is true in all deltas of such a change except the last.
 	More bool `msgpack:"m,omitempty" json:"more,omitempty"`
 
-	// The other parts of an edit.
+	// The parts of an edit besides its operations.
 	Names           []Name    `msgpack:"n,omitempty" json:"names,omitempty"`
 	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restored_version,omitempty"` // version that the edit restores
 	Forget          *Selector `msgpack:"d,omitempty" json:"forget,omitempty"`
@@ -150,7 +151,7 @@ type Delta struct {
 	About *About `msgpack:"ab,omitempty" json:"about,omitempty"`
 	// Judge replaces the measured error of the judge. Nil keeps it.
 	Judge *Judge `msgpack:"ju,omitempty" json:"judge,omitempty"`
-	// Redacted lists deltas of the log whose texts were erased. The chain hash of the log covers their present form by this list.
+	// Redacted lists earlier deltas whose texts were erased. It has the hash of their present form, and so the chain hash covers that form.
 	Redacted []RedactedVersion `msgpack:"e,omitempty" json:"redacted,omitempty"`
 	// Policy has the settings of the Curator, in the first delta after they changed.
 	Policy *Policy `msgpack:"y,omitempty" json:"policy,omitempty"`
@@ -167,7 +168,7 @@ func (d *Delta) ChangesBullets() bool {
 	return slices.ContainsFunc(d.Ops, func(op Op) bool { return !op.Kind.Counts() })
 }
 
-// Name is a name for a version. A name that is set again moves to the new version.
+// Name is a name for a version. If the name had another version before, it now means this one.
 type Name struct {
 	Name    string `msgpack:"n" json:"name" redact:"id"`
 	Version uint64 `msgpack:"v" json:"version"`
@@ -193,7 +194,7 @@ func (f Fork) String() string { return fmt.Sprintf("fork of %s at %s", f.Of, f.A
 
 var versionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
-// Newest names the last version in requests. It cannot be the name of another one.
+// Newest means the last version in requests, so no version can have this name.
 const Newest = "newest"
 
 // Validate returns an error if the name could be confused with the number of a version, with a time or with Newest.
@@ -208,17 +209,17 @@ func (n Name) Validate() error {
 }
 
 // Selector selects the executions to forget: by source, owner, user or session, or a single execution. If several fields are set,
-// all must match. The source agent selects agent/NAME too, and InferredSource the executions whose outcome was only inferred.
+// all must match. The source "agent" also selects "agent/NAME"; InferredSource selects the executions whose outcome was only inferred.
 type Selector struct {
 	Source    string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
 	Owner     string `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"` // id of a token
 	User      string `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`  // the end user that a run names
 	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
 	Execution string `msgpack:"x,omitempty" json:"execution,omitempty"` // handle
-	// Sample is the id of the execution of the first round. It also matches evidence with another handle of the sample.
+	// Sample is an Evidence.Sample. It also matches executions of the sample whose handle is not Execution.
 	Sample string `msgpack:"i,omitempty" json:"sample_id,omitempty"`
-	// Erased is the number of a selector whose user and session were erased: it selects the evidence with this ErasedSelector. Equal
-	// selectors have the same number, the first version that they were used in.
+	// Erased is set if the user and the session of this selector were erased: it then selects the evidence with this ErasedSelector. The
+	// number is the first version in which the selector was used, so equal selectors have equal numbers.
 	Erased uint64 `msgpack:"z,omitempty" json:"erased,omitempty"`
 }
 
@@ -242,10 +243,10 @@ func (s *Selector) selects(e *Evidence) bool {
 	return bySource && byOwner && byExecution && byErased && selectsName(s.User, e.User) && selectsName(s.Session, e.Session)
 }
 
-// MaxEvidenceName is the number of bytes of a session, a user or a source in Evidence.
+// MaxEvidenceName is the maximum length of a session, a user or a source in Evidence, in bytes. A longer one is cut.
 const MaxEvidenceName = 256
 
-// selectsName reports whether a part of a selector selects a name. Evidence has the beginning of a long name only.
+// selectsName reports whether the user or the session of a selector selects that of Evidence, of which both may be cut.
 func selectsName(selected, name string) bool {
 	return selected == "" || text.Clip(selected, MaxEvidenceName) == text.Clip(name, MaxEvidenceName)
 }
@@ -292,8 +293,8 @@ func (d *Delta) Validate() error {
 	}
 	for i := range d.Ops {
 		covers := len(d.Covers)
-		if d.More { // the last delta of the change has them
-			covers = math.MaxInt
+		if d.More {
+			covers = math.MaxInt // the indices are of the covers of the change's last delta, which is not known here
 		}
 		if err := d.Ops[i].validate(covers); err != nil {
 			return fmt.Errorf("operations[%d]: %w", i, err)
@@ -329,20 +330,20 @@ func (d *Delta) Validate() error {
 // ChangeAssembler collects the deltas of each change. The zero value is empty. It is not safe for concurrent use.
 type ChangeAssembler struct{ open []*Delta }
 
-// Add adds the next delta of a log. It returns the deltas that take effect with it, in order. It returns nil if the
-// change has further deltas. It drops the deltas of an earlier change that is incomplete.
-func (p *ChangeAssembler) Add(d *Delta) []*Delta {
-	if len(p.open) > 0 && p.open[0].ChangeID != d.ChangeID {
-		p.open = nil
+// Add adds the next delta of a log. If it completes a change, Add returns all deltas of the change, in order; else nil. The deltas of
+// an earlier change that was never completed are dropped.
+func (a *ChangeAssembler) Add(d *Delta) []*Delta {
+	if len(a.open) > 0 && a.open[0].ChangeID != d.ChangeID {
+		a.open = nil
 	}
-	all := append(p.open, d)
+	all := append(a.open, d)
 	if d.More {
-		p.open = all
+		a.open = all
 		return nil
 	}
-	p.open = nil
+	a.open = nil
 	return all
 }
 
 // incomplete reports whether the last delta of a change is missing.
-func (p *ChangeAssembler) incomplete() bool { return len(p.open) > 0 }
+func (a *ChangeAssembler) incomplete() bool { return len(a.open) > 0 }

@@ -211,7 +211,7 @@ func (b *Bullet) addOutcomes(seen []Exposure) *Experiment {
 	return &e
 }
 
-// addRecent appends an outcome to Recent, or removes the newest with the same result.
+// addRecent appends an outcome to Recent. With undo it removes the newest one with the same result instead.
 func (e *Experiment) addRecent(score int, undo bool) {
 	mark := string(RecentFailure)
 	if 2*score >= MaxScore {
@@ -227,8 +227,8 @@ func (e *Experiment) addRecent(score int, undo bool) {
 	e.Recent = e.Recent[max(0, len(e.Recent)-MaxRecent):]
 }
 
-// addSupport adds by to SupportBySource and InferredSupport for each supporting execution of an operation. It copies the list
-// before a change.
+// addSupport adds the number by to the counters SupportBySource and InferredSupport for each supporting execution of an operation. It
+// copies the list SupportBySource before a change.
 func (b *Bullet) addSupport(covers []Cover, support []int, by int) {
 	copied := false
 	for _, i := range support {

@@ -27,39 +27,39 @@ func ContentKeyOf(content string) ContentKey {
 // FindByContent returns the bullet with this content, ignoring white space and case. It returns nil if none exists. If several
 // have the content, it returns the lowest id. The first call indexes all bullets.
 func (p *Playbook) FindByContent(content string) *Bullet {
-	if p.texts == nil {
-		p.texts = new(index)
+	if p.byContent == nil {
+		p.byContent = new(contentIndex)
 		for b := range p.All() {
-			p.texts.add(ContentKeyOf(b.Content), b.ID)
+			p.byContent.add(ContentKeyOf(b.Content), b.ID)
 		}
 	}
-	return p.bullets[p.texts.first[ContentKeyOf(content)]].Bullet
+	return p.bullets[p.byContent.first[ContentKeyOf(content)]].Bullet
 }
 
-// reindex updates the index of contents and the tally when a bullet replaces another; either may be nil.
+// reindex updates the index of contents and the tally after a bullet has replaced old. old is nil for a new bullet, b for a removed one.
 func (p *Playbook) reindex(old, b *Bullet) {
-	p.tally.count(old, -1)
-	p.tally.count(b, 1)
+	p.tally.countBullet(old, -1)
+	p.tally.countBullet(b, 1)
 	sameText := old != nil && b != nil && old.Content == b.Content
-	if sameText || p.texts == nil {
+	if sameText || p.byContent == nil {
 		return
 	}
 	if old != nil {
-		p.texts.remove(ContentKeyOf(old.Content), old.ID)
+		p.byContent.remove(ContentKeyOf(old.Content), old.ID)
 	}
 	if b != nil {
-		p.texts.add(ContentKeyOf(b.Content), b.ID)
+		p.byContent.add(ContentKeyOf(b.Content), b.ID)
 	}
 }
 
-// index maps a content to the bullet with the lowest id that has it. Nearly every content has one bullet. The result does
-// not depend on the order of additions, so that two folds of one log agree.
-type index struct {
+// contentIndex maps a content to the bullet with the lowest id that has it. Nearly every content has only one bullet. The order of
+// additions changes nothing, so that two folds of one log agree.
+type contentIndex struct {
 	first map[ContentKey]BulletID
 	more  map[ContentKey][]BulletID // further bullets of a content, sorted by id; the slices are never changed in place
 }
 
-func (x *index) add(k ContentKey, id BulletID) {
+func (x *contentIndex) add(k ContentKey, id BulletID) {
 	first, ok := x.first[k]
 	switch {
 	case !ok:
@@ -72,7 +72,7 @@ func (x *index) add(k ContentKey, id BulletID) {
 		return
 	case id < first:
 		x.first[k] = id
-		id = first // to more
+		id = first // the one that goes to more
 	}
 	if at, found := slices.BinarySearch(x.more[k], id); !found {
 		if x.more == nil {
@@ -82,7 +82,7 @@ func (x *index) add(k ContentKey, id BulletID) {
 	}
 }
 
-func (x *index) remove(k ContentKey, id BulletID) {
+func (x *contentIndex) remove(k ContentKey, id BulletID) {
 	others := x.more[k]
 	switch {
 	case x.first[k] != id:
@@ -100,4 +100,6 @@ func (x *index) remove(k ContentKey, id BulletID) {
 	}
 }
 
-func (x *index) clone() *index { return &index{maps.Clone(x.first), maps.Clone(x.more)} }
+func (x *contentIndex) clone() *contentIndex {
+	return &contentIndex{maps.Clone(x.first), maps.Clone(x.more)}
+}

@@ -12,7 +12,7 @@ type journal struct {
 	end uint64     // number of changes so far
 }
 
-// maxJournal is the number of changes that a journal has at least. A change of one delta has at most MaxDeltaKeys.
+// maxJournal is the least number of changes that a full journal has: those of about nine deltas, see MaxDeltaKeys.
 const maxJournal = 1 << 13
 
 // record adds a change to the journal.
@@ -33,7 +33,7 @@ func (p *Playbook) record(id BulletID) {
 // Mark is a state of a playbook, for ChangedSince. The zero Mark is older than every state.
 type Mark struct {
 	journal *journal
-	at      uint64
+	end     uint64 // of the journal at that time
 }
 
 // ChangedSince returns the ids of the bullets that were added, changed or removed since a mark, some of them more than once,
@@ -45,16 +45,17 @@ func (p *Playbook) ChangedSince(m Mark) (ids []BulletID, now Mark, known bool) {
 		return nil, Mark{}, false
 	}
 	now = Mark{j, j.end}
-	if m.journal != j || j.end-m.at > uint64(len(j.ids)) {
+	kept, changes := uint64(len(j.ids)), j.end-m.end
+	if m.journal != j || changes > kept {
 		return nil, now, false
 	}
-	return j.ids[uint64(len(j.ids))-(j.end-m.at):], now, true
+	return j.ids[kept-changes:], now, true
 }
 
-// Texts follows the texts of the bullets of one playbook, so that an index of them reads only those that have changed. The zero value has
-// none. It is not safe for concurrent use.
+// Texts has the texts of the bullets of one playbook at the last update, so that an index reads only those that have changed since. The
+// zero value has none. It is not safe for concurrent use.
 type Texts struct {
-	known map[BulletID]string
+	texts map[BulletID]string
 	mark  Mark // of the last update
 }
 
@@ -63,19 +64,19 @@ func (t *Texts) Update(p *Playbook, text func(*Bullet) string, put func(id, text
 	ids, now, known := p.ChangedSince(t.mark)
 	t.mark = now
 	if !known {
-		ids = slices.AppendSeq(slices.Collect(maps.Keys(t.known)), maps.Keys(p.bullets))
+		ids = slices.AppendSeq(slices.Collect(maps.Keys(t.texts)), maps.Keys(p.bullets))
 	}
-	if t.known == nil {
-		t.known = make(map[BulletID]string, p.Len())
+	if t.texts == nil {
+		t.texts = make(map[BulletID]string, p.Len())
 	}
 	for _, id := range ids {
 		b := p.Bullet(id)
 		if b == nil {
-			delete(t.known, id)
+			delete(t.texts, id)
 			drop(string(id))
-		} else if is := text(b); t.known[id] != is {
-			t.known[id] = is
-			put(string(id), is)
+		} else if newText := text(b); t.texts[id] != newText {
+			t.texts[id] = newText
+			put(string(id), newText)
 		}
 	}
 }

@@ -69,7 +69,7 @@ type Op struct {
 	Harmful int `msgpack:"m,omitempty" json:"harmful,omitempty"` // Tag, Retag
 	Neutral int `msgpack:"n,omitempty" json:"neutral,omitempty"` // Tag, Retag
 
-	OldVote          Vote       `msgpack:"q,omitempty" json:"old_vote,omitempty"`   // Retag: the old vote; without a new vote, Retag withdraws it
+	OldVote          Vote       `msgpack:"q,omitempty" json:"old_vote,omitempty"`   // Retag: the vote to move; withdrawn if there is no new vote
 	ExperimentNumber int        `msgpack:"e,omitempty" json:"experiment,omitempty"` // AddExposures: number of the experiment
 	Exposures        []Exposure `msgpack:"v,omitempty" json:"exposures,omitempty"`  // AddExposures: parallel to Support
 	Standing         Standing   `msgpack:"g,omitempty" json:"standing,omitempty"`   // Add, Update, Merge: of the new wording; SetStatus: empty leaves it
@@ -122,7 +122,7 @@ func (op *Op) validate(covers int) error {
 	if !op.Standing.Valid() {
 		return fmt.Errorf("standing: unknown standing %q", op.Standing)
 	}
-	if err := validateAgainst(op.Replaces, op.Contests); err != nil {
+	if err := validateRivals(op.Replaces, op.Contests); err != nil {
 		return err
 	}
 	switch op.Kind {
@@ -167,8 +167,8 @@ func (op *Op) validate(covers int) error {
 	return nil
 }
 
-// validateAgainst validates the ids of the bullets that a bullet replaces and contests. Each may be empty.
-func validateAgainst(replaces, contests BulletID) error {
+// validateRivals validates the ids of the bullets that a bullet replaces and contests. Each may be empty.
+func validateRivals(replaces, contests BulletID) error {
 	for _, f := range [...]struct {
 		name string
 		id   BulletID
@@ -194,7 +194,7 @@ func (op *Op) validatePut() error {
 	case !b.Status.Valid():
 		return fmt.Errorf("bullet.status: unknown status %q", b.Status)
 	}
-	if err := validateAgainst(b.Replaces, b.Contests); err != nil {
+	if err := validateRivals(b.Replaces, b.Contests); err != nil {
 		return fmt.Errorf("bullet.%w", err)
 	}
 	if err := b.Experiment.validate(); err != nil {
@@ -219,76 +219,76 @@ func NewBullet(op *Op, covers []Cover) *Bullet {
 	return b
 }
 
-// Apply returns the bullet after an operation, with unchanged times. It returns nil if the operation has no effect on the bullet.
-// Op.Support has indices into covers; sources are the bullets that a Merge combines. Playbook.Apply and the code that drafts deltas both
-// use it, so that they compute the same result.
+// Apply returns a copy of the bullet after an operation, with unchanged times. It returns nil if the operation has no effect on the
+// bullet. Op.Support has indices into covers; sources are the bullets that a Merge adds to this one. Playbook.Apply and the package
+// curator/draft both call this method, so a drafted delta predicts exactly the state after it.
 func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
-	now := *b
+	after := *b
 	switch op.Kind {
 	case Update:
-		now.reword(op, covers)
+		after.reword(op, covers)
 		if op.Section != "" {
-			now.Section = op.Section
+			after.Section = op.Section
 		}
 	case Tag:
-		now.Helpful += op.Helpful
-		now.Harmful += op.Harmful
-		now.Neutral += op.Neutral
-		now.addSupport(covers, op.Support, 1)
+		after.Helpful += op.Helpful
+		after.Harmful += op.Harmful
+		after.Neutral += op.Neutral
+		after.addSupport(covers, op.Support, 1)
 	case Retag:
-		now.addVotes(op.OldVote, -len(op.Support))
-		now.Helpful += op.Helpful
-		now.Harmful += op.Harmful
-		now.Neutral += op.Neutral
+		after.addVotes(op.OldVote, -len(op.Support))
+		after.Helpful += op.Helpful
+		after.Harmful += op.Harmful
+		after.Neutral += op.Neutral
 		if op.Helpful+op.Harmful+op.Neutral == 0 {
-			now.addSupport(covers, op.Support, -1)
+			after.addSupport(covers, op.Support, -1)
 		}
 	case AddExposures:
 		if op.ExperimentNumber != b.CurrentExperiment().Number {
 			return nil // outcomes of an earlier experiment
 		}
-		now.Experiment = b.addOutcomes(op.Exposures)
+		after.Experiment = b.addOutcomes(op.Exposures)
 	case Confirm:
 		c := b.CurrentExperiment()
 		c.Confirmations += len(op.Support)
-		now.Experiment = &c
-		now.addSupport(covers, op.Support, 1)
-		now.learnFrom(op, covers)
-		now.OnlyInferred = b.OnlyInferred && onlyInferred(op, covers)
+		after.Experiment = &c
+		after.addSupport(covers, op.Support, 1)
+		after.learnFrom(op, covers)
+		after.OnlyInferred = b.OnlyInferred && onlyInferred(op, covers)
 	case SetStatus:
-		now.Status = op.Status
-		if op.byPerson() && now.Shown() {
-			now.Approved, now.OnlyInferred = true, false
+		after.Status = op.Status
+		if op.byPerson() && after.Shown() {
+			after.Approved, after.OnlyInferred = true, false
 		}
 		if op.Restart {
-			now.Experiment = b.repeatExperiment(op.Standing)
+			after.Experiment = b.repeatExperiment(op.Standing)
 		} else if op.Standing != "" {
-			e := now.CurrentExperiment()
+			e := after.CurrentExperiment()
 			e.Standing = op.Standing
-			now.Experiment = &e
+			after.Experiment = &e
 		}
-		e := now.CurrentExperiment()
+		e := after.CurrentExperiment()
 		if op.Status == Retired && e.Confirmations > 0 { // earlier requests no longer count
 			e.Confirmations = 0
-			now.Experiment = &e
+			after.Experiment = &e
 		}
 	case Pin:
-		now.Pinned = op.Pinned
+		after.Pinned = op.Pinned
 	case Merge:
-		now.reword(op, covers)
+		after.reword(op, covers)
 		for _, src := range sources {
-			now.addReflections(src.LearnedFrom...)
-			now.Helpful += src.Helpful
-			now.Harmful += src.Harmful
-			now.Neutral += src.Neutral
-			now.Pinned = now.Pinned || src.Pinned
-			now.SupportBySource = now.mergeSupport(src.SupportBySource)
-			now.InferredSupport += src.InferredSupport
+			after.addReflections(src.LearnedFrom...)
+			after.Helpful += src.Helpful
+			after.Harmful += src.Harmful
+			after.Neutral += src.Neutral
+			after.Pinned = after.Pinned || src.Pinned
+			after.SupportBySource = after.mergeSupport(src.SupportBySource)
+			after.InferredSupport += src.InferredSupport
 		}
 	default:
 		return nil
 	}
-	return &now
+	return &after
 }
 
 // reword sets the text of an Update or a Merge. Another text starts a new experiment.

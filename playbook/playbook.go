@@ -22,7 +22,7 @@ type Playbook struct {
 	last      uint64 // see LastMinted
 	bullets   map[BulletID]entry
 	sum       Checksum
-	parts     ChangeAssembler // deltas of an incomplete change
+	change    ChangeAssembler // the deltas of an incomplete change
 	gate      Gate
 	leading   string // see LeadingScore
 	about     About
@@ -31,11 +31,11 @@ type Playbook struct {
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal
 
-	texts *index // by content; nil until the first call of FindByContent
-	tally Tally
+	byContent *contentIndex // nil until the first call of FindByContent
+	tally     Tally
 }
 
-// entry is a bullet with its part of the checksum, so that a change computes one hash and not two.
+// entry is a bullet with its part of the checksum: a change removes the old part without hashing the old bullet again.
 type entry struct {
 	*Bullet
 	part Checksum
@@ -71,6 +71,9 @@ func (p *Playbook) SetGate(mode Gate) { p.gate = mode }
 // LeadingScore returns the name of the score that counts if an outcome has several, or "" if no person chose one.
 func (p *Playbook) LeadingScore() string { return p.leading }
 
+// SetLeadingScore sets the leading score, for a playbook restored from a view.
+func (p *Playbook) SetLeadingScore(name string) { p.leading = name }
+
 // About returns the name and the description of the playbook.
 func (p *Playbook) About() About { return p.about }
 
@@ -82,9 +85,6 @@ func (p *Playbook) Judge() Judge { return p.judge }
 
 // SetJudge sets the error of the judge, for a playbook restored from a view.
 func (p *Playbook) SetJudge(j Judge) { p.judge = j }
-
-// SetLeadingScore sets the leading score, for a playbook restored from a view.
-func (p *Playbook) SetLeadingScore(name string) { p.leading = name }
 
 // Admission returns the state that decides which reflections a prompt may contain. The caller must not change its slices.
 func (p *Playbook) Admission() Admission { return p.admission }
@@ -125,11 +125,11 @@ func (p *Playbook) Sorted() []*Bullet {
 // Clone returns a copy that can be changed independently of p.
 func (p *Playbook) Clone() *Playbook {
 	c := *p
-	c.parts.open = slices.Clip(p.parts.open)
+	c.change.open = slices.Clip(p.change.open)
 	c.bullets = maps.Clone(p.bullets)
 	c.journal = nil
-	if p.texts != nil {
-		c.texts = p.texts.clone()
+	if p.byContent != nil {
+		c.byContent = p.byContent.clone()
 	}
 	return &c
 }
@@ -190,8 +190,8 @@ func (p *Playbook) remove(id BulletID) {
 	}
 }
 
-// ApplyChanges moves the playbook to a version. The map changed has the new bullets by their ids, nil for a removed one. If the result does
-// not have the expected size and checksum, it returns false and does not change the playbook.
+// ApplyChanges moves the playbook to a version. The map changed has the new state of each changed bullet, nil for a removed one. If the
+// result would not have the expected size (number of bullets) and checksum, it returns false and does not change the playbook.
 func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
 	got, n := p.sum, len(p.bullets)
 	parts := make(map[BulletID]Checksum, len(changed))
@@ -234,9 +234,9 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
 	}
 	p.version, p.duplicate = d.Version, nil
-	parts := p.parts.Add(d)
+	parts := p.change.Add(d)
 	if len(parts) > 0 {
-		p.tally.countPlain(d, parts, p.judge.Name)
+		p.tally.countTasks(d, parts, p.judge.Name)
 	}
 	for _, part := range parts {
 		if part.Gate != "" {
@@ -283,11 +283,12 @@ func (p *Playbook) SetExperimentNumber(id BulletID, number int) {
 
 // ResumeChange records a delta that the playbook's version already includes. A playbook that was stored in the middle of a
 // change needs the earlier deltas of that change.
-func (p *Playbook) ResumeChange(d *Delta) { p.parts.Add(d) }
+func (p *Playbook) ResumeChange(d *Delta) { p.change.Add(d) }
 
 // InChange reports whether the newest delta is part of an incomplete change.
-func (p *Playbook) InChange() bool { return p.parts.incomplete() }
+func (p *Playbook) InChange() bool { return p.change.incomplete() }
 
+// applyOp applies one operation of a delta from the time at. It reports whether the operation had an effect.
 func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	old := p.bullets[op.Bullet].Bullet
 	if op.Kind == Add {

@@ -143,17 +143,17 @@ type Admission struct {
 	// ControlSalt is the key of the hash that assigns sessions. It is made when the share is first switched on, and stays. It is not in
 	// JSON: clients that know it could choose sessions.
 	ControlSalt []byte `msgpack:"s,omitempty" json:"-"`
-	// Dropped has the sequences of the newest reflections whose bullet a person rejected or that was removed, in order. An older one
-	// raises DroppedFloor: of the reflections up to it, only those with a bullet may speak.
+	// Dropped has the sequences of the newest reflections whose bullet a person rejected, or whose bullet was removed, in order. Older
+	// ones leave the list and raise DroppedFloor. Of the reflections up to DroppedFloor, a prompt may contain only those with a bullet.
 	Dropped      []uint64 `msgpack:"x,omitempty" json:"dropped,omitempty"`
 	DroppedFloor uint64   `msgpack:"z,omitempty" json:"dropped_floor,omitempty"`
-	// Forgotten has the newest selections of forgotten executions, oldest first. An older one becomes ForgottenFloor, without its
-	// selector: every execution before it counts as forgotten.
+	// Forgotten has the newest selections of forgotten executions, oldest first. Older ones leave the list and raise ForgottenFloor, which
+	// has no selector: every execution before it counts as forgotten.
 	Forgotten      []Forgotten `msgpack:"f,omitempty" json:"forgotten,omitempty"`
 	ForgottenFloor Forgotten   `msgpack:"g,omitempty" json:"forgotten_floor,omitzero"`
 }
 
-// ReviewsFirst reports whether new texts wait for a person.
+// ReviewsFirst reports whether new texts wait for the approval of a person.
 func (a *Admission) ReviewsFirst() bool { return cmp.Or(a.Review, a.Policy.Review) == ReviewFirst }
 
 // Decided is the set of reflections that the Curator has decided on, by their sequence in the stream of reflections.
@@ -175,17 +175,17 @@ func (a *Admission) WasDropped(seq uint64, linked bool) bool {
 	return found || !linked && seq <= a.DroppedFloor
 }
 
-// Forgotten selects executions that were forgotten. It applies to the past: to all that was learned before the version, and to
-// executions that were published before it, whenever a Reflector reads them. An execution that is selected by its name is forgotten
-// for good.
+// Forgotten selects executions that were forgotten. It applies to executions that were learned from before Version, and to executions
+// that were published before the sequence Before, even if a Reflector reads them later. A single execution that the selector names by
+// its handle or sample is forgotten at any time.
 type Forgotten struct {
 	Selector Selector `msgpack:"s" json:"selector"`
-	Version  uint64   `msgpack:"v" json:"version"` // that forgot them
-	Before   uint64   `msgpack:"b" json:"before"`  // first sequence of the stream of executions that it does not apply to
+	Version  uint64   `msgpack:"v" json:"version"` // version that forgot the executions
+	Before   uint64   `msgpack:"b" json:"before"`  // first sequence of the stream of executions that the selector does not apply to
 }
 
-// Matches reports whether an execution is forgotten, or the run that it was compared with. version is the one that covers it, or 0 if none
-// does yet.
+// Matches reports whether an execution is forgotten, or the run that it was compared with. version is the version whose delta covers the
+// execution, 0 if none does yet.
 func (f *Forgotten) Matches(version uint64, e *Evidence) bool {
 	return f.selects(version, e) || f.selects(version, e.OfCompared())
 }
@@ -200,8 +200,8 @@ func (f *Forgotten) selects(version uint64, e *Evidence) bool {
 	return byName || learnedBefore || publishedBefore
 }
 
-// sequence returns the sequence of the execution in its stream, with which its handle begins. It is 0 if the handle is invalid, so such an
-// execution counts as an old one.
+// sequence returns the sequence of the execution in its stream, with which its handle begins. An invalid handle gives 0, and the
+// execution then counts as published before all others.
 func (e *Evidence) sequence() uint64 {
 	number, _, _ := strings.Cut(e.Execution, "-")
 	seq, _ := strconv.ParseUint(number, 10, 64)
@@ -213,7 +213,8 @@ func (a *Admission) Forgets(e *Evidence) bool {
 	return e.sequence() < a.ForgottenFloor.Before || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool { return f.Matches(0, e) })
 }
 
-// ForgetsSince reports whether a text about a session that was written at a version may contain an execution that was forgotten since.
+// ForgetsSince reports whether executions of a session were forgotten after a version. If so, a text about the session that was written
+// at that version may contain them.
 func (a *Admission) ForgetsSince(version uint64, owner, session string) bool {
 	return version < a.ForgottenFloor.Version || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool {
 		s := &f.Selector
@@ -231,8 +232,8 @@ func (a *Admission) LastForgotten() uint64 {
 	return 0
 }
 
-// Limits of an Admission. An entry that no longer fits raises a floor. No prompt contains anything below the floor, because it may have
-// been removed or forgotten. A Decided that is full raises its floor too: then a reflection that waits for long counts as decided.
+// Limits of the lists of an Admission. An entry that no longer fits raises the floor of its list. A floor errs on the safe side: what is
+// below it counts as decided, dropped or forgotten, even if it is none of these, such as a reflection that has waited for long.
 const (
 	maxDecided   = 512
 	maxDropped   = 512
@@ -296,7 +297,7 @@ func (a *Admission) drop(b *Bullet) {
 	if b == nil || len(b.LearnedFrom) == 0 {
 		return
 	}
-	if len(b.LearnedFrom) == maxLearnedFrom { // the full list may have lost some
+	if len(b.LearnedFrom) == maxLearnedFrom { // the list is full, and may have lost reflections of the bullet
 		a.DroppedFloor = max(a.DroppedFloor, slices.Max(b.LearnedFrom))
 	}
 	a.setDropped(append(slices.Clone(a.Dropped), b.LearnedFrom...))

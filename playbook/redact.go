@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// RedactedVersion names a delta of a log whose texts were erased. The log has a redaction in place of that delta, see package deltalog.
+// RedactedVersion names a delta whose texts were erased. The log has a redaction in the place of this delta, see package deltalog.
 type RedactedVersion struct {
 	Version uint64 `msgpack:"v" json:"version"`
 	Sum     []byte `msgpack:"s" json:"sha256"` // SHA-256 of the payload of the redaction
-	// Selector is the number of the selector in the delta, if its names were erased; see Selector.Erased.
+	// Selector is set if the names of the selector in Delta.Forget were erased: it is then Selector.Erased, else 0.
 	Selector uint64 `msgpack:"n,omitempty" json:"selector,omitempty"`
 }
 
@@ -28,12 +28,11 @@ func (r *RedactedVersion) Validate() error {
 	return nil
 }
 
-// ErasedText is in the place of a text that was erased. The content of a bullet begins with it, and has the place in the log of the first
-// operation with the content: then two contents of a bullet stay different from each other.
+// ErasedText replaces a text that was erased. For the content of a bullet see ErasedContent.
 const ErasedText = "[erased]"
 
-// ErasedContent returns the content in place of one that was erased. The content was first set by an operation of a version, counted
-// from 0.
+// ErasedContent returns the replacement of a content, such as "[erased] 12.0": it was first set by operation 0 of version 12. Two erased
+// contents therefore stay different from each other.
 func ErasedContent(version uint64, op int) string {
 	return ErasedText + " " + strconv.FormatUint(version, 10) + "." + strconv.Itoa(op)
 }
@@ -41,7 +40,7 @@ func ErasedContent(version uint64, op int) string {
 // IsErased reports whether a text is in the place of one that was erased.
 func IsErased(text string) bool { return strings.HasPrefix(text, ErasedText) }
 
-// WithoutNames returns a selector without its user and session. number is the first version in which the selector was used.
+// WithoutNames returns a selector without its user and session. number is its Selector.Erased.
 func (s Selector) WithoutNames(number uint64) Selector {
 	s.User, s.Session, s.Erased = "", "", number
 	return s
@@ -50,8 +49,8 @@ func (s Selector) WithoutNames(number uint64) Selector {
 // HasNames reports whether the selector names a user or a session.
 func (s *Selector) HasNames() bool { return s.User != "" || s.Session != "" }
 
-// eraseNames removes the names of the selectors whose deltas were redacted, so that the state is that of a fold of the redacted log. It
-// does not change slices of earlier copies.
+// eraseNames removes the names of the selectors whose deltas were redacted: a fold of the redacted log has the same state. It does not
+// change slices of earlier copies.
 func (a *Admission) eraseNames(redacted []RedactedVersion) {
 	for i := range redacted {
 		r := &redacted[i]

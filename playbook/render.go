@@ -53,7 +53,7 @@ func render(bullets []*Bullet, votes bool) string {
 	return out.String()
 }
 
-// renderSections writes nothing without bullets.
+// renderSections writes a title and the sections. It writes nothing if there are no bullets.
 func renderSections(out *strings.Builder, bullets []*Bullet, votes bool) {
 	if len(bullets) == 0 {
 		return
@@ -78,9 +78,9 @@ func renderSections(out *strings.Builder, bullets []*Bullet, votes bool) {
 	}
 }
 
-// promptSize returns about the number of bytes of rendered bullets, and seldom too few.
+// promptSize estimates the number of bytes of rendered bullets without votes. It is seldom too low, so that a buffer seldom grows.
 func promptSize(bullets []*Bullet) int {
-	const headers, marks = 256, 8 // without votes
+	const headers, marks = 256, 8
 	size := headers
 	for _, b := range bullets {
 		size += len(b.ID) + len(b.Content) + marks
@@ -103,11 +103,11 @@ func renderLine(out *strings.Builder, b *Bullet, votes bool) {
 	out.WriteByte('\n')
 }
 
-// newHeader is the text above the bullets whose record is not good yet. It is also right if there are no other bullets.
+// newHeader is the text above the bullets that are not established. It refers to no other bullets, because there may be none.
 const newHeader = "\n## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
 
-// RenderPrompt formats bullets for a prompt in two parts. Established bullets come first, as Render formats them. Behind them,
-// the others follow in the given order, so that their changes leave the beginning of the prompt the same.
+// RenderPrompt formats bullets for a prompt in two parts: the established bullets as Render formats them, and then the others in the
+// given order. The others change often. Because they come last, the beginning of the prompt stays the same for a provider's cache.
 func RenderPrompt(bullets []*Bullet, votes bool) string { return AppendPrompt("", bullets, votes) }
 
 // AppendPrompt returns the text followed by what RenderPrompt returns.
@@ -134,6 +134,7 @@ func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 	return out.String()
 }
 
+// indent writes a content, with two spaces before its second and later lines.
 func indent(out *strings.Builder, content string) {
 	for {
 		line, rest, more := strings.Cut(content, "\n")

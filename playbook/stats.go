@@ -14,7 +14,7 @@ type Stats struct {
 	// Sections has the active bullets of each section, sorted by name.
 	Sections []SectionStats `json:"by_section"`
 
-	// The classes count only active bullets.
+	// Three classes of active bullets.
 	HighPerforming int `json:"high_performing"` // more than 5 helpful votes and fewer than 2 harmful ones
 	Problematic    int `json:"problematic"`     // at least as many harmful votes as helpful ones, and at least one
 	Unused         int `json:"unused"`          // no vote
@@ -28,8 +28,8 @@ type SectionStats struct {
 	Harmful int    `json:"harmful"`
 }
 
-// Stats computes the statistics of the playbook. The classes are those of the ACE authors (ace-agent/ace). A neutral vote
-// is a use here, because the bullet was judged.
+// Stats computes the statistics of the playbook. The classes are those of the ACE authors (ace-agent/ace), except that a bullet with
+// only neutral votes is not Unused, because it was judged.
 func (p *Playbook) Stats() Stats {
 	var sum StatsSum
 	for b := range p.All() {
@@ -58,13 +58,13 @@ func (s *StatsSum) Add(b *Bullet, sign int) {
 	if !b.Shown() {
 		return
 	}
-	of := s.sections[b.Section]
-	of.Section = b.Section
-	of.Bullets += sign
-	of.Helpful += sign * b.Helpful
-	of.Harmful += sign * b.Harmful
-	s.sections[b.Section] = of
-	if of.Bullets == 0 {
+	section := s.sections[b.Section]
+	section.Section = b.Section
+	section.Bullets += sign
+	section.Helpful += sign * b.Helpful
+	section.Harmful += sign * b.Harmful
+	s.sections[b.Section] = section
+	if section.Bullets == 0 {
 		delete(s.sections, b.Section)
 	}
 	switch {

@@ -9,7 +9,7 @@ type Tally struct {
 	Verdicts Verdicts
 }
 
-// Plain counts the reported outcomes of tasks that cited no bullet, and sums their scores. A corrected outcome counts as one more.
+// Plain counts the reported outcomes of tasks that cited no bullet, and sums their scores. If feedback corrects an outcome, both count.
 type Plain struct {
 	Count int     `msgpack:"n,omitempty"`
 	Sum   float64 `msgpack:"s,omitempty"`
@@ -24,30 +24,31 @@ func (p *Playbook) SetPlain(o Plain) { p.tally.Plain = o }
 // SetVerdicts sets the newest outcomes, for a playbook restored from a view.
 func (p *Playbook) SetVerdicts(v Verdicts) { p.tally.Verdicts = v }
 
-// Typical is the mean score that tasks reach apart from one bullet, from 0 to 1, and the number of outcomes that it rests on.
+// Typical is the mean score of the tasks that do not cite one bullet. The record of the bullet is compared with it.
 type Typical struct {
-	Rate     float64
-	Outcomes float64
-	// FalseFailures and FalseSuccesses are the shares of the newest verdicts of that kind that are false, 0 if the error is unknown.
+	Rate     float64 // mean score, from 0 to 1
+	Outcomes float64 // number of outcomes behind Rate
+	// FalseFailures is the share of the newest failures that the judge called a failure falsely, FalseSuccesses that of the newest
+	// successes. Both are 0 if the error of the judge is unknown.
 	FalseFailures, FalseSuccesses float64
 }
 
-// maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. Later the tasks that cite other bullets say more about a
-// bullet, because they are of the kinds that bullets are for.
+// maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. Tasks that cite other bullets are a better comparison,
+// because bullets exist for their kinds; once there are enough of them, they outweigh the others.
 const maxPlain = 10
 
-// Typical returns what tasks reach apart from a bullet.
+// Typical returns the mean score of the tasks that do not cite a bullet.
 func (p *Playbook) Typical(id BulletID) Typical {
 	t := p.tally.without(p.Bullet(id))
 	t.FalseFailures, t.FalseSuccesses = p.falseShares()
 	return t
 }
 
-// without returns the mean score of tasks that cite another shown bullet. With few outcomes it is near a half. If most tasks without a
-// citation succeed, it is near their mean score instead: then a first bullet whose tasks fail is the likely cause. That most of them fail
-// says nothing, because a playbook begins with tasks that fail for want of advice.
+// without returns the mean score of tasks that cite another shown bullet than b. Until there are many, the result is near a prior: a half,
+// or the mean score of the tasks without a citation if it is higher. Such tasks mostly succeed in a book that needs no advice; a first
+// bullet whose tasks fail is then the likely cause. If they mostly fail, advice was missing, and they say nothing about b.
 func (t Tally) without(b *Bullet) Typical {
-	t.count(b, -1)
+	t.countBullet(b, -1)
 	prior, plain := 0.5, 0.0
 	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior {
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
@@ -59,23 +60,20 @@ func (t Tally) without(b *Bullet) Typical {
 	}
 }
 
-// count adds the record of a bullet, or subtracts it if sign is -1. A nil bullet counts nothing.
-func (t *Tally) count(b *Bullet, sign int) {
-	if b == nil || b.Experiment == nil {
+// countBullet adds the cited outcomes of a shown bullet, or subtracts them if sign is -1. A nil bullet counts nothing.
+func (t *Tally) countBullet(b *Bullet, sign int) {
+	if b == nil || b.Experiment == nil || !b.Shown() {
 		return
 	}
-	e := b.Experiment
-	if b.Shown() {
-		t.Cited += sign * e.Cited.Count()
-		t.Sum += sign * e.Cited.Sum()
-	}
+	t.Cited += sign * b.Experiment.Cited.Count()
+	t.Sum += sign * b.Experiment.Cited.Sum()
 }
 
-// countPlain adds the outcomes of the tasks, without those of the control group: all of them to the verdicts, and those of tasks that cite
-// no bullet to Plain. d is the last delta of a change and has its covers, one for each task; parts are all deltas of the change. judge is
+// countTasks adds the outcomes of the tasks of a change to Verdicts, and those of tasks that cite no bullet to Plain. It leaves out the
+// control group. d is the last delta of the change and has the covers, one for each task; parts are all deltas of the change. judge is
 // the name of the measured judge.
-func (t *Tally) countPlain(d *Delta, parts []*Delta, judge string) {
-	cites := make(map[int]bool) // covers
+func (t *Tally) countTasks(d *Delta, parts []*Delta, judge string) {
+	cites := make(map[int]bool) // indices of the covers whose task cites a bullet
 	for _, part := range parts {
 		for i := range part.Ops {
 			op := &part.Ops[i]

@@ -33,8 +33,8 @@ func isWhen(word string) bool {
 	return word == "" || strings.EqualFold(word, "when") || strings.EqualFold(word, "if")
 }
 
-// CleanText normalizes a condition and a text to those of a bullet. The content is the text as a reader sees it: the condition comes
-// first. All content with a condition must pass it. A text that begins with the condition already is not changed.
+// CleanText normalizes a condition and a text. The content is "When CONDITION: TEXT", or the text alone without a condition; a text that
+// begins with the condition already stays as it is. Every condition and content of a bullet is a result of CleanText.
 func CleanText(when, text string) (condition, content string, err error) {
 	condition, err = CleanWhen(when)
 	if err != nil {
@@ -48,7 +48,7 @@ func CleanText(when, text string) (condition, content string, err error) {
 	return condition, content, err
 }
 
-// compose puts a condition before a text.
+// compose puts a condition before a text, unless it is there already.
 func compose(when, text string) string {
 	if when == "" {
 		return text
@@ -56,7 +56,7 @@ func compose(when, text string) string {
 	return beginning(when) + Advice(when, text)
 }
 
-// beginning returns the beginning of a content with a condition.
+// beginning returns a condition in the form in which a content begins with it.
 func beginning(when string) string { return "When " + when + ": " }
 
 // Advice returns a content without the condition at its beginning.

@@ -68,14 +68,15 @@ func HasBlock(file []byte) bool {
 	return found || err != nil
 }
 
-// ForBlock returns the bullets for a block: those that generators show and a person wrote or approved, or that an experiment has proven.
-// Text in a file is in each prompt of an agent, without an experiment, so nothing else may enter it. They are ordered by their value, and
-// end before the limit of size.
+// ForBlock returns the bullets for a block: the active ones that a person wrote or approved, or that an experiment has proven. No other
+// bullet may enter a file, because its text is in each prompt of an agent, and no experiment withholds it. Pinned bullets come first, then
+// those with the best score. The list ends before their size exceeds limit.
 func ForBlock(bullets []*playbook.Bullet, limit int, size func(text string) int) (chosen []*playbook.Bullet) {
-	isProven := func(b *playbook.Bullet) bool {
-		return b.Experiment != nil && b.Experiment.Standing == playbook.StandingProven
+	isBarred := func(b *playbook.Bullet) bool {
+		isProven := b.Experiment != nil && b.Experiment.Standing == playbook.StandingProven
+		return !b.Shown() || !(b.Approved || isProven)
 	}
-	all := slices.DeleteFunc(slices.Clone(bullets), func(b *playbook.Bullet) bool { return !b.Shown() || !b.Approved && !isProven(b) })
+	all := slices.DeleteFunc(slices.Clone(bullets), isBarred)
 	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int {
 		if a.Pinned != b.Pinned {
 			if a.Pinned {
@@ -86,8 +87,7 @@ func ForBlock(bullets []*playbook.Bullet, limit int, size func(text string) int)
 		return cmp.Or(b.Score()-a.Score(), strings.Compare(string(a.ID), string(b.ID)))
 	})
 	for _, b := range all {
-		limit -= size(blockText(b)) + size("- ["+string(b.ID)+"] ")
-		if limit < 0 {
+		if limit -= size(blockText(b)) + size("- ["+string(b.ID)+"] "); limit < 0 {
 			break
 		}
 		chosen = append(chosen, b)
@@ -95,7 +95,7 @@ func ForBlock(bullets []*playbook.Bullet, limit int, size func(text string) int)
 	return chosen
 }
 
-// blockText returns the text of a bullet as a block has it. It cannot contain a mark.
+// blockText returns the content of a bullet for a block, without "<!--", which could begin a mark of the block.
 func blockText(b *playbook.Bullet) string {
 	return strings.ReplaceAll(b.Content, "<!--", "‹!--")
 }
@@ -156,7 +156,7 @@ func ReadBlock(file []byte) (*Block, error) {
 			section = playbook.Section(m[1])
 		} else if m := blockBullet.FindStringSubmatch(line); m != nil {
 			l := BlockLine{ID: playbook.BulletID(m[1]), Section: section, Text: m[2]}
-			if !slices.Contains(b.IDs, l.ID) { // "[x] done" is a text
+			if !slices.Contains(b.IDs, l.ID) { // the brackets are a part of the text, as in "[x] done"
 				l.ID, l.Text = "", strings.TrimSpace(line[2:])
 			}
 			b.Lines = append(b.Lines, l)
@@ -167,7 +167,8 @@ func ReadBlock(file []byte) (*Block, error) {
 	return b, nil
 }
 
-// Changed compares a block with the bullets of its version: lines with another text, new lines, and bullets without a line.
+// Changed compares a block with the bullets that were written to it. It returns lines whose text has changed, new lines, and the ids of
+// bullets that have no line.
 func (b *Block) Changed(written []*playbook.Bullet) (changed, added []BlockLine, removed []playbook.BulletID) {
 	texts := map[playbook.BulletID]string{}
 	for _, w := range written {

@@ -25,7 +25,7 @@ const (
 
 // codec reads and writes a format.
 type codec struct {
-	read   func(r *reader, text string) ([]found, error)
+	read   func(r *reader, text string) ([]rawBullet, error)
 	write  func(w *writer) ([]byte, error)
 	stored []string // fields of a bullet besides id, section and content
 }
@@ -155,10 +155,10 @@ type reader struct {
 	names *namer
 }
 
-// found is a bullet of a file before its repair.
-type found struct {
+// rawBullet is a bullet of a file before its repair.
+type rawBullet struct {
 	playbook.Bullet
-	at Note
+	at Note // the place in the file
 }
 
 func (r *reader) note(at Note, format string, args ...any) {
@@ -167,7 +167,7 @@ func (r *reader) note(at Note, format string, args ...any) {
 }
 
 // addBullets repairs bullets and adds them to the document. An id with a number that is too large is an error.
-func (r *reader) addBullets(list []found) error {
+func (r *reader) addBullets(list []rawBullet) error {
 	for i := range list {
 		r.names.reserve(string(list[i].ID))
 	}
@@ -259,8 +259,8 @@ func (w *writer) addLoss(id playbook.BulletID, field, format string, args ...any
 	w.losses = append(w.losses, Loss{id, field, fmt.Sprintf(format, args...)})
 }
 
-// addBullets repairs copies of the bullets and adds them. A bullet may be invalid if it was never checked by CleanWhen and CleanText;
-// such data must not get into a file.
+// addBullets repairs copies of the bullets and adds them. The bullets of a caller may be invalid, and invalid data must not get into a
+// file.
 func (w *writer) addBullets(bullets []*playbook.Bullet) error {
 	names := newNamer(nil)
 	seen := make(map[playbook.BulletID]bool, len(bullets))

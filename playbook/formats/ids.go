@@ -43,7 +43,7 @@ func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
 // the first call of name.
 func (n *namer) reserve(id string) { n.inFile[id] = true }
 
-// name assigns an id to a bullet that has the id given in the file. why is the reason if the assigned id differs from it, else "".
+// name assigns an id to a bullet whose id in the file is given. If the assigned id is another one, why is the reason, else "".
 func (n *namer) name(given, section, content string) (id playbook.BulletID, why string) {
 	isFree := func(id string) bool {
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)

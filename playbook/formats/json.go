@@ -36,7 +36,7 @@ func (h nativeHead) check() error {
 }
 
 // readJSON reads one object with all bullets.
-func (r *reader) readJSON(input string) (list []found, err error) {
+func (r *reader) readJSON(input string) (list []rawBullet, err error) {
 	var file struct {
 		nativeHead
 		Bullets []json.RawMessage `json:"bullets"`
@@ -49,13 +49,13 @@ func (r *reader) readJSON(input string) (list []found, err error) {
 		if err := json.Unmarshal(raw, &b); err != nil {
 			return nil, fmt.Errorf("bullets[%d]: %w", i, err)
 		}
-		list = append(list, found{b, Note{Item: text.Prefix(string(b.ID), playbook.MaxID)}})
+		list = append(list, rawBullet{b, Note{Item: text.Prefix(string(b.ID), playbook.MaxID)}})
 	}
 	return list, file.check()
 }
 
 // readJSONL reads a header and one bullet per line.
-func (r *reader) readJSONL(input string) (list []found, err error) {
+func (r *reader) readJSONL(input string) (list []rawBullet, err error) {
 	heads, n := 0, 0
 	for text := range strings.Lines(input) {
 		n++
@@ -70,7 +70,7 @@ func (r *reader) readJSONL(input string) (list []found, err error) {
 			return nil, fmt.Errorf("line %d: incomplete or invalid bullet: %w", n, err)
 		}
 		if line.Format == "" {
-			list = append(list, found{line.Bullet, Note{Line: n}})
+			list = append(list, rawBullet{line.Bullet, Note{Line: n}})
 			continue
 		}
 		if err := line.check(); err != nil {

@@ -69,7 +69,7 @@ func eachLine(text string, fn func(n int, text string, l line)) {
 }
 
 // readText reads a text.
-func (r *reader) readText(text string) (list []found, err error) {
+func (r *reader) readText(text string) (list []rawBullet, err error) {
 	begins := plain // the kind of line that begins a bullet: counted if any bullet has counters
 	eachLine(text, func(_ int, _ string, l line) {
 		if l.kind == counted {
@@ -90,7 +90,7 @@ func (r *reader) readText(text string) (list []found, err error) {
 		case l.kind == begins:
 			end()
 			b := playbook.Bullet{ID: playbook.BulletID(l.id), Section: section, Helpful: l.helpful, Harmful: l.harmful}
-			list = append(list, found{b, Note{Line: n, Item: repairID(l.id)}})
+			list = append(list, rawBullet{b, Note{Line: n, Item: repairID(l.id)}})
 			content = []string{l.body}
 		case l.kind == header:
 			end()

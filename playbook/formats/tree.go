@@ -54,7 +54,7 @@ type strategy struct {
 	LastUsed  *isoTime `json:"last_used"`
 }
 
-func (r *reader) readKayba(input string) ([]found, error) {
+func (r *reader) readKayba(input string) ([]rawBullet, error) {
 	var file kaybaFile
 	if err := decode(input, &file); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (r *reader) readKayba(input string) ([]found, error) {
 	})
 }
 
-func (r *reader) readSwe(input string) ([]found, error) {
+func (r *reader) readSwe(input string) ([]rawBullet, error) {
 	var file sweFile
 	if err := decode(input, &file); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (r *reader) readSwe(input string) ([]found, error) {
 }
 
 // readItems reads a map of items. The key of an item is its id.
-func readItems[T any](r *reader, items ordered, name string, bullet func(*T) playbook.Bullet) (list []found, err error) {
+func readItems[T any](r *reader, items ordered, name string, bullet func(*T) playbook.Bullet) (list []rawBullet, err error) {
 	if items == nil {
 		return nil, fmt.Errorf("%w of this format: want an object %s", ErrFormat, name)
 	}
@@ -107,7 +107,7 @@ func readItems[T any](r *reader, items ordered, name string, bullet func(*T) pla
 		}
 		b := bullet(&item)
 		b.ID = playbook.BulletID(m.name)
-		list = append(list, found{b, at})
+		list = append(list, rawBullet{b, at})
 	}
 	return list, nil
 }

@@ -1,6 +1,6 @@
-// Package heap keeps values in a binary heap: the best of them is at hand, and the others are not sorted. That is
-// cheaper than sorting if few of many values are needed. In a heap with the worst value first, a new value that is
-// better than the first replaces it, so the heap keeps the best values of a stream.
+// Package heap keeps values in a binary heap: the first value is known, and the others are not sorted. If few of many values
+// are needed, this is cheaper than sorting. To keep the n best values of a stream, use a heap with the worst value first, and
+// replace the first value by each new one that is better.
 package heap
 
 // Heap is a binary heap with its first value at index 0. Its methods take the order of the values: before reports

@@ -6,8 +6,8 @@ import (
 )
 
 // Ranking keeps the first values of a changing set in order. A change of one value costs about as much as a search among
-// the kept values, whatever the size of the set. It keeps up to twice as many values as it must, so that it has to read
-// the whole set again only after that many of them were dropped.
+// the kept values, whatever the size of the set. A Ranking of n values keeps up to 2n, so that Fill must read the whole set
+// again only after n of them were dropped.
 //
 // The zero value is not usable. A Ranking is not safe for concurrent use.
 type Ranking[T any] struct {

@@ -13,8 +13,8 @@ const maxSkipped = 4 << 10
 
 // Cleaner makes lines of text that is not trusted, such as the output of a tool. It is safe for concurrent use.
 type Cleaner struct {
-	ascii [utf8.RuneSelf]byte // the replacement; 0 removes the character
-	other map[rune]rune
+	ascii [utf8.RuneSelf]byte // the replacement of each ASCII character; 0 removes the character
+	other map[rune]rune       // all replacements, also of and by other characters
 }
 
 // NewCleaner returns a Cleaner that replaces characters. A full-width form of a replaced character is replaced too.

@@ -91,7 +91,7 @@ func afterHeading(lines []string) int {
 	return -1
 }
 
-// firstError returns the index of the first line that names an error, else of the first readable one, or -1.
+// firstError returns the index of the first line that names an error, else of the first readable one, else 0. Without lines it is -1.
 func firstError(lines []string) int {
 	first := -1
 	for i, line := range lines {
@@ -106,7 +106,7 @@ func firstError(lines []string) int {
 		}
 	}
 	if first < 0 && len(lines) > 0 {
-		return 0 // only headings and rulers
+		return 0 // all lines are headings or rulers
 	}
 	return first
 }

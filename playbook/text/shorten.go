@@ -84,7 +84,7 @@ func Line(s string, limit int) string {
 	space := false
 	for len(s) > 0 {
 		r, size := rune(0), plainLen(s, limit-b.Len()+1)
-		plain := size > 0
+		plain := size > 0 // part is then a run of visible ASCII; otherwise it is the character r
 		if !plain {
 			r, size = utf8.DecodeRuneInString(s)
 		}
