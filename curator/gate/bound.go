@@ -36,7 +36,7 @@ func (c Config) Lift(e *playbook.Experiment) Lift {
 	threshold := math.Log(1 / c.Alpha)
 	l.Low = largestRefuted(func(d float64) bool { return wealthAt(e, d, above) >= threshold })
 	l.High = -largestRefuted(func(d float64) bool { return wealthAt(e, -d, below) >= threshold })
-	if l.Low > l.High { // a random assignment does not produce such counts: nearly all tasks are in one arm
+	if l.Low > l.High { // nearly all tasks are in one arm: no random assignment produces such counts, so they say nothing
 		l.Low, l.High = -1, 1
 	}
 	return l
@@ -99,7 +99,7 @@ var noEffectGains = [...]func() *gains{
 // (below).
 func wealth(e *playbook.Experiment, side int) float64 { return noEffectGains[side]().of(e) }
 
-// wealthAt returns the same for the hypothesis that the lift is at most or at least d.
+// wealthAt is wealth for the hypothesis that the lift is at most d (above) or at least d (below).
 func wealthAt(e *playbook.Experiment, d float64, side int) float64 {
 	return bet{d, side}.gains().of(e)
 }

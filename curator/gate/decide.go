@@ -22,12 +22,12 @@ const (
 )
 
 // requestShare is the share of the failures blamed on a supported bullet that must request the same text, before this text is
-// shown against the bullet. If the bullet is wrong, most of them do, apart from paraphrases and wrong generalisations. If the
-// verdicts are wrong, the requests scatter over all texts that are possible.
+// shown against the bullet. If the bullet is wrong, most of these failures request the same right text, apart from paraphrases and wrong
+// generalisations. If the verdicts are wrong, the failures request many different texts.
 const requestShare = 0.25
 
-// recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now. If wrong verdicts blame
-// it in a tenth of its tasks, three of six are failures with a probability below 2 %.
+// recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now, see failsNow. If wrong verdicts
+// turn a tenth of its successes into failures, at least three of six outcomes are failures with a probability below 2 %.
 const recentOutcomes = 6
 
 // State is the playbook that the gate decides on, with the changes so far.
@@ -45,7 +45,7 @@ type Decider struct {
 	cfg   Config
 	mode  playbook.Gate
 	state State
-	// typical returns what tasks reach apart from a bullet.
+	// typical returns the mean score of the tasks that do not cite a bullet.
 	typical func(playbook.BulletID) playbook.Typical
 	set     func([]playbook.Op) bool
 	ops     []playbook.Op // of the current decision
@@ -90,9 +90,12 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a candidate needs. It is the largest of three numbers: confirmationsToShow,
-// those that outweigh the candidate's own record after a suspension, and those against the supported bullet that it replaces or contests:
-// the requestShare of the failures of that bullet, unless it fails now or the candidate extends it. A candidate that is refuted needs never.
+// confirmationsNeeded returns the number of confirmations that a candidate needs, or never if it is refuted. It is the largest of
+//
+//   - confirmationsToShow,
+//   - the number that outweighs the candidate's own record after a suspension,
+//   - the requestShare of the failures of the supported bullet that the candidate replaces or contests. It does not count if this bullet
+//     fails now, or if the candidate extends it.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	if isRefuted(s, b, typical) {
 		return never
@@ -116,9 +119,9 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 // never is a number of confirmations that no bullet reaches.
 const never = math.MaxInt
 
-// isRefuted reports whether b would replace a trusted bullet that does not fail now, and does not extend it; see isExtension. Only one of the two can be right, so b can help only
-// in tasks where the trusted bullet fails, and its record shows that they are few. Requests do not outweigh such a record: among the wrong
-// verdicts on hundreds of tasks, two request the same text by chance.
+// isRefuted reports whether b would replace a trusted bullet that does not fail now, without extending it; see isExtension. Only one of the
+// two can be right, so b can help only in tasks where the trusted bullet fails. The record of the trusted bullet shows that these are few.
+// Requests do not outweigh such a record: among the wrong verdicts on hundreds of tasks, two request the same text by chance.
 func isRefuted(s State, b *playbook.Bullet, typical playbook.Typical) bool {
 	old := shownBefore(s, b)
 	if old == nil || !IsSupported(old, typical) || failsNow(old) || isExtension(old, b) {
@@ -205,7 +208,8 @@ func shownBefore(s State, b *playbook.Bullet) *playbook.Bullet {
 	return nil
 }
 
-// restoreReplaced shows the newest bullet again that a retired bullet had replaced, unless its own record or a person retired it.
+// restoreReplaced shows the newest bullet again that b had replaced, after b has retired. It leaves out bullets that their own record or a
+// person retired.
 func (d *Decider) restoreReplaced(b *playbook.Bullet) {
 	for old := range replacedBy(d.state, b) {
 		if old.Shown() {
@@ -232,7 +236,7 @@ func isRestorable(b *playbook.Bullet) bool {
 	return b.Status == playbook.Retired && s.Established() && s != playbook.StandingKept
 }
 
-// release shows a waiting candidate.
+// release shows a candidate that has waited long enough.
 func (d *Decider) release(b *playbook.Bullet, code playbook.Reason, why string) {
 	d.show(b, playbook.Op{Code: code, Reason: why})
 }
@@ -314,8 +318,8 @@ func compareWaiting(a, b *playbook.Bullet) int {
 	)
 }
 
-// reconsider shows a retired bullet again if enough executions have requested it since. While a bullet that replaced it is
-// shown, the outcomes of that one decide.
+// reconsider shows a retired bullet again if enough executions have requested it since. It stays retired while a bullet that replaced it
+// is shown, because the outcomes of that bullet decide.
 func (d *Decider) reconsider(b *playbook.Bullet) {
 	e := b.CurrentExperiment()
 	isRequested := e.Confirmations >= confirmationsToReturn*max(1, e.Number)
@@ -353,8 +357,10 @@ func IsKept(b *playbook.Bullet) bool {
 
 // IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. One
 // failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
-// A bullet without a standing is supported from the start: a person or an import added it, or the gate was off. If the error of the verdicts
-// is known, at least half a success must be left without those that are probably false: where most tasks fail, most successes are false.
+// A bullet without a standing is supported from the start: a person or an import added it, or the gate was off.
+//
+// If the error of the verdicts is known, the successes without the share that is probably false must sum to at least a half: where most
+// tasks fail, most verdicts of success are false.
 func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 	e := b.CurrentExperiment()
 	hasSuccess := e.Cited.Sum() > 0 && (typical.FalseSuccesses == 0 || successes(&e, typical) >= 0.5)

@@ -22,8 +22,8 @@ type Assessment struct {
 // trustedLead is the number of successes beyond failures from which on a bullet is trusted.
 const trustedLead = 3
 
-// suspicion is the factor of the evidence from which on a bullet is suspect, and a new bullet is suspended. With 4, at most 2 % of
-// the bullets that help are suspended by chance ('bench learning --parts gate').
+// suspicion is the Bayes factor against a bullet, see failing, from which on it is suspect, and a new bullet is suspended. With 4, at most 2 %
+// of the bullets that help are suspended by chance ('bench learning --parts gate').
 const suspicion = 4
 
 // Assess returns the decision on a bullet that is shown or on probation, by the first rule below that applies. typical is the mean score
@@ -76,8 +76,9 @@ func confirmationsAgainst(factor float64) int {
 	return int(math.Log(factor)/math.Log(suspicion) + tiny)
 }
 
-// lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both, and a false
-// success for none: it credits all cited bullets, while a failure counts only for those that are blamed.
+// lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both. The share of
+// successes that is probably false counts for none, because a false success credits all cited bullets. Failures need no such correction: they
+// count only for the bullets that a reflection blames.
 func lead(e *playbook.Experiment, typical playbook.Typical) float64 {
 	return successes(e, typical) - failures(e)
 }

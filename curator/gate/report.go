@@ -108,7 +108,7 @@ func waitsFor(confirmations int, against playbook.BulletID) string {
 	return next
 }
 
-// rank orders bullets by how far they are from a good record.
+// rank orders bullets by their records, those without a good one first.
 func rank(r BulletReport) int {
 	switch s := r.CurrentExperiment().Standing; {
 	case r.Status == playbook.Probation:
