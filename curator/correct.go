@@ -21,12 +21,12 @@ import (
 // deltas of its sample up to the version before its own delta, so it gets a separate delta. A sampleIndex finds these deltas.
 //
 // A correction waits until the earlier reflections on the same sample are in the log; reflections on other samples do not matter. It waits
-// alone: the rest of its batch is committed, and the server delivers the correction again, which is not an attempt. The wait is limited to
-// earlierWait. If an earlier reflection is committed after the correction, all of it is rejected (ReasonCorrected) and its lessons are
-// lost. The wait makes that rare.
+// alone: the rest of its batch is committed, and the server delivers the correction again without counting an attempt. The wait is limited to
+// earlierWait. If an earlier reflection is committed after the correction, all of that reflection is rejected (ReasonCorrected) and its
+// lessons are lost. The wait makes such a loss rare.
 //
 // The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
-// correction, unless other feedback on the same sample was faster.
+// correction, unless the log covers other feedback on the same sample already.
 
 // earlierWait is how long a correction waits for earlier reflections, from its first delivery to this process. It is four
 // times the time after which the server redelivers the messages of a dead worker (bus.Policy.AckWait).
@@ -42,20 +42,20 @@ func sortItems(items []*workItem) {
 		if n < 0 {
 			n = len(items)
 		}
-		last := func(item *workItem) int {
+		rank := func(item *workItem) int {
 			if item.IsCorrection() {
 				return 1
 			}
 			return 0
 		}
-		slices.SortStableFunc(items[:n], func(a, b *workItem) int { return cmp.Compare(last(a), last(b)) })
+		slices.SortStableFunc(items[:n], func(a, b *workItem) int { return cmp.Compare(rank(a), rank(b)) })
 		items = items[min(n+1, len(items)):]
 	}
 }
 
-// prepareCorrections decides which corrections wait for earlier reflections. A waiting correction gets an error as its result and leaves
-// the batch. If that is decided for the first item, prepareCorrections reads its votes and outcomes from the log instead. It returns the
-// items that are left.
+// prepareCorrections decides which corrections wait for earlier reflections, and returns the items without these. A waiting correction gets
+// an error as its result. The first item is a correction. If it does not wait (EarlierDone, from an earlier call), prepareCorrections only
+// reads the votes and outcomes of its sample from the log.
 func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workItem) (left []*workItem, err error) {
 	if first := items[0]; first.EarlierDone {
 		return items, w.readContribution(ctx, b, first)
@@ -75,7 +75,8 @@ func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workI
 	}), nil
 }
 
-// mayWait reports whether the correction with this sequence may wait: mayWait was first called for it less than limit ago.
+// mayWait reports whether the correction with this sequence may still wait. The wait begins with the first call, which mayWait records, and
+// takes at most limit.
 func (b *book) mayWait(seq uint64, limit time.Duration) bool {
 	now := time.Now()
 	since, ok := b.waiting[seq]
@@ -171,7 +172,7 @@ func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem)
 	}
 	log := coverLookup{state: b.writer.State()}
 	missing = map[*workItem]uint64{}
-	for _, e := range slices.Backward(earlier) { // so that the first one is left in missing
+	for _, e := range slices.Backward(earlier) { // the first one comes last and stays in missing
 		for _, item := range waiting[e.Reflection.SampleID()] {
 			if e.Seq < item.Seq && !batch[e.Seq] && !log.covered(&e.Item) {
 				missing[item] = e.Seq

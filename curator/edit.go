@@ -14,11 +14,11 @@ import (
 	"debrief/playbook/history"
 )
 
-// readTarget computes the target of a restore or forget from the log, or reads the playbook that a fork copies. It also
-// executes a rebuild, because the delta of a rebuild only records it.
-func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error {
+// prepareTarget sets the target of an edit: it computes that of a restore or forget from the log, or reads the playbook that a fork copies.
+// It also executes a rebuild, because the delta of a rebuild only records it.
+func (w *worker) prepareTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
-		if item.Target == nil {
+		if item.Target == nil { // not rebuilt yet; with a target, only the version has changed
 			if err := w.rebuild(ctx, b); err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error 
 	case item.Edit.Restore != nil:
 		item.Target.Playbook, item.Target.Version, err = history.StateAt(log, *item.Edit.Restore)
 	default:
-		err = w.forget(ctx, log, item)
+		err = w.prepareForget(ctx, log, item)
 	}
 	if missing := (*history.VersionNotFoundError)(nil); errors.As(err, &missing) {
 		item.Target.Problem, err = missing.Error(), nil
@@ -58,27 +58,27 @@ func (w *worker) rebuild(ctx context.Context, b *book) error {
 	return w.store.RewriteView(ctx)
 }
 
-// ForkSource returns the bullets that a fork copies: those of the version, without what was learned from executions that are forgotten
-// since. A text that is refused today is in quarantine.
+// ForkSource returns the playbook that a fork copies: the version of the fork, without what was learned from executions that were forgotten
+// later. A text that no prompt may contain today is in quarantine, see admit.Pinned.
 func ForkSource(ctx context.Context, store *deltalog.Store, f playbook.Fork) (*playbook.Playbook, error) {
 	version, err := f.Version()
 	if err != nil {
 		return nil, err
 	}
-	then, newest, err := history.StateAt(store.History(ctx, f.Of), version)
+	old, newest, err := history.StateAt(store.History(ctx, f.Of), version)
 	if err != nil {
 		return nil, err
 	}
-	now, err := store.PlaybookAt(ctx, f.Of, newest)
+	current, err := store.PlaybookAt(ctx, f.Of, newest)
 	if err != nil {
 		return nil, err
 	}
-	return admit.Pinned(then, now), nil
+	return admit.Pinned(old, current), nil
 }
 
-// forget computes the target of a forget. It may select executions that the playbook did not learn from: these are in the sessions,
-// or a Reflector has yet to read them.
-func (w *worker) forget(ctx context.Context, log history.Log, item *workItem) error {
+// prepareForget sets the target of a forget. It is no error if the log has no matching execution: an execution may be only in a session, or a
+// Reflector may read it later.
+func (w *worker) prepareForget(ctx context.Context, log history.Log, item *workItem) error {
 	if err := ResolveSample(ctx, w.conn, log, item.Edit.Forget); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // A held reflection is acknowledged without an effect, and no delta covers it. It takes effect later, with an edit that
-// gathers it. The edit names reflections in an order. They take effect in that order and in one change, which covers the
+// gathers it. The edit lists reflections. They take effect in the order of the list and in one change, which covers the
 // edit and each reflection. The result depends only on the log of the playbook, the reflections and the replies of the
 // models. It does not depend on delivery times, the clock or the memory of this process. Therefore:
 //
@@ -65,10 +65,10 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 			continue
 		}
 		known[r.SampleID()] = true
-		one := &workItem{Item: draft.Item{ID: r.ID, Seq: seq, Reflection: r}, result: &bus.Result{Err: errPending}}
-		g.items = append(g.items, one)
-		if !log.covered(&one.Item) {
-			open = append(open, one)
+		gathered := &workItem{Item: draft.Item{ID: r.ID, Seq: seq, Reflection: r}, result: &bus.Result{Err: errPending}}
+		g.items = append(g.items, gathered)
+		if !log.covered(&gathered.Item) {
+			open = append(open, gathered)
 		}
 	}
 	if log.err != nil {
@@ -94,15 +94,15 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 
 // removeSkipped removes the reflections without a usable reply: those of asked that are not in answered.
 func (g *gatherResult) removeSkipped(asked, answered []*workItem) {
-	for _, one := range asked {
-		if slices.Contains(answered, one) {
+	for _, item := range asked {
+		if slices.Contains(answered, item) {
 			continue
 		}
 		g.skipped++
 		if g.skipReason == "" {
-			g.skipReason = one.result.Err.Error()
+			g.skipReason = item.result.Err.Error()
 		}
-		g.items = slices.DeleteFunc(g.items, func(other *workItem) bool { return other == one })
+		g.items = slices.DeleteFunc(g.items, func(other *workItem) bool { return other == item })
 	}
 }
 

@@ -27,13 +27,13 @@ func (w *worker) propose(
 		if log.covered(&item.Item) || admission.Forgets(item.Reflection.Evidence()) {
 			continue
 		}
-		one := &propose.Item{
+		proposed := &propose.Item{
 			ID: item.ID, Reflection: item.Reflection,
 			// Text of an untrusted source is quarantined for a person and never sent to a model.
 			NoModel: w.policy.Level(item.Reflection.Origin.Source, item.Reflection.Outcome.Inferred) == playbook.Untrusted,
 		}
-		list = append(list, one)
-		origin[one] = item
+		list = append(list, proposed)
+		origin[proposed] = item
 	}
 	if len(list) == 0 || log.err != nil {
 		return items, log.err
@@ -48,18 +48,18 @@ func (w *worker) propose(
 	proposer := propose.Proposer{Model: w.model, Rules: w.content}
 	proposer.Propose(ctx, round, list)
 	failed := make(map[*workItem]bool)
-	for _, one := range list {
-		item := origin[one]
-		if one.Err != nil {
-			*item.result = bus.Result{Err: one.Err}
+	for _, proposed := range list {
+		item := origin[proposed]
+		if proposed.Err != nil {
+			*item.result = bus.Result{Err: proposed.Err}
 			failed[item] = true
 			continue
 		}
-		item.modelUseful = one.Useful
-		item.Rejected = one.Rejected
-		item.Model = one.Model
+		item.modelUseful = proposed.Useful
+		item.Rejected = proposed.Rejected
+		item.Model = proposed.Model
 		item.Prompt = propose.PromptVersion
-		for _, p := range one.Proposals {
+		for _, p := range proposed.Proposals {
 			from := make([]*draft.Item, len(p.From))
 			for i, f := range p.From {
 				from[i] = &origin[f].Item

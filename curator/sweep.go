@@ -80,8 +80,8 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 }
 
 // recordSettings records the settings of this Curator in the log of a book, and its gate mode if the book has none, once after the start.
-// Generators read them in the view, so they must not wait for the next reflection. Default settings are recorded with the next
-// reflection: the Curator of a short command has them too.
+// Generators read the settings in the view, so recording them must not wait for the next reflection. Default settings do wait, because the
+// Curator of a short command has them too and must not replace the settings of a running Curator.
 func (w *worker) recordSettings(ctx context.Context, b *book) error {
 	defaults, err := Config{}.WithDefaults().policy()
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *worker) recordSettings(ctx context.Context, b *book) error {
 // repairView compares only the last delta with the head of the view.
 func (w *worker) repairView(ctx context.Context, b *book) error {
 	if b.writer == nil && b.viewChecked {
-		if ok, err := w.store.IsViewCurrent(ctx, b.name); ok || err != nil {
+		if isCurrent, err := w.store.IsViewCurrent(ctx, b.name); isCurrent || err != nil {
 			return err
 		}
 	}

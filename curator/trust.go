@@ -13,7 +13,7 @@ import (
 const defaultBurst = 20
 
 // defaultShare is the maximum share of a bullet's evidence from a limited source, in percent, if the configuration does not
-// set one. At least half of the evidence then comes from others.
+// set one. At least half of the evidence then comes from other sources.
 const defaultShare = 50
 
 // inferredShare is the maximum share of a bullet's votes from inferred outcomes, in percent.

@@ -50,8 +50,8 @@ type book struct {
 	log              logCache             // for edits that fold the whole log
 	waiting          map[uint64]time.Time // first delivery of each correction that waits, by sequence
 	lastUsed         time.Time
-	settingsRecorded bool // after the start; see recordSettings
-	viewChecked      bool // the complete view was compared with the log, without an error since
+	settingsRecorded bool // since the start of this process; see recordSettings
+	viewChecked      bool // this process has compared the complete view with the log, and no error followed
 }
 
 // bookIdle is how long an idle book stays in memory.
@@ -111,7 +111,7 @@ func (w *worker) open(ctx context.Context, b *book) error {
 	return err
 }
 
-// warm reads the log of a book into memory. An error is left to handle, which reads the same.
+// warm reads the log of a book into memory before the first batch. It ignores an error: handle reads the same, and reports it.
 func (w *worker) warm(ctx context.Context, name playbook.Book) {
 	b := w.book(name)
 	b.mu.Lock()
@@ -220,13 +220,13 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 	if err != nil {
 		return err
 	}
-	pol := draft.Policy{
+	policy := draft.Policy{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
 	}
 	var unchecked []playbook.BulletID
 	for len(items)+len(unchecked) > 0 {
-		out, err := w.commit(ctx, b, pol, floor, items, unchecked)
+		out, err := w.commit(ctx, b, policy, floor, items, unchecked)
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 		case item.IsCorrection():
 			items, err = w.prepareCorrections(ctx, b, items)
 		default:
-			err = w.readTarget(ctx, b, item)
+			err = w.prepareTarget(ctx, b, item)
 		}
 		if err != nil {
 			return err
@@ -251,15 +251,15 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 
 // commit drafts and commits one change, and fills in the results of the items that it decides.
 func (w *worker) commit(
-	ctx context.Context, b *book, pol draft.Policy, floor uint64, items []*workItem, unchecked []playbook.BulletID,
+	ctx context.Context, b *book, policy draft.Policy, floor uint64, items []*workItem, unchecked []playbook.BulletID,
 ) (out draft.Result, err error) {
 	now := time.Now()
-	pol.Burst, pol.Now = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, now
+	policy.Burst, policy.Now = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, now
 	span := beginCommit(ctx)
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		log := &coverLookup{state: s}
-		pol.HasFeedback = log.hasFeedback
-		out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), unchecked)
+		policy.HasFeedback = log.hasFeedback
+		out = draft.Build(s.Playbook(), policy, log.covered, drafts(items), unchecked)
 		if log.err != nil {
 			return nil, log.err
 		}
@@ -313,7 +313,7 @@ func countRejected(change []*playbook.Delta) (n int) {
 	return n
 }
 
-// maxFloorAge is how long an ack floor is reused. The floor only rises, so an old one is a valid lower bound.
+// maxFloorAge is how long an ack floor is reused. The floor only rises, so an old floor is a valid lower bound.
 const maxFloorAge = 200 * time.Millisecond
 
 // ackFloor returns the sequence up to which all events are acknowledged, at most maxFloorAge old.
