@@ -28,7 +28,7 @@ type act struct {
 	editor    bool // an editor command, which may apply to the file opened last
 
 	label   label
-	step    int     // acts of one step were chosen together: none of them is an answer to the failure of another
+	step    int     // index of its step; acts of one step were chosen together, so none reacts to the failure of another
 	turn    int     // messages of the user before it
 	message message // of a failed act, if errors are analysed
 }
@@ -152,8 +152,8 @@ func isOperation(s string) bool {
 	return len(s) > 0 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_-") == ""
 }
 
-// editorPath returns the file in the text behind an editor command, or "". Words such as "-n" and "12:40" are options and lines. The
-// lines after the first one are the text that the command writes.
+// editorPath returns the file in the arguments of an editor command, or "". Words such as "-n" and "12:40" are options and line numbers.
+// Only the first line is read: the others are the text that the command writes.
 func editorPath(arguments string) string {
 	first, _, _ := strings.Cut(arguments, "\n")
 	for word := range strings.FieldsSeq(first) {

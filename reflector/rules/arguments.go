@@ -83,7 +83,8 @@ func (g *arguments) path() string {
 	return ""
 }
 
-// identifies reports whether an equal value shows that two calls have one object. Switches do not.
+// identifies reports whether an equal value shows that two calls are about the same object. Short values and true or false are often equal by
+// chance.
 func identifies(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -96,7 +97,7 @@ func identifies(v any) bool {
 	return false
 }
 
-// isObject reports whether a value can name an object, such as a file or an order. Plain words are equal by chance.
+// isObject reports whether a value can name an object, such as a file or an order. A plain word cannot, because two are often equal by chance.
 func isObject(s string) bool {
 	return len(s) > 2 && len(s) <= maxPath && strings.ContainsAny(s, "0123456789/._@#:-")
 }

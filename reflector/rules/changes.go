@@ -17,7 +17,7 @@ import (
 type rank uint8
 
 const (
-	rankHow     rank = iota // how an argument differs: white space, type, a number of the error
+	rankHow     rank = iota // how an argument differs: white space, type, a number that the error names
 	rankSet                 // an argument or an option that is new or left out, the program, the folder
 	rankForm                // the form of a new value
 	rankValue               // a new value
@@ -32,11 +32,11 @@ const (
 type change struct {
 	rank    rank
 	advice  string // imperative, clean; equal texts are one change
-	general string // advice of the general change that this one makes precise
+	general string // advice of the change that this one is a special case of
 	word    string // the new value, or the name of the new argument: an error can name it
 	isNew   bool   // the first call lacks the argument
 
-	// The rest is set if the change is a call in between.
+	// These fields are set if the change is a call in between.
 	call      string // its name
 	shared    string // name of the argument that it has in common with the second call
 	findsFile bool   // after an error about a missing file, the call looks for a file or writes one
@@ -97,7 +97,7 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 		default:
 			found := compareValues(name, v, w, m)
 			isOnly := len(from) == 1 && len(to) == 1
-			// A date in another form is another attempt, although the calls have no value in common.
+			// A date in another form counts as another attempt, although the calls have no value in common.
 			newForm := isOnly && isNumeric(w) && found[0].rank == rankForm
 			isAttempt := newForm || found[0].rank == rankHow || keepsFile(v, w)
 			related = related || isAttempt
@@ -178,7 +178,7 @@ var ordinals = [...]string{"first", "second", "third", "fourth"}
 
 var numberPattern = regexp.MustCompile(`\b\d+(?:\.\d+)?\b`)
 
-// numbersOf returns the first numbers of an error. One digit is too little to be equal by more than chance.
+// numbersOf returns the first numbers of an error. It leaves out single digits, which are often equal by chance.
 func numbersOf(line string) (found []string) {
 	for _, n := range numberPattern.FindAllString(line, -1) {
 		if len(n) > 1 && len(n) <= 15 && len(found) < len(ordinals) {
@@ -288,10 +288,10 @@ func isNumeric(v any) bool {
 	return ok && !strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-var digits = regexp.MustCompile(`[0-9]+`)
+var digitRuns = regexp.MustCompile(`[0-9]+`)
 
-// words match letters that can be the name of a person.
-var words = regexp.MustCompile(`\p{L}{4}`)
+// fourLetters match a word that can be the name of a person.
+var fourLetters = regexp.MustCompile(`\p{L}{4}`)
 
 // form returns a short value with a placeholder for its digits. It returns "" for a long value, and for one without digits, with words,
 // with white space or with a slash.
@@ -299,10 +299,10 @@ func form(s string) string {
 	if len(s) > maxValue || !strings.ContainsAny(s, "0123456789") {
 		return ""
 	}
-	if strings.ContainsAny(s, " \t\r\n/") || words.MatchString(s) {
+	if strings.ContainsAny(s, " \t\r\n/") || fourLetters.MatchString(s) {
 		return ""
 	}
-	return digits.ReplaceAllString(s, "<n>")
+	return digitRuns.ReplaceAllString(s, "<n>")
 }
 
 // sameStart reports whether two texts begin with the same line, as two attempts at one edit do.

@@ -96,7 +96,7 @@ func shellActs(c *call, line string) []act {
 // commandName replaces the numbers in a name, which differ from run to run.
 func commandName(name string) string {
 	if strings.ContainsAny(name, "0123456789") {
-		name = digits.ReplaceAllString(name, "<n>")
+		name = digitRuns.ReplaceAllString(name, "<n>")
 	}
 	return quote(name, maxName)
 }

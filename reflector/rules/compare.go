@@ -36,8 +36,8 @@ type Comparison struct {
 	Runs       int `json:"runs"`       // in these strata
 	Candidates int `json:"candidates"` // habits that vary within these strata
 	Tested     int `json:"tested"`     // of these, those that could become significant; those that the runs cannot tell apart are one
-	// RunsNeeded is the approximate number of runs in such strata that show a difference of 40 points in nine of ten cases, with as
-	// many tests.
+	// RunsNeeded is the approximate number of runs in such strata with which as many tests would find a difference of 40 points in nine of
+	// ten cases.
 	RunsNeeded int `json:"runs_needed"`
 }
 
@@ -51,8 +51,8 @@ type Contrast struct {
 	habits []*fact // one, or several that the runs cannot tell apart, sorted by key
 }
 
-// Counts has the runs that could follow the habit, in strata where some did and some did not, and where some of these runs succeeded and
-// some failed. Other runs allow no comparison.
+// Counts has the numbers of runs that could follow the habit. A stratum counts only if it allows a comparison: some of these runs followed the
+// habit and some did not, and some succeeded and some failed.
 type Counts struct {
 	Strata        int `json:"strata"`
 	DidSuccess    int `json:"did_success"`
@@ -159,8 +159,8 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 	return all
 }
 
-// add adds the table of the runs of a stratum that were in the situation of the habit, unless all did the same or ended the same. A run
-// that was asked to follow the habit cannot confirm it. The situation is nil if it was beyond maxFacts.
+// add adds the table of the runs of a stratum that were in the situation of the habit, unless all did the same or ended the same. It leaves
+// out a run whose bullets mention the habit's tool, because such a run cannot confirm the habit. situation is nil if it was beyond maxFacts.
 func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	type choice struct {
 		run *comparedRun

@@ -15,7 +15,7 @@ import (
 // of runs. It is not safe for concurrent use.
 type Errors struct {
 	failures map[failureKey]*failure
-	usual    map[string]*usual // by the name of an act
+	usual    map[string]*usualCalls // by the name of an act
 
 	seed     maphash.Seed
 	contents map[uint64]uint64 // by the hash of a question and its calls: the hash of the first task that had them
@@ -34,7 +34,7 @@ const (
 // NewErrors returns a collection without runs.
 func NewErrors() *Errors {
 	return &Errors{
-		failures: map[failureKey]*failure{}, usual: map[string]*usual{},
+		failures: map[failureKey]*failure{}, usual: map[string]*usualCalls{},
 		seed: maphash.MakeSeed(), contents: map[uint64]uint64{},
 	}
 }
@@ -81,10 +81,10 @@ func (x *Errors) add(e *events.Execution, r *run, task string) {
 		if f == nil {
 			continue
 		}
-		f.use(a)
+		f.addNames(a)
 		tried := pairs[f]
 		if p := nextAttempt(r.acts, i); p != nil {
-			f.use(p.next)
+			f.addNames(p.next)
 			tried = append(tried, p)
 		}
 		pairs[f] = tried // also if empty: the run has the error
@@ -105,7 +105,8 @@ func (r *run) readMessages() {
 	}
 }
 
-// failure returns the error of an act. It returns nil for an act without a message, and for a new error beyond maxErrors.
+// failure returns the entry of the error of an act, and adds it if the error is new. It returns nil for an act without a message, and for a
+// new error beyond maxErrors.
 func (x *Errors) failure(a *act) *failure {
 	key := failureKey{a.name, strings.ToLower(a.message.text)}
 	f := x.failures[key]
@@ -155,8 +156,8 @@ func (x *Errors) Known() []Known {
 	return all[:min(len(all), maxKnown)]
 }
 
-// usual counts the pairs of acts of one name that both worked, and the names of the acts between them.
-type usual struct {
+// usualCalls counts the pairs of acts of one name that both worked, and how often each other name stands between the two.
+type usualCalls struct {
 	pairs   int
 	between map[string]int
 }
@@ -179,7 +180,7 @@ func (x *Errors) addUsual(acts []act) {
 		}
 		u := x.usual[a.name]
 		if u == nil && len(x.usual) < maxUsual {
-			u = &usual{between: map[string]int{}}
+			u = &usualCalls{between: map[string]int{}}
 			x.usual[a.name] = u
 		}
 		if u == nil || u.pairs >= maxUsual {

@@ -16,7 +16,7 @@ const (
 	maxTasks   = 16  // distinct tasks
 	maxOwn     = 64  // names that a lesson may quote
 	maxObject  = 200 // bytes of the name of an object
-	minObjects = 3   // objects for which a value must have worked that no error names
+	minObjects = 3   // objects for which a value must have worked if no error names the value
 )
 
 // failure is one error of one tool in all runs.
@@ -51,8 +51,8 @@ type tally struct {
 	examples []events.ID
 }
 
-// use adds the names of an act that a lesson may quote.
-func (f *failure) use(a *act) {
+// addNames adds the names in an act that a lesson may quote.
+func (f *failure) addNames(a *act) {
 	for _, name := range append(strings.Fields(a.name), slices.Sorted(maps.Keys(a.arguments.fields))...) {
 		if len(f.names) < maxOwn && isName(name) {
 			f.names[strings.ToLower(strings.Clone(name))] = true
@@ -146,8 +146,8 @@ func (t *tally) add(p *pair) {
 	}
 }
 
-// forObjects reports whether a value worked for different objects: users, orders or files. A constant among the arguments can be the one
-// object of all runs.
+// forObjects reports whether a value worked for different objects, such as users, orders or files: each argument that the calls share had
+// several values. An argument with one value in all runs may be the only object that they are about.
 func (t *tally) forObjects() bool {
 	for _, values := range t.objects {
 		if len(values) < minObjects {

@@ -199,9 +199,9 @@ func (r *run) observePairs(o observations, p *pattern) {
 			if after {
 				first, then = anchor, other
 			}
-			isOther := first.label != then.label && !seen[other.label]
-			useless := first.state == failed && first.kind&tests == 0 && !after // a failed test shows the problem
-			if !isOther || useless || first.kind&p.first == 0 || then.kind&p.then == 0 {
+			isNew := first.label != then.label && !seen[other.label]
+			isUseless := first.state == failed && first.kind&tests == 0 && !after // a failed test is useful: it shows the problem
+			if !isNew || isUseless || first.kind&p.first == 0 || then.kind&p.then == 0 {
 				continue
 			}
 			if by, ok := p.related(first, then); ok {
@@ -310,7 +310,7 @@ func samePath(a, b string) bool {
 	return a == b || strings.HasSuffix(a, "/"+b) || strings.HasSuffix(b, "/"+a)
 }
 
-// inFolder requires a file: a listing is not related to other objects.
+// inFolder requires that the second call is about a file, because a listing of a folder says nothing about other objects.
 func inFolder(_, then *act) (string, bool) { return "", then.path != "" || then.editor }
 
 func testFile(first, _ *act) (string, bool) { return "", first.path != "" && isTest(first.path) }

@@ -17,7 +17,7 @@ const MaxContent = 400
 
 const (
 	minTasks = 2 // in which a remedy must have worked
-	minRuns  = 3 // in which a remedy must have worked if other things changed too and the error does not explain the remedy
+	minRuns  = 3 // in which a remedy must have worked if other things changed with it and the error does not explain it
 	minPairs = 3 // pairs of calls that both worked, for a comparison with them
 )
 
@@ -45,7 +45,7 @@ func (x *Errors) Lessons() []Lesson {
 	}
 	var lessons []Lesson
 	for _, f := range x.sorted() {
-		t := x.choose(f)
+		t := x.remedyOf(f)
 		if t == nil || !isName(f.tool) {
 			continue
 		}
@@ -79,7 +79,7 @@ func sentence(f *failure, t *tally, line string) string {
 	if line != "" {
 		condition = fmt.Sprintf("If %s answers \"%s\", ", tool, line)
 	}
-	readsFirst := t.rank == rankSame && t.reads && !t.findsFile // which does no harm, so it is advised for each call
+	readsFirst := t.rank == rankSame && t.reads && !t.findsFile // reading does no harm, so it is advised before each call
 	switch {
 	case readsFirst && line != "":
 		return fmt.Sprintf("Before %s, call `%s` with the same `%s`. Otherwise %s can answer \"%s\".", tool, t.call, t.shared, tool, line)
@@ -91,9 +91,9 @@ func sentence(f *failure, t *tally, line string) string {
 	return condition + t.advice + "."
 }
 
-// choose returns the remedy of an error, or nil. Of the remedies that worked in nearly as many runs as the best one it prefers the most
+// remedyOf returns the remedy of an error, or nil. Of the remedies that worked in nearly as many runs as the best one, it returns the most
 // specific one.
-func (x *Errors) choose(f *failure) *tally {
+func (x *Errors) remedyOf(f *failure) *tally {
 	var found []*tally
 	best := 0
 	for _, t := range f.changes {
@@ -118,9 +118,9 @@ func bySpecificity(a, b *tally) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.runs.worked, a.runs.worked), cmp.Compare(special(b), special(a)), strings.Compare(a.advice, b.advice))
 }
 
-// isRemedy reports whether a change made the call work. The call must have worked after the change in two tasks, in most runs with the
-// error, twice as often as not, and at least as often as without the change. And the error must explain the change, or calls without the
-// change must fail and nothing else may have changed.
+// isRemedy reports whether a change made the call work. After the change, the call must have worked in two tasks, in most runs with the
+// error, at least twice as often as it failed, and in at least as large a share of attempts as without the change. In addition the error must
+// explain the change, or the attempts without the change must mostly fail and the change must be the only one or frequent.
 func (x *Errors) isRemedy(f *failure, t *tally) bool {
 	without := attempts{f.pairs.worked - t.pairs.worked, f.pairs.again - t.pairs.again}
 	switch {
@@ -143,8 +143,8 @@ func (x *Errors) isRemedy(f *failure, t *tally) bool {
 	return t.call == "" || !x.isUsual(f, t)
 }
 
-// explained reports whether the error, or the form of the remedy, shows that the remedy is the cause. This proves more than counts: agents
-// that know a rule follow it also without the error.
+// explained reports whether the error, or the form of the remedy, shows that the call worked because of the remedy. Counts alone prove less:
+// agents that know a rule follow it also without the error.
 func (t *tally) explained(f *failure) bool {
 	switch t.rank {
 	case rankHow, rankInstall, rankRetry:
@@ -155,8 +155,9 @@ func (t *tally) explained(f *failure) bool {
 	return t.call != "" && (t.findsFile || names(f.text, t.call))
 }
 
-// isUsual reports whether the call t.call stands about as often between calls of the tool that both worked: its share of those pairs is more
-// than half of its share of the pairs that worked after the error. The former share is computed with one more pair that has the call.
+// isUsual reports whether the call t.call stands between two working calls of the tool about as often as between an error and a working call:
+// its share of the former pairs is more than half of its share of the latter. The former share is computed with one more pair that has the
+// call, so that few pairs prove nothing.
 func (x *Errors) isUsual(f *failure, t *tally) bool {
 	u := x.usual[f.tool]
 	return u != nil && u.pairs >= minPairs && 2*(u.between[t.call]+1)*f.pairs.worked > t.pairs.worked*(u.pairs+1)

@@ -9,7 +9,7 @@ import (
 	"debrief/events/shell"
 )
 
-// maxDistance is the maximum number of acts between a failed act and the next attempt. A later success has other causes.
+// maxDistance is the maximum number of acts between a failed act and the next attempt. A later success is likely to have other causes.
 const maxDistance = 16
 
 // pair is a failed act and the next act of the same name about the same object.

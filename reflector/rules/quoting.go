@@ -10,8 +10,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// The text of a tool can hold instructions of a stranger, so a lesson never copies it. It may hold names that the calls of the run
-// used, values in a narrow form, and those words of an error that the vocabulary below has.
+// The text of a tool can hold instructions of a stranger, so a lesson never copies the whole text. A lesson may quote names that the calls of
+// the run used, values in a narrow form, and words of an error that are in the vocabulary below.
 
 var (
 	nameForm  = regexp.MustCompile(`^-{0,2}[A-Za-z0-9_.:<>#-]{1,48}$`)
@@ -88,7 +88,7 @@ var (
 	sentenceEnd  = regexp.MustCompile(`[.;!?] `)
 )
 
-// minQuoted is the minimum number of words of a quoted part, so that it tells one error from another.
+// minQuoted is the minimum number of words of a quoted part: fewer do not tell one error from another.
 const minQuoted = 2
 
 // quotable returns the part of the first sentence of an error that a lesson may quote: all words if each one is allowed, else the longest
@@ -119,13 +119,13 @@ func quotable(line string, own map[string]bool) string {
 	return strings.TrimRight(strings.Join(best, " "), ".,:;") + " …"
 }
 
-// signs are words of the vocabulary that show an error.
-var signs = text.Set("unknown must locked rejected required unexpected not no wrong bad unsupported already unauthorized forbidden exceeded unavailable " +
+// errorSigns are words of the vocabulary that show an error.
+var errorSigns = text.Set("unknown must locked rejected required unexpected not no wrong bad unsupported already unauthorized forbidden exceeded unavailable " +
 	"expired full unmatched conflict duplicate enoent")
 
 func showsError(words []string) bool {
 	return text.NamesError(strings.Join(words, " ")) || slices.ContainsFunc(words, func(w string) bool {
-		return signs[strings.Trim(strings.ToLower(w), ".,:;!")] || errorCode.MatchString(strings.ToUpper(w))
+		return errorSigns[strings.Trim(strings.ToLower(w), ".,:;!")] || errorCode.MatchString(strings.ToUpper(w))
 	})
 }
 
