@@ -11,8 +11,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// An attempt often fails by a rule that its agent had in its system prompt, or for want of a tool that it had and did not use. Neither is in
-// the steps. So the prompt for an attempt that did not succeed quotes both, within a budget of their own.
+// An attempt often fails because the agent breaks a rule of its system prompt, or does not use one of its tools. The steps show neither the
+// rule nor the tool. So the prompt about an attempt that did not succeed also quotes the system prompt and the tools. They have a separate
+// budget.
 
 // Names of the quotations about the agent.
 const (
@@ -40,8 +41,8 @@ func agentQuotes(e *events.Execution, budget int) (quotes []chat.Quotation) {
 	return quotes
 }
 
-// quotedTools returns a line for each tool: its name and its description. If they exceed the budget, each description is cut to an equal
-// share. If even that exceeds it, the tools that the attempt called come first.
+// quotedTools returns a line for each tool: its name and its description. If the lines exceed the budget, each is cut to an equal share. If
+// they still exceed it, some tools are left out: those that the attempt called go in first.
 func quotedTools(e *events.Execution, budget int) string {
 	tools := e.Agent.Tools
 	if len(tools) == 0 {
@@ -81,8 +82,8 @@ func isCalled(e *events.Execution, tool string) bool {
 	})
 }
 
-// quotedSystem returns the system prompt. Of one that exceeds the budget it returns the passages that have most in common with the attempt,
-// each with the heading above it, and then the first ones that still fit.
+// quotedSystem returns the system prompt. If it exceeds the budget, quotedSystem returns a part: the passages that have most in common with
+// the attempt, each with the heading above it, and the first other passages that still fit.
 func quotedSystem(e *events.Execution, budget int) string {
 	prompt := strings.TrimSpace(e.Agent.SystemPrompt)
 	if chat.Tokens(prompt) <= budget {
@@ -94,7 +95,7 @@ func quotedSystem(e *events.Execution, budget int) string {
 		index.Put(strconv.Itoa(i), passage)
 	}
 	c := newChoice(passages, budget)
-	c.mark = chat.Tokens("[100 passages left out]\n")
+	c.gapMark = chat.Tokens("[100 passages left out]\n")
 	for _, m := range index.Top(subjectOf(e), len(passages)) {
 		at, _ := strconv.Atoi(m.Key) // set above
 		for h := at - 1; h >= 0; h-- {
@@ -111,7 +112,7 @@ func quotedSystem(e *events.Execution, budget int) string {
 	return c.join("passages")
 }
 
-// maxPassage is the length from which a passage is split, in bytes.
+// maxPassage is the maximum length of a passage, in bytes.
 const maxPassage = 800
 
 // passagesOf splits a system prompt at blank lines and headings. A long passage is split between its lines, and a long line between its
@@ -182,7 +183,7 @@ func subjectOf(e *events.Execution) string {
 	return out.String()
 }
 
-// evidenceTokens returns the tokens of the quotations that are not about the execution alone: the description of its agent and the calls of
+// evidenceTokens returns the tokens of the quotations that Config.EvidenceBudget limits: the description of the agent and the calls of
 // another run.
 func evidenceTokens(parts []chat.Quotation) (n int) {
 	for _, q := range parts {

@@ -11,29 +11,30 @@ import (
 	"debrief/reflector/rules"
 )
 
-// An outside agent often reports an execution first and its outcome later. The reflection on the execution alone knows only the
-// errors of its calls, and the feedback asks for another one. So in a book where nearly all such executions get feedback, the
-// first reflection is the one on the feedback: it costs one call of the model in place of two.
+// An outside agent often reports an execution first and its outcome later. A reflection on the execution alone knows only the
+// errors of its calls, and the later feedback needs a second reflection. In a book where nearly all such executions get feedback,
+// the Reflector therefore waits for the feedback, and makes one call of the model instead of two.
 
-// awaiting estimates, for each book, the share of executions without an outcome that get one by feedback later. It counts both in
+// awaiting estimates, for each book, which share of the open executions (see isOpen) gets an outcome by feedback. It counts both only in
 // this process and starts empty, so the first executions of a process are reflected on at once.
 type awaiting struct {
 	mu    sync.Mutex
-	books map[playbook.Book]*awaited
+	books map[playbook.Book]*awaitedCounts
 }
 
-// awaited are decayed counts: the last awaitedTasks executions have most of the weight.
-type awaited struct{ executions, feedback float64 }
+// awaitedCounts are decayed counts: the last awaitedTasks executions have most of the weight.
+type awaitedCounts struct{ executions, feedback float64 }
 
 const (
 	awaitedTasks = 100
-	minAwaited   = 10  // executions before a share is known
-	awaitedShare = 0.8 // of the executions must get feedback
-	maxAwaited   = 4096
+	minAwaited   = 10   // executions before a share is known
+	awaitedShare = 0.8  // the share of executions with feedback from which on others wait
+	maxAwaited   = 4096 // books; with more, all counts start again
 )
 
-// isOpen reports whether an execution has no outcome, but errors or calls to learn from, and whether its reflection can wait. In a session
-// it cannot, because the next turn shows the records, and in a task with several rounds it cannot, because the next round shows the advice.
+// isOpen reports whether an execution has no outcome yet, shows something to learn from, and can wait for its reflection. It cannot wait in
+// a session, because the next turn shows the records of the reflection, nor in a task with several rounds, because the next round shows the
+// advice.
 func isOpen(e *events.Execution) bool {
 	hasRounds := e.Rounds > 1 || len(e.PreviousRounds) > 0
 	if hasRounds || wantsRecords(e) {
@@ -55,33 +56,34 @@ func (r *Reflector) waitsForFeedback(ctx context.Context, windows *window.Store,
 	if err != nil {
 		return false, fmt.Errorf("reflect on execution %s: %w", e.ID, err)
 	}
-	return !first, nil // not the first: feedback was faster, and its reflection is on the way
+	return !first, nil // if not the first: feedback was recorded before, and is reflected on as the first
 }
 
 // countOpen counts an open execution and reports whether its reflection should wait for feedback.
 func (a *awaiting) countOpen(b playbook.Book) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	x := a.of(b)
-	x.executions = x.executions*(1-1.0/awaitedTasks) + 1
-	x.feedback *= 1 - 1.0/awaitedTasks
-	return x.executions >= minAwaited && x.feedback >= awaitedShare*x.executions
+	counts := a.countsOf(b)
+	counts.executions = counts.executions*(1-1.0/awaitedTasks) + 1
+	counts.feedback *= 1 - 1.0/awaitedTasks
+	return counts.executions >= minAwaited && counts.feedback >= awaitedShare*counts.executions
 }
 
 // countFeedback counts feedback that was the first outcome of an open execution.
 func (a *awaiting) countFeedback(b playbook.Book) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	x := a.of(b)
-	x.feedback = min(x.feedback+1, x.executions) // another process may have counted the execution
+	counts := a.countsOf(b)
+	counts.feedback = min(counts.feedback+1, counts.executions) // another process may have counted the execution
 }
 
-func (a *awaiting) of(b playbook.Book) *awaited {
+// countsOf returns the counts of a book, and creates them if necessary.
+func (a *awaiting) countsOf(b playbook.Book) *awaitedCounts {
 	if a.books == nil || len(a.books) >= maxAwaited {
-		a.books = map[playbook.Book]*awaited{}
+		a.books = map[playbook.Book]*awaitedCounts{}
 	}
 	if a.books[b] == nil {
-		a.books[b] = new(awaited)
+		a.books[b] = new(awaitedCounts)
 	}
 	return a.books[b]
 }

@@ -10,15 +10,16 @@ import (
 	"debrief/reflector/rules"
 )
 
-// Two runs of one task, one that succeeded and one that failed, differ less than other runs do. So the calls of the last run with
-// the opposite outcome are part of the material for the model. Every run with an outcome is kept for that, also one that taught nothing.
+// Two runs of one task, one that succeeded and one that failed, differ less than other runs do. So the prompt about a run also quotes the
+// calls of the last run of its task with the opposite outcome. Every run with an outcome is stored for later prompts, also a run that taught
+// nothing.
 
 // comparison compares a run with an earlier run of its task, and stores it for later ones.
 type comparison struct {
-	task         events.ID
-	label, other events.Label // outcome of the run, and the opposite outcome
+	task         events.ID    // see taskKey
+	label, other events.Label // the outcome of the run, and the opposite outcome
 	run          *window.Run
-	relabelled   bool // set by find: the same run is stored under the opposite outcome, which feedback has corrected since
+	relabelled   bool // set by find: the run itself is stored under the opposite outcome, from before feedback corrected it
 }
 
 // newComparison returns nil for a run that is not comparable: its outcome is neither success nor failure, it has no steps, or its
@@ -78,7 +79,7 @@ type otherRun struct {
 	calls           []string
 }
 
-// quoted returns the outcome and the calls, of at most budget tokens: those at the beginning and at the end.
+// quoted returns the outcome and the calls in at most budget tokens. If not all fit, calls in the middle are left out.
 func (o *otherRun) quoted(budget int) string {
 	lines := []string{fmt.Sprintf("outcome: %s\n", o.Label)}
 	for _, call := range o.calls {
@@ -92,8 +93,8 @@ func (o *otherRun) quoted(budget int) string {
 	return c.join("calls")
 }
 
-// find returns the last run of the task, by the owner of e, that had the opposite outcome, or nil. If that run is the same one before its
-// outcome was corrected, find returns nil and sets relabelled. A nil comparison finds nothing.
+// find returns the last run of the task, by the owner of e, that had the opposite outcome, or nil. If this is the run itself, stored before
+// its outcome was corrected, find returns nil and sets relabelled. A nil comparison finds nothing.
 func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.Execution) (*otherRun, error) {
 	if p == nil {
 		return nil, nil
@@ -121,8 +122,9 @@ func Remember(ctx context.Context, windows *window.Store, e *events.Execution, h
 	return newComparison(e, h).store(ctx, windows, e)
 }
 
-// store saves the run for later comparisons, if it made calls. Each run is stored after its reflection, so two concurrent runs cannot both find the other,
-// and no pair counts twice. The store is a cache, and saving a run twice changes nothing.
+// store saves the run for later comparisons, if it made calls. Each run is stored after its reflection, so of two concurrent runs at most one
+// finds the other, and no pair counts twice. Saving a run twice changes nothing. After find has set relabelled, store removes the run from
+// under its old outcome.
 func (p *comparison) store(ctx context.Context, windows *window.Store, e *events.Execution) error {
 	if p == nil || len(p.run.Calls) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"debrief/reflector/rules"
 )
 
-// The comparison of runs shows what worked, with exact counts, but not the reason. A model that reads the runs can find the reason.
-// The lesson stays word for word, because the counts belong to that text. The explanation follows it.
+// A lesson of package rules states what worked, with exact counts of runs, but not the reason. A model that reads the runs can find the
+// reason. The explanation is added after the lesson, whose text stays word for word, because the counts belong to it.
 
 // Explanation is the reason that a model found for a lesson.
 type Explanation struct {
@@ -115,7 +115,7 @@ func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) strin
 		return fmt.Sprintf("longer than %d bytes", maxExplanation)
 	case claimedCount.MatchString(s):
 		return "contains a count"
-	case newCompared(s).isEcho(l.Content):
+	case prepareLesson(s).isEcho(l.Content):
 		return "repeats the lesson"
 	}
 	if from := copySources([]events.Lesson{{Content: s}}, quoted)[0]; from != "" {

@@ -47,7 +47,7 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 	}
 	info.corrects = e.Outcome.Known()
 	setsOutcome := !info.corrects && f.Outcome.Complete().Known()
-	if setsOutcome && (isOpen(e) || !rules.HasSignal(e)) { // else the execution is reflected on at once
+	if setsOutcome && (isOpen(e) || !rules.HasSignal(e)) { // any other execution is reflected on at once, before its feedback
 		if isOpen(e) {
 			r.awaiting.countFeedback(e.Book)
 		}
@@ -123,8 +123,8 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 }
 
 // waitReflected waits until the Reflectors have acknowledged everything up to a sequence of the executions' stream. It
-// returns an error after reflectedTimeout. Feedback often waits for other feedback that is earlier in the stream: after each
-// progress it asks again soon, otherwise every one of a row would add a second.
+// returns an error after reflectedTimeout. The pauses between its questions grow up to a second, and are short again after each progress:
+// feedback often waits for a row of other feedback, and each of the row would otherwise take a second.
 func waitReflected(ctx context.Context, conn *bus.Conn, seq uint64) error {
 	until := time.Now().Add(reflectedTimeout)
 	var floor uint64

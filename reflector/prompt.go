@@ -122,7 +122,7 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	}
 }
 
-// material returns the quotations of an execution, and of another run of its task if it is not nil.
+// material returns the quotations about an execution. other is another run of its task, nil for none.
 func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Quotation) {
 	cfg = cfg.WithDefaults()
 	evidence := cfg.EvidenceBudget
@@ -134,7 +134,7 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 	}
 	quote(quoteContext, e.Context, longText)
 	quote(quoteQuestion, e.Question, longText)
-	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
+	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText) // each of the next three has its own limits
 	quote(quoteTries, quotedTries(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
 	if other != nil {
@@ -270,7 +270,7 @@ func quotedTrace(steps []events.Step, budget int) string {
 // Limits within one step of a trace, in bytes.
 const (
 	stepText   = 2 << 10
-	stepArgs   = 1000 // a booking with its passengers and payments
+	stepArgs   = 1000 // enough for a booking with its passengers and payments
 	stepOutput = 1000
 	stepCalls  = 8 // calls
 )

@@ -39,7 +39,7 @@ const (
 )
 
 // wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls. A run through the gateway
-// got advice in its own conversation, and so does the next turn: that conversation has the steps, so no prompt has records of them.
+// needs none: its next turn continues a conversation that contains the steps.
 func wantsRecords(e *events.Execution) bool {
 	if e.Session == "" || e.Manifest != nil && e.Manifest.Advice {
 		return false
@@ -81,7 +81,7 @@ func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
 			o.ignore("records: step %q not found in the execution", shorten(chat.FieldText(fields["step"])))
 			continue
 		}
-		if at < 0 || !isEmpty(&records[at]) { // too old, or a second record of the step
+		if at < 0 || !isEmpty(&records[at]) { // before the last maxRecorded steps, or a second record of the step
 			continue
 		}
 		records[at] = readRecord(fields, len(e.Steps[n-1].Calls))

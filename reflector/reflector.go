@@ -33,8 +33,8 @@ type Config struct {
 	TraceBudget int
 	// EvidenceBudget is the maximum number of tokens of the quotations besides the execution: the system prompt and the tools of its agent,
 	// and the calls of another run of its task, which get a third. A longer system prompt is cut to the passages that have most in common
-	// with the attempt. The default is 3,000: the whole policies of tau-bench and tau2-bench, airline (1,436 and 1,918 tokens), with
-	// the rest for the tools and the other run.
+	// with the attempt. The default is 3,000, enough for the whole airline policy of tau-bench or tau2-bench (1,436 and 1,918 tokens), the
+	// tools and the other run.
 	EvidenceBudget int
 
 	// Instructions replace the default instructions of the model; empty means the default. The form of the reply, and
@@ -153,7 +153,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}
 	other, err := p.find(ctx, windows, e)
 	if err == nil && r.asks(e, fb.id) {
-		err = complete(ctx, conn, texts, e)
+		err = loadTexts(ctx, conn, texts, e)
 	}
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
@@ -202,8 +202,9 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}}
 }
 
-// complete loads the texts that the stored execution only refers to, for the prompt about it.
-func complete(ctx context.Context, conn *bus.Conn, texts *deltalog.Texts, e *events.Execution) error {
+// loadTexts loads into an execution the texts that it only refers to as stored: the description of the agent and the bullets. The prompt
+// about the execution needs them.
+func loadTexts(ctx context.Context, conn *bus.Conn, texts *deltalog.Texts, e *events.Execution) error {
 	if e.Agent != nil && e.Agent.Ref != "" {
 		if err := conn.Events.LoadAgent(ctx, e); err != nil {
 			return err
@@ -212,8 +213,8 @@ func complete(ctx context.Context, conn *bus.Conn, texts *deltalog.Texts, e *eve
 	return texts.Fill(ctx, e.Book, e.Version, e.Shown)
 }
 
-// Reflect returns the reflection on an execution with the given handle. A worker produces the same reflection for a
-// held execution that is the last round of its sample. Reflect stores nothing and reads no other execution.
+// Reflect returns the reflection on an execution with the given handle, treated as the last round of its sample. A worker
+// produces the same reflection for such an execution if it is held. Reflect stores nothing and reads no other execution.
 func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
 	ref, err := r.reflect(ctx, e, nil, "")
 	if err != nil {
@@ -234,15 +235,15 @@ func (r *Reflector) Estimate(e *events.Execution) (calls, tokens int) {
 	return 1, p.Tokens() + chat.ReplyTokens
 }
 
-// asks reports whether the model is asked about an execution: there is something to learn from an outcome, or from an error or a repetition in
-// the tool calls. It is not asked about a right answer after wrong ones, because it was asked about the rounds before.
+// asks reports whether the model is asked about an execution: the outcome is known, or the tool calls can teach something. It is not asked
+// about a right answer after wrong ones, because it was asked about these.
 func (r *Reflector) asks(e *events.Execution, feedback events.ID) bool {
 	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
 	mayTeach := e.Outcome.Known() || rules.HasSignal(e)
 	return r.model != nil && mayTeach && !solvedOnRetry
 }
 
-// reflect asks the model if there is something to learn.
+// reflect returns the reflection on an execution. It asks the model if there is something to learn, see asks.
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *otherRun, feedback events.ID) (*events.Reflection, error) {
 	sample := e.SampleID()
 	ref := &events.Reflection{

@@ -87,7 +87,7 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 		return
 	}
 	if ref.LabelSuspect != "" {
-		return // earlier rounds had the same target
+		return // the outcomes of earlier rounds are doubtful too: all rounds have the same target
 	}
 	ref.Tags = e.PreviousRounds[0].Tags
 	for i := range slices.Backward(e.PreviousRounds) {

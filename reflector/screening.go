@@ -36,7 +36,7 @@ const (
 	copyContainment  = 0.8  // share of a lesson's shingles in one text that counts as a copy
 	shingleWords     = 4    // words in a shingle
 	minShingledWords = 6    // words; a shorter lesson is a copy only if a text contains all of it
-	copiedRun        = 8    // neighbouring words of a long text in a lesson that count as a copy, whatever is around them
+	copiedRun        = 8    // neighbouring words in a lesson that count as a copy of a long text; the rest of the lesson does not matter
 	maxLessons       = 3    // of one execution
 	maxLesson        = 2000 // bytes of a lesson
 	maxIgnored       = 32   // sentences
@@ -71,8 +71,8 @@ func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 		kept = append(kept, markLesson(l, copies[i]))
 	}
 	o.KeyInsight, o.When, o.Lessons = "", "", kept
-	for i, l := range kept { // prompts quote the insight
-		if l.Code == "" {
+	for i, l := range kept {
+		if l.Code == "" { // prompts quote the key insight, so it must not be a marked lesson
 			o.KeyInsight, o.When = l.Content, l.When
 			o.Section = l.Section
 			o.Lessons = slices.Delete(slices.Clone(kept), i, i+1)
@@ -83,8 +83,8 @@ func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 	o.Ignored = o.Ignored[:min(len(o.Ignored), maxIgnored)]
 }
 
-// addConditions puts the condition of each lesson before its text. It drops a lesson with an invalid condition: without it, the lesson
-// would be other advice.
+// addConditions puts the condition of each lesson before its text. It drops a lesson with an invalid condition, because the text without the
+// condition would be other advice.
 func (o *Output) addConditions(lessons []events.Lesson) []events.Lesson {
 	kept := lessons[:0]
 	for _, l := range lessons {
@@ -110,7 +110,7 @@ func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
 }
 
 // markCopies marks the error, the cause and the correct approach of a reflection if a sentence of them is copied from a text of the run.
-// It must see the final texts, because the last round takes over those of an earlier one.
+// Call it after finishSample, which may set these fields.
 func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cfg Config) {
 	if ref.ErrorIdentification == "" && ref.RootCauseAnalysis == "" && ref.CorrectApproach == "" {
 		return
@@ -136,7 +136,7 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cf
 }
 
 // screenRecords clears the texts of records that would be marked in a lesson, because prompts of the session quote them without a
-// review. The prompt then has the record that is derived from the step without a model.
+// review. In place of a cleared record, these prompts have one that is derived from the step without a model.
 func (o *Output) screenRecords(untrusted []chat.Quotation) {
 	var texts []*string
 	for i := range o.Records {
@@ -187,7 +187,7 @@ func rejectReason(lesson string, shown []events.ShownBullet) string {
 	if len(lesson) > maxLesson {
 		return fmt.Sprintf("longer than %d bytes", maxLesson)
 	}
-	c := newCompared(lesson)
+	c := prepareLesson(lesson)
 	for i := range shown {
 		if c.isEcho(shown[i].Content) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
@@ -196,19 +196,19 @@ func rejectReason(lesson string, shown []events.ShownBullet) string {
 	return ""
 }
 
-// compared is a lesson that is prepared once for the comparison with many bullets.
-type compared struct {
+// preparedLesson is a lesson that is prepared once for the comparison with many bullets.
+type preparedLesson struct {
 	text     string
 	prepared *similar.Text
 	words    []string
 }
 
-func newCompared(lesson string) *compared {
-	return &compared{lesson, similar.Prepare(lesson), slices.Collect(words(lesson))}
+func prepareLesson(lesson string) *preparedLesson {
+	return &preparedLesson{lesson, similar.Prepare(lesson), slices.Collect(words(lesson))}
 }
 
-// isEcho reports whether the lesson has the same meaning as a bullet.
-func (c *compared) isEcho(bullet string) bool {
+// isEcho reports whether the lesson repeats a bullet: its text is similar and not different advice, or its words are the same.
+func (c *preparedLesson) isEcho(bullet string) bool {
 	if c.prepared.Similarity(bullet) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
 		return true
 	}
@@ -252,9 +252,9 @@ func newLessonIndex(lesson string, seed maphash.Seed) lessonIndex {
 		if unicode.IsDigit([]rune(w)[0]) {
 			x.numbers[h] = true
 		}
-		if mark, full := window.add(h); full {
-			x.order = append(x.order, mark)
-			x.shingles[mark] = true
+		if shingle, full := window.add(h); full {
+			x.order = append(x.order, shingle)
+			x.shingles[shingle] = true
 		}
 	}
 	return x
@@ -290,13 +290,13 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 				flat.WriteString(w)
 			}
 			h := maphash.String(seed, w)
-			mark, full := window.add(h)
+			shingle, full := window.add(h)
 			for i := range indexes {
 				if indexes[i].numbers[h] {
 					found[i].numbers[h] = true
 				}
-				if full && indexes[i].shingles[mark] {
-					found[i].shingles[mark] = true
+				if full && indexes[i].shingles[shingle] {
+					found[i].shingles[shingle] = true
 				}
 			}
 		}
@@ -332,8 +332,8 @@ func (x *lessonIndex) isCopied(name, flat string, found match) bool {
 // quotes reports whether copiedRun neighbouring words of the lesson are in a text with these shingles.
 func (x *lessonIndex) quotes(found map[uint64]bool) bool {
 	n := 0 // shingles in a row, which have shingleWords-1 words more than shingles
-	for _, mark := range x.order {
-		if !found[mark] {
+	for _, shingle := range x.order {
+		if !found[shingle] {
 			n = 0
 			continue
 		}
@@ -348,17 +348,17 @@ func (x *lessonIndex) quotes(found map[uint64]bool) bool {
 // wordWindow is a sliding window over the hashes of words.
 type wordWindow struct {
 	hashes [shingleWords]uint64
-	n      int
+	n      int // words so far
 }
 
 // add adds the hash of a word and returns the hash of the last shingleWords words. full is false while there are fewer words.
-func (r *wordWindow) add(h uint64) (mark uint64, full bool) {
+func (r *wordWindow) add(h uint64) (shingle uint64, full bool) {
 	r.hashes[r.n%shingleWords] = h
 	r.n++
 	for k := range shingleWords {
-		mark = (mark ^ r.hashes[(r.n+k)%shingleWords]) * 0x100000001b3 // FNV-1a's prime
+		shingle = (shingle ^ r.hashes[(r.n+k)%shingleWords]) * 0x100000001b3 // FNV-1a's prime
 	}
-	return mark, r.n >= shingleWords
+	return shingle, r.n >= shingleWords
 }
 
 // words yields the words of a text, folded. It skips invisible characters and marks, and decodes JSON escapes.
