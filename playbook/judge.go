@@ -96,7 +96,7 @@ func Exact(k, n int) Interval {
 	return in
 }
 
-// bisect returns the largest p from 0 to 1 for which below holds, if it holds up to there.
+// bisect returns the p from 0 to 1 up to which below is true and after which it is false.
 func bisect(below func(p float64) bool) float64 {
 	low, high := 0.0, 1.0
 	for high-low > 1e-9 {
@@ -122,7 +122,7 @@ func binomial(k, n int, p float64) float64 {
 }
 
 // Noise returns the known error of the verdicts of a playbook. It is zero if none of the newest outcomes are from the judge whose error was
-// measured. If a part of them is, the error is that part of its error.
+// measured. If only a share of them is from this judge, each probability is the judge's multiplied by this share.
 func (p *Playbook) Noise() Noise {
 	v, j := p.tally.Verdicts, p.judge
 	if j.Name == "" || v.Share == 0 {
@@ -134,8 +134,8 @@ func (p *Playbook) Noise() Noise {
 	}
 }
 
-// falseShares returns the shares of the newest failures and successes that are false, each from 0 to 1, if the error of the verdicts is
-// known, by Bayes' rule.
+// falseShares returns the shares of the newest failures and successes that are false, each from 0 to 1, by Bayes' rule. Both are 0 if the
+// error of the verdicts is unknown.
 func (p *Playbook) falseShares() (failures, successes float64) {
 	n, v := p.Noise(), p.tally.Verdicts
 	if n == (Noise{}) {

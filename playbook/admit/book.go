@@ -92,8 +92,7 @@ func (b *Book) Learned(seq uint64) []playbook.BulletID { return b.learned[seq] }
 func (b *Book) HasHiddenCopy(text string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	skipNone := func(string) bool { return false }
-	_, found := b.hidden.Nearest(text, NearCopy, skipNone)
+	_, found := b.hidden.Nearest(text, NearCopy, nil)
 	return found
 }
 

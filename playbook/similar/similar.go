@@ -120,7 +120,7 @@ func (x *Index) Drop(id string) {
 	}
 }
 
-// Duplicate returns a text that says the same as the given one: its similarity is at least DuplicateThreshold, and Difference finds none.
+// Duplicate returns a text that says the same as the given one: its similarity is at least DuplicateThreshold, and Difference finds nothing.
 // textOf returns the present text of an id, or "" to ignore it.
 func (x *Index) Duplicate(text string, textOf func(id string) string) (m Match, ok bool) {
 	var different map[string]bool

@@ -7,16 +7,16 @@ import (
 	"debrief/playbook/text"
 )
 
-// Two texts are on one subject if they share at least minShared rare words, and minSubject of all their rare words (Dice, 1945). Six wordings
-// of one rule in a public bug report share 0.71 or more, and their Similarity is only 0.29 to 0.67.
+// Two texts are on one subject if they share at least minShared rare words, and if Dice's coefficient (1945) of their rare words is at least
+// minSubject. Six wordings of one rule in a public bug report have a coefficient of 0.71 or more, and a Similarity of only 0.29 to 0.67.
 const (
 	minShared  = 3
 	minSubject = 0.6
 )
 
-// SameSubject groups items with texts on one subject by their rare words: words that are not common in English, by their stems and without numbers. The
-// texts of a group are perhaps wordings of one rule, or they contradict each other; only a model or a person can tell. Texts are not on one
-// subject if each of them has an identifier that the other lacks, such as the rules for two currencies.
+// SameSubject groups items with texts on one subject by their rare words: the stems of words that are not common in English and not numbers.
+// The texts of a group are perhaps wordings of one rule, or they contradict each other; only a model or a person can tell. Texts are not on
+// one subject if each of them has an identifier that the other lacks, such as the rules for two currencies.
 //
 // SameSubject returns the groups with several items, in order. Each text of a group is on one subject with the first text of the group, and no
 // item is in two groups.
