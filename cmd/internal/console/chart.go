@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// chartTemplate defines the template "chart" for a *Chart.
+// chartTemplate defines the template "chart" for a *chart.
 //
 //go:embed chart.html
 var chartTemplate string
 
 // chart is a chart of measurements over a numeric axis, in the units of its viewBox. The template "chart" draws it.
 type chart struct {
-	Class  string // "wide" or "narrow", where there is one of each
+	Class  string // "wide" or "narrow": see chartSizes
 	Label  string // text alternative
 	Width  float64
 	Height float64

@@ -132,7 +132,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store") // a static file sets its own
 	if r.ContentLength != 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)                                // also for a form that is not accepted
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)                                // before the checks: a refused form is read, too
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formDeadline)) // a test may have no connection
 	}
 	if err := s.origins.Check(r); err != nil {

@@ -23,8 +23,8 @@ type curvePage struct {
 	HealthCharts []*chart // wide and narrow; empty for a single day
 }
 
-// minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
-// with their neighbours.
+// minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer outcomes is mostly chance. Versions with fewer outcomes are
+// pooled with their neighbours.
 const minOutcomes = 20
 
 func showCurve(q *request) (any, error) {
@@ -123,9 +123,9 @@ type measured struct {
 // rightOf returns the number of outcomes that are a success.
 func rightOf(share report.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
 
-// marks returns the accuracies of a series. Neighbours are pooled until a mark has enough outcomes. The last mark of a group may have
-// fewer.
-func marks(name string, all []measured, enough int) (out []mark) {
+// marks returns the accuracies of a series. Neighbours are pooled until a mark has at least minimum outcomes. The last mark of a group may
+// have fewer.
+func marks(name string, all []measured, minimum int) (out []mark) {
 	known, right := 0, 0 // outcomes of the next mark
 	first := ""          // step where the next mark begins
 	for i, m := range all {
@@ -135,7 +135,7 @@ func marks(name string, all []measured, enough int) (out []mark) {
 		known += m.n
 		right += m.right
 		endsGroup := i+1 == len(all) || all[i+1].group != m.group
-		if known < enough && !endsGroup {
+		if known < minimum && !endsGroup {
 			continue
 		}
 		at := m.at

@@ -51,7 +51,7 @@ func addBullet(q *request) (notice, error) {
 // errNoText is the error of an edit whose text has only spaces. The API would keep the text of the bullet.
 var errNoText = &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Field: "content", Detail: "The text of the bullet is required."}}
 
-// condition returns the condition in a form. An empty one removes that of the bullet.
+// condition returns the condition in a form. An empty condition in the form removes the condition of the bullet.
 func (q *request) condition() string { return cmp.Or(q.field("when"), "always") }
 
 // changes are the changes of one bullet without further fields, with their notices.

@@ -35,7 +35,7 @@ type executionPage struct {
 	Handle string
 	explain.Execution
 	Context *generator.RebuiltContext // nil without one
-	Why     string                    // the reason why there is none
+	Why     string                    // the reason why there is no context
 }
 
 // Evaluation reports whether the execution measured a playbook. Debrief does not learn from it.
@@ -94,7 +94,7 @@ func (p *executionPage) Lines(i int) []line {
 	return out
 }
 
-// appendLine appends a line of a message to its parts, or adds it to the last part if both belong together.
+// appendLine appends a line of a message to the parts of the message, or adds it to the last part if both belong together.
 func appendLine(parts []line, l line) []line {
 	n := len(parts)
 	afterBlank := n > 1 && parts[n-1].Bullet == "" && strings.TrimSpace(parts[n-1].Text) == ""

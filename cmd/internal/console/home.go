@@ -62,7 +62,7 @@ func (p *homePage) Level() (worst liveness.Level) {
 	return worst
 }
 
-// severity orders the levels. Levels that are not in it have 0.
+// severity orders the levels. All levels without an entry have the severity 0.
 var severity = map[liveness.Level]int{liveness.Yellow: 1, liveness.Red: 2}
 
 // lesson is a bullet with a new text, its state now, and the change that has it.

@@ -123,7 +123,7 @@ func showSettings(q *request) (any, error) {
 type erasuresPage struct {
 	api.Page[api.ErasureState]
 	Kinds            []option
-	Kind, Name, Book string // of the form; the parameters name an execution only, because other names would stay in addresses
+	Kind, Name, Book string // of the form; the address of the page has only an execution and its playbook, because browsers and logs keep addresses
 }
 
 // erasureKinds say what an erasure can select.

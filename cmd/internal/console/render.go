@@ -48,7 +48,7 @@ type frame struct {
 	Theme  string         // "light", "dark", or "" for the theme of the system
 	Here   string         // path and query of the page, which forms return to; "/" after a form that failed
 	Book   string         // of the page, else of the newest change
-	Server string         // address by which the browser came, without a path
+	Server string         // result of request.address
 	About  playbook.About // of the book
 	Books  []string
 	Tab    string
@@ -96,7 +96,7 @@ type waiting struct {
 	Dead        int // dead letters
 }
 
-// readNavigation sets the playbooks of the navigation and the numbers beside its entries. Without the right to read there are none. A
+// readNavigation sets the playbooks of the navigation and the numbers beside its entries. A token without the right to read gets neither. A
 // page without a playbook shows the entries of the playbook with the newest change.
 func (q *request) readNavigation(f *frame) {
 	o := q.overview

@@ -88,10 +88,12 @@ func (s *Site) show(v view) http.HandlerFunc {
 	}
 }
 
-// firstWait is the time that a browser waits for a page while the server reads. Then it gets the page "reading" instead.
+// firstWait is the time that a browser waits for a page while the server reads its streams after a start. Then the browser gets the page
+// "reading" instead.
 const firstWait = 150 * time.Millisecond
 
-// runsSoon reports whether a page can be rendered now. It tries it, with the navigation, and gives up after firstWait.
+// runsSoon reports whether a page can be rendered now. It runs the page and the navigation once without output, and gives up after
+// firstWait.
 func (s *Site) runsSoon(q *request, v view) bool {
 	ctx, cancel := context.WithTimeout(q.Context(), firstWait)
 	defer cancel()
@@ -201,7 +203,7 @@ func (q *request) secure() bool {
 	return q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// address returns the address by which the browser came, without a path.
+// address returns the address of this server as the browser uses it, without a path.
 func (q *request) address() string {
 	if q.secure() {
 		return "https://" + q.Host

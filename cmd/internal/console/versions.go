@@ -147,7 +147,7 @@ func showRestore(q *request) (any, error) {
 	if err := q.get(api.Path("books", q.book), url.Values{"at": {q.param("to")}}, &at); err != nil {
 		return nil, err
 	}
-	to := fmt.Sprint(at.Version) // "24h" would move on until the button is pressed
+	to := fmt.Sprint(at.Version) // "24h" would mean a later version by the time that the button is pressed
 	var preview struct {
 		Label   string       `json:"label"`
 		Changes []difference `json:"changes"`

@@ -68,7 +68,7 @@ func diffWords(before, after string) []word {
 	return out
 }
 
-// splitWords splits a text after each run of spaces, so that the words together are the text.
+// splitWords splits a text after each run of spaces, so that the joined words are the text.
 func splitWords(s string) (out []string) {
 	start, space := 0, false
 	for i, r := range s {
