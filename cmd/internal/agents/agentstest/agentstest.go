@@ -1,4 +1,4 @@
-// Package agentstest has what tests of the ways in share: tokens of agents, roles, and the stored events.
+// Package agentstest has what tests of hooks, MCP and OTLP share: tokens of agents, roles, and the stored events.
 package agentstest
 
 import (

@@ -17,16 +17,16 @@ type agent struct {
 	file    string                   // settings in home
 	local   string                   // settings in project, if they have another name
 	events  []string                 // that Debrief handles
-	flat    bool                     // a hook is its command; otherwise it is a group with a list of commands
-	version bool                     // the file has a version
+	flat    bool                     // a hook has one command; otherwise it is a group with a list of commands
+	version bool                     // the settings have a member version
 	timeout int                      // of a hook, in the unit of the agent; a hook ends much earlier
 	command string                   // file in home or project that makes /debrief known, "" if the agent needs none
 	text    string                   // of that file
 	note    string                   // for the user
 
 	servers   func(user string) string // file with the MCP servers of the user
-	toml      bool                     // of that file
-	workspace string                   // where the agent starts a server, as an argument: the directory of the repository
+	toml      bool                     // that file is TOML, not JSON
+	workspace string                   // argument of a server for the directory of the repository
 }
 
 // entry returns a hook in the form of the agent.

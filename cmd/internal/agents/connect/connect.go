@@ -55,8 +55,8 @@ type Plan struct {
 	settings *hooks.Settings // after the changes
 	gitDir   string
 	backups  backups
-	changed  bool // of the settings
-	removes  bool
+	changed  bool // the settings change
+	removes  bool // the plan is of Disconnect
 }
 
 // File is the change of one file.
@@ -86,7 +86,7 @@ func (p *Plan) Title() string { return p.agent.title }
 // SettingsFile returns the file with the consent.
 func (p *Plan) SettingsFile() string { return p.options.Settings }
 
-// open reads what both directions need.
+// open returns a plan without changes, with what Connect and Disconnect need.
 func open(o Options) (*Plan, error) {
 	a := find(o.Agent)
 	if a == nil {
@@ -219,8 +219,8 @@ func (p *Plan) fileName(project bool) string {
 	return p.agent.file
 }
 
-// plan plans the change of a file, after those that are planned already. If entries are removed and the file is as Debrief left it, it gets
-// the bytes from before, unless these had an entry of Debrief.
+// plan plans an edit of a file, after the edits of the file that are planned already. If entries are removed and the file is as Debrief left
+// it, plan restores the bytes from before Connect, unless these had an entry of Debrief.
 func (p *Plan) plan(name string, edit func([]byte) ([]byte, error)) error {
 	before, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -164,7 +164,7 @@ func removeServerTOML(data []byte) ([]byte, error) {
 		if next := tomlTable.FindIndex(data[at[1]:]); next != nil {
 			end = at[1] + next[0]
 		}
-		end -= len(tomlComments.Find(data[at[1]:end]))    // of the next table
+		end -= len(tomlComments.Find(data[at[1]:end]))    // these belong to the next table
 		if !removed && !tomlOurs.Match(data[at[1]:end]) { // the server of the user
 			break
 		}

@@ -12,7 +12,7 @@ import (
 // ticks is the unit of times in /proc, on all platforms of Linux that Go supports.
 const ticks = 10 * time.Millisecond
 
-// age returns how long this process exists: on a busy machine a large program may need longer to start than to work.
+// age returns how long this process has existed: on a busy machine a large program may need longer to start than to work.
 func age() time.Duration {
 	const startTime = 19 // field after the name of the program, which ends with a parenthesis; see proc_pid_stat(5)
 	stat, err := os.ReadFile("/proc/self/stat")

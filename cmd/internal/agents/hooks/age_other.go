@@ -4,5 +4,5 @@ package hooks
 
 import "time"
 
-// age returns about how long this process exists.
+// age returns about how long this process has existed.
 func age() time.Duration { return usualStart }

@@ -25,7 +25,7 @@ type Repository struct {
 	URL         string   `json:"url"`
 	Token       string   `json:"token,omitempty"` // secret
 	Agents      []string `json:"agents"`          // that are connected
-	Transcripts bool     `json:"transcripts"`     // hand over what the agents did
+	Transcripts bool     `json:"transcripts"`     // runs are handed over, not only advice is shown
 }
 
 // KeyFile is the name of the file in GitDir with the key.
@@ -88,8 +88,9 @@ func (s *Settings) Uses(agent string) bool {
 // ErrNoRepository is returned for a directory outside of any git repository.
 var ErrNoRepository = errors.New("not in a git repository")
 
-// GitDir returns the directory with the history of the repository around a directory, with links resolved. For a worktree it is that
-// of the main repository, if that lists the worktree: otherwise a downloaded file named .git could claim to be one.
+// GitDir returns the directory with the history of the repository around a directory, with links resolved. For a worktree this is the
+// directory of the main repository. The main repository must list the worktree: otherwise a downloaded file named .git could claim any
+// repository.
 func GitDir(dir string) (string, error) {
 	dir, err := filepath.EvalSymlinks(cmp.Or(dir, "."))
 	if err == nil {
@@ -115,8 +116,10 @@ func GitDir(dir string) (string, error) {
 	}
 }
 
-// worktreeGitDir returns the directory of the repository that has a worktree with this file .git. It has the lists of worktrees in
-// the directory worktrees, one directory for each, with the name of the file in its file gitdir.
+// worktreeGitDir returns the directory of the repository that has a worktree with this file .git. The two refer to each other:
+//
+//	/work/tree/.git                          gitdir: /repo/.git/worktrees/tree
+//	/repo/.git/worktrees/tree/gitdir         /work/tree/.git
 func worktreeGitDir(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

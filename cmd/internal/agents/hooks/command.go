@@ -20,11 +20,11 @@ const HandOverCommand = "hand-over"
 const handOverTimeout = 2 * time.Minute
 
 // Main runs 'debrief hook AGENT' and ends the process, always with the exit code 0: other codes can stop the agent, or keep the
-// user's message from the model. It ends in time also if a system call does not.
+// user's message from the model. It ends in time even if a system call hangs.
 func Main(args []string) {
 	left := Limit - age()
-	defer func() { // of this goroutine
-		_ = recover()
+	defer func() {
+		_ = recover() // from a panic in this goroutine
 		os.Exit(0)
 	}()
 	signal.Ignore(syscall.SIGPIPE) // the agent may have gone
@@ -41,7 +41,7 @@ func Main(args []string) {
 		}
 		return
 	}
-	watchdog := time.AfterFunc(2*guard, func() { os.Exit(0) }) // if a system call hangs
+	watchdog := time.AfterFunc(2*guard, func() { os.Exit(0) })
 	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: time.Now().Add(left), HandOver: startHandOver}
 	out := h.Handle(context.Background(), os.Stdin)
 	if watchdog.Stop() && len(out) > 0 { // the output is whole or missing

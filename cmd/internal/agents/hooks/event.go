@@ -54,7 +54,7 @@ type event struct {
 	session     string
 	transcript  string // file; "" if the agent has none
 	dir         string
-	fresh       bool // the model has none of the earlier advice of the session: it begins, or was cleared or compacted
+	fresh       bool // the model has none of the earlier advice of the session, which begins, or was cleared or compacted
 	prompt      string
 	answer      string
 	call        *events.ToolCall
@@ -111,8 +111,8 @@ func parse(agent string, data []byte) (*event, error) {
 	return e, nil
 }
 
-// callOf returns the tool call of an event. Cursor has an event of its own for calls that failed, but a command that ends with an exit
-// code other than 0 may be none of them.
+// callOf returns the tool call of an event. Cursor sends another event for a call that failed, but maybe not for a command that ends with an
+// exit code other than 0. So the outcome also depends on the output.
 func callOf(in *input) *events.ToolCall {
 	call := &events.ToolCall{Tool: in.Tool, Arguments: string(in.Input), Output: in.Error}
 	failed := in.Name == "postToolUseFailure"
@@ -139,8 +139,8 @@ func ratingOf(prompt string) (events.Outcome, bool) {
 	return events.Outcome{Label: label, Feedback: strings.TrimSpace(m[2])}.Complete(), true
 }
 
-// advise returns the output that adds a text to the conversation, in the form that the agent documents for the event. Cursor has none
-// for a message of the user: its text comes with the first tool call.
+// advise returns the output that adds a text to the conversation, in the form that the agent documents for the event. Cursor documents none
+// for a message of the user: see mayAdvise.
 func (e *event) advise(text string) []byte {
 	if e.agent == Cursor {
 		return object(map[string]any{"additional_context": text})
@@ -159,7 +159,7 @@ func (e *event) refuse(text string) []byte {
 	return object(map[string]any{"decision": "block", "reason": text})
 }
 
-// mayAdvise reports whether the agent adds a text at this event.
+// mayAdvise reports whether the agent adds a text at this event. Advice for a message of the user of Cursor comes with the first tool call.
 func (e *event) mayAdvise() bool {
 	if e.agent == Cursor {
 		return e.kind == begin || e.kind == used

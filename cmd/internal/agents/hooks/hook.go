@@ -17,12 +17,13 @@ import (
 
 // Limits of a hook. The agent waits for it, so it ends in time, with advice or without.
 const (
-	// Limit is the time from the start of the process to the end of the request for advice: 300 ms without what the system needs to start
-	// and end a process.
+	// Limit is the time from the start of the process to the end of the request for advice: 300 ms, less the time that the system takes to
+	// start and end a process.
 	Limit = 235 * time.Millisecond
-	// guard bounds all work. The rest of it is a few small files: a run is worth more than the last milliseconds of a busy machine.
+	// guard bounds the handling of an event. It is longer than Limit: besides the request for advice there are only a few small files, and
+	// losing a run is worse than a late end on a busy machine.
 	guard = time.Second
-	// minRead is the least time for the event, which the agent writes at once: the start may have taken all of Limit.
+	// minRead is the least time for reading the event, which the agent writes at once: the start may have taken all of Limit.
 	minRead = 100 * time.Millisecond
 	// usualStart is the time from the start of the process to the first statement of the program.
 	usualStart = 40 * time.Millisecond
@@ -46,7 +47,7 @@ type Hook struct {
 	Agent    string
 	Settings string // file
 	State    string // directory
-	// Until is the time at which the hook goes on without advice. The zero value is far away.
+	// Until is the time at which the hook goes on without advice. The zero value sets no limit.
 	Until time.Time
 	// HandOver starts the hand-over of the runs that wait, in another process.
 	HandOver func() error
@@ -62,7 +63,7 @@ func (h *Hook) Handle(ctx context.Context, in io.Reader) []byte {
 	return out
 }
 
-// errLate is returned if the time is over.
+// errLate is returned by within if its time is over.
 var errLate = errors.New("not done in time")
 
 // read reads the event until its time is over, and handles it.
@@ -161,7 +162,7 @@ type turn struct {
 	repository *Repository
 	session    *session
 	state      state
-	waiting    bool // the spool has a new entry
+	waiting    bool // the spool has entries to hand over now
 }
 
 func (t *turn) handle(ctx context.Context) ([]byte, error) {
@@ -171,7 +172,7 @@ func (t *turn) handle(ctx context.Context) ([]byte, error) {
 		if e.fresh {
 			s.Shown = nil
 		}
-		t.waiting = t.state.hasWaiting() // of a time without a server
+		t.waiting = t.state.hasWaiting() // entries that no server accepted earlier
 		return t.advise(ctx, "Work in the repository "+filepath.Base(filepath.Dir(t.repository.GitDir)), nil)
 	case prompted:
 		return t.prompted(ctx)
@@ -200,7 +201,7 @@ func (t *turn) handle(ctx context.Context) ([]byte, error) {
 		if e.answer != "" {
 			s.Run.Answer = clip(e.answer, maxQuery)
 		}
-		if e.kind == stopped { // maybe again: another hook has sent the agent back to work
+		if e.kind == stopped { // maybe for the second time, because another hook has sent the agent back to work
 			s.Run.HandedOver = false
 		}
 		return nil, t.handOver()
@@ -264,8 +265,8 @@ func (t *turn) handOver() error {
 	return nil
 }
 
-// advise requests advice and returns the output with the texts that the conversation does not have yet. The run, which may be nil,
-// is that of the context.
+// advise requests advice and returns the output with the texts that the conversation does not have yet. The run gets the id of the
+// context; it is nil for advice that belongs to no run.
 func (t *turn) advise(ctx context.Context, query string, run *run) ([]byte, error) {
 	if !t.event.mayAdvise() || query == "" {
 		return nil, nil

@@ -22,8 +22,8 @@ const (
 	maxFile      = 512 << 20 // bytes; of a larger transcript no steps are read
 )
 
-// reportOf returns the report of a run, and whether the run took back changes. Its steps are those of the transcript, or the calls that the
-// hooks have seen. Without either, the report has the message of the user and the answer.
+// reportOf returns the report of a run, and whether the run took back changes. The steps of the report are those of the transcript, or the
+// calls that the hooks have seen. Without either, the report has only the message of the user and the answer.
 func reportOf(ctx context.Context, e *entry) (report *events.Report, reverts bool) {
 	report = &events.Report{
 		RunID: e.Run.ID, ContextID: e.Run.ContextID, Session: e.Session, Turn: e.Turn,

@@ -37,7 +37,7 @@ type entry struct {
 	Ended      time.Time      `json:"ended,omitzero"`
 	Outcome    events.Outcome `json:"outcome,omitzero"`
 
-	id string // of the file
+	id string // name of the file
 }
 
 // Limits of the spool.
@@ -64,8 +64,8 @@ func (s state) waiting() []string {
 func (s state) hasWaiting() bool { return len(s.waiting()) > 0 }
 
 // HandOver reports the runs and verdicts that wait in a state directory. It returns the number of runs that were reported on this machine so
-// far, also by other processes. It stops at the first error of a server that does not answer: the entries stay for the next time. Invalid entries, and those of a repository
-// without consent, are dropped. Only one process hands over at a time; another one waits for it.
+// far, by all processes. If the server does not answer, it stops, and the other entries stay for the next time. Invalid entries, and those
+// of a repository without consent, are dropped. Only one process hands over at a time; another one waits for it.
 func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int, err error) {
 	s := state(stateDir)
 	unlock, err := lock(ctx, filepath.Join(s.spool(), "hand-over"))
@@ -130,8 +130,8 @@ func readEntry(file string) (*entry, error) {
 	return e, json.Unmarshal(data, e)
 }
 
-// handOver hands over the entry in a file. It reports whether it was a run, and the run was stored. If the agent stopped several times in a
-// run, the newest entry of the run counts.
+// handOver hands over the entry in a file. It returns true if the entry was a run and the run was stored. If the agent stopped several times
+// in a run, the newest entry of the run counts.
 func (s state) handOver(ctx context.Context, settingsFile, file string, newest map[string]*entry) (bool, error) {
 	e, err := readEntry(file)
 	if err != nil {
@@ -170,8 +170,8 @@ type lastRun struct {
 
 func (s state) lastRunFile(e *entry) string { return s.sessionFile(e.Agent, e.Session) + ".last" }
 
-// report reports a run. If the run took back changes, that is a verdict on the run before it. A run that was reported before, because the agent
-// stopped and went on, is not stored again: its new outcome is feedback.
+// report reports a run, and returns true if it is stored for the first time. A run that took back changes is a verdict on the run before it.
+// A run that was reported before, because the agent stopped and went on, is not stored again: its new outcome is feedback.
 func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error) {
 	report, reverts := reportOf(ctx, e)
 	report.Book = playbook.Book(r.Book)

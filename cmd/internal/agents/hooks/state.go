@@ -64,7 +64,7 @@ func (s state) sessionFile(agent, name string) string {
 	return filepath.Join(string(s), "sessions", hex.EncodeToString(sum[:12]))
 }
 
-// lock waits until no other hook of the session runs, or until ctx ends.
+// lock waits until no other process has locked a file, or until ctx ends. A hook locks its session.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err

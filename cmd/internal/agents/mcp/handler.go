@@ -29,7 +29,7 @@ const (
 
 // Handler serves playbooks over Streamable HTTP, without sessions, so that any replica serves any request. It is safe for concurrent use.
 type Handler struct {
-	api   *api.Client // of the handler in this process
+	api   *api.Client // calls the API in this process
 	slots chan struct{}
 	mcp   http.Handler
 }

@@ -31,7 +31,7 @@ func (s *session) addResources(server *mcp.Server) {
 // uri returns the URI of a resource of the playbook.
 func (s *session) uri(rest string) string { return fmt.Sprintf("debrief://%s/%s", s.book, rest) }
 
-// read returns the handler of resources with a text.
+// read returns the handler of a resource. The function text returns the content of a URI.
 func (s *session) read(text func(context.Context, string) (string, error)) mcp.ResourceHandler {
 	return func(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		uri := r.Params.URI

@@ -26,7 +26,7 @@ import (
 const instructions = `A playbook has short rules that agents learned from their runs. Before a task, call playbook_context with its question and follow the
 rules that apply. After it, call report_run with the context_id. If a rule is wrong or missing, call propose_bullet: a person decides.`
 
-// hookedInstructions tell it to a coding agent, whose hooks give advice and report runs.
+// hookedInstructions are the instructions for a coding agent, whose hooks give advice and report runs.
 const hookedInstructions = `A playbook has short rules that agents learned from their runs in this repository. Those that apply to a message come with it. For a part of
 the work, call playbook_context with its question. If a rule is wrong or missing, call propose_bullet: a person decides.`
 

@@ -280,7 +280,7 @@ func (s *session) explain(ctx context.Context, a *bulletArguments) (any, []strin
 	return out, []string{indented(out)}, nil
 }
 
-// shownBullet returns a bullet that generators show. Another one is refused, as its text has no admission to a prompt.
+// shownBullet returns an active bullet. It refuses any other, whose text may not enter a prompt.
 func (s *session) shownBullet(ctx context.Context, id playbook.BulletID) (*bullet, error) {
 	b, err := api.Get[bullet](ctx, s.api, s.inBook("bullets", string(id)), nil)
 	if err != nil {

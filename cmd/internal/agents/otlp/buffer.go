@@ -23,7 +23,7 @@ import (
 	"debrief/playbook"
 )
 
-// Limits of a trace. A gateway counts what it has received itself, so with several of them a trace may have as much from each.
+// Limits of a trace. Each gateway counts only what it has received itself, so with several gateways a trace may have as much from each.
 const (
 	maxSpans = 10_000
 	maxBytes = 16 << 20
@@ -37,8 +37,8 @@ const (
 
 // Config are the settings of a Store. A zero field has its default.
 type Config struct {
-	Quiet time.Duration // without new spans after the root, until a trace is read; default: 30 s
-	Limit time.Duration // from the first span, until a trace is read in any case; default: 10 min
+	Quiet time.Duration // a trace with its root is read after this time without new spans; default: 30 s
+	Limit time.Duration // a trace is read at the latest this time after its first span; default: 10 min
 	Log   zerolog.Logger
 	// LeadingScore returns the name of the score that counts in a book if an evaluation has several. Nil: none.
 	LeadingScore func(context.Context, playbook.Book) (string, error)
@@ -56,7 +56,7 @@ type Reporter interface {
 // concurrent use. These are the keys:
 //
 //	t.d.<trace>.<hash>  spans of one request; a repeated request has the same key
-//	t.h.<trace>.<0|1>   whose the trace is, and when spans came last: with 1 if the request had the root
+//	t.h.<trace>.<0|1>   whose the trace is, and when spans came last; 1 for requests with the root of the trace
 //
 // Spans are stored before the head, and both before the client gets its answer. To close a trace, a gateway reads its spans, reports its
 // runs and deletes its keys. Another one repeats these steps if the first one dies: the reports have the same run ids.
@@ -71,8 +71,8 @@ type Store struct {
 
 	warned atomic.Int64 // time of the last warning, in nanoseconds since 1970
 	mu     sync.Mutex
-	traces map[events.ID]*received // of this gateway, for the limits
-	total  received                // of all traces
+	traces map[events.ID]*received // by trace, for the limits
+	total  received                // sum of traces
 }
 
 // received is what this gateway received of a trace.
@@ -128,9 +128,9 @@ type head struct {
 	Book   playbook.Book `msgpack:"book"`
 	Caller events.Caller `msgpack:"caller"`
 	Trace  string        `msgpack:"trace"` // in hexadecimal
-	First  time.Time     `msgpack:"first"` // span that this gateway received
-	Last   time.Time     `msgpack:"last"`
-	Root   bool          `msgpack:"root"`
+	First  time.Time     `msgpack:"first"` // when this gateway received the first span
+	Last   time.Time     `msgpack:"last"`  // and the last one
+	Root   bool          `msgpack:"root"`  // the request had the root
 }
 
 // keyOf returns the key of a trace. Equal ids of two owners or playbooks are two traces.
@@ -324,7 +324,7 @@ func (s *Store) removeHead(ctx context.Context, m *direct.Message) error {
 	return nil
 }
 
-// remove deletes keys. A key that stays expires.
+// remove deletes keys. A key that is not deleted because of an error expires.
 func (s *Store) remove(ctx context.Context, subjects []string) error {
 	var acks []jetstream.PubAckFuture
 	for _, name := range subjects {

@@ -89,8 +89,8 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	return closing.Wait()
 }
 
-// isReported reports whether the run of a trace is stored: then later spans, such as evaluations, wait for no root. It is false if that is
-// unknown.
+// isReported reports whether the run of a trace is stored. Later spans of such a trace, for example evaluations, do not wait for a root. After
+// an error isReported returns false.
 func (s *Store) isReported(ctx context.Context, t *due) bool {
 	seq, err := s.windows.FirstCopy(ctx, t.Book, window.EffectTurn, t.execution())
 	return err == nil && seq > 0
@@ -111,7 +111,7 @@ type due struct {
 	heads []direct.Message
 }
 
-// add adds a head: the trace has its root, its first and its last span from any of them.
+// add adds a head. The heads of a trace can be of several gateways, so the root, the first and the last span can be in any of them.
 func (t *due) add(h *head, m *direct.Message) {
 	t.heads = append(t.heads, *m)
 	t.Root = t.Root || h.Root
@@ -123,8 +123,8 @@ func (t *due) add(h *head, m *direct.Message) {
 	}
 }
 
-// close reports the runs of a trace. Then it deletes the heads, and after them the spans: a gateway that dies between leaves whole traces, or
-// spans that nothing reads. A head that was written meanwhile stays, and the next sweep reads the trace again.
+// close reports the runs of a trace. Then it deletes the heads, and after them the spans: a gateway that dies in between leaves a whole trace,
+// or spans that nothing reads. A head that was written meanwhile stays, and the next sweep reads the trace again.
 func (s *Store) close(ctx context.Context, h *due) error {
 	var stored [][]byte
 	var keys []string
@@ -176,8 +176,8 @@ const warnInterval = time.Minute
 // noQuestion is the reason of ResultEmpty.
 const noQuestion = "it has no question: let the instrumentation record messages, such as with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-// warn counts a result without a run, and logs its reason, unless it has just logged another one. Many such traces have only late spans, whose
-// run is reported already.
+// warn counts a result without a run, and logs its reason, at most once in warnInterval: many such traces have only late spans, whose run is
+// reported already.
 func (s *Store) warn(h *head, result, reason string) {
 	s.cfg.Count(result)
 	now := time.Now().UnixNano()
@@ -220,7 +220,8 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 	return nil
 }
 
-// rate stores an evaluation of a run that was reported before as feedback, once. The outcome that the run has already adds nothing.
+// rate stores an evaluation of a run that was reported before as feedback, once. An evaluation with the outcome that the run has already is
+// counted as repeated.
 func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcome) error {
 	id := events.ExecutionID(h.Book, h.Owner, runID, 0)
 	seq, err := s.windows.FirstCopy(ctx, h.Book, window.EffectTurn, id)
@@ -280,7 +281,7 @@ func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.
 		switch {
 		case isEvent(s):
 			records[id] = append(records[id], s.Events[0])
-			if byID[id] == nil { // its span may have come before, with the run
+			if byID[id] == nil { // the span of the event may have been read with an earlier part of the trace
 				byID[id] = &tracev1.Span{TraceId: s.TraceId, SpanId: s.SpanId}
 			}
 		case len(data) >= len(sources[id]): // of equal lengths the last one, in every order of arrival

@@ -48,7 +48,7 @@ func decodeTraces(body []byte, isJSON bool) (spans []span, refused *refusals, er
 	for _, r := range all.ResourceSpans {
 		for _, scope := range r.ScopeSpans {
 			for _, s := range scope.Spans {
-				carry(s)
+				adoptAnnotations(s)
 				spans = refused.encode(spans, s, len(s.ParentSpanId) == 0)
 			}
 		}
@@ -56,8 +56,9 @@ func decodeTraces(body []byte, isJSON bool) (spans []span, refused *refusals, er
 	return spans, refused, nil
 }
 
-// carry makes a span that only carries annotations of another one, its only link, a part of that one's trace (OpenInference, later annotations).
-func carry(s *tracev1.Span) {
+// adoptAnnotations moves a span into the trace of the span that it links to, as its child, if it only carries annotations of that span
+// (OpenInference exports later annotations so).
+func adoptAnnotations(s *tracev1.Span) {
 	isAnnotation := func(a *commonv1.KeyValue) bool { return strings.HasPrefix(a.Key, "annotations.") }
 	if len(s.Links) == 1 && len(s.ParentSpanId) == 0 && slices.ContainsFunc(s.Attributes, isAnnotation) {
 		s.TraceId, s.ParentSpanId = s.Links[0].TraceId, s.Links[0].SpanId

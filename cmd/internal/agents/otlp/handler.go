@@ -4,8 +4,8 @@
 //
 // The spans of a trace arrive in any order, in several requests and often twice, the root last. Store keeps them until the trace is
 // complete: until no span came for 30 seconds after the root, and at most for ten minutes. Then package spans reads the trace, and its runs
-// are reported like those of any other agent. The token of the request decides whose they are and into which playbook they go: no
-// attribute of a span can.
+// are reported like those of any other agent. The token of the request decides the owner and the playbook of the runs. No attribute of a
+// span can change them.
 //
 // The id of a run has the id of its trace. So a trace that is exported again, or a span that comes late, is the same execution, which
 // counts once.
