@@ -138,7 +138,7 @@ func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	case own == "" && removed:
 		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
 	case own == "":
-		return nil // the provider answers
+		return nil // the provider refuses the request itself
 	case rt.provider == Anthropic:
 		h.Set(headerKey, own)
 	default:
@@ -261,10 +261,10 @@ func hasKey(values []string) bool {
 // maxHops is the maximum number of gateways that forward one call.
 const maxHops = 16
 
-// loopLogInterval is the minimum time between two warnings about loops.
+// loopLogInterval is the minimum time between two log messages about loops.
 const loopLogInterval = 10 * time.Second
 
-// checkHops refuses a call that this gateway has forwarded before: its upstream leads back to it.
+// checkHops refuses a call that this gateway has forwarded before: the upstream leads back to the gateway.
 func (g *Gateway) checkHops(h http.Header) *failure {
 	var hops []string
 	for _, value := range h.Values(headerHops) {
@@ -277,14 +277,14 @@ func (g *Gateway) checkHops(h http.Header) *failure {
 	}
 	const message = "the call has come back to the gateway that forwarded it: an upstream leads to the gateway itself"
 	now := time.Now().UnixNano()
-	if last := g.loops.Load(); now-last >= int64(loopLogInterval) && g.loops.CompareAndSwap(last, now) {
+	if last := g.loopLog.Load(); now-last >= int64(loopLogInterval) && g.loopLog.CompareAndSwap(last, now) {
 		g.o.Log.Error().Str("fix", "set "+upstreamFlags(OpenAI)+", or --upstream-anthropic to the provider").Msg(message)
 	}
 	return refusal(http.StatusLoopDetected, "loop", message+": set the address of the provider")
 }
 
-// checkSocket refuses a WebSocket of the responses API: the gateway could neither advise nor capture its calls. Clients then use POST
-// and event streams.
+// checkSocket refuses a WebSocket of the responses API: the gateway could neither advise nor capture its calls. After the refusal clients
+// use POST and event streams.
 func checkSocket(r *http.Request, x *exchange) *failure {
 	if x.mode != ModeOff && isWebSocket(r.Header) && x.route.rest == "/responses" {
 		return refusal(http.StatusUpgradeRequired, "websocket", "the gateway does not read WebSockets: send the request by POST, with stream for events")

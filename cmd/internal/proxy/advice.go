@@ -34,7 +34,7 @@ const (
 	openRunQuota = "open-runs-quota"  // the token has too many open runs
 	notStored    = "capture"          // the beginning of the call could not be stored
 	noAdvice     = "no-advice"        // the playbook is not available
-	lateAdvice   = "advice-timeout"   // not in time
+	lateAdvice   = "advice-timeout"   // the playbook was not available in time
 	inControl    = "control"          // the session is in the control group of the playbook
 	noPlace      = "no-place"         // the message has no place for a text
 	badReply     = "unreadable-reply" // counted only: the response is complete and cannot be read
@@ -47,22 +47,22 @@ type contextBuilder interface {
 
 // advisor adds advice to calls and captures them. It is safe for concurrent use.
 type advisor struct {
-	contexts contextBuilder
-	runs     *capture.Store
-	books    *books
-	windows  *window.Store
-	losses   zerolog.Logger
-	unread   func(reason string)
+	contexts    contextBuilder
+	runs        *capture.Store
+	books       *books
+	windows     *window.Store
+	losses      zerolog.Logger
+	countUnread func(reason string)
 }
 
 // lossInterval is the time in which at most one lost call is logged. A server that fails loses all calls; a metric counts them.
 const lossInterval = 10 * time.Second
 
-// newAdvisor returns an advisor. The caller must call Close. The function unread is called for each response that cannot be read, with the
-// reason.
-func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *advisor {
+// newAdvisor returns an advisor. The caller must call Close. The function countUnread is called for each response that cannot be read, with
+// the reason.
+func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, countUnread func(reason string), log zerolog.Logger) *advisor {
 	return &advisor{
-		contexts: contexts, runs: runs, books: newBooks(conn), windows: window.New(conn.NATS(), conn.JetStream()), unread: unread,
+		contexts: contexts, runs: runs, books: newBooks(conn), windows: window.New(conn.NATS(), conn.JetStream()), countUnread: countUnread,
 		losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}),
 	}
 }
@@ -109,7 +109,7 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 		edit.Body, edit.Degraded = nil, noPlace
 	}
 	setHeaders(edit.Header, open)
-	edit.Recorder = &recorder{api: c.API, store: open, losses: a.losses, unread: a.unread, background: call.Background}
+	edit.Recorder = &recorder{api: c.API, store: open, losses: a.losses, countUnread: a.countUnread, background: call.Background}
 	return edit, nil
 }
 
@@ -145,8 +145,8 @@ func (a *advisor) repeat(ctx context.Context, name playbook.Book, open *capture.
 	return reason
 }
 
-// advise returns the advice for a new run with the function that stores its context, or the reason why it has none. A call that needs no
-// new advice gets none without a reason.
+// advise returns the advice for a new run with the function that stores its context, or the reason why the call has none. The reason is
+// empty, too, if the call needs no new advice.
 func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (b capture.Block, store func(context.Context) error, reason string) {
 	turn := request.Turn()
 	inherits := c.Mode == ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
@@ -171,8 +171,8 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 	return b, store, ""
 }
 
-// checkRepeated reports whether a run that only repeats the advice of earlier turns is in the control group. If that is unknown, it leaves
-// the advice out of this call. It asks only while the playbook has a control share.
+// checkRepeated reports whether a run that only repeats the advice of earlier turns is in the control group. If a request for advice cannot
+// tell, checkRepeated leaves the advice out of this call. It requests advice only while the playbook has a control share.
 func (a *advisor) checkRepeated(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open, reason string) (inControl bool, _ string) {
 	if len(open.Blocks) == 0 || !a.books.hasControl(c.Book) {
 		return false, reason
@@ -226,7 +226,7 @@ func (a *advisor) poll(ctx context.Context, c *Call) (*Edit, error) {
 	}
 	return &Edit{
 		Header:   http.Header{headerRun: {string(pending.Run)}},
-		Recorder: &recorder{api: c.API, store: pending, losses: a.losses, unread: a.unread, background: true},
+		Recorder: &recorder{api: c.API, store: pending, losses: a.losses, countUnread: a.countUnread, background: true},
 	}, nil
 }
 
@@ -276,7 +276,7 @@ func setHeaders(h http.Header, open *capture.Open) {
 	h.Set(headerBullets, strings.Join(ids, ","))
 }
 
-// newCall describes a call to the store of runs. A call is answered whatever its names are, so they are made to fit.
+// newCall describes a call to the store of runs. Names of any form must not fail a call, so invalid ones are changed to fit.
 func newCall(c *Call, request *modelapi.Request) *capture.Call {
 	return &capture.Call{
 		Owner: c.Caller.Owner, Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book,
@@ -323,18 +323,18 @@ type store interface {
 
 // recorder reads one response for the store of runs.
 type recorder struct {
-	api        modelapi.API
-	store      store
-	losses     zerolog.Logger
-	unread     func(reason string)
-	background bool
-	status     int
-	collector  *modelapi.Collector
-	failed     error // of Wait
+	api         modelapi.API
+	store       store
+	losses      zerolog.Logger
+	countUnread func(reason string)
+	background  bool
+	status      int
+	collector   *modelapi.Collector
+	failed      error // of Wait
 }
 
-// Start implements proxy.Recorder. The headers of a stream do not wait until the beginning of the call is stored: the end of the stream
-// does.
+// Start implements proxy.Recorder. A response that is no stream waits until the beginning of the call is stored. The end of a stream waits
+// for that instead.
 func (r *recorder) Start(ctx context.Context, status int, header http.Header) Copy {
 	r.status = status
 	r.collector = modelapi.NewCollector(r.api, header.Get("Content-Encoding"))
@@ -366,7 +366,7 @@ func (r *recorder) End(ctx context.Context, err error) {
 	}
 	succeeded := err == nil && r.status < http.StatusMultipleChoices
 	if succeeded && reply.Finish == modelapi.FinishNone && !r.background {
-		r.unread(badReply)
+		r.countUnread(badReply)
 	}
 	if err := r.store.Finish(ctx, reply, r.status); err != nil {
 		r.losses.Warn().Err(err).Msg("calls of models are not captured")

@@ -18,7 +18,7 @@ import (
 )
 
 // books decides about advice that a conversation repeats: it leaves out a text that package admit refuses by now. It follows the
-// playbooks of recent calls, so a change of a playbook counts as soon as its view has it. It is safe for concurrent use.
+// playbooks of recent calls, so a change of a playbook counts as soon as its follower has read it. It is safe for concurrent use.
 type books struct {
 	conn  *bus.Conn
 	store *deltalog.Store
@@ -137,7 +137,8 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	return block, nil
 }
 
-// hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded: admitted refuses its advice.
+// hasControl reports whether a playbook has a control share. It returns false for a playbook that is not loaded, whose advice admitted
+// refuses.
 func (s *books) hasControl(name playbook.Book) bool {
 	b := s.follow(name)
 	if b == nil {
@@ -202,7 +203,7 @@ func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, e
 	}
 	facts := b.admission.Facts(use, seq, evidence)
 	facts.Repeated = true
-	_, learned, _ := strings.Cut(text, ": ") // a line is the name of the field and the learned text
+	_, learned, _ := strings.Cut(text, ": ") // a line is "FIELD: TEXT"
 	return admit.Decide(facts).Shown() && !b.admission.HasHiddenCopy(learned)
 }
 

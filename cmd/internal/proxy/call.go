@@ -63,8 +63,8 @@ type Recorder interface {
 	// the client receives the last bytes.
 	Degraded() string
 	// End is called once: at the end of the response, or if there is none. err is nil if the response is complete. ctx ends
-	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So the call is stored
-	// before the client has the whole response, also if this process is killed then.
+	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So a call whose whole
+	// response a client has is stored, even if this process is killed right after.
 	End(ctx context.Context, err error)
 	// Hold reports whether the client has to wait longer for End. It is called during End, each time gatewayOptions.Deadline has passed.
 	Hold() bool
@@ -307,20 +307,20 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// teaches reports whether the work of a call could teach: a call of a model that the provider answered. Helper calls, embeddings and
-// counts of tokens could not. A call that the gateway cannot read could.
+// teaches reports whether the work of a call could teach: a call of a model that the provider answered. A call that the gateway cannot read
+// counts, too. Helper calls, embeddings and counts of tokens do not.
 func (x *exchange) teaches() bool {
-	isRead := x.route.api != "" && x.route.response == "" && x.degraded.code != "helper-call"
+	isRead := x.route.api != "" && x.route.response == "" && x.degraded.code != helperCall
 	isUnread := x.degraded == unreadPath || x.degraded == webSocket
 	answered := x.code == "" && x.status/100 != 4 && x.status/100 != 5
 	isModelCall := isRead || isUnread
 	return isModelCall && answered && x.mode != ModeOff
 }
 
-// uncaptured returns the reason why a call is not observed, or "".
+// uncaptured returns the reason why a call is not captured, or "".
 func (x *exchange) uncaptured() string {
-	observed := x.edit.Recorder != nil && x.degraded.code != "capture"
-	if observed {
+	isCaptured := x.edit.Recorder != nil && x.degraded.code != notStored
+	if isCaptured {
 		return ""
 	}
 	return cmp.Or(x.degraded.code, "unknown")

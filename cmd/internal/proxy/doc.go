@@ -1,6 +1,6 @@
 // Package proxy is the HTTP server in front of model providers. It passes the calls of agents to the APIs of OpenAI and
 // Anthropic, adds the advice of a playbook to calls, and captures the runs of agents. Other handlers of the same port are mounted:
-// the API and the console. They work, as advice does, as soon as a NATS server is connected.
+// the API and the console. They, advice and capture work as soon as a NATS server is connected.
 //
 //	/v1/…                          API of OpenAI, or of Anthropic if the request has anthropic-version or is /v1/messages
 //	/anthropic/v1/…                API of Anthropic
@@ -13,7 +13,7 @@
 // In ModeOff, the bodies of requests and responses are not changed, nor are headers, except hop-by-hop headers. Queries,
 // trailers, upgrades to WebSocket and status codes pass, and all methods but TRACE, CONNECT and unknown ones. Redirects are not
 // followed. The gateway answers the header Expect. In every mode it removes request headers that begin with X-Debrief-, and adds its
-// id to Debrief-Hops: a call that comes back is a loop.
+// id to Debrief-Hops, so that it refuses a call that comes back to it.
 //
 // A path passes only if it cannot be read as another one: no dot segments, escaped slashes, backslashes, semicolons or escaped
 // percent signs. The gateway's own key goes only to the paths of the model APIs. Telemetry (/v1/traces, /v1/logs, /v1/metrics)
@@ -37,8 +37,8 @@
 //	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
 //	observe  nowhere; the runs are captured
 //
-// Sessions in the control group of a playbook (playbook.Share) get no advice either, in every mode, also not that of earlier turns.
-// The Generator decides.
+// Sessions in the control group of a playbook (playbook.Share) get no advice in any mode, not even that of earlier turns. The Generator
+// decides which sessions these are.
 //
 // A later call gets the text without the bullets and reflections that admission refuses by then, for example those that a person has
 // rejected or forgotten. A provider that stores the conversation itself (previous_response_id) keeps the text that it got.

@@ -21,7 +21,7 @@ type failure struct {
 
 func refusal(status int, code, message string) *failure { return &failure{status, code, message} }
 
-// body returns the failure in the shape of the provider's API. That of Anthropic has no place for a code.
+// body returns the failure in the shape of the provider's API. Anthropic's shape has no place for a code.
 func (f *failure) body(p Provider) []byte {
 	detail := map[string]any{"message": "debrief gateway: " + f.message, "type": errorType(p, f.status)}
 	body := map[string]any{"error": detail}

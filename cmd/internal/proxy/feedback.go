@@ -15,7 +15,7 @@ type referencing struct {
 	runs *capture.Store
 }
 
-// handles matches texts in the form of a handle. They are never names of runs, so an unknown one is an invalid request.
+// handles matches texts in the form of a handle. No id of a captured run has this form, so the backend answers them.
 var handles = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
 
 // Feedback implements service.Backend.

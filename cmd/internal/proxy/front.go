@@ -48,15 +48,17 @@ type Options struct {
 	TraceQuiet time.Duration
 }
 
-// Front is a listening gateway. The pointers are nil without a connection: before Connect and after its stop.
+// Front is a listening gateway.
 type Front struct {
-	o      Options
-	server *Server
-	otlp   *Server     // of --otlp-listen; nil without it
-	tokens *tokens.Set // nil without a file: its methods then permit everything
-	traces *otlp.Handler
-	count  func(capture.Result)
-	unread func(reason string)
+	o            Options
+	server       *Server
+	otlp         *Server     // of --otlp-listen; nil without it
+	tokens       *tokens.Set // nil without a file of tokens; the methods of a nil Set permit everything
+	traces       *otlp.Handler
+	countCapture func(capture.Result)
+	countUnread  func(reason string) // counts a response that could not be read
+
+	// These are nil without a connection: before Connect, and after the stop that it returns.
 	middle atomic.Pointer[advisor]
 	api    atomic.Pointer[http.Handler]
 	store  atomic.Pointer[deltalog.Store]
@@ -92,9 +94,8 @@ func Listen(o Options) (*Front, error) {
 	f.traces = otlp.NewHandler(f.tokens)
 	g.Mounts = f.mounts()
 	observe := o.Metrics.Gateway()
-	captured := o.Metrics.Captures()
-	f.count = func(r capture.Result) { captured(string(r)) }
-	f.unread = func(reason string) { captured(reason) }
+	f.countUnread = o.Metrics.Captures()
+	f.countCapture = func(r capture.Result) { f.countUnread(string(r)) }
 	g.Observe = func(x Observation) {
 		if x.Model {
 			o.Metrics.Calls().Add(x.Uncaptured)
@@ -120,7 +121,7 @@ func Listen(o Options) (*Front, error) {
 	return f, nil
 }
 
-// health returns the health of a playbook, or nil without a connection. That of an unknown playbook is zero.
+// health returns the health of a playbook, or nil without a connection. The health of an unknown playbook is zero.
 func (f *Front) health(ctx context.Context, b playbook.Book) *history.Health {
 	views := f.views.Load()
 	if views == nil {
@@ -173,7 +174,7 @@ func (f *Front) TracesURL() string {
 	return f.otlp.URL()
 }
 
-// Close waits for open streams, up to half a minute.
+// Close waits for open streams, up to closeGrace.
 func (f *Front) Close() error {
 	var err error
 	if f.otlp != nil {
@@ -251,16 +252,16 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // Connect adds advice, capture and the API. The backend builds contexts and stores reports. After stop the gateway only passes calls
 // through, as before Connect.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
-	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: f.count, Log: f.o.Log})
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: f.countCapture, Log: f.o.Log})
 	views := index.New(conn, f.o.Metrics.Prices())
 	withRunIDs := referencing{backend, runs} // accepts feedback by the id of a captured run
 	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
 	f.views.Store(views)
-	traces := otlp.New(conn, backend, otlp.Config{Quiet: f.o.TraceQuiet, LeadingScore: f.leadingScore, Count: f.unread, Log: f.o.Log})
+	traces := otlp.New(conn, backend, otlp.Config{Quiet: f.o.TraceQuiet, LeadingScore: f.leadingScore, Count: f.countUnread, Log: f.o.Log})
 	f.traces.SetStore(traces)
-	advisor := newAdvisor(backend, runs, conn, f.unread, f.o.Log)
+	advisor := newAdvisor(backend, runs, conn, f.countUnread, f.o.Log)
 	f.middle.Store(advisor)
 	ctx, cancel := context.WithCancel(ctx)
 	var closing sync.WaitGroup

@@ -122,8 +122,8 @@ type Observation struct {
 	Total      time.Duration // from the request to the end of the response
 	Degraded   string        // reason code of X-Debrief-Degraded, or ""
 	Error      string        // code of X-Debrief-Error, CodeCut or ""
-	Model      bool          // an answered call of a model whose work could teach
-	Uncaptured string        // with Model: the reason why the call is not observed, or ""
+	Model      bool          // an answered call of a model whose work could teach: see exchange.teaches
+	Uncaptured string        // with Model: the reason why the call is not captured, or ""
 }
 
 // Gateway handles the requests. It is safe for concurrent use.
@@ -136,7 +136,7 @@ type Gateway struct {
 	memory    *body.Memory
 	pace      body.Pace
 	id        string         // random; identifies the gateway in headerHops
-	loops     atomic.Int64   // time of the last warning about a loop, in nanoseconds since 1970
+	loopLog   atomic.Int64   // time of the last log message about a loop, in nanoseconds since 1970
 	active    sync.WaitGroup // requests, and recorders that store their calls
 }
 

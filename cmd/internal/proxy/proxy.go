@@ -148,9 +148,8 @@ func (b *sentBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// awaitSent waits until the transport has sent a streamed body. When a response begins, the server reads and closes the rest of the
-// body. If the transport still reads it then, it fails and cuts the response, even if only the end of the body was missing. A provider
-// that responds and does not read the body can delay the response by one window.
+// awaitSent waits until the transport has sent a streamed body, for up to g.pace.Window. When a response begins, the server reads and closes
+// the rest of the body. A transport that still reads the body then fails and cuts the response, even if only the end of the body was missing.
 func (g *Gateway) awaitSent(ctx context.Context, x *exchange) {
 	if x.sent == nil {
 		return

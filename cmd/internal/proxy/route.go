@@ -249,8 +249,8 @@ func responseOf(path string) string {
 // isWebSocket reports whether a request opens a WebSocket.
 func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
 
-// unread returns the reason why the gateway does not read a call. It returns no reason for a call that it reads, and for a request
-// that is no call of a model.
+// unread returns the reason why the gateway does not read a call. The reason is empty for a call that it reads, and for a request that is no
+// call of a model.
 func (rt *route) unread(r *http.Request) reason {
 	switch {
 	case isWebSocket(r.Header):

@@ -30,14 +30,14 @@ const cutTimeout = 5 * time.Second
 
 // Server serves a Gateway until Close.
 type Server struct {
-	gateway *Gateway // nil if another server closes it
+	gateway *Gateway // closed by Close; nil if another server closes the gateway
 	http    http.Server
 	url     string
 	cut     context.CancelFunc // cancels all requests
 	served  chan struct{}
 }
 
-// Serve listens on addr and serves the gateway: AutoAddr, or a host:port with the default host 127.0.0.1. An address
+// Serve listens on addr and serves the gateway. addr is AutoAddr, or a host:port with the default host 127.0.0.1. An address
 // that is reachable from other machines requires tokens. Errors name the flags --http and --tokens.
 func Serve(addr string, g *Gateway) (*Server, error) {
 	if addr == AutoAddr {
@@ -74,7 +74,7 @@ func serveAuto(preferred string, g *Gateway) (*Server, error) {
 	return s, err
 }
 
-// serve listens on an address, which comes from a flag, and serves a handler with the settings of a gateway.
+// serve listens on an address, the value of a flag, and serves a handler with the settings of a gateway.
 func serve(flag, addr string, g *Gateway, h http.Handler) (*Server, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -149,8 +149,8 @@ func (c plainConn) Write(p []byte) (int, error) {
 // URL returns the URL of the server, without a path.
 func (s *Server) URL() string { return s.url }
 
-// Close stops accepting requests, waits up to grace for those in progress, and closes the gateway. Requests that are still in progress
-// then are cut, and Close returns an error.
+// Close stops accepting requests, waits up to grace for those in progress, and closes the gateway. It cuts the requests that are still in
+// progress after grace, and returns an error for them.
 func (s *Server) Close(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

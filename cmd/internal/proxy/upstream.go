@@ -14,8 +14,8 @@ import (
 
 // Upstream is the server of a provider.
 type Upstream struct {
-	// URL is the base URL. For OpenAI a path takes the place of /v1, so "https://api.openai.com" and "https://api.openai.com/v1" are
-	// equal. For Anthropic /v1 is added to the path, unless the path ends with it.
+	// URL is the base URL. For OpenAI its path takes the place of /v1, and an empty path means /v1. For Anthropic /v1 is added to the path,
+	// unless the path ends with it.
 	URL string
 	// Key is the gateway's own API key, for clients that send none. Empty adds no key.
 	Key string

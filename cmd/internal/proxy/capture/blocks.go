@@ -59,8 +59,8 @@ func (o *Open) setBlocks(ctx context.Context) error {
 }
 
 // places returns the blocks of the run and of the turns before it, with the item of the call where each one is inserted, newest first.
-// The block of this run belongs to the turn, also if the client has changed its text. Another block belongs to an item with the text
-// of its turn: the item where it was, or the last such item before the next block. If the client has removed it, the block is left out.
+// The block of this run belongs to the turn, even if the client has changed the text of the turn. Another block belongs to an item with the
+// text of its turn: the item where it was, or the last such item before the next block. If no item has the text, the block is left out.
 func (o *Open) places() (places []placement) {
 	items := o.call.Request.Items
 	end := o.place.turn // the item of the block after this one

@@ -22,7 +22,7 @@ const (
 	deletedTTL   = time.Minute    // of a delete marker
 )
 
-// errDisconnected is returned at once if there is no connection, so that a call of a model does not wait for it.
+// errDisconnected is returned at once if there is no connection, so that a call of a model does not wait for a connection.
 var errDisconnected = fmt.Errorf("no connection to NATS: %w", nats.ErrConnectionReconnecting)
 
 // bucket reads and writes values of one bucket. Each key has one value.

@@ -27,7 +27,7 @@ import (
 // stays marked, and after closingTimeout a sweep of any gateway repeats all steps. Two gateways may take the steps at once: their
 // reports have the same run id, so they are one execution.
 
-// settled is the wait of a closing run for its calls in flight: their replies may be complete already.
+// settled is the wait of a closing run for its calls in flight, whose replies the clients may have already.
 var settled = waiting{tries: 60, pause: 50 * time.Millisecond}
 
 // Limits of closing.
@@ -174,8 +174,8 @@ func (s *Store) report(ctx context.Context, r *events.Report) (events.Handle, er
 	return stored.Handle, nil
 }
 
-// Run closes runs until ctx ends: those that this gateway marks at once, idle ones and those of dead gateways by sweeps. Each gateway
-// calls it.
+// Run closes runs until ctx ends. Runs that this gateway marks are closed at once, idle runs and those of dead gateways by sweeps. Each
+// gateway calls Run.
 func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range maxClosing {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// settling is the wait of a lookup for a missing value that may still be stored:
+// settling is the wait of a lookup for a missing value that the server may store soon, in two cases:
 //
-//   - The client sees a reply before it is stored, so its next call may arrive first. This is possible while a call of the turn is in
-//     flight, also one of this process that is not stored yet. Without its turn, and for an unknown response, it is always possible.
+//   - The client sees a reply before the reply is stored, so its next call may arrive first. This is possible while a call of the turn is
+//     in flight, also one of this process that is not stored yet. For a call without its turn, and for an unknown response, it is always
+//     possible.
 //   - A call is marked as a repetition and its first attempt is unknown. The gateway of that attempt may have died, while the server
 //     still stores its last writes.
 var settling = waiting{tries: 6, pause: 15 * time.Millisecond}
@@ -38,15 +39,15 @@ func (o *Open) findContinued(ctx context.Context) (m match, err error) {
 	case isAmbiguous:
 		o.store.count(Ambiguous)
 		return match{}, nil
-	case p.begins: // no run has the reply, so the client wrote it: see place.begins
+	case p.begins: // no run has the reply, so the client wrote the reply itself: see place.begins
 		return match{}, nil
 	}
 	return o.findByTexts(ctx, open)
 }
 
-// chooseReplied returns the open run with the reply that the call extends, or nil. It returns nil and several if more than one may be
-// the one. Of runs that began with the same request, which the client cannot tell apart either, it returns one that lacks a call after
-// this reply: one whose call has failed before one without such a call.
+// chooseReplied returns the open run with the reply that the call extends, or nil. It returns nil and several if more than one run may have
+// the reply. But if all of them began with the same request, even the client cannot tell them apart: then chooseReplied returns a run whose
+// call after this reply has failed, else a run without a call after it.
 func (o *Open) chooseReplied(list []candidate) (best *candidate, several bool) {
 	list = openOnly(list)
 	if o.place.numbered { // such ids alone prove nothing

@@ -26,7 +26,8 @@ type candidate struct {
 	call int // 0 if it names the run itself
 }
 
-// lookup returns the references of each key, and their runs if their owner may be read. An empty key has none. It takes two round trips.
+// lookup returns the references of each key, and those of their runs whose owners mayRead accepts. An empty key has no references. lookup
+// takes two round trips.
 func (s *Store) lookup(ctx context.Context, b *bucket, mayRead func(owner string) bool, keys ...string) (map[string]found, error) {
 	lists := make([][]storedReference, len(keys))
 	var reads errgroup.Group
@@ -131,7 +132,7 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 			r.Block = b
 		}
 	}
-	for _, id := range ids { // the server may lack the newest writes of this process; also after an error these are found
+	for _, id := range ids { // the server may lack the newest writes of this process, which are returned even after an error
 		if r := s.recent.run(id, runs[id]); r.run != nil {
 			runs[id] = r
 		}

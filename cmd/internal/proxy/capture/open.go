@@ -100,7 +100,7 @@ func (o *Open) find(ctx context.Context) (match, error) {
 		}
 	}
 	if o.place.turn < 0 {
-		return match{}, ErrNoTurn // the user's text is in the history of the provider, and its run is unknown
+		return match{}, ErrNoTurn // only the provider has the user's text, and the run of that text is unknown
 	}
 	n, err := o.findNeighbours(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (o *Open) begin(ctx context.Context) error {
 		others.Go(func() { o.storeAgent(ctx) })
 	}
 	if o.attempt.ID == "" {
-		changing = o.putBlock(ctx) // first: a repeated call, perhaps at another gateway, finds a run with its block and context, or none
+		changing = o.putBlock(ctx) // before the run: a repeated call at another gateway must not find a run without its block and context
 		if changing == nil {
 			changing = o.addAttempt(ctx)
 		}

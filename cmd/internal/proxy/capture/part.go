@@ -52,7 +52,7 @@ func (c *part) key(id events.ID) string {
 // Limits of stored texts, in bytes. From a longer text both ends are kept, with a note between them.
 const (
 	maxQuestion = 64 << 10
-	maxText     = 15 << 10  // of any other text; conversions of runs cut at 16 KiB, which would cut the note
+	maxText     = 15 << 10  // of any other text: below the 16 KiB at which later conversions of runs would cut the note
 	minText     = 64        // no text is cut below
 	maxCall     = 512 << 10 // of all texts of a call, so that it fits into a message of 1 MB
 	maxID       = 256       // of an id or a name
@@ -90,11 +90,11 @@ func (c *part) end(reply *modelapi.Reply, status int) {
 // isFirst reports whether the call extends no stored reply. It begins its run, or the end of each earlier call was lost.
 func (o *Open) isFirst() bool { return o.attempt.After == 0 }
 
-// added returns the items that the client has added to the work on the turn: results of tools. If no reply of the run is stored before,
+// added returns the items that the client has added to the work on the turn: results of tools. If no earlier reply of the run is stored,
 // these are all items.
 //
-// The results begin behind the last item of the assistant. Clients of some APIs write a reply with two calls as call 1, result 1,
-// call 2, result 2. Then they begin before it: behind the work that the request of the call before had.
+// The results begin behind the last item of the assistant. But clients of some APIs write a reply with two calls as call 1, result 1,
+// call 2, result 2. Then the results begin behind the work that the request before had.
 func (o *Open) added() []modelapi.Item {
 	p := o.place
 	if o.isFirst() {

@@ -39,7 +39,7 @@ func (s *Store) Poll(ctx context.Context, owner string, book playbook.Book, resp
 	return nil, nil
 }
 
-// Finish stores the reply of a pending call. A reply that is still pending changes nothing, and neither does a poll that failed.
+// Finish stores the reply of a pending call. It ignores a reply that is still pending, and a poll that failed.
 func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int) error {
 	pollFailed := status >= 300 && reply.Finish != modelapi.FinishFailed
 	if reply.Finish == modelapi.FinishNone || pollFailed {

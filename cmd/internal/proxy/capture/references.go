@@ -96,9 +96,8 @@ func (o *Open) beginReferences() (writes []write) {
 	return writes
 }
 
-// The references to the beginning of a run have numbers as their last token, its slots, because many runs may begin with equal texts.
-//
-// freeSlot returns a key for one more reference of a key: with an unused token, or with that of the oldest reference.
+// freeSlot returns the full key for one more reference of a key: with an unused token, or with that of the oldest reference. The tokens are
+// numbers below maxReferences, because many runs may begin with equal texts.
 func freeSlot(key string, stored []storedReference) string {
 	if len(stored) < maxReferences {
 		first := rand.IntN(maxReferences)

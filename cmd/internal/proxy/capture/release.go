@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A client gets the end of a response after the call is stored. If the server is slow, the client is released before. A call whose
-// beginning is not stored by then is not captured: the next call of the client would find no run, or another one, and the work would
-// count twice.
+// A client gets the end of a response after the call is stored. If the server is slow, the client is released before that. A call whose
+// beginning is not stored when the client is released is not captured: the next call of the client would find no run, or another one, and
+// the work would count twice.
 
 // errLate is returned for a call whose beginning was stored too late.
 var errLate = errors.New("its beginning was not stored in time")
@@ -18,7 +18,7 @@ var errLate = errors.New("its beginning was not stored in time")
 type release struct {
 	mu    sync.Mutex
 	begun bool      // the beginning is stored
-	late  bool      // the client was released before
+	late  bool      // the client was released before the beginning was stored
 	held  time.Time // of the first Hold
 }
 

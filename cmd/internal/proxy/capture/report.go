@@ -163,7 +163,7 @@ func fit(r *events.Report) {
 		}
 		n := (len(r.Steps) + 1) / 2
 		r.Steps = r.Steps[n:]
-		// At least: it replaces the note of a round before, which has left out more.
+		// "At least", because each round replaces the note, and the rounds before have left out more steps.
 		r.Context = fmt.Sprintf("[left out the first steps: at least %d]", n)
 	}
 }

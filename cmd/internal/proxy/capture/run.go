@@ -26,7 +26,7 @@ type run struct {
 	Exact    string   `msgpack:"exact" redact:"-"`              // the whole request
 	Question string   `msgpack:"question,omitempty" redact:"-"` // the text of the turn
 	System   string   `msgpack:"system" redact:"-"`             // the system prompt
-	Slots    []string `msgpack:"slots,omitempty" redact:"-"`    // keys of the stored references to this beginning
+	Slots    []string `msgpack:"slots,omitempty" redact:"-"`    // keys of the stored references to this beginning; see freeSlot
 
 	Agent *events.Agent `msgpack:"agent,omitempty" redact:"-"` // as executions store it; of the first call
 

@@ -102,10 +102,10 @@ func (o *Open) findRepeated(ctx context.Context, n neighbours) (match, error) {
 }
 
 // repeatedStart returns the open run whose first call a new call repeats, or nil. The first call has failed, or the client marks the
-// new call as a repetition, with the number said. The mark counts only if a single run began with these items, because the client
-// may mean another of several equal calls. retry is the number that counts: said or 0.
-func repeatedStart(list []candidate, said int) (r *candidate, retry int) {
-	retry = said
+// new call as a repetition, with the number marked. The mark counts only if a single run began with these items, because the client
+// may mean another of several equal calls. retry is the number that counts: marked or 0.
+func repeatedStart(list []candidate, marked int) (r *candidate, retry int) {
+	retry = marked
 	if !isOneRun(list) {
 		retry = 0
 	}
@@ -119,7 +119,7 @@ func repeatedStart(list []candidate, said int) (r *candidate, retry int) {
 }
 
 // claim stores that the call repeats the first call of a run. It returns nothing if another call has repeated it meanwhile: then this
-// call belongs to another run. So claim cannot run in the background, as other writes do.
+// call belongs to another run. Begin needs to know, so claim cannot run in the background, as other writes do.
 func (o *Open) claim(ctx context.Context, id events.ID, retry int) (match, error) {
 	var claimed attempt
 	r, err := o.store.update(ctx, id, nil, func(r *run) (err error) {
@@ -135,10 +135,10 @@ func (o *Open) claim(ctx context.Context, id events.ID, retry int) (match, error
 	return match{run: r, claimed: &claimed}, err
 }
 
-// repeatedClosed returns the run that a call repeats although the run is closed, or nil. An explicit outcome closes a run after its
-// first call. If the gateway dies before the client has the whole response, the client repeats the call, which is not captured again.
-// So the call must be marked as a repetition, and the only run that began with its items was closed by an outcome just now. The
-// client of a run that closed for another reason has its reply, and its next equal call is a new one.
+// repeatedClosed returns the closed run whose only call a call repeats, or nil. An explicit outcome closes a run after its first call. If
+// the gateway dies before the client has the whole response, the client repeats the call, which must not be captured again. So the call
+// must be marked as a repetition, and the only run that began with its items must have been closed by an outcome just now. The client of a
+// run that closed for another reason has its reply, and its next equal call is a new one.
 func repeatedClosed(list []candidate, c *Call) *candidate {
 	if c.Retry <= 0 || len(list) == 0 || !isOneRun(list) {
 		return nil
@@ -184,8 +184,8 @@ func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 	return m, nil
 }
 
-// follow gives a new run the number and the session of the turn before. It returns the open run of that turn, which ends, or "". If several
-// sessions may have the turn before, the new run gets no session and ends no run: the turn may be that of another person.
+// follow gives a new run the number and the session of the turn before. It returns the open run of that turn, which ends now, or "". If the
+// turn before may be in several sessions, the new run gets none of them and ends no run: they may be of different persons.
 func (o *Open) follow(r *run, last []candidate) (previous events.ID) {
 	before := last[0]
 	r.Number = max(r.Number, before.Number+1)
