@@ -90,8 +90,8 @@ Start with 'debrief demo'.
 ` + program.ExitHelp
 
 func main() {
-	if args := os.Args[1:]; len(args) == 2 && args[0] == "hook" && !strings.HasPrefix(args[1], "-") { // flags, errors and start-up time are not for agents
-		hooks.Main(args[1:])
+	if args := os.Args[1:]; len(args) == 2 && args[0] == "hook" && !strings.HasPrefix(args[1], "-") {
+		hooks.Main(args[1:]) // an agent waits for it: without the time to parse flags, and without an error of usage
 	}
 	os.Exit(newProgram().Main(os.Args[1:]))
 }

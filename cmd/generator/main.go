@@ -65,7 +65,7 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	if judge != nil { // else its calls are those of the generator's model
+	if judge != nil { // without a model of its own, the calls of the judge count as those of the generator
 		judge = m.Model(scoring.ByJudge, judge)
 	}
 	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots).WithModel(judge)
