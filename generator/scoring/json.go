@@ -1,6 +1,7 @@
 package scoring
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -22,15 +23,12 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	if err != nil {
 		return incorrect("The answer is not valid JSON: %s. Expected %s, got %s.", err, shortText(target), shortText(a.Final)), nil
 	}
-	path, w, g, differ := firstDifference("", want, got)
-	if !differ {
+	d := firstDifference("", want, got)
+	if d == nil {
 		return correct(), nil
 	}
-	path = strings.TrimPrefix(path, ".")
-	if path == "" {
-		path = "the value as a whole"
-	}
-	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(path), formatValue(w), formatValue(g)), nil
+	path := cmp.Or(strings.TrimPrefix(d.path, "."), "the value as a whole")
+	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(path), formatValue(d.want), formatValue(d.got)), nil
 }
 
 // parseJSON parses exactly one value.
@@ -64,14 +62,21 @@ func stripFence(text string) string {
 // missingValue stands for a missing value.
 type missingValue struct{}
 
-// firstDifference compares two decoded JSON values at a path. It returns the path to the first different value and the two values there.
-// Keys are compared in alphabetical order. differ is false if the values are equal.
-func firstDifference(path string, want, got any) (at string, w, g any, differ bool) {
+// difference is a path at which two JSON values differ, with the two values there.
+type difference struct {
+	path      string
+	want, got any
+}
+
+// firstDifference compares two decoded JSON values at a path. It returns their first difference, or nil if they are equal. Keys are
+// compared in alphabetical order.
+func firstDifference(path string, want, got any) *difference {
+	here := &difference{path, want, got}
 	switch w := want.(type) {
 	case map[string]any:
 		g, ok := got.(map[string]any)
 		if !ok {
-			return path, want, got, true
+			return here
 		}
 		keys := slices.Sorted(maps.Keys(w))
 		for k := range g {
@@ -81,33 +86,36 @@ func firstDifference(path string, want, got any) (at string, w, g any, differ bo
 		}
 		slices.Sort(keys)
 		for _, k := range keys {
-			if at, x, y, differ := firstDifference(path+"."+k, member(w, k), member(g, k)); differ {
-				return at, x, y, true
+			if d := firstDifference(path+"."+k, member(w, k), member(g, k)); d != nil {
+				return d
 			}
 		}
-		return "", nil, nil, false
+		return nil
 	case []any:
 		g, ok := got.([]any)
 		if !ok {
-			return path, want, got, true
+			return here
 		}
 		for i := range max(len(w), len(g)) {
-			if at, x, y, differ := firstDifference(path+"["+strconv.Itoa(i)+"]", element(w, i), element(g, i)); differ {
-				return at, x, y, true
+			if d := firstDifference(path+"["+strconv.Itoa(i)+"]", element(w, i), element(g, i)); d != nil {
+				return d
 			}
 		}
-		return "", nil, nil, false
+		return nil
 	case json.Number:
 		if g, ok := got.(json.Number); ok && equalDecimal(w.String(), g.String()) {
-			return "", nil, nil, false
+			return nil
 		}
-		return path, want, got, true
+		return here
 	}
 	switch got.(type) {
-	case map[string]any, []any: // not comparable, and different
-		return path, want, got, true
+	case map[string]any, []any: // not comparable with ==, and different
+		return here
 	}
-	return path, want, got, want != got
+	if want == got {
+		return nil
+	}
+	return here
 }
 
 func member(m map[string]any, k string) any {
