@@ -106,10 +106,13 @@ func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 		}
 		waiting = append(waiting, entry{&r.Delta, citedTasks(&r.Delta)})
 		tasks += len(waiting[len(waiting)-1].cited)
-		for len(waiting) > 0 && (tasks == 0 || tasks-len(waiting[0].cited) >= maxMeasured) {
+		for len(waiting) > 0 {
+			later := tasks - len(waiting[0].cited) // tasks of the deltas after the oldest one
+			if tasks > 0 && later < maxMeasured {
+				break
+			}
 			e.fold(waiting[0].delta, nil)
-			tasks -= len(waiting[0].cited)
-			waiting = waiting[1:]
+			tasks, waiting = later, waiting[1:]
 		}
 		e.seq = r.Seq
 		return nil
