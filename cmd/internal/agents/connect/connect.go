@@ -313,7 +313,8 @@ func (b *backups) store(dir string) error {
 // write changes a file, through a link to it, and updates its backup.
 func (b backups) write(f File) error {
 	old, known := b[f.Name]
-	if known && bytes.Equal(f.After, old.Before) || f.After == nil {
+	isRestored := known && bytes.Equal(f.After, old.Before)
+	if isRestored || f.After == nil {
 		delete(b, f.Name)
 	} else {
 		now := backup{Before: f.Before, After: hashOf(f.After), Dirs: missingDirs(filepath.Dir(f.Name))}

@@ -127,5 +127,7 @@ func isMessage(text, prompt string) bool {
 	if text == "" || prompt == "" {
 		return false
 	}
-	return strings.Contains(text, clip(prompt, compared)) || strings.Contains(prompt, clip(text, compared)) && len(text) > compared
+	hasPrompt := strings.Contains(text, clip(prompt, compared))
+	isShortened := len(text) > compared && strings.Contains(prompt, clip(text, compared))
+	return hasPrompt || isShortened
 }

@@ -194,7 +194,7 @@ func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error
 		before.Outcome = report.Outcome
 		return false, writeJSON(s.lastRunFile(e), before)
 	}
-	if hasBefore && reverts && !before.Rated && before.ID != e.Run.ID {
+	if hasBefore && reverts && !before.Rated {
 		verdict := events.Outcome{Label: events.Failure, Feedback: "the changes were taken back: " + clip(e.Run.Prompt, 300), Inferred: true}
 		if err := s.feedback(ctx, r, "revert-"+e.Run.ID, before.Handle, verdict); err != nil {
 			return true, err

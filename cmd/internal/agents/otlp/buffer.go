@@ -194,11 +194,11 @@ func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, 
 			continue
 		}
 		g.First = s.firstOf(g.ID, now)
-		key := fmt.Sprintf("h.%s.%d", g.ID, 0)
+		withRoot := 0
 		if g.Root {
-			key = fmt.Sprintf("h.%s.%d", g.ID, 1)
+			withRoot = 1
 		}
-		if err := publish(key, &g.head); err != nil {
+		if err := publish(fmt.Sprintf("h.%s.%d", g.ID, withRoot), &g.head); err != nil {
 			return err
 		}
 	}

@@ -77,14 +77,16 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	var closing errgroup.Group
 	closing.SetLimit(maxClosing)
 	for _, t := range all {
-		if now.Sub(t.Last) >= s.cfg.Quiet || now.Sub(t.First) >= s.cfg.Limit {
-			closing.Go(func() error {
-				if !t.Root && now.Sub(t.First) < s.cfg.Limit && !s.isReported(ctx, t) {
-					return nil // the root may come
-				}
-				return s.close(ctx, t)
-			})
+		isQuiet, isOld := now.Sub(t.Last) >= s.cfg.Quiet, now.Sub(t.First) >= s.cfg.Limit
+		if !isQuiet && !isOld {
+			continue
 		}
+		closing.Go(func() error {
+			if !t.Root && !isOld && !s.isReported(ctx, t) {
+				return nil // the root may come
+			}
+			return s.close(ctx, t)
+		})
 	}
 	return closing.Wait()
 }
@@ -229,7 +231,8 @@ func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcom
 		return err
 	}
 	var found events.Event
-	if err = bus.ErrNotFound; seq > 0 {
+	err = bus.ErrNotFound
+	if seq > 0 {
 		found, err = s.events.Find(ctx, events.StreamExecutions, seq, func(stored events.ID) bool { return stored == id })
 	}
 	if errors.Is(err, bus.ErrNotFound) {
@@ -239,7 +242,9 @@ func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcom
 	if err != nil {
 		return err
 	}
-	if e, ok := found.(*events.Execution); !ok || e.Outcome.Label == o.Label && e.Outcome.Score == o.Score && e.Outcome.Feedback == o.Feedback {
+	e, ok := found.(*events.Execution)
+	hasOutcome := ok && e.Outcome.Label == o.Label && e.Outcome.Score == o.Score && e.Outcome.Feedback == o.Feedback
+	if !ok || hasOutcome {
 		s.cfg.Count(ResultRepeated)
 		return nil
 	}
