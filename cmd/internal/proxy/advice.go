@@ -196,7 +196,8 @@ func (a *advisor) request(ctx context.Context, c *Call, query string, open *capt
 		Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book, Query: query, Advice: true, Unstored: true,
 		RunID: open.Session, // the name of the session in later turns
 	}
-	if beginsWithRun := open.Session == string(open.Run); !beginsWithRun { // otherwise nothing is stored of the session
+	startsSession := open.Session == string(open.Run) // then nothing is stored of the session yet
+	if !startsSession {
 		r.Session = open.Session
 	}
 	reply, err := a.contexts.Context(ctx, r)
@@ -209,8 +210,8 @@ func (a *advisor) request(ctx context.Context, c *Call, query string, open *capt
 		return b, nil, err
 	}
 	b = capture.Block{ContextID: reply.ID, Version: reply.Version, Lines: reply.Lines, Control: reply.Control != nil && reply.Control.Held}
-	for _, m := range reply.Messages {
-		b.Text = m.Text
+	if len(reply.Messages) > 0 { // advice is one message, or none
+		b.Text = reply.Messages[0].Text
 	}
 	for _, shown := range reply.Shown {
 		b.Bullets = append(b.Bullets, shown.ID)
