@@ -97,7 +97,7 @@ func armOf(record uint64) (*events.Control, time.Time) {
 	return arm, time.UnixMilli(int64(record >> armBits))
 }
 
-// admitsBullets reports whether a context may contain bullets that are active. It may not in a control group.
+// admitsBullets reports whether a context may contain active bullets. A context of the control group may not.
 func (cb *ContextBuilder) admitsBullets(req *contextRequest) bool {
 	return cb.admit(admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.held}).Shown()
 }

@@ -91,8 +91,8 @@ func (e *taskEvidence) follow(
 // errPinned ends the reading at the pinned version.
 var errPinned = errors.New("the pinned version is reached")
 
-// read folds the deltas that are new. A long log has many tasks, so only those of the newest deltas are looked up in the ranking by past
-// tasks, about maxMeasured.
+// read folds the deltas that are new. A long log has many tasks, so only about maxMeasured of them, those in the newest deltas, are looked up
+// in the ranking by past tasks.
 func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 	type entry struct {
 		delta *playbook.Delta

@@ -159,7 +159,7 @@ func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {
 	return hits[:min(limit, len(hits))]
 }
 
-// Apply folds the next delta of the log. It ignores operations without evidence, such as those of people.
+// Apply folds the next delta of the log. It ignores operations without evidence, such as edits by people.
 func (x *evidenceIndex) Apply(d *playbook.Delta) {
 	if d.ChangeID != x.change || d.ChangeID == "" {
 		x.pending, x.change = nil, d.ChangeID

@@ -217,7 +217,7 @@ func (m *memory) readExecution(ctx context.Context, handle events.Handle) (*even
 	return e, err
 }
 
-// recallText returns the text by which an execution is found. Its beginning determines the vector, all of it the
+// recallText returns the text by which an execution is found. The beginning of the text determines the vector, the whole text the
 // words.
 func recallText(e *events.Execution) string {
 	const maxBytes = 16 << 10

@@ -25,7 +25,7 @@ type Meter interface {
 }
 
 // WindowSize is the size of a session's window in one context. A message is a message of a user, an answer, or a step with
-// tool calls. The omitted ones are those of the stored turns: a session stores the last 20.
+// tool calls. Omitted messages are counted in the stored turns only: a session stores the last 20.
 type WindowSize struct {
 	Messages, Tokens               int
 	OmittedMessages, OmittedTokens int

@@ -45,7 +45,7 @@ type wireAnswer struct {
 var answerSchema = chat.SchemaOf[wireAnswer]()
 
 // Prompt returns a prompt for an answer in the required format. The playbook is in the system message and the task in
-// the user message, so that task text cannot pose as a bullet. The target is in neither.
+// the user message, so that task text cannot pose as a bullet. The target is in neither message.
 func Prompt(messages []chat.Message) chat.Prompt {
 	return chat.Prompt{Name: events.RoleGenerator, Messages: messages, Schema: answerSchema}
 }

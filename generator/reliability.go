@@ -108,7 +108,7 @@ func (ix *playbookIndex) measure(ctx context.Context, tasks []*citedTask) []floa
 	return []float64{byTasks.value(), byWords.value(), unnamedReliability, byVector.value()}
 }
 
-// questionVectors returns the embeddings of the questions. It returns nil if they or those of the bullets are unavailable.
+// questionVectors returns the embeddings of the questions. It returns nil if these or the embeddings of the bullets are unavailable.
 func (ix *playbookIndex) questionVectors(ctx context.Context, tasks []*citedTask) [][]float32 {
 	if ix.embeddings.embedder == nil || len(tasks) == 0 {
 		return nil

@@ -275,7 +275,7 @@ func (cb *ContextBuilder) publish(ctx context.Context, e events.Event) (bus.Rece
 	return receipt, err
 }
 
-// contextTimeout is the timeout for the served context of a report. It is longer than that of other inputs: without the context the
+// contextTimeout is the timeout for the served context of a report. It is longer than the timeout of other inputs: without the context the
 // shown bullets get no votes.
 const contextTimeout = 5 * time.Second
 

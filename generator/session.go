@@ -13,7 +13,7 @@ import (
 // sessionHistory holds the stored data of a session.
 type sessionHistory struct {
 	window   []*events.Interaction      // oldest first, without the requested execution
-	marks    []events.MarkedInteraction // likewise
+	marks    []events.MarkedInteraction // also without the requested execution
 	turn     int                        // turn of the execution: its own if in the window, else the next; 0 without a session
 	inWindow bool                       // the window contains the execution
 	// summary covers older turns. It is nil if the session is too short for one.

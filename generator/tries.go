@@ -57,7 +57,7 @@ func (g *Generator) setAnswer(e *events.Execution, a *attempt) {
 	e.Outcome, e.Cited, e.Model = a.outcome, citedBullets(a.answer.BulletIDs, e.Shown), a.reply.Model
 }
 
-// tryAgain answers a task again, with the same prompt, until one answer has another outcome than that of e, or all tries of the task are
+// tryAgain answers a task again, with the same prompt, until one answer has another outcome than e, or all tries of the task are
 // used. It adds the tries and their usage to e. An answer with a violation becomes the answer of e, so that the bullets that it cites are
 // suspended. If a later call of the model fails, the answers before it count.
 func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task, messages []chat.Message, e *events.Execution) error {

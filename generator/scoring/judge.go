@@ -166,7 +166,7 @@ func checkLeading(names []string, d outcome.Decoder) error {
 
 // Judge asks the model of the Scorer about an answer. Without a usable verdict, because the model fails, its replies are invalid or the two
 // orders differ, the outcome is unknown and its feedback says why. Of several scores, see ScoreNames, the leading one of the playbook counts:
-// leading returns its name, or "" if no person chose one. The usage counts all calls. The returned error is that of ctx, that of leading, or
+// leading returns its name, or "" if no person chose one. The usage counts all calls. The returned error is the error of ctx or of leading, or
 // ErrNotScorable without a model.
 func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading func() (string, error)) (o events.Outcome, spent chat.Usage, err error) {
 	if s == nil || s.judge == nil {

@@ -89,7 +89,7 @@ type diffPage struct {
 // difference is a bullet in two versions.
 type difference struct{ history.Difference }
 
-// Bullet returns the bullet of the newer version, else that of the older one.
+// Bullet returns the bullet of the newer version, else the bullet of the older version.
 func (d difference) Bullet() *playbook.Bullet {
 	if d.After != nil {
 		return d.After

@@ -23,7 +23,7 @@ import (
 	"debrief/playbook"
 )
 
-// Reasons why a call is not advised or not captured, beside those of the gateway.
+// Reasons why a call is not advised or not captured, in addition to those in call.go and route.go.
 const (
 	unreadable   = "unreadable"       // the request is not of the API
 	noText       = "no-text"          // the request has no text of a user
@@ -247,7 +247,7 @@ func insert(mode Mode, request *modelapi.Request, open *capture.Open) ([]byte, e
 	return request.Insert(texts, "")
 }
 
-// Headers of requests and responses. The gateway removes those of requests.
+// Headers of requests and responses. Before a request is sent to the provider, the gateway removes its headers with headerPrefix.
 const (
 	headerRun     = "X-Debrief-Run"
 	headerContext = "X-Debrief-Context"

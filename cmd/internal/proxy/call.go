@@ -32,7 +32,7 @@ type Call struct {
 	Book playbook.Book
 	// Caller is the holder of the token, zero without tokens. A caller never sees runs of other owners.
 	Caller events.Caller
-	// Outcome is the outcome in the headers, zero without one and for a caller that may not report runs.
+	// Outcome is the outcome in the headers. It is zero without such headers, and for a caller that may not report runs.
 	Outcome events.Outcome
 	// Header has the headers of the request, with X-Debrief-*.
 	Header http.Header

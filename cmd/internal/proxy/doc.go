@@ -73,7 +73,7 @@
 //
 // # Errors of the gateway
 //
-// They have the shape of the API that the client uses, and the header X-Debrief-Error with one of these codes:
+// An error has the shape of the API that the client uses, and the header X-Debrief-Error with one of these codes:
 //
 //	400  invalid_book, invalid_control, invalid_mode, invalid_outcome, invalid_path, incomplete_body
 //	401  token_required, key_required

@@ -34,7 +34,7 @@ func (f *failure) body(p Provider) []byte {
 	return append(b, '\n')
 }
 
-// anthropicErrors are the types of errors of Anthropic's API by HTTP status, other than those of errorType.
+// anthropicErrors are the types of errors that only Anthropic's API has, by HTTP status.
 var anthropicErrors = map[int]string{
 	401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 504: "timeout_error", 529: "overloaded_error",
 }

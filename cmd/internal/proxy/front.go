@@ -137,7 +137,7 @@ func (f *Front) health(ctx context.Context, b playbook.Book) *history.Health {
 	return &days[len(days)-1].Health
 }
 
-// checkUpstreams returns an error if a model address is that of the gateway itself: each call would call the gateway again.
+// checkUpstreams returns an error if the address of a model is the gateway's own: each call would call the gateway again.
 func (f *Front) checkUpstreams() error {
 	for _, setting := range [][2]string{
 		{"--upstream-openai", f.o.UpstreamOpenAI},

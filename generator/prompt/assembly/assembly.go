@@ -63,7 +63,7 @@ type Input struct {
 	Marks    []events.MarkedInteraction // turns of the session marked by users
 	Running  []events.Step              // steps since the query
 	Recalled []*events.Interaction      // best first
-	// Summary is a model's summary of older turns; nil before the first one. Turns after it are summarised by
+	// Summary is a model's summary of older turns; nil before the first one. Turns after the summary are summarised by
 	// excerpts.
 	Summary *events.Summary
 	// Similar returns the similarity of a text to the query, 0 to 1. Nil disables it.

@@ -34,10 +34,14 @@ var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Lo
 
 // Lines returns the lines of all calls of the agent in order.
 //
-// The relevance of a call, if the step does not state it, is that of the first rule that applies. A useless repetition is low.
-// A failure is high. A call that returned nothing or an empty list, and wrote nothing, is low. A call with a rare word of the
-// query in its arguments or output is high. All others are medium. A word is rare if it occurs in at most two of the calls or
-// a quarter of them.
+// If the step does not state the relevance of a call, the first of these rules decides:
+//
+//   - low: a useless repetition
+//   - high: a failure
+//   - low: a call that returned nothing or an empty list, and wrote nothing
+//   - high: a call with a rare word of the query in its arguments or output; a word is rare if at most two of the calls, or at
+//     most a quarter of them, have it
+//   - medium: any other call
 func Lines(steps []events.Step, query string) (lines []Line) {
 	var past history
 	words := topicWords(query)

@@ -6,8 +6,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// maxRead is the number of bytes read at the beginning of a text, and at its end if that matters. It bounds the cost
-// of long texts.
+// maxRead is the number of bytes that are read of a text, from its beginning. It bounds the cost of long texts.
 const maxRead = 4 << 10
 
 // cleaner replaces the characters that could end a quotation or look like markup or our own marks. All text copied from

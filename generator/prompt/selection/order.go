@@ -18,7 +18,7 @@ type rank struct {
 }
 
 // fusion is the constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms
-// Condorcet and individual Rank Learning Methods", 2009). It only breaks ties here.
+// Condorcet and individual Rank Learning Methods", 2009). Here the fused rank only breaks ties.
 const fusion = 60
 
 // readRankings records the positions of bullets in the rankings.

@@ -20,7 +20,7 @@ const (
 	notAmongBest decision = iota // no decision: beyond the budget
 	duplicate                    // nearly equal to a chosen bullet
 	noRoom                       // exceeds the remaining budget
-	pinnedNoRoom                 // the same for a pinned bullet
+	pinnedNoRoom                 // pinned, and exceeds the remaining budget
 	onProbation                  // on probation, and not for this task
 	replaced                     // a bullet on probation takes its place
 	withheld                     // in an experiment, in the withheld arm

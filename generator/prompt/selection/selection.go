@@ -84,7 +84,7 @@ type Selection struct {
 	Left []events.Omission
 	// PinnedNoRoom is the number of pinned bullets that exceed the budget, and PinnedTokens the tokens that they need in addition.
 	PinnedNoRoom, PinnedTokens int
-	// Exposures are the bullets in an experiment with their arm, and Withheld those of Bullets that it withholds.
+	// Exposures are the bullets in an experiment, with their arms. Withheld are the ids in Bullets that the experiment withholds.
 	Exposures []events.Exposure
 	Withheld  []playbook.BulletID
 	// Scores holds the scores of Bullets and of the best omitted bullets: a hundred in total, or more if more are

@@ -1,5 +1,5 @@
 // Package connect connects coding agents with a playbook: it edits the settings of an agent so that it calls hooks and
-// has the MCP server, and records the consent of the user for a repository. It takes all of it back byte for byte.
+// has the MCP server, and records the consent of the user for a repository. Disconnect restores the files byte for byte.
 package connect
 
 import (
@@ -29,7 +29,7 @@ import (
 //go:embed SKILL.md
 var Skill string
 
-// Options describe what to connect. The zero values of Book, URL and Token keep those of a repository that is connected already.
+// Options describe what to connect. The zero values of Book, URL and Token keep the values of a repository that is connected already.
 type Options struct {
 	Agent      string
 	Dir        string // in the repository

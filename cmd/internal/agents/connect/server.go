@@ -37,7 +37,7 @@ func (s *server) isOurs() bool {
 	return name == "debrief" && len(s.Args) > 1 && s.Args[0] == "mcp" && s.Args[1] == "--repository"
 }
 
-// addServer adds the MCP server to settings, or replaces that of another path of the program.
+// addServer adds the MCP server to settings, or replaces the entry of another path of the program.
 func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
 	if a.toml {
 		return addServerTOML(data, s)

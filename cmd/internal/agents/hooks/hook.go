@@ -27,7 +27,7 @@ const (
 	minRead = 100 * time.Millisecond
 	// usualStart is the time from the start of the process to the first statement of the program.
 	usualStart = 40 * time.Millisecond
-	// adviceTimeout bounds the request for advice; it is that of the gateway.
+	// adviceTimeout bounds the request for advice, as the default of the gateway does.
 	adviceTimeout = 150 * time.Millisecond
 	// maxText is the maximum length of the text for the model, in bytes. Claude Code keeps a text of 10,000 characters whole, and
 	// shows the model only the beginning of one of 50,000.

@@ -117,7 +117,7 @@ func WriteFile(file string, data []byte, mode fs.FileMode) error {
 	return err
 }
 
-// maxLog is the size of the log at which it begins again, in bytes. The one before stays beside it.
+// maxLog is the size of the log, in bytes, at which it is renamed to hook.log.1 and a new log begins.
 const maxLog = 1 << 20
 
 // log appends an error to the log file: a hook has no other place for it, because the agent reads its output. Secrets are replaced.

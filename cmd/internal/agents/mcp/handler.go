@@ -51,7 +51,7 @@ func NewHandler(served http.Handler) *Handler {
 // serverKey is the key of the server of a request in its context.
 type serverKey struct{}
 
-// ServeHTTP implements http.Handler. The tools and resources of a request are those of its playbook, with its token.
+// ServeHTTP implements http.Handler. The tools and resources serve the playbook in the path of the request, with its token.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case h.slots <- struct{}{}:

@@ -143,7 +143,7 @@ type rating struct {
 	Feedback string   `json:"feedback,omitempty" jsonschema:"what was right or wrong, for example the message of a failed test"`
 }
 
-// body returns the rating as the outcome of a request. It is nil without one. The API checks the values.
+// body returns the rating as the outcome of a request. It is nil for an empty rating. The API checks the values.
 func (r *rating) body() map[string]any {
 	out := map[string]any{}
 	if r.Outcome != "" {

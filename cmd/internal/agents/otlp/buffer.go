@@ -110,7 +110,7 @@ const (
 	subject = "$KV." + events.BucketOpen + ".t."
 )
 
-// part has the spans of one request. The names of its first fields are those of open runs, by which an erasure finds both.
+// part has the spans of one request. Its first fields have the names of the fields of an open run, because an erasure finds both by them.
 type part struct {
 	ID      events.ID     `msgpack:"id" redact:"-"` // key of the trace
 	Owner   string        `msgpack:"owner" redact:"-"`

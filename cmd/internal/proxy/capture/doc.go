@@ -26,7 +26,7 @@
 //	keys.go        keys, textChain       what identifies a conversation, a reply and an id
 //	open.go        Begin, find           the run of the call:
 //	continue.go    findContinued           the one that it continues
-//	turn.go        findRepeated, newRun    the one whose first call it repeats, or a new one with what it has from the turn before
+//	turn.go        findRepeated, newRun    the one whose first call it repeats, or a new one in the session of the turn before
 //	lookup.go      lookup, runs          the runs behind keys
 //	blocks.go      setBlocks             the blocks to insert into the call
 //	open.go        Start, begin          store the beginning while the model works: the context of its block, the run, the references to it

@@ -16,7 +16,7 @@ import (
 // Open is a call in progress. One goroutine at a time may use it, except for Hold.
 type Open struct {
 	Run events.ID
-	// Session is the session of the run: that of the call, else that of the turn before it, else one that begins with the run.
+	// Session is the session of the run: the one that the call names, else the session of the turn before, else a new one.
 	Session string
 	Named   bool // the client named the session
 	Number  int  // of the turn in its session, from 1
@@ -303,7 +303,7 @@ type end struct {
 	references []write // to the reply
 }
 
-// storeEnd stores the end of a call. The function change marks the end in the run, which has the part by then if it is small.
+// storeEnd stores the end of a call. The function change marks the end in the run. A small part is added to the run before that.
 func (s *Store) storeEnd(ctx context.Context, e end, change func(*run)) error {
 	referring := make(chan error, 1)
 	go func() { referring <- s.refer(ctx, e.references) }()

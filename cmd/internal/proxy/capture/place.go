@@ -53,7 +53,7 @@ type place struct {
 	// begins is set if no result of a tool follows the turn. Then the call begins a run, unless an open run has the reply behind the turn.
 	// A reply that no run has is no answer of the model: it is the beginning of one, which the client wrote (prefill) or which was cut.
 	begins bool
-	chain  textChain // of all items: the key of the reply to this call is made of it
+	chain  textChain // of all items; the key of the reply to this call is made from it
 
 	// The turns before.
 	previous      string          // key of the last reply before the turn; empty without an earlier turn
