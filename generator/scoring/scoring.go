@@ -98,9 +98,9 @@ func findMethod(evaluator string) (method, error) {
 			return scoreList(target, a)
 		}, nil
 	case evaluator == ByPattern:
-		return scorePattern(true), nil
+		return scorePattern(true), nil // matches the whole answer
 	case evaluator == ByPattern+":search":
-		return scorePattern(false), nil
+		return scorePattern(false), nil // matches anywhere
 	case evaluator == ByJSON:
 		return scoreJSON, nil
 	case evaluator == BySteps:

@@ -29,7 +29,7 @@ type chart struct {
 	MaxY   float64 // value at the top; the bottom is 0
 	XTicks []tick
 	YTicks []tick
-	Spans  []tick // begins of named parts, such as epochs
+	Spans  []tick // where named parts begin, such as epochs
 	Levels []tick // values that are marked by a horizontal line
 	Best   *tick  // position that is marked; nil for none
 	Lines  []series

@@ -80,7 +80,7 @@ func (p *runPage) draw() {
 	})
 }
 
-// epochSpans returns the begins of the epochs. It returns none for one epoch, and for too many to have room for their labels.
+// epochSpans returns the positions where the epochs begin. It returns none for one epoch, and for more epochs than have room for labels.
 func epochSpans(c *chart, epochs []report.Epoch) (spans []tick) {
 	const labelWidth = 56
 	if len(epochs) == 1 || len(epochs) > int(c.Right-c.Left)/labelWidth {
