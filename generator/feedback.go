@@ -10,8 +10,7 @@ import (
 )
 
 // NewFeedback converts and validates a request; all endpoints use it. The request must contain a label, a score, a
-// target or feedback text. Two requests of one owner for an execution with the same id are the same feedback. Without an id in the request
-// the feedback gets a random one.
+// target or feedback text. Requests of one owner with the same id for an execution are the same feedback. Without an id it is random.
 func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 	if len(r.ID) > maxID {
 		return nil, invalidf("id: must have at most %d bytes, got %d", maxID, len(r.ID))

@@ -243,7 +243,7 @@ func (e *OtherModelError) Discard() bool { return true }
 func (e *OtherModelError) DeadCode() events.DeadCode { return events.DeadOtherModel }
 
 // noAnswer is the outcome if the model gave no answer, even when it was asked again. A missing answer says nothing about the
-// advice, so the outcome is unknown and no failure.
+// advice, so the outcome is unknown, not a failure.
 var noAnswer = events.Outcome{Label: events.Unknown, Feedback: "The model gave no answer."}
 
 // execute answers one task. It returns the execution and the context that the model received.

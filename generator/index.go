@@ -26,8 +26,8 @@ type playbookIndex struct {
 	bullets *selection.Index
 	indexed map[playbook.BulletID]*playbook.Bullet // the bullets in the index
 	words   recall.WordIndex
-	// conditions holds the condition of each bullet, or the content of a bullet without a condition. unnamed ranks the bullets by what their
-	// conditions name beyond a query; it is nil until past tasks are read.
+	// conditions holds the condition of each bullet, or the content of a bullet without one. unnamed ranks bullets by these texts; it is nil
+	// until past tasks are read.
 	conditions recall.WordIndex
 	unnamed    atomic.Pointer[recall.Unnamed]
 	vectors    *recall.Index // embeddings of bullets; empty without an embedder

@@ -217,8 +217,7 @@ func (m *memory) readExecution(ctx context.Context, handle events.Handle) (*even
 	return e, err
 }
 
-// recallText returns the text by which an execution is found. The beginning of the text determines the vector, the whole text the
-// words.
+// recallText returns the text by which an execution is found. The vector is that of its beginning, the words are those of the whole.
 func recallText(e *events.Execution) string {
 	const maxBytes = 16 << 10
 	var out strings.Builder

@@ -25,8 +25,7 @@ const (
 	// priorFound is a number of bullets that all rankings count as found. Without evidence all rankings are equal.
 	priorFound = 4
 	// unnamedReliability is the reliability of the ranking by conditions; see recall.Unnamed. It is not measured: a past
-	// task has added its words to that ranking before it could be measured. It is below 1, so that the first places of reliable rankings
-	// come first.
+	// task has added its words to that ranking by then. It is below 1, so that the first places of reliable rankings come first.
 	unnamedReliability = 0.9
 )
 

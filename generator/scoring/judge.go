@@ -214,8 +214,7 @@ func mean(x, y float64) float64 { return math.Round(50*(x+y)) / 100 }
 // maxModelName is the maximum length of the model in the name of a judge, in bytes.
 const maxModelName = 200
 
-// judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The error of a judge is measured for each
-// name.
+// judgeName returns the name of a judge: its model, and the version of its instructions and rubric. Its error is measured by this name.
 func judgeName(model, rubric string) string {
 	return events.JudgePrefix + text.Clip(model, maxModelName) + "/" + judgeVersion(rubric)
 }

@@ -137,8 +137,7 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	return block, nil
 }
 
-// hasControl reports whether a playbook has a control share. It returns false for a playbook that is not loaded, whose advice admitted
-// refuses.
+// hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded, whose advice admitted refuses.
 func (s *books) hasControl(name playbook.Book) bool {
 	b := s.follow(name)
 	if b == nil {

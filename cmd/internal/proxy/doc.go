@@ -1,6 +1,6 @@
 // Package proxy is the HTTP server in front of model providers. It passes the calls of agents to the APIs of OpenAI and
 // Anthropic, adds the advice of a playbook to calls, and captures the runs of agents. Other handlers of the same port are mounted:
-// the API and the console. They, advice and capture work as soon as a NATS server is connected.
+// the API and the console. Advice, capture, the API and the console work as soon as a NATS server is connected.
 //
 //	/v1/…                          API of OpenAI, or of Anthropic if the request has anthropic-version or is /v1/messages
 //	/anthropic/v1/…                API of Anthropic

@@ -62,8 +62,7 @@ var ordinals = map[string]int{
 	"last": -1, "latest": -1, "previous": -1, "earlier": -1, "preceding": -1, "prior": -1, "recent": -1,
 }
 
-// kindTable has the nouns that a query can use for an interaction, with a test of the interaction's text. A nil test accepts every
-// interaction.
+// kindTable has the nouns that a query can use for an interaction, with a test of its text. A nil test accepts every interaction.
 var kindTable = []struct {
 	nouns string
 	shows func(text string) bool

@@ -89,8 +89,7 @@ func (s *Settings) Uses(agent string) bool {
 var ErrNoRepository = errors.New("not in a git repository")
 
 // GitDir returns the directory with the history of the repository around a directory, with links resolved. For a worktree this is the
-// directory of the main repository. The main repository must list the worktree: otherwise a downloaded file named .git could claim any
-// repository.
+// directory of the main repository, which must list the worktree: otherwise a downloaded file named .git could claim any repository.
 func GitDir(dir string) (string, error) {
 	dir, err := filepath.EvalSymlinks(cmp.Or(dir, "."))
 	if err == nil {
@@ -118,8 +117,8 @@ func GitDir(dir string) (string, error) {
 
 // worktreeGitDir returns the directory of the repository that has a worktree with this file .git. The two refer to each other:
 //
-//	/work/tree/.git                          gitdir: /repo/.git/worktrees/tree
-//	/repo/.git/worktrees/tree/gitdir         /work/tree/.git
+//	/tree/.git                          gitdir: /repo/.git/worktrees/tree
+//	/repo/.git/worktrees/tree/gitdir    /tree/.git
 func worktreeGitDir(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -266,7 +266,7 @@ func (t *turn) handOver() error {
 }
 
 // advise requests advice and returns the output with the texts that the conversation does not have yet. The run gets the id of the
-// context; it is nil for advice that belongs to no run.
+// context; run is nil for advice that belongs to no run.
 func (t *turn) advise(ctx context.Context, query string, run *run) ([]byte, error) {
 	if !t.event.mayAdvise() || query == "" {
 		return nil, nil

@@ -91,8 +91,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	return closing.Wait()
 }
 
-// isReported reports whether the run of a trace is stored. Later spans of such a trace, for example evaluations, do not wait for a root. After
-// an error isReported returns false.
+// isReported reports whether the run of a trace is stored: later spans, such as evaluations, then wait for no root. It is false after an error.
 func (s *Store) isReported(ctx context.Context, t *due) bool {
 	seq, err := s.windows.FirstCopy(ctx, t.Book, window.EffectTurn, t.execution())
 	return err == nil && seq > 0
@@ -222,8 +221,7 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 	return nil
 }
 
-// rate stores an evaluation of a run that was reported before as feedback, once. An evaluation with the outcome that the run has already is
-// counted as repeated.
+// rate stores an evaluation of a run that was reported before as feedback, once. It stores no outcome that the run has already.
 func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcome) error {
 	id := events.ExecutionID(h.Book, h.Owner, runID, 0)
 	seq, err := s.windows.FirstCopy(ctx, h.Book, window.EffectTurn, id)

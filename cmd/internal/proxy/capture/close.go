@@ -174,8 +174,7 @@ func (s *Store) report(ctx context.Context, r *events.Report) (events.Handle, er
 	return stored.Handle, nil
 }
 
-// Run closes runs until ctx ends. Runs that this gateway marks are closed at once, idle runs and those of dead gateways by sweeps. Each
-// gateway calls Run.
+// Run closes runs until ctx ends. Runs that this gateway marks are closed at once, other runs by sweeps. Each gateway calls Run.
 func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range maxClosing {

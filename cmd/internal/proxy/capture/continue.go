@@ -9,8 +9,7 @@ import (
 // settling is the wait of a lookup for a missing value that the server may store soon, in two cases:
 //
 //   - The client sees a reply before the reply is stored, so its next call may arrive first. This is possible while a call of the turn is
-//     in flight, also one of this process that is not stored yet. For a call without its turn, and for an unknown response, it is always
-//     possible.
+//     in flight, stored or not. For a call without its turn, and for an unknown response, it is always possible.
 //   - A call is marked as a repetition and its first attempt is unknown. The gateway of that attempt may have died, while the server
 //     still stores its last writes.
 var settling = waiting{tries: 6, pause: 15 * time.Millisecond}

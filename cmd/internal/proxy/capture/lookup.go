@@ -26,8 +26,7 @@ type candidate struct {
 	call int // 0 if it names the run itself
 }
 
-// lookup returns the references of each key, and those of their runs whose owners mayRead accepts. An empty key has no references. lookup
-// takes two round trips.
+// lookup returns the references of each key, and their runs with owners that mayRead accepts. It takes two round trips. An empty key has none.
 func (s *Store) lookup(ctx context.Context, b *bucket, mayRead func(owner string) bool, keys ...string) (map[string]found, error) {
 	lists := make([][]storedReference, len(keys))
 	var reads errgroup.Group

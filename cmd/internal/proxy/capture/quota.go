@@ -17,8 +17,7 @@ var ErrQuota = errors.New("too many open runs of this token")
 var ErrFull = errors.New("too many open runs")
 
 // quota limits the stored values of open runs, for one owner and in total. A sweep counts the values of all gateways. Until the next
-// sweep, each gateway adds valuesOfRun for a run that it begins. The bucket has a limit of its own: see refused. quota is safe for
-// concurrent use.
+// sweep, each gateway adds valuesOfRun for a run that it begins. The bucket has its own limit: see refused. Safe for concurrent use.
 type quota struct {
 	mu     sync.Mutex
 	values map[string]int // stored values by owner
