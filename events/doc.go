@@ -123,7 +123,8 @@
 //	subject    debrief.delta.<book>
 //	publisher  the Curator alone, one delta at a time for each book, by compare-and-swap on the subject's last sequence
 //	id         none: the compare-and-swap decides
-//	readers    the Curator and tools that rebuild or show history. Deltas are never acked and never deleted.
+//	readers    the Curator and tools that rebuild or show history. Deltas are never acked. Only an erasure of texts deletes a
+//	           delta; a redaction in the stream REDACTIONS takes its place, see package deltalog.
 //	copy       Refused by the compare-and-swap. A writer with an unclear result reads the log.
 //
 // A change that is too large for one delta is a sequence of deltas. They take effect with the last one. If a crash or

@@ -8,7 +8,7 @@ import (
 
 // Limits of a payload. They are far above the needs of any event: an execution is 5 levels deep, and the largest
 // payload of Debrief is an import of 10,000 bullets. They limit the memory that the decoder allocates for a hostile
-// message to about 130 MB: maxElements times 240 bytes, the size of the largest element, an operation of a delta.
+// message to about 130 MB. This is maxElements times 240 bytes, the size of an operation of a delta, which is the largest element.
 const (
 	maxDepth    = 32
 	maxElements = 1 << 19 // a key and its value count as two

@@ -67,7 +67,7 @@ func decodeJSON(header map[string][]string, data []byte, e Event, book playbook.
 }
 
 // IsInbox reports whether a reply may be sent to a subject. A reply is published with the permissions of the replying program, which exceed
-// the permissions of the client: with another subject a client could publish where it has no permission itself. The server uses the second and the
+// the permissions of the client. With another subject a client could publish where it has no permission itself. The server uses the second and the
 // third prefix for requests from other accounts and clusters, and clients cannot choose them.
 func IsInbox(subject string) bool {
 	return strings.HasPrefix(subject, "_INBOX") || strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.")

@@ -25,8 +25,9 @@ const (
 	maxToolText     = 2 << 10 // bytes of the description of a tool
 )
 
-// PutAgent returns the form of a description that an execution stores: without secrets, in limited length, and if it is large, only the
-// name of the blob that has it. It does not change a. A description with the name of a blob is returned unchanged.
+// PutAgent returns the form of a description that an execution stores: without secrets and in limited length. It stores a large
+// description as a blob, and returns only the name of the blob. A description that is only a name is returned unchanged. PutAgent does not
+// change a.
 func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, error) {
 	if a.IsEmpty() {
 		return nil, nil
@@ -112,8 +113,8 @@ const (
 	maxReadAgents   = 64
 )
 
-// stored returns the name of the blob of a description that needs no Put, or "": it was put within the last hour, so that its age is at most
-// renewAfter and an hour.
+// stored returns the name of the blob of a description that was put within the last hour, or "". Such a description needs no Put: its blob
+// is not older than renewAfter plus an hour.
 func (a *agents) stored(key events.ID) (name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -55,8 +55,8 @@ type Store struct {
 // natserr.JetStream.
 func New(js jetstream.JetStream) *Store { return &Store{js: js, watch: natserr.WatchOf(js)} }
 
-// Put stores data and returns the name of the blob. It returns only after the server has stored all of it. subject is the subject of the message
-// whose payload data is, empty for a description of an agent. An erasure needs it to decode the blob after the message is gone.
+// Put stores data and returns the name of the blob. It returns only after the server has stored all of it. data is the payload of the
+// message on subject, or the description of an agent if subject is empty. An erasure needs it to decode the blob after the message is gone.
 func (s *Store) Put(ctx context.Context, subject string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])

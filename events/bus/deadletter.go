@@ -171,8 +171,8 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 	return true, nil
 }
 
-// reply answers the requester of an item that became a dead letter. The answer is the reason, unless the item is an
-// execution: then the execution itself is the answer to the task, and no later stage will give another.
+// reply answers the requester of an item that became a dead letter. The answer is the reason. If the item is an
+// execution, the execution itself is the answer to its task, because no later stage will send one.
 func (r *roleLetters) reply(it *item, m jetstream.Msg, reason error) {
 	target := replyTargetOf(m.Headers())
 	if _, isExecution := it.d.Event.(*events.Execution); isExecution && target.subject != "" {

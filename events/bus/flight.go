@@ -61,9 +61,9 @@ func (f *inFlight) size() (messages, bytes int) {
 	return len(f.items), f.bytes
 }
 
-// add adds an item and returns nil. If the worker still has the message, add returns its old item instead and records the
-// new delivery there: the server has lost the signs of life, for example in a restart. From now on only the new delivery
-// can be acknowledged.
+// add adds an item and returns nil. The server may deliver a message that the worker still has, for example because a restart lost the
+// signs of life. Then add records the new delivery in the old item, and returns that item. From now on only the new delivery can be
+// acknowledged.
 func (f *inFlight) add(it *item) (old *item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +120,8 @@ func (f *inFlight) recordContact(sent time.Time) {
 	f.lastContact = sent
 }
 
-// mayBeShared reports whether another worker may have, or have had, the message of an item: the event was published or
-// delivered before, or the server may have redelivered the message, because it got no sign of life for the ack wait.
+// mayBeShared reports whether another worker may have, or have had, the message of an item. This is so if the event was published or
+// delivered before, and if the server may have redelivered the message, because it got no sign of life for the ack wait.
 func (f *inFlight) mayBeShared(it *item) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -107,7 +107,7 @@ func (d *DeadLetters) decodeLetter(ctx context.Context, subject string, header n
 }
 
 // Requeue publishes the original event of a dead letter again, with the same id and marked as a repeat. Then it deletes
-// the letter. If it fails in between, it can be called again: within its duplicate window the server does not store a
+// the letter. After a failure it can be called again. Within its duplicate window the server does not store a
 // second copy, and a later copy has no second effect.
 //
 // The message has its original bytes, so that unknown fields are kept. Requeue publishes with the rights of the caller,

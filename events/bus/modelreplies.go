@@ -3,8 +3,8 @@ package bus
 import "time"
 
 const (
-	// RepliesKept is the number of replies of a model in the window of a role, and ReplyAge is their maximum age. 200 replies
-	// distinguish 10 % of malformed ones from 1 %. The age lets a quiet role forget a fault that is over.
+	// RepliesKept is the number of replies of a model in the window of a role, and ReplyAge is their maximum age. With 200
+	// replies a share of 10 % malformed ones can be told from 1 %. The age lets a quiet role forget a fault that is over.
 	RepliesKept = 200
 	ReplyAge    = time.Hour
 )
@@ -78,8 +78,8 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 	return s
 }
 
-// CountReply counts the first reply of a role's model to a request. repaired is set if its JSON was invalid and was repaired, invalid
-// if the reply was not usable.
+// CountReply counts the first reply of a role's model to a request. repaired means that its JSON was invalid and was
+// repaired. invalid means that the reply was not usable.
 func (s *Stats) CountReply(role string, repaired, invalid bool) {
 	s.update(role, func(r *roleCounters) { r.replies.add(modelReply{at: time.Now(), repaired: repaired, invalid: invalid}) })
 }

@@ -23,8 +23,8 @@ const (
 	leaveWait = 100 * time.Millisecond
 )
 
-// peers divides the books among the processes of a batching role, so that each book has one owner: two processes that change a book
-// write twice as many deltas, and half of their commits conflict.
+// peers divides the books among the processes of a batching role, so that each book has one owner. Without this, two processes that change
+// a book write twice as many deltas, and half of their commits conflict.
 //
 // Every process announces itself, and computes the owner of a book from the ids that it hears. A message for another owner
 // is forwarded to it without JetStream, and the owner acknowledges it. Correctness does not depend on the owner: while two processes

@@ -184,9 +184,9 @@ func Unreachable(err error) bool {
 			return true
 		}
 	}
-	// 503 is temporary: a cluster has no leader, or a server is still loading its streams. 10158 and 10167 are
-	// temporary too: the leader of the stream cannot reach its replicas, and an earlier publish with this id is still
-	// in progress (10158) or too many are (10167).
+	// All three codes are temporary. 503: a cluster has no leader, or a server is still loading its streams. 10158 and 10167: the
+	// leader of the stream cannot reach its replicas. With 10158 an earlier publish of the same id is still in progress, with 10167
+	// too many publishes are.
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == 10158 || api.ErrorCode == 10167)
 }

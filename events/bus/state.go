@@ -59,9 +59,9 @@ func (s *workerState) probeInterval(p *Policy) time.Duration {
 	return d
 }
 
-// probesToGiveUp is the number of useless probes of a pause after which a model without any useful output counts as unusable. Before
-// that the model has failed in several calls of several attempts: a model that fails in 60 % of its calls counts as unusable
-// once in thousands of starts.
+// probesToGiveUp is the number of useless probes of a pause after which a model without any useful output counts as unusable. Until
+// then the model has failed in several calls of several attempts. So a model that fails in 60 % of its calls counts as unusable only once
+// in thousands of starts.
 const probesToGiveUp = 1
 
 // isUnusable reports whether the model has given no useful output since the start, also not to the probes of this pause.
@@ -176,8 +176,8 @@ func (r *roleState) clearDeniedPull() {
 }
 
 // assignFault decides whether useless output, or an unavailable model, is the fault of the message. Then it returns a messageFaultError,
-// and otherwise err. The message is at fault if the model has given useful output for another message since its first useless output for
-// this one, or since it was last unavailable for this one: some prompts crash the server of a model. The error of an open circuit breaker, for which no
+// and otherwise err. The message is at fault if the model has given useful output for another message meanwhile: since its first useless
+// output for this message, or since it was last unavailable for it. (Some prompts crash the server of a model.) The error of an open circuit breaker, for which no
 // request was sent, is never the fault of the message. After too many useless outputs assignFault returns a
 // neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
@@ -321,7 +321,7 @@ func (r *roleState) waitProbe() bool {
 
 // recordResults records the results of handled items. Useful output ends a pause. Repeated useless output starts one. Other
 // errors, and messages that were handled without the model, do not count. recordResults reports whether a pause has
-// started; then the caller releases the queued messages.
+// started: the caller then releases the queued messages.
 func (r *roleState) recordResults(items []*item) (paused bool) {
 	useful := 0
 	for _, it := range items {

@@ -120,7 +120,7 @@ func (s *Stats) CountDeltas(role string, deltas, rejected int) {
 }
 
 // CountOutcomes counts the outcomes of tasks that a role has committed, and the failures among them. isChange means that the
-// commits also changed a bullet or its standing: then both counts begin again at 0.
+// commits also changed a bullet or its standing. Then both counts begin again at 0.
 func (s *Stats) CountOutcomes(role string, outcomes, failures int, isChange bool) {
 	s.update(role, func(r *roleCounters) {
 		if isChange {

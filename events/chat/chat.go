@@ -1,7 +1,9 @@
 // Package chat defines the interface between a role and a language model: prompt, reply and errors. It depends on
-// no provider and no protocol; events/chat/openai implements it. The package also contains the tolerant parser for
-// JSON in model output (ParseObject and ParseList, with the names of fields in dialect.go), the retry policy for unparsable
-// output (Ask), and the quality of replies (ObserveReplies).
+// no provider and no protocol; events/chat/openai implements it. The package also contains
+//
+//   - the tolerant parser for JSON in model output: ParseObject and ParseList, with the names of fields in dialect.go,
+//   - the retry policy for unparsable output: Ask,
+//   - the quality of replies: ObserveReplies.
 //
 // The instructions that Generators and Reflectors send to models are here too (prompts_*.go), below the roles, because the
 // Curator refuses content that repeats them. Its own instructions are in package propose. The forms of the replies are
@@ -191,8 +193,8 @@ type UnavailableError struct {
 	// NotSent is set if no request was sent, because earlier requests had failed. Such an error says nothing about the
 	// prompt.
 	NotSent bool
-	// Permanent is set if every request probably fails until a person changes a setting, the account or the server: the server
-	// refuses the key, the model, the address or the account, or it was never reachable.
+	// Permanent is set if every request probably fails until a person changes a setting, the account or the server. The server refuses
+	// the key, the model, the address or the account, or it was never reachable.
 	Permanent bool
 }
 

@@ -105,8 +105,8 @@ func FieldText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// objectWith returns the object that has a field: the JSON object raw, an object in the list raw, or one in a field of the object raw, also
-// as a JSON text. It returns nil if there is none.
+// objectWith returns the object that has a field, or nil. raw is a list with this object, the object itself, or an object that has it in
+// one of its fields, also as a JSON text.
 func objectWith(raw json.RawMessage, field string) Object {
 	if field == "" || len(raw) == 0 {
 		return nil
@@ -151,8 +151,8 @@ func (e *MissingError) Error() string { return fmt.Sprintf("%q is missing or emp
 // reply, because a model writes its draft first. A list with one object is accepted as that object. A reply that the length limit truncated
 // is never repaired, because the repair would invent the missing end.
 //
-// If no object has the field, ParseObject returns the one that is most probably the reply with a *MissingError: a fenced one before others,
-// then the longest. An empty field requires none. Errors are written for the model to read.
+// If no object has the field, ParseObject returns a *MissingError together with the object that is most probably the reply: a fenced one
+// before others, then the longest. An empty field requires none. Errors are written for the model to read.
 func ParseObject(r Reply, field string) (Object, error) {
 	reply, values, err := readValues(r, field)
 	if err != nil || reply != nil {
@@ -180,8 +180,8 @@ func ParseObject(r Reply, field string) (Object, error) {
 	return parseObject(raw), err
 }
 
-// ParseList returns a list of items from a reply: the list in a field of the object, see ParseObject, a JSON list, or else all objects that
-// have the field item, which every item has. If the reply is an object with another known field only, it returns a *MissingError.
+// ParseList returns a list of items from a reply. The list is in a field of the object (see ParseObject), or the reply is a JSON list, or
+// the items are all objects in the reply that have the field item. Every item has that field. If the reply is an object with another known field only, it returns a *MissingError.
 func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
 	reply, values, err := readValues(r, field)
 	if err != nil {

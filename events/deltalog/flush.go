@@ -91,8 +91,9 @@ func (w *Writer) readHead(ctx context.Context) error {
 	return nil
 }
 
-// setView records a head of the view and its revision. Up to the version of the head exactly its recent bullets are dirty, even if this
-// writer has written their keys: the bucket may have lost them in a power loss before another writer wrote this head.
+// setView records a head of the view and its revision. Of the bullets that changed up to the version of the head, exactly its recent
+// bullets are dirty. That holds even if this writer has written their keys: a power loss may have removed the keys before another writer
+// wrote this head.
 func (w *Writer) setView(h *head, rev uint64) {
 	w.viewVersion, w.headRev, w.settledVersion = h.Version, rev, h.Since
 	maps.DeleteFunc(w.dirty, func(_ playbook.BulletID, changed uint64) bool { return changed <= h.Version })
@@ -169,9 +170,10 @@ func (w *Writer) compareView(ctx context.Context) error {
 	return nil
 }
 
-// maxRecent is the size of head.Recent in bytes. The keys are written when it passes half of that, and the head of that batch still has
-// the bullets, so that followers need not scan the view. A head costs more the larger it is, and a batch as much as many heads: of 32 KB
-// to 512 KB, 128 and 256 KB took the least time for a flush of 10 or 50 bullets with a follower, a sixth of that with all keys written.
+// maxRecent is the maximum size of head.Recent in bytes. The keys are written when Recent passes half of it. The head of that batch still
+// has the bullets, so that followers need not scan the view. A larger head costs more, and a batch costs as much as many heads. Of the
+// sizes from 32 KB to 512 KB, 128 KB and 256 KB took the least time for a flush of 10 or 50 bullets with a follower: a sixth of the time
+// that it takes to write all keys.
 const maxRecent = 128 << 10
 
 // flushOnce publishes a head with the dirty bullets. If they are too large, if settle is set, and in a repair, it also writes their keys.

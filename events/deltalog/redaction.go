@@ -198,8 +198,8 @@ func (o *overlay) load(ctx context.Context) error {
 }
 
 // Redact calls redact for each delta of a book, and stores a redaction of each delta that it changes. A delta that was redacted before is
-// passed in its redacted form, and a newer redaction takes the place of the older one. The redactions of later deltas are stored first:
-// after an interruption the earlier ones, from which texts of later ones come, still say what has to be erased. Redact returns the
+// passed in its redacted form, and a newer redaction takes the place of the older one. The redactions of later deltas are stored first.
+// Texts of later deltas come from earlier ones, so after an interruption the earlier deltas still say which texts must be erased. Redact returns the
 // versions that no delta lists yet, so a call after an interruption returns them too. The caller sends an edit that lists them
 // (events.Edit, Redact) and then calls RemoveRedacted. The versions and links of a delta must not change, nor a part of it that the state
 // of the playbook depends on. The redactions that are to be stored are kept in memory.

@@ -183,8 +183,8 @@ type inbox struct {
 }
 
 // openInbox subscribes to the replies to a query. size is the number of messages in one reply, including its end. The
-// default channel of the client is 65 times larger than one for Read: its half megabyte was most of the memory of a
-// short read, and took a quarter of its time.
+// default channel of the client is 65 times larger than Read needs. Its half megabyte was most of the memory of a short
+// read, and took a quarter of the time.
 func openInbox(nc *nats.Conn, size int) (*inbox, error) {
 	in := &inbox{nc: nc, subject: nc.NewInbox(), messages: make(chan *nats.Msg, size), closed: make(chan struct{}), timeout: time.NewTimer(replyTimeout)}
 	sub, err := nc.ChanSubscribe(in.subject, in.messages)

@@ -33,8 +33,8 @@ const maxDetails = 50_000
 
 // CheckDamage compares the content of each stream with its state. The streams of executions and reflections have no gaps, because
 // their messages only expire, oldest first. Messages of other streams can be deleted in any order, so a gap is no damage there.
-// CheckDamage reads streams of at most maxRead bytes completely, because the server detects some damage only when it reads a message: it
-// skips one with a wrong checksum.
+// CheckDamage reads streams of at most maxRead bytes completely, because the server detects a wrong checksum only when it reads the
+// message, which it then skips.
 func CheckDamage(ctx context.Context, c *bus.Conn, maxRead uint64) ([]Damage, error) {
 	erased, err := erasure.NewStore(c.JetStream()).Gaps(ctx)
 	if err != nil {

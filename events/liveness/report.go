@@ -139,8 +139,8 @@ func measure(r Role, now time.Time) measurements {
 	return m
 }
 
-// lastSuccess returns the time of the last success of a worker. A worker without a success has the time of the last success of
-// its role, or of its own start if there is none: a worker that crashes again and again must not reset the time.
+// lastSuccess returns the time of the last success of a worker, else of its role, else of the start of the worker. The start comes last,
+// because a worker that crashes again and again must not reset the time.
 func lastSuccess(r Role) time.Time {
 	switch {
 	case !r.Vitals.LastSuccess.IsZero():

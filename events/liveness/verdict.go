@@ -113,8 +113,8 @@ const Floor = time.Minute
 const (
 	// maxWithoutLearning is the number of consecutive successes without a lesson that makes a role yellow.
 	maxWithoutLearning = 20
-	// maxFailures is the number of failed tasks without a change of a bullet that makes a role red if at least half of the tasks
-	// failed, and yellow if at least a fifth failed.
+	// maxFailures is the number of failed tasks without a change of a bullet from which a role is not green: it is red if at least
+	// half of the tasks failed, and yellow if at least a fifth failed.
 	maxFailures = 50
 	// maxMalformed is the share of malformed replies in the window (bus.RepliesKept, bus.ReplyAge) that makes a role yellow, if
 	// they are at least minMalformed. A role with 10 % malformed replies is always yellow, one with 1 % never.

@@ -10,9 +10,9 @@ import (
 	"debrief/events/direct"
 )
 
-// A message with a wrong checksum blocks the server for good as soon as a newer message replaces it: the request that removes the
-// old message never releases the lock of its stream, and every later request waits for that lock. A view can be computed again,
-// so a view that has lost a message is deleted at the start.
+// A message with a wrong checksum blocks the server for good as soon as a newer message replaces it. The request that removes the
+// old message never releases the lock of its stream, and every later request waits for that lock. Therefore a view that has lost a
+// message is deleted at the start: it can be computed again.
 
 // dropDamagedViews deletes each damaged view, and records it as repaired damage. It removes the view from before, so
 // that its absence is not reported as a loss.

@@ -33,8 +33,8 @@ type Decoder struct {
 	Leading func() (string, error)
 	// Reviews is set if the caller has the scope review. Otherwise the field violation is ErrViolation, and the name of a judge is ErrJudge.
 	Reviews bool
-	// Recorder is the name of the program that wrote a recording, else empty. The name of a judge in a recording is no error: it follows the
-	// name of the recorder, so that the outcome does not count as one of the judge.
+	// Recorder is the name of the program that wrote a recording, else empty. In a recording the name of a judge is no error. It is stored after
+	// the name of the recorder, so that the outcome does not count as one of the judge.
 	Recorder string
 }
 

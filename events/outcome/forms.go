@@ -11,8 +11,8 @@ import (
 
 // Most harnesses record only the text of an output. Text that mentions an error is mostly not from a failure: it is a file, a
 // log, a diff or the issue itself. So the forms here detect a failure only by the messages of harnesses and of failing
-// programs, at the position where they appear. A call that shows files or records has failed only if a program complains
-// under its own name, or if the error is all of the output. Precision matters more than recall: a missed failure costs one
+// programs, at the position where they appear. A call that shows files or records counts as failed only if a program
+// complains under its own name, or if the error is all of the output. Precision matters more than recall: a missed failure costs one
 // lesson, but a false failure teaches a wrong lesson.
 
 // exitForms match an exit code that a harness adds to an output. The group is the code.

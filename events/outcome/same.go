@@ -206,8 +206,8 @@ func isCode(s string) bool {
 	return isWord && (isPath || identifier().MatchString(s))
 }
 
-// sameJSON compares JSON objects and lists by value. Its result ok is false if the target is neither, or if the target is a list and
-// the answer is not JSON: then they are compared as texts.
+// sameJSON compares JSON objects and lists by value. ok is false if both must be compared as texts: the target is neither, or it is a
+// list and the answer is not JSON.
 func sameJSON(target, answer string) (same, ok bool) {
 	if target[0] != '{' && target[0] != '[' {
 		return false, false

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Each bullet of a prompt and its id pass here several times for each sample, in the execution that is published and again
-// where it is handled. So texts without secrets that occur again are remembered. The texts themselves are compared, because a hash
-// that is equal by chance would let a secret pass.
+// Each bullet of a prompt and its id are redacted several times for each sample: in the execution that is published, and again where the
+// execution is handled. So a text without secrets that occurs again is remembered. The texts themselves are compared, because two texts
+// can have the same hash by chance, and one of them a secret.
 const (
 	cacheSlots = 4096 // together with maxCached: at most 4 MiB
 	minCached  = 16   // bytes; a shorter text is scanned in about the same time
@@ -28,8 +28,8 @@ var (
 	cacheSeed  = maphash.MakeSeed()
 )
 
-// has reports whether s is remembered. If it is not, repeated reports whether s occurs the second time in a row at its slot: then it
-// should be added if it has no secret.
+// has reports whether s is remembered. If it is not, repeated reports whether s was also the last text that was not found at its slot. The
+// caller should then add it, if it has no secret.
 func (c *textCache) has(s string) (found, repeated bool) {
 	if len(s) < minCached || len(s) > maxCached {
 		return false, false

@@ -9,9 +9,9 @@ import (
 // personal is set if personal data is redacted too.
 var personal atomic.Bool
 
-// Personal makes the functions of this package redact personal data too, in the whole process: e-mail addresses, phone numbers with
-// a country code or in the form of North America, numbers of payment cards, and bank accounts (IBAN). Card and account numbers must
-// have a valid check digit. Names, postal addresses and everything else that only a reader recognizes stay. Call it before texts are
+// Personal makes the functions of this package redact personal data too, in the whole process. Personal data are e-mail addresses, phone
+// numbers with a country code or in the form of North America, numbers of payment cards, and bank accounts (IBAN). Card and account
+// numbers must have a valid check digit. Names, postal addresses and everything else that only a reader recognizes stay. Call it before texts are
 // redacted, because the functions remember texts without a finding.
 func Personal(on bool) { personal.Store(on) }
 

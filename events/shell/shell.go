@@ -121,8 +121,8 @@ func unclosedInput(line string, err error) bool {
 	return ok && strings.HasPrefix(line[at:], "<<")
 }
 
-// repair returns a line that can be parsed further than a line with an error: with the end of its here-document, or
-// without the rest from the error.
+// repair returns a line without the error, so that the parser gets further: with the missing end of its here-document, or cut before the
+// error.
 func repair(line string, err error) (string, bool) {
 	at, ok := errorOffset(line, err)
 	if !ok {

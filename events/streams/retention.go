@@ -114,8 +114,8 @@ func Format(limit Limit, value int64) string {
 	return fmt.Sprint(value)
 }
 
-// dependency is a rule: a stream keeps its messages at least as long as all messages of others together that refer to them, one after
-// the other.
+// dependency is a rule about the age of a stream: its messages live at least as long as a chain of messages in other streams that refer to
+// them, one after the other. For example, an open run refers to a blob, then its execution does, and then a dead letter.
 type dependency struct {
 	stream string
 	users  []string // their ages are added
@@ -176,9 +176,9 @@ type Step struct {
 	shortens bool // the age
 }
 
-// InOrder returns the steps in an order in which at no moment a message refers to one that is deleted: first those that keep messages
-// longer, beginning with the streams that others depend on, and then those that keep them shorter, ending with the streams that others
-// depend on.
+// InOrder returns the steps in an order in which no message ever refers to a deleted one. First come the steps that keep messages longer,
+// beginning with the streams that others depend on. Then come the steps that keep them shorter, ending with the streams that others depend
+// on.
 func InOrder(steps []Step) (ordered []Step) {
 	var shorter []Step
 	for _, s := range steps {
@@ -201,8 +201,8 @@ type Change struct {
 }
 
 // Plan returns the steps from the existing streams to the chosen limits. Limits that are not chosen do not change, and have their
-// defaults in new streams. But an age that is too short for the messages of others that refer to it is raised; if it is chosen, Plan
-// returns an error with the names of the settings, of type *config.FieldError. Plan also forbids rollups, see All.
+// defaults in new streams. An age is raised if it is too short for the messages of other streams that refer to this one. If such an age was
+// chosen, Plan returns an error of type *config.FieldError with the names of the settings. Plan also forbids rollups, see All.
 func Plan(replicas int, existing []*jetstream.StreamInfo, chosen []Setting) ([]Step, error) {
 	p := plan{existing: map[string]*jetstream.StreamInfo{}, reasons: map[string]string{}}
 	for _, info := range existing {

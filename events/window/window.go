@@ -1,10 +1,9 @@
-// Package window stores recent data for prompts in key-value buckets: the last turns of a session, the last
-// reflections of a session and of a book, the last runs at a task, marks of users, contexts of outside agents, and
-// embeddings.
+// Package window stores recent data for prompts in key-value buckets: the last turns of a session, reflections, the last runs at a task,
+// marks of users, contexts of outside agents, and embeddings.
 //
-// A window is a key with history. To add a value is one put, and the server drops the oldest value. Values are not
-// read, changed and written back, so writers need no lock and lose no updates. The exceptions are the marks of a
-// session and the records of IsFirstCopy, which use compare-and-swap.
+// A window is a key with history. One put adds a value, and the server drops the oldest value. No writer reads and changes a
+// list, so writers need no lock and lose no updates. The exceptions are the marks of a session and the records of IsFirstCopy,
+// which use compare-and-swap.
 //
 // The buckets are a cache with limited age: the streams contain the same data. An unreadable entry is counted and skipped.
 package window

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// concurrency limits the requests in flight to a number that the server answers in time. The limit rises by one after as many answers within half of
-// the timeout, and a timeout or a busy server halves it. This is the additive increase and multiplicative decrease of TCP (Chiu and Jain, 1989).
+// concurrency limits the requests in flight to a number that the server answers in time. If n is the limit, n answers within half of the
+// timeout raise it by one. A timeout or a busy server halves it. This is the additive increase and multiplicative decrease of TCP (Chiu
+// and Jain, 1989).
 //
-// A model on a laptop handles one request at a time. With 16 requests in flight at 8 s each, all after the seventh exceed 60 s: each one is
-// paid and thrown away. (Package adaptivelimiter of failsafe-go compares durations only: it ignores timeouts, and changes its limit ten times
-// before it knows a trend. With one slot at 8 s it wastes a fifth of the requests.)
+// A model on a laptop handles one request at a time. With 16 requests in flight at 8 s each, all after the seventh exceed 60 s, so they are
+// paid and thrown away. (Package adaptivelimiter of failsafe-go ignores timeouts, and changes its limit ten times before it knows a trend.
+// With one slot at 8 s it wastes a fifth of the requests.)
 type concurrency struct {
 	permits *semaphore.Weighted // max permits, of which those above the limit are withheld
 	fast    time.Duration       // an answer within this time raises the limit
