@@ -45,9 +45,9 @@ type Follower struct {
 const maxMismatches = 3
 
 // Follow mirrors a book until the context ends. It returns when the mirror has a complete version of the view, the
-// newest at the call or a later one. The caller must call wait at the end; it stops the mirror and returns when all its
+// newest at the call or a later one. The caller must call stop at the end; it stops the mirror and returns when all its
 // goroutines have ended.
-func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, wait func(), err error) {
+func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, stop func(), err error) {
 	if err := b.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -56,26 +56,26 @@ func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, wait 
 	if err != nil {
 		return nil, nil, fmt.Errorf("follow playbook %q: %w", b, err)
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		f.run(ctx)
 	}()
-	wait = func() { stop(); <-done }
+	stop = func() { cancel(); <-done }
 	if h == nil { // the book has no view yet
-		return f, wait, nil
+		return f, stop, nil
 	}
 	select {
 	case <-f.loaded:
-		return f, wait, nil
+		return f, stop, nil
 	case err = <-f.loadErr:
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(loadTimeout):
 		err = errPartialView
 	}
-	wait()
+	stop()
 	return nil, nil, fmt.Errorf("follow playbook %q: %w", b, err)
 }
 

@@ -104,16 +104,16 @@ const (
 
 // Records calls fn for the deltas of a book at known positions, which must be in order. From the first position to the last the log
 // has span deltas. Records returns ErrBrokenLog if the log no longer contains one of the positions.
-func (s *Store) Records(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
-	if len(at) == 0 {
+func (s *Store) Records(ctx context.Context, b playbook.Book, positions []Position, span int, fn func(*Record) error) error {
+	if len(positions) == 0 {
 		return nil
 	}
-	if len(at) > fewDeltas && len(at)*densePart >= span {
-		return s.selectRecords(ctx, b, at, span, fn)
+	if len(positions) > fewDeltas && len(positions)*densePart >= span {
+		return s.selectRecords(ctx, b, positions, span, fn)
 	}
-	for len(at) > 0 {
-		part := at[:min(getBatch, len(at))]
-		at = at[len(part):]
+	for len(positions) > 0 {
+		part := positions[:min(getBatch, len(positions))]
+		positions = positions[len(part):]
 		all, err := s.getRecords(ctx, b, part)
 		if err != nil {
 			return err
@@ -128,22 +128,22 @@ func (s *Store) Records(ctx context.Context, b playbook.Book, at []Position, spa
 }
 
 // selectRecords reads the span of the log from the first position to the last, and calls fn for the deltas at the positions.
-func (s *Store) selectRecords(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
+func (s *Store) selectRecords(ctx context.Context, b playbook.Book, positions []Position, span int, fn func(*Record) error) error {
 	errDone := errors.New("done")
-	err := s.scanPart(ctx, b, direct.Query{From: at[0].Seq, Batch: span}, func(m *candidate) error {
+	err := s.scanPart(ctx, b, direct.Query{From: positions[0].Seq, Batch: span}, func(m *candidate) error {
 		switch {
-		case m.Seq > at[0].Seq:
-			return lostRecord(b, at[0])
-		case m.Seq < at[0].Seq:
+		case m.Seq > positions[0].Seq:
+			return lostRecordError(b, positions[0])
+		case m.Seq < positions[0].Seq:
 			return nil
-		case m.err != nil || !bytes.Equal(m.Chain, at[0].Chain[:]):
-			return lostRecord(b, at[0])
+		case m.err != nil || !bytes.Equal(m.Chain, positions[0].Chain[:]):
+			return lostRecordError(b, positions[0])
 		}
 		if err := fn(m.Record); err != nil {
 			return err
 		}
-		at = at[1:]
-		if len(at) == 0 {
+		positions = positions[1:]
+		if len(positions) == 0 {
 			return errDone
 		}
 		return nil
@@ -152,20 +152,20 @@ func (s *Store) selectRecords(ctx context.Context, b playbook.Book, at []Positio
 	case errors.Is(err, errDone):
 		return nil
 	case err == nil:
-		return lostRecord(b, at[0])
+		return lostRecordError(b, positions[0])
 	}
 	return err
 }
 
 // getRecords reads deltas one by one, some at a time.
-func (s *Store) getRecords(ctx context.Context, b playbook.Book, at []Position) ([]*Record, error) {
-	all := make([]*Record, len(at))
+func (s *Store) getRecords(ctx context.Context, b playbook.Book, positions []Position) ([]*Record, error) {
+	all := make([]*Record, len(positions))
 	errs := make([]error, getters)
 	var group sync.WaitGroup
 	for g := range getters {
 		group.Go(func() {
-			for i := g; i < len(at) && errs[g] == nil; i += getters {
-				all[i], errs[g] = s.getRecord(ctx, b, at[i])
+			for i := g; i < len(positions) && errs[g] == nil; i += getters {
+				all[i], errs[g] = s.getRecord(ctx, b, positions[i])
 			}
 		})
 	}
@@ -173,28 +173,28 @@ func (s *Store) getRecords(ctx context.Context, b playbook.Book, at []Position) 
 	return all, errors.Join(errs...)
 }
 
-func (s *Store) getRecord(ctx context.Context, b playbook.Book, at Position) (*Record, error) {
+func (s *Store) getRecord(ctx context.Context, b playbook.Book, p Position) (*Record, error) {
 	m, err := natserr.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*direct.Message, error) {
-		return direct.Get(ctx, s.nc, events.StreamDeltas, at.Seq)
+		return direct.Get(ctx, s.nc, events.StreamDeltas, p.Seq)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read sequence %d of %s: %w", at.Seq, events.StreamDeltas, err)
+		return nil, fmt.Errorf("read sequence %d of %s: %w", p.Seq, events.StreamDeltas, err)
 	}
 	if m != nil && m.Subject == events.KindDelta.Subject(b) {
-		if c := newCandidate(*m); c.err == nil && bytes.Equal(c.Chain, at.Chain[:]) {
+		if c := newCandidate(*m); c.err == nil && bytes.Equal(c.Chain, p.Chain[:]) {
 			return c.Record, nil
 		}
 	}
-	r, err := s.redactionOf(ctx, b, at.Seq)
+	r, err := s.redactionOf(ctx, b, p.Seq)
 	if err != nil {
 		return nil, err
 	}
-	if r != nil && bytes.Equal(r.Chain, at.Chain[:]) {
+	if r != nil && bytes.Equal(r.Chain, p.Chain[:]) {
 		return r.Record, nil
 	}
-	return nil, lostRecord(b, at)
+	return nil, lostRecordError(b, p)
 }
 
-func lostRecord(b playbook.Book, at Position) error {
-	return fmt.Errorf("playbook %q: the log no longer contains the delta at sequence %d: %w", b, at.Seq, ErrBrokenLog)
+func lostRecordError(b playbook.Book, p Position) error {
+	return fmt.Errorf("playbook %q: the log no longer contains the delta at sequence %d: %w", b, p.Seq, ErrBrokenLog)
 }

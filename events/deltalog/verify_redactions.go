@@ -29,7 +29,7 @@ func newRedactionCheck() redactionCheck {
 	return redactionCheck{listed: listings{}, original: map[uint64]bool{}}
 }
 
-// add records what the next delta says about redactions.
+// add records the lists of redactions in the next delta. For a redaction it also records whether the original is still stored.
 func (c *redactionCheck) add(r *Record) {
 	c.listed.add(r)
 	if r.Redaction != nil {

@@ -151,7 +151,7 @@ func (g *guard) send() {
 
 // limit sets the maximum size in bytes of the streams in every account. With 1 all new messages are rejected. With
 // -1 only the server's limit applies.
-func (s *Server) limit(store int64) error {
+func (s *Server) limit(maxStore int64) error {
 	srv := s.srv.Load()
 	if !srv.JetStreamEnabled() {
 		return nil // the server accepts no messages anyway
@@ -164,7 +164,7 @@ func (s *Server) limit(store int64) error {
 	for _, a := range accounts {
 		if a, err := srv.LookupAccount(a.Name); err == nil && a.JetStreamEnabled() {
 			errs = append(errs, a.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": {
-				MaxMemory: -1, MaxStore: store, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
+				MaxMemory: -1, MaxStore: maxStore, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
 			}}))
 		}
 	}

@@ -35,7 +35,7 @@ func Same(question, target, answer string) bool {
 	return c.same(target, answer) || slices.ContainsFunc(statements(answer), func(said string) bool { return c.same(target, unwrap(said)) })
 }
 
-// comparison has what a question says about its answer.
+// comparison has the facts of a question about its answer.
 type comparison struct {
 	places   int // decimal places, -1 for an answer that is not rounded
 	anyOrder bool

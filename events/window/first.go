@@ -30,7 +30,7 @@ const (
 )
 
 // The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value
-// is a list of entries: 8 bytes of the hash of the id, 8 bytes of the sequence, and 4 bytes of the day of the entry. Entries
+// is a list of entries: 8 bytes of the hash of the id, 8 bytes of the record, which is mostly a sequence, and 4 bytes of the day of the entry. Entries
 // expire after the age limit of the bucket, which setup keeps at least as high as the age limits of the events. With a million ids a value has
 // about 15 entries.
 const (
@@ -40,22 +40,22 @@ const (
 
 // retention is the age limit of the bucket of states, in whole days. It is safe for concurrent use.
 type retention struct {
-	mu   sync.Mutex
-	days uint32
-	read time.Time
+	mu     sync.Mutex
+	days   uint32
+	readAt time.Time
 }
 
-// retentionAge is the time for which a read limit counts: an operator may change it.
-const retentionAge = time.Hour
+// rereadAfter is the time after which the limit is read again, because an operator may change it.
+const rereadAfter = time.Hour
 
 // entryDays returns the days for which an entry of first copies is kept. Without an age limit, or if reading it fails, it keeps all.
 func (s *Store) entryDays(ctx context.Context) uint32 {
 	s.retention.mu.Lock()
 	defer s.retention.mu.Unlock()
-	if time.Since(s.retention.read) < retentionAge {
+	if time.Since(s.retention.readAt) < rereadAfter {
 		return s.retention.days
 	}
-	s.retention.days, s.retention.read = math.MaxUint32, time.Now()
+	s.retention.days, s.retention.readAt = math.MaxUint32, time.Now()
 	info, err := s.js.Stream(ctx, states.stream())
 	if err != nil {
 		return s.retention.days
@@ -96,19 +96,19 @@ func (s *keySet) add(key string) {
 	s.keys[key] = struct{}{}
 }
 
-// IsFirstCopy reports whether the message at sequence at is the first copy of an event for an effect, and records that if no copy
+// IsFirstCopy reports whether the message at sequence seq is the first copy of an event for an effect, and records that if no copy
 // is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire with the age limit of the bucket.
-func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (bool, error) {
-	first, err := s.First(ctx, b, effect, id, at)
-	return err == nil && first == at, err
+func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, seq uint64) (bool, error) {
+	first, err := s.First(ctx, b, effect, id, seq)
+	return err == nil && first == seq, err
 }
 
-// First returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else at. After an error it returns 0.
-func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (uint64, error) {
+// First returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else record, which it stores. After an error it returns 0.
+func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
 	err := b.Validate()
 	first := uint64(0)
 	if err == nil {
-		first, err = s.first(ctx, b, effect, id, at)
+		first, err = s.first(ctx, b, effect, id, record)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", effect, string(id), string(b), err)
@@ -128,8 +128,8 @@ func (s *Store) FirstCopy(ctx context.Context, b playbook.Book, effect Effect, i
 	if err != nil {
 		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", effect, string(id), string(b), err)
 	}
-	at, _ := stored.find(hash)
-	return at, nil
+	seq, _ := stored.find(hash)
+	return seq, nil
 }
 
 // copyKey returns the key that has the record of an event, and the hash of the event in it.
@@ -138,7 +138,7 @@ func copyKey(b playbook.Book, effect Effect, id events.ID) (key string, hash [8]
 	return events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:])), [8]byte(sum[2:10])
 }
 
-func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id events.ID, at uint64) (uint64, error) {
+func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
 	key, hash := copyKey(b, effect, id)
 	for try := range maxCopyAttempts {
 		stored, revision := new(firstCopies), uint64(0)
@@ -152,7 +152,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id ev
 				return recorded, nil
 			}
 		}
-		stored.add(hash, at, time.Now(), s.entryDays(ctx))
+		stored.add(hash, record, time.Now(), s.entryDays(ctx))
 		m, err := encode(states, key, stored)
 		if err != nil {
 			return 0, err
@@ -160,7 +160,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id ev
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
 		s.written.add(key)
 		if err == nil {
-			return at, nil
+			return record, nil
 		}
 		if !natserr.IsConflict(err) {
 			return 0, err
@@ -190,8 +190,8 @@ func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, 
 	return f, m.Seq, nil
 }
 
-// find returns the sequence in the entry with a hash.
-func (f *firstCopies) find(hash [8]byte) (at uint64, known bool) {
+// find returns the record in the entry with a hash.
+func (f *firstCopies) find(hash [8]byte) (record uint64, known bool) {
 	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
 		if [8]byte(e) == hash {
 			return binary.BigEndian.Uint64(e[8:]), true
@@ -201,7 +201,7 @@ func (f *firstCopies) find(hash [8]byte) (at uint64, known bool) {
 }
 
 // add appends an entry, and removes entries that are older than a number of days.
-func (f *firstCopies) add(hash [8]byte, at uint64, now time.Time, days uint32) {
+func (f *firstCopies) add(hash [8]byte, record uint64, now time.Time, days uint32) {
 	today := uint32(now.Unix() / (24 * 60 * 60))
 	kept := make([]byte, 0, len(f.Entries)+copyEntryBytes)
 	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
@@ -210,6 +210,6 @@ func (f *firstCopies) add(hash [8]byte, at uint64, now time.Time, days uint32) {
 		}
 	}
 	kept = append(kept, hash[:]...)
-	kept = binary.BigEndian.AppendUint64(kept, at)
+	kept = binary.BigEndian.AppendUint64(kept, record)
 	f.Entries = binary.BigEndian.AppendUint32(kept, today)
 }
