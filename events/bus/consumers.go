@@ -23,7 +23,7 @@ type Consumers struct {
 	letters *DeadLetters
 }
 
-// bind opens the durable of a role. It also returns the last restored sequence of its stream, or 0.
+// bind opens the consumer of a role. It also returns the last restored sequence of its stream, or 0.
 func (c *Consumers) bind(ctx context.Context, role string) (jetstream.Consumer, uint64, error) {
 	cons, err := c.open(ctx, role)
 	if err != nil {
@@ -111,7 +111,7 @@ func consumerChanges(got, want jetstream.ConsumerConfig) (all []streams.Change) 
 	return all
 }
 
-// config returns the configuration of a role's durable.
+// config returns the configuration of a role's consumer.
 func (c *Consumers) config(role string) jetstream.ConsumerConfig {
 	want := jetstream.ConsumerConfig{
 		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
@@ -123,7 +123,7 @@ func (c *Consumers) config(role string) jetstream.ConsumerConfig {
 	return want
 }
 
-// open opens the durable of a role. It creates it if it is missing, and updates it if the policy differs.
+// open opens the consumer of a role. It creates a missing consumer, and updates one that differs from the policy.
 func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, error) {
 	want := c.config(role)
 	cons, err := c.js.Consumer(ctx, streams.Input(role), role)

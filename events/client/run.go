@@ -25,12 +25,12 @@ type Run struct {
 	Answer  string         // the agent's answer
 	Outcome events.Outcome // how the run went; the zero value is unknown, and feedback may follow later
 	Steps   []events.Step  // of the agent, oldest first; Tool appends to it
-	Handle  events.Handle  // names the stored execution, for feedback; set by Report, and empty if Degraded is set
+	Handle  events.Handle  // names the stored execution, for feedback; set by Report if Debrief has stored it
 
 	client  *Client
 	request events.ContextRequest
-	// reportID identifies the report of a run without a context; it is empty if there is one, whose id identifies the report. It differs from
-	// request.RunID, which all runs of a session share.
+	// reportID identifies the report of a run without a context. With a context it is empty, because the id of the context identifies the
+	// report. It differs from request.RunID, which all runs of a session share.
 	reportID string
 	started  time.Time
 }

@@ -105,8 +105,8 @@ func (s *Store) hasDelta(ctx context.Context, b playbook.Book, seq uint64, chain
 }
 
 // overlay puts the redactions of a log in the place of the deltas. A reader of the whole log gets the redaction of each delta that has one.
-// A reader of a part reads the redactions only if the delta before a message is missing, or if the message is no delta. So it costs one
-// request to read a log without redactions from its beginning, and none to read the end of it.
+// A reader of a part loads the redactions only if the delta before a message is missing, or if the message cannot be decoded. So the
+// redactions cost a reader of the whole log one more request, and a reader of the end none.
 type overlay struct {
 	s    *Store
 	book playbook.Book
@@ -119,8 +119,8 @@ type overlay struct {
 }
 
 const (
-	// maxLoads limits how often one reader reads the redactions. Deltas that are removed while it reads have their redactions since before,
-	// so it reads them once for each erasure that runs meanwhile.
+	// maxLoads limits how often one reader loads the redactions. Each redaction is stored before its delta is removed, so one load is
+	// enough for each erasure that runs during the read.
 	maxLoads = 5
 	// minRecent is the number of messages that an overlay remembers at least. Between two deltas of a log there are only strays.
 	minRecent = 1 << 10

@@ -74,11 +74,11 @@ func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, c
 	if err == nil {
 		return Response{Code: http.StatusOK, Body: out}
 	}
-	a := ErrorResponse(err)
-	if a.Code == http.StatusInternalServerError {
+	response := ErrorResponse(err)
+	if response.Code == http.StatusInternalServerError {
 		h.log.Error().Err(err).Str("verb", verb).Msg("request failed")
 	}
-	return a
+	return response
 }
 
 // call decodes the request and calls the backend. A panic becomes an error of this request only.

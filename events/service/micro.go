@@ -125,28 +125,28 @@ func (s *server) answer(verb string, r micro.Request) Response {
 	if err != nil {
 		return ErrorResponse(NewError(http.StatusBadRequest, err.Error()))
 	}
-	a := s.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, book, caller, r.Data())
-	if limit := s.nc.MaxPayload(); int64(len(a.Body)) > limit {
-		a = ErrorResponse(NewError(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(a.Body), limit)))
+	response := s.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, book, caller, r.Data())
+	if limit := s.nc.MaxPayload(); int64(len(response.Body)) > limit {
+		response = ErrorResponse(NewError(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(response.Body), limit)))
 	}
-	s.handler.log.Debug().Str("verb", verb).Str(events.LogBook, string(book)).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
-	return a
+	s.handler.log.Debug().Str("verb", verb).Str(events.LogBook, string(book)).Int("status", response.Code).Dur("took", time.Since(began)).Msg("request")
+	return response
 }
 
 // send publishes a response, if the request had a reply subject.
-func (s *server) send(verb, to string, a Response, began time.Time) {
-	s.counters[verb].add(a.Code)
+func (s *server) send(verb, to string, r Response, began time.Time) {
+	s.counters[verb].add(r.Code)
 	if s.observe != nil {
-		s.observe(verb, a.Code, time.Since(began))
+		s.observe(verb, r.Code, time.Since(began))
 	}
 	if !events.IsInbox(to) {
 		return
 	}
-	msg := &nats.Msg{Subject: to, Data: a.Body}
-	if a.Text != "" {
-		msg.Header = nats.Header{micro.ErrorHeader: {a.Text}, micro.ErrorCodeHeader: {strconv.Itoa(a.Code)}}
-		if after := a.RetryAfter(); after != "" {
+	msg := &nats.Msg{Subject: to, Data: r.Body}
+	if r.Text != "" {
+		msg.Header = nats.Header{micro.ErrorHeader: {r.Text}, micro.ErrorCodeHeader: {strconv.Itoa(r.Code)}}
+		if after := r.RetryAfter(); after != "" {
 			msg.Header.Set("Retry-After", after)
 		}
 	}

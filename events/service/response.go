@@ -25,11 +25,11 @@ type Response struct {
 }
 
 // RetryAfter returns the value of the Retry-After header: whole seconds, rounded up, or empty if unknown.
-func (a Response) RetryAfter() string {
-	if a.RetryDelay <= 0 {
+func (r Response) RetryAfter() string {
+	if r.RetryDelay <= 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64((a.RetryDelay+time.Second-1)/time.Second), 10)
+	return strconv.FormatInt(int64((r.RetryDelay+time.Second-1)/time.Second), 10)
 }
 
 // refusal is an error with a status code, a text for the client, and a retry delay.
@@ -54,12 +54,12 @@ func ErrorResponse(err error) Response {
 	code, text := status(err)
 	text = oneLine(text)
 	body, _ := json.Marshal(events.ErrorReply{Error: text}) // a struct with one string cannot fail
-	a := Response{Code: code, Text: text, Body: append(body, '\n')}
+	r := Response{Code: code, Text: text, Body: append(body, '\n')}
 	var retry interface{ RetryAfter() time.Duration }
 	if errors.As(err, &retry) {
-		a.RetryDelay = retry.RetryAfter()
+		r.RetryDelay = retry.RetryAfter()
 	}
-	return a
+	return r
 }
 
 func status(err error) (code int, text string) {
