@@ -63,7 +63,7 @@ type Origin struct {
 	Model string `msgpack:"model,omitempty" json:"model,omitempty" redact:"id"`
 }
 
-// SourceAgent is the source of executions that agents report. That of a named token is SourceAgent/NAME.
+// SourceAgent is the source of executions that agents report. For a named token the source is SourceAgent/NAME.
 const SourceAgent = "agent"
 
 // FromAgent reports whether an agent reported the execution or submitted its task.
@@ -179,7 +179,7 @@ type PreviousRound struct {
 	Exposures []Exposure `msgpack:"t,omitempty" json:"exposures,omitempty"`
 	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"`  // of the reflection
 	Model     string     `msgpack:"m,omitempty" json:"model,omitempty"` // of the reflection
-	// Tags are the votes of the round's reflection on bullets. Those of the first round count for the sample.
+	// Tags are the votes of the round's reflection on bullets. The tags of the first round count for the sample.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
 	// Ignored lists the rejected parts of the model's reply; see Reflection.
 	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`

@@ -54,7 +54,7 @@ func NewHandle(seq uint64, id ID) Handle {
 	return Handle(strconv.FormatUint(seq, 10) + "-" + ShortID(id))
 }
 
-// ShortID returns the 8 hex digits that an id has in a handle. They are short enough to type. Those of an invalid id are zeros.
+// ShortID returns the 8 hex digits that an id has in a handle. They are short enough to type. An invalid id has zeros.
 func ShortID(id ID) string {
 	b, _ := base64.RawURLEncoding.DecodeString(string(id))
 	return hex.EncodeToString(append(b, 0, 0, 0, 0)[:4])

@@ -144,7 +144,7 @@ func checkType(t reflect.Type, within []reflect.Type) error {
 }
 
 // The library's decoder for times panics on nil, accepts three encodings and returns local time. Its map decoder
-// has the fault that wireType describes. Both must be replaced before the library examines any type, hence init.
+// has the fault that wireType describes. Both decoders must be replaced before the library examines any type, hence init.
 func init() {
 	msgpack.Register(time.Time{}, encodeTime, decodeTime)
 	msgpack.Register(map[string][]string(nil), encodeHeader, decodeHeader)

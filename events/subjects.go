@@ -267,7 +267,7 @@ func HeadSubject(b playbook.Book) string { return prefix + "head." + string(cmp.
 // apiToken is the second token of the subjects of the service.
 const apiToken = "api"
 
-// ServiceSubject returns the subject for requests of an owner about a book. That of a named owner has the owner as its last token,
+// ServiceSubject returns the subject for requests of an owner about a book. The subject of a named owner ends with the owner,
 // and only the gateway may use it: agents on NATS share the common owner. An empty book, or AnyOwner, returns a filter.
 func ServiceSubject(verb string, b playbook.Book, owner string) string {
 	return withOwner(prefix+apiToken+"."+verb+"."+string(cmp.Or(b, "*")), owner)

@@ -10,8 +10,8 @@
 // A message has either an effect or a dead letter: see deadletter.go.
 //
 // A worker that crashes costs an attempt of all messages that it holds. A role that takes batches may hold thousands, and one
-// faulty message must not become the dead letter of the others. So from its third attempt on a message is tried in a group of 16, and then three times
-// alone. Until then crashes make no dead letter, however many attempts they cost.
+// faulty message must not make dead letters of the others. So from its third attempt on a message is tried in a group of 16, and then
+// three times alone. Until then crashes make no dead letter, however many attempts they cost.
 //
 // # Useless output
 //

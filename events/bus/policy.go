@@ -244,8 +244,8 @@ func (d *deferredError) Error() string  { return d.err.Error() }
 func (d *deferredError) Unwrap() error  { return d.err }
 func (d *deferredError) Deferred() bool { return true }
 
-// Defer marks err as a wait for another message of the stream: the message is delivered again after Policy.BackoffMin. That
-// is not an attempt, so the handler must limit the wait.
+// Defer marks err as a wait for another message of the stream: the message is delivered again after Policy.BackoffMin. The
+// delivery does not count as an attempt, so the handler must limit the wait.
 func Defer(err error) error {
 	if err == nil {
 		return nil

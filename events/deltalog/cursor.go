@@ -206,8 +206,8 @@ func (c *logCursor) brokenError(s Stray, evidence string) error {
 		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, evidence, errGap)
 }
 
-// followsLost reports whether an undecided message is a delta that follows a missing or damaged one. Then the message at the
-// sequence of its predecessor does not exist, or has a schema header and cannot be decoded. A server does not deliver a
+// followsLost reports whether an undecided message is a delta that follows a missing or damaged one. In that case the message
+// at the sequence of its predecessor does not exist, or has a schema header and cannot be decoded. A server does not deliver a
 // record that was altered on its disk, so a delivered delta is intact.
 func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, error) {
 	d := c.undecided[i].delta

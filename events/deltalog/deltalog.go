@@ -144,7 +144,7 @@ type head struct {
 	Verdicts playbook.Verdicts `msgpack:"vd,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
-	// Since is the version after which Recent begins: Recent has every bullet that changed after it. They replace the keys, which
+	// Since is the version after which Recent begins: Recent has every bullet that changed after it. These bullets replace their keys, which
 	// have all other bullets.
 	Since  uint64         `msgpack:"b,omitempty"`
 	Recent []recentBullet `msgpack:"d,omitempty"`

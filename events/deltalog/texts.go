@@ -35,7 +35,7 @@ const maxLost = 10_000
 func (s *Store) Texts() *Texts { return &Texts{store: s} }
 
 // Fill sets the content of the bullets that a prompt with a version of the playbook had, unless they have one. Most texts are in the
-// view of the playbook. Those that have changed since are read from the log, up to the version. The content stays empty if both have
+// view of the playbook. Texts that have changed since are read from the log, up to the version. The content stays empty if both have
 // lost the text, for example because the playbook was deleted.
 func (t *Texts) Fill(ctx context.Context, b playbook.Book, version uint64, shown []events.ShownBullet) error {
 	if !slices.ContainsFunc(shown, func(b events.ShownBullet) bool { return b.Content == "" }) {
