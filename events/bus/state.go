@@ -175,10 +175,10 @@ func (r *roleState) clearDeniedPull() {
 	}
 }
 
-// assignFault decides whether useless output, or an unavailable model, is the fault of the message. If so, it returns a
-// messageFaultError, and otherwise err. The message is at fault if the model has given useful output for another message meanwhile: since its first useless
-// output for this message, or since it was last unavailable for it. (Some prompts crash the server of a model.) The error of an open circuit breaker, for which no
-// request was sent, is never the fault of the message. After too many useless outputs assignFault returns a
+// assignFault decides whether useless output, or an unavailable model, is the fault of the message. If so, it returns a messageFaultError,
+// and otherwise err. The message is at fault if the model has given useful output for another message meanwhile: since its first useless
+// output for this message, or since it was last unavailable for it. (Some prompts crash the server of a model.) The error of an open
+// circuit breaker, for which no request was sent, is never the fault of the message. After too many useless outputs assignFault returns a
 // neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
 	if isUnasked(err) || !isUnavailable(err) && !isUseless(err) {

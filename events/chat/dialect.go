@@ -181,7 +181,8 @@ func ParseObject(r Reply, field string) (Object, error) {
 }
 
 // ParseList returns a list of items from a reply. The list is in a field of the object (see ParseObject), or the reply is a JSON list, or
-// the items are all objects in the reply that have the field item. Every item has that field. If the reply is an object with another known field only, it returns a *MissingError.
+// the items are all objects in the reply that have the field item. Every item has that field. If the reply is an object with another known
+// field only, it returns a *MissingError.
 func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
 	reply, values, err := readValues(r, field)
 	if err != nil {

@@ -29,10 +29,10 @@ const (
 	EffectControl  Effect = "control"  // assign a session to an arm of the control share; the record is the arm and not a sequence
 )
 
-// The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value
-// is a list of entries: 8 bytes of the hash of the id, 8 bytes of the record, which is mostly a sequence, and 4 bytes of the day of the entry. Entries
-// expire after the age limit of the bucket, which setup keeps at least as high as the age limits of the events. With a million ids a value has
-// about 15 entries.
+// The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value is a list of entries: 8
+// bytes of the hash of the id, 8 bytes of the record, which is mostly a sequence, and 4 bytes of the day of the entry. Entries expire after
+// the age limit of the bucket, which setup keeps at least as high as the age limits of the events. With a million ids a value has about 15
+// entries.
 const (
 	copyEntryBytes  = 8 + 8 + 4
 	maxCopyAttempts = 20
@@ -103,7 +103,8 @@ func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect,
 	return err == nil && first == seq, err
 }
 
-// First returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else record, which it stores. After an error it returns 0.
+// First returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else record, which it
+// stores. After an error it returns 0.
 func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
 	err := b.Validate()
 	first := uint64(0)
