@@ -46,7 +46,6 @@ func (c DeadCode) isToken() bool { return playbook.Book(c).Validate() == nil }
 
 func (*DeadLetter) Kind() Kind { return KindDead }
 
-// InBook returns the field Book.
 func (d *DeadLetter) InBook() playbook.Book   { return d.Book }
 func (d *DeadLetter) setBook(b playbook.Book) { d.Book = b }
 
@@ -73,7 +72,6 @@ func DeadIDSubject(role string, b playbook.Book, id ID) string { return deadSubj
 
 func (d *DeadLetter) subject() string { return deadSubject(d.Role, d.Code, d.Book, d.EventID()) }
 
-// Validate implements Event.
 func (d *DeadLetter) Validate() error {
 	if d.Role == "" || d.Subject == "" {
 		return errors.New("role, subject: both are required")

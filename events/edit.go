@@ -84,7 +84,6 @@ type Expectation struct {
 
 func (*Edit) Kind() Kind { return KindEdit }
 
-// InBook returns the field Book.
 func (e *Edit) InBook() playbook.Book   { return e.Book }
 func (e *Edit) setBook(b playbook.Book) { e.Book = b }
 
@@ -108,7 +107,6 @@ func (e *Edit) ChangesSettings() bool {
 	return e.Gate != "" || e.Review != "" || e.Control != "" || e.LeadingScore != nil || e.About != nil || e.Judge != nil
 }
 
-// Validate implements Event.
 func (e *Edit) Validate() error {
 	errs := []error{e.ID.validate()}
 	if e.Author == "" {

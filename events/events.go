@@ -132,7 +132,6 @@ func WorksWithoutTarget(evaluator string) bool {
 
 func (*Task) Kind() Kind { return KindTask }
 
-// InBook returns the field Book.
 func (t *Task) InBook() playbook.Book   { return t.Book }
 func (t *Task) setBook(b playbook.Book) { t.Book = b }
 
@@ -144,7 +143,6 @@ func (t *Task) EventID() ID {
 	return Hash("task", string(t.Book), t.Owner, t.ID)
 }
 
-// Validate implements Event.
 func (t *Task) Validate() error {
 	errs := []error{validateRunID(t.ID), names{t.Session, t.User, t.Origin.Task}.validate(), ValidateOwner(t.Owner), validatePurpose(t.Purpose), validatePreviousRounds(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
@@ -437,7 +435,6 @@ type Execution struct {
 
 func (*Execution) Kind() Kind { return KindExecution }
 
-// InBook returns the field Book.
 func (e *Execution) InBook() playbook.Book   { return e.Book }
 func (e *Execution) setBook(b playbook.Book) { e.Book = b }
 
@@ -465,7 +462,6 @@ func (e *Execution) SampleID() ID {
 	return ExecutionID(e.Book, e.Owner, e.RunID, e.Origin.Round-len(e.PreviousRounds))
 }
 
-// Validate implements Event.
 func (e *Execution) Validate() error {
 	return errors.Join(
 		e.ID.validate(), validateRunID(e.RunID), names{e.Session, e.User, e.Origin.Task}.validate(), ValidateOwner(e.Owner), validatePurpose(e.Purpose), e.Outcome.validate(),
@@ -485,13 +481,11 @@ type Feedback struct {
 
 func (*Feedback) Kind() Kind { return KindFeedback }
 
-// InBook returns the field Book.
 func (f *Feedback) InBook() playbook.Book   { return f.Book }
 func (f *Feedback) setBook(b playbook.Book) { f.Book = b }
 
 func (f *Feedback) EventID() ID { return f.ID }
 
-// Validate implements Event.
 func (f *Feedback) Validate() error {
 	_, _, err := f.Execution.Parse()
 	if err != nil {
@@ -621,7 +615,6 @@ func (o *OtherRun) evidence() *playbook.ComparedRun {
 
 func (*Reflection) Kind() Kind { return KindReflection }
 
-// InBook returns the field Book.
 func (r *Reflection) InBook() playbook.Book   { return r.Book }
 func (r *Reflection) setBook(b playbook.Book) { r.Book = b }
 
@@ -671,7 +664,6 @@ func (e *Execution) Evidence(h Handle) playbook.Evidence {
 	}
 }
 
-// Validate implements Event.
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
 	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validateTags(r.Tags)}

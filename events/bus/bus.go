@@ -168,7 +168,6 @@ type DeadLetterError struct {
 	Reason string
 }
 
-// Error implements error.
 func (e *DeadLetterError) Error() string {
 	return fmt.Sprintf("%s %s: dead-lettered: %s", e.Kind, e.ID, e.Reason)
 }

@@ -58,7 +58,6 @@ type wireCall struct {
 	} `json:"function"`
 }
 
-// MarshalJSON implements json.Marshaler.
 func (c Call) MarshalJSON() ([]byte, error) {
 	w := wireCall{ID: c.ID, Type: "function"}
 	w.Function.Name = c.Tool
@@ -66,7 +65,6 @@ func (c Call) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (c *Call) UnmarshalJSON(data []byte) error {
 	var w wireCall
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -183,7 +181,6 @@ type Model interface {
 // ModelFunc is a function that implements Model, for tests and for models without a client.
 type ModelFunc func(ctx context.Context, p Prompt) (Reply, error)
 
-// Complete calls f.
 func (f ModelFunc) Complete(ctx context.Context, p Prompt) (Reply, error) { return f(ctx, p) }
 
 // UnavailableError means that the model is temporarily unavailable. The request is valid and can be retried later.

@@ -25,7 +25,6 @@ type FieldError struct {
 // Error returns the fields and the reason: "Slots: must be at least 1, got 0".
 func (e *FieldError) Error() string { return strings.Join(e.Fields, ", ") + ": " + e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // Errors collects the errors of a Validate method. The zero value is empty.

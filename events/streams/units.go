@@ -27,7 +27,6 @@ func (a Age) String() string {
 	return d.String()
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (a *Age) UnmarshalText(text []byte) error {
 	const longest = 100 * 365 // days: the server stores ages as 64-bit nanoseconds
 	d, err := time.ParseDuration(string(text))
@@ -59,7 +58,6 @@ func (b Size) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (b *Size) UnmarshalText(text []byte) error {
 	var n float64
 	var unit string

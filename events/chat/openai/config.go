@@ -154,7 +154,6 @@ type Secret string
 
 const hiddenText = "[hidden]"
 
-// String implements fmt.Stringer.
 func (s Secret) String() string {
 	if s == "" {
 		return ""

@@ -42,7 +42,6 @@ func (x *exchange) attach(ctx context.Context) context.Context {
 // the end.
 type recorder struct{ base http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
 	if !ok {
