@@ -134,7 +134,8 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 	}
 	quote(quoteContext, e.Context, longText)
 	quote(quoteQuestion, e.Question, longText)
-	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText) // each of the next three has its own limits
+	// The bullets, tries and steps are shortened one by one: their limits here only bound the sum.
+	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
 	quote(quoteTries, quotedTries(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
 	if other != nil {

@@ -61,8 +61,8 @@ func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 	}
 	kept := lessons[:0]
 	for i, l := range lessons {
-		if why := rejectReason(l.Content, e.Shown); why != "" {
-			o.ignore("lesson %q: %s", shorten(l.Content), why)
+		if reason := rejectReason(l.Content, e.Shown); reason != "" {
+			o.ignore("lesson %q: %s", shorten(l.Content), reason)
 			continue
 		}
 		if _, suspect := admit.Screen(l.Section); suspect {

@@ -30,19 +30,19 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 		return d.changes.confirm(&op, duplicateText(old))
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge {
-		if why := d.keepCondition(&op); why != nil {
-			return why
+		if refusal := d.keepCondition(&op); refusal != nil {
+			return refusal
 		}
 	}
-	if why := d.refuseStatuses(&op, old); why != nil {
-		return why
+	if refusal := d.refuseStatuses(&op, old); refusal != nil {
+		return refusal
 	}
-	status, why := d.firstStatus(&op, d.sources.authorKind(op.Support))
+	status, refusal := d.firstStatus(&op, d.sources.authorKind(op.Support))
 	switch status {
 	case playbook.Quarantined:
-		return d.quarantine(op, why)
+		return d.quarantine(op, refusal)
 	case playbook.Candidate:
-		return d.addWaiting(op, old, why)
+		return d.addWaiting(op, old, refusal)
 	}
 	op.Code = "" // the screen set it
 	if d.mode != playbook.GateOff {
@@ -97,28 +97,28 @@ func (d *admission) firstStatus(op *playbook.Op, source admit.Source) (playbook.
 }
 
 // addWaiting drafts the new text of a proposal as a candidate, which waits for another execution. The bullet old, which it would replace,
-// stays. A proposal without a text is rejected with the reason why.
-func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, why *screen.Refusal) *screen.Refusal {
+// stays. A proposal without a text is rejected with the refusal.
+func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, refusal *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Bullet: op.Bullet, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Candidate, Support: op.Support,
-		Code: why.Code, Reason: text.Excerpt(why.Reason, screen.MaxReason),
+		Code: refusal.Code, Reason: text.Excerpt(refusal.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
 	case playbook.Add:
 	case playbook.Update, playbook.Merge:
 		add.Bullet, add.Section, add.Replaces = "", cmp.Or(add.Section, old.Section), old.ID
 	default:
-		return why
+		return refusal
 	}
 	return d.changes.change(&add)
 }
 
 // quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would
-// replace stays. A proposal without a text, such as a removal, is rejected with the reason why.
-func (d *admission) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal {
+// replace stays. A proposal without a text, such as a removal, is rejected with the refusal.
+func (d *admission) quarantine(op playbook.Op, refusal *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
-		Code: why.Code, Reason: text.Excerpt(why.Reason, screen.MaxReason),
+		Code: refusal.Code, Reason: text.Excerpt(refusal.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
 	case playbook.Add:
@@ -127,7 +127,7 @@ func (d *admission) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refu
 		b := d.Bullet(op.Bullet)
 		add.Section, add.Replaces = cmp.Or(add.Section, b.Section), b.ID
 	default:
-		return why
+		return refusal
 	}
 	return d.changes.change(&add)
 }
@@ -302,16 +302,16 @@ func hasVotes(r *events.Reflection) bool {
 	return slices.ContainsFunc(r.Exposures, func(x events.Exposure) bool { return x.Cited && voteOn(r, x.Bullet) != "" })
 }
 
-// confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. why is the refusal
-// of op as a duplicate of that bullet. confirm returns why if the bullet needs no request, or if this draft has the request already.
-func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
-	b := d.Bullet(why.DuplicateOf)
+// confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. duplicate is the refusal
+// of op as a duplicate of that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
+func (d *changes) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
+	b := d.Bullet(duplicate.DuplicateOf)
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
 	if d.mode == playbook.GateOff { // only a text with inferred outcomes waits for another execution
 		waits = b.Status == playbook.Candidate && b.OnlyInferred
 	}
 	if d.byPerson || !waits {
-		return why
+		return duplicate
 	}
 	key := countKey{bullet: b.ID, kind: playbook.Confirm}
 	isCounted := func(i int) bool { // whether this draft has the request of cover i
@@ -325,7 +325,7 @@ func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal 
 	}
 	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)
 	if len(support) == 0 {
-		return why
+		return duplicate
 	}
 	support, mistrusted := d.sources.trustedSupport(b, support)
 	if len(support) == 0 {

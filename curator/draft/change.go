@@ -72,9 +72,9 @@ func duplicateText(b *playbook.Bullet) *screen.Refusal {
 	case playbook.Quarantined:
 		state = " and is in quarantine"
 	}
-	why := screen.Refusef(playbook.ReasonDuplicate, "bullet %q has the same text%s", b.ID, state)
-	why.DuplicateOf = b.ID
-	return why
+	refusal := screen.Refusef(playbook.ReasonDuplicate, "bullet %q has the same text%s", b.ID, state)
+	refusal.DuplicateOf = b.ID
+	return refusal
 }
 
 // merge drafts the merge of the source bullets into b, which keeps its id.
@@ -104,8 +104,8 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 		return duplicateText(d.Bullet(same))
 	}
 	if !d.byPerson {
-		if why := refuseLoss(op, append([]*playbook.Bullet{b}, sources...)); why != nil {
-			return why
+		if refusal := refuseLoss(op, append([]*playbook.Bullet{b}, sources...)); refusal != nil {
+			return refusal
 		}
 	}
 	d.flush()
@@ -137,9 +137,9 @@ func (d *changes) add(op *playbook.Op) *screen.Refusal {
 		return d.mint(op)
 	}
 	if same, likeness := d.findSimilar(op.Content); same != "" {
-		why := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
-		why.DuplicateOf = same
-		return d.confirm(op, why)
+		refusal := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
+		refusal.DuplicateOf = same
+		return d.confirm(op, refusal)
 	}
 	if op.Status != playbook.Quarantined {
 		d.sources.limitBurst(op)

@@ -23,7 +23,7 @@ func (d *admission) keepCondition(op *playbook.Op) *screen.Refusal {
 }
 
 // completeCondition is keepCondition with the bullets that the operation replaces, first the one that keeps its id.
-func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (why *screen.Refusal) {
+func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *screen.Refusal) {
 	first := replaced[0]
 	if op.When == "" && haveOneCondition(replaced) {
 		op.When = first.When
@@ -33,12 +33,12 @@ func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (why *scree
 		return screen.Refusef(playbook.ReasonInvalidText, "%v", err)
 	}
 	op.When, op.Content = when, content
-	why = refuseCondition(op, first)
-	if why != nil && op.Kind == playbook.Update {
+	refusal = refuseCondition(op, first)
+	if refusal != nil && op.Kind == playbook.Update {
 		op.Kind, op.Bullet, op.Section = playbook.Add, "", cmp.Or(op.Section, first.Section)
 		return nil
 	}
-	return why
+	return refusal
 }
 
 func haveOneCondition(bullets []*playbook.Bullet) bool {
@@ -67,8 +67,8 @@ func refuseLoss(op *playbook.Op, replaced []*playbook.Bullet) *screen.Refusal {
 		if b.When == "" && op.When != "" {
 			return screen.Refusef(playbook.ReasonCondition, "bullet %q holds always, and the merged text only when %s", b.ID, op.When)
 		}
-		if why := refuseCondition(op, b); why != nil {
-			return why
+		if refusal := refuseCondition(op, b); refusal != nil {
+			return refusal
 		}
 		advice := playbook.Advice(op.When, op.Content)
 		lost := similar.Missing(b.Advice(), advice)

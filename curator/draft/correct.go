@@ -10,19 +10,19 @@ import (
 
 // rejectOutdated rejects all parts of a reflection if later feedback on its sample is in the log.
 func (d *draft) rejectOutdated(item *Item) {
-	why := screen.Refusef(playbook.ReasonCorrected, "later feedback changed the outcome")
+	refusal := screen.Refusef(playbook.ReasonCorrected, "later feedback changed the outcome")
 	for _, t := range item.Reflection.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
 		setVote(&op, t.Tag)
-		d.reject(op, why)
+		d.reject(op, refusal)
 	}
 	for _, p := range item.Proposals {
 		op := p.Op
 		op.Support = []int{item.coverIndex}
-		d.reject(op, why)
+		d.reject(op, refusal)
 	}
 	if len(item.Reflection.Tags)+len(item.Proposals) == 0 {
-		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{item.coverIndex}}, why)
+		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{item.coverIndex}}, refusal)
 	}
 }
 

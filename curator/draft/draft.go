@@ -208,8 +208,8 @@ func (d *draft) draftProposals(item *Item) {
 			d.reject(op, screen.Refusef(playbook.ReasonForgotten, "an execution behind the proposal is forgotten"))
 			continue
 		}
-		if why := d.admission.propose(op, d.contested(item, p.From)); why != nil {
-			d.reject(op, why)
+		if refusal := d.admission.propose(op, d.contested(item, p.From)); refusal != nil {
+			d.reject(op, refusal)
 		}
 	}
 }

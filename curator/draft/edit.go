@@ -57,8 +57,8 @@ const maxReplyReasons = 10
 // applyEdit drafts the parts of an edit and returns a rejection for each part that is impossible.
 func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) (refused []playbook.Rejection) {
 	e := item.Edit
-	refuse := func(op playbook.Op, why *screen.Refusal) {
-		refused = append(refused, why.Rejection(op))
+	refuse := func(op playbook.Op, refusal *screen.Refusal) {
+		refused = append(refused, refusal.Rejection(op))
 	}
 	usesLog := e.Restore != nil || e.Forget != nil
 	usesLogTwice := e.Restore != nil && e.Forget != nil
@@ -86,12 +86,12 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", version, *e.BaseVersion))
 	}
 	if item.Gathers() {
-		for _, why := range item.Gathered.Problems {
-			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", why))
+		for _, problem := range item.Gathered.Problems {
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", problem))
 		}
 		if len(refused) == 0 {
-			if why := d.draftGathered(item, covered, out); why != nil {
-				refuse(playbook.Op{}, why)
+			if refusal := d.draftGathered(item, covered, out); refusal != nil {
+				refuse(playbook.Op{}, refusal)
 			}
 		}
 		return refused
@@ -161,13 +161,13 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 		d.admitEditOp(&op, item)
 		if err != nil {
 			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
-		} else if why := d.refuseUnread(&op, item.Edit); why != nil {
-			refuse(op, why)
-		} else if why := screen.RefuseSecretOp(&op); why != nil {
+		} else if refusal := d.refuseUnread(&op, item.Edit); refusal != nil {
+			refuse(op, refusal)
+		} else if refusal := screen.RefuseSecretOp(&op); refusal != nil {
 			op.When, op.Content, op.PutBullet = screen.Redact(op.When), screen.Redact(op.Content), nil
-			refuse(op, why)
-		} else if why := d.changes.change(&op); why != nil {
-			refuse(op, why)
+			refuse(op, refusal)
+		} else if refusal := d.changes.change(&op); refusal != nil {
+			refuse(op, refusal)
 		} else if op.Kind == playbook.Add {
 			item.Decision.Added = append(item.Decision.Added, op.Bullet)
 		}
@@ -240,14 +240,14 @@ func (d *draft) admitRule(op *playbook.Op) {
 	}
 	op.Code = ""
 	screen.Suspect(op)
-	status, why := d.admission.firstStatus(op, admit.Rule)
+	status, refusal := d.admission.firstStatus(op, admit.Rule)
 	op.Status = status
 	if status == playbook.Active {
 		op.Status = ""
 	}
 	op.Code = ""
-	if why != nil {
-		op.Code, op.Reason = why.Code, text.Excerpt(why.Reason, screen.MaxReason)
+	if refusal != nil {
+		op.Code, op.Reason = refusal.Code, text.Excerpt(refusal.Reason, screen.MaxReason)
 	}
 }
 

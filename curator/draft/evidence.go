@@ -124,8 +124,8 @@ func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.Bullet
 		d.reject(op, errFull)
 		return
 	}
-	if why := d.sources.refuseSource(old, op.Support[0]); why != nil {
-		d.reject(op, why)
+	if refusal := d.sources.refuseSource(old, op.Support[0]); refusal != nil {
+		d.reject(op, refusal)
 		return
 	}
 	voted[op.Bullet] = true

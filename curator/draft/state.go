@@ -190,8 +190,8 @@ func (d *state) putBullet(op playbook.Op) {
 }
 
 // reject records a rejected operation.
-func (d *state) reject(op playbook.Op, why *screen.Refusal) {
-	d.rejections.add(why.Rejection(op))
+func (d *state) reject(op playbook.Op, refusal *screen.Refusal) {
+	d.rejections.add(refusal.Rejection(op))
 }
 
 // personStanding returns the standing of a bullet whose status a person sets to s. It is kept, so that the gate does not change the status,

@@ -47,8 +47,8 @@ func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 			fromSource += o.Count
 		}
 	}
-	if why := refuseShare(b, trust, fromSource); why != nil {
-		return why
+	if refusal := refuseShare(b, trust, fromSource); refusal != nil {
+		return refusal
 	}
 	if !e.Inferred {
 		return nil
@@ -141,17 +141,17 @@ func (d *sources) allInferred(support []int) bool {
 	return found
 }
 
-// trustedSupport returns the part of an operation's support that may count for a bullet. If it leaves some out, why is the reason for the
+// trustedSupport returns the part of an operation's support that may count for a bullet. If it leaves some out, refusal is the reason for the
 // last of these.
-func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, why *screen.Refusal) {
+func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, refusal *screen.Refusal) {
 	for _, i := range support {
 		if refused := d.refuseSource(b, i); refused != nil {
-			why = refused
+			refusal = refused
 		} else {
 			trusted = append(trusted, i)
 		}
 	}
-	return trusted, why
+	return trusted, refusal
 }
 
 // burstWindow is the time within which a session, or a source that is not fully trusted, may add Burst.Max bullets. Further

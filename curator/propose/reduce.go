@@ -126,9 +126,9 @@ func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored [
 	}
 	gone, stays := make(map[int]bool), make(map[int]bool)
 	for _, raw := range list {
-		d, why := parseDecision(raw, n, gone, stays)
-		if why != "" {
-			ignored = append(ignored, why)
+		d, reason := parseDecision(raw, n, gone, stays)
+		if reason != "" {
+			ignored = append(ignored, reason)
 			continue
 		}
 		decisions = append(decisions, d)
@@ -138,7 +138,7 @@ func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored [
 
 // parseDecision reads one decision about n proposals. gone and stays contain the indexes of the proposals that earlier decisions drop or
 // keep; parseDecision adds those of this decision. It returns a sentence if the decision is invalid.
-func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, why string) {
+func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, reason string) {
 	var fields chat.Object
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
 		return d, fmt.Sprintf("decision %s: not a JSON object", text.Excerpt(string(raw), 80))
@@ -262,8 +262,8 @@ func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision
 	if op.When, op.Content, err = playbook.CleanText(op.When, d.content); err != nil {
 		return fmt.Sprintf("decision to keep %d: %v", d.keep+1, err), len(d.drop) == 0
 	}
-	if why := w.refuse(round.Rejections, &op); why != nil {
-		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, why.Reason), len(d.drop) == 0
+	if refusal := w.refuse(round.Rejections, &op); refusal != nil {
+		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, refusal.Reason), len(d.drop) == 0
 	}
 	kept.op = op
 	return "", true

@@ -121,11 +121,11 @@ func (m *RejectionLog) Add(d *playbook.Delta) {
 				m.removeRetired(op.Bullet)
 				continue
 			}
-			code, why := op.Code, op.Reason
+			code, reason := op.Code, op.Reason
 			if d.Author != history.Curator {
-				code, why = playbook.ReasonPerson, cmp.Or(why, "retired by a person")
+				code, reason = playbook.ReasonPerson, cmp.Or(reason, "retired by a person")
 			}
-			m.addRetired(op.Bullet, code, why)
+			m.addRetired(op.Bullet, code, reason)
 		case playbook.Remove:
 			m.removeRetired(op.Bullet)
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:

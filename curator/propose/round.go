@@ -88,8 +88,8 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 			continue
 		}
 		for _, op := range fresh {
-			if why := w.refuse(round.Rejections, &op); why != nil {
-				item.reject(op, why)
+			if refusal := w.refuse(round.Rejections, &op); refusal != nil {
+				item.reject(op, refusal)
 				continue
 			}
 			screen.Suspect(&op)
@@ -108,8 +108,8 @@ func (w *Proposer) refuse(m *RejectionLog, op *playbook.Op) *screen.Refusal {
 	default:
 		return nil
 	}
-	if why := w.Rules.Refuse(op.Content); why != nil {
-		return why
+	if refusal := w.Rules.Refuse(op.Content); refusal != nil {
+		return refusal
 	}
 	return m.refuse(op.Content)
 }
@@ -118,17 +118,17 @@ func (w *Proposer) refuse(m *RejectionLog, op *playbook.Op) *screen.Refusal {
 // for a bullet is sent: the model may turn it into advice.
 func (w *Proposer) refuseLesson(m *RejectionLog) func(string) *screen.Refusal {
 	return func(content string) *screen.Refusal {
-		if why := w.Rules.RefuseMaterial(content); why != nil {
-			return why
+		if refusal := w.Rules.RefuseMaterial(content); refusal != nil {
+			return refusal
 		}
 		return m.refuse(content)
 	}
 }
 
 // reject records a rejected operation of the item, with secrets redacted.
-func (item *Item) reject(op playbook.Op, why *screen.Refusal) {
+func (item *Item) reject(op playbook.Op, refusal *screen.Refusal) {
 	op.When, op.Content, op.Reason = screen.Redact(op.When), screen.Redact(op.Content), screen.Redact(op.Reason)
-	item.Rejected = append(item.Rejected, why.Rejection(op))
+	item.Rejected = append(item.Rejected, refusal.Rejection(op))
 }
 
 // splitLessons returns the lessons with new content as operations. It rejects invalid lessons. A lesson whose text a bullet
@@ -153,8 +153,8 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 			item.proposeSuspect(op, refuse)
 		} else if inPlaybook(p, content) || isReturnable(p, content) {
 			item.Proposals = append(item.Proposals, Proposal{Op: op})
-		} else if why := refuse(content); why != nil {
-			item.reject(op, why)
+		} else if refusal := refuse(content); refusal != nil {
+			item.reject(op, refusal)
 		} else {
 			fresh = append(fresh, op)
 		}
@@ -164,8 +164,8 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 
 // proposeSuspect proposes a lesson that looks like an order to models. No model sees it: the draft puts it into quarantine.
 func (item *Item) proposeSuspect(op playbook.Op, refuse func(string) *screen.Refusal) {
-	if why := refuse(op.Content); why != nil {
-		item.reject(op, why)
+	if refusal := refuse(op.Content); refusal != nil {
+		item.reject(op, refusal)
 		return
 	}
 	item.Proposals = append(item.Proposals, Proposal{Op: op})
@@ -299,8 +299,8 @@ func (w *Proposer) groupProposals(
 			p.addSupport([]*Item{items[members[n-1]]}, place)
 		}
 		p.inheritCondition()
-		if why := w.refuse(round.Rejections, &p.op); why != nil {
-			p.owner.reject(p.op, why)
+		if refusal := w.refuse(round.Rejections, &p.op); refusal != nil {
+			p.owner.reject(p.op, refusal)
 			continue
 		}
 		p.op.Code = "" // only the screen sets a code

@@ -54,8 +54,8 @@ func normalizedWords(s string) []string {
 
 // Refuse returns the reason if the text is not allowed as the content of a bullet, or nil.
 func (c *Rules) Refuse(content string) *Refusal {
-	if why := c.RefuseMaterial(content); why != nil {
-		return why
+	if refusal := c.RefuseMaterial(content); refusal != nil {
+		return refusal
 	}
 	if tooShort(content) {
 		return Refusef(playbook.ReasonTooShort, "content: must have at least %d words: name the case, the action and the reason", minWords)
@@ -65,8 +65,8 @@ func (c *Rules) Refuse(content string) *Refusal {
 
 // RefuseMaterial returns the reason if the text must not even be part of a prompt as material for a bullet, or nil.
 func (c *Rules) RefuseMaterial(content string) *Refusal {
-	if why := RefuseSecret(content); why != nil {
-		return why
+	if refusal := RefuseSecret(content); refusal != nil {
+		return refusal
 	}
 	if c.restatesPrompt(content) {
 		return Refusef(playbook.ReasonRestated, "content: repeats our own prompt")
@@ -203,8 +203,8 @@ func RefuseSecretOp(op *playbook.Op) *Refusal {
 		texts = append(texts, op.PutBullet.Content)
 	}
 	for _, text := range texts {
-		if why := RefuseSecret(text); why != nil {
-			return why
+		if refusal := RefuseSecret(text); refusal != nil {
+			return refusal
 		}
 	}
 	return nil

@@ -121,11 +121,11 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 		return nil, fmt.Errorf("read %s: %w", f, err)
 	}
 	if len(r.doc.Bullets) == 0 {
-		why := ""
+		reason := ""
 		if len(r.doc.Notes) > 0 {
-			why = "; " + r.doc.Notes[0].String()
+			reason = "; " + r.doc.Notes[0].String()
 		}
-		return nil, fmt.Errorf("read %s: %w%s", f, ErrNoBullet, why)
+		return nil, fmt.Errorf("read %s: %w%s", f, ErrNoBullet, reason)
 	}
 	return r.doc, nil
 }
@@ -177,10 +177,10 @@ func (r *reader) addBullets(list []rawBullet) error {
 			continue
 		}
 		given := b.ID
-		var why string
-		b.ID, why = r.names.name(string(given), b.Section, b.Content)
-		if why != "" {
-			r.note(at, "%s; renamed to %s", why, b.ID)
+		var reason string
+		b.ID, reason = r.names.name(string(given), b.Section, b.Content)
+		if reason != "" {
+			r.note(at, "%s; renamed to %s", reason, b.ID)
 		}
 		if err := b.ID.CheckImported(); err != nil {
 			return errors.New(Note{Line: at.Line, Item: string(b.ID), Text: err.Error()}.String())

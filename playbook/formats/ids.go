@@ -43,8 +43,8 @@ func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
 // the first call of name.
 func (n *namer) reserve(id string) { n.inFile[id] = true }
 
-// name assigns an id to a bullet whose id in the file is given. If the assigned id is another one, why is the reason, else "".
-func (n *namer) name(given, section, content string) (id playbook.BulletID, why string) {
+// name assigns an id to a bullet whose id in the file is given. If the assigned id is another one, reason says why, else it is "".
+func (n *namer) name(given, section, content string) (id playbook.BulletID, reason string) {
 	isFree := func(id string) bool {
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)
 	}
@@ -52,18 +52,18 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, why 
 	switch err := playbook.BulletID(given).Validate(); {
 	case err != nil:
 		base = repairID(given)
-		why = err.Error()
+		reason = err.Error()
 		if !n.inFile[base] && isFree(base) {
 			n.used[base] = true
-			return playbook.BulletID(base), why
+			return playbook.BulletID(base), reason
 		}
 	case isFree(given):
 		n.used[given] = true
 		return playbook.BulletID(given), ""
 	case n.used[given]:
-		why = fmt.Sprintf("duplicate id %s", given)
+		reason = fmt.Sprintf("duplicate id %s", given)
 	default:
-		why = fmt.Sprintf("the book has another bullet with the id %s", given)
+		reason = fmt.Sprintf("the book has another bullet with the id %s", given)
 	}
 	for i := max(2, n.next[base]); ; i++ {
 		suffix := fmt.Sprintf("-%d", i)
@@ -72,6 +72,6 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, why 
 			continue
 		}
 		n.used[derived], n.next[base] = true, i+1
-		return playbook.BulletID(derived), why
+		return playbook.BulletID(derived), reason
 	}
 }
