@@ -93,14 +93,14 @@ const (
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
 func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Prompt {
-	system, own := chat.PromptAttempt, strings.TrimSpace(cfg.Instructions)
-	if own != "" {
-		system = own + "\n"
+	system, instructions := chat.PromptAttempt, strings.TrimSpace(cfg.Instructions)
+	if instructions != "" {
+		system = instructions + "\n"
 	}
 	switch {
 	case len(e.PreviousRounds) > 0:
 		system += chat.PromptEarlierAttempts
-	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0 && e.OtherTry == nil:
+	case instructions == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0 && e.OtherTry == nil:
 		system = chat.PromptRightAnswer
 	}
 	if describesAgent(e) {

@@ -64,8 +64,8 @@ func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, fromSource int)
 		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", trust.Source, b.ID)
 	case playbook.Limited:
 		before := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 // the first proposal of the bullet
-		all, from := before+1, fromSource+1
-		if from > freeVotes && from*100 > trust.Share*all {
+		all, ofSource := before+1, fromSource+1
+		if ofSource > freeVotes && ofSource*100 > trust.Share*all {
 			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", trust.Source, b.ID, fromSource, before, trust.Share)
 		}
 	}

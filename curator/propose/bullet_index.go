@@ -192,7 +192,7 @@ func (round *Round) addContext(in *Request) {
 			}
 		default:
 			include(bullet)
-			tasks := rejections.tasks.of(bullet, &admission)
+			tasks := rejections.tasks.learnedFrom(bullet, &admission)
 			if included[bullet.ID] && len(tasks) > 0 && len(in.Tasks) < maxTaskBullets {
 				in.Tasks = append(in.Tasks, BulletTasks{bullet.ID, tasks})
 			}

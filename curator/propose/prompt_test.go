@@ -145,7 +145,7 @@ func TestPromptTellsTasksApart(t *testing.T) {
 		items = append(items, &Item{Reflection: r})
 		log.Add(&playbook.Delta{Version: uint64(i + 1), Covers: []playbook.Cover{{Seq: uint64(i + 1), Evidence: r.Evidence()}}})
 	}
-	behind := log.tasks.of(&playbook.Bullet{LearnedFrom: []uint64{1, 2}}, new(playbook.Admission))
+	behind := log.tasks.learnedFrom(&playbook.Bullet{LearnedFrom: []uint64{1, 2}}, new(playbook.Admission))
 	insights := requestPrompt(Request{Reflections: []*events.Reflection{items[0].Reflection, items[1].Reflection}})
 	groups := []*groupProposal{{op: playbook.Op{Kind: playbook.Add}, support: items}}
 	proposals, _ := reducerPrompt(new(playbook.Playbook), groups, map[*Item]int{})

@@ -75,8 +75,8 @@ func (s *State) sectionList() string {
 		return cmp.Or(cmp.Compare(b.Bullets, a.Bullets), cmp.Compare(a.Section, b.Section))
 	})
 	names := make([]string, 0, maxSections+1)
-	for _, of := range largest[:min(len(largest), maxSections)] {
-		names = append(names, fmt.Sprintf("%s %d", text.Line(playbook.SectionTitle(of.Section), playbook.MaxSection), of.Bullets))
+	for _, section := range largest[:min(len(largest), maxSections)] {
+		names = append(names, fmt.Sprintf("%s %d", text.Line(playbook.SectionTitle(section.Section), playbook.MaxSection), section.Bullets))
 	}
 	if more := len(largest) - maxSections; more > 0 {
 		names = append(names, fmt.Sprintf("%d more sections", more))

@@ -54,9 +54,9 @@ func (l *taskLog) add(d *playbook.Delta) {
 	}
 }
 
-// of returns the tasks that a bullet was learned from, the newest first, at most maxTasks. It leaves out forgotten executions, and those of
+// learnedFrom returns the tasks that a bullet was learned from, the newest first, at most maxTasks. It leaves out forgotten executions, and those of
 // a source that is not trusted: no model sees their texts.
-func (l *taskLog) of(b *playbook.Bullet, a *playbook.Admission) (tasks []string) {
+func (l *taskLog) learnedFrom(b *playbook.Bullet, a *playbook.Admission) (tasks []string) {
 	for _, seq := range slices.Backward(b.LearnedFrom) {
 		e := l.bySeq[seq]
 		if e == nil || a.Forgets(e) || a.Policy.Level(e.Source, e.Inferred) == playbook.Untrusted {

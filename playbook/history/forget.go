@@ -48,15 +48,15 @@ func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := survey.newest + 1
-	survey.forgets = append(survey.forgets, playbook.Forgotten{Selector: s, Version: now})
+	version := survey.newest + 1 // of the forget change
+	survey.forgets = append(survey.forgets, playbook.Forgotten{Selector: s, Version: version})
 	r := survey.newRefolder()
 	if err := r.run(log); err != nil {
 		return nil, err
 	}
-	f := &Forgetting{Newest: survey.newest, Matched: r.matched[now]}
+	f := &Forgetting{Newest: survey.newest, Matched: r.matched[version]}
 	for id, by := range r.state.mixed {
-		if slices.Contains(by, now) && r.state.playbook.Bullet(id) != nil {
+		if slices.Contains(by, version) && r.state.playbook.Bullet(id) != nil {
 			f.Mixed = append(f.Mixed, id)
 		}
 	}

@@ -187,8 +187,8 @@ func (l *HealthLog) Health(p *playbook.Playbook, now time.Time) Health {
 	var ages []float64 // in days
 	var effect stratified
 	for b := range p.All() {
-		if with := p.Bullet(b.Contests); with != nil && with.Shown() && b.Status != playbook.Retired {
-			h.Contradictions = append(h.Contradictions, Contradiction{b.ID, with.ID, b.CreatedAt})
+		if contested := p.Bullet(b.Contests); contested != nil && contested.Shown() && b.Status != playbook.Retired {
+			h.Contradictions = append(h.Contradictions, Contradiction{b.ID, contested.ID, b.CreatedAt})
 		}
 		if !b.Shown() {
 			continue

@@ -111,7 +111,7 @@ func (v *Votes) add(op *playbook.Op) {
 	v.Neutral += op.Neutral
 }
 
-func (v *Votes) of(kind playbook.Vote) *int {
+func (v *Votes) counter(kind playbook.Vote) *int {
 	switch kind {
 	case playbook.Helpful:
 		return &v.Helpful
@@ -282,7 +282,7 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 		}
 	}
 	for _, w := range ops {
-		was := t.state.Bullet(t.id)
+		before := t.state.Bullet(t.id)
 		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Covers: c.last().Covers, Time: part.Time})
 		if err != nil {
 			return err
@@ -293,7 +293,7 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 		e := c.event(part, op)
 		e.Bullet = w.Bullet
 		t.events = append(t.events, e)
-		if was != nil && t.state.Bullet(t.id) == nil {
+		if before != nil && t.state.Bullet(t.id) == nil {
 			t.endedBy = len(t.events) - 1
 		}
 	}
@@ -312,7 +312,7 @@ func (t *tracer) summary(l *Lineage) Summary {
 			s.VotesCast.add(&e.Op)
 		case playbook.Retag: // a corrected vote counts once
 			s.VotesCast.add(&e.Op)
-			*s.VotesCast.of(e.Op.OldVote) -= len(e.Op.Support)
+			*s.VotesCast.counter(e.Op.OldVote) -= len(e.Op.Support)
 		}
 	}
 	for i := range l.Supporters {
@@ -329,8 +329,8 @@ func (t *tracer) summary(l *Lineage) Summary {
 			s.NoEffect++
 		}
 	}
-	if now := l.Current; now != nil {
-		s.CurrentVotes = Votes{now.Helpful, now.Harmful, now.Neutral}
+	if b := l.Current; b != nil {
+		s.CurrentVotes = Votes{b.Helpful, b.Harmful, b.Neutral}
 	}
 	return s
 }

@@ -118,14 +118,14 @@ func (p *Promotion) updateAll(bullets []*playbook.Bullet) {
 }
 
 func (p *Promotion) update(b *playbook.Bullet) {
-	was := p.After.Bullet(b.ID)
-	if was.When != b.When || was.Content != b.Content || was.Section != b.Section {
+	old := p.After.Bullet(b.ID)
+	if old.When != b.When || old.Content != b.Content || old.Section != b.Section {
 		p.apply(playbook.Op{Kind: playbook.Update, Bullet: b.ID, When: b.When, Content: b.Content, Section: b.Section})
 	}
-	if statusOf(was) != statusOf(b) {
+	if statusOf(old) != statusOf(b) {
 		p.apply(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: statusOf(b)})
 	}
-	if was.Pinned != b.Pinned {
+	if old.Pinned != b.Pinned {
 		p.apply(playbook.Op{Kind: playbook.Pin, Bullet: b.ID, Pinned: b.Pinned})
 	}
 }
@@ -136,9 +136,9 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 	last = max(last, to.LastMinted())
 	var fresh []*playbook.Bullet
 	for _, b := range bullets {
-		if there := p.After.FindByContent(b.Content); there != nil {
-			if !sameAdvice(there, b) {
-				p.skip(there, b)
+		if existing := p.After.FindByContent(b.Content); existing != nil {
+			if !sameAdvice(existing, b) {
+				p.skip(existing, b)
 			}
 			continue
 		}
@@ -149,9 +149,9 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 		fresh = append(fresh, b)
 	}
 	for _, b := range fresh {
-		if there := p.After.FindByContent(b.Content); there != nil { // an earlier bullet has the same content
+		if existing := p.After.FindByContent(b.Content); existing != nil { // an earlier bullet has the same content
 			delete(p.Renamed, b.ID)
-			p.skip(there, b)
+			p.skip(existing, b)
 			continue
 		}
 		whole := *b

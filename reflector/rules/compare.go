@@ -169,7 +169,7 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	var t table
 	choices := make([]choice, 0, len(runs))
 	for _, r := range runs {
-		if situation == nil || !r.has(situation.number) || asked.any(r, c.about) {
+		if situation == nil || !r.has(situation.number) || asked.includes(r, c.about) {
 			continue
 		}
 		did := r.has(c.number)
@@ -232,8 +232,8 @@ type request struct {
 	about string
 }
 
-// any reports whether a text that a run was shown mentions a tool.
-func (q requests) any(r *comparedRun, about string) bool {
+// includes reports whether a text that a run was shown mentions a tool.
+func (q requests) includes(r *comparedRun, about string) bool {
 	return slices.ContainsFunc(r.shown, func(shown unique.Handle[string]) bool {
 		asked, known := q[request{shown, about}]
 		if !known {
