@@ -28,13 +28,12 @@ func (p *Playbook) SetVerdicts(v Verdicts) { p.tally.Verdicts = v }
 type Typical struct {
 	Rate     float64 // mean score, from 0 to 1
 	Outcomes float64 // number of outcomes behind Rate
-	// FalseFailures is the share of the newest failures that the judge called a failure falsely, FalseSuccesses that of the newest
-	// successes. Both are 0 if the error of the judge is unknown.
+	// Shares of the newest verdicts "failure" and "success" that are false. Both are 0 if the error of the judge is unknown.
 	FalseFailures, FalseSuccesses float64
 }
 
 // maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. Tasks that cite other bullets are a better comparison,
-// because bullets exist for their kinds; once there are enough of them, they outweigh the others.
+// because they are of the kinds that bullets are for, so the limit lets them soon outweigh the tasks without a citation.
 const maxPlain = 10
 
 // Typical returns the mean score of the tasks that do not cite a bullet.
@@ -44,11 +43,13 @@ func (p *Playbook) Typical(id BulletID) Typical {
 	return t
 }
 
-// without returns the mean score of tasks that cite another shown bullet than b. Until there are many, the result is near a prior: a half,
-// or the mean score of the tasks without a citation if it is higher. Such tasks mostly succeed in a book that needs no advice; a first
-// bullet whose tasks fail is then the likely cause. If they mostly fail, advice was missing, and they say nothing about b.
+// without returns the mean score of tasks that cite another shown bullet than b. With few such tasks, the result is near a prior:
+//
+//   - The mean score of the tasks without a citation, if it is above a half. Tasks then succeed without advice, so a first bullet whose tasks
+//     fail is the likely cause.
+//   - Otherwise a half. Tasks without a citation that fail say nothing about b, because a playbook begins with tasks that lack advice.
 func (t Tally) without(b *Bullet) Typical {
-	t.countBullet(b, -1)
+	t.countBullet(b, -1) // t is a copy
 	prior, plain := 0.5, 0.0
 	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior {
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)

@@ -13,7 +13,7 @@ type remainingSupport struct {
 	indices     []int    // of the covers that are left, in the covers of the change
 }
 
-// supportOf returns the support of an operation. forgotten has, for each cover of the change, the version that forgot it, or 0.
+// supportOf returns the support of an operation. forgotten has, for each cover of the change, the version that forgot the cover, or 0.
 func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []uint64) (support remainingSupport) {
 	count := func(i int, by uint64) {
 		support.total++
@@ -24,7 +24,7 @@ func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []
 			support.forgottenBy = union(support.forgottenBy, []uint64{by})
 		}
 	}
-	if part.More && part.Author != Curator { // all covers of the change support it
+	if part.More && part.Author != Curator { // an early part of an edit: all covers support each operation, see change.support
 		for i, by := range forgotten {
 			count(i, by)
 		}
@@ -61,23 +61,24 @@ type deferredOp struct {
 }
 
 func (r *refolder) deferOp(op playbook.Op) deferredOp {
-	h := deferredOp{op: op}
+	deferred := deferredOp{op: op}
 	for _, s := range op.Support {
 		if s < len(r.covers) { // indices of early parts are not validated
-			h.covers = append(h.covers, r.covers[s])
+			deferred.covers = append(deferred.covers, r.covers[s])
 		}
 	}
-	return h
+	return deferred
 }
 
 // resume returns a deferred operation for the current delta, and adds its covers to the delta.
-func (r *refolder) resume(h deferredOp) playbook.Op {
-	h.op.Support = nil
-	for _, c := range h.covers {
-		h.op.Support = append(h.op.Support, len(r.covers))
+func (r *refolder) resume(deferred deferredOp) playbook.Op {
+	op := deferred.op
+	op.Support = nil
+	for _, c := range deferred.covers {
+		op.Support = append(op.Support, len(r.covers))
 		r.covers = append(r.covers, c)
 	}
-	return h.op
+	return op
 }
 
 // filterOp returns the operations that replace an operation after covers were forgotten. Nothing replaces an operation that has lost all its
@@ -85,7 +86,7 @@ func (r *refolder) resume(h deferredOp) playbook.Op {
 // forgotten, the bullet is recorded as mixed. Only votes and outcomes are left out one by one, without making the bullet mixed.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
-	d, isDropped := s.dropped[op.Bullet]
+	dropped, isDropped := s.dropped[op.Bullet]
 	if support.total > 0 && support.left == 0 {
 		if op.Kind == playbook.Add {
 			s.dropped[op.Bullet] = droppedBullet{add: op, forgottenBy: support.forgottenBy}
@@ -123,7 +124,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		return ops
 	case playbook.Update:
 		if isDropped { // the new content has other support
-			s.addMixed(op.Bullet, union(d.forgottenBy, support.forgottenBy))
+			s.addMixed(op.Bullet, union(dropped.forgottenBy, support.forgottenBy))
 			return append(r.reviveMixed(op.Bullet, nil), op)
 		}
 	case playbook.Merge:
@@ -141,8 +142,8 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		return []playbook.Op{op}
 	}
 	if isDropped {
-		d.later = append(slices.Clip(d.later), r.deferOp(op))
-		s.dropped[op.Bullet] = d
+		dropped.later = append(slices.Clip(dropped.later), r.deferOp(op))
+		s.dropped[op.Bullet] = dropped
 		return nil
 	}
 	s.addMixed(op.Bullet, support.forgottenBy)
@@ -151,12 +152,12 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 
 // revive adds a dropped bullet with other support, and applies its deferred operations.
 func (r *refolder) revive(id playbook.BulletID, support []int) []playbook.Op {
-	d := r.state.dropped[id]
+	dropped := r.state.dropped[id]
 	delete(r.state.dropped, id)
-	d.add.Support = support
-	ops := []playbook.Op{d.add}
-	for _, h := range d.later {
-		ops = append(ops, r.resume(h))
+	dropped.add.Support = support
+	ops := []playbook.Op{dropped.add}
+	for _, deferred := range dropped.later {
+		ops = append(ops, r.resume(deferred))
 	}
 	return ops
 }
@@ -183,9 +184,9 @@ func (r *refolder) reviveRejected(j *playbook.Rejection, support remainingSuppor
 
 // reviveSame revives a bullet because another reflection or edit proposed the same content.
 func (r *refolder) reviveSame(id playbook.BulletID, content string, support []int) []playbook.Op {
-	d := r.state.dropped[id]
-	if playbook.ContentKeyOf(d.add.Content) != playbook.ContentKeyOf(content) {
-		r.state.addMixed(id, d.forgottenBy)
+	dropped := r.state.dropped[id]
+	if playbook.ContentKeyOf(dropped.add.Content) != playbook.ContentKeyOf(content) {
+		r.state.addMixed(id, dropped.forgottenBy)
 		return r.reviveMixed(id, support)
 	}
 	return r.revive(id, support)

@@ -14,7 +14,7 @@ import (
 type Health struct {
 	Active int `json:"active" doc:"Active bullets."`
 	Cited  int `json:"cited" doc:"Active bullets that an answer has ever cited, or whose effect the Reflector saw."`
-	// Injections are uses in a prompt on which the Reflector voted.
+
 	Injections int `json:"injections" doc:"Uses of the active bullets in a prompt on which the Reflector voted."`
 	NoEffect   int `json:"no_effect" doc:"Injections in which the Reflector saw no effect."`
 	// Contribution is nil while no active bullet has outcomes in both random arms.
@@ -68,13 +68,13 @@ func AlarmCodes() []AlarmCode {
 
 // Limits of the alarms. Below the minimums the numbers are mostly chance.
 const (
-	staleAfter        = 30 * 24 * time.Hour
-	undecidedAfter    = 7 * 24 * time.Hour
-	minAlarmBullets   = 10
-	minAlarmVotes     = 100
-	maxNoEffect       = 0.9
-	largestShareStale = 0.5
-	smallestCited     = 0.5
+	staleAfter       = 30 * 24 * time.Hour
+	undecidedAfter   = 7 * 24 * time.Hour
+	minAlarmBullets  = 10
+	minAlarmVotes    = 100
+	maxShareNoEffect = 0.9
+	maxShareStale    = 0.5
+	minShareCited    = 0.5
 )
 
 // HealthLog follows a log, and keeps two things that the counters of the bullets do not have: the time when each bullet was last
@@ -230,10 +230,10 @@ func (h *Health) alarms(now time.Time) (all []Alarm) {
 		add(AlarmHarm, "outcomes with a bullet are worse than without it, by %.0f to %.0f points", -100*c.High, -100*c.Low)
 	}
 	enough := h.Active >= minAlarmBullets
-	if enough && h.Injections >= minAlarmVotes && float64(h.Cited) < smallestCited*float64(h.Active) {
+	if enough && h.Injections >= minAlarmVotes && float64(h.Cited) < minShareCited*float64(h.Active) {
 		add(AlarmUncited, "only %d of %d active bullets were ever cited", h.Cited, h.Active)
 	}
-	if h.Injections >= minAlarmVotes && float64(h.NoEffect) > maxNoEffect*float64(h.Injections) {
+	if h.Injections >= minAlarmVotes && float64(h.NoEffect) > maxShareNoEffect*float64(h.Injections) {
 		add(AlarmNoEffect, "%d of %d injections had no effect", h.NoEffect, h.Injections)
 	}
 	undecided := 0
@@ -245,7 +245,7 @@ func (h *Health) alarms(now time.Time) (all []Alarm) {
 	if undecided > 0 {
 		add(AlarmContradiction, "contradictions that nobody decided for 7 days: %d", undecided)
 	}
-	if enough && float64(h.Stale) > largestShareStale*float64(h.Active) {
+	if enough && float64(h.Stale) > maxShareStale*float64(h.Active) {
 		add(AlarmStale, "nothing has confirmed %d of %d active bullets for 30 days", h.Stale, h.Active)
 	}
 	return all

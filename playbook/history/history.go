@@ -30,7 +30,8 @@ type change []*playbook.Delta
 // them.
 func (c change) last() *playbook.Delta { return c[len(c)-1] }
 
-// support returns the covers that support an operation in a part of the change.
+// support returns the covers that support an operation in a part of the change. In an early part of an edit, all covers of the edit support
+// each operation, because only the last part has the covers that Support could refer to.
 func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover {
 	last := c.last()
 	if part.More && last.Author != Curator {
