@@ -32,8 +32,8 @@ type Typical struct {
 	FalseFailures, FalseSuccesses float64
 }
 
-// maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. Tasks that cite other bullets are a better comparison,
-// because they are of the kinds that bullets are for, so the limit lets them soon outweigh the tasks without a citation.
+// maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. It is small, so that tasks that cite other bullets soon
+// outweigh them: these are the better comparison, because they are of the kinds that bullets are for.
 const maxPlain = 10
 
 // Typical returns the mean score of the tasks that do not cite a bullet.

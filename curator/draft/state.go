@@ -194,9 +194,9 @@ func (d *state) reject(op playbook.Op, refusal *screen.Refusal) {
 	d.rejections.add(refusal.Rejection(op))
 }
 
-// personStanding returns the standing of a bullet whose status a person sets to s. It is kept, so that the gate does not change the status,
-// if the person shows the bullet while the gate is on, or retires it in any mode. But if new texts wait for a person, approved bullets are
-// new, so that the gate still measures them. Otherwise personStanding returns "".
+// personStanding returns the standing of a bullet whose status a person sets to s, "" for no new standing. A bullet that the person shows
+// while the gate is on, or retires in any mode, is kept: the gate does not change its status. But if new texts wait for a person, a bullet
+// that the person shows is new, so that the gate still measures it.
 func (d *state) personStanding(s playbook.Status) playbook.Standing {
 	if d.review && s != playbook.Retired && d.mode != playbook.GateOff {
 		return playbook.StandingNew

@@ -248,8 +248,8 @@ func (b *Additions) Add(added map[Contributor]int, now time.Time) {
 	}
 }
 
-// A bullet is well supported if it has at least minVotes votes and if the lower limit of the 95 % confidence interval for the
-// share of helpful votes (Wilson 1927) is at least minHelpfulShare.
+// A bullet is well supported if it has at least minVotes votes, and if at least minHelpfulShare of them are helpful. The share is the lower
+// limit of its 95 % confidence interval (Wilson 1927).
 const (
 	minVotes        = 5
 	minHelpfulShare = 0.5

@@ -1,5 +1,5 @@
-// Package gate decides from outcomes which learned bullets stay. A decision depends on the record of a bullet, and on no text, except
-// that a new text which extends that of a bullet does not contradict it; see isExtension. A record counts outcomes in two ways.
+// Package gate decides from outcomes which learned bullets stay. A decision depends on the records of bullets. Their texts matter only for
+// the question whether a new text contradicts a bullet or extends it; see isExtension. A record counts outcomes in two ways.
 //
 //   - Cited: the outcomes of tasks whose answer cited the bullet. They come fast, but they also depend on the difficulty of
 //     the tasks. A task may follow several bullets. If it has a flaw, package draft counts it only for those that the reflection votes
@@ -14,8 +14,7 @@
 //   - Harm and benefit come from the experiment, by a bound that holds at any time; see below.
 //   - A bullet fails if the tasks that cite it succeed less often than the tasks that it was withheld from. The evidence is
 //     the Bayes factor of two success rates against one; see failing. It needs few outcomes if the effect is large. While
-//     nothing was withheld, the comparison is with the tasks that cite other bullets of the playbook, and in a new playbook with
-//     those that cite none.
+//     nothing was withheld, the bullet is compared with the tasks that do not cite it; see playbook.Typical.
 //   - A new bullet that seems to fail is suspended: it goes back to the waiting candidates, and its record stays. It is shown
 //     again after as many requests of other executions as outweigh the evidence. So a wrong proposal costs few tasks.
 //   - A bullet is trusted if the tasks that cite it mostly succeed.
@@ -43,15 +42,14 @@
 //
 // # Decisions on a playbook
 //
-// Where tasks mostly succeed, new advice of one execution waits for the same request of another, because one failure is then as likely a
-// wrong verdict as a gap in the playbook; package draft decides that.
+// Package draft decides which new advice waits as a candidate. A Decider applies assessments to the bullets with new evidence: which ones
+// retire, return, or take the place of another. It changes bullets only through the function of its caller. For a candidate that would
+// replace a bullet, or that contradicts one:
 //
-// A Decider applies assessments to the bullets with new evidence: which ones retire, return, or take the place of another.
-// A candidate against a bullet with a good record needs the same request from a share of the failures blamed on that bullet,
-// unless the newest outcomes of that bullet are bad: wrong verdicts request many different texts, and failures of a wrong
-// bullet request the same. A candidate that would replace a trusted bullet waits until the newest outcomes of that bullet are bad,
-// however often it is requested, unless its text keeps all that the bullet says and only adds to it.
-// It changes bullets only through the function of its caller.
+//   - If the bullet has a good record, a share of the failures blamed on it must request the candidate: wrong verdicts request many
+//     different texts, and failures of a wrong bullet request the same text.
+//   - If the bullet is trusted, no number of requests is enough to replace it.
+//   - Both rules end when the newest outcomes of the bullet are bad, and neither is for a candidate that only adds to the bullet.
 package gate
 
 import (

@@ -102,8 +102,8 @@ const (
 	maxPrior = 20
 )
 
-// failing returns the Bayes factor for the hypothesis that tasks which cite a bullet succeed less often than tasks that it was
-// withheld from, against the hypothesis that both succeed equally often. It is 0 if they succeed more often.
+// failing returns the Bayes factor of two hypotheses: tasks that cite a bullet succeed less often than tasks that it was withheld from,
+// against both succeed equally often. It is 0 if the tasks that cite the bullet succeed more often.
 //
 // The success rates have beta distributions: uniform for the cited tasks, and with the weight of the typical rate for
 // the withheld ones and for the common rate. The factor is the ratio of the marginal likelihoods (Kass and Raftery, "Bayes

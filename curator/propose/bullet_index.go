@@ -150,8 +150,8 @@ func insights(reflections []*events.Reflection) (texts []string) {
 	return texts
 }
 
-// addContext adds the context from the playbook and its rejection log to a request, up to the limits: the bullets that were withheld from
-// the runs, the bullets that match the insights, also those that are not shown to all tasks, and then the bullets with the best scores.
+// addContext adds the context from the playbook and its rejection log to a request, up to the limits. The bullets that were withheld from the
+// runs come first, then those that match the insights, shown or not, and then the shown bullets with the best scores.
 func (round *Round) addContext(in *Request) {
 	p, rejections := round.Playbook, round.Rejections
 	in.Total = p.Len()

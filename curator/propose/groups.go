@@ -42,10 +42,10 @@ func assignGroups(ids []events.ID) [][]int {
 	})
 	g := groupCount(n)
 	groups := make([][]int, g)
-	// The shuffled order is read twice as rows of g columns. In the second pass the column is the group. In the first one it is shifted
-	// by a number that depends on the row, so two reflections that share a group in one pass are separated in the other. Each
-	// reflection is in the first half of one group and in the second half of another, because a model may overlook the end of a list.
-	// So the shift of the second pass is 0, and that of the first is 1 to g-1.
+	// The shuffled order is written into rows of g columns, twice. In the second pass the group of a reflection is its column. In the first
+	// pass the columns of a row are shifted by 1 to g-1, depending on the row. Two reflections that share a group in one pass are therefore
+	// mostly separated in the other. Each reflection is in the first half of one group and in the second half of another one, because a
+	// model may overlook the end of a list.
 	for pass := range groupsPerReflection {
 		for pos, i := range order {
 			column, row := pos%g, pos/g

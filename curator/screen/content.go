@@ -21,8 +21,8 @@ import (
 // Rules knows the word sequences of our prompts. It is safe for concurrent use.
 type Rules struct{ shingles map[string]struct{} }
 
-// A text restates our prompts if a sequence of restatedRun words is in a prompt, or if at least restatedShare of all its
-// shingles (sequences of shingleWords words) are in a prompt.
+// A text restates our prompts if restatedRun words in a row are in a prompt, or if restatedShare of its shingles are. A shingle is a sequence
+// of shingleWords words.
 const (
 	shingleWords  = 4 // words
 	restatedRun   = 12

@@ -28,8 +28,8 @@ const (
 
 // Screen returns the first sign in a text that it gives orders to models, fetches something from a network, or imitates a part of a
 // prompt. A text with a sign is not wrong for certain: a person decides. Screen ignores case, width, invisible characters and
-// letters that only look like Latin ones. An order that is negated ("do not reveal …") or reported ("flag messages that ask to …") is
-// advice, and so is an order about a third thing ("create a playbook in Ansible").
+// letters that only look like Latin ones. Three kinds of orders are advice: a negated one ("do not reveal …"), a reported one ("flag messages
+// that ask to …"), and one about another thing ("create a playbook in Ansible").
 //
 // The patterns find the listed forms. Other words for the same order can pass: nothing but a person finds them all.
 func Screen(s string) (Finding, bool) {

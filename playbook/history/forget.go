@@ -165,8 +165,8 @@ func (s *foldState) addMixed(id playbook.BulletID, by []uint64) {
 	}
 }
 
-// unapproved returns the mixed bullets of a state at a version that no person has approved since they became mixed by a forget change after
-// version and before until. approved has, by bullet, the version of the last approval.
+// unapproved returns the bullets of a state at a version that became mixed by a forget change after version and before until, if no person
+// has approved them since. approved has, by bullet, the version of the last approval.
 func (s *foldState) unapproved(version, until uint64, approved map[playbook.BulletID]uint64) []playbook.BulletID {
 	var ids []playbook.BulletID
 	for id, by := range s.mixed {

@@ -10,8 +10,8 @@ import (
 // Redactor erases the texts of some executions from a log. The executions must be forgotten before. It removes
 //
 //   - the user, the session and the excerpt of their evidence;
-//   - each text of a bullet that one of them supports, wherever the log has it for that bullet, unless another execution or a person
-//     supports the same text, or the bullet has it now;
+//   - each text of a bullet that one of them supports, everywhere in the log, unless another execution or a person supports the text, or it is
+//     the current text of the bullet;
 //   - the texts and reasons of rejected proposals that one of them supports;
 //   - the reason of each change that covers or forgets them, and the names in the selectors that forgot them;
 //   - all texts of changes that were never completed, because their covers are unknown;

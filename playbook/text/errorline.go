@@ -35,9 +35,14 @@ var errorHeading = regexp.MustCompile(`(?i)^\W*(?:errors?|exit(?:ed with)? (?:co
 var errorWrapping = regexp.MustCompile(`</?tool_use_error>|^\s*(?:[-*•] )?(?:E(?:rror|RROR): )?`)
 
 // ErrorLine returns the line of the output of a failed call that describes the error, without tags and labels around it. If the output is a
-// JSON object with an error, only the text of this error is searched. The line is the first of these that exists: the one that ends the
-// last traceback, the one after a heading such as "ERRORS:", the first one that names an error, or the first one with at least two letters
-// or digits. ErrorLine reads only both ends of a long output.
+// JSON object with an error, only the text of this error is searched. ErrorLine reads only both ends of a long output. The line is the first
+// of these that exists:
+//
+//   - the line that ends the last traceback
+//   - the line after a heading such as "ERRORS:"
+//   - the first line that names an error
+//   - the first readable line, see IsReadable
+//   - the first line
 func ErrorLine(output string) string {
 	if len(output) > 2*maxErrorOutput {
 		output = output[:maxErrorOutput] + "\n" + output[len(output)-maxErrorOutput:]

@@ -159,8 +159,9 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 	return all
 }
 
-// add adds the table of the runs of a stratum that were in the situation of the habit, unless all did the same or ended the same. It leaves
-// out a run whose bullets mention the habit's tool, because such a run cannot confirm the habit. situation is nil if it was beyond maxFacts.
+// add adds the table of the runs of a stratum that were in the situation of the habit. It adds none if all these runs did the same or ended
+// the same. It leaves out a run whose bullets mention the habit's tool, because such a run cannot confirm the habit. situation is nil if it
+// was beyond maxFacts.
 func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	type choice struct {
 		run *comparedRun

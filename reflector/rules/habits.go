@@ -170,8 +170,8 @@ func (r *run) observeRepeats(o observations) {
 	}
 }
 
-// observePairs reports what happened before the first call of each label of the kind p.then or, if the pattern is about p.first, after the
-// last call of each label of that kind.
+// observePairs reports the pairs of calls that a pattern relates. For each label of the kind p.then, it looks for p.first before the first
+// call with the label. If the pattern is about p.first, it looks for p.then after the last call with each label of the kind p.first.
 func (r *run) observePairs(o observations, p *pattern) {
 	after := p.about == onFirst
 	anchors := firsts(r.acts, p.then)

@@ -119,8 +119,9 @@ func bySpecificity(a, b *tally) int {
 }
 
 // isRemedy reports whether a change made the call work. After the change, the call must have worked in two tasks, in most runs with the
-// error, at least twice as often as it failed, and in at least as large a share of attempts as without the change. In addition the error must
-// explain the change, or the attempts without the change must mostly fail and the change must be the only one or frequent.
+// error, at least twice as often as it failed, and no less often than without the change. This is enough if the error explains the change.
+// Otherwise at least half of the attempts without the change must have failed, few runs count only if nothing else changed in them, and a
+// call in between counts only if it is not usual, see isUsual.
 func (x *Errors) isRemedy(f *failure, t *tally) bool {
 	without := attempts{f.pairs.worked - t.pairs.worked, f.pairs.again - t.pairs.again}
 	switch {
