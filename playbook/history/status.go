@@ -16,7 +16,7 @@ type Quarantined struct {
 	Version  uint64               `json:"version"`
 	Time     time.Time            `json:"time"`
 	Reason   string               `json:"reason,omitempty"`
-	From     []string             `json:"from,omitempty"`     // handles of executions, with their sources
+	From     []string             `json:"from,omitempty"`     // the handle of each execution, a space, and its source
 	Evidence []*playbook.Evidence `json:"evidence,omitempty"` // of these executions
 }
 
@@ -42,9 +42,9 @@ type Decision struct {
 // beginning of a log. It is not safe for concurrent use.
 type Statuses struct {
 	parts     playbook.ChangeAssembler
-	held      map[playbook.BulletID]Quarantined // without the bullet
-	decisions map[playbook.BulletID]Decision
-	wasShown  map[playbook.BulletID]bool
+	held      map[playbook.BulletID]Quarantined // see recordHold; without the bullet
+	decisions map[playbook.BulletID]Decision    // see recordDecision
+	wasShown  map[playbook.BulletID]bool        // whether the last status of a bullet is active
 }
 
 // Add adds the next delta of the log.
@@ -63,14 +63,14 @@ func (s *Statuses) add(c change) {
 	for _, part := range c {
 		for i := range part.Ops {
 			op := &part.Ops[i]
-			s.quarantine(c, part, op)
-			s.decide(c.last(), op)
+			s.recordHold(c, part, op)
+			s.recordDecision(c.last(), op)
 		}
 	}
 }
 
-// quarantine records the change that put a bullet into quarantine, or made it a candidate.
-func (s *Statuses) quarantine(c change, part *playbook.Delta, op *playbook.Op) {
+// recordHold records the change that put a bullet into quarantine, or made it a candidate.
+func (s *Statuses) recordHold(c change, part *playbook.Delta, op *playbook.Op) {
 	if to := newStatus(op); to != playbook.Quarantined && to != playbook.Candidate {
 		return
 	}
@@ -87,8 +87,8 @@ func (s *Statuses) quarantine(c change, part *playbook.Delta, op *playbook.Op) {
 	s.held[op.Bullet] = q
 }
 
-// decide records a decision of the Curator. A later status of the bullet removes it.
-func (s *Statuses) decide(d *playbook.Delta, op *playbook.Op) {
+// recordDecision records a decision of the Curator. Any later status of the bullet removes the decision.
+func (s *Statuses) recordDecision(d *playbook.Delta, op *playbook.Op) {
 	if op.Kind != playbook.Add && op.Kind != playbook.Put && op.Kind != playbook.SetStatus {
 		return
 	}
@@ -116,8 +116,7 @@ func (s *Statuses) Quarantine(p *playbook.Playbook) []*Quarantined {
 	return all
 }
 
-// Decisions returns the latest decision of the Curator on each bullet that it retired or put back on probation, newest
-// first. A later status of the bullet removes its decision.
+// Decisions returns the decisions of the Curator that bullets still have: to retire, or to go back on probation. The newest comes first.
 func (s *Statuses) Decisions() []Decision {
 	return slices.SortedFunc(maps.Values(s.decisions), func(a, b Decision) int {
 		return cmp.Or(cmp.Compare(b.Version, a.Version), cmp.Compare(a.ID.Number(), b.ID.Number()))

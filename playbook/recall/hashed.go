@@ -12,7 +12,7 @@ const (
 )
 
 // Weights of features. The weight of a word is its number of letters, up to maxLetters: frequencies are unknown here, and long words are
-// rarely common. The other weights are factors of it, measured on the planted facts of the tests with other seeds.
+// rarely common. The other weights are factors of this weight. They were measured like the test of planted facts, with other seeds.
 const (
 	maxLetters = 12
 	pairWeight = 0.5 // of a pair, for the lighter of its words
@@ -42,7 +42,8 @@ func HashedVector(text string, dst []float32) []float32 {
 			hash = (hash ^ uint64(c)) * fnvPrime
 		}
 		addFeature(dst, hash, weight)
-		addFeature(dst, previous*31+hash, pairWeight*min(weight, previousWeight)) // adds 0 for the first word
+		pair := previous*31 + hash                                    // another one if the words change places
+		addFeature(dst, pair, pairWeight*min(weight, previousWeight)) // adds 0 for the first word
 		addGrams(dst, word, gramWeight*weight)
 	})
 	length := math.Sqrt(dot(dst, dst))

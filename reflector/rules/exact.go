@@ -6,7 +6,7 @@ import "math"
 // most 0.05 there.
 const normalVariance = 400
 
-// table has the margins of a 2x2 table: runs, successes and runs with the habit; and the count of successes among the latter.
+// table counts the n runs of a stratum: those that succeeded, those that did the habit, and those that did both.
 type table struct{ n, successes, did, both int }
 
 // count adds a run.
@@ -23,7 +23,7 @@ func (t *table) count(did, success bool) {
 	}
 }
 
-// limits returns the smallest and the largest count that the margins allow.
+// limits returns the smallest and the largest value of both that the other counts (the margins) allow.
 func (t table) limits() (low, high int) {
 	return max(0, t.successes+t.did-t.n), min(t.successes, t.did)
 }
@@ -37,7 +37,7 @@ func (t table) variance() float64 {
 	return d * k * (n - d) * (n - k) / (n * n * (n - 1))
 }
 
-// hypergeometric returns the probabilities of the counts from the smallest to the largest one.
+// hypergeometric returns the probabilities of all values of both, from the smallest to the largest, if the habit has no effect.
 func (t table) hypergeometric() []float64 {
 	low, high := t.limits()
 	all := logChoose(t.n, t.did)
@@ -61,14 +61,14 @@ func logFactorial(n int) float64 {
 // negligible is the probability below which the ends of a distribution are cut.
 const negligible = 1e-30
 
-// sum returns the distribution of the sum of the counts of the tables: the probabilities of low, low+1 and so on.
-func sum(tables []table) (low int, p []float64) {
+// distribution returns the distribution of the sum of both over all tables: the probabilities of low, low+1 and so on.
+func distribution(tables []table) (low int, p []float64) {
 	p = []float64{1}
 	for _, t := range tables {
-		one := t.hypergeometric()
-		next := make([]float64, len(p)+len(one)-1)
+		ofTable := t.hypergeometric()
+		next := make([]float64, len(p)+len(ofTable)-1)
 		for i, x := range p {
-			for j, y := range one {
+			for j, y := range ofTable {
 				next[i+j] += x * y
 			}
 		}
@@ -86,8 +86,8 @@ func sum(tables []table) (low int, p []float64) {
 	return low, p
 }
 
-// probability returns the two-sided p-value of the total count: how probable a count at least as far from the expected one is, on either
-// side, if the habit has no effect. smallest is the smallest p-value that the margins allow; it is 0 where the normal approximation applies.
+// probability returns the two-sided p-value of the sum of both over all tables: the probability of a sum at least as far from the expected
+// one, if the habit has no effect. smallest is the smallest p-value that the margins allow; it is 0 where the normal approximation applies.
 func probability(tables []table) (p, smallest float64) {
 	var mean, variance float64
 	count := 0
@@ -99,7 +99,7 @@ func probability(tables []table) (p, smallest float64) {
 	if variance > normalVariance { // with a correction for continuity
 		return math.Erfc(max(0, math.Abs(float64(count)-mean)-0.5) / math.Sqrt(2*variance)), 0
 	}
-	low, all := sum(tables)
+	low, all := distribution(tables)
 	var atLeast, atMost float64
 	for i, x := range all {
 		if low+i >= count {

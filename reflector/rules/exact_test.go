@@ -98,7 +98,7 @@ func TestNormal(t *testing.T) {
 				tables[i].both = total*(i+1)/len(tables) - total*i/len(tables)
 			}
 			approximate, _ := probability(tables)
-			low, all := sum(tables)
+			low, all := distribution(tables)
 			exact := 0.0
 			for _, q := range all[total-low:] {
 				exact += 2 * q
@@ -114,7 +114,7 @@ func TestNormal(t *testing.T) {
 // TestLargeTable checks a table whose extreme counts have a probability that underflows.
 func TestLargeTable(t *testing.T) {
 	x := table{n: 20_000, successes: 9_000, did: 5_000}
-	low, p := sum([]table{x})
+	low, p := distribution([]table{x})
 	total, mean := 0.0, 0.0
 	for i, q := range p {
 		total += q

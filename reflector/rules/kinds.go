@@ -27,7 +27,7 @@ const (
 	usingFile = shell.Reads | writing | shell.Runs | shell.Tests
 )
 
-// verb is the kind of a function with a word in its name: if the function has a file, and if it has none.
+// verb has the kinds of a function with a word in its name: if an argument of the function is a file, and if none is.
 type verb struct{ file, other kind }
 
 var verbs = func() map[string]verb {
