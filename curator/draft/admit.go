@@ -44,7 +44,7 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	case playbook.Candidate:
 		return d.addWaiting(op, old, refusal)
 	}
-	op.Code = "" // the screen set it
+	op.Code = "" // an operation with a mark of the screen is in quarantine by now
 	if d.mode != playbook.GateOff {
 		return d.proposeGated(op, old, against)
 	}
@@ -64,7 +64,10 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 func (d *admission) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.Refusal {
 	for _, id := range op.Sources {
 		src := d.Bullet(id)
-		sameStatus := src == nil || src.Status == kept.Status || src.Shown() && kept.Shown()
+		if src == nil {
+			continue
+		}
+		sameStatus := src.Status == kept.Status || src.Shown() && kept.Shown()
 		switch {
 		case sameStatus:
 		case src.Shown():

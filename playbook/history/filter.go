@@ -81,9 +81,13 @@ func (r *refolder) resume(deferred deferredOp) playbook.Op {
 	return op
 }
 
-// filterOp returns the operations that replace an operation after covers were forgotten. Nothing replaces an operation that has lost all its
-// support. An operation on a dropped bullet (see droppedBullet) either revives the bullet or is deferred. If a part of the support is
-// forgotten, the bullet is recorded as mixed. Only votes and outcomes are left out one by one, without making the bullet mixed.
+// filterOp returns the operations that replace an operation after covers were forgotten:
+//
+//   - none, if all its support is forgotten;
+//   - on a dropped bullet (see droppedBullet), those that revive the bullet, if the operation sets or confirms its content; else none for
+//     now, because the operation is deferred;
+//   - else the operation with the support that is left. If a part is forgotten, the bullet is recorded as mixed. Votes, outcomes and
+//     confirmations do not make a bullet mixed, because each of them rests on one execution.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
 	dropped, isDropped := s.dropped[op.Bullet]
