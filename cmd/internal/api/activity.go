@@ -145,7 +145,7 @@ type executionCount struct {
 
 // deadCount is the data of the event dead.
 type deadCount struct {
-	Dead *uint64 `json:"dead_letters,omitempty"` // of all playbooks; nil for a token that permits only certain ones
+	Dead *uint64 `json:"dead_letters,omitempty"` // of all playbooks; nil for a token that permits only some: it learns that the number changed
 }
 
 // countInterval is the interval at which a stream of events looks for new executions.

@@ -126,7 +126,7 @@ func (c *call) executionInBook() (*events.Execution, error) {
 	return e, nil
 }
 
-// markRoute marks interactions of sessions, and removes their marks.
+// markRoute is the route that marks interactions of sessions, and removes their marks.
 func markRoute() route {
 	mark := post("/books/{book}/executions/{handle}/mark", "markExecution", "Pin or star an interaction, so that the window of its session keeps it, or remove the mark.", http.StatusOK, markExecution)
 	mark.scope = tokens.Review

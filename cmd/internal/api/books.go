@@ -350,7 +350,8 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 	return &BulletLife{Bullet: x, Omitted: omitted}, nil
 }
 
-// keepVotes returns events in their order, of those that only change votes or outcomes only the newest, and the number of omitted events.
+// keepVotes leaves out all events that only change votes or outcomes except the newest, as many as the argument votes says. It returns the
+// remaining events in their order, and the number of those left out.
 func keepVotes(all []history.Event, votes int) (kept []history.Event, omitted int) {
 	kept = []history.Event{}
 	for _, e := range slices.Backward(all) {

@@ -37,22 +37,22 @@ type Findings struct {
 }
 
 func runDoctor(c *call) (*Findings, error) {
-	conn, x := c.handler.conn, new(doctor.Report)
-	x.Server(conn.NATS(), "")
-	if x.JetStream(c.ctx, conn.JetStream()) {
-		allStreams := x.Resources(c.ctx, conn)
+	conn, report := c.handler.conn, new(doctor.Report)
+	report.Server(conn.NATS(), "")
+	if report.JetStream(c.ctx, conn.JetStream()) {
+		allStreams := report.Resources(c.ctx, conn)
 		reports, err := liveness.CollectReports(c.ctx, conn.NATS())
 		if err != nil {
-			x.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
+			report.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
 		}
-		x.StoreErrors(liveness.StoreErrors(reports))
-		x.Clock(c.ctx, conn.JetStream(), reports, time.Now())
+		report.StoreErrors(liveness.StoreErrors(reports))
+		report.Clock(c.ctx, conn.JetStream(), reports, time.Now())
 		if allStreams { // else the following fail only for this reason
-			x.Workers(c.ctx, conn, reports)
-			x.Playbooks(c.ctx, c.handler.books.store)
+			report.Workers(c.ctx, conn, reports)
+			report.Playbooks(c.ctx, c.handler.books.store)
 		}
 	}
-	return &Findings{x.Failed(), x.Checks}, c.ctx.Err()
+	return &Findings{report.Failed(), report.Checks}, c.ctx.Err()
 }
 
 // settings are the settings of the program.

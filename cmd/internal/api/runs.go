@@ -49,17 +49,17 @@ type DifferingPair struct {
 	OtherHandle events.Handle `json:"other_handle"`
 }
 
-// evaluated is an answer of a run in an evaluation.
-type evaluated struct {
+// evaluatedAnswer is an answer of a run in an evaluation.
+type evaluatedAnswer struct {
 	ExecutionItem
 	target  string
 	version uint64
 }
 
 // known reports whether the answer has an outcome.
-func (e *evaluated) known() bool { return e.Outcome.Known() }
+func (e *evaluatedAnswer) known() bool { return e.Outcome.Known() }
 
-func (e *evaluated) right() bool { return e.Outcome.Label == events.Success }
+func (e *evaluatedAnswer) right() bool { return e.Outcome.Label == events.Success }
 
 func compareRuns(c *call) (*RunComparison, error) {
 	run, err := c.evaluations("id")
@@ -95,7 +95,7 @@ func compareRuns(c *call) (*RunComparison, error) {
 }
 
 // answersOf returns the summary of the answers of a run to a set.
-func answersOf(run playbook.Book, all map[string]*evaluated) RunAnswers {
+func answersOf(run playbook.Book, all map[string]*evaluatedAnswer) RunAnswers {
 	out := RunAnswers{Run: run}
 	right := 0
 	known := 0
@@ -113,7 +113,7 @@ func answersOf(run playbook.Book, all map[string]*evaluated) RunAnswers {
 }
 
 // evaluations returns the answers of the newest evaluations of a run, by set and sample. The run is in the parameter of the path.
-func (c *call) evaluations(parameter string) (map[string]map[string]*evaluated, error) {
+func (c *call) evaluations(parameter string) (map[string]map[string]*evaluatedAnswer, error) {
 	run := playbook.Book(c.path[parameter])
 	if err := run.Validate(); err != nil {
 		return nil, invalid(parameter, err.Error())
@@ -124,7 +124,7 @@ func (c *call) evaluations(parameter string) (map[string]map[string]*evaluated, 
 	if _, err := replay.ReadRun(c.ctx, c.handler.conn.JetStream(), run); err != nil {
 		return nil, err
 	}
-	all := map[string]map[string]*evaluated{}
+	all := map[string]map[string]*evaluatedAnswer{}
 	err := c.handler.conn.Events.Scan(c.ctx, events.StreamExecutions, events.KindExecution.Subject(run), 1, func(s bus.Stored) error {
 		e, ok := s.Event.(*events.Execution)
 		if !ok || e.Purpose != events.Evaluate {
@@ -135,9 +135,9 @@ func (c *call) evaluations(parameter string) (map[string]map[string]*evaluated, 
 			return nil
 		}
 		if all[set] == nil {
-			all[set] = map[string]*evaluated{}
+			all[set] = map[string]*evaluatedAnswer{}
 		}
-		all[set][sample] = &evaluated{newExecutionItem(s.Seq, e), excerpt(e.Target), version} // a later evaluation replaces it
+		all[set][sample] = &evaluatedAnswer{newExecutionItem(s.Seq, e), excerpt(e.Target), version} // a later evaluation replaces it
 		return nil
 	})
 	return all, err

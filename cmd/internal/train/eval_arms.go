@@ -121,16 +121,16 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scor
 			}
 			clients[o.model] = client
 		}
-		own := cfg
-		own.Instructions, err = program.Instructions("--generator-prompt", o.prompt)
+		armConfig := cfg
+		armConfig.Instructions, err = program.Instructions("--generator-prompt", o.prompt)
 		if err != nil && o.text != "" {
 			err = fmt.Errorf("--against %s: %w", o.text, err)
 		}
 		if err != nil {
 			return err
 		}
-		own.Scorer = scorer.WithModel(judge)
-		if a.generator, err = generator.New(clients[o.model], embedder, own); err != nil {
+		armConfig.Scorer = scorer.WithModel(judge)
+		if a.generator, err = generator.New(clients[o.model], embedder, armConfig); err != nil {
 			return err
 		}
 		x.arms = append(x.arms, a)

@@ -38,7 +38,7 @@ type Paced struct {
 	pace     Pace
 	end      time.Time     // deadline of the whole body; zero for none
 	bytes    int           // received in this window
-	waited   time.Duration // in this window
+	waited   time.Duration // for the body in this window
 	failed   atomic.Bool   // reading failed
 	slow     atomic.Bool   // reading failed because the body is too slow
 }

@@ -57,7 +57,7 @@ func ReadOutcomes(ctx context.Context, s Scanner, b book.Book) (*Outcomes, error
 		if !ok {
 			return nil
 		}
-		if seen[e.ID] { // a copy
+		if seen[e.ID] {
 			return nil
 		}
 		seen[e.ID] = true
@@ -85,8 +85,8 @@ func (o *Outcomes) Write(w io.Writer) error {
 	writeText(w, "Success with the earlier turns of the session in the prompt, a part of them, and none, with the 95 % interval:")
 	t := term.NewTable(w)
 	term.Fprintf(t, "turns\tsuccess\tmessages\ttokens\tshare of history\n")
-	for _, o := range o.Windows {
-		term.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%.0f %%\n", o.Earlier, describeRate(o.Success), o.Messages, o.Tokens, 100*o.Share)
+	for _, row := range o.Windows {
+		term.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%.0f %%\n", row.Earlier, describeRate(row.Success), row.Messages, row.Tokens, 100*row.Share)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -28,12 +28,12 @@ func newKnownErrors() knownErrors { return knownErrors{books: map[playbook.Book]
 func (k *knownErrors) add(e *events.Execution) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	of := k.books[e.Book]
-	if of == nil {
-		of = rules.NewErrors()
-		k.books[e.Book] = of
+	collected := k.books[e.Book]
+	if collected == nil {
+		collected = rules.NewErrors()
+		k.books[e.Book] = collected
 	}
-	of.Add(e)
+	collected.Add(e)
 }
 
 // Errors returns the errors of tools in a playbook. last is the last sequence of the stream.
@@ -42,8 +42,8 @@ func (x *Executions) Errors(b playbook.Book, last uint64) *Errors {
 	x.errors.mu.Lock()
 	defer x.errors.mu.Unlock()
 	out := &Errors{Book: b, Through: seq, Behind: last - min(last, seq), Known: []rules.Known{}}
-	if of := x.errors.books[b]; of != nil {
-		out.Known = append(out.Known, of.Known()...)
+	if collected := x.errors.books[b]; collected != nil {
+		out.Known = append(out.Known, collected.Known()...)
 	}
 	return out
 }

@@ -30,14 +30,14 @@ func (p *partialReply) finish(m *message) *Reply {
 	r.Results = m.Results
 	r.Usage = p.usage.usage()
 	if p.reason != "" || p.ended {
-		r.finish(m, p.reason)
+		r.setFinish(m, p.reason)
 	}
 	return &r
 }
 
-// finish sets the finish of a complete response by the reason that the provider gives. Providers give the reason "stop", or none, also
+// setFinish sets the finish of a complete response by the reason that the provider gives. Providers give the reason "stop", or none, also
 // for calls. A reply with an error keeps its finish.
-func (r *Reply) finish(m *message, reason string) {
+func (r *Reply) setFinish(m *message, reason string) {
 	if r.Finish != FinishNone {
 		return
 	}

@@ -18,7 +18,7 @@ func (p *responsesParser) whole(root Value) {
 		p.r = foreign(root)
 		return
 	}
-	p.object(root, "completed")
+	p.addResponse(root, "completed")
 }
 
 func (p *responsesParser) event(name string, root Value) {
@@ -31,7 +31,7 @@ func (p *responsesParser) event(name string, root Value) {
 	case "response.output_text.delta":
 		p.text.WriteString(root.Text("delta"))
 	case "response.completed", "response.done", "response.incomplete", "response.failed", "response.cancelled":
-		p.object(response, strings.TrimPrefix(name, "response."))
+		p.addResponse(response, strings.TrimPrefix(name, "response."))
 	default:
 		p.head(response)
 	}
@@ -44,8 +44,8 @@ func (m *message) addOutput(v Value) {
 	}
 }
 
-// object reads a response object. The argument status is used if the object has no status.
-func (p *responsesParser) object(v Value, status string) {
+// addResponse reads a response object. The argument status is used if the object has no status.
+func (p *responsesParser) addResponse(v Value, status string) {
 	p.head(v)
 	p.message = message{}
 	for item := range v.Get("output").Elements() {

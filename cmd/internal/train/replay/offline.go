@@ -45,7 +45,7 @@ func (r *run) order(epoch int) []int {
 	return places
 }
 
-// answerWindow has the samples order[from:to] answered with the present version. Then it has the Curator learn from all of them together.
+// answerWindow has the samples order[from:to] answered with the current version. Then it has the Curator learn from all of them together.
 func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (window, error) {
 	defer addTime(&r.learning, time.Now())
 	w := window{samples: to - from, last: to == len(order)}

@@ -111,11 +111,11 @@ type state struct {
 	stop   context.CancelFunc      // ends the heartbeat
 	done   sync.WaitGroup          // of the heartbeat
 
-	mu       sync.Mutex
-	record   record
-	revision uint64    // of the key; 0 for a new key
-	began    time.Time // start of this process
-	before   float64   // working seconds of earlier processes
+	mu             sync.Mutex
+	record         record
+	revision       uint64    // of the key; 0 for a new key
+	began          time.Time // start of this process
+	earlierSeconds float64   // working time of earlier processes
 }
 
 // acquire makes this process the owner of a new or interrupted run.
@@ -156,7 +156,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 			}
 		}
 		s.revision = entry.Revision()
-		s.before = s.record.Seconds
+		s.earlierSeconds = s.record.Seconds
 		s.ended = !s.record.Ended.IsZero()
 		if !s.ended {
 			s.record.Resumed++
@@ -212,7 +212,7 @@ func differences(stored, want *record) []string {
 // write stores the record with a new heartbeat. It returns errOwnerChanged if another process has written the key.
 func (s *state) write(ctx context.Context) error {
 	s.record.Owner.Beat = time.Now().UTC()
-	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	s.record.Seconds = s.earlierSeconds + time.Since(s.began).Seconds()
 	return s.put(ctx)
 }
 
@@ -314,7 +314,7 @@ func (s *state) release(ctx context.Context, done bool) error {
 	if s.ended { // reading the results of an ended run adds no working time
 		s.began = time.Now()
 	}
-	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	s.record.Seconds = s.earlierSeconds + time.Since(s.began).Seconds()
 	return s.clearOwner(ctx)
 }
 
@@ -333,9 +333,9 @@ func (s *state) snapshot() record {
 	defer s.mu.Unlock()
 	rec := s.record
 	if s.ended {
-		rec.Seconds = s.before
+		rec.Seconds = s.earlierSeconds
 	} else {
-		rec.Seconds = s.before + time.Since(s.began).Seconds()
+		rec.Seconds = s.earlierSeconds + time.Since(s.began).Seconds()
 		rec.Ended = time.Now().UTC()
 	}
 	return rec
