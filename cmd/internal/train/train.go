@@ -279,10 +279,10 @@ func (p *Training) config() (replay.Config, error) {
 
 // resultFlags are the flags that change the result of a run, in addition to those of the groups Context and Gate.
 var resultFlags = []string{
-	"validation", "test", "online", "executions", "from", "epochs", "batch", "rounds", "order", "seed", "validate-every", "patience",
+	"validation", "test", "online", "executions", "from", "epochs", "batch", "rounds", "tries", "order", "seed", "validate-every", "patience",
 	"snapshot-every", "max-samples", "evaluator", "evaluator-program", "field", "simulated", "model", "generator-model", "reflector-model",
-	"curator-model", "temperature", "generator-prompt", "reflector-prompt", "max-tokens", "no-schema", "embed-model", "trace-budget",
-	"token-budget", "section-token-budget", "trust", "burst",
+	"curator-model", "judge-model", "temperature", "generator-prompt", "reflector-prompt", "judge-rubric", "max-tokens", "no-schema",
+	"embed-model", "trace-budget", "evidence-budget", "token-budget", "section-token-budget", "trust", "burst",
 }
 
 // settings returns the settings that change the result of the run and differ from their defaults. They are in the report, and an
@@ -313,7 +313,7 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 			continue
 		case "validation", "test":
 			text = filepath.Base(text)
-		case "generator-prompt", "reflector-prompt":
+		case "generator-prompt", "reflector-prompt", "judge-rubric":
 			content, err := os.ReadFile(text)
 			if err != nil {
 				return nil, program.Exit(program.ExitUsage, fmt.Errorf("--%s: %w", f.Name, err))

@@ -1,0 +1,47 @@
+package train
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"debrief/cmd/internal/program"
+)
+
+// TestSettingsListWhatChangesTheResult: the report lists these settings, and an interrupted run continues only with the same ones.
+func TestSettingsListWhatChangesTheResult(t *testing.T) {
+	t.Parallel()
+	const text = "Be strict."
+	rubric := filepath.Join(t.TempDir(), "rubric.txt")
+	if err := os.WriteFile(rubric, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := new(Training)
+	debrief := program.Program{
+		Name: "debrief", CLI: new(program.Common), Commands: []program.Command{{Name: "train", Run: p}}, Vars: kong.Vars{"evaluators": "", "data": ""},
+	}
+	flags := debrief.Model().Children[0].Flags
+	p.Tries = 3
+	p.ReflectorConfig.EvidenceBudget = 700
+	p.JudgeModel = "strict"
+	p.Evaluators.Rubric = rubric
+	settings, err := p.settings(flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, s := range settings {
+		got[s.Name] = s.Value
+	}
+	for name, want := range map[string]string{
+		"tries": "3", "evidence-budget": "700", "judge-model": "strict", "judge-rubric": fmt.Sprintf("rubric.txt (SHA-256 %.6x)", sha256.Sum256([]byte(text))),
+	} {
+		if got[name] != want {
+			t.Errorf("setting %s: got %q, want %q", name, got[name], want)
+		}
+	}
+}
