@@ -327,7 +327,7 @@ func (f *Forgotten) edit(c *call, out *EditReply) (*events.Edit, error) {
 		return nil, err
 	}
 	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: events.FitName(f.User), Session: events.FitName(f.Session), Execution: f.Execution}
-	redact.Fields(&selector) // as the stored names, which it must match
+	redact.Fields(&selector) // the stored names are redacted, and the selector must match them
 	if selector.Validate() != nil {
 		return nil, invalid("forget", "at least one of source, owner, user, session and execution required")
 	}

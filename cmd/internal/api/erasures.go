@@ -53,7 +53,7 @@ func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
 		ID: events.NewID(), Book: r.Book, User: events.FitName(r.User), Session: events.FitName(r.Session), Owner: r.Owner, Execution: r.Execution,
 		By: c.token.Name, Created: time.Now().UTC(),
 	}
-	redact.Fields(e) // as the stored names, which it must match
+	redact.Fields(e) // the stored names are redacted, and the request must match them
 	if err := e.Validate(); err != nil {
 		field, text, _ := strings.Cut(err.Error(), ": ")
 		return nil, invalid(field, text)
@@ -80,7 +80,7 @@ func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
 	if err := store.AddRuns(c.ctx, e.ID, runs); err != nil {
 		return nil, err
 	}
-	return &ErasureState{erasure.Tombstone{ID: e.ID, Kind: e.Kind(), Book: e.Book, By: e.By, Created: e.Created}, true}, nil
+	return &ErasureState{Tombstone: erasure.Tombstone{ID: e.ID, Kind: e.Kind(), Book: e.Book, By: e.By, Created: e.Created}, Pending: true}, nil
 }
 
 // executionToErase returns the execution of a request, or nil if it has expired: the log of the playbook may still have its texts.
@@ -112,7 +112,7 @@ func listErasures(c *call) (*Page[ErasureState], error) {
 	var all []ErasureState
 	for _, t := range slices.Backward(stored) {
 		if c.token.AllowsBook(t.Book) {
-			all = append(all, ErasureState{*t, t.Done.IsZero()})
+			all = append(all, ErasureState{Tombstone: *t, Pending: t.Done.IsZero()})
 		}
 	}
 	return paginate(c, all, func(e ErasureState) string { return string(e.ID) })

@@ -66,7 +66,7 @@ type ExecutionItem struct {
 	Started  time.Time     `json:"started"`
 	Question string        `json:"question" doc:"Beginning of the question."`
 	Answer   string        `json:"answer" doc:"Beginning of the answer."`
-	// AnswerLength tells whether a judge prefers long answers.
+	// AnswerLength lets people see whether a judge prefers long answers.
 	AnswerLength int            `json:"answer_length" doc:"Length of the whole answer, in characters."`
 	Outcome      events.Outcome `json:"outcome" doc:"As stored with the execution, without later feedback."`
 	// Corrected is known soon after the feedback is stored.

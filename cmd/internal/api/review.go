@@ -73,7 +73,7 @@ func listReview(c *call) (*Page[Quarantined], error) {
 
 // newestExample returns an excerpt of the newest execution that is stored, nil if none is.
 func newestExample(c *call, stored *explain.Stored, evidence []*playbook.Evidence) (*reviewExample, error) {
-	const tries = 3 // the older ones have expired as well
+	const tries = 3 // if the newest three have expired, the older ones have, too
 	for i := len(evidence) - 1; i >= max(0, len(evidence)-tries); i-- {
 		e, err := stored.Execution(c.ctx, evidence[i].Execution)
 		if err != nil {

@@ -90,7 +90,7 @@ func compareRuns(c *call) (*RunComparison, error) {
 			})
 		}
 	}
-	out.Pair = report.Paired(otherRight, right)
+	out.Pair = report.Paired(otherRight, right) // the difference is that of the run minus the other
 	return out, nil
 }
 
@@ -146,7 +146,7 @@ func (c *call) evaluations(parameter string) (map[string]map[string]*evaluatedAn
 // splitTask returns the parts of the id of a task in an evaluation, such as test@17/sample.
 func splitTask(id string) (set string, version uint64, sample string, ok bool) {
 	phase, sample, ok := strings.Cut(id, "/")
-	set, number, at := strings.Cut(phase, "@")
+	set, number, hasVersion := strings.Cut(phase, "@")
 	version, err := strconv.ParseUint(number, 10, 64)
-	return set, version, sample, ok && at && err == nil
+	return set, version, sample, ok && hasVersion && err == nil
 }

@@ -22,8 +22,8 @@ type Evidence interface {
 
 // Stored is the evidence on a server. It caches executions.
 type Stored struct {
-	conn  *bus.Conn
-	found map[string]*events.Execution // by handle; nil if not stored
+	conn       *bus.Conn
+	executions map[string]*events.Execution // by handle; nil if not stored
 }
 
 // NewStored returns the evidence on a server.
@@ -31,7 +31,7 @@ func NewStored(conn *bus.Conn) *Stored { return &Stored{conn, map[string]*events
 
 // Execution implements Evidence.
 func (r *Stored) Execution(ctx context.Context, handle string) (*events.Execution, error) {
-	if e, ok := r.found[handle]; ok {
+	if e, ok := r.executions[handle]; ok {
 		return e, nil
 	}
 	seq, matches, err := events.Handle(handle).Parse()
@@ -43,7 +43,7 @@ func (r *Stored) Execution(ctx context.Context, handle string) (*events.Executio
 		return nil, err
 	}
 	e, _ := found.(*events.Execution)
-	r.found[handle] = e
+	r.executions[handle] = e
 	return e, nil
 }
 
@@ -73,11 +73,11 @@ func labelled(log deltalog.Log) (history.Log, map[uint64]string) {
 
 // labelsOf returns the labels of the versions of events.
 func labelsOf(all []history.Event, labels map[uint64]string) map[uint64]string {
-	some := map[uint64]string{}
+	used := map[uint64]string{}
 	for _, e := range all {
-		some[e.Version] = labels[e.Version]
+		used[e.Version] = labels[e.Version]
 	}
-	return some
+	return used
 }
 
 // Outcome formats a label with its score.
@@ -88,19 +88,19 @@ func Outcome(label string, score float64) string {
 	return fmt.Sprintf("%s %.2f", label, score)
 }
 
-// by formats a reflector with its model, if any.
-func by(reflector, model string) string {
+// reflectorText formats a reflector with its model, if any.
+func reflectorText(reflector, model string) string {
 	if model == "" {
 		return reflector
 	}
 	return fmt.Sprintf("%s, model %s", reflector, model)
 }
 
-// expired returns a note that an object has expired.
-func expired(object string) string { return fmt.Sprintf(" (%s itself has expired)", object) }
+// expiredText returns a note that an object has expired.
+func expiredText(object string) string { return fmt.Sprintf(" (%s itself has expired)", object) }
 
-// origin formats the session and the source of an execution, if any.
-func origin(session, source string) string {
+// originText formats the session and the source of an execution, if any.
+func originText(session, source string) string {
 	text := ""
 	if session != "" {
 		text += ", session " + session
@@ -111,8 +111,8 @@ func origin(session, source string) string {
 	return text
 }
 
-// model formats the model and the prompt of an execution, "" if it has no model.
-func model(e *events.Execution) string {
+// modelText formats the model and the prompt of an execution, "" if it has no model.
+func modelText(e *events.Execution) string {
 	if e.Model == "" {
 		return ""
 	}

@@ -56,7 +56,8 @@ func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 	return nil
 }
 
-// load reads the execution of a cover, and records its reflection if that has expired.
+// load reads the execution behind a cover, which is the reference of a delta to a reflection or an edit. It records the reflection if that
+// has expired.
 func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
 	handle := c.Evidence.Execution
 	if _, _, err := events.Handle(handle).Parse(); err != nil {
@@ -171,17 +172,17 @@ func (x *Bullet) writeCover(out io.Writer, c book.Cover) {
 	if digest.Reflector != "" { // the evidence of an edit has none
 		note := ""
 		if slices.Contains(x.Expired, c.ID) {
-			note = expired("the reflection")
+			note = expiredText("the reflection")
 		}
-		term.Fprintf(out, "        reflected on by %s%s\n", by(digest.Reflector, digest.Model), note)
+		term.Fprintf(out, "        reflected on by %s%s\n", reflectorText(digest.Reflector, digest.Model), note)
 	}
 	e := x.Executions[digest.Execution]
 	WriteOtherTry(out, "        ", e)
 	WriteOtherRun(out, "        ", x.Compared[c.ID])
 	if e == nil {
-		term.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired("the execution")))
+		term.Fprintf(out, "        %s\n", strings.TrimSpace(originText(digest.Session, digest.Source)+expiredText("the execution")))
 		return
 	}
 	term.Fprintf(out, "        run %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
-		e.RunID, origin(e.Session, e.Origin.Source), model(e), e.Version, len(e.Shown), len(e.Cited))
+		e.RunID, originText(e.Session, e.Origin.Source), modelText(e), e.Version, len(e.Shown), len(e.Cited))
 }

@@ -126,12 +126,12 @@ func (x *Execution) Text() string {
 func (x *Execution) writeDigest(out io.Writer) {
 	digest := x.Reflections[0].Cover.Evidence
 	term.Fprintf(out, "Execution %s%s has expired; the log keeps only this digest.\n  asked     %q\n  outcome   %s\n",
-		x.Trace.Execution, origin(digest.Session, digest.Source), digest.Excerpt, Outcome(digest.Outcome, digest.Score))
+		x.Trace.Execution, originText(digest.Session, digest.Source), digest.Excerpt, Outcome(digest.Outcome, digest.Score))
 }
 
 // writeExecution writes a stored execution.
 func writeExecution(out io.Writer, handle string, e *events.Execution) {
-	term.Fprintf(out, "Execution %s of run %s in playbook %q%s%s\n", handle, e.RunID, e.Book, origin(e.Session, e.Origin.Source), model(e))
+	term.Fprintf(out, "Execution %s of run %s in playbook %q%s%s\n", handle, e.RunID, e.Book, originText(e.Session, e.Origin.Source), modelText(e))
 	term.Fprintf(out, "  asked     %q\n", term.OneLine(e.Question, 200))
 	if n := len(e.Steps); n > 0 {
 		term.Fprintf(out, "  did       %s\n", term.Plural(n, "step"))
@@ -170,7 +170,7 @@ func (x *Execution) writeLessons(out io.Writer) {
 		if digest.Reflector == "" {
 			term.Fprintf(out, "\nEvidence for an edit; applied in version %d.\n", ref.Version)
 		} else {
-			term.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
+			term.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", reflectorText(digest.Reflector, digest.Model), feedback, ref.Version)
 		}
 		if r := x.Analyses[i]; r != nil {
 			WriteOtherRun(out, "  ", r.OtherRun)

@@ -31,8 +31,8 @@ type deltaReader interface {
 	DeltasAfter(ctx context.Context, b playbook.Book, seq uint64, fn func(*deltalog.Record) error) error
 }
 
-// NewFeedbackResult returns the result of feedback that is not stored yet. If the log covers the feedback already, it is a duplicate
-// with its version, and there is nothing to store. Otherwise the result has no version until Wait returns.
+// NewFeedbackResult returns the result of feedback that is not stored yet. If the log covers the feedback already, an earlier copy of it
+// took effect: the result is a duplicate with its version, and there is nothing to store. Otherwise it has no version until Wait returns.
 func NewFeedbackResult(ctx context.Context, log deltaReader, f *events.Feedback, e *events.Execution) (*FeedbackResult, error) {
 	r := &FeedbackResult{Execution: f.Execution, Book: e.Book, FeedbackEffect: NewFeedbackEffect(f, e), log: log}
 	if err := r.readLog(ctx); err != nil {

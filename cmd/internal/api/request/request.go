@@ -46,10 +46,10 @@ func Task(ctx context.Context, conn *bus.Conn, t *events.Task, o bus.PublishOpti
 // Timeouts for the decision of the Curator. After a timeout the edit stays in its stream, and the next Curator applies it.
 const (
 	timeout     = 5 * time.Second
-	bulkTimeout = 2 * time.Minute // for more than bulkOps operations, and for edits that read a whole log
-)
+	bulkTimeout = 2 * time.Minute // for edits of more than bulkOps operations, and for edits that read a whole log
 
-const bulkOps = 100
+	bulkOps = 100
+)
 
 // NoReplyError is returned if no Curator decided on an edit in time. The edit stays stored.
 type NoReplyError struct {

@@ -7,7 +7,7 @@ import (
 	"debrief/events"
 )
 
-// The measures of a session. The first are means of the outcomes, the last are logarithms of means of the runs.
+// The measures of a session. Those before tokens are means over its outcomes or runs, the others logarithms of means over its runs.
 const (
 	score    = iota // of the outcomes, 0 to 1
 	failures        // share of the outcomes that are a failure
