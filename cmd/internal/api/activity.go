@@ -187,9 +187,9 @@ func streamEvents(c *call, out *eventStream) {
 			return
 		case <-state.Changed:
 			state = activity.State()
-			more = c.renew() && s.sendState(state)
+			more = c.renewToken() && s.sendState(state)
 		case <-count.C:
-			more = c.renew() && s.sendExecutions(executions.Counts())
+			more = c.renewToken() && s.sendExecutions(executions.Counts())
 		case <-beat.C:
 			more = out.write(": beat\n\n")
 		}

@@ -124,7 +124,7 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	book, err := c.bookOfReport(&r.Report)
+	book, err := c.setReportBook(&r.Report)
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +154,9 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	return stored, nil
 }
 
-// bookOfReport sets and returns the book of a report: its own, else that of its context, else the default. Without a connection only
+// setReportBook sets and returns the book of a report: its own, else that of its context, else the default. Without a connection only
 // the backend can read the context; then the book stays empty.
-func (c *call) bookOfReport(r *events.Report) (playbook.Book, error) {
+func (c *call) setReportBook(r *events.Report) (playbook.Book, error) {
 	if r.Book == "" && r.ContextID != "" {
 		if c.handler.conn == nil {
 			if len(c.token.Books) > 0 {

@@ -263,7 +263,7 @@ func listBullets(c *call) (*Page[BulletItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.unchanged(label); err != nil {
+	if err := c.setETag(label); err != nil {
 		return nil, err
 	}
 	words, section, state := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section"), c.query.Get("state")
@@ -311,7 +311,7 @@ func getBullet(c *call) (*BulletItem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.unchanged(label); err != nil {
+	if err := c.setETag(label); err != nil {
 		return nil, err
 	}
 	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path["id"]), func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
@@ -421,7 +421,7 @@ func getGate(c *call) (*GateState, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.unchanged(g.Label); err != nil {
+	if err := c.setETag(g.Label); err != nil {
 		return nil, err
 	}
 	out := &GateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}

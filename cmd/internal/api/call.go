@@ -172,8 +172,8 @@ func (c *call) location(segments ...string) {
 // errUnchanged is returned if the client has the current state of an object. The response is 304.
 var errUnchanged = errors.New("unchanged")
 
-// unchanged sets the ETag of the reply. It returns errUnchanged if the client has the same one.
-func (c *call) unchanged(tag string) error {
+// setETag sets the ETag of the reply. It returns errUnchanged if the client has the same one.
+func (c *call) setETag(tag string) error {
 	tag = `"` + tag + `"`
 	c.reply.Set("ETag", tag)
 	for known := range strings.SplitSeq(c.header.Get("If-None-Match"), ",") {

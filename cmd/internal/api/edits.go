@@ -525,7 +525,7 @@ func (out *EditReply) preview(c *call, newest *playbook.Playbook, e *events.Edit
 }
 
 // beginEdit returns the id of the edit of a call. If an earlier request with the same Idempotency-Key took effect, it also returns the
-// result of that request. If the Curator refused the earlier one, it returns an error.
+// result of that request, and sets the status and the Location of the reply. If the Curator refused the earlier one, it returns an error.
 func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	key, err := c.key()
 	if err != nil {

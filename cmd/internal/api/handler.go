@@ -225,7 +225,7 @@ func (h *handler) run(c *call) (response, error) {
 	if err := c.awaitServer(); err != nil {
 		return response{}, err
 	}
-	reply, err := c.safely()
+	reply, err := c.runSafely()
 	if errors.Is(err, errNoBook) {
 		err = c.bookNotFound()
 	}
@@ -262,8 +262,8 @@ func (c *call) awaitServer() error {
 	return nil
 }
 
-// safely runs the route. A panic becomes an error of this request only.
-func (c *call) safely() (reply any, err error) {
+// runSafely runs the route. A panic becomes an error of this request only.
+func (c *call) runSafely() (reply any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			// Without the value, which may contain data of the client.

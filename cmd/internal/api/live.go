@@ -101,9 +101,9 @@ func (s *streamCounts) end(token string) {
 	}
 }
 
-// renew looks up the token of a call again, because the tokens file may have changed. It returns false if the token was revoked or has
+// renewToken looks up the token of a call again, because the tokens file may have changed. It returns false if the token was revoked or has
 // lost the scope of the route.
-func (c *call) renew() bool {
+func (c *call) renewToken() bool {
 	t, err := c.handler.tokens.Of(c.header, c.remote)
 	if err != nil || !t.Allows(c.route.scope) {
 		return false

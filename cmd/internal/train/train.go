@@ -110,7 +110,7 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return err
 	}
-	sets, err := p.sets(ctx)
+	sets, err := p.readSets(ctx)
 	if err != nil {
 		return err
 	}
@@ -351,30 +351,30 @@ func (p *Training) stem() string {
 	return name[:min(len(name), 40)]
 }
 
-// sets reads the data sets that the flags name.
-func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
+// readSets reads the data sets that the flags name.
+func (p *Training) readSets(ctx context.Context) (sets replay.Sets, err error) {
 	if p.Dataset == "-" {
-		if sets.Train, err = p.stream(ctx); err != nil {
+		if sets.Train, err = p.startStream(ctx); err != nil {
 			return sets, err
 		}
 	} else if p.Dataset != "" {
-		if sets.Train, err = p.tasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
+		if sets.Train, err = p.readTasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
 			return sets, err
 		}
 	}
 	if p.Validation != "" {
-		if sets.Validation, err = p.tasks(ctx, replay.Validation, p.Validation, 0); err != nil {
+		if sets.Validation, err = p.readTasks(ctx, replay.Validation, p.Validation, 0); err != nil {
 			return sets, err
 		}
 	}
 	if p.Test != "" {
-		sets.Test, err = p.tasks(ctx, replay.Test, p.Test, 0)
+		sets.Test, err = p.readTasks(ctx, replay.Test, p.Test, 0)
 	}
 	return sets, err
 }
 
-// tasks reads a file of tasks, at most limit; 0 means no limit.
-func (p *Training) tasks(ctx context.Context, set, name string, limit int) (*replay.Set, error) {
+// readTasks reads a file of tasks, at most limit; 0 means no limit.
+func (p *Training) readTasks(ctx context.Context, set, name string, limit int) (*replay.Set, error) {
 	d, err := p.read(ctx, name, scoring.Check, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set, err)
@@ -388,8 +388,8 @@ func (p *Training) tasks(ctx context.Context, set, name string, limit int) (*rep
 	}, nil
 }
 
-// stream sends the tasks of standard input to a channel as they arrive.
-func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
+// startStream sends the tasks of standard input to a channel as they arrive.
+func (p *Training) startStream(ctx context.Context) (*replay.Set, error) {
 	o, err := p.options(scoring.Check, p.MaxSamples)
 	if err != nil {
 		return nil, err
@@ -495,7 +495,7 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 	for _, e := range rep.Epochs {
 		versions["epoch-"+strconv.Itoa(e.Epoch)] = e.Book.Version
 	}
-	if err := p.playbooks(ctx, s, folder, rep.Run.Book, versions); err != nil {
+	if err := p.writePlaybooks(ctx, s, folder, rep.Run.Book, versions); err != nil {
 		return err
 	}
 	if err := report.WriteLines(folder, report.SamplesFile, slices.Values(out.Samples)); err != nil {
@@ -513,8 +513,8 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 	return folder.WriteReport(rep, console.WriteRun)
 }
 
-// playbooks writes versions of the run's playbook to the folder, by the name of their file.
-func (p *Training) playbooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
+// writePlaybooks writes versions of the run's playbook to the folder, by the name of their file.
+func (p *Training) writePlaybooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
 	store := deltalog.New(s.JetStream())
 	for file, version := range versions {
 		at, err := store.PlaybookAt(ctx, book.Book(name), version)

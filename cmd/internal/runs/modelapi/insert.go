@@ -152,12 +152,12 @@ func (r *Request) apply(insertions []insertion) []byte {
 	for _, in := range insertions {
 		size += len(in.json)
 	}
-	out, done := make([]byte, 0, size), 0
+	out, copied := make([]byte, 0, size), 0
 	for _, in := range insertions {
-		out = append(append(out, r.body[done:in.at]...), in.json...)
-		done = in.at
+		out = append(append(out, r.body[copied:in.at]...), in.json...)
+		copied = in.at
 	}
-	return append(out, r.body[done:]...)
+	return append(out, r.body[copied:]...)
 }
 
 // quote returns the JSON string of a text. Within another string it has no quotes.

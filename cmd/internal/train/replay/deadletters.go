@@ -20,14 +20,14 @@ const maxCopies = 3
 // An event is submitted again if its workers crashed, or if it reached a generator with another model. Any other dead letter ends the
 // work on its event, and so does the last one of an event with maxCopies copies. The maps have the ids of tasks, executions and edits.
 type deadLetters struct {
-	reasons map[events.ID]string       // events that are not submitted again
-	crashed map[events.ID]events.Event // events to submit again
-	copies  map[events.ID]int          // number of copies that were submitted
-	lastSeq uint64                     // stream sequence of the last dead letter
+	reasons   map[events.ID]string       // events that are not submitted again
+	resubmits map[events.ID]events.Event // events to submit again
+	copies    map[events.ID]int          // number of copies that were submitted
+	lastSeq   uint64                     // stream sequence of the last dead letter
 }
 
 func newDeadLetters() deadLetters {
-	return deadLetters{reasons: map[events.ID]string{}, crashed: map[events.ID]events.Event{}, copies: map[events.ID]int{}}
+	return deadLetters{reasons: map[events.ID]string{}, resubmits: map[events.ID]events.Event{}, copies: map[events.ID]int{}}
 }
 
 // OtherModelError ends a run whose tasks reach a generator with another model. Dead letters from before this process do not end the
@@ -56,7 +56,7 @@ func (tr *tracker) addDeadLetter(s bus.Stored) {
 	if own {
 		id := bus.EventID(letter.Header)
 		if again != nil && tr.dead.copies[id] < maxCopies {
-			tr.dead.crashed[id] = again
+			tr.dead.resubmits[id] = again
 		} else {
 			tr.dead.reasons[id] = letter.Reason
 		}
@@ -64,12 +64,12 @@ func (tr *tracker) addDeadLetter(s bus.Stored) {
 	tr.wake()
 }
 
-// takeCrashed returns the events to submit again whose result is not stored, and counts their copies. The next call does not return
+// takeResubmits returns the events to submit again whose result is not stored, and counts their copies. The next call does not return
 // them again.
-func (tr *tracker) takeCrashed() (list []events.Event) {
+func (tr *tracker) takeResubmits() (list []events.Event) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	for id, e := range tr.dead.crashed {
+	for id, e := range tr.dead.resubmits {
 		switch e := e.(type) {
 		case *events.Task:
 			if tr.answers[events.ExecutionID(e.Book, e.Owner, e.ID, e.Origin.Round)] != nil {
@@ -83,7 +83,7 @@ func (tr *tracker) takeCrashed() (list []events.Event) {
 		tr.dead.copies[id]++
 		list = append(list, e)
 	}
-	clear(tr.dead.crashed)
+	clear(tr.dead.resubmits)
 	return list
 }
 

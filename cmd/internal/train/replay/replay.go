@@ -180,7 +180,7 @@ type Options struct {
 	OnEvent func(Event)
 }
 
-// Event reports what happens in a run. One of its fields after the name of the run is set.
+// Event reports what happens in a run. Of the fields after the name of the run one is set, and Reason only with Reflections.
 type Event struct {
 	Event    string        `json:"event"` // "progress", "point", "epoch", "waiting", "skipped"
 	Run      string        `json:"run"`

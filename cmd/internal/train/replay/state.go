@@ -118,7 +118,7 @@ type state struct {
 	earlierSeconds float64   // working time of earlier processes
 }
 
-// acquire makes this process the owner of a new or interrupted run.
+// acquire makes this process the owner of a run that is new, was interrupted or has ended.
 func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context.CancelCauseFunc) (*state, error) {
 	kv, err := js.KeyValue(ctx, events.BucketRuns)
 	if err != nil {

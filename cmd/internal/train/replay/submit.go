@@ -153,7 +153,7 @@ func (s *submitter) submitOne(ctx context.Context, t *events.Task) error {
 
 // resubmit publishes events again whose workers crashed, unless their result is stored by now.
 func (s *submitter) resubmit(ctx context.Context) error {
-	for _, e := range s.tracker.takeCrashed() {
+	for _, e := range s.tracker.takeResubmits() {
 		if _, err := s.tracker.conn.Publish(ctx, e, newCopy()); err != nil {
 			return fmt.Errorf("resubmit %s %s: %w", e.Kind(), e.EventID(), err)
 		}

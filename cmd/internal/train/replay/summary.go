@@ -87,8 +87,8 @@ func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
 	return rows
 }
 
-// paired compares the answers to the test set before and after the run, sample by sample. The samples have those before the run
-// first. Samples without a label in either are left out.
+// paired compares the answers to the test set before and after the run, sample by sample. In samples, the answers before the run come
+// first. A sample without a label before or after is left out.
 func paired(rep *report.Report, samples []report.Sample) *report.Pair {
 	if rep.Before == nil || rep.After == nil {
 		return nil
