@@ -245,26 +245,47 @@ func cleanTree(v any) any {
 
 func cleanAttributes(all []*commonv1.KeyValue, depth int) {
 	for _, a := range all {
-		cleanValue(a.GetValue(), depth)
+		a.Key = text(a.Key)
+		cleanValue(a.Key, a.GetValue(), depth)
 	}
 }
 
-// cleanValue replaces secrets in a value. It empties a value that is nested too deep.
-func cleanValue(v *commonv1.AnyValue, depth int) {
+// cleanValue replaces secrets in the value of an attribute. It empties a value that is nested too deep.
+func cleanValue(name string, v *commonv1.AnyValue, depth int) {
 	if depth > maxNesting && v != nil {
 		v.Value = nil
 		return
 	}
 	switch inner := v.GetValue().(type) {
 	case *commonv1.AnyValue_StringValue:
-		inner.StringValue = text(inner.StringValue)
+		inner.StringValue = named(name, text(inner.StringValue))
 	case *commonv1.AnyValue_ArrayValue:
 		for _, e := range inner.ArrayValue.GetValues() {
-			cleanValue(e, depth+1)
+			cleanValue(name, e, depth+1)
 		}
 	case *commonv1.AnyValue_KvlistValue:
 		cleanAttributes(inner.KvlistValue.GetValues(), depth+1)
 	}
+}
+
+// maxNamed limits the values that are examined with their names, in bytes. A longer one is no password.
+const maxNamed = 1024
+
+// named returns the value of an attribute, or a mark if its name makes it a secret, such as db.password. Only in a text the two stand side
+// by side.
+func named(name, value string) string {
+	if value == "" || len(value) > maxNamed || value[0] == '{' || value[0] == '[' { // text has seen the names inside of JSON
+		return value
+	}
+	pair, err := json.Marshal(map[string]string{name: value})
+	if err != nil {
+		return value
+	}
+	var cleaned map[string]string
+	if json.Unmarshal([]byte(redact.Text(string(pair))), &cleaned) != nil || len(cleaned) != 1 || cleaned[name] == "" {
+		return value
+	}
+	return cleaned[name]
 }
 
 // isEvent reports whether a stored span is an event of a log record.

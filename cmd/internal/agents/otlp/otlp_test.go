@@ -433,6 +433,8 @@ func exported(traceID string) []byte {
 	return fmt.Appendf(nil, `{"resourceSpans":[{"resource":{"attributes":[{"key":"debrief.book","value":{"stringValue":"stolen"}}]},"scopeSpans":[{"spans":[{
 		"traceId":%q,"spanId":"00f067aa0ba902b7","name":"chat","kind":3,"startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000001000000000","status":{"code":1},
 		"attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}},{"key":"gen_ai.usage.input_tokens","value":{"intValue":"12"}},
+		{"key":"db.password","value":{"stringValue":"hunter2-one"}},{"key":"config","value":{"kvlistValue":{"values":[{"key":"api_key","value":{"stringValue":"hunter2Zr2LxV71mKpT0wYb4N"}}]}}},
+		{"key":"http.request.header.authorization","value":{"arrayValue":{"values":[{"stringValue":"Basic aHVudGVyMjpodW50ZXIy"}]}}},{"key":"use AKIAIOSFODNN7EXAMPLE","value":{"boolValue":true}},
 		{"key":"gen_ai.input.messages","value":{"stringValue":"[{\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"content\":\"use key AKIAIOSFODNN7EXAMPLE\"}]}]"}},
 		{"key":"gen_ai.output.messages","value":{"arrayValue":{"values":[{"kvlistValue":{"values":[{"key":"role","value":{"stringValue":"assistant"}},{"key":"content","value":{"stringValue":"done"}}]}}]}}}]}]}]}]}`, traceID)
 }
@@ -455,8 +457,10 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
-		if bytes.Contains(m.Data, []byte("AKIA")) {
-			t.Errorf("%s has a secret", m.Subject)
+		for _, secret := range []string{"AKIA", "hunter2", "aHVudGVy"} {
+			if bytes.Contains(m.Data, []byte(secret)) {
+				t.Errorf("%s has the secret %s", m.Subject, secret)
+			}
 		}
 		return nil
 	})
