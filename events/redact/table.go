@@ -28,6 +28,7 @@ var shapes = []shape{
 	{"ghu_", alnum, 30, 0, false, "github token"},
 	{"ghs_", dotted, 30, 0, true, "github token"},
 	{"ghr_", alnum, 30, 0, false, "github token"},
+	{"dbr_", url64, 43, 0, true, "debrief token"}, // of the API; 256 bits in base64
 	{"github_pat_", wordChars, 22, 0, true, "github token"},
 	{"glpat-", dotted, 20, 0, true, "gitlab token"},
 	{"gldt-", url64, 20, 0, true, "gitlab token"},
