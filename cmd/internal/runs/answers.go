@@ -67,6 +67,7 @@ func answer(v *record) ([]*steps.Run, error) {
 // executionLine is a line in the execution format; see the package documentation.
 type executionLine struct {
 	ID        events.ID      `json:"id"`
+	User      string         `json:"user"`
 	Session   string         `json:"session"`
 	Question  string         `json:"question"`
 	Context   string         `json:"context"`
@@ -100,7 +101,7 @@ func execution(v *record) ([]*steps.Run, error) {
 		return nil, err
 	}
 	e := events.Execution{
-		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Agent: w.Agent, Purpose: w.Purpose,
+		User: w.User, Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Agent: w.Agent, Purpose: w.Purpose,
 		Reasoning: w.Reasoning, Answer: w.Answer, Steps: w.Steps, Outcome: result,
 		Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
 		Usage: chat.Usage{
@@ -122,9 +123,9 @@ func execution(v *record) ([]*steps.Run, error) {
 		e.Origin.Task = cmp.Or(e.Origin.Task, name)
 		return []*steps.Run{{Execution: e, Name: name}}, nil
 	}
-	e.RunID = v.TextOrNumber("task_id") // of Debrief, where task_id is the id of the run
+	e.RunID = v.TextOrNumber("run_id")
 	if e.RunID == "" {
-		return nil, errors.New("field task_id: is missing, required with field id")
+		return nil, errors.New("field run_id: is missing, required with field id")
 	}
 	e.Origin.Round = w.Origin.Round
 	if e.Origin.Round < 0 || e.Origin.Round > events.MaxPreviousRounds {

@@ -49,7 +49,7 @@
 //
 // A line in the execution format needs a question or a task_id, and steps or an answer:
 //
-//	{"task_id": "berth-7", "question": "A berth for the Tern?", "context": "", "session": "", "answer": "Berth 4",
+//	{"task_id": "berth-7", "question": "A berth for the Tern?", "context": "", "session": "", "user": "", "answer": "Berth 4",
 //	 "steps": [{"speaker": "assistant", "text": "I look.", "tool_calls": [
 //	     {"tool": "find_berth", "arguments": "{}", "output": "berth 4", "outcome": "success", "duration_ns": 1000}]}],
 //	 "outcome": {"score": 1, "label": "success", "feedback": "", "by": "ann"}}
@@ -65,7 +65,7 @@
 // The id of a run consists of the format, the recorder's name for the run, and a hash of its question, texts and calls. The id does not
 // depend on the file: a copy in a renamed or overlapping file has the same id and counts once. The name of a task comes from the data
 // too, so that attempts in several files are attempts at one task. A line in the execution format with an id is an execution of Debrief.
-// Its task_id is the id of the run, so that the execution keeps its id.
+// Its run_id stays, so that the execution keeps its id.
 //
 // Sessions of Claude Code, Codex, Gemini CLI and OpenHands are resumed or forked in another file, under another session id. The ids of
 // their messages stay. So the hash of such a run contains the ids of its messages, and neither the id of the session nor the outputs.

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
@@ -230,21 +231,28 @@ func TestExecutionsWrittenByHand(t *testing.T) {
 
 	// An execution of Debrief keeps its id, so that it can be found where it is stored.
 	id := events.ExecutionID("book", "", "a/b", 2)
-	if e := one(t, fmt.Sprintf(`{"handle":"17-ab12cd34","id":%q,"task_id":"a/b","origin":{"round":2,"run":"r"},"question":"q","answer":"a","outcome":{"score":0,"label":"unknown"},"playbook_version":3}`, id)); e.ID != id || e.RunID != "a/b" {
-		t.Errorf("got id %s of task %q, want %s", e.ID, e.RunID, id)
+	line, err := json.Marshal(events.Execution{
+		ID: id, RunID: "a/b", Book: "book", User: "ann", Session: "s-17", Question: "q", Answer: "a", Outcome: events.Outcome{Score: 0, Label: events.Unknown},
+		Origin: events.Origin{Round: 2, Run: "r"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := one(t, string(line)); e.ID != id || e.RunID != "a/b" || e.User != "ann" || e.Session != "s-17" {
+		t.Errorf("got id %s of run %q, user %q, session %q, want %s", e.ID, e.RunID, e.User, e.Session, id)
 	}
 
 	for text, problem := range map[string]string{
-		`{"question":"q","steps":[]}`:                                                  "fields steps, answer: ",
-		`{"question":"q","steps":[{"speaker":"narrator"}]}`:                            "steps[0].speaker: ",
-		`{"question":"q","steps":[{"tool_calls":[{}]}]}`:                               "steps[0].tool_calls[0].tool: ",
-		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"so-so"}]}]}`:   "steps[0].tool_calls[0].outcome: ",
-		`{"question":"q","answer":"a","outcome":2}`:                                    "field outcome: ",
-		`{"question":"q","answer":"a","purpose":"fun"}`:                                "purpose: ",
-		`{"question":7,"answer":"a"}`:                                                  "field question: ",
-		`{"question":"q","answer":"a","id":"AAAAAAAAAAAAAAAAAAAAAA"}`:                  "field task_id: ",
-		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1e9}}`:  "field origin.round: ",
-		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1000}}`: "field origin.round: ",
+		`{"question":"q","steps":[]}`:                                                                      "fields steps, answer: ",
+		`{"question":"q","steps":[{"speaker":"narrator"}]}`:                                                "steps[0].speaker: ",
+		`{"question":"q","steps":[{"tool_calls":[{}]}]}`:                                                   "steps[0].tool_calls[0].tool: ",
+		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"so-so"}]}]}`:                       "steps[0].tool_calls[0].outcome: ",
+		`{"question":"q","answer":"a","outcome":2}`:                                                        "field outcome: ",
+		`{"question":"q","answer":"a","purpose":"fun"}`:                                                    "purpose: ",
+		`{"question":7,"answer":"a"}`:                                                                      "field question: ",
+		`{"question":"q","answer":"a","id":"AAAAAAAAAAAAAAAAAAAAAA"}`:                                      "field run_id: ",
+		`{"question":"q","answer":"a","id":"AAAAAAAAAAAAAAAAAAAAAA","run_id":"t","origin":{"round":1e9}}`:  "field origin.round: ",
+		`{"question":"q","answer":"a","id":"AAAAAAAAAAAAAAAAAAAAAA","run_id":"t","origin":{"round":1000}}`: "field origin.round: ",
 	} {
 		_, report, _ := read(t, "f", text)
 		if len(report.Problems) != 1 || !strings.HasPrefix(report.Problems[0].Reason, problem) {
@@ -376,7 +384,7 @@ func FuzzOpenAIChat(f *testing.F) {
 }
 
 func FuzzExecutions(f *testing.F) {
-	fuzz(f, `{"id":"AAAAAAAAAAAAAAAAAAAAAA","task_id":"t","answer":"a","outcome":{"score":1},"origin":{"round":1}}`,
+	fuzz(f, `{"id":"AAAAAAAAAAAAAAAAAAAAAA","run_id":"t","answer":"a","outcome":{"score":1},"origin":{"round":1}}`,
 		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"error","duration_ns":5}]}],"outcome":0.5}`)
 }
 
