@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,6 +123,20 @@ func TestFeedbackOnTurns(t *testing.T) {
 			}
 		}
 		d.closeAll()
+	}
+}
+
+// TestFeedbackOnTurnOfALongSession: a name that is too long is stored shortened, and found by the name that the client knows.
+func TestFeedbackOnTurnOfALongSession(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(modelapi.Chat)
+	long := strings.Repeat("s", events.MaxName+1)
+	c.session = events.FitName(long)
+	o := c.ask("Who?", says("Ann."))
+	d.settle()
+	if r, err := d.stores[1].findRef(t.Context(), Ref{Book: "b", ID: long + "/1", Caller: events.Caller{Owner: "ann"}}); err != nil || r == nil || r.ID != o.Run {
+		t.Errorf("got %+v, %v, want run %s", r, err, o.Run)
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 		key = keys{book: ref.Book}.ofAll
 	}
 	response, session := key(ofResponse, ref.ID), key(ofSession, events.FitName(ref.ID))
-	turn, trace := key(ofTurn, ref.ID), key(ofTrace, ref.ID)
+	turn, trace := key(ofTurn, fitTurn(ref.ID)), key(ofTrace, ref.ID)
 	found, err := s.lookup(ctx, &s.closed, ref.Caller.MayRate, response, session, turn, trace)
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
@@ -133,6 +133,15 @@ func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 		}
 	}
 	return nil, nil
+}
+
+// fitTurn returns SESSION/N with the name of the session as runs store it.
+func fitTurn(id string) string {
+	end := strings.LastIndexByte(id, '/')
+	if end < 0 {
+		return id
+	}
+	return events.FitName(id[:end]) + id[end:]
 }
 
 // ambiguous returns the error for several runs.
