@@ -57,8 +57,8 @@ type storeState struct {
 
 // silentStream is the state of a stream that does not acknowledge publishes.
 type silentStream struct {
-	noAckError
-	reconnects uint64 // number of reconnects of the connection at Since
+	failure    noAckError // recordPublish changes it, so callers get a copy
+	reconnects uint64     // number of reconnects of the connection at failure.Since
 	lastTry    time.Time
 }
 
@@ -92,15 +92,16 @@ func (c *Conn) StoreError() error {
 	if s.closed != nil {
 		return &FullError{s.closed}
 	}
-	var longest *noAckError
+	var longest noAckError
 	for _, silent := range s.silentStreams {
-		if silent.reconnects == c.nc.Stats().Reconnects && (longest == nil || silent.Since.Before(longest.Since)) {
-			longest = &silent.noAckError
+		isLonger := longest.Since.IsZero() || silent.failure.Since.Before(longest.Since)
+		if isLonger && silent.reconnects == c.nc.Stats().Reconnects {
+			longest = silent.failure
 		}
 	}
 	switch {
-	case longest != nil:
-		return longest
+	case !longest.Since.IsZero():
+		return &longest
 	case s.full != nil && time.Since(s.fullAt) < fullTTL:
 		return s.full
 	}
@@ -145,8 +146,8 @@ func (p *publisher) checkStore(stream string) (open context.Context, err error) 
 	}
 	isNewConnection := s.reconnects != p.nc.Stats().Reconnects
 	if !isNewConnection && time.Since(s.lastTry) < silentRetry {
-		silent := s.noAckError // a copy, because recordPublish changes the original
-		return nil, &silent
+		failure := s.failure
+		return nil, &failure
 	}
 	s.lastTry = time.Now()
 	return p.storeState.open, nil
@@ -174,10 +175,10 @@ func (p *publisher) recordPublish(ctx context.Context, stream string, err error)
 		if p.storeState.silentStreams == nil {
 			p.storeState.silentStreams = make(map[string]*silentStream)
 		}
-		s = &silentStream{noAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
+		s = &silentStream{failure: noAckError{Stream: stream, Since: time.Now()}, reconnects: reconnects, lastTry: time.Now()}
 		p.storeState.silentStreams[stream] = s
 	}
-	s.Err = err
-	silentNow := s.noAckError // a copy, as in checkStore
-	return &silentNow
+	s.failure.Err = err
+	failure := s.failure
+	return &failure
 }
