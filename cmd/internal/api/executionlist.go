@@ -55,7 +55,7 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 		}
 		end = last + 1
 	}
-	endOfDropped := min(end, oldest)
+	endOfDropped := min(end, oldest) // the end of the sequences that the index has dropped
 	for end > first {
 		seqs, next := h.index.Executions.Find(f, end, batch)
 		all, err := h.readAll(ctx, f, seqs)

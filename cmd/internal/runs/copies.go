@@ -25,16 +25,16 @@ import (
 // no step of the beginning has an id.
 type prefixHash [16]byte
 
-// prefixes has one hash for each step of a run. The last one identifies the run.
-type prefixes []prefixHash
+// prefixChain has one hash for each step of a run. The last one identifies the run.
+type prefixChain []prefixHash
 
-// stepChain returns the prefixes of a run. It returns nil if the recorder has no ids, because equal runs can then be several attempts at
+// newPrefixChain returns the chain of a run. It returns nil if the recorder has no ids, because equal runs can then be several attempts at
 // one task. The hashes do not contain the outputs of calls, because a recording can end before the output of its last call.
-func stepChain(e *events.Execution, ids []string) prefixes {
+func newPrefixChain(e *events.Execution, ids []string) prefixChain {
 	if len(ids) != len(e.Steps) {
 		return nil
 	}
-	chain, identified := make(prefixes, len(ids)), false
+	chain, identified := make(prefixChain, len(ids)), false
 	h := sha256.New()
 	writeParts(h, e.Question, e.Context)
 	for i := range e.Steps {
@@ -63,7 +63,7 @@ func writeParts(h hash.Hash, parts ...string) {
 }
 
 // runID returns the id of the run that ends with step i.
-func (p prefixes) runID(known *format, i int) string {
+func (p prefixChain) runID(known *format, i int) string {
 	return known.source + "/" + hex.EncodeToString(p[i][:])
 }
 
@@ -73,7 +73,7 @@ type recordedRuns struct{ prefixes map[prefixHash]bool }
 // maxPrefixes is the maximum number of prefixes. If there are more, the runs so far are forgotten, and their copies count again.
 const maxPrefixes = 1 << 20
 
-func (r *recordedRuns) add(chain prefixes) {
+func (r *recordedRuns) add(chain prefixChain) {
 	if r.prefixes == nil || len(r.prefixes)+len(chain) > maxPrefixes {
 		r.prefixes = map[prefixHash]bool{}
 	}
@@ -93,7 +93,7 @@ func (r *recordedRuns) has(p prefixHash) (read, whole bool) {
 
 // leaveOut removes from the beginning of a run the steps that another recording has already. It reports whether no new step of the
 // assistant is left.
-func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixes) bool {
+func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixChain) (nothingNew bool) {
 	isStored := func(i int) bool {
 		if f.Known == nil || chain[i] == (prefixHash{}) {
 			return false

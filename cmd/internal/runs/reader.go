@@ -259,7 +259,7 @@ func (f *fileReader) emitAll(known *format, runs []*steps.Run, at Problem) error
 func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end error) {
 	e := &r.Execution
 	e.Book = f.Book
-	chain := stepChain(e, r.IDs)
+	chain := newPrefixChain(e, r.IDs)
 	switch {
 	case r.HasRunID:
 	case chain != nil:

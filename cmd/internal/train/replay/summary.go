@@ -11,7 +11,8 @@ import (
 	"debrief/playbook"
 )
 
-// summarize fills in the report at the end of a run. It returns the operations of the Curator.
+// summarize has the Curator name the versions of a run that has ended, fills in the report and stores its figures. It returns the
+// operations of the Curator.
 func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	rep := &r.report
 	if err := r.nameVersions(ctx); err != nil {
