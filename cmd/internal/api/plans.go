@@ -61,21 +61,21 @@ func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := request.NewImport([]byte(r.Data), r.Format, newest)
+	imported, err := request.NewImport([]byte(r.Data), r.Format, newest)
 	if err != nil {
 		return nil, invalid("data", err.Error())
 	}
 	out := &ImportReply{
 		EditReply: EditReply{Book: c.book(), Version: newest.Version(), Label: label, DryRun: r.DryRun},
-		Format:    made.Format, Bullets: len(made.Document.Bullets), New: len(made.Ops),
+		Format:    imported.Format, Bullets: len(imported.Document.Bullets), New: len(imported.Ops),
 	}
-	for _, n := range made.Notes {
+	for _, n := range imported.Notes {
 		out.Notes = append(out.Notes, n.String())
 	}
 	if r.DryRun {
 		return out, nil
 	}
-	for part := range made.Parts() {
+	for part := range imported.Parts() {
 		if err := c.submitEdit(&events.Edit{Ops: part, Reason: r.Reason}, &out.EditReply); err != nil {
 			return nil, err
 		}

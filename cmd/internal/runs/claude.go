@@ -90,40 +90,40 @@ func (c *claudeSession) Add(v modelapi.Value, _ string) {
 	if c.Started.IsZero() {
 		c.Started = v.Time("timestamp")
 	}
-	said := v.Get("message", "content").Content(modelapi.RoleOf(kind))
+	item := v.Get("message", "content").Content(modelapi.RoleOf(kind))
 	switch kind {
 	case "system":
 		c.Model = cmp.Or(v.Text("model"), c.Model)
 	case "result":
 		c.addResultEvent(v)
 	case "user":
-		c.addUserTurn(&said)
+		c.addUserTurn(&item)
 	case "assistant":
-		c.addAssistantTurn(v, &said)
+		c.addAssistantTurn(v, &item)
 	}
 }
 
 // syntheticModel is the model name of messages that Claude Code itself adds as the assistant.
 const syntheticModel = "<synthetic>"
 
-func (c *claudeSession) addAssistantTurn(v modelapi.Value, said *modelapi.Item) {
+func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) {
 	m := v.Get("message")
 	id, model := m.Text("id"), m.Text("model")
 	if model == syntheticModel {
 		c.Omit(source.HarnessMessages, 1)
 		return
 	}
-	c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
+	c.Omit(source.ThinkingBlocks, item.Omitted.Thoughts)
 	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
 	continued := id != "" && id == c.messageID
-	isThinking := said.Text == "" && len(said.Calls) == 0
+	isThinking := item.Text == "" && len(item.Calls) == 0
 	if !continued && isThinking {
 		return
 	}
-	if rest, repeats := c.cutRepeated(said.Text, continued); repeats {
-		continued, said.Text = true, rest
+	if rest, repeats := c.cutRepeated(item.Text, continued); repeats {
+		continued, item.Text = true, rest
 	}
-	c.AddTurn(continued, events.Step{Text: said.Text, At: v.Time("timestamp")}, said.Calls)
+	c.AddTurn(continued, events.Step{Text: item.Text, At: v.Time("timestamp")}, item.Calls)
 	c.Identify(claudeIdentity(v))
 	c.messageID = id
 	c.Model = cmp.Or(c.Model, model)
@@ -158,13 +158,13 @@ func (c *claudeSession) addUsage(id string, u chat.Usage) {
 	}
 }
 
-func (c *claudeSession) addUserTurn(said *modelapi.Item) {
-	for i := range said.Results {
-		said.Results[i].Signs.MarksAll = true // Claude Code marks each call that failed
-		c.AddResult(&said.Results[i])
+func (c *claudeSession) addUserTurn(item *modelapi.Item) {
+	for i := range item.Results {
+		item.Results[i].Signs.MarksAll = true // Claude Code marks each call that failed
+		c.AddResult(&item.Results[i])
 	}
-	if said.Text != "" {
-		c.User(said.Text)
+	if item.Text != "" {
+		c.User(item.Text)
 		c.messageID = "" // the next assistant message is a new turn
 	}
 }

@@ -150,10 +150,11 @@ func (x *Index) followExecutions(ctx context.Context) error {
 	}
 }
 
-// expiryFactor limits the part of the time that is spent on reading all again because messages expire, which they may do all the time.
+// expiryFactor is the shortest time between two times of reading all again because messages expired, as a multiple of the time that reading
+// takes. Messages may expire all the time.
 const expiryFactor = 100
 
-// pollExecutions reads new executions until earlier ones were erased, or have expired after the time mayExpire. state is that of the stream
+// pollExecutions reads new executions until earlier ones were erased or, after the time mayExpire, have expired. state is that of the stream
 // before all executions were read. pollExecutions returns the new state.
 func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState, mayExpire time.Time) (now jetstream.StreamState, err error) {
 	polled, stop := context.WithCancel(ctx)
@@ -179,7 +180,7 @@ func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState,
 			<-done
 			return now, err
 		}
-		state.NumDeleted = now.NumDeleted // less after a gap has expired
+		state.NumDeleted = now.NumDeleted // it falls when the gap of erased messages expires
 	}
 }
 

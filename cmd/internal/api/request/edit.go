@@ -70,13 +70,13 @@ func NewImport(data []byte, format formats.Format, newest *playbook.Playbook) (*
 	if err != nil {
 		return nil, err
 	}
-	made := &Import{Document: doc}
+	imported := &Import{Document: doc}
 	for _, b := range doc.Bullets {
 		if newest.Bullet(b.ID) == nil {
-			made.Ops = append(made.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
+			imported.Ops = append(imported.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
 		}
 	}
-	return made, nil
+	return imported, nil
 }
 
 // Parts returns the operations of each edit. The bullets of one edit become visible at once.

@@ -13,10 +13,10 @@
 //	                 at the end of an epoch, the uncovered reflections in windows "rest 0", "rest 1", …
 //	a measurement    task "<set>@<version>/<sample>"            execution, or dead letter      skipped
 //
-// A window is a batch of samples. Offline, its tasks pin the version of the playbook, and their reflections are held. The number and speed
-// of the workers therefore do not change the result. All tasks of a window are submitted together: a reflector works on
-// its first answers while the generators still answer. Online, tasks are live traffic: they are answered with the
-// newest playbook. Each window is learned from before the next one is submitted.
+// A window is a batch of samples. Offline, its tasks pin the version of the playbook, and their reflections are held: the Curator applies
+// them only in a gathering, one edit for all reflections of the window. The number and speed of the workers therefore do not change the
+// result. All tasks of a window are submitted together: a reflector works on its first answers while the generators still answer. Online,
+// tasks are live traffic: they are answered with the newest playbook. Each window is learned from before the next one is submitted.
 package replay
 
 import (
