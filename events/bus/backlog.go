@@ -74,20 +74,28 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (Backlog, error) {
 		}
 	}
 	out, err := c.js.Stream(ctx, streams.Output(role))
-	if err != nil {
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound): // lost: the damage of the store says so
+	case err != nil:
 		return status, fmt.Errorf("read stream %s: %w", streams.Output(role), natserr.AsTimeout(ctx, err))
-	}
-	if out.CachedInfo().Config.Sealed {
-		status.Blocked = fmt.Sprintf("stream %s is sealed and accepts no messages: %s", streams.Output(role), streams.UnsealFix)
-	}
-	status.Outputs = out.CachedInfo().State.Msgs
-	if status.Outputs > 0 {
-		status.LastOutput = out.CachedInfo().State.LastTime
+	default:
+		status.setOutput(role, out.CachedInfo())
 	}
 	if status.Dead, err = c.letters.count(ctx, role); err != nil {
 		return status, err
 	}
 	return status, nil
+}
+
+// setOutput sets the state of the stream with the results of the role.
+func (b *Backlog) setOutput(role string, out *jetstream.StreamInfo) {
+	if out.Config.Sealed {
+		b.Blocked = fmt.Sprintf("stream %s is sealed and accepts no messages: %s", streams.Output(role), streams.UnsealFix)
+	}
+	b.Outputs = out.State.Msgs
+	if b.Outputs > 0 {
+		b.LastOutput = out.State.LastTime
+	}
 }
 
 // pausedText describes a paused consumer of a role.

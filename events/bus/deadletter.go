@@ -105,11 +105,16 @@ func (d *DeadLetters) withdraw(ctx context.Context, subject string) error {
 // Withdrawn reports whether the headers are those of a message that replaces a withdrawn letter.
 func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
 
-// count returns the number of dead letters of a role.
+// count returns the number of dead letters of a role, 0 if their stream does not exist.
 func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	n, err := natserr.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
 		return direct.Count(ctx, d.nc, events.StreamDead, events.DeadSubject(role, ""))
 	})
+	if errors.Is(err, nats.ErrNoResponders) {
+		if _, missing := d.js.Stream(ctx, events.StreamDead); errors.Is(missing, jetstream.ErrStreamNotFound) {
+			return 0, nil
+		}
+	}
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", natserr.AsTimeout(ctx, err))
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -73,6 +74,22 @@ func TestVitalsCountDeliveries(t *testing.T) {
 	}
 	if w.Dead != 1 || w.Outputs != 2 || !w.Oldest.IsZero() || w.LastOutput.IsZero() {
 		t.Errorf("got %+v", w)
+	}
+}
+
+// TestBacklogWithoutAStream: damage can take a stream, and the status must then still say which one.
+func TestBacklogWithoutAStream(t *testing.T) {
+	t.Parallel()
+	c := connectNew(t, fastPolicy)
+	for _, stream := range []string{events.StreamExecutions, events.StreamDead} {
+		if err := c.js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, role := range streams.Roles {
+		if w, err := c.Consumers.Backlog(t.Context(), role); err != nil || w.Outputs != 0 || w.Dead != 0 {
+			t.Errorf("%s: got %+v, %v", role, w, err)
+		}
 	}
 }
 
