@@ -53,10 +53,22 @@ func ReadDamage(dir string) (all []Damage, err error) {
 	return all, lines.Err()
 }
 
-// AcceptDamage removes the damage that ReadDamage returns.
-func AcceptDamage(dir string) error {
+// AcceptDamage removes the damage of these streams from what ReadDamage returns, without names that of all streams.
+func AcceptDamage(dir string, streams ...string) error {
+	known, err := ReadDamage(dir)
+	if err != nil {
+		return err
+	}
 	if err := os.Remove(filepath.Join(dir, damageName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	for _, d := range known {
+		if len(streams) == 0 || slices.Contains(streams, d.Stream) {
+			continue
+		}
+		if err := addDamage(dir, d); err != nil {
+			return err
+		}
 	}
 	return nil
 }

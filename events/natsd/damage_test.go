@@ -187,7 +187,11 @@ func TestDamageIsKeptUntilAccepted(t *testing.T) {
 					t.Errorf("got %v, want it to name %s", all, n)
 				}
 			}
-			ok(t, natsd.AcceptDamage(dir))
+			ok(t, natsd.AcceptDamage(dir, "OTHER"))
+			if kept, err := natsd.ReadDamage(dir); err != nil || len(kept) != len(all) {
+				t.Errorf("accepted that of another stream: got %v, %v", kept, err)
+			}
+			ok(t, natsd.AcceptDamage(dir, "OTHER", "EVENTS"))
 			withServer(t, dir, func(jetstream.JetStream) {})
 			if all, err := natsd.ReadDamage(dir); err != nil || len(all) > 0 {
 				t.Errorf("accepted: got %v, %v", all, err)

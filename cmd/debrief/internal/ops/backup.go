@@ -16,6 +16,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/events/erasure"
 	"debrief/events/liveness"
+	"debrief/events/natsd"
 )
 
 // Backup groups the commands to create and restore backups.
@@ -190,6 +191,15 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	}
 	if _, err := b.Open(ctx, s.NATS(), "", c.Logger()); err != nil { // creates the streams that the backup does not have
 		return err
+	}
+	var restored []string
+	for _, stream := range m.Streams {
+		restored = append(restored, stream.Name)
+	}
+	if s.Server != nil { // what was damaged is there again, and the damage report names this command as the remedy
+		if err := natsd.AcceptDamage(b.Dir(), restored...); err != nil {
+			return err
+		}
 	}
 	if !b.JSON {
 		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
