@@ -430,9 +430,9 @@ func getGate(c *call) (*GateState, error) {
 			out.Probation++
 		}
 	}
-	g.Bullets, g.Waiting, g.Decisions = first(g.Bullets, limit), first(g.Waiting, limit), first(g.Decisions, limit)
+	g.Bullets, g.Waiting, g.Decisions = firstItems(g.Bullets, limit), firstItems(g.Waiting, limit), firstItems(g.Decisions, limit)
 	return out, nil
 }
 
-// first returns the first items of a list, at most limit; not nil.
-func first[T any](all []T, limit int) []T { return append([]T{}, all[:min(limit, len(all))]...) }
+// firstItems returns the first items of a list, at most limit; not nil.
+func firstItems[T any](all []T, limit int) []T { return append([]T{}, all[:min(limit, len(all))]...) }

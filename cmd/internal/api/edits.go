@@ -606,7 +606,7 @@ func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
 func (c *call) lastChanges(ids []playbook.BulletID) string {
 	const limit = 3
 	text := ""
-	for _, id := range first(ids, limit) {
+	for _, id := range firstItems(ids, limit) {
 		x, err := explain.BulletOf(c.book(), c.handler.index.Logs.Bullet(c.ctx, c.book(), id), id)
 		if err != nil {
 			continue

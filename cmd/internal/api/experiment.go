@@ -67,7 +67,7 @@ func getExperiment(c *call) (*Experiment, error) {
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not found in the log", text40(string(id))))
 	}
-	out.Points = thinned(out.Points, c.limit())
+	out.Points = thinOut(out.Points, c.limit())
 	for i := range out.Points {
 		p := &out.Points[i]
 		p.Shown = gate.ArmScores{N: p.outcomes.Shown.Count(), Mean: p.outcomes.Shown.Mean()}
@@ -83,8 +83,8 @@ func (p *EvidencePoint) equals(o *EvidencePoint) bool {
 	return p.Experiment == o.Experiment && p.State == o.State && p.outcomes.Shown == o.outcomes.Shown && p.outcomes.Withheld == o.outcomes.Withheld
 }
 
-// thinned returns at most limit items of a list, evenly spaced, with the first and the last.
-func thinned[T any](all []T, limit int) []T {
+// thinOut returns at most limit items of a list, evenly spaced, with the first and the last.
+func thinOut[T any](all []T, limit int) []T {
 	if len(all) <= limit {
 		return all
 	}
@@ -129,7 +129,7 @@ func listSimilar(c *call) (*Page[SimilarItem], error) {
 		}
 	}
 	slices.SortStableFunc(out.Items, func(a, b SimilarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
-	out.Items = first(out.Items, c.limit())
+	out.Items = firstItems(out.Items, c.limit())
 	for k := range out.Items {
 		x := &out.Items[k]
 		x.Duplicate = x.Similarity >= similar.DuplicateThreshold && similar.Difference(items[i].Content, x.Content).Kind == similar.Same

@@ -84,7 +84,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 			operateRoutes(), activityRoutes(), experimentRoutes(), erasureRoutes(),
 		)
 	}
-	h.routes = sorted(routes)
+	h.routes = sortRoutes(routes)
 	return h
 }
 

@@ -132,7 +132,7 @@ func openAPIRoute() route {
 	return r
 }
 
-// sorted returns the routes in the order of their paths.
-func sorted(routes []route) []route {
+// sortRoutes returns the routes in the order of their paths.
+func sortRoutes(routes []route) []route {
 	return slices.SortedStableFunc(slices.Values(routes), func(a, b route) int { return strings.Compare(a.path, b.path) })
 }

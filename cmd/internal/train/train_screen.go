@@ -74,10 +74,10 @@ func (s *trainScreen) event(e replay.Event) {
 	case e.Epoch != nil:
 		s.bar.clear()
 		book := e.Epoch.Book
-		term.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch.Epoch, scored(e.Epoch.Train), term.Plural(book.Bullets, "bullet"), book.Version)
+		term.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch.Epoch, formatScore(e.Epoch.Train), term.Plural(book.Bullets, "bullet"), book.Version)
 	case e.Point.Set != replay.Train: // the score of each batch is in the epoch
 		s.bar.clear()
-		term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", e.Point.Step), e.Point.Set, scored(e.Point.Score))
+		term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", e.Point.Step), e.Point.Set, formatScore(e.Point.Score))
 	}
 }
 
@@ -105,8 +105,8 @@ func describeProgress(first, p *replay.Progress) string {
 	return text
 }
 
-// scored formats a score.
-func scored(s report.Score) string {
+// formatScore formats a score.
+func formatScore(s report.Score) string {
 	text := fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
 	if s.N == 0 {
 		text = "    –    0 of 0"

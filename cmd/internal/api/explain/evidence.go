@@ -59,9 +59,9 @@ func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflecti
 	return nil, nil
 }
 
-// labelled returns a log in the form that package history reads, and a map of labels by version. Each read of a version adds its label to the
+// withLabels returns a log in the form that package history reads, and a map of labels by version. Each read of a version adds its label to the
 // map.
-func labelled(log deltalog.Log) (history.Log, map[uint64]string) {
+func withLabels(log deltalog.Log) (history.Log, map[uint64]string) {
 	labels := map[uint64]string{}
 	return deltalog.Log(func(fn func(*deltalog.Record) error) error {
 		return log(func(r *deltalog.Record) error {

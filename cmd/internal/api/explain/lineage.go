@@ -30,7 +30,7 @@ type Bullet struct {
 // BulletOf returns the explanation of a bullet, without executions. log is the log of the playbook, or the part that concerns the bullet. The
 // error is history.ErrBulletNotFound for an unknown bullet.
 func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, error) {
-	labelledLog, labels := labelled(log)
+	labelledLog, labels := withLabels(log)
 	l, err := history.LineageOf(labelledLog, id)
 	if err != nil {
 		return nil, LogError(err)

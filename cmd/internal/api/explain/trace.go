@@ -50,7 +50,7 @@ func ExecutionOf(ctx context.Context, name book.Book, effects Effects, ev Eviden
 	if e != nil {
 		name = e.Book
 	}
-	log, labels := labelled(effects(name, handle))
+	log, labels := withLabels(effects(name, handle))
 	t, err := history.TraceOf(log, string(handle))
 	if err != nil {
 		return nil, LogError(err)

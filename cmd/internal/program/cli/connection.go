@@ -129,7 +129,7 @@ func (s *Session) Close() {
 // opener opens the streams of a connection.
 type opener func(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error)
 
-// create opens all streams, and creates missing ones.
+// create is the opener of commands that change something: it opens all streams, and creates missing ones.
 func (p ServerFlags) create(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
 	return p.Open(ctx, nc, "", log)
 }
@@ -169,7 +169,7 @@ func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, l
 		case used.URL == "": // the other server does not listen
 			return nil, program.Exit(program.ExitRefused, err)
 		case cfg.Listen == "":
-			p.NATS.NATS = used.URL
+			p.NATS.NATS = used.URL // in this copy of the flags
 			return p.dial(ctx, open, log)
 		}
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))

@@ -24,13 +24,13 @@ func (v *Values) readLines(fn func(*Value) error) error {
 		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // half a character at the end of UTF-16
 		if first && err == nil && len(line) > 0 {
 			t := newTable(line)
-			if t.has(v.Columns) {
+			if t.hasColumns(v.Columns) {
 				return v.readRows(t, fn)
 			}
 			err = t.missing(v.Columns)
 		}
 		values := []Value{{Raw: line, Err: err}}
-		if err == nil && (len(line) == 0 || !v.AsIs) {
+		if err == nil && (len(line) == 0 || !v.AsIs) { // an empty line has no value in any case
 			values = valuesOf(line)
 		}
 		for i := range values {

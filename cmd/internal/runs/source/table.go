@@ -42,8 +42,8 @@ func newTable(header []byte) *table {
 	return best
 }
 
-// has reports whether the table has a column of each group. It is false without groups.
-func (t *table) has(groups [][]string) bool {
+// hasColumns reports whether the table has a column of each group. It is false without groups.
+func (t *table) hasColumns(groups [][]string) bool {
 	for _, names := range groups {
 		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(t.columns, name) }) {
 			return false

@@ -130,12 +130,12 @@ func (c *Conversation) Identify(id string) {
 	if id == "" || len(c.Steps) == 0 {
 		return
 	}
-	c.ids = padded(c.ids, len(c.Steps))
+	c.ids = pad(c.ids, len(c.Steps))
 	c.ids[len(c.Steps)-1] += id + "\n"
 }
 
-// padded returns ids with empty ones at the end, so that there are n.
-func padded(ids []string, n int) []string {
+// pad returns ids with empty ones at the end, so that there are n.
+func pad(ids []string, n int) []string {
 	return append(ids, make([]string, max(0, n-len(ids)))...)
 }
 
@@ -353,7 +353,7 @@ func (c *Conversation) End() ([]*Run, error) {
 	c.Name = cmp.Or(c.Name, source.Printable(c.Session))
 	c.Outcome.Label = cmp.Or(c.Outcome.Label, events.Unknown)
 	if len(c.ids) > 0 {
-		c.IDs = padded(c.ids, len(c.Steps))
+		c.IDs = pad(c.ids, len(c.Steps))
 	}
 	return []*Run{&c.Run}, nil
 }

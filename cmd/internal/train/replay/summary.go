@@ -30,7 +30,7 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 		rep.Data[0].Samples = r.step
 	}
 	rep.Unlearned = len(r.uncovered)
-	rep.Paired = paired(rep, r.samples)
+	rep.Paired = pairAnswers(rep, r.samples)
 	if err := r.listAnswers(ctx); err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
 	return rows
 }
 
-// paired compares the answers to the test set before and after the run, sample by sample. In samples, the answers before the run come
+// pairAnswers compares the answers to the test set before and after the run, sample by sample. In samples, the answers before the run come
 // first. A sample without a label before or after is left out.
-func paired(rep *report.Report, samples []report.Sample) *report.Pair {
+func pairAnswers(rep *report.Report, samples []report.Sample) *report.Pair {
 	if rep.Before == nil || rep.After == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func paired(rep *report.Report, samples []report.Sample) *report.Pair {
 		switch {
 		case earlier == nil:
 			first[s.Index] = s
-		case labelled(earlier) && labelled(s):
+		case isLabelled(earlier) && isLabelled(s):
 			before = append(before, earlier.Label == events.Success)
 			after = append(after, s.Label == events.Success)
 		}

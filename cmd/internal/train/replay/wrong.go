@@ -22,7 +22,7 @@ func (r *run) listAnswers(ctx context.Context) error {
 		if s.Lost == "" {
 			countAnswer(models, s)
 		}
-		if s.Set != set || s.Phase != phase || !labelled(s) {
+		if s.Set != set || s.Phase != phase || !isLabelled(s) {
 			continue
 		}
 		wrong.Of++
@@ -55,7 +55,7 @@ func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
 		models[name] = m
 	}
 	m.Answers++
-	if labelled(s) {
+	if isLabelled(s) {
 		m.N++
 	}
 	if s.Label == events.Success {
@@ -79,5 +79,5 @@ func (r *run) strongest() (set, phase string) {
 	return "", ""
 }
 
-// labelled reports whether the outcome of a sample is known.
-func labelled(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }
+// isLabelled reports whether the outcome of a sample is known.
+func isLabelled(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }
