@@ -312,7 +312,7 @@ func (x *evaluation) write(out io.WriteCloser) error {
 	enc.SetEscapeHTML(false)
 	for _, a := range x.arms {
 		for i := range a.answers {
-			if a.answers[i].missing() {
+			if a.answers[i].isMissing() {
 				continue
 			}
 			if err := enc.Encode(x.record(a, i)); err != nil {

@@ -69,8 +69,8 @@ type sampleResult struct {
 	lost      string // error; "" if there is an answer
 }
 
-// missing reports whether the sample was not tried.
-func (a *sampleResult) missing() bool { return a.execution == nil && a.lost == "" }
+// isMissing reports whether the sample was not tried.
+func (a *sampleResult) isMissing() bool { return a.execution == nil && a.lost == "" }
 
 // right reports whether an answer is right, and whether its outcome is known.
 func (a *sampleResult) right() (right, known bool) {

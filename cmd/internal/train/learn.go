@@ -283,7 +283,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	for _, name := range files {
 		err := l.readFile(ctx, s, r, name, states, res)
 		if errors.As(err, new(*stopError)) || ctx.Err() != nil {
-			return nil, interrupted(ctx, states.count(runInFiles), err)
+			return nil, interruptedError(ctx, states.count(runInFiles), err)
 		}
 		if err != nil { // the other files are still read
 			lastErr = err
@@ -295,7 +295,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 		}
 	}
 	if err := l.publishHeld(ctx, s, states, res); err != nil {
-		return nil, interrupted(ctx, states.count(runInFiles), err)
+		return nil, interruptedError(ctx, states.count(runInFiles), err)
 	}
 	res.Executions, res.Known = states.count(runInFiles), states.count(runStored)
 	if lastErr != nil && res.Executions == 0 {
@@ -306,15 +306,15 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	}
 	if s.Server == nil { // the roles of other processes reflect on the runs before the comparison
 		if err := l.await(ctx, s); err != nil {
-			return nil, interrupted(ctx, res.Executions, err)
+			return nil, interruptedError(ctx, res.Executions, err)
 		}
 	}
 	if err := l.analyse(ctx, s, r.Book, res); err != nil {
-		return nil, interrupted(ctx, res.Executions, err)
+		return nil, interruptedError(ctx, res.Executions, err)
 	}
 	compared()
 	if err := l.await(ctx, s); err != nil {
-		return nil, interrupted(ctx, res.Executions, err)
+		return nil, interruptedError(ctx, res.Executions, err)
 	}
 	res.Made = madeBy(l.reflectorModel, l.curatorModel)
 	l.checkOutcomes(r.Outcomes, res)
@@ -328,8 +328,8 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	return res, nil
 }
 
-// interrupted adds progress and advice to err if the context was cancelled. Other errors are returned unchanged.
-func interrupted(ctx context.Context, runs int, err error) error {
+// interruptedError adds progress and advice to err if the context was cancelled. Other errors are returned unchanged.
+func interruptedError(ctx context.Context, runs int, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}

@@ -111,13 +111,11 @@ func summary(l *history.Lineage) string {
 			outcomes = append(outcomes, fmt.Sprintf("%d %s", k, label))
 		}
 	}
-	text := fmt.Sprintf("Added by %s. Learned from ", l.Author)
-	switch {
-	case n > 0:
-		text += fmt.Sprintf("%s (%s).", term.Plural(n, "execution"), strings.Join(outcomes, ", "))
-	default:
-		text += "no execution."
+	from := "no execution"
+	if n > 0 {
+		from = fmt.Sprintf("%s (%s)", term.Plural(n, "execution"), strings.Join(outcomes, ", "))
 	}
+	text := fmt.Sprintf("Added by %s. Learned from %s.", l.Author, from)
 	if l.Helped+l.Harmed+l.NoEffect > 0 {
 		text += fmt.Sprintf(" Helped in %d, harmed in %d, no effect in %d.", l.Helped, l.Harmed, l.NoEffect)
 	}

@@ -201,7 +201,7 @@ func (x *Executions) Find(f *Filter, end uint64, n int) (found []uint64, next ui
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if f.Doubted {
-		return x.doubted(end, n)
+		return x.findDoubted(end, n)
 	}
 	filter := newRowFilter(f)
 	at, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return cmp.Compare(r.seq, end) })
@@ -289,8 +289,8 @@ func (x *Executions) ReadDoubts(ctx context.Context) error {
 	return x.conn.Events.ReadStored(ctx, events.StreamReflections, ">", x.addDoubt)
 }
 
-// doubted is Find for the executions of all playbooks whose outcome the Reflector doubts.
-func (x *Executions) doubted(end uint64, n int) (found []uint64, next uint64) {
+// findDoubted is Find for the executions of all playbooks whose outcome the Reflector doubts.
+func (x *Executions) findDoubted(end uint64, n int) (found []uint64, next uint64) {
 	seqs := slices.Sorted(maps.Keys(x.doubts))
 	i, _ := slices.BinarySearch(seqs, end)
 	found = seqs[max(0, i-n):i]

@@ -46,9 +46,9 @@ func (s *Sums) mean(m, arm int) (out mean) {
 	return out
 }
 
-// pulled returns the spread of an arm, pulled up to that of the other arm as if minSessions of its sessions had the other spread: the spread
-// of few sessions is often far too small by chance.
-func (a *mean) pulled(other *mean) float64 {
+// pooledSpread returns the spread of an arm, raised towards that of the other arm if that is larger, as if minSessions sessions with the
+// other spread were added: the spread of few sessions is often far too small by chance.
+func (a *mean) pooledSpread(other *mean) float64 {
 	return a.spread + max(0, other.spread-a.spread)*minSessions/float64(a.sessions+minSessions)
 }
 
@@ -71,7 +71,7 @@ func (s *Sums) interval(m int) (i interval, ok bool) {
 		return i, false
 	}
 	i.mean = a.value - b.value
-	a.spread, b.spread = a.pulled(&b), b.pulled(&a)
+	a.spread, b.spread = a.pooledSpread(&b), b.pooledSpread(&a)
 	i.variance = a.spread*a.seen + b.spread*b.seen + max(a.spread, b.spread)*(a.unseen+b.unseen)
 	half := radius(i.variance, alpha)
 	i.low, i.high = i.mean-half, i.mean+half

@@ -178,7 +178,7 @@ func (v *Values) hasNext(first bool) (bool, error) {
 	c, err := v.peek()
 	switch {
 	case err != nil:
-		return false, truncated(err)
+		return false, truncatedError(err)
 	case c == ']':
 		_, err = v.r.Discard(1)
 		return false, err
@@ -192,7 +192,7 @@ func (v *Values) hasNext(first bool) (bool, error) {
 	if err == nil && c == ']' {
 		return false, errors.New(`unexpected "]" after a comma, want an element`)
 	}
-	return true, truncated(err)
+	return true, truncatedError(err)
 }
 
 // footer skips the members after the list of a container, and the closing brace.
@@ -200,7 +200,7 @@ func (v *Values) footer() error {
 	c, err := v.peek()
 	switch {
 	case err != nil:
-		return truncated(err)
+		return truncatedError(err)
 	case c != ',' && c != '}':
 		return errors.New(`unexpected data after the list, want "," or "}"`)
 	}
@@ -238,7 +238,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 			break
 		}
 		if err != nil {
-			return false, truncated(err)
+			return false, truncatedError(err)
 		}
 		isAfterScalar := depth == 0 && !quoted && size > 0 && strings.IndexByte(",]} \n\r\t", c) >= 0
 		if isAfterScalar { // a number, true, false or null has no end of its own
@@ -292,7 +292,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 // torn returns the error for a line break in the middle of a value: errTorn, or a truncated file if the line is its last one.
 func (v *Values) torn() error {
 	if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
-		return truncated(err)
+		return truncatedError(err)
 	}
 	return errTorn
 }
@@ -325,8 +325,8 @@ func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, size, limit)
 }
 
-// truncated replaces io.EOF by an error that reports a truncated file. It returns other errors unchanged.
-func truncated(err error) error {
+// truncatedError replaces io.EOF by an error that reports a truncated file. It returns other errors unchanged.
+func truncatedError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("the file is truncated: %w", io.ErrUnexpectedEOF)
 	}

@@ -27,7 +27,7 @@ type editReply struct {
 // the edit was applied before or the reply was lost.
 func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
 	e.Book, e.Created = r.book, time.Now().UTC()
-	if applied, err := r.applied(ctx, e.ID); err != nil || applied {
+	if applied, err := r.awaitApplied(ctx, e.ID); err != nil || applied {
 		return nil, err
 	}
 	r.edits++
@@ -70,7 +70,7 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 			r.sendStall(events.RoleCurator)
 		case <-time.After(pollInterval):
 		}
-		applied, err := r.applied(ctx, e.ID)
+		applied, err := r.awaitApplied(ctx, e.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -119,8 +119,8 @@ func (r *run) request(ctx context.Context, e *events.Edit, m bus.PublishOptions)
 	return d, nil
 }
 
-// applied reports whether the log has an edit. It then waits until the version of the edit is visible to generators.
-func (r *run) applied(ctx context.Context, id events.ID) (bool, error) {
+// awaitApplied reports whether the log has an edit. If so, it waits until the version of the edit is visible to generators.
+func (r *run) awaitApplied(ctx context.Context, id events.ID) (bool, error) {
 	if r.log.editVersions[id] == 0 {
 		if err := r.log.follow(ctx); err != nil {
 			return false, err

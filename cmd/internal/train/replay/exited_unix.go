@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// exited reports whether a process of this machine has ended. A killed process stays a zombie if its parent does not
+// hasExited reports whether a process of this machine has ended. A killed process stays a zombie if its parent does not
 // reap it, as in containers whose first process reaps none.
-func exited(pid int) bool {
+func hasExited(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true
 	}

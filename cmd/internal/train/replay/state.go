@@ -43,12 +43,12 @@ const (
 	deadAfter = 15 * time.Second
 )
 
-// expired reports whether the lease of an owner has expired, because its process has exited, or after a time without heartbeats. Only
+// hasExpired reports whether the lease of an owner has expired, because its process has exited, or after a time without heartbeats. Only
 // a process of this machine can be checked.
-func (o *owner) expired(silent time.Duration) bool {
+func (o *owner) hasExpired(silent time.Duration) bool {
 	host, err := os.Hostname()
 	isOfThisMachine := err == nil && host == o.Host
-	if isOfThisMachine && o.PID != os.Getpid() && exited(o.PID) {
+	if isOfThisMachine && o.PID != os.Getpid() && hasExited(o.PID) {
 		return true
 	}
 	return silent > deadAfter
@@ -151,7 +151,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 			if err != nil {
 				return nil, err
 			}
-			if !o.expired(silent) {
+			if !o.hasExpired(silent) {
 				return nil, &InUseError{Name: r.Name, Host: o.Host, PID: o.PID, Silent: silent}
 			}
 		}
