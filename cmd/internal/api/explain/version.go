@@ -62,8 +62,7 @@ func FindVersion(name playbook.Book, point string, log deltalog.Log) (Version, e
 	if err != nil {
 		return Version{}, LogError(err)
 	}
-	newest := versions[len(versions)-1]
-	number, ok := newest.Number, true
+	number, ok := versions[len(versions)-1].Number, true // the newest
 	switch want.by {
 	case byNumber:
 		number = want.version
@@ -72,22 +71,26 @@ func FindVersion(name playbook.Book, point string, log deltalog.Log) (Version, e
 	case byName:
 		number, ok = names[want.name]
 	}
-	ok = ok && number < uint64(len(versions))
-	var found Version
-	if ok {
-		found = versions[number]
+	if !ok || number >= uint64(len(versions)) {
+		return Version{}, program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: %w", name, want.notFoundError(versions)))
 	}
-	switch {
-	case !ok && want.by == byNumber:
-		err = fmt.Errorf("playbook %q: %w", name, &history.VersionNotFoundError{Version: want.version, Newest: newest.Number})
-	case !ok && want.by == byTime:
-		err = fmt.Errorf("playbook %q: no version at %s: the first is from %s", name, want.time.Local().Format(time.DateTime), versions[min(1, len(versions)-1)].time.Local().Format(time.DateTime))
-	case !ok:
-		err = fmt.Errorf("playbook %q: no version named %q: see 'debrief playbook log --names'", name, want.name)
-	case !strings.HasPrefix(hex.EncodeToString(found.chain), want.chain):
+	found := versions[number]
+	if !strings.HasPrefix(hex.EncodeToString(found.chain), want.chain) {
 		err = fmt.Errorf("playbook %q: version %d is %s, not %s: the label belongs to another installation", name, found.Number, found.Label(), point)
 	}
 	return found, program.Exit(program.ExitRefused, err)
+}
+
+// notFoundError returns the error for a wanted version that is not one of the versions of the log, by number.
+func (w *wantedVersion) notFoundError(versions []Version) error {
+	switch w.by {
+	case byNumber:
+		return &history.VersionNotFoundError{Version: w.version, Newest: versions[len(versions)-1].Number}
+	case byTime:
+		first := versions[min(1, len(versions)-1)]
+		return fmt.Errorf("no version at %s: the first is from %s", w.time.Local().Format(time.DateTime), first.time.Local().Format(time.DateTime))
+	}
+	return fmt.Errorf("no version named %q: see 'debrief playbook log --names'", w.name)
 }
 
 // The formats of a version.
@@ -98,8 +101,8 @@ const (
 	byNewest
 )
 
-// point is a parsed version. by tells which of the other fields is set.
-type point struct {
+// wantedVersion is the parsed text of a version. by tells which of the other fields is set.
+type wantedVersion struct {
 	by      int
 	version uint64
 	chain   string // prefix of the hash of version, in hex; "" if the number alone was given
@@ -108,32 +111,32 @@ type point struct {
 }
 
 // parsePoint parses a version; see VersionHelp for the formats. Durations are relative to now.
-func parsePoint(text string, now time.Time) (point, error) {
+func parsePoint(text string, now time.Time) (wantedVersion, error) {
 	number, chain, _ := strings.Cut(text, "@")
 	if v, err := strconv.ParseUint(number, 10, 64); err == nil {
 		if strings.Trim(chain, "0123456789abcdef") != "" {
-			return point{}, fmt.Errorf("version %q: invalid label: want one such as 17@ab12cd", text)
+			return wantedVersion{}, fmt.Errorf("version %q: invalid label: want one such as 17@ab12cd", text)
 		}
-		return point{by: byNumber, version: v, chain: chain}, nil
+		return wantedVersion{by: byNumber, version: v, chain: chain}, nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			if layout == time.DateOnly {
 				t = t.AddDate(0, 0, 1).Add(-time.Nanosecond) // the end of that day
 			}
-			return point{by: byTime, time: t}, nil
+			return wantedVersion{by: byTime, time: t}, nil
 		}
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return point{by: byTime, time: now.Add(-ago)}, nil
+		return wantedVersion{by: byTime, time: now.Add(-ago)}, nil
 	}
 	if text == "newest" {
-		return point{by: byNewest}, nil
+		return wantedVersion{by: byNewest}, nil
 	}
 	if (playbook.Name{Name: text}).Validate() == nil {
-		return point{by: byName, name: text}, nil
+		return wantedVersion{by: byName, name: text}, nil
 	}
-	return point{}, fmt.Errorf("version %q: want a number, a label such as 17@ab12cd, a time such as 2026-11-20, or a name", text)
+	return wantedVersion{}, fmt.Errorf("version %q: want a number, a label such as 17@ab12cd, a time such as 2026-11-20, or a name", text)
 }
 
 // ParseSince parses the flag --since: a time, or a duration before now. Empty text returns the zero time.
