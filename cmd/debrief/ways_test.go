@@ -23,6 +23,7 @@ import (
 	"debrief/cmd/internal/agents/agentstest"
 	"debrief/cmd/internal/agents/hooks"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/runs"
@@ -81,9 +82,9 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 		t.Fatal(err)
 	}
 	agent := []tokens.Scope{tokens.Context, tokens.Report}
-	path, secrets := agentstest.Tokens(t,
-		agentstest.Grant{Name: "agent", Scopes: agent}, agentstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}},
-		agentstest.Grant{Name: "elsewhere", Scopes: agent, Books: []playbook.Book{"sales"}}, agentstest.Grant{Name: "operator", Scopes: append(agent, tokens.Operate)},
+	path, secrets := tokenstest.Write(t, t.TempDir(),
+		tokenstest.Grant{Name: "agent", Scopes: agent}, tokenstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}},
+		tokenstest.Grant{Name: "elsewhere", Scopes: agent, Books: []playbook.Book{"sales"}}, tokenstest.Grant{Name: "operator", Scopes: append(agent, tokens.Operate)},
 	)
 	w.secrets = secrets
 	secrets["forged"] = "dbr_" + strings.Repeat("x", 43)

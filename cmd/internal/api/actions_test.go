@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -225,26 +226,11 @@ func TestTokensAndRoutes(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	path := t.TempDir() + "/tokens.yaml"
-	secrets := map[string]string{}
-	file := ""
-	newToken := func(name string, scopes []tokens.Scope, books ...playbook.Book) {
-		secret, entry, err := tokens.New(name, scopes, books)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[name], file = secret, file+entry
-	}
+	grants := []tokenstest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "support", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}}}
 	for _, s := range tokens.Scopes {
-		newToken("only-"+string(s), []tokens.Scope{s})
+		grants = append(grants, tokenstest.Grant{Name: "only-" + string(s), Scopes: []tokens.Scope{s}})
 	}
-	newToken("all", tokens.Scopes)
-	newToken("support", tokens.Scopes, "support")
-	writeFile(t, path, file)
-	set, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set, secrets := tokenstest.Load(t, t.TempDir(), grants...)
 	w := startWorld(t, Options{Tokens: set})
 	w.token = secrets["all"]
 	w.seed(t)
@@ -287,23 +273,14 @@ func bearer(secret string) func(*http.Request) {
 	return set("Authorization", "Bearer "+secret)
 }
 
+// allAndMine are a token for all playbooks and one for the playbook support.
+var allAndMine = []tokenstest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "mine", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}}}
+
 // TestBookIsolation: a token of one playbook sees and changes nothing of another one.
 func TestBookIsolation(t *testing.T) {
 	t.Parallel()
-	path := t.TempDir() + "/tokens.yaml"
-	mine, entry, err := tokens.New("mine", tokens.Scopes, []playbook.Book{"support"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, other, err := tokens.New("all", tokens.Scopes, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, path, entry+other)
-	file, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, secrets := tokenstest.Load(t, t.TempDir(), allAndMine...)
+	all, mine := secrets["all"], secrets["mine"]
 	w := startWorld(t, Options{Tokens: file})
 	w.token = all
 	names := w.seed(t)

@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -80,20 +80,8 @@ func (s *stream) until(t *testing.T) string {
 // TestEvents changes things while streams are open: each gets what its token and its parameter permit.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	path := t.TempDir() + "/tokens.yaml"
-	all, first, err := tokens.New("all", tokens.Scopes, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, second, err := tokens.New("mine", tokens.Scopes, []playbook.Book{"support"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, path, first+second)
-	set, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set, secrets := tokenstest.Load(t, t.TempDir(), allAndMine...)
+	all, mine := secrets["all"], secrets["mine"]
 	w := startWorld(t, Options{Tokens: set})
 	w.token = all
 	w.seed(t)
@@ -163,22 +151,9 @@ func TestStreamsEnd(t *testing.T) {
 // TestStreamsOfTokens: one token has a limited number of streams, and the streams of a revoked token end.
 func TestStreamsOfTokens(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	greedy, first, err := tokens.New("greedy", []tokens.Scope{tokens.Read}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	modest, second, err := tokens.New("modest", []tokens.Scope{tokens.Read}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(first+second), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	set, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reads, dir := []tokens.Scope{tokens.Read}, t.TempDir()
+	set, secrets := tokenstest.Load(t, dir, tokenstest.Grant{Name: "greedy", Scopes: reads}, tokenstest.Grant{Name: "modest", Scopes: reads})
+	greedy, modest := secrets["greedy"], secrets["modest"]
 	w := startWorld(t, Options{Tokens: set})
 	var open []*stream
 	for range maxTokenLive {
@@ -188,7 +163,7 @@ func TestStreamsOfTokens(t *testing.T) {
 		t.Errorf("got %d %s", code, body)
 	}
 	other := w.openStream(t, t.Context(), "", modest)
-	if err := os.Remove(path); err != nil { // revokes all tokens
+	if err := os.RemoveAll(dir); err != nil { // revokes all tokens
 		t.Fatal(err)
 	}
 	for _, s := range append(open, other) { // they end

@@ -3,13 +3,13 @@ package api
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -94,20 +94,9 @@ func TestReviewOfOutcomes(t *testing.T) {
 			return &events.StoredReply{Handle: "17-ab12cd34"}, nil
 		},
 	}
-	agent, agentEntry, err := tokens.New("agent", []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ann, annEntry, err := tokens.New("ann", []tokens.Scope{tokens.Report, tokens.Review}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	writeFile(t, path, agentEntry+annEntry)
-	list, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list, secrets := tokenstest.Load(t, t.TempDir(), tokenstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}},
+		tokenstest.Grant{Name: "ann", Scopes: []tokens.Scope{tokens.Report, tokens.Review}})
+	agent, ann := secrets["agent"], secrets["ann"]
 	s, c := open(t, backend, Options{Tokens: list}, defaultLimits)
 	violation := events.Outcome{Label: events.Failure, Violation: true}
 	judged := events.Outcome{Score: 1, Label: events.Success, By: "judge/m/1"}

@@ -16,6 +16,7 @@ import (
 
 	"debrief/cmd/internal/agents/otlp"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/operate/rights"
 	"debrief/cmd/internal/program"
@@ -101,17 +102,8 @@ func startSecuredWorld(t *testing.T) *world {
 	} {
 		runRoles(t, s.open(t, role), run)
 	}
-	secret, entry, err := tokens.New("operator", tokens.Scopes, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	writeFile(t, path, entry)
-	set, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.token, w.conn = secret, s.open(t, events.UserGateway)
+	set, secrets := tokenstest.Load(t, t.TempDir(), tokenstest.Grant{Name: "operator", Scopes: tokens.Scopes})
+	w.token, w.conn = secrets["operator"], s.open(t, events.UserGateway)
 	w.Server, w.client = open(t, client.NATS(w.conn.NATS()), Options{Tokens: set, Conn: w.conn, Index: runIndex(t, w.conn), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}, defaultLimits)
 	return w
 }

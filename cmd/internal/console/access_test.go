@@ -88,8 +88,8 @@ var ownPages = map[string]int{
 // allows reports whether the token of a name has a scope and permits a playbook.
 func allows(name string, scope tokens.Scope, book string) bool {
 	for _, s := range tokenSpecs {
-		if s.name == name {
-			return slices.Contains(s.scopes, scope) && (book == "" || len(s.books) == 0 || slices.Contains(s.books, "default") == (book == "default"))
+		if s.Name == name {
+			return slices.Contains(s.Scopes, scope) && (book == "" || len(s.Books) == 0 || slices.Contains(s.Books, "default") == (book == "default"))
 		}
 	}
 	return false
@@ -114,18 +114,18 @@ func TestPagesNeedTheirScope(t *testing.T) {
 		for _, token := range tokenSpecs {
 			want := http.StatusForbidden
 			switch {
-			case allows(token.name, scope, book):
+			case allows(token.Name, scope, book):
 				want = http.StatusOK
-			case ownPages[a.pattern] != 0 && allows(token.name, tokens.Review, book), ownPages[a.pattern] != 0 && allows(token.name, tokens.Operate, book):
+			case ownPages[a.pattern] != 0 && allows(token.Name, tokens.Review, book), ownPages[a.pattern] != 0 && allows(token.Name, tokens.Operate, book):
 				want = http.StatusOK
-			case ownPages[a.pattern] != 0 && allows(token.name, tokens.Report, book):
+			case ownPages[a.pattern] != 0 && allows(token.Name, tokens.Report, book):
 				want = ownPages[a.pattern]
 			}
 			all.Go(func() {
-				if got := get(t, in.guarded, a.path, in.as(token.name)); got.status != want {
-					t.Errorf("%s as %s: got status %d, want %d", a.path, token.name, got.status, want)
+				if got := get(t, in.guarded, a.path, in.as(token.Name)); got.status != want {
+					t.Errorf("%s as %s: got status %d, want %d", a.path, token.Name, got.status, want)
 				} else if want == http.StatusForbidden && (strings.Contains(got.body, "<form class=\"stack\"") || !strings.Contains(got.body, "<h1>Forbidden</h1>")) {
-					t.Errorf("%s as %s: the page of the error has contents: %s", a.path, token.name, got.body)
+					t.Errorf("%s as %s: the page of the error has contents: %s", a.path, token.Name, got.body)
 				}
 			})
 		}

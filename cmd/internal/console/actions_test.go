@@ -128,7 +128,7 @@ func TestFormsNeedTheirScope(t *testing.T) {
 // names returns the names of the tokens.
 func names() (all []string) {
 	for _, s := range tokenSpecs {
-		all = append(all, s.name)
+		all = append(all, s.Name)
 	}
 	return all
 }

@@ -8,8 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
@@ -72,18 +72,14 @@ type installation struct {
 }
 
 // tokenSpecs are the tokens of the guarded server.
-var tokenSpecs = []struct {
-	name   string
-	scopes []tokens.Scope
-	books  []playbook.Book // empty: all
-}{
-	{"admin", tokens.Scopes, nil},
-	{"reader", []tokens.Scope{tokens.Read}, nil},
-	{"reviewer", []tokens.Scope{tokens.Read, tokens.Review}, nil},
-	{"reporter", []tokens.Scope{tokens.Read, tokens.Report}, nil},
-	{"operator", []tokens.Scope{tokens.Read, tokens.Operate}, nil},
-	{"agent", []tokens.Scope{tokens.Context, tokens.Report}, nil},
-	{"support-desk", tokens.Scopes, []playbook.Book{"support"}},
+var tokenSpecs = []tokenstest.Grant{
+	{Name: "admin", Scopes: tokens.Scopes},
+	{Name: "reader", Scopes: []tokens.Scope{tokens.Read}},
+	{Name: "reviewer", Scopes: []tokens.Scope{tokens.Read, tokens.Review}},
+	{Name: "reporter", Scopes: []tokens.Scope{tokens.Read, tokens.Report}},
+	{Name: "operator", Scopes: []tokens.Scope{tokens.Read, tokens.Operate}},
+	{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report}},
+	{Name: "support-desk", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}},
 }
 
 // shared are the installations that several tests read. A test that changes something starts its own.
@@ -221,24 +217,12 @@ func mounts(handler http.Handler) http.Handler {
 // tokenFile writes the tokens file and reads it.
 func (in *installation) tokenFile(t testing.TB) *tokens.Set {
 	t.Helper()
-	var file strings.Builder
-	for _, s := range tokenSpecs {
-		secret, entry, err := tokens.New(s.name, s.scopes, s.books)
-		check(t, err)
-		in.secrets[s.name] = secret
-		file.WriteString(entry)
-	}
-	secret, entry, err := tokens.New("sso", []tokens.Scope{tokens.Read, tokens.Review}, nil, netip.MustParsePrefix("127.0.0.1/32")) // of a proxy
-	check(t, err)
-	in.secrets["sso"] = secret
-	file.WriteString(entry)
-	dir, err := os.MkdirTemp("", "debrief-web-")
+	dir, err := os.MkdirTemp("", "debrief-web-") // the installation outlives the test
 	check(t, err)
 	in.closers = append(in.closers, func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "tokens.yaml")
-	check(t, os.WriteFile(path, []byte(file.String()), 0o600))
-	set, err := tokens.Load(path, nil)
-	check(t, err)
+	ofProxy := tokenstest.Grant{Name: "sso", Scopes: []tokens.Scope{tokens.Read, tokens.Review}, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	set, secrets := tokenstest.Load(t, dir, append(slices.Clone(tokenSpecs), ofProxy)...)
+	in.secrets = secrets
 	return set
 }
 

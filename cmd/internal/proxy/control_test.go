@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/events"
 	"debrief/events/deltalog"
@@ -315,17 +315,8 @@ func TestControlOfSubAgents(t *testing.T) {
 func TestLeaveControl(t *testing.T) {
 	t.Parallel()
 	const text = "Globes stand in the map room."
-	path, file, secrets := t.TempDir()+"/tokens.yaml", "", map[string]string{}
-	for name, scopes := range map[string][]tokens.Scope{"operator": tokens.Scopes, "agent": {tokens.Context, tokens.Report, tokens.Read, tokens.Review}} {
-		secret, entry, err := tokens.New(name, scopes, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[name], file = secret, file+entry
-	}
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, secrets := tokenstest.Write(t, t.TempDir(), tokenstest.Grant{Name: "operator", Scopes: tokens.Scopes},
+		tokenstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read, tokens.Review}})
 	script := func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 1."} }
 	for name, h := range map[string]*house{"with tokens": openTokens(t, "tail", path, script, text), "without tokens": openFront(t, "tail", script, text)} {
 		h.control("50%")

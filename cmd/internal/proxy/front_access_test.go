@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/playbook"
@@ -23,22 +23,12 @@ func TestTokensAndPaths(t *testing.T) {
 	t.Parallel()
 	fake := httptest.NewServer(withEmbeddings(wires.New(func(*wires.Request) wires.Answer { return wires.Answer{Text: "x"} })))
 	t.Cleanup(fake.Close)
-	path, file, secrets := t.TempDir()+"/tokens.yaml", "", map[string]string{"none": "", "unknown": "dbr_unknown"}
-	add := func(name string, scopes []tokens.Scope, books ...playbook.Book) {
-		secret, entry, err := tokens.New(name, scopes, books)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[name], file = secret, file+entry
-	}
+	grants := []tokenstest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "sales", Scopes: tokens.Scopes, Books: []playbook.Book{"sales"}}}
 	for _, s := range tokens.Scopes {
-		add(string(s), []tokens.Scope{s})
+		grants = append(grants, tokenstest.Grant{Name: string(s), Scopes: []tokens.Scope{s}})
 	}
-	add("all", tokens.Scopes)
-	add("sales", tokens.Scopes, "sales")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, secrets := tokenstest.Write(t, t.TempDir(), grants...)
+	secrets["none"], secrets["unknown"] = "", "dbr_unknown"
 	f, err := Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: time.Millisecond, RunIdle: time.Hour, UpstreamOpenAI: fake.URL, UpstreamAnthropic: fake.URL, UpstreamOpenAIKey: "own", UpstreamAnthropicKey: "own"},
 		Health:  http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Metrics: program.Metrics("test"), Log: zerolog.Nop(),

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/curator"
 	"debrief/events"
@@ -75,13 +75,8 @@ func TestHostileToolErrorsReachNoPrompt(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	path, secrets := filepath.Join(t.TempDir(), "tokens.yaml"), map[string]string{}
-	for _, name := range []string{"ann", "bob"} {
-		var err error
-		if secrets[name], err = tokens.Add(path, name, []tokens.Scope{tokens.Context, tokens.Report}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	agent := []tokens.Scope{tokens.Context, tokens.Report}
+	path, secrets := tokenstest.Write(t, t.TempDir(), tokenstest.Grant{Name: "ann", Scopes: agent}, tokenstest.Grant{Name: "bob", Scopes: agent})
 	h := openTokens(t, "tail", path, func(r *wires.Request) wires.Answer {
 		if r.Last().Role == "tool" {
 			return wires.Answer{Text: "I cannot find it."}

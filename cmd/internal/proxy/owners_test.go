@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/events"
 	"debrief/events/bus"
@@ -65,17 +65,11 @@ func TestOwnersAreApart(t *testing.T) {
 		{name: "reviewer", token: tokens.Token{Scopes: []tokens.Scope{tokens.Review}}, may: "all"},
 		{name: "owner", token: tokens.Token{Scopes: []tokens.Scope{tokens.Context, tokens.Report}}, may: "own"},
 	}
-	path, file, secrets := filepath.Join(t.TempDir(), "tokens.yaml"), "", map[string]string{}
+	var grants []tokenstest.Grant
 	for _, c := range columns {
-		secret, entry, err := tokens.New(c.name, c.token.Scopes, c.token.Books)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[c.name], file = secret, file+entry
+		grants = append(grants, tokenstest.Grant{Name: c.name, Scopes: c.token.Scopes, Books: c.token.Books})
 	}
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, secrets := tokenstest.Write(t, t.TempDir(), grants...)
 	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer {
 		return wires.Answer{Text: "It is " + secretText + "."}
 	})

@@ -1,43 +1,14 @@
-// Package agentstest has what tests of hooks, MCP and OTLP share: tokens of agents, roles, and the stored events.
+// Package agentstest has what tests of hooks, MCP and OTLP share: roles, and the stored events.
 package agentstest
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/playbook"
 )
-
-// Grant is a token to create. Without books it permits all.
-type Grant struct {
-	Name   string
-	Scopes []tokens.Scope
-	Books  []playbook.Book
-}
-
-// Tokens writes a file of tokens. It returns its name, and the secrets by the names of the tokens.
-func Tokens(t testing.TB, grants ...Grant) (path string, secrets map[string]string) {
-	t.Helper()
-	path, secrets = filepath.Join(t.TempDir(), "tokens.yaml"), map[string]string{}
-	file := ""
-	for _, g := range grants {
-		secret, entry, err := tokens.New(g.Name, g.Scopes, g.Books)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[g.Name], file = secret, file+entry
-	}
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path, secrets
-}
 
 // Run runs roles until the end of the test.
 func Run(t testing.TB, conn *bus.Conn, roles ...program.Role) {

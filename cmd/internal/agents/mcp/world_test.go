@@ -19,6 +19,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
 	"debrief/curator"
@@ -46,7 +47,7 @@ type world struct {
 }
 
 // grants are the tokens of a world: one for each scope, and some for agents.
-var grants = []agentstest.Grant{
+var grants = []tokenstest.Grant{
 	{Name: "context", Scopes: []tokens.Scope{tokens.Context}},
 	{Name: "report", Scopes: []tokens.Scope{tokens.Report}},
 	{Name: "read", Scopes: []tokens.Scope{tokens.Read}},
@@ -66,7 +67,7 @@ func open(t *testing.T, withTokens bool) *world {
 		Metrics: program.Metrics("test"), Log: zerolog.Nop(),
 	}
 	if withTokens {
-		o.Tokens, w.secrets = agentstest.Tokens(t, grants...)
+		o.Tokens, w.secrets = tokenstest.Write(t, t.TempDir(), grants...)
 	}
 	front, err := proxy.Listen(o)
 	if err != nil {

@@ -31,6 +31,7 @@ import (
 
 	"debrief/cmd/internal/agents/agentstest"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/operate/erase"
 	"debrief/events"
 	"debrief/events/bus"
@@ -61,13 +62,9 @@ type desk struct {
 func open(t *testing.T, cfg Config) *desk {
 	t.Helper()
 	d := &desk{T: t}
-	path := ""
-	path, d.secrets = agentstest.Tokens(t, agentstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Report}}, agentstest.Grant{Name: "other", Scopes: []tokens.Scope{tokens.Report}},
-		agentstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}}, agentstest.Grant{Name: "support", Scopes: []tokens.Scope{tokens.Report}, Books: []playbook.Book{"support"}})
-	set, err := tokens.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set, secrets := tokenstest.Load(t, t.TempDir(), tokenstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Report}}, tokenstest.Grant{Name: "other", Scopes: []tokens.Scope{tokens.Report}},
+		tokenstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}}, tokenstest.Grant{Name: "support", Scopes: []tokens.Scope{tokens.Report}, Books: []playbook.Book{"support"}})
+	d.secrets = secrets
 	d.conn, _ = bustest.Open(t, bus.Policy{})
 	d.handler = NewHandler(set)
 	server := httptest.NewServer(d.handler)
