@@ -53,9 +53,8 @@ type Plan struct {
 	ShownAfter   int `json:"shown_after"`
 	TokensBefore int `json:"tokens_before"`
 	TokensAfter  int `json:"tokens_after"`
-	// SameSubject has groups of bullets that are perhaps one rule in other words, or that contradict each other. The plan does not change
-	// them: a model or a person decides.
-	SameSubject [][]playbook.BulletID `json:"same_subject"`
+	// SameSubject is not changed by the plan: a model or a person decides.
+	SameSubject []Subject `json:"same_subject" doc:"Bullets that are perhaps one rule in other words, or that contradict each other. The plan does not change them."`
 
 	expect []events.Expectation
 }
@@ -109,14 +108,7 @@ func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	f.retireUnused(r.Now.Add(-r.MaxIdle))
 	f.retireOverBudget(r.TokenBudget)
 
-	f.SameSubject = [][]playbook.BulletID{} // not null in JSON
-	for _, group := range similar.SameSubject(f.refinable(), func(b *playbook.Bullet) string { return b.Content }) {
-		var ids []playbook.BulletID
-		for _, b := range group {
-			ids = append(ids, b.ID)
-		}
-		f.SameSubject = append(f.SameSubject, ids)
-	}
+	f.SameSubject = SameSubject(f.refinable())
 	f.TokensAfter = f.tokens.book
 	for _, b := range f.bullets {
 		if b.Shown() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"debrief/events"
@@ -257,11 +258,22 @@ func TestRefineListsBulletsOnOneSubject(t *testing.T) {
 	p := bookOf(
 		playbook.Bullet{Content: "Add the pier fee of one unit to each mooring price."},
 		playbook.Bullet{Content: "Gold customers get 7 % off."},
-		playbook.Bullet{Content: "Never add the pier fee to a mooring price."},
+		playbook.Bullet{Content: "Never add the pier fee to a mooring price.", Status: playbook.Candidate, UpdatedAt: noon},
 		playbook.Bullet{Content: "Each mooring price needs the pier fee of one unit on top.", Status: playbook.Retired},
+		playbook.Bullet{When: "the berth is public", Content: "When the berth is public: The price of a mooring has the pier fee of one unit."},
 	)
 	plan := Refine(p, RefineOptions{Now: noon})
-	if len(plan.Steps) != 0 || len(plan.SameSubject) != 1 || !slices.Equal(plan.SameSubject[0], []playbook.BulletID{"a-00001", "a-00003"}) {
-		t.Errorf("got steps %q and groups %v, want the two bullets about the pier fee", steps(plan), plan.SameSubject)
+	want := []Subject{
+		{Bullets: []SubjectBullet{
+			{ID: "a-00001", State: playbook.Active, Content: "Add the pier fee of one unit to each mooring price."},
+			{ID: "a-00005", State: playbook.Active, Content: "When the berth is public: The price of a mooring has the pier fee of one unit."},
+		}},
+		{Bullets: []SubjectBullet{
+			{ID: "a-00001", State: playbook.Active, Content: "Add the pier fee of one unit to each mooring price."},
+			{ID: "a-00003", State: playbook.Candidate, Content: "Never add the pier fee to a mooring price."},
+		}, Contradiction: "only one of them is negated"},
+	}
+	if diff := cmp.Diff(want, plan.SameSubject); diff != "" || len(plan.Steps) != 0 {
+		t.Errorf("got steps %q and subjects -want +got:\n%s", steps(plan), diff)
 	}
 }

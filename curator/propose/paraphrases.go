@@ -32,18 +32,26 @@ const bulletsPerCall = 60
 func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
 	all := slices.Clone(bullets)
 	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
-	sorted := slices.Concat(sameSubject(all)...)
-	for _, b := range all {
-		if !slices.Contains(sorted, b) {
-			sorted = append(sorted, b)
+	known := make(map[*playbook.Bullet]bool)
+	var sorted []*playbook.Bullet
+	add := func(bullets []*playbook.Bullet) {
+		for _, b := range bullets {
+			if !known[b] {
+				known[b] = true
+				sorted = append(sorted, b)
+			}
 		}
 	}
+	for _, subject := range sameSubject(all) {
+		add(subject.Items)
+	}
+	add(all)
 	return sorted
 }
 
-// sameSubject returns the groups of bullets that are perhaps one rule in other words, or that contradict each other.
-func sameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
-	return similar.SameSubject(bullets, func(b *playbook.Bullet) string { return b.Content })
+// sameSubject returns the bullets that are perhaps one rule in other words, or that contradict each other.
+func sameSubject(bullets []*playbook.Bullet) []similar.Subject[*playbook.Bullet] {
+	return similar.SameSubject(bullets, func(b *playbook.Bullet) similar.Rule { return similar.Rule{When: b.When, Content: b.Advice()} })
 }
 
 // FindParaphrases asks a model for bullets that give the same advice in different words, and returns merge operations. It

@@ -13,7 +13,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c7"
+const PromptVersion = "c8"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
@@ -93,7 +93,7 @@ type RejectedText struct {
 	Reason string `json:"reason"`
 }
 
-// maxSubjects is the maximum number of groups of bullets on one subject in the prompt.
+// maxSubjects is the maximum number of subjects with several bullets in the prompt.
 const maxSubjects = 20
 
 // Limits of the texts of one reflection in the prompt, in bytes.
@@ -117,14 +117,18 @@ func requestPrompt(in Request) chat.Prompt {
 	if trial := playbook.RenderWithVotes(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
-	if groups := sameSubject(slices.Concat(in.Bullets, in.Undecided)); len(groups) > 0 {
-		user.WriteString("# Bullets on one subject, perhaps one rule in other words or a contradiction, otherwise to be left alone\n\n")
-		for _, group := range groups[:min(len(groups), maxSubjects)] {
+	if subjects := sameSubject(slices.Concat(in.Bullets, in.Undecided)); len(subjects) > 0 {
+		user.WriteString("# Bullets on one subject, perhaps one rule in other words, or a contradiction where a reason follows, otherwise to be left alone\n\n")
+		for _, subject := range subjects[:min(len(subjects), maxSubjects)] {
 			var ids []string
-			for _, b := range group {
+			for _, b := range subject.Items {
 				ids = append(ids, string(b.ID))
 			}
-			user.WriteString(strings.Join(ids, ", ") + "\n")
+			user.WriteString(strings.Join(ids, ", "))
+			if subject.Contradiction != "" {
+				user.WriteString(": " + subject.Contradiction)
+			}
+			user.WriteString("\n")
 		}
 		user.WriteString("\n")
 	}

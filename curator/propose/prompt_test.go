@@ -192,10 +192,13 @@ func TestPromptListsBulletsOnOneSubject(t *testing.T) {
 			{ID: "calc-00001", Content: "Add the pier fee of one unit to each mooring price."},
 			{ID: "calc-00002", Content: "Gold customers get 7 % off."},
 		},
-		Undecided: []*playbook.Bullet{{ID: "calc-00003", Content: "Each mooring price needs the pier fee of one unit on top."}},
+		Undecided: []*playbook.Bullet{
+			{ID: "calc-00003", Content: "Each mooring price needs the pier fee of one unit on top."},
+			{ID: "calc-00004", Content: "Never add the pier fee to a mooring price."},
+		},
 	}).Messages[1].Text
-	if !strings.Contains(user, "# Bullets on one subject") || !strings.Contains(user, "\ncalc-00001, calc-00003\n") {
-		t.Errorf("got %q, want the two bullets about the pier fee", user)
+	if !strings.Contains(user, "# Bullets on one subject") || !strings.Contains(user, "\ncalc-00001, calc-00003\ncalc-00001, calc-00004: only one of them is negated\n") {
+		t.Errorf("got %q, want the bullets about the pier fee", user)
 	}
 	user = requestPrompt(Request{Bullets: []*playbook.Bullet{{ID: "calc-00001", Content: "Gold customers get 7 % off."}}}).Messages[1].Text
 	if strings.Contains(user, "# Bullets on one subject") {

@@ -99,6 +99,42 @@ func BenchmarkNear(b *testing.B) {
 	}
 }
 
+// BenchmarkSameSubject groups the rules of one trade: few different words, and a third of the rules are edits of another one. It also reports
+// how many of these are with the rule that they come from.
+func BenchmarkSameSubject(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t := newTrade(uint64(n))
+			texts, source := make([]string, n), make(map[int]int)
+			for i := range texts {
+				if texts[i] = t.bullet(); i%3 == 2 {
+					source[i] = t.IntN(i)
+					texts[i] = t.edited(texts[source[i]])
+				}
+			}
+			items := make([]int, n)
+			for i := range items {
+				items[i] = i
+			}
+			var subjects []similar.Subject[int]
+			for b.Loop() {
+				subjects = similar.SameSubject(items, func(i int) similar.Rule { return similar.Rule{Content: texts[i]} })
+			}
+			with := make(map[[2]int]bool)
+			found := 0
+			for _, s := range subjects {
+				for _, i := range s.Items {
+					if from, ok := source[i]; ok && slices.Contains(s.Items, from) && !with[[2]int{i, from}] {
+						with[[2]int{i, from}] = true
+						found++
+					}
+				}
+			}
+			b.ReportMetric(float64(found)/float64(len(source)), "found")
+		})
+	}
+}
+
 // measure runs f and reports the distribution of its durations.
 func measure(b *testing.B, f func(i int)) {
 	b.Helper()

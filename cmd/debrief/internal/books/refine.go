@@ -8,6 +8,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -113,11 +114,7 @@ func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model
 
 // printPlan prints the plan as a table, and the bullets on one subject.
 func printPlan(r *api.RefineReply) error {
-	defer func() {
-		for _, ids := range r.SameSubject {
-			term.Printf("On one subject, read whether they say the same or contradict each other: %s\n", term.Join(ids))
-		}
-	}()
+	defer explain.WriteSubjects(term.Stdout, r.SameSubject)
 	if len(r.Steps) == 0 {
 		term.Printf("Playbook %q at version %s needs no change: %s shown, %d tokens.\n",
 			r.Book, r.Version, term.Plural(r.ShownBefore, "bullet"), r.TokensBefore)

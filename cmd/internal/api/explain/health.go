@@ -5,7 +5,9 @@ import (
 	"io"
 
 	"debrief/cmd/internal/program/term"
+	"debrief/curator/draft"
 	"debrief/playbook/history"
+	"debrief/playbook/text"
 
 	book "debrief/playbook"
 )
@@ -15,6 +17,38 @@ type Health struct {
 	Book book.Book           `json:"book"`
 	Now  history.HealthDay   `json:"now"`
 	Days []history.HealthDay `json:"days" doc:"Health at the end of each day with a change, oldest first. The last one is now."`
+}
+
+// Limits of the output of WriteSubjects.
+const (
+	maxSubjects    = 20
+	maxSubjectText = 240 // bytes of a bullet
+)
+
+// NextStep says what a person can do about bullets on one subject.
+func NextStep(s *draft.Subject) string {
+	if s.Contradiction != "" {
+		return "Read both, and remove or edit the wrong one."
+	}
+	return "Merge them if they say the same: 'debrief playbook refine --model MODEL' or 'debrief playbook merge'."
+}
+
+// WriteSubjects prints the bullets on one subject, each subject with its next step.
+func WriteSubjects(w io.Writer, subjects []draft.Subject) {
+	for i := range subjects[:min(len(subjects), maxSubjects)] {
+		s := &subjects[i]
+		kind := "Perhaps one rule in other words"
+		if s.Contradiction != "" {
+			kind = fmt.Sprintf("Perhaps a contradiction (%s)", s.Contradiction)
+		}
+		writeText(w, kind+". "+NextStep(s))
+		for _, b := range s.Bullets {
+			writeText(w, fmt.Sprintf("  %s (%s): %s", b.ID, b.State, text.Line(b.Content, maxSubjectText)))
+		}
+	}
+	if more := len(subjects) - maxSubjects; more > 0 {
+		writeText(w, fmt.Sprintf("%s: add --json.", term.Plural(more, "more subject")))
+	}
 }
 
 // HealthFigure is one number of the health of a playbook, as people read it.
