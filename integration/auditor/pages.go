@@ -934,6 +934,11 @@ func (c *Console) execution(p Page, book string, r *run) {
 	if s := r.score(); s != 0 {
 		p.add(facts+"verdict", s)
 	}
+	if named := r.stored.Scores; named != nil {
+		for _, s := range *named {
+			p.add(facts+"named score", s.Score)
+		}
+	}
 	p.add(facts+"Playbook", float64(r.Version))
 	p.add(facts+"Shown", ints(len(r.Shown), len(r.Cited))...)
 	if r.Usage.Input > 0 {

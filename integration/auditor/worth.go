@@ -51,6 +51,9 @@ type outcome struct {
 	Label     string  `msgpack:"label"`
 	Inferred  bool    `msgpack:"inferred"`
 	Violation bool    `msgpack:"violation"`
+	Scores    *[]struct {
+		Score float64 `msgpack:"s"`
+	} `msgpack:"scores"`
 }
 
 // rated returns the score, and whether the outcome is known and was reported.

@@ -34,7 +34,7 @@ func poisoned(field, _ string) string {
 	}
 	poisonedFields.names[field] = true
 	text := "javascript:hacked=1//" + marker(field) + attack
-	if field == "session" || strings.HasPrefix(field, "task") { // names have no control characters
+	if field == "session" || field == "name of a score" || strings.HasPrefix(field, "task") { // names have no control characters
 		text = strings.Map(func(r rune) rune {
 			if unicode.IsControl(r) {
 				return -1

@@ -25,6 +25,7 @@ var renamed = []struct{ page, place, name string }{
 	{"/books/{book}/executions/{handle}", `^Steps \| [a-z]+ # [µm]?s$`, "Steps | call"},
 	{"/books/{book}/executions/{handle}", `^Reflection \| [a-z]+ #(?: scored by)?$`, "Reflection | outcome"},
 	{"/books/{book}/executions/{handle}", `^(?:[^|]* \| )?(?:success|partial|failure|unknown) #(?: by feedback; it was [a-z]+)?$`, "Facts | verdict"},
+	{"/books/{book}/executions/{handle}", `^[^|]* \| #$`, "Facts | named score"},
 	{"/books/{book}/executions/{handle}", `^[^|]* \| (Playbook|Shown|Tokens|Cost|Duration)$`, "Facts | $1"},
 	{"/books/{book}/executions/{handle}", `^What the model received \| .*tokens? of at most #.*`, "What the model received | tokens"},
 	{"/books/{book}/executions/{handle}", `^What the model received \| Parts of the context; omitted.*`, "What the model received | omitted"},

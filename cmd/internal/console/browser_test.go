@@ -143,6 +143,27 @@ func TestLoginInBrowser(t *testing.T) {
 	}
 }
 
+// TestNamedScoresInBrowser reads the named scores of an outcome on the page of its execution, on a phone, with and without scripts.
+func TestNamedScoresInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens a further page: run without -short")
+	}
+	t.Parallel()
+	in := readOnly(t, false)
+	b := openTab(t, in)
+	b.resize(widths[0])
+	for _, scripts := range []bool{true, false} {
+		b.scripts(scripts)
+		path := "/books/default/executions/" + in.seeded.executions[0]
+		b.visit(path)
+		b.fine(path)
+		shown := evaluate[string](b, `document.querySelector("aside[aria-label='Outcome and facts']").innerText.replace(/\s+/g, " ")`)
+		if want := "scored by exact correct 1.00 tone 0.25 exact match"; !strings.Contains(shown, want) {
+			t.Errorf("scripts %v: got %q, want %q in it", scripts, shown, want)
+		}
+	}
+}
+
 // TestBrowserReportsProblems checks the checks: a page that breaks the rules is found.
 func TestBrowserReportsProblems(t *testing.T) {
 	if testing.Short() {

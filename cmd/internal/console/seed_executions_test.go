@@ -21,7 +21,7 @@ func (s *seeding) executions() {
 	for _, b := range served.Shown[:min(1, len(served.Shown))] {
 		cited = append(cited, b.ID)
 	}
-	s.report("t-1", &events.Report{ContextID: served.ID, Steps: s.steps(), Reasoning: s.say("reasoning", "The list has one open invoice."), Answer: s.say("answer", "Invoice 7."), Cited: cited, Outcome: events.Outcome{Label: events.Success, Score: 1, By: s.say("evaluator of an outcome", "exact"), Feedback: s.say("comment of an evaluator", "exact match")}, Target: s.say("target", "Invoice 7."), Model: s.say("model", "simulated"), Usage: usage})
+	s.report("t-1", &events.Report{ContextID: served.ID, Steps: s.steps(), Reasoning: s.say("reasoning", "The list has one open invoice."), Answer: s.say("answer", "Invoice 7."), Cited: cited, Outcome: events.Outcome{Label: events.Success, Score: 1, By: s.say("evaluator of an outcome", "exact"), Feedback: s.say("comment of an evaluator", "exact match"), Scores: []events.NamedScore{{Name: s.say("name of a score", "correct"), Score: 1}, {Name: "tone", Score: 0.25}}}, Target: s.say("target", "Invoice 7."), Model: s.say("model", "simulated"), Usage: usage})
 	for i, o := range []events.Outcome{{Label: events.Failure, By: "exact"}, {Label: events.Partial, Score: 0.5}, {Label: events.Unknown}} {
 		task := fmt.Sprint("t-", i+2)
 		s.report(task, &events.Report{RunID: s.say("task", "task") + " " + task, Session: s.say("session", "s-1"), Question: s.say("question", fmt.Sprintf("Which invoice is due on day %d?", i)), Steps: s.steps(), Answer: s.say("answer", "No invoice."), Outcome: o, Model: "simulated", Usage: usage})
