@@ -248,3 +248,34 @@ node agent.mjs`,
 		})
 	}
 }
+
+// TestOtherArchitecture starts the program for the other architecture of Linux under an emulator. It learns from two runs.
+func TestOtherArchitecture(t *testing.T) {
+	long(t)
+	arch, emulator := "arm64", "qemu-aarch64"
+	if runtime.GOARCH == arch {
+		arch, emulator = "amd64", "qemu-x86_64"
+	}
+	path, err := exec.LookPath(emulator)
+	if err != nil {
+		path, err = exec.LookPath(emulator + "-static")
+	}
+	if err != nil {
+		t.Skipf("no %s: install qemu-user", emulator)
+	}
+	dir := t.TempDir()
+	b := &build{root: "../.."}
+	if _, err := b.goCommand(platform{"linux", arch}, "build", "-trimpath", "-o", filepath.Join(dir, "debrief"), "./cmd/debrief"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "runs.jsonl"), []byte(runsFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := command(t, dir, path, "./debrief", "--version"); !strings.Contains(out, "go1.") {
+		t.Errorf("got the version %q", out)
+	}
+	command(t, dir, path, "./debrief", "learn", "runs.jsonl", "--data", "data", "--book", "orders")
+	if out := command(t, dir, path, "./debrief", "playbook", "show", "--data", "data", "--book", "orders"); !strings.Contains(out, learned) {
+		t.Errorf("got the playbook %q, want %q in it", out, learned)
+	}
+}
