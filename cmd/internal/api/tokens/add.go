@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gofrs/flock"
 	"go.yaml.in/yaml/v3"
 
 	"debrief/playbook"
@@ -24,6 +25,11 @@ func Add(path, name string, scopes []Scope, books []playbook.Book, proxies ...ne
 	if err != nil {
 		return "", err
 	}
+	unlock, err := lock(path)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	data, err := os.ReadFile(path)
 	mode := fs.FileMode(0o600) // of a new file
 	switch {
@@ -57,11 +63,16 @@ var ErrUnknown = errors.New("unknown token")
 // Remove removes a token from the file at path. The gateways that use the file refuse the token within a second, and end its open streams
 // of events. A file without tokens is invalid, so the last token stays: its removal returns an error.
 func Remove(path, name string) error {
-	data, err := os.ReadFile(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	info, err := os.Stat(path)
+	unlock, err := lock(path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
@@ -99,6 +110,16 @@ func withoutEntry(data []byte, name string) ([]byte, error) {
 		}
 	}
 	return yaml.Marshal(&root)
+}
+
+// lock waits until no other process changes the tokens file at path: of two changes at once the later would undo the earlier, also the removal
+// of a token. The lock is a file beside it, because each change replaces the tokens file. The caller must call unlock.
+func lock(path string) (unlock func(), err error) {
+	l := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := l.Lock(); err != nil {
+		return nil, fmt.Errorf("tokens file: %w", err)
+	}
+	return func() { _ = l.Unlock() }, nil
 }
 
 // replace writes a temporary file beside path, and renames it to path.

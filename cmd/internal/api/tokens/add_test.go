@@ -2,8 +2,10 @@ package tokens
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"debrief/playbook"
@@ -69,5 +71,45 @@ func TestAdd(t *testing.T) {
 	}
 	if _, err := Add(path, "b", []Scope{Read}, nil); err == nil {
 		t.Error("invalid file: got no error")
+	}
+}
+
+// TestChangesAtOnce: all tokens whose secrets were shown are in the file, and removed ones are not.
+func TestChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	const n = 12
+	for i := range n {
+		if _, err := Add(path, fmt.Sprint("old", i), []Scope{Read}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secrets := make([]string, n)
+	var changes sync.WaitGroup
+	for i := range n {
+		changes.Go(func() {
+			var err error
+			if secrets[i], err = Add(path, fmt.Sprint("new", i), []Scope{Read}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		changes.Go(func() {
+			if err := Remove(path, fmt.Sprint("old", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	changes.Wait()
+	set, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, secret := range secrets {
+		if _, ok := set.Find(secret); !ok {
+			t.Errorf("token new%d is not in the file", i)
+		}
+	}
+	if got := len(set.List()); got != n {
+		t.Errorf("got %d tokens, want the %d new ones", got, n)
 	}
 }
