@@ -16,8 +16,8 @@
 // Each reply is a function of the prompt and of Options. It depends on no counter, clock or order of calls. Injected
 // faults also depend on the header X-Stainless-Retry-Count, so that a retry can succeed.
 //
-// An agent gets an introduction. It gets a tool call if its request forces one, or if its message names a tool in backquotes, and after the
-// result a text that repeats it (tools.go). So any client of these APIs can try its tool loop.
+// A client that is no role gets an introduction. If its request forces a tool call, or its message names a tool in backquotes, it gets the
+// call, and after the result a text that repeats the result (tools.go). So any client of these APIs can try its tool loop.
 //
 // The same server embeds texts by hashing words and letters (embeddings.go). Texts that share words have a high cosine;
 // synonyms do not.
@@ -27,13 +27,13 @@
 // The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows
 // that the workers around a model preserve and apply the insights of the model.
 //
-// It never stands in for a model unless the user names it, and every page and command calls its results simulated.
+// Debrief uses this model only if the user names it, and every page and command calls its results simulated.
 //
 // # The walk of a reply
 //
 //	wires/server.go             answer    the request and the reply in the form of one of the three APIs
 //	server.go                   reply     the answer, or a fault of faults.go
-//	prompt.go                   role      whose prompt it is, and the draws of its seed
+//	prompt.go                   role      the role that sent the prompt, and draws from its text
 //	simulated.go                answer    the reply of the world's model, with the errors that Options add
 //	worlds/invoice/invoice.go   NewModel  the knowledge of the model about invoices
 //	worlds/world/roles.go       Reply     the replies of the three roles in all worlds

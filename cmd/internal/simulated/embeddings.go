@@ -121,7 +121,7 @@ func vectorOf(text string, dimensions int) []float32 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(s))
 		sum := h.Sum64()
-		v[sum>>8%uint64(dimensions)] += 1 - 2*float32(sum>>63)
+		v[(sum>>8)%uint64(dimensions)] += 1 - 2*float32(sum>>63)
 	}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		add(word)

@@ -9,14 +9,14 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// A fault depends on a hash of the prompt and of the client's retry count. The same attempt at the same prompt always
-// has the same fault; a retry can have another one or none.
+// retryHeader has the client's retry count. A fault depends on a hash of the prompt and of this count: the same attempt at the same prompt
+// always has the same fault; a retry can have another one or none.
 const retryHeader = "X-Stainless-Retry-Count"
 
 // fault returns the fault to inject into the reply. The zero answer stands for no fault.
 func (m *model) fault(c *conversation, h http.Header) wires.Answer {
-	try := "fault " + h.Get(retryHeader)
-	if !c.chance(try, m.FaultRate) {
+	purpose := "fault " + h.Get(retryHeader)
+	if !c.chance(purpose, m.FaultRate) {
 		return wires.Answer{}
 	}
 	faults := [...]wires.Answer{
@@ -25,7 +25,7 @@ func (m *model) fault(c *conversation, h http.Header) wires.Answer {
 		{Cut: wires.Half},
 		{HTML: "<html><body>simulated: a proxy that answers for the model</body></html>\n"},
 	}
-	return faults[c.draw("kind of "+try)%uint64(len(faults))]
+	return faults[c.draw("kind of "+purpose)%uint64(len(faults))]
 }
 
 // sloppy returns a reply as careless models write it: with fields that the role did not ask for, and with text around the JSON or
@@ -33,7 +33,7 @@ func (m *model) fault(c *conversation, h http.Header) wires.Answer {
 func sloppy(c *conversation, role, reply string) string {
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(reply), &fields); err != nil {
-		panic(err) // a reply of this package
+		panic(err) // the reply is from this package, so it is JSON
 	}
 	switch role {
 	case "generator":

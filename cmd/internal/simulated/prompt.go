@@ -14,10 +14,10 @@ type conversation struct {
 	seed     uint64
 }
 
-// message is a turn of the conversation. Calls are JSON, or empty.
+// message is a turn of the conversation. Tool calls are JSON, or empty.
 type message struct{ speaker, text, calls string }
 
-// newConversation returns the conversation of a request. A result of a tool is text of its turn.
+// newConversation returns the conversation of a request. A turn without text gets its tool results as text.
 func newConversation(r *wires.Request, seed uint64) *conversation {
 	c := &conversation{schema: r.SchemaName, seed: seed}
 	for _, item := range r.Items {

@@ -30,7 +30,7 @@ func (m *model) reply(r *wires.Request) wires.Answer {
 	c := newConversation(r, m.Seed)
 	out := m.fault(c, r.Header)
 	if out.Status != 0 || out.HTML != "" {
-		return out
+		return out // the other fault cuts a reply, and so needs one
 	}
 	out.ID, out.Model, out.Fingerprint = fmt.Sprintf("%016x", c.draw("id")), Name, fingerprint
 	if call := c.call(r); call != nil {
@@ -38,8 +38,8 @@ func (m *model) reply(r *wires.Request) wires.Answer {
 	} else {
 		out.Text = m.answer(c)
 	}
-	if limit := 4 * r.MaxTokens; limit > 0 && len(out.Text) > limit {
-		out.Text, out.Length = strings.ToValidUTF8(out.Text[:limit], ""), true
+	if maxBytes := 4 * r.MaxTokens; maxBytes > 0 && len(out.Text) > maxBytes {
+		out.Text, out.Length = strings.ToValidUTF8(out.Text[:maxBytes], ""), true
 	}
 	out.Usage = &wires.Usage{Input: tokens(c.bytes()), Output: tokens(len(out.Text))}
 	return out

@@ -145,7 +145,7 @@ func (m *model) answer(c *conversation) string {
 }
 
 // distort replaces the insight of a reflection by nonsense, or by the insight that an instruction in the material asks for. A
-// model that obeys an instruction also states its own insight.
+// model that obeys an instruction also states its own insight, as a further learning.
 func (m *model) distort(c *conversation, reply, material string) string {
 	type learning struct {
 		Learning string `json:"learning"`
@@ -159,8 +159,8 @@ func (m *model) distort(c *conversation, reply, material string) string {
 	}
 	failed := !strings.HasPrefix(strings.TrimSpace(material), "Outcome: success")
 	if failed && c.chance("noise", m.NonsenseRate) {
-		all := new(invoice.Language).Nonsense(invoice.NonsenseTexts)
-		out.KeyInsight, out.Section = all[c.draw("nonsense")%uint64(len(all))], "desk lore"
+		texts := new(invoice.Language).Nonsense(invoice.NonsenseTexts)
+		out.KeyInsight, out.Section = texts[c.draw("nonsense")%uint64(len(texts))], "desk lore"
 	}
 	if !c.chance("gullible", m.ObeyRate) {
 		return world.ReplyJSON(out)

@@ -20,8 +20,8 @@ func Tasks(seed uint64) (train, heldOut []events.Task) {
 	return GenerateTasks(seed, TrainTasks, HeldOutTasks)
 }
 
-// GenerateTasks returns the given numbers of tasks, limited to MaxTrainTasks and MaxHeldOutTasks. A longer list of a seed starts
-// with the shorter one, independently of the other kind.
+// GenerateTasks returns the given numbers of tasks, limited to MaxTrainTasks and MaxHeldOutTasks. Each list of a seed
+// starts with the same tasks, whatever the two numbers.
 func GenerateTasks(seed uint64, trainTasks, heldOutTasks int) (train, heldOut []events.Task) {
 	w := invoice.New(seed, world.Imperfection{})
 	return withTargets(w, w.Train(trainTasks)), withTargets(w, w.HeldOut(0, heldOutTasks))

@@ -87,7 +87,7 @@ type part struct {
 	raw []byte
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It keeps the bytes.
+// UnmarshalJSON implements json.Unmarshaler. It keeps the bytes in raw.
 func (p *part) UnmarshalJSON(data []byte) error {
 	type fields part
 	if err := json.Unmarshal(data, (*fields)(p)); err != nil {
@@ -122,17 +122,17 @@ type body struct {
 			Parameters json.RawMessage `json:"parameters"`
 		} `json:"function"`
 	} `json:"tools"`
-	ResponseFormat typed `json:"response_format"`
+	ResponseFormat outputFormat `json:"response_format"`
 	Text           struct {
-		Format typed `json:"format"`
+		Format outputFormat `json:"format"`
 	} `json:"text"`
 	OutputConfig struct {
-		Format typed `json:"format"`
+		Format outputFormat `json:"format"`
 	} `json:"output_config"`
 }
 
-// typed is the format of an output. Chat has the name of its schema inside.
-type typed struct {
+// outputFormat is the requested format of the output. Chat has the name of the schema in json_schema.
+type outputFormat struct {
 	Type       string `json:"type"`
 	Name       string `json:"name"`
 	JSONSchema struct {
@@ -142,7 +142,7 @@ type typed struct {
 
 // choice decodes a tool choice: a word, or an object with a type and the name of a tool.
 func choice(raw json.RawMessage) (c Choice, err error) {
-	var object struct {
+	var sent struct {
 		Type     string `json:"type"`
 		Name     string `json:"name"`
 		Function struct {
@@ -152,12 +152,12 @@ func choice(raw json.RawMessage) (c Choice, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return c, nil
 	}
-	if json.Unmarshal(raw, &object.Type) != nil && json.Unmarshal(raw, &object) != nil {
+	if json.Unmarshal(raw, &sent.Type) != nil && json.Unmarshal(raw, &sent) != nil {
 		return c, errors.New("tool_choice: must be a text or an object")
 	}
-	c.None = object.Type == "none"
-	c.Name = object.Name + object.Function.Name
-	c.Forced = object.Type == "required" || object.Type == "any" || c.Name != ""
+	c.None = sent.Type == "none"
+	c.Name = sent.Name + sent.Function.Name // one of them is empty
+	c.Forced = sent.Type == "required" || sent.Type == "any" || c.Name != ""
 	return c, nil
 }
 
@@ -168,7 +168,7 @@ func (s *Server) parse(api API, data []byte) (*Request, error) {
 		return nil, fmt.Errorf("parse body: %w", err)
 	}
 	r := &Request{API: api, Model: b.Model, Stream: b.Stream, usage: b.StreamOptions.IncludeUsage}
-	for _, f := range []typed{b.ResponseFormat, b.Text.Format, b.OutputConfig.Format} {
+	for _, f := range []outputFormat{b.ResponseFormat, b.Text.Format, b.OutputConfig.Format} {
 		r.Schema = r.Schema || f.Type == "json_schema"
 		r.SchemaName = cmp.Or(r.SchemaName, f.JSONSchema.Name, f.Name)
 	}

@@ -47,10 +47,10 @@ type Answer struct {
 	Refusal string // the model refuses with this text
 	Length  bool   // the model stopped at a token limit
 
-	ID          string // of the reply, without its prefix; "" counts
+	ID          string // of the reply, without its prefix; "" numbers the replies
 	Model       string // "" repeats that of the request
 	Fingerprint string // for chat completions
-	Usage       *Usage // nil counts the tokens, and those in the cache of prefixes
+	Usage       *Usage // nil estimates it from the texts and the cache of prompts
 
 	Status       int // status of an error
 	Message      string
@@ -174,7 +174,6 @@ func (s *Server) store(out *reply) {
 		data, _ := json.Marshal(item) // maps of strings cannot fail
 		var p part
 		_ = json.Unmarshal(data, &p)
-		p.raw = data
 		items = append(items, p)
 	}
 	s.mu.Lock()
@@ -279,7 +278,7 @@ func errorType(status int) string {
 		return "authentication_error"
 	case http.StatusTooManyRequests:
 		return "rate_limit_error"
-	case 529:
+	case 529: // Anthropic: overloaded
 		return "overloaded_error"
 	}
 	if status >= 500 {

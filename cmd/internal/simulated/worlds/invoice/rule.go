@@ -11,7 +11,7 @@ import (
 // rule gives the amount of a step for one key. The step decides the form.
 type rule struct {
 	condition
-	number cents // or hundredths of a percent
+	number cents // hundredths of a percent for the form share
 	base   base  // only of a percentage
 }
 

@@ -31,10 +31,10 @@ const firstTasks = 200
 func (w *World) write(kind string, n int) []world.Task {
 	wr := writer{world: w, seen: make(map[string]bool), numbers: statedNumbers(w.rules)}
 	wr.rng = rand.New(rand.NewPCG(w.Seed, 0x7461736b73)) // "tasks"
-	all := func(string) bool { return true }
+	acceptAll := func(string) bool { return true }
 	// Both beginnings are written for each kind, so that no further task repeats them.
-	first := wr.append(nil, train, firstTasks, all)
-	firstHeldOut := wr.append(nil, heldOut, firstTasks, all)
+	first := wr.append(nil, train, firstTasks, acceptAll)
+	firstHeldOut := wr.append(nil, heldOut, firstTasks, acceptAll)
 	stream := uint64(0x6d6f7265) // "more"
 	if kind == heldOut {
 		first, stream = firstHeldOut, 0x6a75646765 // "judge"
@@ -58,7 +58,7 @@ type writer struct {
 	numbers map[string]bool // numbers of rules as text
 }
 
-// append writes tasks until the list has n. Accept decides about the body of a further invoice.
+// append writes tasks until the list has n. It skips invoices whose body accept refuses.
 func (wr *writer) append(tasks []world.Task, kind string, n int, accept func(body string) bool) []world.Task {
 	for len(tasks) < n {
 		d := wr.draw()
@@ -127,8 +127,8 @@ func statedNumbers(rules []rule) map[string]bool {
 }
 
 // kinds are the kinds of invoices: the share of all invoices, and the rate at which each step has a rule, in percent. Invoices
-// with late steps also have the early ones. So with few rules all of them fail at the same early step, and the later rules can be
-// learned only after the earlier ones.
+// with late steps also have the early ones. So an agent with few rules fails at an early step of every such invoice, and can learn
+// the later rules only after the earlier ones.
 var kinds = [...]struct {
 	share int
 	rates [len(steps)]int

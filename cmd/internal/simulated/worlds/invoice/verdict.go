@@ -59,7 +59,7 @@ func (w *World) misjudge(t *world.Task) (invoice, worksheet) {
 	}
 }
 
-// compare returns the feedback of a clerk. It names the first wrong step.
+// compare returns the verdict on an attempt. Its feedback names the first wrong step.
 func compare(inv *invoice, sheet *worksheet, a world.Attempt) world.Verdict {
 	want := sheet.total(inv).String()
 	if a.Answer == want {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// job is what an order asks for.
+// job is what an order asks for. The family is the kind of job.
 type job struct {
 	family, material, client string
 	steps                    []string // in the client's order
@@ -21,7 +21,7 @@ func (j *job) String() string {
 var (
 	families       = []string{"varnishing", "gilding", noise}
 	steps          = strings.Fields("sand wash degrease prime dry seal stain polish tape heat cool brush rinse wax buff scrape dust mask clamp soak")
-	checks         = []string{"patch", "gauge"} // by family
+	checks         = []string{"patch", "gauge"} // one for each family
 	materials      = strings.Fields("oak pine steel brass")
 	otherMaterials = strings.Fields("slate bone cork felt zinc pewter jade amber coral ivory lead quartz")
 	clients        = strings.Fields("Adler Bianchi Castro Dahl")
@@ -87,6 +87,7 @@ func readSteps(list string) (out []string) {
 
 // draw draws a job. Its steps are those of some rules of its kind, and a few others.
 func (w *World) draw(rng *rand.Rand) job {
+	// One job in five is noise.
 	j := job{family: families[min(rng.IntN(5)/2, 2)], material: materials[rng.IntN(len(materials))], client: clients[rng.IntN(len(clients))]}
 	family := j.family
 	if family == noise {
@@ -134,7 +135,7 @@ func hidden(seed uint64) (rules []rule) {
 			rules = append(rules, rule{kind: follow, family: family, step: step(8 + i), other: step(11 + i), when: when})
 		}
 		for i, when := range []condition{material(), material(), material(), client()} {
-			rules = append(rules, rule{kind: skip, family: family, step: step(14 - i), when: when}) // one is an exception from a rule above
+			rules = append(rules, rule{kind: skip, family: family, step: step(14 - i), when: when}) // the last three undo a rule above
 		}
 		rules = append(rules,
 			rule{kind: begin, family: family, step: step(17), when: client()},

@@ -146,10 +146,10 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	if slices.Contains(checks, right[0]) && (len(got) == 0 || got[0] != right[0]) {
 		score, f = min(score, maxUnchecked), flaw{kind: unchecked, step: right[0]}
 	}
-	return world.Verdict{Score: min(score, 0.9), Feedback: f.Text(w.reason(f, &j, d), d.Draw("wording"))}
+	return world.Verdict{Score: score, Feedback: f.Text(w.reason(f, &j, d), d.Draw("wording"))}
 }
 
-// nearness returns 1 minus the edit distance as a share of the longer list, in tenths.
+// nearness returns 1 minus the edit distance as a share of the longer list, rounded down to tenths.
 func nearness(got, want []string) float64 {
 	longest := max(len(got), len(want), 1)
 	return float64(10*(longest-distance(got, want))/longest) / 10
@@ -218,7 +218,7 @@ func (w *World) invented(j *job, got []string, d world.Dice, score float64) worl
 	return world.Verdict{Score: score, Feedback: f.Text(when, d.Draw("wording"))}
 }
 
-// Distractors implements world.World. The rules are for materials that no order names.
+// Distractors implements world.World. The rules are of all kinds but check, for materials that no order names.
 func (w *World) Distractors(n int) []string {
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
 	return world.Distinct(n, func(int) string {
@@ -227,7 +227,7 @@ func (w *World) Distractors(n int) []string {
 		if rng.IntN(2) == 0 {
 			r.when.client = clients[rng.IntN(len(clients))]
 		}
-		return r.only().Text(rng.Uint64())
+		return r.withoutUnusedStep().Text(rng.Uint64())
 	})
 }
 

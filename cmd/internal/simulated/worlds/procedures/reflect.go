@@ -60,7 +60,7 @@ func (l *Language) readAll(bullets []world.Bullet) (rules []rule, ids []string) 
 	return rules, ids
 }
 
-// Analyse implements world.Language. Feedback does not say what a rule depends on, so the model guesses it without a reason.
+// Analyse implements world.Language. Feedback rarely says what a rule depends on; otherwise the model guesses.
 func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	j := readJob(e.Question)
 	f, when, ok := readFlaw(e.Feedback)
@@ -74,7 +74,7 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 		}
 	}
 	r := f.lesson(&j, d)
-	if r.kind == "" || len(a.Blamed) > 0 && (f.kind == missing || f.kind == early) {
+	if len(a.Blamed) > 0 && (f.kind == missing || f.kind == early) {
 		a.Reasoning = "A bullet led to the flaw."
 		return a
 	}
@@ -129,7 +129,7 @@ func (f flaw) lesson(j *job, d world.Dice) rule {
 	case d.Chance(shares[1]/(1-shares[0]), "client"):
 		r.when.client = j.client
 	}
-	return r.only()
+	return r.withoutUnusedStep()
 }
 
 // Generalise implements world.Language. The rule depends on something else, or not at all.

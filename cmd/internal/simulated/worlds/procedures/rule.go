@@ -25,15 +25,15 @@ var kinds = []kind{swap, follow, skip, before, begin, check}
 // condition restricts a rule to a material and a client. An empty one means any.
 type condition struct{ material, client string }
 
-// rule is a rule for the jobs of a family, or of all without one.
+// rule changes the lists of steps of the jobs of a family. An empty family means all.
 type rule struct {
 	kind                kind
 	family, step, other string
 	when                condition
 }
 
-// only returns the rule without the step that its kind does not use.
-func (r rule) only() rule {
+// withoutUnusedStep returns the rule without the step that its kind does not use.
+func (r rule) withoutUnusedStep() rule {
 	if r.kind == skip || r.kind == begin || r.kind == check {
 		r.other = ""
 	}
@@ -58,7 +58,7 @@ func (r rule) Condition() string {
 // Meaning implements world.Rule.
 func (r rule) Meaning() string { return r.Condition() + "=" + r.step + "|" + r.other }
 
-// Advice returns what the rule says, without the material and the client.
+// Advice returns what the rule says, without the material and the client. The simulated Curator compares it (world.adviser).
 func (r rule) Advice() string {
 	return strings.Join([]string{string(r.kind), r.family, r.step, r.other}, "|")
 }
@@ -75,7 +75,7 @@ func (r rule) Section() string {
 func carryOut(j *job, rules []rule) (list []string, applied []int) {
 	list = slices.Clone(j.steps)
 	for _, k := range kinds {
-		for pass := range 4 { // rules about the order affect each other
+		for pass := range 4 { // rules of the kind before undo each other: at most 4 passes
 			changed := false
 			for i := range rules {
 				r := &rules[i]
@@ -210,10 +210,7 @@ var wordings = map[kind][]template{
 // Text implements world.Rule.
 func (r rule) Text(draw uint64) string {
 	list := wordings[r.kind]
-	t := list[draw>>8%uint64(len(list))]
-	if draw == 0 {
-		t = list[0]
-	}
+	t := list[(draw>>8)%uint64(len(list))]
 	return t.write(fields{r.family, r.step, r.other, r.when})
 }
 
@@ -228,7 +225,7 @@ func (r rule) When() string {
 	return strings.Join(parts, " and ")
 }
 
-// forgotten is a rule whose text leaves out the kind of job, as a forgetful model words it. Only its condition has it.
+// forgotten is a rule whose text leaves out the kind of job, as a forgetful model words it. Condition and When keep it.
 type forgotten struct{ rule }
 
 // Text implements world.Rule.
@@ -316,12 +313,12 @@ func firstFlaw(got, right []string) flaw {
 func (f flaw) Text(when condition, draw uint64) string {
 	list := flawWordings[f.kind]
 	if f.kind == missing {
-		list = list[:2]
+		list = list[:2] // the last wording is for the beginning
 		if f.other == "" {
 			list = flawWordings[missing][2:]
 		}
 	}
-	return list[draw>>8%uint64(len(list))].write(fields{step: f.step, other: f.other, when: when})
+	return list[(draw>>8)%uint64(len(list))].write(fields{step: f.step, other: f.other, when: when})
 }
 
 // readFlaw returns the flaw that feedback names, with its reason.

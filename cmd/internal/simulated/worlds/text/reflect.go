@@ -10,36 +10,36 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	t := l.read(e.Question)
 	said := e.Feedback + "\n" + e.Target
 	got, want := readAnswer(e.Answer), readAnswer(said)
-	output, value := "", "" // the wrong output and its right value; of two wrong ones more often the queue
+	slot, value := "", "" // the wrong slot and its right value; of two wrong ones more often the queue
 	for i, o := range []string{toQueue, toPriority} {
 		isWrong := want[i] != "" && want[i] != got[i]
-		if isWrong && (output == "" || d.Chance(0.3, "second error")) {
-			output, value = o, want[i]
+		if isWrong && (slot == "" || d.Chance(0.3, "second error")) {
+			slot, value = o, want[i]
 		}
 	}
-	if output == "" {
+	if slot == "" {
 		return world.Analysis{Reasoning: "The material does not name the right queue or priority."}
 	}
 	a := world.Analysis{
-		Error:    "The " + output + " is wrong.",
-		Approach: "The " + output + " " + value + " was expected.",
+		Error:    "The " + slot + " is wrong.",
+		Approach: "The " + slot + " " + value + " was expected.",
 	}
-	r := world.Case{Slot: output, Value: value}
+	r := world.Case{Slot: slot, Value: value}
 	shown := world.ReadAdvice(e.Shown, l.readRule)
-	old, blamed := shown.Cited().Decide(output, t)
+	old, blamed := shown.Cited().Decide(slot, t)
 	if blamed != "" {
 		a.Blamed = append(a.Blamed, blamed)
 	}
 	reason := readCondition(e.Feedback)
 	queueIsWrong := want[0] != "" && want[0] != got[0]
-	reasonIsForOutput := output == toQueue || !queueIsWrong // feedback on both outputs has the reason for the queue
+	reasonIsForSlot := slot == toQueue || !queueIsWrong // feedback on both slots has the reason for the queue
 	switch {
-	case reason != (ticket{}) && reasonIsForOutput:
+	case reason != (ticket{}) && reasonIsForSlot:
 		a.Reasoning, r.When = "The feedback contains the reason.", reason
 	case blamed != "":
 		r.When = old.When
-		main := mainFeature(output)
-		better, ok := shown.Supporter(output, value, t)
+		main := mainFeature(slot)
+		better, ok := shown.Supporter(slot, value, t)
 		switch {
 		case ok: // another bullet was right, so it must win where both apply
 			a.Reasoning, r.When = "Two bullets apply, and the other one was right.", r.When.With(better.When)
@@ -52,7 +52,7 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 			}
 		}
 	default:
-		a.Reasoning, r.When = "No bullet decided the "+output+".", guess(output, t, d)
+		a.Reasoning, r.When = "No bullet decided the "+slot+".", guess(slot, t, d)
 	}
 	a.Insight = rule{r}
 	return a
@@ -93,19 +93,19 @@ func narrow(when *ticket, t ticket, d world.Dice) {
 	}
 }
 
-// mainFeature returns the feature that decides an output most often. This is common sense: topics lead to queues and
+// mainFeature returns the feature that decides a slot most often. This is common sense: topics lead to queues and
 // impacts to priorities.
-func mainFeature(output string) feature {
-	if output == toPriority {
+func mainFeature(slot string) feature {
+	if slot == toPriority {
 		return impact
 	}
 	return topic
 }
 
 // guess returns the condition that seems most plausible.
-func guess(output string, t ticket, d world.Dice) ticket {
+func guess(slot string, t ticket, d world.Dice) ticket {
 	var when ticket
-	main := mainFeature(output)
+	main := mainFeature(slot)
 	when[main] = t[main]
 	switch n := d.Draw("guess") % 100; {
 	case n < 72: // the main feature alone
@@ -144,12 +144,12 @@ func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) w
 		replace(&r.When, main, t, d)
 		return r
 	}
-	if len(named) == 0 { // the condition is the main feature at most: it lacks one
+	if len(named) == 0 { // at most the main feature: add one that does not matter
 		narrow(&r.When, t, d)
 		return r
 	}
 	f := named[d.Draw("which feature")%uint64(len(named))]
-	if r.Conditions() > 1 && d.Chance(0.5, "too general") { // the feature does not matter
+	if r.Conditions() > 1 && d.Chance(0.5, "too general") { // leave out a feature that matters
 		r.When[f] = ""
 		return r
 	}

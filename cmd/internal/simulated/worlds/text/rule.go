@@ -9,7 +9,7 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// Outputs of a rule.
+// Slots of a rule.
 const (
 	toQueue    = "queue"
 	toPriority = "priority"
@@ -75,7 +75,7 @@ func readRule(text string) (world.Case, bool) {
 	return c, true
 }
 
-// Numbers of exceptions from the general rules, which are one for each impact and for each topic but one.
+// Numbers of exceptions. There is one general rule for each impact, and one for each topic but one.
 const (
 	queueExceptions    = 14
 	priorityExceptions = 11
@@ -103,20 +103,20 @@ func hidden(seed uint64) (phases [2][]world.Case, products []string, changed []i
 	for n, i := range rng.Perm(len(vocabulary[impact])) {
 		rules = append(rules, world.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
 	}
-	// except adds n exceptions for an output: rules with one more feature than a general rule, and with another value.
-	except := func(n int, output string, base feature, others []feature) {
+	// except adds n exceptions for a slot: rules with one more feature than a general rule, and with another value.
+	except := func(n int, slot string, base feature, others []feature) {
 		for added := 0; added < n; {
 			f := others[added%len(others)]
-			r := world.Case{Slot: output}
+			r := world.Case{Slot: slot}
 			r.When[base], r.When[f] = value(base), value(f)
-			if output == toQueue {
+			if slot == toQueue {
 				r.Value = queues[rng.IntN(len(queues))]
 			} else {
 				r.Value = fmt.Sprint(1 + rng.IntN(4))
 			}
-			var of ticket
-			of[base] = r.When[base]
-			at, _ := world.Decide(rules, output, of)
+			var plain ticket // without the second feature
+			plain[base] = r.When[base]
+			at, _ := world.Decide(rules, slot, plain)
 			isNew := !slices.ContainsFunc(rules, func(o world.Case) bool { return o.Condition() == r.Condition() })
 			if isNew && at >= 0 && rules[at].Value != r.Value {
 				rules = append(rules, r)

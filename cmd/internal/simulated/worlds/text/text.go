@@ -111,9 +111,9 @@ func (w *World) HeldOut(phase, n int) []world.Task {
 // setPhase sets the phase and the deciding rules.
 func (w *World) setPhase(t *world.Task, phase int) {
 	t.Phase = w.phase(phase)
-	of := w.read(t.Question)
-	for _, output := range []string{toQueue, toPriority} {
-		if at, _ := world.Decide(w.phases[t.Phase], output, of); at >= 0 {
+	features := w.read(t.Question)
+	for _, slot := range []string{toQueue, toPriority} {
+		if at, _ := world.Decide(w.phases[t.Phase], slot, features); at >= 0 {
 			t.Deciding = append(t.Deciding, at)
 		}
 	}
@@ -163,8 +163,8 @@ func (w *World) draw(rng *rand.Rand) ticket {
 // isDecided reports whether the rules of each phase decide a ticket without a contradiction.
 func (w *World) isDecided(t ticket) bool {
 	for _, rules := range w.phases {
-		for _, output := range []string{toQueue, toPriority} {
-			if _, tie := world.Decide(rules, output, t); tie {
+		for _, slot := range []string{toQueue, toPriority} {
+			if _, tie := world.Decide(rules, slot, t); tie {
 				return false
 			}
 		}
@@ -246,13 +246,13 @@ func (w *World) Attempt(t world.Task, system string) world.Attempt {
 
 // right returns the queue and the priority that the rules of the task's phase decide.
 func (w *World) right(t *world.Task) (queue, priority string) {
-	of := w.read(t.Question)
+	features := w.read(t.Question)
 	rules := w.phases[t.Phase]
 	queue, priority = defaultQueue, defaultPriority
-	if at, _ := world.Decide(rules, toQueue, of); at >= 0 {
+	if at, _ := world.Decide(rules, toQueue, features); at >= 0 {
 		queue = rules[at].Value
 	}
-	if at, _ := world.Decide(rules, toPriority, of); at >= 0 {
+	if at, _ := world.Decide(rules, toPriority, features); at >= 0 {
 		priority = rules[at].Value
 	}
 	return queue, priority
@@ -266,18 +266,18 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	if got[0] == queue && got[1] == priority {
 		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well sorted."}[d.Draw("praise")%3]}
 	}
-	output, want := toQueue, queue
+	slot, want := toQueue, queue
 	if got[0] == queue {
-		output, want = toPriority, priority
+		slot, want = toPriority, priority
 	}
 	var reason ticket // the condition of the rule; empty without a reason
 	if d.Chance(0.4, "reason") {
-		if at, _ := world.Decide(w.phases[t.Phase], output, w.read(t.Question)); at >= 0 {
+		if at, _ := world.Decide(w.phases[t.Phase], slot, w.read(t.Question)); at >= 0 {
 			reason = w.phases[t.Phase][at].When
 		}
 	}
-	text := correction(output, want, reason, d)
-	if output == toQueue && got[1] != priority {
+	text := correction(slot, want, reason, d)
+	if slot == toQueue && got[1] != priority {
 		text += " " + correction(toPriority, priority, ticket{}, d)
 	}
 	return world.Verdict{Feedback: text}
@@ -290,32 +290,31 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	}
 	queue, priority := w.right(&t)
 	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
-	output, invented := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
+	slot, invented := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
 	if invented == queue {
 		invented = defaultQueue
 	}
 	if d.Chance(0.4, "output") {
-		output, invented = toPriority, fmt.Sprint(1+d.Draw("priority")%4)
+		slot, invented = toPriority, fmt.Sprint(1+d.Draw("priority")%4)
 		if invented == priority {
 			invented = fmt.Sprint(1 + (invented[0]-'0')%4) // the next priority
 		}
 	}
 	var reason ticket
 	if d.Chance(0.3, "reason") {
-		of := w.read(t.Question)
 		f := feature(d.Draw("feature") % uint64(featureCount))
-		reason[f] = of[f]
+		reason[f] = w.read(t.Question)[f]
 	}
-	return world.Verdict{Feedback: correction(output, invented, reason, d)}
+	return world.Verdict{Feedback: correction(slot, invented, reason, d)}
 }
 
 // correction returns feedback with the right value, and with the reason unless it is empty.
-func correction(output, value string, reason ticket, d world.Dice) string {
+func correction(slot, value string, reason ticket, d world.Dice) string {
 	forms := []string{"This ticket belongs to %s", "It should have gone to %s", "%s had to deal with this one", "The proper place was %s"}
-	if output == toPriority {
+	if slot == toPriority {
 		forms = []string{"This ticket has priority %s", "We treat such a ticket as P%s", "It should have had urgency %s", "The right rank was priority %s"}
 	}
-	text := fmt.Sprintf(forms[d.Draw("form "+output)%4], value)
+	text := fmt.Sprintf(forms[d.Draw("form "+slot)%4], value)
 	var why []string
 	for f, v := range reason {
 		if v != "" {

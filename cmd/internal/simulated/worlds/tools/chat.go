@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"regexp"
 	"slices"
 
 	"debrief/cmd/internal/simulated/worlds/world"
@@ -61,6 +60,3 @@ func (w *World) Tools() []string {
 	}
 	return all
 }
-
-// errorCode matches the code of a failed call.
-var errorCode = regexp.MustCompile(`\bE4\d\d\b`)

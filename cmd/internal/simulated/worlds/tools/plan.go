@@ -137,8 +137,8 @@ func inventoryText(service, tenant string, f facts) string {
 		tenant, report(tier, f[tier]), tenant, report(region, f[region]))
 }
 
-// result returns the output of the operation. The first wrong slot that is loud fails it. Half of the errors contain a
-// line of the manual.
+// result returns the output of the operation. The operation fails at its first wrong slot that is loud. Half of the
+// errors contain a line of the manual.
 func (w *World) result(id string, p *plan, right []string) (output string, failed bool) {
 	for i := range slots {
 		s := &slots[i]
@@ -216,9 +216,9 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	case n < 7:
 		return world.Verdict{Feedback: complaint(s, value, d)}
 	}
-	of := w.read(t.Question)
-	r := world.Case{When: facts{operation: of.op}, Slot: s.name, Value: value}
+	asked := w.read(t.Question)
+	r := world.Case{When: facts{operation: asked.op}, Slot: s.name, Value: value}
 	f := anyFact(d.Draw("fact"))
-	r.When[f] = w.facts(of)[f]
+	r.When[f] = w.facts(asked)[f]
 	return world.Verdict{Feedback: "The runbook says: " + rule{r}.Text(d.Draw("wording"))}
 }

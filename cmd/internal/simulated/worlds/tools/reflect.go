@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"regexp"
 	"strings"
 
 	"debrief/cmd/internal/simulated/worlds/world"
@@ -30,6 +31,9 @@ type material struct {
 	code   string   // of the failed call: E412 for a guard, E422 for an argument; empty without one
 	output string   // of the failed call; may have a line of the manual
 }
+
+// errorCode matches the code of a failed call.
+var errorCode = regexp.MustCompile(`\bE4\d\d\b`)
 
 func (l *Language) readMaterial(e *world.Execution) material {
 	m := material{values: readPlan(e.Answer), shown: world.ReadAdvice(e.Shown, l.readRule)}

@@ -97,25 +97,26 @@ const totalRules = 45
 func hidden(rng *rand.Rand, values [factCount][]string) []world.Case {
 	var rules []world.Case
 	value := func(f fact) string { return values[f][rng.IntN(len(values[f]))] }
-	// The slots are guards before the operation, guards behind it, and arguments, in this order.
-	first := slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
-	settings := slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
+	randomFact := func() fact { return anyFact(uint64(rng.IntN(int(factCount) - 1))) }
+	// The slots are guards before the operation, guards behind it, and arguments, in this order. The variables are their first indexes.
+	lastGuards := slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
+	arguments := slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
 	for i := range operations {
 		op := operations[i].name
-		for _, s := range []int{rng.IntN(first), first + rng.IntN(settings-first)} {
+		for _, s := range []int{rng.IntN(lastGuards), lastGuards + rng.IntN(arguments-lastGuards)} {
 			r := world.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
 			if rng.IntN(3) > 0 {
-				f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
+				f := randomFact()
 				r.When[f] = value(f)
 			}
 			rules = append(rules, r)
 		}
-		for n, s := range rng.Perm(len(slots) - settings)[:2] {
-			of := &slots[settings+s]
-			f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
+		for n, s := range rng.Perm(len(slots) - arguments)[:2] {
+			argument := &slots[arguments+s]
+			f := randomFact()
 			v := rng.Perm(len(values[f]))
 			for k := range 2 - n { // two values of the first argument, one of the second
-				r := world.Case{When: facts{operation: op}, Slot: of.name, Value: of.values[1+(k+rng.IntN(2))%(len(of.values)-1)]}
+				r := world.Case{When: facts{operation: op}, Slot: argument.name, Value: argument.values[1+(k+rng.IntN(2))%(len(argument.values)-1)]}
 				r.When[f] = values[f][v[k]]
 				rules = append(rules, r)
 			}
@@ -126,14 +127,14 @@ func hidden(rng *rand.Rand, values [factCount][]string) []world.Case {
 	for len(rules) < totalRules {
 		i := rng.IntN(general)
 		r := rules[i]
-		f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
+		f := randomFact()
 		if hasException[i] || r.When[f] != "" {
 			continue
 		}
 		hasException[i] = true
 		r.When[f] = value(f)
-		of := slots[slotIndex(r.Slot)].values
-		r.Value = of[(slices.Index(of, r.Value)+1)%len(of)]
+		choices := slots[slotIndex(r.Slot)].values
+		r.Value = choices[(slices.Index(choices, r.Value)+1)%len(choices)]
 		rules = append(rules, r)
 	}
 	return rules

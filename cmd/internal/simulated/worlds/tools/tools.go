@@ -107,7 +107,7 @@ func (w *World) write(name string, n int, stream uint64, heldOut bool) []world.T
 		}
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(r.op + " " + r.service + " " + r.tenant))
-		if (hash.Sum64()>>7%5 == 0) != heldOut {
+		if ((hash.Sum64()>>7)%5 == 0) != heldOut {
 			continue
 		}
 		deciding := w.deciding(r)
@@ -162,11 +162,11 @@ func (w *World) writeRequest(r request, rng *rand.Rand) string {
 	parts := []string{fmt.Sprintf(pick(owners), r.tenant), fmt.Sprintf(pick(asides), 3+rng.IntN(900))}
 	for f, v := range w.facts(r) {
 		if fact(f) != operation && rng.IntN(2) == 0 {
-			of := capital(r.service)
+			subject := capital(r.service)
 			if fact(f) == tier || fact(f) == region {
-				of = r.tenant
+				subject = r.tenant
 			}
-			parts = append(parts, of+" "+report(fact(f), v)+".")
+			parts = append(parts, subject+" "+report(fact(f), v)+".")
 		}
 	}
 	rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })

@@ -32,7 +32,7 @@ const (
 	yes = "yes"
 )
 
-// slot is one decision of a plan: a guard that is called or not, or the value of an argument.
+// slot is one decision of a plan: whether to call a guard, a tool beside the operation, or the value of an argument of the operation.
 type slot struct {
 	name    string
 	isGuard bool
@@ -125,7 +125,7 @@ func anyFact(draw uint64) fact { return cluster + fact(draw%uint64(factCount-1))
 var (
 	kinds = []struct {
 		name  string
-		words []string // of inventory and requests, then of rules
+		words []string // the first is for the inventory and requests, the second for rules
 	}{
 		{"replica", []string{"follower of another store", "read replicas"}},
 		{"primary", []string{"holder of the original data", "primaries"}},

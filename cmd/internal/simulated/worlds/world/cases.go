@@ -100,7 +100,7 @@ func (a Advice) Decide(slot string, task Features) (c Case, id string) {
 	return a.Cases[at], a.Bullets[at].ID
 }
 
-// Supporter returns the case with the most conditions that gives a slot of a task a value.
+// Supporter returns the case that decides a slot of a task if only cases with a value count.
 func (a Advice) Supporter(slot, value string, task Features) (Case, bool) {
 	agree := slices.DeleteFunc(slices.Clone(a.Cases), func(c Case) bool { return c.Value != value })
 	at, _ := Decide(agree, slot, task)

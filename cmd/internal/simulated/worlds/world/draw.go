@@ -51,7 +51,7 @@ const dimensions = 256
 // with the same features have similar vectors. Without features the vector is the first unit vector.
 func vector(features map[string]float64) []float32 {
 	sum := make([]float64, dimensions)
-	// The order of a sum of floating-point numbers changes its result.
+	// Sorted, because the order of a sum of floating-point numbers changes its result.
 	for _, name := range slices.Sorted(maps.Keys(features)) {
 		weight := features[name]
 		x := Draw(0, "direction", name)
@@ -87,7 +87,7 @@ func Embed(texts []string, features func(text string) map[string]float64) [][]fl
 	return out
 }
 
-// Cross returns n combinations of two lists. The seed decides the first one, and the stride leads to the next one.
+// Cross returns n combinations of two lists. The seed selects the first one, and each next one is stride further.
 func Cross(n int, seed uint64, stride int, starts, ends []string) []string {
 	out := make([]string, n)
 	total := len(starts) * len(ends)

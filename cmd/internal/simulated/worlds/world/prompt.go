@@ -74,8 +74,8 @@ func ReadBullets(text string) []Bullet {
 
 var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
-// ReadQuotes returns the quotations in a text by name. A quotation ends at the end line with its name and its mark. Of two quotations
-// with one name ReadQuotes returns the last.
+// ReadQuotes returns the quotations in a text by name. A quotation is between the lines "[[begin name mark]]" and
+// "[[end name mark]]". Of two quotations with one name ReadQuotes returns the last.
 func ReadQuotes(text string) map[string]string {
 	quotes := make(map[string]string)
 	for {

@@ -82,7 +82,7 @@ type Model struct {
 func (m *Model) Reply(schema string, messages []Message) string {
 	d := Dice(Draw(m.Seed, schema, AllText(messages)))
 	reply := ""
-	asked := strings.Contains(SystemText(messages), `"when"`)
+	asked := strings.Contains(SystemText(messages), `"when"`) // whether the reply has a field for the condition of a rule
 	switch schema {
 	case "generator":
 		question, context := ReadTask(messages)
@@ -196,7 +196,7 @@ func (m *Model) wording(d Dice, purpose string) uint64 {
 	if !d.Chance(m.Errors.Paraphrase, "paraphrase "+purpose) {
 		return 0
 	}
-	return d.Draw(purpose) | 1
+	return d.Draw(purpose) | 1 // never 0
 }
 
 // distortTags inverts one vote at the rate WrongTag, and adds a vote for an unknown bullet at the rate UnknownID.

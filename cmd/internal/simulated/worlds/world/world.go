@@ -34,7 +34,7 @@ type Attempt struct {
 	Steps             []Step
 }
 
-// Verdict is the feedback on an attempt. The score is from 0 to 1; between them, the attempt is right in part.
+// Verdict is the feedback on an attempt. A score of 1 is right, 0 is wrong, and between them the attempt is right in part.
 type Verdict struct {
 	Score    float64
 	Feedback string
