@@ -91,7 +91,7 @@ func (b *gatewayBench) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-// firstByteRow is the result of one mode with a number of open streams. The added times are differences to the direct connection.
+// firstByteRow is the result of one mode with a number of open streams. Added and Last are differences to the direct connection.
 type firstByteRow struct {
 	Mode    string `json:"first_byte_in_mode"`
 	Streams int    `json:"streams"`

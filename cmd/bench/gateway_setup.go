@@ -33,7 +33,7 @@ type gatewaySetup struct {
 	front    *proxy.Front
 	client   *http.Client
 	closers  []func()
-	calls    atomic.Int64
+	calls    atomic.Int64 // so far; their number makes each prompt different
 	degraded atomic.Int64 // calls without advice or capture
 	texts    texts
 	mu       sync.Mutex // guards texts
@@ -45,6 +45,7 @@ func (g *gatewaySetup) close() {
 	}
 }
 
+// open starts the server with its playbook, the provider, the reverse proxy and the gateway.
 func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySetup, error) {
 	g := &gatewaySetup{texts: newTexts(7)}
 	bullets := newTexts(2)
@@ -79,8 +80,8 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 	return g, nil
 }
 
-// plainProxy returns a reverse proxy of the standard library that sends each chunk at once. It reads the whole body first: while the
-// transport still reads it, the beginning of the response would close it.
+// plainProxy returns a reverse proxy of the standard library that sends each chunk at once. It reads the whole request body first,
+// because an HTTP server closes it when the response begins.
 func plainProxy(provider string) http.Handler {
 	target, _ := url.Parse(provider)
 	proxy := &httputil.ReverseProxy{

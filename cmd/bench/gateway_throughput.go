@@ -34,16 +34,16 @@ func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*learni
 	}
 	t := &learning.Table{Title: fmt.Sprintf("throughput: %s of each case, %d bullets, sync %s", b.Time, b.Bullets, b.Sync), Head: "mode\tclients\tcalls/s\tof direct\tof plain\tCPU\tadded CPU\tunchanged\t"}
 	for _, n := range b.Streams {
-		base := map[string]throughputRow{}
+		measured := map[string]throughputRow{} // by mode
 		for _, mode := range b.modes() {
 			row, err := b.saturated(ctx, g, mode, n)
 			if err != nil {
 				return nil, err
 			}
-			base[mode] = row
-			row.Added = row.CPU - base[direct].CPU
-			row.Direct = row.Calls / base[direct].Calls
-			if p := base[plain].Calls; p > 0 {
+			measured[mode] = row
+			row.Added = row.CPU - measured[direct].CPU
+			row.Direct = row.Calls / measured[direct].Calls
+			if p := measured[plain].Calls; p > 0 {
 				row.Plain = row.Calls / p
 			}
 			t.Row(row, "%s\t%d\t%.0f\t%.0f %%\t%.0f %%\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.Calls, 100*row.Direct, 100*row.Plain, row.CPU, row.Added, row.Passed)
@@ -52,9 +52,9 @@ func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*learni
 	return t, nil
 }
 
-// saturated makes calls of n clients for the time.
+// saturated measures n clients that never pause, after a second that is not measured.
 func (b *gatewayBench) saturated(ctx context.Context, g *gatewaySetup, mode string, n int) (row throughputRow, err error) {
-	if _, _, err := b.rate(ctx, g, mode, n, time.Second); err != nil { // warm up: connections, caches
+	if _, _, err := b.rate(ctx, g, mode, n, time.Second); err != nil { // opens connections, fills caches
 		return row, err
 	}
 	if b.Profile != "" {

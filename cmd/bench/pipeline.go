@@ -224,7 +224,7 @@ func (b *pipelineBench) timed(ctx context.Context, conn *bus.Conn, row pipelineR
 
 // sendTasks publishes n tasks and waits until all roles are done with them.
 func (b *pipelineBench) sendTasks(ctx context.Context, conn *bus.Conn, name string, n int) error {
-	text := strings.Repeat("A line of a task. ", b.Text/18+1)[:b.Text]
+	text := strings.Repeat("A line of a task. ", b.Text/18+1)[:b.Text] // the line has 18 bytes
 	err := train.Each(n, publishers, func(i int) error {
 		task := &events.Task{
 			Book: benchBook, ID: fmt.Sprintf("%s-%d", name, i), Context: text, Question: fmt.Sprintf("Sample %d: what is six times seven?", i),

@@ -17,6 +17,7 @@ import (
 
 const (
 	publishers  = 16      // goroutines that send samples
+	rawStages   = 3       // each with a stream; the last one publishes to a fourth
 	rawSlots    = 64      // messages of a stage in progress, as many as a role in the bench has slots
 	rawBatch    = 64      // messages of one batch of the last stage
 	messageSize = 4 << 10 // bytes
@@ -33,23 +34,22 @@ func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger)
 	}
 	defer server.Close()
 	js := server.JetStream()
-	stages := make([]jetstream.Consumer, 3)
+	stages := make([]jetstream.Consumer, rawStages)
 	for i := range stages {
 		if stages[i], err = rawStage(ctx, js, i); err != nil {
 			return 0, err
 		}
 	}
-	if _, err := js.CreateStream(ctx, rawStream(len(stages))); err != nil {
+	if _, err := js.CreateStream(ctx, rawStream(rawStages)); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	done := make(chan struct{})
 	var left atomic.Int64
 	left.Store(int64(samples))
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer cancel(nil)
+	defer cancel(nil) // runs before all.Wait
 	for i := range stages[:2] {
 		for range rawSlots {
 			all.Go(func() { cancelOn(cancel, forward(ctx, js, stages[i], i+1)) })
@@ -145,7 +145,7 @@ func forwardBatches(ctx context.Context, js jetstream.JetStream, from jetstream.
 		if len(pulled) == 0 {
 			continue
 		}
-		if _, err := js.Publish(ctx, rawSubject(3), pulled[0].Data()); err != nil {
+		if _, err := js.Publish(ctx, rawSubject(rawStages), pulled[0].Data()); err != nil {
 			return err
 		}
 		for _, m := range pulled {

@@ -43,7 +43,7 @@ type contaminatedRun struct {
 	wrong     float64 // share of wrong verdicts
 	book      book.Playbook
 	unchecked []book.BulletID
-	violated  int // tasks that cited the tempting bullet
+	violated  int // number of tasks that cited the tempting bullet
 	proven    map[book.BulletID]bool
 }
 
@@ -85,7 +85,7 @@ func (c *contamination) rows(ctx context.Context) ([]contaminationRow, error) {
 	atLeast := func(x float64) func(float64) bool { return func(rate float64) bool { return rate >= x } }
 	pair, trap := []book.BulletID{helpful, idle}, []book.BulletID{helpful, tempting}
 	var out []contaminationRow
-	for _, of := range []struct {
+	for _, setting := range []struct {
 		run   contaminatedRun // as it begins
 		rules []book.BulletID
 		cases []contaminationCase
@@ -100,17 +100,17 @@ func (c *contamination) rows(ctx context.Context) ([]contaminationRow, error) {
 		}},
 		{contaminatedRun{reports: true}, trap, []contaminationCase{
 			{"scores and violates", "all suspended by the first", func(r *contaminatedRun) bool { return isQuarantined(r) && r.violated == 1 }, atLeast(1)},
-			{"scores and violates, then approved", "all return by a person", (*contaminatedRun).returns, atLeast(1)},
+			{"scores and violates, then approved", "all return by a person", (*contaminatedRun).approveTempting, atLeast(1)},
 		}},
 		{contaminatedRun{}, trap, []contaminationCase{
 			{"scores and violates, nobody reports it", "(at least 95 % stay)", isShown, atLeast(0.95)},
 		}},
 	} {
-		runs, err := c.grow(ctx, &of.run, of.rules)
+		runs, err := c.grow(ctx, &setting.run, setting.rules)
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range of.cases {
+		for _, x := range setting.cases {
 			n := 0
 			for _, r := range runs {
 				if x.holds(r) {
@@ -133,13 +133,13 @@ type contaminationCase struct {
 }
 
 // grow runs all tasks of all runs on all cores. Each run has a separate random source.
-func (c *contamination) grow(ctx context.Context, as *contaminatedRun, rules []book.BulletID) ([]*contaminatedRun, error) {
+func (c *contamination) grow(ctx context.Context, initial *contaminatedRun, rules []book.BulletID) ([]*contaminatedRun, error) {
 	all := make([]*contaminatedRun, c.runs)
 	var group sync.WaitGroup
 	for w := range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for i := w; i < len(all) && ctx.Err() == nil; i += runtime.GOMAXPROCS(0) {
-				r := *as
+				r := *initial
 				r.rng, r.proven = rand.New(rand.NewPCG(uint64(i), 0)), make(map[book.BulletID]bool)
 				r.begin(rules)
 				for range c.tasks {
@@ -255,8 +255,9 @@ func (r *contaminatedRun) decide(item *draft.Item) {
 	}
 }
 
-// returns reports whether a person can show the tempting bullet again, and whether only a person did.
-func (r *contaminatedRun) returns() bool {
+// approveTempting lets a person show the tempting bullet again. It reports whether the first violation had suspended the bullet, and the
+// approval worked. It changes the run, so its case is the last one.
+func (r *contaminatedRun) approveTempting() bool {
 	wasSuspended := !r.book.Bullet(tempting).Shown() && r.violated == 1
 	show := book.Op{Kind: book.SetStatus, Bullet: tempting, Status: book.Active}
 	r.decide(&draft.Item{ID: events.NewID(), Edit: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []book.Op{show}}})

@@ -44,7 +44,7 @@ func (b *worldsBench) evidenceTasks() []int {
 }
 
 // maxEmbedded is the maximum number of training tasks for a measurement of the selection with embeddings. Its goal is the same for
-// all numbers, so larger ones are left out.
+// all numbers, so larger ones would only take time.
 const maxEmbedded = 200
 
 // runDistractors measures all cases of one seed.
@@ -74,8 +74,8 @@ func runDistractors(ctx context.Context, b *worldsBench, r *worldRun, log zerolo
 // maxCrowd is the maximum number of distractors that an agent learns among.
 const maxCrowd = 2000
 
-// crowdedFromStart imports the rules by hand and n distractors in one section and in random order, and then answers tasks. So a rule that no
-// prompt shows is never cited. It measures the prompts of held-out tasks before the tasks and after some of them.
+// crowdedFromStart imports the rules by hand and n distractors in one section and in random order, and then answers tasks. A rule that no
+// prompt shows is then never cited. It measures the prompts of held-out tasks before the tasks and after some of them.
 func crowdedFromStart(ctx context.Context, b *worldsBench, r *worldRun, n int, log zerolog.Logger) (points []*point, err error) {
 	empty := *r.arm
 	empty.bullets = nil

@@ -66,7 +66,7 @@ func (p *planting) decisions(ctx context.Context) ([]decision, error) {
 		name, goal string // a goal in parentheses is none
 		lift       float64
 		counts     func(*planted) bool // the bullets of the rate
-		met        func(decision) bool
+		met        func(decision) bool // the goal
 	}{
 		{"-50 points", "retired, median at most 40", -0.5, (*planted).retired, func(r decision) bool { return r.Rate.Mean >= 0.95 && r.Median <= 40 }},
 		{"-10 points", "at least 95 % retired", -0.1, (*planted).retired, func(r decision) bool { return r.Rate.Mean >= 0.95 }},

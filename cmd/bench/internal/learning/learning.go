@@ -103,17 +103,17 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 			return nil
 		}
 		began := time.Now()
-		s, err := run()
+		t, err := run()
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", name, err)
 		}
 		b.say("%s: %.1f s", name, time.Since(began).Seconds())
-		for _, g := range s.Goals {
+		for _, g := range t.Goals {
 			if !g.Met {
 				missed = append(missed, g.Goal)
 			}
 		}
-		return s.Print(term.Stdout, b.JSON)
+		return t.Print(term.Stdout, b.JSON)
 	}
 	for _, p := range worldParts {
 		if err := measure(p.name, func() (*Table, error) { return b.inWorlds(ctx, p, c.Logger()) }); err != nil {
@@ -132,7 +132,7 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-// say prints the progress on standard error.
+// say prints a line about the progress on standard error.
 func (b *Bench) say(format string, args ...any) {
 	term.Fprintf(term.Stderr, format+"\n", args...)
 }

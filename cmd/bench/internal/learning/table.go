@@ -10,7 +10,7 @@ import (
 	"debrief/cmd/internal/program/term"
 )
 
-// Table holds the results of one measurement.
+// Table holds the results of one measurement. The title begins with the name of the measurement and a colon.
 type Table struct {
 	Title  string
 	Head   string   // names of the columns, each ended by a tab

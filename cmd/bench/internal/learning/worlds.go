@@ -23,8 +23,8 @@ import (
 type worldArm struct {
 	name    string
 	gate    book.Gate  // empty is the default
-	judge   bool       // the wrong verdicts are of a judge whose error was measured
 	wrong   bool       // a share of the verdicts is wrong
+	judge   bool       // the verdicts are of a judge, a model whose share of errors Debrief knows
 	showAll bool       // the prompt contains all bullets
 	isFixed bool       // the playbook does not learn
 	broken  float64    // share of broken replies of the models, each call independently
@@ -112,11 +112,11 @@ func armNames(accept func(*worldArm) bool) []string {
 
 func anyArm(*worldArm) bool { return true }
 
-// isUsual reports whether the arm runs without being named. Its models work, and each task has one outcome, at once and with its score.
+// isUsual reports whether the arm runs also if --arms does not name it.
 func (a *worldArm) isUsual() bool {
-	hasSwitch := a.right || a.forgets || a.silent > 0 || a.late > 0 || a.judge
-	learnsByHand := a.bullets != nil && !a.isFixed
-	return a.broken == 0 && a.gateway == "" && !hasSwitch && !learnsByHand
+	isSpecial := a.right || a.forgets || a.silent > 0 || a.late > 0 || a.judge
+	startsByHand := a.bullets != nil && !a.isFixed
+	return a.broken == 0 && a.gateway == "" && !isSpecial && !startsByHand
 }
 
 // worldPart is one measurement in simulated worlds.
@@ -148,9 +148,9 @@ type worldsBench struct {
 	against               string // arm
 	seeds, tasks, heldOut int
 	distractors           []int
-	wrong                 float64
-	errors                worlds.Imperfection
-	parallel              int // runs at the same time
+	wrong                 float64             // share of wrong verdicts in the arms with wrong feedback
+	errors                worlds.Imperfection // of the simulated models
+	parallel              int                 // runs at the same time
 	// remote lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
 	// later tasks.
 	remote []string
@@ -234,11 +234,11 @@ func runCurve(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logg
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	at := checkpoints(b.tasks, r.world == text.Drifting)
+	tasks := checkpoints(b.tasks, r.world == text.Drifting)
 	if r.arm.isFixed {
-		at = at[:1]
+		tasks = tasks[:1]
 	}
-	for _, n := range at {
+	for _, n := range tasks {
 		if err := c.learn(ctx, n); err != nil {
 			return nil, err
 		}

@@ -94,7 +94,7 @@ func (a *chatAgent) send(ctx context.Context, c *conversation, text string, run 
 // toolError begins the result of a failed tool, as in OpenAI's Agents SDK. The chat API has no field for a failure.
 const toolError = "An error occurred while running the tool. Please try again. Error: "
 
-// adviceTag begins the text that the gateway adds to the user's message.
+// adviceTag begins the advice that the gateway adds at the end of the user's message.
 const adviceTag = "<playbook>"
 
 // worldProvider serves the model of a world like a provider of chat completions. It sees only the messages of each request.

@@ -27,10 +27,10 @@ const (
 	decidingKey = "stated_deciding_rules_in_prompt"
 	completeKey = "tasks_with_all_deciding_rules"
 	trainedKey  = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
-	prefixKey   = "shared_prefix"              // mean of sharedPrefix for training prompts of one version
+	prefixKey   = "shared_prefix"              // mean of sharedPrefix over the training prompts
 	deadKey     = "dead_letters"
 	callsKey    = "model_calls_per_task"
-	leastKey    = "least_gain" // minimum of all gains in accuracy so far: see addGains
+	leastKey    = "least_gain" // see addGains
 )
 
 // evaluate answers the held-out tasks. Nothing is withheld, stored or learned.

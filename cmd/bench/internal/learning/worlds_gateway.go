@@ -34,13 +34,13 @@ type throughGateway struct {
 	front    *proxy.Front
 	provider *http.Server
 	stop     func()
-	runs     int     // messages of users: each becomes an execution
+	messages int     // of users: each becomes an execution
 	lost     int     // messages without an execution
 	asked    int     // training tasks since the last evaluation
 	right    int     // right answers to these
 	first    float64 // accuracy on held-out tasks before training
 	hasFirst bool
-	least    float64 // minimum gain on held-out tasks
+	least    float64 // see addGains
 }
 
 // openGateway starts a provider with the model of the world, the gateway in front of it, and an agent.
@@ -109,28 +109,28 @@ func (g *throughGateway) close() error {
 // the agent reports the outcomes of the step before. Without it, the user of a run may send another message, and the gateway
 // infers outcomes.
 func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
-	g, late, first := c.gateway, c.dueOutcomes(), c.done
+	g, due, done := c.gateway, c.dueOutcomes(), c.done
 	ids, verdicts := make([]string, len(tasks)), make([]worlds.Verdict, len(tasks))
 	messages := make([]int, len(tasks))
 	err := train.Each(len(tasks), answers, func(i int) (err error) {
-		ids[i], messages[i], verdicts[i], err = c.converse(ctx, &tasks[i], c.arm.reports(first+i))
+		ids[i], messages[i], verdicts[i], err = c.converse(ctx, &tasks[i], c.arm.reports(done+i))
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for i := range tasks {
-		g.runs += messages[i]
+		g.messages += messages[i]
 		g.asked++
 		if verdicts[i].Right() {
 			g.right++
 		}
-		if c.arm.reports(first + i) {
+		if c.arm.reports(done + i) {
 			feedback := &events.FeedbackRequest{Book: classroomBook, Execution: events.Handle(ids[i]), Outcome: outcomeOf(verdicts[i])}
 			c.late = append(c.late, lateOutcome{due: c.done + 1, feedback: feedback})
 		}
 	}
-	for _, o := range late {
+	for _, o := range due {
 		if _, err := client.HTTP(g.front.URL(), "").Feedback(ctx, o.feedback); err != nil {
 			g.lost++
 			if float64(g.lost) > maxLost*float64(c.done) {
@@ -138,7 +138,7 @@ func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
 			}
 		}
 	}
-	if err := c.waitStored(ctx, g.runs-len(c.late)); err != nil {
+	if err := c.waitStored(ctx, g.messages-len(c.late)); err != nil {
 		return err
 	}
 	if err := train.WaitIdle(ctx, c.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
@@ -217,7 +217,8 @@ const storeTimeout = time.Minute
 // gateway without capture, and then the gateway does not know the id of its response.
 const maxLost = 0.05
 
-// addGains sets the values that only arms with a gateway have. The minimum gain is over all evaluations so far.
+// addGains sets the values that only arms with a gateway have. A gain is the difference in accuracy to the first evaluation; the least
+// one is over all evaluations so far.
 func (g *throughGateway) addGains(v map[string]float64) {
 	if !g.hasFirst {
 		g.first, g.hasFirst = v[accuracyKey], true

@@ -41,37 +41,37 @@ func curveGoals(t *Table, rows []worldRow) {
 	off := string(book.GateOff)
 	strict := string(strictest)
 	for _, w := range worlds.Names() {
-		of := func(arm string, tasks int) (float64, bool) {
+		accuracy := func(arm string, tasks int) (float64, bool) {
 			e, ok := learned(rows, w, arm, tasks)
 			return e.Mean, ok
 		}
-		none, hasNone := of("none", 0)
+		none, hasNone := accuracy("none", 0)
 		for _, control := range []string{"platitudes", "nonsense"} {
-			if x, ok := of(control, 0); ok && hasNone {
+			if x, ok := accuracy(control, 0); ok && hasNone {
 				t.Goal(x == none, w+": "+control+" leave the accuracy at the baseline", "%+.1f", 100*(x-none))
 			}
 		}
 		at := min(last, 1500)
-		x, ok := of(def, at)
-		if all, hasAll := of("all-shown", at); ok && hasAll {
+		x, ok := accuracy(def, at)
+		if all, hasAll := accuracy("all-shown", at); ok && hasAll {
 			t.Goal(x-all >= -0.02, fmt.Sprintf("%s: %s within 2 points of all-shown after %d tasks", w, def, at), "%+.1f", 100*(x-all))
 		}
-		x, ok = of(def, last)
-		if best, hasBest := of("ceiling", 0); ok && hasBest && last >= 6000 {
+		x, ok = accuracy(def, last)
+		if best, hasBest := accuracy("ceiling", 0); ok && hasBest && last >= 6000 {
 			t.Goal(x >= 0.95*best, fmt.Sprintf("%s: %s at least 95 %% of the ceiling after %d tasks", w, def, last), "%.1f %%", 100*x/best)
 		}
-		clean, hasClean := of(off, last)
-		lost, hasLost := of(off+"-wrong", last)
-		if x, ok := of(def+"-wrong", last); ok && hasClean && hasLost && def != off {
+		clean, hasClean := accuracy(off, last)
+		lost, hasLost := accuracy(off+"-wrong", last)
+		if x, ok := accuracy(def+"-wrong", last); ok && hasClean && hasLost && def != off {
 			t.Goal(x-lost >= (clean-lost)/2, fmt.Sprintf("%s: %s-wrong recovers half of what %s loses by wrong verdicts, %.1f points", w, def, off, 100*(clean-lost)),
 				"%.1f points", 100*(x-lost))
 		}
-		if x, ok := of(strict+"-wrong", last); ok && hasClean {
+		if x, ok := accuracy(strict+"-wrong", last); ok && hasClean {
 			t.Goal(x-clean >= -0.1, fmt.Sprintf("%s: %s-wrong within 10 points of %s", w, strict, off), "%+.1f", 100*(x-clean))
 		}
 		for _, rate := range brokenRates {
-			whole, hasWhole := of(def, last)
-			if x, ok := of(brokenArm(rate), last); ok && hasWhole {
+			whole, hasWhole := accuracy(def, last)
+			if x, ok := accuracy(brokenArm(rate), last); ok && hasWhole {
 				t.Goal(x-whole >= -0.05, fmt.Sprintf("%s: %s within 5 points of %s", w, brokenArm(rate), def), "%+.1f", 100*(x-whole))
 			}
 		}

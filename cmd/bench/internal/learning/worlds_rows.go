@@ -119,13 +119,13 @@ func valuesOf(runs []*worldRun, label, key string) []float64 {
 func (b *worldsBench) rows(runs []*worldRun) []worldRow {
 	var out []worldRow
 	for _, w := range b.worlds {
-		of := func(arm string) []*worldRun {
+		runsOf := func(arm string) []*worldRun {
 			return slices.DeleteFunc(slices.Clone(runs), func(r *worldRun) bool { return r.world != w || r.arm.name != arm })
 		}
 		for i := range worldArms {
-			mine := of(worldArms[i].name)
-			for _, label := range labelsOf(mine) {
-				out = append(out, b.row(mine, label, of(b.reference())))
+			ofArm := runsOf(worldArms[i].name)
+			for _, label := range labelsOf(ofArm) {
+				out = append(out, b.row(ofArm, label, runsOf(b.reference())))
 			}
 		}
 	}
@@ -147,34 +147,34 @@ func (b *worldsBench) reference() string {
 
 // row averages one case over the seeds, and compares it with the same case of the reference arm. A fixed arm, and a case that the
 // reference arm does not have, is compared with the last case of the reference arm.
-func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun) worldRow {
+func (b *worldsBench) row(ofArm []*worldRun, label string, reference []*worldRun) worldRow {
 	row := worldRow{
-		Part: b.part.name, World: mine[0].world, Arm: mine[0].arm.name, Seeds: len(mine), Values: make(map[string]report.Estimate), Errors: b.errors,
+		Part: b.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: b.errors,
 	}
-	for _, p := range mine[0].points {
+	for _, p := range ofArm[0].points {
 		if p.name() == label {
 			row.Case, row.Tasks = p.label, p.tasks
 			break
 		}
 	}
 	for _, c := range b.part.columns {
-		if xs := valuesOf(mine, label, c.key); len(xs) > 0 {
+		if xs := valuesOf(ofArm, label, c.key); len(xs) > 0 {
 			row.Values[c.key] = c.summary(xs)
 		}
 	}
-	isReference := len(reference) > 0 && reference[0] == mine[0]
+	isReference := len(reference) > 0 && reference[0] == ofArm[0]
 	if isReference {
 		return row
 	}
 	other := label
 	labels := labelsOf(reference)
-	hasCase := slices.Contains(labels, label) && !mine[0].arm.isFixed
+	hasCase := slices.Contains(labels, label) && !ofArm[0].arm.isFixed
 	if len(labels) > 0 && !hasCase {
 		other = labels[len(labels)-1]
 	}
 	key := b.part.columns[0].key
-	xs, ys := valuesOf(mine, label, key), valuesOf(reference, other, key)
-	if len(xs) == len(mine) && len(ys) == len(mine) { // one point for each seed, in the same order
+	xs, ys := valuesOf(ofArm, label, key), valuesOf(reference, other, key)
+	if len(xs) == len(ofArm) && len(ys) == len(ofArm) { // one point for each seed, in the same order
 		d := column{}.summary(report.PairDifferences(xs, ys))
 		row.Difference, row.Against = &d, b.reference()
 	}

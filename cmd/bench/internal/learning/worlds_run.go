@@ -44,7 +44,7 @@ type classroom struct {
 	arm     *worldArm
 	seed    uint64
 	bench   *worldsBench
-	wrong   float64
+	wrong   float64 // share of wrong verdicts
 	session *cli.Session
 	store   *deltalog.Store
 	builder *generator.ContextBuilder
@@ -52,12 +52,12 @@ type classroom struct {
 	api     *httptest.Server // nil without HTTP
 	gateway *throughGateway  // nil without a gateway
 	model   *worldModel
-	version uint64
+	version uint64             // of the playbook, when it was last read or edited
 	done    int                // training tasks so far
 	warned  int                // reports with a warning
 	late    []lateOutcome      // outcomes to report
 	states  map[statement]bool // cache of isStatement
-	prefix  []float64          // shares of the system parts of training prompts that continue the previous prompt
+	prefix  []float64          // by training prompt: see sharedPrefix
 	stop    context.CancelFunc
 	wait    []func() error // wait for the goroutines of the roles
 }
@@ -68,8 +68,8 @@ type lateOutcome struct {
 	feedback *events.FeedbackRequest
 }
 
-// maxWarned is the maximum share of reports with a warning. With more, the measurement fails. A server on a busy machine may not store
-// a context in time, for example.
+// maxWarned is the maximum share of reports with a warning, for example because a server on a busy machine did not store a context in
+// time. With more, the measurement fails.
 const maxWarned = 0.02
 
 const classroomBook = book.Book("default")
@@ -155,7 +155,7 @@ const simulatedJudge = book.JudgePrefix + "simulated"
 // labelled is the number of labels that measure the error of the judge.
 const labelled = 100
 
-// calibrate measures the error of the judge on labels: half of the answers are right.
+// calibrate returns the judge with its errors on labelled answers, of which half are right.
 func (c *classroom) calibrate() *book.Judge {
 	j := &book.Judge{Name: simulatedJudge, Right: labelled / 2, Wrong: labelled / 2}
 	for i := range labelled {
@@ -253,7 +253,7 @@ type answered struct {
 // step answers tasks with the current version of the playbook, reports the executions in order, and waits until the roles
 // have learned from them. An agent of the HTTP API reports the outcomes of a step only in the next step.
 func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
-	late := c.dueOutcomes()
+	due := c.dueOutcomes()
 	out := make([]answered, len(tasks))
 	err := train.Each(len(tasks), answers, func(i int) (err error) {
 		out[i], err = c.answer(ctx, &tasks[i])
@@ -288,7 +288,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 			})
 		}
 	}
-	for _, o := range late {
+	for _, o := range due {
 		if _, err := c.agent.Feedback(ctx, o.feedback); err != nil {
 			return fmt.Errorf("report late feedback: %w", err)
 		}
@@ -300,7 +300,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 	return err
 }
 
-// delay returns the number of tasks after which the outcome of a run is reported. Without an arm for late outcomes it is the next step's.
+// delay returns the number of tasks after which the outcome of a run is reported. Unless the arm has late outcomes, it is 1: the next step reports it.
 func (c *classroom) delay(run string) int {
 	if c.arm.late == 0 {
 		return 1
