@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -11,6 +12,7 @@ import (
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/operate/doctor"
+	"debrief/curator/draft"
 	"debrief/curator/gate"
 	"debrief/events/deltalog"
 	"debrief/playbook"
@@ -42,6 +44,7 @@ type openBook struct {
 	gateLimit int // the limit with which gate was computed
 	review    []*history.Quarantined
 	texts     *textIndex
+	subjects  []draft.Subject
 }
 
 func newBooks(store *deltalog.Store, logs *index.Logs) *books {
@@ -159,6 +162,19 @@ func (s *books) texts(ctx context.Context, name playbook.Book) (*textIndex, *pla
 	return b.texts, b.last, nil
 }
 
+// subjects returns the bullets on one subject of the newest version of a playbook, without retired ones. The caller must not change them.
+func (s *books) subjects(ctx context.Context, name playbook.Book) ([]draft.Subject, error) {
+	b := s.entry(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := s.refreshExisting(ctx, name, b)
+	if err == nil && b.subjects == nil {
+		present := slices.DeleteFunc(b.last.Sorted(), func(b *playbook.Bullet) bool { return b.Status == playbook.Retired })
+		b.subjects = draft.SameSubject(present)
+	}
+	return b.subjects, err
+}
+
 // refreshExisting reads the newest version of a playbook that must exist. The caller holds its lock.
 func (s *books) refreshExisting(ctx context.Context, name playbook.Book, b *openBook) error {
 	err := s.refresh(ctx, name, b)
@@ -261,6 +277,7 @@ func (b *openBook) copyNewest() {
 		b.gate = nil
 		b.review = nil
 		b.texts = nil
+		b.subjects = nil
 	}
 }
 

@@ -29,7 +29,11 @@ func getHealth(c *call) (*explain.Health, error) {
 	if len(days) == 0 {
 		return nil, errNoBook
 	}
-	return &explain.Health{Book: c.book(), Now: days[len(days)-1], Days: days[max(0, len(days)-c.limit()):]}, nil
+	subjects, err := c.handler.books.subjects(c.ctx, c.book())
+	if err != nil {
+		return nil, err
+	}
+	return &explain.Health{Book: c.book(), Now: days[len(days)-1], Days: days[max(0, len(days)-c.limit()):], SameSubject: subjects}, nil
 }
 
 func getKnownErrors(c *call) (*index.Errors, error) {

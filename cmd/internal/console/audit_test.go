@@ -214,7 +214,7 @@ func (s *seeding) merges() {
 			{Kind: playbook.Update, Bullet: "room-3", Content: "Name the floor first.", Standing: playbook.StandingKept, Code: playbook.ReasonPerson},
 			{Kind: playbook.SetStatus, Bullet: "room-5", Status: playbook.Retired, Code: playbook.ReasonPerson},
 		}},
-		&playbook.Delta{Author: "grace", Time: s.ago(60), ChangeID: "large", More: true, Ops: []playbook.Op{add("room-6", "Offer a cot.")}},
+		&playbook.Delta{Author: "grace", Time: s.ago(60), ChangeID: "large", More: true, Ops: []playbook.Op{add("room-6", "Offer a cot."), add("room-8", "The price of breakfast: name it to each guest.")}},
 		&playbook.Delta{Author: "grace", Time: s.ago(60), ChangeID: "large", Covers: []playbook.Cover{{ID: string(events.NewID()), Seq: 2}}, Ops: []playbook.Op{add("room-7", "Name the price of breakfast.")}},
 	)
 }
@@ -332,6 +332,12 @@ func TestNumbersOfAllPages(t *testing.T) {
 		}
 		for _, p := range problems {
 			t.Errorf("%s: %s", a.path, p)
+		}
+	}
+	page := get(t, in.open, "/books/mixed/curve").body // the audit has no sentence, so it does not see this list
+	for _, want := range []string{"Perhaps one rule in other words", `href="/books/mixed/bullets/room-7">room-7</a>`, "The price of breakfast: name it to each guest."} {
+		if _, list, _ := strings.Cut(page, `<ul id="subjects">`); !strings.Contains(list, want) {
+			t.Errorf("the list of bullets on one subject lacks %q: %s", want, list)
 		}
 	}
 	for _, v := range pages {
