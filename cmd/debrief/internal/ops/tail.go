@@ -18,7 +18,7 @@ type Tail struct {
 	cli.ServerFlags
 	Book   string   `help:"Show only events of this playbook." placeholder:"NAME"`
 	Kind   []string `help:"Show only these kinds: task, execution, feedback, reflection, edit, delta, dead." placeholder:"NAME"`
-	Since  string   `help:"Start at 2h ago, or at a time such as 2026-11-20. Default: the last --lines events." placeholder:"TIME"`
+	Since  string   `help:"Start at an age such as 2h or 7d, or at a time such as 2026-11-20. Default: the last --lines events." placeholder:"TIME"`
 	Lines  int      `short:"n" help:"Number of past events to start with." default:"10"`
 	Follow bool     `short:"f" help:"Follow new events until interrupted."`
 	JSON   bool     `help:"Print JSON lines with the whole event."`

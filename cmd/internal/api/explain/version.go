@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/events/deltalog"
+	"debrief/events/streams"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -21,7 +22,7 @@ const VersionHelp = `Formats of a version:
   17@ab12cd        label; an error if version 17 has another hash
   2026-11-20       last version at or before a time; also with a time of
                    day, as '2026-11-20 15:04' or 2026-11-20T15:04:05Z
-  90m, 36h         last version at or before that time ago
+  90m, 36h, 7d     last version at or before that time ago
   before-import    name from 'debrief playbook tag'
   newest           the newest version`
 
@@ -127,8 +128,9 @@ func parsePoint(text string, now time.Time) (wantedVersion, error) {
 			return wantedVersion{by: byTime, time: t}, nil
 		}
 	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return wantedVersion{by: byTime, time: now.Add(-ago)}, nil
+	var ago streams.Age
+	if ago.UnmarshalText([]byte(text)) == nil {
+		return wantedVersion{by: byTime, time: now.Add(-time.Duration(ago))}, nil
 	}
 	if text == "newest" {
 		return wantedVersion{by: byNewest}, nil
@@ -136,7 +138,7 @@ func parsePoint(text string, now time.Time) (wantedVersion, error) {
 	if (playbook.Name{Name: text}).Validate() == nil {
 		return wantedVersion{by: byName, name: text}, nil
 	}
-	return wantedVersion{}, fmt.Errorf("version %q: want a number, a label such as 17@ab12cd, a time such as 2026-11-20, or a name", text)
+	return wantedVersion{}, fmt.Errorf("version %q: want a number, a label such as 17@ab12cd, a time such as 2026-11-20, an age such as 36h or 7d, or a name", text)
 }
 
 // ParseSince parses the flag --since: a time, or a duration before now. Empty text returns the zero time.
@@ -146,7 +148,7 @@ func ParseSince(text string) (time.Time, error) {
 	}
 	p, err := parsePoint(text, time.Now())
 	if err != nil || p.by != byTime {
-		return time.Time{}, program.Exit(program.ExitUsage, fmt.Errorf("--since: want a time such as 2026-11-20 or '2026-11-20 15:04', or a duration such as 90m, got %q", text))
+		return time.Time{}, program.Exit(program.ExitUsage, fmt.Errorf("--since: want a time such as 2026-11-20 or '2026-11-20 15:04', or an age such as 90m or 7d, got %q", text))
 	}
 	if d, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
 		return d, nil // the start of the day; parsePoint returns its end
