@@ -25,11 +25,11 @@ import (
 
 // Context groups the commands to inspect and change the context of a model.
 type Context struct {
-	Show    showContext `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution." example:"--query 'and by courier?' --session desk-7 --explain"`
-	Pin     pinTurn     `cmd:"" help:"Pin an interaction: its session's window keeps it. 'debrief context session' lists the handles." example:"1003-824a105a"`
-	Star    starTurn    `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher." example:"1003-824a105a"`
-	Unpin   unpinTurn   `cmd:"" help:"Remove the pin or star from an interaction." example:"1003-824a105a"`
-	Session showSession `cmd:"" help:"List the interactions in a session's window." example:"--session desk-7 --book support"`
+	Show    showContext      `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution." example:"--query 'and by courier?' --session desk-7 --explain"`
+	Pin     pinInteraction   `cmd:"" help:"Pin an interaction: its session's window keeps it. 'debrief context session' lists the handles." example:"1003-824a105a"`
+	Star    starInteraction  `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher." example:"1003-824a105a"`
+	Unpin   unpinInteraction `cmd:"" help:"Remove the pin or star from an interaction." example:"1003-824a105a"`
+	Session showSession      `cmd:"" help:"List the interactions in a session's window." example:"--session desk-7 --book support"`
 }
 
 // Help implements kong.HelpProvider.
@@ -149,7 +149,7 @@ func (s *showContext) request(ctx context.Context, a *apiclient.Client) (*events
 	return r, nil
 }
 
-// pastContext is the context of a past execution, with what the Reflector saw beside the execution.
+// pastContext is the context of a past execution, with the answers that the Reflector compared with the execution.
 type pastContext struct {
 	*generator.RebuiltContext
 	OtherTry  *events.Try       `json:"other_try,omitempty"`
@@ -245,7 +245,7 @@ func writeRawReply(out io.Writer, reply string) {
 	}
 }
 
-// writeReflectorSaw prints another answer to the task of an execution, and other runs of it, if the Reflector compared them.
+// writeReflectorSaw prints the other answer and the other runs of the same task, if the Reflector compared the execution with them.
 func writeReflectorSaw(out io.Writer, x *explain.Execution) {
 	hasTry, others := x.Execution != nil && x.Execution.OtherTry != nil, x.OtherRuns()
 	if !hasTry && len(others) == 0 {
@@ -258,15 +258,15 @@ func writeReflectorSaw(out io.Writer, x *explain.Execution) {
 	}
 }
 
-// writeVerification prints whether the messages are those that the model received, and why not.
+// writeVerification prints whether the messages are those that the model received. If not, it prints the reasons.
 func writeVerification(out io.Writer, r *generator.RebuiltContext) {
 	if r.Verified {
 		term.Fprintf(out, "\nSHA-256 %s: the messages are identical to those that the model received.\n", r.SHA256)
 		return
 	}
 	term.Fprintf(out, "\nThe messages differ from those that the model received:\n")
-	for _, why := range r.Reasons {
-		term.Fprintf(out, "  %s\n", why)
+	for _, reason := range r.Reasons {
+		term.Fprintf(out, "  %s\n", reason)
 	}
 	for _, p := range r.Missing {
 		term.Fprintf(out, "  %s %s has expired\n", p.Kind, p.Ref)
@@ -394,25 +394,27 @@ type interactionFlags struct {
 }
 
 type (
-	pinTurn   struct{ interactionFlags }
-	starTurn  struct{ interactionFlags }
-	unpinTurn struct{ interactionFlags }
+	pinInteraction   struct{ interactionFlags }
+	starInteraction  struct{ interactionFlags }
+	unpinInteraction struct{ interactionFlags }
 )
 
 // Run implements the command.
-func (p *pinTurn) Run(ctx context.Context, c *program.Common) error {
+func (p *pinInteraction) Run(ctx context.Context, c *program.Common) error {
 	return p.mark(ctx, c, events.Pin)
 }
 
 // Run implements the command.
-func (p *starTurn) Run(ctx context.Context, c *program.Common) error {
+func (p *starInteraction) Run(ctx context.Context, c *program.Common) error {
 	return p.mark(ctx, c, events.Star)
 }
 
 // Run implements the command.
-func (p *unpinTurn) Run(ctx context.Context, c *program.Common) error { return p.mark(ctx, c, "") }
+func (p *unpinInteraction) Run(ctx context.Context, c *program.Common) error {
+	return p.mark(ctx, c, "")
+}
 
-// mark sets the mark of the interaction, or removes it if m is empty.
+// mark sets the mark of the interaction. An empty m removes the mark.
 func (t *interactionFlags) mark(ctx context.Context, c *program.Common, m events.Mark) error {
 	a, err := t.Open(ctx, c, apiclient.Change, "")
 	if err != nil {

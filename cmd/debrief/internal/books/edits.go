@@ -24,7 +24,7 @@ type change struct {
 }
 
 // edit sends an edit to the API and prints its result: JSON, or the text for the reply and the new version. A dry run has no new
-// version. If the edit conflicts with newer changes, it also prints the bullets as they are now.
+// version. After a conflict with newer changes, edit also prints the bullets of the conflict as they are now.
 func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.Access, r *api.EditRequest, text func(*api.EditReply) string) error {
 	r.Reason = ch.Reason
 	reply, err := apiclient.Send[api.EditReply](ctx, c, ch.Flags, access, ch.Author, ch.Path("edits"), r)
@@ -49,7 +49,7 @@ func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.
 	return nil
 }
 
-// done returns a text for edit that does not depend on the reply.
+// done returns the function text of edit for a text that does not depend on the reply.
 func done(format string, args ...any) func(*api.EditReply) string {
 	return func(*api.EditReply) string { return fmt.Sprintf(format, args...) }
 }

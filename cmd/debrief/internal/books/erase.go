@@ -90,7 +90,7 @@ func (d *eraseData) Run(ctx context.Context, c *program.Common) error {
 	out := new(erased)
 	if !d.Pending {
 		if !d.Yes {
-			if err := cli.Confirm(fmt.Sprintf("Erase %s for ever?", d.what())); err != nil {
+			if err := cli.Confirm(fmt.Sprintf("Erase %s for ever?", d.selection())); err != nil {
 				return err
 			}
 		}
@@ -107,8 +107,8 @@ func (d *eraseData) Run(ctx context.Context, c *program.Common) error {
 	return d.remove(ctx, a, out)
 }
 
-// what says what the command erases.
-func (d *eraseData) what() string {
+// selection describes the data that the flags select.
+func (d *eraseData) selection() string {
 	in := ""
 	if d.Book != "" {
 		in = fmt.Sprintf(" in playbook %q", d.Book)
@@ -124,7 +124,7 @@ func (d *eraseData) what() string {
 	return fmt.Sprintf("playbook %q with all of its runs", d.Book)
 }
 
-// printRecorded prints the result for a gateway.
+// printRecorded prints the result of a gateway, which only records the erasure.
 func (d *eraseData) printRecorded(out *erased) error {
 	if d.Pending {
 		return program.Exit(program.ExitUsage, errors.New("--pending: needs the rights of the operator: name the server with --nats or --data"))
@@ -152,7 +152,7 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased
 	if err != nil {
 		return fmt.Errorf("%w; 'debrief playbook erase --pending' continues", err)
 	}
-	if len(done.Done) == 0 { // after a restore
+	if len(done.Done) == 0 { // no new erasure: data of older ones, which a restore has brought back
 		out.Runs, out.Messages, out.Versions = done.Runs, done.Removed, done.Versions
 	}
 	for _, t := range done.Done {

@@ -66,7 +66,7 @@ func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	return w.print(x, x.Text(w.Full))
 }
 
-// printExecution explains an execution. If no version covers it yet, the explanation has the work that waits (pending).
+// printExecution explains an execution. If no version covers the execution yet, the explanation has the work that waits (pending).
 func (w *whyBook) printExecution(ctx context.Context, a *apiclient.Client) error {
 	path, err := a.ExecutionPath(ctx, w.What, w.Book)
 	if err != nil {
@@ -95,8 +95,8 @@ type newestFlags struct {
 	JSON  bool `help:"Print JSON lines, nothing if there are none."`
 }
 
-// list prints the newest items of a list of the API, whose first item is the newest. It prints them oldest first: as JSON, or as a
-// table whose rows the function line writes. empty is the text for a list without items.
+// list prints the newest items of a list of the API, oldest first: as JSON, or as a table whose rows the function line writes. The API
+// returns the newest item first. empty is the text for a list without items.
 func list[T any](ctx context.Context, c *program.Common, n *newestFlags, query map[string]string, path, empty, columns string, line func(io.Writer, T)) error {
 	all, older, err := apiclient.List[T](ctx, c, n.Flags, n.Path(path), query, n.Limit)
 	if err != nil {
@@ -257,7 +257,7 @@ func (v *verified) addDamage(ctx context.Context, flags *cli.BookFlags, conn *bu
 	return nil
 }
 
-// Report says what a playbook is worth.
+// Report compares the outcomes of sessions with a playbook and without.
 type Report struct {
 	apiclient.BookFlags
 	JSON bool `help:"Print one JSON document."`
@@ -280,16 +280,16 @@ Examples:
   debrief report --book support --json`
 }
 
-// errHarms is the error of a report on a playbook that harms. The report has the details.
+// errHarms is the error for the exit code after the report on a playbook that harms.
 var errHarms = errors.New("the playbook harms")
 
 // Run implements the command.
-func (s *Report) Run(ctx context.Context, c *program.Common) error {
-	r, err := apiclient.Get[worth.Report](ctx, c, s.Flags, s.Path("worth"), nil)
+func (cmd *Report) Run(ctx context.Context, c *program.Common) error {
+	r, err := apiclient.Get[worth.Report](ctx, c, cmd.Flags, cmd.Path("worth"), nil)
 	if err != nil {
 		return err
 	}
-	if s.JSON {
+	if cmd.JSON {
 		err = cli.WriteJSON(term.Stdout, r)
 	} else {
 		err = printReport(r)

@@ -144,25 +144,25 @@ func outcomeText(o events.Outcome) string {
 }
 
 // effectText describes the effect of feedback, without a line break at the end.
-func effectText(l *request.FeedbackResult) string {
-	if l.Duplicate {
-		return "duplicate: version " + l.Version + " already covers this feedback; nothing was changed"
+func effectText(r *request.FeedbackResult) string {
+	if r.Duplicate {
+		return "duplicate: version " + r.Version + " already covers this feedback; nothing was changed"
 	}
 	moved := "no vote moved"
-	if n := len(l.Moved); n > 0 {
+	if n := len(r.Moved); n > 0 {
 		moved = term.Plural(n, "vote") + " moved"
 	}
-	text := fmt.Sprintf("%s, version %s", moved, l.Version)
-	for _, m := range l.Moved {
+	text := fmt.Sprintf("%s, version %s", moved, r.Version)
+	for _, m := range r.Moved {
 		text += fmt.Sprintf("\n  %s  %s", m.Bullet, explain.VoteChange(m.Before, m.After))
 	}
-	if l.Outcomes > 0 {
+	if r.Outcomes > 0 {
 		text += "\n  outcomes in experiments moved as well"
 	}
-	for i, why := range l.Refused {
-		isRepeated := i > 0 && why == l.Refused[i-1]
+	for i, reason := range r.Refused {
+		isRepeated := i > 0 && reason == r.Refused[i-1]
 		if !isRepeated {
-			text += "\n  not applied: " + term.OneLine(why, 200)
+			text += "\n  not applied: " + term.OneLine(reason, 200)
 		}
 	}
 	return text

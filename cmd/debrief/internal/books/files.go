@@ -182,7 +182,7 @@ const formatSkill = "skill"
 // blockFormats are the formats of files for coding agents, which have a block.
 var blockFormats = []string{"claude-md", "agents-md", formatSkill}
 
-// skillHead begins a new file of the format skill.
+// skillHead begins a new file of the format skill. Its argument is the name of the playbook.
 const skillHead = `---
 name: lessons-%[1]s
 description: Lessons from earlier work in this project (playbook %[1]s). Read them before you plan or change anything.
@@ -230,8 +230,8 @@ func (ex *exportBook) exportBlock(ctx context.Context, c *program.Common) error 
 	return ex.writeBlock(before, after, len(chosen))
 }
 
-// writeBlock writes a file, or only compares it with --check. A file whose block has the same bullets stays as it is: the version in its
-// first line alone is no news.
+// writeBlock writes a file, or only compares it with --check. A file whose block has the same bullets stays as it is, also if the version
+// in the first line of the block is older.
 func (ex *exportBook) writeBlock(before, after []byte, bullets int) error {
 	if sameBlock(before, after) {
 		_, err := term.Printf("%s has the newest %s of playbook %q.\n", ex.Into, term.Plural(bullets, "bullet"), ex.Book)
@@ -250,7 +250,7 @@ func (ex *exportBook) writeBlock(before, after []byte, bullets int) error {
 	return err
 }
 
-// sameBlock reports whether two files differ at most in the first line of their blocks, and that has the same bullets.
+// sameBlock reports whether two files differ at most in the book and the version that the first line of their blocks names.
 func sameBlock(before, after []byte) bool {
 	old, err := formats.ReadBlock(before)
 	if err != nil {

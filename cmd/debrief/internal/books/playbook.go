@@ -139,7 +139,7 @@ func (sh *showBook) printStats(b *api.BookState, h *explain.Health) error {
 	return b.Outcomes.Write(term.Stdout)
 }
 
-// newPlaybook returns a playbook with these bullets.
+// newPlaybook returns a playbook in memory with these bullets.
 func newPlaybook(bullets []*book.Bullet) (*book.Playbook, error) {
 	d := &book.Delta{Version: 1}
 	for _, b := range bullets {

@@ -113,7 +113,7 @@ func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model
 	return propose.FindParaphrases(ctx, model, draft.Refinable(p))
 }
 
-// printPlan prints the plan as a table, and the bullets on one subject.
+// printPlan prints the plan as a table, and then the bullets on one subject.
 func printPlan(r *api.RefineReply) error {
 	defer explain.WriteSubjects(term.Stdout, r.SameSubject)
 	if len(r.Steps) == 0 {

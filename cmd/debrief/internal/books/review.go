@@ -16,7 +16,7 @@ import (
 	book "debrief/playbook"
 )
 
-// review lists and decides on bullets that the Curator does not trust.
+// review groups the commands on bullets in quarantine.
 type review struct {
 	List    reviewList    `cmd:"" default:"withargs" help:"List the bullets in quarantine with their reasons." example:"--book support --json"`
 	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts." example:"misc-00012 misc-00013 --reason checked"`
@@ -76,7 +76,7 @@ func printReviewMode(g *api.GateState) error {
 	return err
 }
 
-// unapproved returns a line about the shown bullets that no person approved, empty if there are none.
+// unapproved returns a line about shown bullets that no person approved. Without any it returns "".
 func unapproved(ids []book.BulletID) string {
 	if len(ids) == 0 {
 		return ""

@@ -18,7 +18,7 @@ import (
 	book "debrief/playbook"
 )
 
-// about shows or sets the name and the description.
+// about shows or sets the name and the description of a playbook.
 type about struct {
 	change
 	Name        string `help:"New name for people, one line." placeholder:"NAME"`
@@ -311,7 +311,7 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	name, rated := ratingsOf(all, s.Name)
-	j := errorOf(name, rated)
+	j := withCounts(name, rated)
 	switch {
 	case j.Name == "" && s.Name != "":
 		return program.Exit(program.ExitRefused, fmt.Errorf("--name: no execution of playbook %q was rated by %q", s.Book, s.Name))
@@ -355,11 +355,11 @@ func printErrors(indent string, j *book.Judge) {
 	term.Printf("%sfalse successes  %d of %d that are a failure, %s\n", indent, j.FalseSuccesses, j.Wrong, percents(successes))
 }
 
-// rating is the verdict of a judge on an answer, and the label of a person.
+// rating compares the verdict of a judge on an answer with the label of a person.
 type rating struct {
-	saysRight bool
-	isRight   bool
-	length    int // of the answer, in characters
+	saysRight bool // the judge
+	isRight   bool // the person
+	length    int  // of the answer, in characters
 }
 
 // ratingsOf returns the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. An empty name is
@@ -381,8 +381,8 @@ func ratingsOf(all []api.ExecutionItem, name string) (judge string, rated []rati
 	return judge, rated
 }
 
-// errorOf counts the false verdicts of a judge.
-func errorOf(name string, rated []rating) book.Judge {
+// withCounts returns the judge with a name and the counts of its right and false verdicts.
+func withCounts(name string, rated []rating) book.Judge {
 	j := book.Judge{Name: name}
 	for _, r := range rated {
 		switch {
@@ -419,7 +419,7 @@ func byLength(name string, rated []rating) *judgeLengths {
 	if cut == len(rated) {
 		return nil
 	}
-	return &judgeLengths{Median: median, Shorter: errorOf(name, rated[:cut]), Longer: errorOf(name, rated[cut:])}
+	return &judgeLengths{Median: median, Shorter: withCounts(name, rated[:cut]), Longer: withCounts(name, rated[cut:])}
 }
 
 func (l *judgeLengths) print() {
@@ -427,11 +427,11 @@ func (l *judgeLengths) print() {
 	printErrors("  ", &l.Shorter)
 	term.Println("Longer answers:")
 	printErrors("  ", &l.Longer)
-	failures, successes := l.Shorter.Errors()
+	shortFailures, shortSuccesses := l.Shorter.Errors()
 	longFailures, longSuccesses := l.Longer.Errors()
-	if failures.Low > longFailures.High || longSuccesses.Low > successes.High {
+	if shortFailures.Low > longFailures.High || longSuccesses.Low > shortSuccesses.High {
 		term.Println("It prefers longer answers: say in the rubric that length does not count.")
-	} else if longFailures.Low > failures.High || successes.Low > longSuccesses.High {
+	} else if longFailures.Low > shortFailures.High || shortSuccesses.Low > longSuccesses.High {
 		term.Println("It prefers shorter answers: say in the rubric that length does not count.")
 	}
 }

@@ -143,7 +143,7 @@ func (f *forkBook) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// promoteBook copies the changes of a run into another playbook.
+// promoteBook copies what the playbook of a training run has changed since its fork into another playbook.
 type promoteBook struct {
 	apiclient.Flags
 	From   string `arg:"" name:"run" help:"Name of the run and of its playbook." placeholder:"RUN"`

@@ -106,7 +106,7 @@ func (c *Connect) Run() error {
 	}
 	c.describe(p)
 	if !c.DryRun && p.Changed() {
-		asks := !c.Yes && !c.Uninstall && c.Book == ""
+		asks := !c.Yes && !c.Uninstall && c.Book == "" // --book is a confirmation: else the name of the directory decides
 		if asks {
 			if err := cli.Confirm("Connect?"); err != nil {
 				return err
@@ -119,7 +119,7 @@ func (c *Connect) Run() error {
 	return c.print(p)
 }
 
-// describe shows what will change, before the user is asked.
+// describe prints the changes that the plan will make.
 func (c *Connect) describe(p *connect.Plan) {
 	if c.JSON || !p.Changed() {
 		return

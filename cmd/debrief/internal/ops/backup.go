@@ -62,7 +62,7 @@ Examples:
 
 // Run implements the command.
 func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
-	only, err := backup.SelectStreams(b.Streams)
+	selected, err := backup.SelectStreams(b.Streams)
 	if err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
 	}
@@ -80,7 +80,7 @@ func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 	defer term.Doing("copying the streams")()
-	m, err := dir.Create(ctx, s.Conn, only, program.Version())
+	m, err := dir.Create(ctx, s.Conn, selected, program.Version())
 	if err != nil {
 		return err
 	}
@@ -182,9 +182,9 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	began := time.Now()
 	defer term.Doing("restoring the streams")()
 	err = m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace)
-	var used *backup.NotEmptyError
+	var notEmpty *backup.NotEmptyError
 	switch {
-	case errors.As(err, &used):
+	case errors.As(err, &notEmpty):
 		return program.Exit(program.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
 	case err != nil:
 		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", invalidError(b.From, err))
@@ -204,18 +204,18 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	if !b.JSON {
 		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
-	again, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx)
+	mark, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx) // 0 if nothing was ever erased
 	if err != nil {
 		return fmt.Errorf("read the erasures: %w", err)
 	}
-	if again > 0 && !b.JSON {
+	if mark > 0 && !b.JSON {
 		term.Printf("Data that was erased since is not used. 'debrief up', or 'debrief playbook erase --pending', removes it again.\n")
 	}
 	return verifyRestored(ctx, s, out, b.JSON)
 }
 
-// checkReplicas returns an error if a stream has more replicas than its restored copy would have, unless fewer are allowed or
-// unavoidable, as on the embedded server.
+// checkReplicas returns an error if a stream would have fewer replicas than in the backup, unless --fewer-replicas allows that. On the
+// embedded server each stream has one.
 func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
 	if b.Replicas >= m.Replicas() || b.Fewer || b.NATS.NATS == "" {
 		return nil
@@ -233,7 +233,7 @@ func invalidError(dir string, err error) error {
 	return err
 }
 
-// checkNoWorkers returns an error if workers run: their memory would not match the restored streams.
+// checkNoWorkers returns an error if workers run, because their memory would not match the restored streams.
 func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 	reports, err := liveness.CollectReports(ctx, s.NATS())
 	if err != nil {

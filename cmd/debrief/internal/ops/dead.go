@@ -122,7 +122,7 @@ func (d *deadShow) Run(ctx context.Context, c *program.Common) error {
 // maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.
 const maxExcerpt = 512
 
-// letter is a dead letter as the API shows it. Its event is printed as it is.
+// letter is a dead letter as the API shows it, with the JSON of its event.
 type letter struct {
 	operate.LetterDetails
 	Event json.RawMessage `json:"event,omitempty"`
@@ -254,7 +254,7 @@ func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id event
 	return nil, err
 }
 
-// report prints the result for a letter. letters is the number of all letters: with several, only a refused one is printed.
+// report prints the result for a letter. letters is the number of selected letters. With several, it prints only a refused one.
 func (d *deadRequeue) report(r operate.Requeued, letters int) error {
 	switch {
 	case d.JSON:

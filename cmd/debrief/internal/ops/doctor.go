@@ -72,11 +72,11 @@ func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// check checks the server and what it stores. The user of a role receives no replies to most requests; for it only the rights are
-// checked.
+// check checks the server and what it stores. With the key of a role it checks only the rights, because the server does not answer most
+// other requests of a role.
 func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Session) {
 	conn := s.Conn
-	name := "" // shows the address
+	name := "" // report.Server then names the address
 	if s.Server != nil {
 		name = "the embedded server, started for this check"
 	}

@@ -80,8 +80,8 @@ Examples:
   debrief completion fish > ~/.config/fish/completions/debrief.fish`
 }
 
-// completionScripts has the script of each shell. A script calls this program with the words up to the cursor. The one of zsh is
-// also a file of a directory in fpath: zsh reads it at the first completion, inside the function that it defines.
+// completionScripts has the script of each shell. A script calls this program with the words up to the cursor. The script of
+// zsh also works as a file in a directory of fpath: at the first completion zsh then runs the file as the body of the function _debrief.
 var completionScripts = map[string]string{
 	"bash": `_debrief() {
     local IFS=$'\n'
@@ -173,7 +173,7 @@ func complete(node *kong.Node, words []string) (all []completion) {
 	return all
 }
 
-// values returns the values of a flag or argument with a fixed list, and nothing for another one.
+// values returns the values of a flag or argument that has a fixed list of them, else nothing.
 func values(v *kong.Value) (all []completion) {
 	for _, text := range v.EnumSlice() {
 		if text != "" {

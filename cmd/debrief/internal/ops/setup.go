@@ -79,8 +79,8 @@ func (s *Setup) Run(ctx context.Context, c *program.Common, from program.Effecti
 	if s.JSON {
 		return cli.WriteJSON(term.Stdout, all)
 	}
-	return term.PrintTable(term.Stdout, "stream\treplicas\tmessages\tconsumers\tage limit\tsize limit", all, func(w io.Writer, s bus.StreamState) {
-		term.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Replicas, s.Messages, s.Consumers, formatAgeLimit(s), formatSizeLimit(s))
+	return term.PrintTable(term.Stdout, "stream\treplicas\tmessages\tconsumers\tage limit\tsize limit", all, func(w io.Writer, x bus.StreamState) {
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", x.Name, x.Replicas, x.Messages, x.Consumers, formatAgeLimit(x), formatSizeLimit(x))
 	})
 }
 

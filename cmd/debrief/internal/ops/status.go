@@ -113,7 +113,7 @@ func (l location) String() string {
 // watchEvery is the interval of --watch.
 const watchEvery = 2 * time.Second
 
-// watch repeats the status until the context ends. It continues after an outage of the server.
+// watch repeats the status until the context ends, also while the server does not respond.
 func (st *Status) watch(ctx context.Context, a *apiclient.Client, at location) error {
 	inPlace := !st.JSON && term.Stdout.IsTerminal()
 	for {
@@ -175,7 +175,7 @@ func (st *Status) collect(ctx context.Context, a *apiclient.Client) (*doctor.Ove
 	return reply.Overview, nil
 }
 
-// printOverview prints the tables, the reasons of each level, and the advice.
+// printOverview prints the tables, the reasons of the levels, and the advice.
 func printOverview(o *doctor.Overview) error {
 	w := term.NewTable(term.Stdout)
 	w.Colors = levelColors
@@ -200,20 +200,20 @@ func printOverview(o *doctor.Overview) error {
 		return err
 	}
 	term.Println()
-	for _, why := range o.Store {
-		printReason(liveness.Red, why)
+	for _, reason := range o.Store {
+		printReason(liveness.Red, reason)
 	}
 	for _, role := range streams.Roles {
-		for _, why := range o.Roles[role].Reasons {
-			printReason(o.Roles[role].Level, why)
+		for _, reason := range o.Roles[role].Reasons {
+			printReason(o.Roles[role].Level, reason)
 		}
 	}
 	for _, r := range o.Workers {
 		if r.Gateway == nil {
 			continue
 		}
-		for _, why := range r.Gateway.Reasons {
-			printReason(r.Gateway.Level, "gateway: "+why)
+		for _, reason := range r.Gateway.Reasons {
+			printReason(r.Gateway.Level, "gateway: "+reason)
 		}
 	}
 	for _, d := range o.Damage {
@@ -253,7 +253,7 @@ func printGateways(w *term.Table, o *doctor.Overview) {
 			isFirst = false
 		}
 		passed := uint64(0)
-		for _, p := range r.Gateway.Passed { // by the reason why they were not captured
+		for _, p := range r.Gateway.Passed { // one for each reason why calls were not captured
 			passed += p.Calls
 		}
 		term.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Program, r.Gateway.Captured, passed, r.Gateway.Level)

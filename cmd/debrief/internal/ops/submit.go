@@ -83,7 +83,7 @@ func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	return s.print(reply)
 }
 
-// print prints the answer. Without an execution, which is the case without --wait, it prints that the task is stored.
+// print prints the answer. Without --wait the reply has no execution, and print says that the task is stored.
 func (s *Submit) print(reply *api.TaskReply) error {
 	e := reply.Execution
 	switch {

@@ -76,7 +76,7 @@ func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 		_, err := term.Println(explain.EntryLine(e))
 		return err
 	})
-	if t.Follow && ctx.Err() != nil { // the normal end of --follow
+	if t.Follow && ctx.Err() != nil { // an interrupt is the normal end of --follow
 		return nil
 	}
 	return err

@@ -70,12 +70,12 @@ func (t *tokenNew) Run() error {
 	for _, text := range t.Proxies {
 		p, err := tokens.ParseProxy(text)
 		if err != nil {
-			return program.Exit(program.ExitUsage, fmt.Errorf("--%w", err))
+			return program.Exit(program.ExitUsage, fmt.Errorf("--%w", err)) // the error begins with "proxies:"
 		}
 		proxies = append(proxies, p)
 	}
 	var out *os.File
-	if t.SecretFile != "" { // created before the token, so that its secret is not lost if the file cannot be written
+	if t.SecretFile != "" { // create the file before the token: if that fails, no token has a lost secret
 		var err error
 		if out, err = os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			return program.Exit(program.ExitRefused, fmt.Errorf("--secret-file: %w", err))

@@ -151,7 +151,7 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 // go to the server of models, unless another upstream is set.
 func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.Model, gatewayURL chan<- string) generator.Endpoint {
 	return func(conn *bus.Conn, builder *generator.ContextBuilder) (func(), error) {
-		if u.HTTP == "none" {
+		if u.HTTP == "none" { // no gateway
 			gatewayURL <- ""
 			return func() {}, nil
 		}
@@ -204,7 +204,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	if err != nil {
 		return nil, 0, err
 	}
-	if judge != nil { // else its calls are those of the generator's model
+	if judge != nil { // without --judge-model, the generator's model judges, and counts the calls as its own
 		judge = m.Model(scoring.ByJudge, judge)
 	}
 	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
@@ -236,7 +236,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	return []program.Role{g, r, c}, working, nil
 }
 
-// announce prints the roles and the addresses. url is that of the gateway, or "" without one.
+// announce prints the roles and the addresses. url is the address of the gateway, "" without one.
 func (u *Up) announce(s *cli.Session, working int, url string) {
 	if u.JSON {
 		at := struct {
