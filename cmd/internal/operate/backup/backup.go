@@ -83,16 +83,16 @@ var roles = map[string]string{
 const serverTimeout = 30 * time.Second
 
 // Sizes of the parts of a snapshot, in bytes. A server that syncs after each message (natsd.Config.Sync) does so for each restored one. It
-// gives up a restore if it works for more than 5 s on what one message has brought (nats-server 2.15.2, processStreamRestore): on a chunk,
-// and on a block of the compressed file, whose default is 1 MiB. So these are small: a few hundred messages of ours.
+// gives up a restore if it works for more than 5 s on one chunk, or on one block of the compressed file (nats-server 2.15.2,
+// processStreamRestore). So both are small, a few hundred messages of ours; the default for a block is 1 MiB.
 const (
 	createChunk  = 256 << 10
 	restoreChunk = 4 << 10
 	blockSize    = 16 << 10
 )
 
-// Create copies the streams in only, or all streams if only is empty, into a temporary directory, and renames it at the end.
-func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program string) (*Manifest, error) {
+// Create copies the selected streams, or all if none is selected, into a temporary directory, and renames the directory at the end.
+func (d *Dir) Create(ctx context.Context, conn *bus.Conn, selected []string, program string) (*Manifest, error) {
 	began := time.Now().UTC()
 	m := &Manifest{
 		Format: formatName, Version: formatVersion, Created: began, Program: program,
@@ -106,7 +106,7 @@ func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program
 		m.Positions[role] = l.Floor
 	}
 	for _, name := range Streams() {
-		if len(only) > 0 && !slices.Contains(only, name) {
+		if len(selected) > 0 && !slices.Contains(selected, name) {
 			continue
 		}
 		s, err := copyStream(ctx, conn, name, filepath.Join(d.tmp, name))
@@ -177,7 +177,7 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	now := after.CachedInfo().State
+	now := after.CachedInfo().State // with it, Removed counts each message that is gone since the snapshot began
 	added := now.LastSeq - meta.State.LastSeq
 	s := &Stream{
 		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq,
@@ -210,8 +210,8 @@ func shrinkBlocks(dir string) error {
 	return os.Rename(name+".new", name)
 }
 
-// call calls fn with a client of the server's snapshot API. The requests of that client end at their timeouts only. So call does not
-// wait for fn after ctx ends, or after the server denies a request about the stream.
+// call calls fn with a client of the server's snapshot API. That client ignores ctx until its timeout. So call does not wait for
+// fn after ctx ends, or after the server denies a request about the stream.
 func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Context, *jsm.Manager) error) error {
 	manager, err := jsm.New(conn.NATS(), jsm.WithTimeout(serverTimeout))
 	if err != nil {
@@ -277,7 +277,7 @@ func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, re
 	return nil
 }
 
-// keepErasures leaves the erasures of the backup out if the server has some.
+// keepErasures removes the erasures from the streams to restore if the server has some.
 func (m *Manifest) keepErasures(ctx context.Context, conn *bus.Conn) error {
 	s, err := conn.JetStream().Stream(ctx, erasure.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -11,7 +11,7 @@ import (
 	"debrief/playbook"
 )
 
-// SelectStreams returns the streams with these short names, in the same order. For example, "deltas" is the log of the playbooks, with the
+// SelectStreams returns the streams with these short names, in the same order. With "deltas", the log of the playbooks, it adds the
 // redactions that take the place of erased deltas: without them the log would have gaps.
 func SelectStreams(short []string) (names []string, err error) {
 	all := Streams()

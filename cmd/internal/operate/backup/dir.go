@@ -45,7 +45,7 @@ type Stream struct {
 	Size     int64             `json:"size"`   // bytes of the files
 	Files    map[string]string `json:"sha256"` // hexadecimal, by file name
 
-	dir string // of the backup that it is from; empty: of the manifest
+	dir string // of another backup that the stream is from (UseErasures), else empty
 }
 
 // Dir is the directory of a new backup. It has a temporary name beside its own until Create has completed it.
@@ -105,7 +105,7 @@ func (d *Dir) publish(m *Manifest) error {
 
 // Close removes a directory that Create has not completed.
 func (d *Dir) Close() {
-	_ = os.RemoveAll(d.tmp) // has another name after Create, as intended
+	_ = os.RemoveAll(d.tmp) // after Create, nothing has this name
 }
 
 // InvalidError is returned for a directory that is not a backup, or that was changed since it was written. Nothing was

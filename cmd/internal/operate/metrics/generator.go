@@ -34,15 +34,15 @@ func (m *Metrics) Generator() generator.Meter {
 		kept: messages.WithLabelValues(kept), omitted: messages.WithLabelValues(omitted), keptTokens: tokens.WithLabelValues(kept), omittedTokens: tokens.WithLabelValues(omitted),
 		share: m.histogram("debrief_window_share", "Share of the tokens of the stored turns that a context keeps.", shares).WithLabelValues(),
 		all:   stages.WithLabelValues("all"), recall: stages.WithLabelValues("recall"), assembly: stages.WithLabelValues("assembly"),
-		followed: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).WithLabelValues(),
+		delay: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).WithLabelValues(),
 	}
 }
 
 // generatorMeter implements generator.Meter.
 type generatorMeter struct {
-	all, recall, assembly, followed, share   prometheus.Observer
+	all, recall, assembly, delay, share      prometheus.Observer
 	kept, omitted, keptTokens, omittedTokens prometheus.Counter
-	reports, feedback                        prometheus.Counter
+	reports, feedback                        prometheus.Counter // duplicates
 }
 
 // Values of the label result of windows.
@@ -57,7 +57,7 @@ var shares = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}
 func (c *generatorMeter) ContextBuilt(took time.Duration) { c.all.Observe(took.Seconds()) }
 func (c *generatorMeter) Recalled(took time.Duration)     { c.recall.Observe(took.Seconds()) }
 func (c *generatorMeter) Assembled(took time.Duration)    { c.assembly.Observe(took.Seconds()) }
-func (c *generatorMeter) PlaybookDelay(ago time.Duration) { c.followed.Observe(ago.Seconds()) }
+func (c *generatorMeter) PlaybookDelay(ago time.Duration) { c.delay.Observe(ago.Seconds()) }
 
 func (c *generatorMeter) Duplicate(verb string) {
 	if verb == events.VerbFeedback {
@@ -83,7 +83,7 @@ var verbs = []string{events.VerbContext, events.VerbReport, events.VerbFeedback,
 
 const none = "none"
 
-// codes are the values of the label code, by status. Statuses that are not in it have the key 0.
+// codes are the values of the label code, by status. The key 0 is for all other statuses.
 var codes = map[int]string{
 	200: "200", 400: "400", 401: "401", 404: "404", 405: "405", 408: "408", 413: "413", 415: "415", 421: "421", 500: "500", 503: "503", 504: "504",
 	0: "other",

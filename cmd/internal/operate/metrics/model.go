@@ -47,13 +47,13 @@ func resultOf(ctx context.Context, err error) string {
 	if err == nil {
 		return ok
 	}
-	var unavail interface{ Unavailable() bool }
+	var outage interface{ Unavailable() bool }
 	var long interface{ TooLong() bool }
 	var refusal *openai.Error
 	switch {
 	case ctx.Err() != nil:
 		return canceled
-	case errors.As(err, &unavail) && unavail.Unavailable():
+	case errors.As(err, &outage) && outage.Unavailable():
 		return unavailable
 	case errors.As(err, &long) && long.TooLong():
 		return tooLong
@@ -104,9 +104,10 @@ func (m *models) collect(to scrape) {
 // statser is a client of package openai.
 type statser interface{ Stats() openai.Stats }
 
-func (m *models) add(role, kind string, of any) *calls {
+// add adds a client, which has statistics if it is a statser, and returns the counters for its calls.
+func (m *models) add(role, kind string, counted any) *calls {
 	c := client{role, kind, func() openai.Stats { return openai.Stats{} }}
-	if s, ok := of.(statser); ok {
+	if s, ok := counted.(statser); ok {
 		c.stats = s.Stats
 	}
 	m.clients = append(m.clients, c)
@@ -132,12 +133,12 @@ func (m *models) add(role, kind string, of any) *calls {
 //	debrief_model_tokens_total           tokens     counter   direction: input, output; as reported by the server
 //	debrief_model_cost_dollars_total     US dollars counter   at the prices of the flags, else 0
 //	debrief_model_breaker_state          –          gauge     state: 1 for closed, open or half-open; all 0 without a model
-func (m *Metrics) Model(role string, of chat.Model) chat.Model {
-	n := m.models.add(role, chats, of)
-	if of == nil {
+func (m *Metrics) Model(role string, counted chat.Model) chat.Model {
+	n := m.models.add(role, chats, counted)
+	if counted == nil {
 		return nil
 	}
-	return &model{of, n}
+	return &model{counted, n}
 }
 
 type model struct {
@@ -157,12 +158,12 @@ func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error)
 func (m *model) Waiting() string { return chat.Waiting(m.Model) }
 
 // Embedder returns an embedder that counts the calls of the generator. It returns nil for a nil embedder.
-func (m *Metrics) Embedder(of generator.Embedder) generator.Embedder {
-	n := m.models.add(events.RoleGenerator, embeds, of)
-	if of == nil {
+func (m *Metrics) Embedder(counted generator.Embedder) generator.Embedder {
+	n := m.models.add(events.RoleGenerator, embeds, counted)
+	if counted == nil {
 		return nil
 	}
-	return &embedder{of, n}
+	return &embedder{counted, n}
 }
 
 type embedder struct {

@@ -145,17 +145,17 @@ func (p *playbooks) collectWaiting(ctx context.Context, to scrape, conn *bus.Con
 	}
 	for i := range r.Roles {
 		role := r.Roles[i].Role
-		all, of, err := conn.Consumers.Waiting(ctx, role, p.figures.Playbooks)
+		all, byBook, err := conn.Consumers.Waiting(ctx, role, p.figures.Playbooks)
 		if err != nil {
 			continue
 		}
 		named := uint64(0)
 		for j, b := range p.figures.Playbooks {
-			named += of[j].Messages
-			to.Gauge(playbookWaiting, float64(of[j].Messages), string(b), role)
-			to.Gauge(playbookOldest, age(r.Time, of[j].Oldest), string(b), role)
+			named += byBook[j].Messages
+			to.Gauge(playbookWaiting, float64(byBook[j].Messages), string(b), role)
+			to.Gauge(playbookOldest, age(r.Time, byBook[j].Oldest), string(b), role)
 		}
-		to.Gauge(playbookWaiting, float64(all-min(all, named)), other, role) // the two counts are of two moments
+		to.Gauge(playbookWaiting, float64(all-min(all, named)), other, role) // the server counts one after the other, so named can be more than all
 	}
 }
 
@@ -177,11 +177,8 @@ func (m *Metrics) Health(read func(context.Context, playbook.Book) *history.Heal
 				to.Gauge(bulletsOf, float64(n), string(b), kind)
 			}
 			for _, code := range history.AlarmCodes() {
-				raised := 0.0
-				if slices.ContainsFunc(h.Alarms, func(a history.Alarm) bool { return a.Code == code }) {
-					raised = 1
-				}
-				to.Gauge(alarmOf, raised, string(b), string(code))
+				isRaised := slices.ContainsFunc(h.Alarms, func(a history.Alarm) bool { return a.Code == code })
+				to.Gauge(alarmOf, flag(isRaised), string(b), string(code))
 			}
 		}
 	})

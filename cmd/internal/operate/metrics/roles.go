@@ -29,15 +29,15 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 //	debrief_role_waiting_messages        messages   gauge     not delivered yet; server
 //	debrief_role_in_flight_messages      messages   gauge     delivered and not acknowledged; server
 //	debrief_role_oldest_seconds          seconds    gauge     age of the oldest waiting message, 0 without one; server
-//	debrief_role_since_success_seconds         seconds    gauge     since the last success in this process, or since the start of the role
-//	debrief_role_since_effect_seconds         seconds    gauge     since the last success with an effect (stored events or a delta), or since the start
+//	debrief_role_since_success_seconds   seconds    gauge     since the last success in this process, or since the start of the role
+//	debrief_role_since_effect_seconds    seconds    gauge     since the last success with an effect (stored events or a delta), or since the start
 //	debrief_role_handling_seconds        seconds    summary   quantile: 0.5 and 0.95 of the last 256 successful calls; _sum and _count of all successful calls
 //	debrief_role_results_total           messages   counter   result: stored, handled (acknowledged without stored events), retried, dead
 //	debrief_deltas_applied_total         deltas     counter   applied to playbooks; curator only
 //	debrief_dead_letters                 messages   gauge     stored dead letters of the role; server
 //	debrief_stream_bytes                 bytes      gauge     size of the stream that the role reads; server
 //	debrief_stream_limit_bytes           bytes      gauge     limit of that stream, 0 for none; server
-//	debrief_stream_retention_seconds          seconds    gauge     retention of that stream, 0 for unlimited; server
+//	debrief_stream_retention_seconds     seconds    gauge     retention of that stream, 0 for unlimited; server
 //
 // Metrics of the process:
 //
@@ -62,7 +62,7 @@ func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
 	})
 }
 
-// scrapeTimeout limits requests to the server. The timeout of a scrape is little longer.
+// scrapeTimeout limits the requests to the server in a scrape, whose own timeout is longer (Handler).
 const scrapeTimeout = 3 * time.Second
 
 var (
@@ -102,19 +102,19 @@ func processMetrics(to scrape, r *liveness.Role, now time.Time) {
 	v, role := &r.Vitals, r.Role
 	to.Gauge(roleLevel, float64(r.Level.Rank()), role)
 	for _, s := range states {
-		runs := s == bus.Running && r.State == bus.Serving // a role without a model runs as configured
-		to.Gauge(roleState, flag(r.State == s || runs), role, string(s))
+		isServing := s == bus.Running && r.State == bus.Serving // a role without a model runs as configured
+		to.Gauge(roleState, flag(r.State == s || isServing), role, string(s))
 	}
 	to.Gauge(roleSince, age(now, r.Since), role)
 	to.Gauge(roleSinceSuccess, age(now, v.LastSuccess, v.Started), role)
 	to.Gauge(roleSinceEffect, age(now, v.LastEffect, v.Started), role)
 	quantiles := map[float64]float64{0.5: v.P50.Seconds(), 0.95: v.P95.Seconds()}
 	to <- prometheus.MustNewConstSummary(roleHandling, v.Calls, v.TotalDuration.Seconds(), quantiles, role)
-	for _, n := range []struct {
+	for _, counted := range []struct {
 		result string
 		n      uint64
 	}{{"stored", v.Stored}, {"handled", v.Handled}, {"retried", v.Retried}, {"dead", v.Dead}} {
-		to.Counter(roleResults, float64(n.n), role, n.result)
+		to.Counter(roleResults, float64(counted.n), role, counted.result)
 	}
 	if role == events.RoleCurator {
 		to.Counter(roleDeltas, float64(v.Deltas), role)
@@ -192,6 +192,7 @@ func (c *connection) collect(to scrape) {
 // server logs each refusal.
 const storePause = 5 * time.Minute
 
+// store writes the use of the store, if the server reports it.
 func (c *connection) store(ctx context.Context, to scrape) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ func accountName(tenant, user string) string {
 	return tenant + "/" + user
 }
 
-// receivers returns the users whose accounts receive the messages of a user under a grant, except the user itself.
+// receivers returns the other users whose accounts receive what a user publishes with a grant.
 func (g Grant) receivers(user string) []string {
 	accounts := g.Accounts
 	if accounts == nil {

@@ -112,7 +112,7 @@ func (c *Credentials) CertificateHosts() []string {
 	return hosts
 }
 
-// createCertificates creates an authority and the certificate of the server. It reports false if they exist.
+// createCertificates creates an authority and the certificate of the server, unless they exist, and reports whether it did.
 func (c *Credentials) createCertificates() (created bool, err error) {
 	if pathExists(c.path("ca.pem")) {
 		return false, nil

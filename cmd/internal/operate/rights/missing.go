@@ -29,16 +29,16 @@ func Missing(ctx context.Context, nc *nats.Conn, w *natserr.Watch, user string) 
 	needsConsumer := func(subject string) bool {
 		return strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.ACK.")
 	}
-	var first, second []string
+	var others, ofConsumers []string
 	for _, s := range probedSubjects(user) {
 		if needsConsumer(s) {
-			second = append(second, s)
+			ofConsumers = append(ofConsumers, s)
 		} else {
-			first = append(first, s)
+			others = append(others, s)
 		}
 	}
-	p.probeAll(first)
-	p.probeAll(slices.DeleteFunc(second, p.isAbsent)) // the first probes find out which consumers do not exist
+	p.probeAll(others) // also finds out which consumers do not exist
+	p.probeAll(slices.DeleteFunc(ofConsumers, p.isAbsent))
 	slices.Sort(p.missing)
 	return p.missing
 }

@@ -66,7 +66,7 @@ var (
 	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", Accounts: []string{}}
 	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose header names the inbox"}
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
-	headOf  = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
+	heads   = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
 
 	// Curators divide the playbooks among themselves. No other user may write there: a forwarded message is handled like one of the stream.
 	peers = []Grant{
@@ -154,7 +154,7 @@ var generator = User{
 		{Subject: "debrief.api.*.*", Why: "its service for agents"},
 		{Subject: "debrief.api.*.*.*", Why: "its service for the owners of tokens"},
 		{Subject: "$SRV.>", Why: "discovery of its service"},
-		headOf,
+		heads,
 	},
 }
 
@@ -185,7 +185,7 @@ var curator = User{
 	Publish: slices.Concat([]Grant{
 		{Subject: "debrief.delta.*", Why: "the log of each playbook; no other user has this right"},
 		{Subject: "$KV.playbook.>", Why: "the view of the log; no other user has this right"},
-		{Subject: headOf.Subject, Why: headOf.Why, Accounts: []string{events.RoleGenerator, events.UserGateway, events.UserOperator}},
+		{Subject: heads.Subject, Why: heads.Why, Accounts: []string{events.RoleGenerator, events.UserGateway, events.UserOperator}},
 		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "reflections that an edit covers; health: the oldest"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "the rounds of an execution to forget"},
 		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
@@ -251,7 +251,7 @@ var gateway = User{
 		read("KV_runs", "API: runs"),
 		read("OBJ_blobs", "large payloads"),
 		read("KV_erasures", "tombstones of erased runs")),
-	Subscribe: []Grant{inbox(events.UserGateway), health, headOf},
+	Subscribe: []Grant{inbox(events.UserGateway), health, heads},
 }
 
 // operator is the user of the tools for people.
@@ -278,7 +278,7 @@ var operator = User{
 	Subscribe: []Grant{
 		inbox(events.UserOperator),
 		{Subject: health.Subject, Why: "'debrief up --nats' answers them, too"},
-		headOf,
+		heads,
 	},
 }
 
@@ -299,8 +299,8 @@ func inbox(user string) Grant {
 	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "answers to its requests"}
 }
 
-// severalAnswers reports whether a request to a subject may get more than one answer. A direct get of a stream may be a batch. A direct
-// get of one subject, which is behind the name of the stream, gets one message.
+// severalAnswers reports whether a request to a subject may get more than one answer. A direct get of a stream may get a batch. If the
+// subject of a message follows the name of the stream, a direct get gets this one message.
 func severalAnswers(subject string) bool {
 	if stream, ok := strings.CutPrefix(subject, "$JS.API.DIRECT.GET."); ok {
 		return !strings.Contains(stream, ".")
