@@ -154,10 +154,8 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 		cache[key] = false
 		return false
 	}
-	all := 0
-	known := 0
-	found := 0
-	complete := 0
+	var all, known, found int // rules that decide a task, of these stated in the playbook, and of these in the prompt
+	complete := 0             // tasks with all of their rules in the prompt
 	for i := range tasks {
 		missing := false
 		for _, rule := range tasks[i].Deciding {
