@@ -18,39 +18,40 @@ var namedTool = regexp.MustCompile("`([A-Za-z0-9_.-]+)`\\s*(\\{.*\\})?")
 // from the schema of the tool.
 func (c *conversation) call(r *wires.Request) *wires.Call {
 	last := r.Last()
-	if len(r.Tools) == 0 || r.Choice.None || len(last.Results) > 0 && !r.Choice.Forced {
+	isAnswered := len(last.Results) > 0 && !r.Choice.Forced
+	if len(r.Tools) == 0 || r.Choice.None || isAnswered {
 		return nil
 	}
-	find := func(name string) int {
+	indexOf := func(name string) int {
 		return slices.IndexFunc(r.Tools, func(t wires.Tool) bool { return t.Name == name })
 	}
-	i, arguments := find(r.Choice.Name), ""
+	chosen, arguments := indexOf(r.Choice.Name), "" // -1 if the request does not name a tool
 	if last.Role == "user" {
 		for _, match := range namedTool.FindAllStringSubmatch(last.Text, -1) {
-			named := find(match[1])
-			if named < 0 || r.Choice.Name != "" && named != i {
+			named := indexOf(match[1])
+			if named < 0 || r.Choice.Name != "" && named != chosen {
 				continue
 			}
-			i = named
+			chosen = named
 			if json.Valid([]byte(match[2])) {
 				arguments = match[2]
 			}
 			break
 		}
 	}
-	if i < 0 && r.Choice.Forced && r.Choice.Name == "" {
-		i = 0
+	if chosen < 0 && r.Choice.Forced && r.Choice.Name == "" {
+		chosen = 0
 	}
-	if i < 0 {
+	if chosen < 0 {
 		return nil
 	}
 	if arguments == "" {
 		var s schema
-		_ = json.Unmarshal(r.Tools[i].Schema, &s) // an unknown schema has no required arguments
+		_ = json.Unmarshal(r.Tools[chosen].Schema, &s) // an unknown schema has no required arguments
 		s.Type = "object"
 		arguments = world.ReplyJSON(s.example())
 	}
-	return &wires.Call{Name: r.Tools[i].Name, Arguments: arguments}
+	return &wires.Call{Name: r.Tools[chosen].Name, Arguments: arguments}
 }
 
 // schema is the part of a JSON schema that examples follow.
@@ -84,7 +85,7 @@ func (s *schema) example() any {
 	return fingerprint
 }
 
-// lastResult returns the start of the result of a tool that the model answers to, or "".
+// lastResult returns the start of the last message if it is the result of a tool, else "".
 func (c *conversation) lastResult() string {
 	if len(c.messages) == 0 || c.messages[len(c.messages)-1].speaker != "tool" {
 		return ""

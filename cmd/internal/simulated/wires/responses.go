@@ -71,43 +71,43 @@ func (a *reply) responseEvents() []event {
 
 // itemEvents adds the events of one output item.
 func (a *reply) itemEvents(i int, item object, add func(string, object)) {
-	at := func(more object) object {
+	ofItem := func(fields object) object {
 		data := object{"output_index": i, "item_id": item["id"]}
-		for k, v := range more {
+		for k, v := range fields {
 			data[k] = v
 		}
 		return data
 	}
-	begun := object{"status": "in_progress"}
+	started := object{"status": "in_progress"} // the item before it has content
 	for k, v := range item {
 		if k != "status" {
-			begun[k] = v
+			started[k] = v
 		}
 	}
 	if item["type"] == "function_call" {
 		arguments := item["arguments"].(string)
-		begun["arguments"] = ""
-		add("response.output_item.added", at(object{"item": begun}))
+		started["arguments"] = ""
+		add("response.output_item.added", ofItem(object{"item": started}))
 		for _, p := range pieces(arguments) {
-			add("response.function_call_arguments.delta", at(object{"delta": p}))
+			add("response.function_call_arguments.delta", ofItem(object{"delta": p}))
 		}
-		add("response.function_call_arguments.done", at(object{"arguments": arguments, "name": item["name"]}))
-		add("response.output_item.done", at(object{"item": item}))
+		add("response.function_call_arguments.done", ofItem(object{"arguments": arguments, "name": item["name"]}))
+		add("response.output_item.done", ofItem(object{"item": item}))
 		return
 	}
-	begun["content"] = []object{}
-	add("response.output_item.added", at(object{"item": begun}))
+	started["content"] = []object{}
+	add("response.output_item.added", ofItem(object{"item": started}))
 	text := a.Text + a.Refusal
 	kind := "response.output_text"
 	field := "text"
 	if a.Refusal != "" {
 		kind, field = "response.refusal", "refusal"
 	}
-	add("response.content_part.added", at(object{"content_index": 0, "part": a.contentPart("")}))
+	add("response.content_part.added", ofItem(object{"content_index": 0, "part": a.contentPart("")}))
 	for _, p := range pieces(text) {
-		add(kind+".delta", at(object{"content_index": 0, "delta": p}))
+		add(kind+".delta", ofItem(object{"content_index": 0, "delta": p}))
 	}
-	add(kind+".done", at(object{"content_index": 0, field: text}))
-	add("response.content_part.done", at(object{"content_index": 0, "part": a.contentPart(text)}))
-	add("response.output_item.done", at(object{"item": item}))
+	add(kind+".done", ofItem(object{"content_index": 0, field: text}))
+	add("response.content_part.done", ofItem(object{"content_index": 0, "part": a.contentPart(text)}))
+	add("response.output_item.done", ofItem(object{"item": item}))
 }
