@@ -102,7 +102,7 @@ func (h Health) listen() (net.Listener, error) {
 // Check returns an error for an invalid setting.
 func (h Health) Check() error {
 	if h.AlarmAfter < 0 {
-		return Exit(ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", h.AlarmAfter))
+		return Exit(ExitUsage, fmt.Errorf("--alarm-after: must not be negative, got %s", h.AlarmAfter))
 	}
 	if _, err := h.Figures.settings(); err != nil {
 		return err

@@ -51,7 +51,7 @@ Examples:
 // Run implements the command.
 func (st *Status) Run(ctx context.Context, c *program.Common, from program.Effective) error {
 	if st.AlarmAfter < 0 {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", st.AlarmAfter))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--alarm-after: must not be negative, got %s", st.AlarmAfter))
 	}
 	a, err := st.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
