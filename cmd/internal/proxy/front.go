@@ -227,7 +227,7 @@ func (f *Front) mounts() map[string]http.Handler {
 	return mounts
 }
 
-// serveHealth serves the health checks to tokens that may read.
+// serveHealth serves the health checks and the metrics to tokens that may read all playbooks: both name them.
 func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
 	switch t, err := f.tokens.Of(r.Header, r.RemoteAddr); {
 	case err != nil:
@@ -235,6 +235,8 @@ func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 	case !t.Allows(tokens.Read):
 		http.Error(w, fmt.Sprintf("token %q does not have the scope %q", t.Name, tokens.Read), http.StatusForbidden)
+	case len(t.Books) > 0:
+		http.Error(w, fmt.Sprintf("token %q permits some playbooks only, and this page has figures of all: use a token without --books", t.Name), http.StatusForbidden)
 	default:
 		f.o.Health.ServeHTTP(w, r)
 	}
