@@ -198,7 +198,11 @@ func checkEmpty(run *kong.Context) error {
 			isEmpty = isEmpty || v.Index(i).Len() == 0
 		}
 		if isEmpty {
-			errs = append(errs, fmt.Errorf("%s: is empty: give a value, or leave it out", name))
+			fix := "give a value, or leave it out"
+			if value.Required {
+				fix = "give a value"
+			}
+			errs = append(errs, fmt.Errorf("%s: is empty: %s", name, fix))
 		}
 	}
 	for _, step := range run.Path {
