@@ -135,7 +135,7 @@ func TestSameSubjectOfWrittenRules(t *testing.T) {
 	}{
 		{"used to write it", func(d string, n int) bool { return !isLast(d) && n%2 == 1 }, 69, 19, 11, 0},
 		{"used for the limit", func(d string, n int) bool { return !isLast(d) && n%2 == 0 }, 69, 19, 10, 2},
-		{"not used", func(d string, _ int) bool { return isLast(d) }, 54, 16, 10, 0},
+		{"only measured", func(d string, _ int) bool { return isLast(d) }, 54, 16, 10, 0},
 	} {
 		all := readWritten(t, part.use)
 		found, named, wrong := make(map[int]bool), make(map[int]bool), 0
