@@ -187,7 +187,7 @@ func checkZeros(run *kong.Context) error {
 }
 
 // checkEmpty returns an error for each flag and argument on the command line that is an empty text. A script whose variable has no value
-// passes one, and commands would take it for a flag that is left out: "erase --session ” --book b" would erase the playbook.
+// passes one, and commands would take it for a flag that is left out: erase with an empty --session would erase the playbook.
 func checkEmpty(run *kong.Context) error {
 	var errs []error
 	check := func(value *kong.Value, name string) {
