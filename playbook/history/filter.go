@@ -24,7 +24,7 @@ func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []
 			support.forgottenBy = union(support.forgottenBy, []uint64{by})
 		}
 	}
-	if part.More && part.Author != Curator { // an early part of an edit: all covers support each operation, see change.support
+	if part.More && part.Author != Curator { // in an early part of an edit, every cover supports every operation; see change.support
 		for i, by := range forgotten {
 			count(i, by)
 		}
@@ -81,11 +81,21 @@ func (r *refolder) resume(deferred deferredOp) playbook.Op {
 	return op
 }
 
+// A fold without the forgotten executions keeps two lists beside the playbook, see foldState:
+//
+//   - A dropped bullet has lost all support of its Add, so the playbook does not have it. Its Add waits, and later operations that have
+//     other support are deferred. If another execution has requested the bullet too, by an Update, a Confirm or a rejected duplicate, the
+//     bullet is revived: the Add and the deferred operations are applied then.
+//   - A mixed bullet has an operation of which a part of the support is forgotten, or was revived with the words of a forgotten execution.
+//     Its text may still contain what was forgotten, so it is quarantined until a person approves it, see forgetOps and reviveMixed.
+//
+// Both lists have the versions of the forget changes that removed the support, because an approval counts only against those before it.
+
 // filterOp returns the operations that replace an operation after covers were forgotten:
 //
 //   - none, if all its support is forgotten;
-//   - on a dropped bullet (see droppedBullet), those that revive the bullet, if the operation sets or confirms its content; else none for
-//     now, because the operation is deferred;
+//   - on a dropped bullet, those that revive the bullet, if the operation sets or confirms its content; else none for now, because the
+//     operation is deferred;
 //   - else the operation with the support that is left. If a part is forgotten, the bullet is recorded as mixed. Votes, outcomes and
 //     confirmations do not make a bullet mixed, because each of them rests on one execution.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
@@ -119,7 +129,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 			}
 			break
 		}
-		// Without the forgotten support, this repetition would have added the bullet.
+		// Without the forgotten executions, the first request that is left would have added the bullet. The others confirm it.
 		ops := r.reviveSame(op.Bullet, r.loggedContentOf(op.Bullet), op.Support[:1])
 		op.Support = op.Support[1:]
 		if len(op.Support) > 0 {
@@ -135,7 +145,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		if isDropped { // the target does not exist: the sources stay unmerged
 			return nil
 		}
-		for _, id := range op.Sources {
+		for _, id := range op.Sources { // the target takes over what its sources have lost
 			support.forgottenBy = union(support.forgottenBy, union(s.dropped[id].forgottenBy, s.mixed[id]))
 			delete(s.dropped, id)
 			delete(s.mixed, id)
@@ -166,11 +176,12 @@ func (r *refolder) revive(id playbook.BulletID, support []int) []playbook.Op {
 	return ops
 }
 
-// reviveMixed revives a bullet with partly forgotten support. The bullet is quarantined if the log has forgotten that
-// support before this version and no person has approved it since.
+// reviveMixed revives a bullet with partly forgotten support. A forget change before this version could not quarantine the bullet, which
+// did not exist then. So it is quarantined now, unless a person has approved it since. A later forget change will do so itself.
 func (r *refolder) reviveMixed(id playbook.BulletID, support []int) []playbook.Op {
 	ops := r.revive(id, support)
-	if slices.ContainsFunc(r.state.mixed[id], func(at uint64) bool { return r.approved[id] < at && at < r.version }) {
+	isUnapproved := func(forgottenAt uint64) bool { return forgottenAt < r.version && r.approved[id] < forgottenAt }
+	if slices.ContainsFunc(r.state.mixed[id], isUnapproved) {
 		ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Quarantined})
 	}
 	return ops
