@@ -15,10 +15,11 @@ import (
 )
 
 // prepareTarget sets the target of an edit: it computes that of a restore or forget from the log, or reads the playbook that a fork copies.
-// It also executes a rebuild, because the delta of a rebuild only records it.
+// It also executes a rebuild, because the delta of a rebuild only records it. It may be called again for the same item, if the playbook has
+// got another version before the commit.
 func (w *worker) prepareTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
-		if item.Target == nil { // not rebuilt yet; with a target, only the version has changed
+		if item.Target == nil { // the first call; a later one only updates the version
 			if err := w.rebuild(ctx, b); err != nil {
 				return err
 			}
