@@ -32,7 +32,8 @@ func (c Config) Lift(e *playbook.Experiment) Lift {
 	if l.Shown+l.Withheld == 0 {
 		return l
 	}
-	// The wealth against "at most d" decreases with d, the wealth against "at least d" increases.
+	// Low is the largest d for which "the lift is at most d" is refuted: the wealth against it decreases with d. High is the smallest d for
+	// which "the lift is at least d" is refuted: the wealth against it increases with d, so the search is for the largest -d.
 	threshold := math.Log(1 / c.Alpha)
 	l.Low = largestRefuted(func(d float64) bool { return wealthAt(e, d, above) >= threshold })
 	l.High = -largestRefuted(func(d float64) bool { return wealthAt(e, -d, below) >= threshold })
@@ -71,11 +72,10 @@ const (
 	below        // against "the lift is at least d"
 )
 
-// The constants m of the package comment, and the stakes as fractions of the largest stake that keeps every factor non-negative. Each
-// pair is one bet; the wealth is the mean over all of them.
+// Each pair of a centre and a stake is one bet; the wealth is the mean over all of them. See "The bound" in the comment of the package.
 var (
-	centres = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95}
-	stakes  = [...]float64{0.8, 0.4, 0.2, 0.1, 0.05}
+	centres = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95} // the constants m
+	stakes  = [...]float64{0.8, 0.4, 0.2, 0.1, 0.05}    // as fractions of the largest stake that keeps every factor non-negative
 )
 
 const mixed = len(centres) * len(stakes)
@@ -104,6 +104,8 @@ func wealthAt(e *playbook.Experiment, d float64, side int) float64 {
 	return bet{d, side}.gains().of(e)
 }
 
+// gains returns the logarithms of the factors 1 + stake·(z - d), or 1 + stake·(d - z) below. z is 2·(y - m) for a task with the bullet, and
+// -2·(y - m) for one without it, see the comment of the package.
 func (b bet) gains() *gains {
 	g := new(gains)
 	for i, m := range centres {
@@ -111,9 +113,9 @@ func (b bet) gains() *gains {
 		for j, part := range stakes {
 			at := i*len(stakes) + j
 			for score := range playbook.MaxScore + 1 {
-				y := float64(score)/playbook.MaxScore - m
-				for arm, z := range [2]float64{2 * y, -2 * y} {
-					// With the largest stake, the worst outcome reduces the wealth to 0.
+				excess := float64(score)/playbook.MaxScore - m
+				for arm, z := range [2]float64{2 * excess, -2 * excess} {
+					// The divisor makes the largest stake (part 1) the one with which the worst z, least or most, reduces the wealth to 0.
 					switch b.side {
 					case above:
 						g[arm][score][at] = math.Log1p(part * (z - b.d) / max(b.d-least, tiny))

@@ -15,10 +15,10 @@ import (
 // maxWaiting is the maximum number of candidates of a playbook that wait for a confirmation. The others retire.
 const maxWaiting = 256
 
-// Confirmations that a bullet needs: a candidate to be shown, and a retired bullet to return, for each earlier experiment.
+// Confirmations that a bullet needs.
 const (
-	confirmationsToShow   = 1
-	confirmationsToReturn = 2
+	confirmationsToShow   = 1 // for a candidate to be shown
+	confirmationsToReturn = 2 // for a retired bullet to return: this number for each of its experiments, so each return is harder
 )
 
 // requestShare is the share of the failures blamed on a supported bullet that must request the same text, before this text is
@@ -359,8 +359,8 @@ func IsKept(b *playbook.Bullet) bool {
 // failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
 // A bullet without a standing is supported from the start: a person or an import added it, or the gate was off.
 //
-// If the error of the verdicts is known, the successes without the share that is probably false must sum to at least a half: where most
-// tasks fail, most verdicts of success are false.
+// If the error of the verdicts is known, the scores of these tasks, without the share that is probably false, must add up to at least half
+// of one full success: where most tasks fail, most verdicts of success are false.
 func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 	e := b.CurrentExperiment()
 	hasSuccess := e.Cited.Sum() > 0 && (typical.FalseSuccesses == 0 || successes(&e, typical) >= 0.5)
