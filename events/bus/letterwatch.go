@@ -24,8 +24,8 @@ const letterInterval = 5
 // effect later. Until then the interval between two checks of a letter grows with its age.
 const recheckAge = 10 * time.Minute
 
-// recheckSlack is how long before its letter an effect may have been stored. The worker that wrote the letter has looked for
-// the effect before and after, but may have missed one that had just been stored.
+// recheckSlack is how long before its letter an effect may have been stored. The worker has looked for the
+// effect before and after it wrote the letter, but may have missed one that had just been stored.
 const recheckSlack = time.Minute
 
 // maxRechecks bounds the letters that a role checks again.

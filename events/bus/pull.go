@@ -50,31 +50,32 @@ type puller struct {
 // pulls only for free slots, so that no message waits for a busy worker while another one is free. A batching worker
 // pulls one batch ahead. A probing worker pulls one message at each probe interval.
 func (p *puller) capacity() (n int, open bool) {
-	held, bytes := p.flight.size()
+	inProgress, bytes := p.flight.size() // of messages that this worker has, those on hold included
 	p.state.mu.Lock()
 	defer p.state.mu.Unlock()
 	s := &p.state.workerState
 	switch {
 	case s.probing():
-		// A probe is a new message: if it succeeds, a held message that fails again is itself at fault, and no longer blocks the others.
+		// This probe is a new message, not one on hold. If it succeeds and the one on hold fails again, that one is itself at fault, and no
+		// longer blocks the others.
 		limit := max(p.worker.Slots, p.worker.Batch)
 		if s.paused {
 			limit = max(limit, p.policy.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
 		}
-		isAtLimit := held >= limit || bytes >= maxHeldBytes
+		isAtLimit := inProgress >= limit || bytes >= maxHeldBytes
 		isTooEarly := time.Now().Before(s.probeAt)
-		isBusy := s.holding == 0 && held > 0 // the messages in progress are not on hold: wait for their results
+		isBusy := inProgress > 0 && s.holding == 0 // none is on hold, so their results will come: wait for them
 		if isAtLimit || isTooEarly || isBusy {
 			return 0, false
 		}
 		return 1, false
 	case p.worker.Batch > 1:
-		if maxHeld-held < p.worker.Batch || bytes >= maxHeldBytes { // a small pull is not worth a request
+		if maxHeld-inProgress < p.worker.Batch || bytes >= maxHeldBytes { // a small pull is not worth a request
 			return 0, true
 		}
 		return p.worker.Batch, true
 	}
-	return max(p.worker.Slots-held, 0), true
+	return max(p.worker.Slots-inProgress, 0), true
 }
 
 // run pulls messages while there is capacity, until the stop. Then it releases the messages that were not started.
@@ -277,9 +278,9 @@ func (p *puller) accept(m jetstream.Msg) {
 	if it == nil {
 		return
 	}
-	if old := p.flight.add(it); old != nil {
+	if old := p.flight.add(it); old != nil { // this worker still has the message: add has put the new delivery into the old item
 		old.addSpanEvent("redelivered", nil)
-		p.busy.Go(func() { p.attempts.store([]*item{old}) }) // the redelivery is no further attempt
+		p.busy.Go(func() { p.attempts.store([]*item{old}) }) // so that the redelivery does not count as a further attempt
 		return
 	}
 	p.state.recordDelivery()

@@ -231,8 +231,8 @@ func (r *Reader) Find(ctx context.Context, stream string, seq uint64, matches fu
 	return e, nil
 }
 
-// LoadAgent fetches the description of the agent of an execution, if the execution has only its name. Without a stored description, which
-// may have expired, the execution gets none.
+// LoadAgent replaces e.Agent by the stored description that its Ref names; without a Ref it keeps e.Agent. If that description has expired
+// or is damaged, e.Agent becomes nil.
 func (r *Reader) LoadAgent(ctx context.Context, e *events.Execution) error {
 	agent, err := r.blobs.GetAgent(ctx, e.Agent)
 	if err != nil && !blob.IsGone(err) {
