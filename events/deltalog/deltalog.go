@@ -12,9 +12,9 @@
 // The log is kept for ever, so the texts of a person are erased from it on request. A redaction takes the place of a delta: a message of
 // the stream REDACTIONS with the delta without these texts, and with the sequence and the hash of the delta as it was written. The links
 // of later deltas and the positions that others keep stay valid. The subject of a redaction has the sequence of its delta, because all that
-// refers to a delta knows its sequence. The server overwrites the delta (JetStream can overwrite one message, and cannot replace it). A
-// later delta lists the hash of each redaction, so the chain covers its present form; Verify compares both. Redactor in package history
-// decides which texts go. See redaction.go for the steps.
+// refers to a delta knows its sequence. The delta is deleted, and the server overwrites its bytes. JetStream cannot store another
+// message at the same sequence, so redactions are in a stream of their own. A later delta lists the hash of each redaction, so the chain
+// covers its present form; Verify compares both. Redactor in package history decides which texts go. See redaction.go for the steps.
 //
 // Two other designs were not chosen. The first keeps the texts in a stream of their own, and only salted hashes of them in the chain.
 // Every commit and every reader would then handle two streams for the sake of a rare erasure, and a fold would have to join them. The
@@ -23,9 +23,9 @@
 // the chain, because they are listed in it.
 //
 // The view is the bucket "playbook": a key per bullet and a head. The head also contains the bullets that changed since the keys were
-// written. A head and the keys before it in the stream are a complete view: readers apply both in the order of the stream. A flush
-// publishes the head alone, one message, because the server creates and syncs a file for each atomic batch. When the changed bullets
-// pass a number of bytes, the flush writes their keys as well, in an atomic batch with the head last. Every head is written with
+// written. A head and the keys before it in the stream are a complete view: readers apply both in the order of the stream. Most
+// flushes publish the head alone, as one message. When the changed bullets pass a number of bytes, a flush writes their keys as well, in an
+// atomic batch with the head last. Batches are rare, because the server creates and syncs a file for each one. Every head is written with
 // compare-and-swap on its revision. One flush may contain many deltas. A lost view is rebuilt from the log.
 //
 // Each event has exactly one effect while the log exists. A delta lists the ids of the executions, feedback and edits
@@ -144,11 +144,11 @@ type head struct {
 	Verdicts playbook.Verdicts `msgpack:"vd,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
-	// Since is the version after which Recent begins: Recent has every bullet that changed after it. These bullets replace their keys, which
-	// have all other bullets.
+	// Recent has every bullet that changed after the version Since. A reader takes these bullets from here and all others from their keys,
+	// because the keys of these may be older.
 	Since  uint64         `msgpack:"b,omitempty"`
 	Recent []recentBullet `msgpack:"d,omitempty"`
-	// Settled is set if the keys have the bullets of Recent too. The next head then begins a new Recent.
+	// Settled is set if the keys are written with this head, so they have the bullets of Recent too. The next Recent then begins after it.
 	Settled bool `msgpack:"k,omitempty"`
 }
 
