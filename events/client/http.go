@@ -24,7 +24,7 @@ func HTTP(address, token string) *Client {
 }
 
 // FromEnv returns a client of the API with the settings of the environment, as in Python and JavaScript: DEBRIEF_URL
-// (http://127.0.0.1:4280), DEBRIEF_API_TOKEN and DEBRIEF_BOOK (default).
+// (default http://127.0.0.1:4280), DEBRIEF_API_TOKEN (default none) and DEBRIEF_BOOK, which sets Client.Book.
 func FromEnv() (*Client, error) {
 	address := cmp.Or(os.Getenv("DEBRIEF_URL"), "http://127.0.0.1:4280")
 	if !hasScheme(address) {
