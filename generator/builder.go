@@ -122,7 +122,7 @@ type contextRequest struct {
 	explain                       bool
 	advice                        bool // one text without history; see assembly.Input
 	control                       controlKey
-	held                          bool // the session is in the control group; set by fetchOptional
+	inControl                     bool // the session is in the control group; set by fetchOptional
 	// armKey returns the key that determines the experiment arms in a turn. The same key gives the same arms. Nil
 	// disables experiments.
 	armKey func(turn int) string
@@ -258,8 +258,8 @@ func (cb *ContextBuilder) fetchOptional(
 	fetching.Go(func() { notes.texts = cb.readNotes(limited, req, &notesWarns) })
 	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
-	req.held = arm != nil && arm.Held
-	if !req.control.measures {
+	req.inControl = arm != nil && arm.Held
+	if !req.control.uncounted {
 		out.control = arm
 	}
 	*warns = slices.Concat(*warns, sessionWarns, notesWarns, embedWarns)
@@ -274,7 +274,7 @@ func (cb *ContextBuilder) fetchOptional(
 		out.turn = history.turn
 	}
 	out.turn = max(out.turn, 1)
-	avoidsAdvised := !req.held || cb.cfg.Recall == RecallSession // a control session must not recall sessions that had advice
+	avoidsAdvised := !req.inControl || cb.cfg.Recall == RecallSession // a control session must not recall sessions that had advice
 	mayRecall := req.pinnedVersion == nil && !req.advice && avoidsAdvised
 	if mayRecall && cb.memory != nil && cb.memory.appliesTo(req) {
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first

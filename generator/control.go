@@ -20,11 +20,11 @@ import (
 // request without an arm.
 type controlKey struct {
 	session string
-	// lasts is set if further requests may name the same session, so its arm is recorded.
+	// lasts is set if the session may have further requests, so its arm is recorded.
 	lasts bool
-	// measures is set for a request that the comparison of the groups does not count: a dry run, or a context with a pinned version. In
+	// uncounted is set for a request that the comparison of the groups does not count: a dry run, or a context with a pinned version. In
 	// the control group it gets no learned text either: otherwise a run of that group could use it to get advice.
-	measures bool
+	uncounted bool
 }
 
 // controlArm returns the arm of the session of a request, or nil if it has none. b is the newest version of the playbook.
@@ -42,7 +42,7 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	id := controlID(req.owner, session)
 	var recorded uint64
 	var err error
-	if key.measures {
+	if key.uncounted { // it does not record the arm
 		recorded, err = cb.windows.FirstCopy(ctx, req.book, window.EffectControl, id)
 	} else {
 		recorded, err = cb.windows.First(ctx, req.book, window.EffectControl, id, controlRecord(arm, time.Now()))
@@ -99,5 +99,5 @@ func armOf(record uint64) (*events.Control, time.Time) {
 
 // admitsBullets reports whether a context may contain active bullets. A context of the control group may not.
 func (cb *ContextBuilder) admitsBullets(req *contextRequest) bool {
-	return cb.admit(admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.held}).Shown()
+	return cb.admit(admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.inControl}).Shown()
 }

@@ -265,9 +265,9 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	}
 	if t.Purpose != events.Evaluate && t.Origin.Run == "" { // evaluation and training have no control group
 		isPinned := t.Playbook != nil
-		req.control = controlKey{session: t.Session, lasts: true, measures: isPinned}
-		if t.Session == "" && !isPinned {
-			req.control = controlKey{session: t.ID, lasts: t.Rounds != 1} // a Reflector may ask for later rounds
+		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
+		if t.Session == "" && !isPinned { // the run is its own session, which lasts if a Reflector may ask for later rounds
+			req.control = controlKey{session: t.ID, lasts: t.Rounds != 1}
 		}
 	}
 	if t.Purpose != events.Evaluate { // evaluation runs no experiments

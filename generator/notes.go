@@ -67,7 +67,7 @@ func (p *notePolicy) isOwn(n *events.Note) bool {
 func (p *notePolicy) facts(n *events.Note, use admit.Use) admit.Text {
 	seq, _, _ := n.Reflection.Parse() // 0 for an invalid handle, which is unknown
 	t := p.ix.notes.Facts(use, seq, n.Evidence())
-	t.Foreign, t.Control = !p.isOwn(n), p.req.held
+	t.Foreign, t.Control = !p.isOwn(n), p.req.inControl
 	return t
 }
 
@@ -234,13 +234,14 @@ func (cb *ContextBuilder) isSuspect(text string) bool {
 	return suspect
 }
 
-// noteOf returns a note with the texts that the reason of its part in a manifest lists. It returns nil for a nil note.
-func noteOf(n *events.Note, why string) *events.Note {
+// noteOf returns a note with only those texts that a prompt had. The reason of the note's part in the manifest (Part.Why) is the list of
+// their names. noteOf returns nil for a nil note.
+func noteOf(n *events.Note, names string) *events.Note {
 	if n == nil {
 		return nil
 	}
 	var problem, approach, insight string
-	for _, name := range strings.Split(why, ", ") {
+	for _, name := range strings.Split(names, ", ") {
 		switch name {
 		case assembly.NoteError:
 			problem = n.Error

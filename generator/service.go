@@ -92,14 +92,14 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 // contextControl returns the key for the control arm of a request. id is the id of the context.
 func contextControl(r *events.ContextRequest, id events.ID) controlKey {
 	session := cmp.Or(r.Session, r.RunID)
-	measures := r.DryRun || r.Playbook != nil
+	uncounted := r.DryRun || r.Playbook != nil
 	switch {
-	case r.Caller.Uncontrolled, session == "" && measures:
+	case r.Caller.Uncontrolled, session == "" && uncounted:
 		return controlKey{}
 	case session == "":
 		return controlKey{session: string(id)}
 	}
-	return controlKey{session: session, lasts: true, measures: measures}
+	return controlKey{session: session, lasts: true, uncounted: uncounted}
 }
 
 // newRequest validates a request and returns the description of its context.
