@@ -244,7 +244,7 @@ func (x *evaluation) run(ctx context.Context) error {
 	if err == nil {
 		for _, a := range x.arms {
 			if a.Score.N == 0 {
-				return fmt.Errorf("%s: no answer could be scored: %s", a.Arm, a.firstFeedback())
+				return fmt.Errorf("%s: no answer could be scored: %s", a.Arm, a.whyUnscored())
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func (x *evaluation) run(ctx context.Context) error {
 // answer answers one sample in one arm, with a pinned playbook version and without the session of the task.
 func (x *evaluation) answer(ctx context.Context, a *evalArm, i int) sampleResult {
 	t := x.samples[i].Task
-	t.Book = a.book
+	t.Book = a.taskBook
 	t.Playbook = &a.Version
 	t.Purpose = events.Evaluate
 	t.Session = ""

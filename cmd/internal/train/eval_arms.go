@@ -54,8 +54,8 @@ func (o *armSettings) UnmarshalText(text []byte) error {
 
 // evalArm is an arm of an evaluation: its settings and its answers.
 type evalArm struct {
-	armResult // its settings, until the evaluation ends
-	book      book.Book
+	armResult           // at first only its settings; addUp adds the score and the usage
+	taskBook  book.Book // of its tasks; set also without a playbook, where Book is empty
 
 	generator *generator.Generator
 	answers   []sampleResult // in the order of the samples
@@ -156,7 +156,7 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	if err != nil {
 		return err
 	}
-	a.book = name
+	a.taskBook = name
 	if o.empty {
 		return nil // version 0 of any book
 	}
@@ -203,8 +203,9 @@ func (a *evalArm) firstLoss() string {
 	return ""
 }
 
-// firstFeedback returns the first feedback of an evaluator.
-func (a *evalArm) firstFeedback() string {
+// whyUnscored returns the reason why no answer has a score: the first feedback of an evaluator. Without any feedback the reason is that no
+// drawn sample has the target that its evaluator needs.
+func (a *evalArm) whyUnscored() string {
 	for i := range a.answers {
 		if e := a.answers[i].execution; e != nil && e.Outcome.Remark() != "" {
 			return e.Outcome.Remark()

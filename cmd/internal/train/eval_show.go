@@ -15,7 +15,7 @@ import (
 type evalResult struct {
 	Data        report.Data           `json:"data"`
 	Problems    []dataset.SampleError `json:"problems,omitempty"` // the first of the unreadable lines
-	Drawn       int                   `json:"answered"`           // samples that were answered
+	Drawn       int                   `json:"answered"`           // samples that were drawn; every arm has answered or lost each of them
 	Arms        []armResult           `json:"arms"`               // the first has the settings of the other flags
 	Comparisons []comparison          `json:"comparisons"`
 	Losses      []report.Loss         `json:"losses"`
@@ -76,7 +76,7 @@ func (x *evaluation) result(data report.Data, problems []dataset.SampleError) *e
 // compare compares two arms on the samples that have a score in both.
 func (x *evaluation) compare(first, other *evalArm) comparison {
 	c := comparison{Against: other.Arm, Differ: []differingSample{}}
-	var before, after []bool // of the other arm and of the first: the difference is that of the first minus the other
+	var ofFirst, ofOther []bool // whether each sample is right in the arm
 	for i := range x.samples {
 		firstRight, firstKnown := first.answers[i].right()
 		otherRight, otherKnown := other.answers[i].right()
@@ -84,7 +84,7 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			c.LeftOut++
 			continue
 		}
-		before, after = append(before, otherRight), append(after, firstRight)
+		ofFirst, ofOther = append(ofFirst, firstRight), append(ofOther, otherRight)
 		if firstRight != otherRight && len(c.Differ) < maxDiffer {
 			s := &x.samples[i]
 			c.Differ = append(c.Differ, differingSample{
@@ -93,7 +93,7 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			})
 		}
 	}
-	c.Pair = report.Paired(before, after)
+	c.Pair = report.Paired(ofOther, ofFirst) // the difference is that of the first minus the other
 	return c
 }
 
