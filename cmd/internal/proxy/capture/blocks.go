@@ -58,9 +58,10 @@ func (o *Open) setBlocks(ctx context.Context) error {
 	return nil
 }
 
-// places returns the blocks of the run and of the turns before it, with the item of the call where each one is inserted, newest first.
-// The block of this run belongs to the turn, even if the client has changed the text of the turn. Another block belongs to an item with the
-// text of its turn: the item where it was, or the last such item before the next block. If no item has the text, the block is left out.
+// places returns the blocks of the run and of the turns before it, newest first, each with the item of the call where it is inserted. The
+// block of this run belongs to the turn, even if the client has changed the text of the turn. An older block belongs to an item with the text
+// of its own turn, before this turn and before all newer blocks: to the item where it was, else to the last one with that text. If there is
+// none, the block is left out.
 func (o *Open) places() (places []placement) {
 	items := o.call.Request.Items
 	end := o.place.turn // the item of the block after this one

@@ -27,7 +27,7 @@ var ErrNoTurn = errors.New("the request has no text of a user")
 //  1. reply: an open run with this reply
 //  2. named: the open run that began with this question in the session that the client names
 //  3. start: the open run that began with the same texts
-//  4. reply, then start: a closed run, of which the call gets only the block
+//  4. reply, then start: a closed run. The call is not captured, and gets only the block of the run: the advice in its user item
 //
 // A call without a result of a tool behind the turn begins a run. Then Begin looks for related runs in this order:
 //
@@ -51,7 +51,8 @@ type place struct {
 	// numbered is set if the ids of the reply's calls are numbers, such as call_1, and not random. Other runs may have the same ids.
 	numbered bool
 	// begins is set if no result of a tool follows the turn. Then the call begins a run, unless an open run has the reply behind the turn.
-	// A reply that no run has is no answer of the model: it is the beginning of one, which the client wrote (prefill) or which was cut.
+	// A reply that no run has is only the beginning of an answer, which the model shall continue: the client wrote it (prefill), or an
+	// earlier answer was cut.
 	begins bool
 	chain  textChain // of all items; the key of the reply to this call is made from it
 
@@ -156,7 +157,7 @@ func (p *place) setEarlier(c *Call, chains []textChain) {
 }
 
 // setPreviousCalls sets the key of the last reply with calls after the last turn of items. Two runs may end with the same text after the
-// same texts, and differ in the ids of their calls. The key is made without the text of the reply, because an id identifies it.
+// same texts, and differ in the ids of their calls. The id of a call identifies the reply, see keys.reply, so its text is left out.
 func (p *place) setPreviousCalls(c *Call, items []modelapi.Item, chains []textChain) {
 	for i := len(items) - 1; i >= 0 && !items[i].IsTurn(); i-- {
 		calls := items[i].Calls
