@@ -63,8 +63,8 @@ type Recorder interface {
 	// the client receives the last bytes.
 	Degraded() string
 	// End is called once: at the end of the response, or if there is none. err is nil if the response is complete. ctx ends
-	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So unless Hold has
-	// released the client, a call whose whole response the client has is stored, even if this process is killed right after.
+	// after storeTimeout. The client receives the last bytes only after End returns. So if this process is killed when the client has the
+	// whole response, the call is stored already. The exception is a client that was released earlier, because Hold returned false.
 	End(ctx context.Context, err error)
 	// Hold reports whether the client has to wait longer for End. It is called during End, each time gatewayOptions.Deadline has passed.
 	Hold() bool
