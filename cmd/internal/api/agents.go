@@ -248,7 +248,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	if f.Outcome, err = c.outcome(f.Book, r.Outcome, &r.looseOutcome); err != nil {
 		return nil, err
 	}
-	if c.handler.local != nil { // a command: its author rates
+	if c.handler.local != nil { // a command of Debrief makes this request itself, so the person who runs the command rates
 		f.Outcome.By = cmp.Or(f.Outcome.By, c.token.Name)
 	}
 	redact.Fields(f)

@@ -134,7 +134,8 @@ func (c *call) checkSelection(path string, object map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if object[name] == "" {
-			return invalid(path+strings.ToLower(name), "is empty: leave the field out, or give a value")
+			name = strings.ToLower(name) // the decoder accepts any case, but the reference has lower case
+			return invalid(path+name, "is empty: leave the field out, or give a value")
 		}
 	}
 	return nil
@@ -206,7 +207,7 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (h
 		from = &unpacker{from: from}
 		declared = -1 // the length after unpacking is unknown
 	}
-	held, err = h.memory.Hold(from, declared, limit)
+	held, err = h.memory.Hold(from, declared, limit) // without an error the body may still be cut, see held.Reason
 	switch {
 	case errors.Is(err, body.ErrSlow):
 		w.Header().Set("Connection", "close")

@@ -141,9 +141,11 @@ func NewFeedbackEffect(f *events.Feedback, e *events.Execution) *FeedbackEffect 
 // Covering returns the delta that covers the feedback, or nil.
 func (f *FeedbackEffect) Covering() *deltalog.Record { return f.covering }
 
-// Read adds the next delta of the log. published tells whether this feedback is stored. If not, Read keeps the latest outcome of the sample
-// in Before, and a delta that covers the feedback makes it a duplicate of earlier feedback, without an effect of its own. If it is stored,
-// Read collects the effect of the delta that covers it.
+// Read adds the next delta of the log. published tells whether this feedback is stored.
+//
+//   - If it is not stored yet, Read keeps the latest outcome of the sample in Before. If a delta covers it already, it is a duplicate of
+//     earlier feedback, without an effect of its own.
+//   - If it is stored, Read collects the effect of the delta that covers it.
 func (f *FeedbackEffect) Read(r *deltalog.Record, published bool) {
 	for i, c := range r.Covers {
 		e := c.Evidence
