@@ -12,7 +12,7 @@ import (
 type agent struct {
 	name    string
 	title   string
-	home    func(user string) string // directory of its settings of the user
+	home    func(home string) string // directory of its settings of the user who has this home directory
 	project string                   // the same in a repository
 	file    string                   // settings in home
 	local   string                   // settings in project, if they have another name
@@ -24,7 +24,7 @@ type agent struct {
 	text    string                   // of that file
 	note    string                   // for the user
 
-	servers   func(user string) string // file with the MCP servers of the user
+	servers   func(home string) string // file with the MCP servers of that user
 	toml      bool                     // that file is TOML, not JSON
 	workspace string                   // argument of a server for the directory of the repository
 }
@@ -39,16 +39,16 @@ func (a *agent) entry(command string) any {
 
 // inHome returns the directory of a variable, or one in the home directory.
 func inHome(variable, name string) func(string) string {
-	return func(user string) string { return cmp.Or(os.Getenv(variable), filepath.Join(user, name)) }
+	return func(home string) string { return cmp.Or(os.Getenv(variable), filepath.Join(home, name)) }
 }
 
 func inDir(dir func(string) string, file string) func(string) string {
-	return func(user string) string { return filepath.Join(dir(user), file) }
+	return func(home string) string { return filepath.Join(dir(home), file) }
 }
 
 // claudeServers returns the file of Claude Code with MCP servers. It is in the home directory, unless CLAUDE_CONFIG_DIR is set.
-func claudeServers(user string) string {
-	return filepath.Join(cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), user), ".claude.json")
+func claudeServers(home string) string {
+	return filepath.Join(cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), home), ".claude.json")
 }
 
 // agents are the known agents. The sources of the forms of hooks are in package hooks. MCP servers are described for
