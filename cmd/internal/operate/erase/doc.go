@@ -16,8 +16,13 @@
 //	overwrite.go        Eraser.overwrite writes streams again in which newer messages have replaced older ones
 //	erase.go            Eraser.finish    removes the names in the request
 //
-// What remains: hashes of ids, counts and times; the checksums of the texts of removed bullets in executions of others (events.ShownBullet);
-// messages of TASKS that were answered, and messages that had expired before, until the server removes the file that they are in; files
-// that a server of a cluster has not compacted yet; copies of a bullet whose text a person has changed, and a copy that was stored while its
-// source was erased. Log files of the programs, traces, and backups made before are not touched.
+// This remains:
+//
+//   - hashes of ids, counts and times
+//   - the checksums of the texts of removed bullets in executions of others (events.ShownBullet)
+//   - messages of TASKS that were answered, and messages that had expired before, until the server removes the file that they are in
+//   - files that a server of a cluster has not compacted yet
+//   - copies of a bullet whose text a person has changed, and a copy that was stored while its source was erased
+//
+// Log files of the programs, traces, and backups made before are not touched.
 package erase
