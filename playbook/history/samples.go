@@ -52,8 +52,8 @@ func (x *SampleIndex) Versions(sample string) []uint64 {
 // versions of the sample, in order.
 func (x *SampleIndex) Contribution(sample string, deltas []*playbook.Delta) *Contribution {
 	s := NewContribution(sample)
-	// The deltas and the shared changes are both in order. A shared change that is itself among the deltas is folded once: part by part
-	// as these deltas.
+	// The deltas and the shared changes are both in order. Add records either all parts of a change for a sample or none. So a shared
+	// change with one part among the deltas has all its parts there: it is left out here, and folded as these deltas.
 	shared := x.shared
 	for _, d := range deltas {
 		for len(shared) > 0 && shared[0].last().Version < d.Version {
