@@ -22,9 +22,11 @@ func keepJSON(s string, edits []edit) []edit {
 			inside = !inside
 		case !inside || i+n <= edits[k].from: // not in a string, or before the edit
 		default:
+			// Both conditions are needed: two edits may touch, and one edit may span the end of a string.
 			last := len(out) - 1
-			isInside := i > edits[k].from // an earlier unit of this edit was added before
-			if last >= 0 && out[last].to == i && isInside {
+			begunBefore := i > edits[k].from             // the edit began before this unit, perhaps in the middle of another
+			isAdjacent := last >= 0 && out[last].to == i // the unit before is replaced, too
+			if begunBefore && isAdjacent {
 				out[last].to += n
 			} else {
 				out = append(out, edit{i, i + n, edits[k].kind})

@@ -9,7 +9,8 @@ const maxLook = 256
 // of a sentence.
 func (v value) isSecret(kind nameKind, name, s string) bool {
 	text := s[v.from:min(v.to, v.from+maxLook)]
-	isMark := strings.Contains(text, markBegin[:len(markBegin)-1]) || strings.Contains(text, "-----BEGIN")
+	markWord := strings.TrimSuffix(markBegin, " ") // a value without quotes ends at the space in a mark
+	isMark := strings.Contains(text, markWord) || strings.Contains(text, "-----BEGIN")
 	if isMark || isPlaceholder(text) || isReference(text) || equalsName(text, name) {
 		return false
 	}
@@ -100,8 +101,9 @@ func (v value) inParameterList(s, name string) bool {
 		return false
 	}
 	if s[v.to] == ';' {
-		before := v.from - 1 - len(name) - 1 // the byte before the name, if only a separator is between name and value
-		return isUpper(name[0]) || before >= 0 && s[before] == ';'
+		// The names of such a list are capitalized, or follow another value. Otherwise the text may be a statement: "password=input;".
+		beforeName := v.from - len("=") - len(name) - 1 // the byte in front of the name, if only "=" is between name and value
+		return isUpper(name[0]) || beforeName >= 0 && s[beforeName] == ';'
 	}
 	if s[v.to] != ' ' {
 		return false
