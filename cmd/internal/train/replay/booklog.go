@@ -95,8 +95,9 @@ func (l *bookLog) versionBefore(seq uint64) uint64 {
 	return l.newest
 }
 
-// operationsBetween returns the operations of the versions after the first one, up to and including the last one. With the version of
-// the fork and the final version, it leaves out the fork itself and edits by people after the end of the run.
+// operationsBetween returns the operations of the versions after first, up to and including last. A run may begin with a fork, a
+// copy of another playbook. If first is the version of the fork and last the final one, the result has neither the bullets that
+// were copied nor edits by people after the end of the run.
 func (l *bookLog) operationsBetween(first, last uint64) []report.Operation {
 	return slices.DeleteFunc(slices.Clone(l.operations), func(o report.Operation) bool { return o.Version <= first || o.Version > last })
 }
