@@ -138,7 +138,8 @@ func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
 			}
 		}
 	}
-	if err := c.waitStored(ctx, g.messages-len(c.late)); err != nil {
+	open := len(c.late) // the runs of this step may be open until their outcomes are reported in the next one
+	if err := c.waitStored(ctx, g.messages-open); err != nil {
 		return err
 	}
 	if err := train.WaitIdle(ctx, c.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
