@@ -26,10 +26,10 @@ type Request struct {
 
 	body        []byte
 	tools       []byte  // JSON
-	places      []place // of each item
+	places      []place // of each item: where a text can be inserted
 	ends        []int   // of each item, the index of the byte behind it in the body
 	begin       int     // index of the first item in the body
-	systemPlace place
+	systemPlace place   // the same of the system prompt
 }
 
 // Parse reads the body of a request. It ignores unknown fields, and fields of an unexpected type. It returns an error if
@@ -135,7 +135,8 @@ func (b *requestBuilder) addResponses(root Value) {
 func (b *requestBuilder) addList(list Value, partType string) {
 	for v := range list.Elements() {
 		var m message
-		if v.Text("role") != "" || !m.addItem(v) {
+		isItem := v.Text("role") == "" && m.addItem(v) // an item is added to m here, a message below
+		if !isItem {
 			m.Role = requestRole(v)
 			m.addMessage(v)
 		}
