@@ -20,7 +20,7 @@ type arguments struct {
 	program string         // of a command: "python3" for the act python
 	words   []string       // of a command
 	dir     string         // of a command
-	text    string         // of other calls
+	text    string         // here-documents and here-strings of a command, or all arguments of another call without fields
 }
 
 // parseArguments decodes a JSON object. Numbers stay text, so that large ones are compared exactly. Other arguments are a text.

@@ -97,7 +97,8 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 		default:
 			found := compareValues(name, v, w, m)
 			isOnly := len(from) == 1 && len(to) == 1
-			// A date in another form counts as another attempt, although the calls have no value in common.
+			// If the calls have no other argument, and the new value is a text without letters, such as a date, then its new form is
+			// enough for another attempt, although the calls have no value in common.
 			newForm := isOnly && isNumeric(w) && found[0].rank == rankForm
 			isAttempt := newForm || found[0].rank == rankHow || keepsFile(v, w)
 			related = related || isAttempt
@@ -335,7 +336,8 @@ func compareCommands(from, to *arguments) (differences [][]change, related bool)
 			set("leave out the option " + argument(o))
 		}
 	}
-	if slices.Equal(operands, newOperands) && from.text == to.text {
+	sameInput := from.text == to.text
+	if sameInput && slices.Equal(operands, newOperands) {
 		return differences, true
 	}
 	related = len(operands) == 0 || len(newOperands) == 0
