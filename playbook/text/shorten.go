@@ -83,8 +83,9 @@ func Line(s string, limit int) string {
 	b.Grow(min(len(s), max(limit, 0)) + len(Ellipsis))
 	space := false
 	for len(s) > 0 {
-		r, size := rune(0), plainLen(s, limit-b.Len()+1)
-		plain := size > 0 // part is then a run of visible ASCII; otherwise it is the character r
+		var r rune
+		size := plainLen(s, limit-b.Len()+1)
+		plain := size > 0 // the next part of s is words of visible ASCII; otherwise it is one character, r
 		if !plain {
 			r, size = utf8.DecodeRuneInString(s)
 		}
