@@ -65,7 +65,7 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	if judge != nil { // without a model of its own, the calls of the judge count as those of the generator
+	if judge != nil { // the judge has its own model, so its calls do not count as those of the generator
 		judge = m.Model(scoring.ByJudge, judge)
 	}
 	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots).WithModel(judge)
