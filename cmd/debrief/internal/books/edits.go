@@ -227,8 +227,8 @@ learned from them later. Executions that are published after this change count a
 in the log, and a later restore does not undo it. Nothing is erased physically: the log keeps the old entries.
 'debrief playbook erase' also removes the texts.
 
-If several selectors are given, all must match. A playbook remembers the newest 128 selectors; with more, all executions before the
-newest of the others count as forgotten. So forget a session or a user at once, not each execution.
+If several selectors are given, all must match. A playbook remembers the newest 128 selectors. When it drops an older one, all
+executions before that forget change count as forgotten. So forget a session or a user at once, not each execution.
 
 Examples:
 
