@@ -75,7 +75,7 @@ func (r rule) Section() string {
 func carryOut(j *job, rules []rule) (list []string, applied []int) {
 	list = slices.Clone(j.steps)
 	for _, k := range kinds {
-		for pass := range 4 { // rules of the kind before undo each other: at most 4 passes
+		for pass := range 4 { // one pass, but up to 4 for the kind "before": two rules of this kind can undo each other
 			changed := false
 			for i := range rules {
 				r := &rules[i]

@@ -100,7 +100,7 @@ func (a Advice) Decide(slot string, task Features) (c Case, id string) {
 	return a.Cases[at], a.Bullets[at].ID
 }
 
-// Supporter returns the case that decides a slot of a task if only cases with a value count.
+// Supporter ignores the cases with another value. It returns the case that then decides a slot of a task.
 func (a Advice) Supporter(slot, value string, task Features) (Case, bool) {
 	agree := slices.DeleteFunc(slices.Clone(a.Cases), func(c Case) bool { return c.Value != value })
 	at, _ := Decide(agree, slot, task)
