@@ -95,7 +95,7 @@ func (s *Store) hasDelta(ctx context.Context, b playbook.Book, seq uint64, chain
 	switch {
 	case err != nil:
 		return false, err
-	case m.matches(b, chain):
+	case m.matches(b, chain): // a nil m does not match
 		return true, nil
 	case m != nil: // another message
 		return false, nil
@@ -129,13 +129,14 @@ const (
 // next returns the messages up to and including m: the redactions of the deltas that are missing before it, and m itself or its redaction.
 func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) {
 	isFirstOfAll := o.from <= 1 && o.loads == 0 // a reader of the whole log loads the redactions before the first message
+	// A message that cannot be decoded never links. It may only cause the first load, else such messages would use up all loads.
 	mayLoad := o.loads < maxLoads && (m.err == nil || o.loads == 0)
-	all := o.missing(m) // may close the gap before m
+	all := o.missing(m) // those of earlier loads; with them m may link
 	if isFirstOfAll || mayLoad && !o.links(m) {
 		if err := o.load(ctx); err != nil {
 			return nil, err
 		}
-		all = append(all, o.missing(m)...)
+		all = append(all, o.missing(m)...) // those that only this load has found
 	}
 	o.remember(m.Seq)
 	if r := o.bySeq[m.Seq]; r != nil && bytes.Equal(r.Chain, m.Chain) {
@@ -362,7 +363,7 @@ type remover struct {
 // eraseDelta overwrites the delta that a redaction replaces, if it still exists.
 func (x *remover) eraseDelta(ctx context.Context, b playbook.Book, r *storedRedaction) error {
 	m, err := x.s.leaderDelta(ctx, map[string]any{"seq": r.Seq})
-	if err != nil || !m.matches(b, r.Chain) {
+	if err != nil || !m.matches(b, r.Chain) { // m is nil if the delta is gone
 		return err
 	}
 	return x.erase(ctx, events.StreamDeltas, r.Seq)
