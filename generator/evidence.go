@@ -107,11 +107,12 @@ func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 		waiting = append(waiting, entry{&r.Delta, citedTasks(&r.Delta)})
 		tasks += len(waiting[len(waiting)-1].cited)
 		for len(waiting) > 0 {
+			// The oldest delta waits while the deltas after it have too few tasks. Deltas without any task have nothing to wait for.
 			later := tasks - len(waiting[0].cited) // tasks of the deltas after the oldest one
 			if tasks > 0 && later < maxMeasured {
 				break
 			}
-			e.fold(waiting[0].delta, nil)
+			e.fold(waiting[0].delta, nil) // its own tasks, if it has any, are too old to be looked up
 			tasks, waiting = later, waiting[1:]
 		}
 		e.seq = r.Seq
