@@ -47,8 +47,10 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 	}
 	info.corrects = e.Outcome.Known()
 	setsOutcome := !info.corrects && f.Outcome.Complete().Known()
-	if setsOutcome && (isOpen(e) || !rules.HasSignal(e)) { // any other execution is reflected on at once, before its feedback
-		if isOpen(e) {
+	// An execution without an outcome is reflected on at once if it has a signal and cannot wait. For any other the feedback may be the first.
+	canWait := isOpen(e)
+	if setsOutcome && (canWait || !rules.HasSignal(e)) {
+		if canWait {
 			r.awaiting.countFeedback(e.Book)
 		}
 		info.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at)

@@ -147,11 +147,12 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	if waits, err := r.waitsForFeedback(ctx, windows, e, fb, d.Seq); waits || err != nil {
 		return bus.Result{Err: err}
 	}
-	var p *comparison
-	if windows != nil && r.model != nil && !e.Origin.Held { // the result of a held execution must not depend on the order of executions
-		p = newComparison(e, handle)
+	// If pair is nil, find returns nothing and store does nothing. The result of a held execution must not depend on the order of executions.
+	var pair *comparison
+	if windows != nil && r.model != nil && !e.Origin.Held {
+		pair = newComparison(e, handle)
 	}
-	other, err := p.find(ctx, windows, e)
+	other, err := pair.find(ctx, windows, e)
 	if err == nil && r.asks(e, fb.id) {
 		err = loadTexts(ctx, conn, texts, e)
 	}
@@ -180,8 +181,9 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		// The result must not depend on the order of executions: skip the notes for prompts.
 		return bus.Result{Events: []events.Event{ref}}
 	}
+	// remember stores the run, if it is comparable, and the note, if there is one.
 	remember := func(ctx context.Context, note *events.Note) error {
-		if p == nil && note == nil {
+		if pair == nil && note == nil {
 			return nil
 		}
 		// A later copy of the same execution updates neither the last run of its task nor the recent notes.
@@ -189,7 +191,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		if err != nil || !first {
 			return err
 		}
-		if err := p.store(ctx, windows, e); err != nil || note == nil {
+		if err := pair.store(ctx, windows, e); err != nil || note == nil {
 			return err
 		}
 		return windows.AddNote(ctx, ref.Book, note)
@@ -273,7 +275,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		}
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
-		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a reflection without a model waits for a person
+		// An empty name would mean that no model was asked. The advice of such a reflection waits for a person.
+		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage
 		ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
 		if other != nil && other.Execution != "" {
 			ref.OtherRun = &other.OtherRun
