@@ -86,17 +86,20 @@ func (w *walker) branches(c *syntax.IfClause, p position) {
 func (w *walker) binary(c *syntax.BinaryCmd, p position) {
 	dir := w.dir
 	w.statement(c.X, p)
-	// The command after && runs if the one before it succeeded, and that after || if it failed; a "!" reverses both.
-	succeeded := (c.Op == syntax.OrStmt) == c.X.Negated
+	// The command after && needs the success of the one before it, and that after || its failure. A "!" reverses both.
+	after := c.Op == syntax.AndStmt
+	if c.X.Negated {
+		after = !after
+	}
 	switch c.Op {
 	case syntax.AndStmt:
-		w.statement(c.Y, position{after: succeeded, piped: p.piped})
+		w.statement(c.Y, position{after: after, piped: p.piped})
 	case syntax.OrStmt: // in "cd x || y; z", y does not run in x, and z does
 		changed := w.dir
 		if _, simple := c.X.Cmd.(*syntax.CallExpr); simple {
 			w.dir = dir
 		}
-		w.statement(c.Y, position{after: succeeded, piped: p.piped})
+		w.statement(c.Y, position{after: after, piped: p.piped})
 		w.dir = changed
 	default:
 		w.dir = dir
