@@ -235,11 +235,11 @@ func (a *check) tookEffect(f *fold, id string, l *letter) bool {
 		case l.Stream == "REFLECTIONS":
 			return c.Seq == l.Seq
 		case l.Stream == "EXECUTIONS" && r != nil && r.Feedback != "":
-			return r.Judged == l.Seq
+			return r.FeedbackSeq == l.Seq
 		case l.Stream == "EXECUTIONS" && r != nil:
 			return strings.HasPrefix(r.Handle, fmt.Sprint(l.Seq, "-"))
 		}
-		return true // a task: its execution does not name its sequence
+		return true // a task, whose sequence its execution does not name, or an event that an edit covers: any copy counts
 	}
 	return false
 }

@@ -511,7 +511,7 @@ func (h *history) life(id string) (events []kept, all []*behind) {
 		for _, part := range h.parts(last) {
 			for i := range part.Refused {
 				if until, ok := family[part.Refused[i].Of]; ok && last.Version <= until {
-					events = append(events, kept{version: last.Version, numbers: digitsOf(cmp.Or(part.Refused[i].Reason, last.Reason))})
+					events = append(events, kept{version: last.Version, numbers: valuesOf(cmp.Or(part.Refused[i].Reason, last.Reason))})
 				}
 			}
 		}
@@ -566,7 +566,7 @@ func sentence(o *changeOp, c *change) (n []float64) {
 	switch o.Kind {
 	case "MERGE":
 		for _, id := range o.Sources {
-			n = append(n, digitsOf(id)...)
+			n = append(n, valuesOf(id)...)
 		}
 	case "CONFIRM":
 		n = append(n, float64(len(o.Support)))
@@ -582,7 +582,7 @@ func sentence(o *changeOp, c *change) (n []float64) {
 	if c.Restores != nil {
 		n = append(n, float64(*c.Restores))
 	}
-	return append(n, digitsOf(cmp.Or(o.Reason, c.Reason))...)
+	return append(n, valuesOf(cmp.Or(o.Reason, c.Reason))...)
 }
 
 // outcomes returns the number and the mean of the outcomes of each arm, and the number of those taken back.
@@ -620,7 +620,7 @@ func (c *change) summary() (n []float64) {
 	if len(c.Erased) > 0 {
 		n = append(n, float64(len(c.Erased)))
 	}
-	n = append(n, digitsOf(c.Control)...)
+	n = append(n, valuesOf(c.Control)...)
 	for _, kind := range []string{"ADD", "PUT", "UPDATE", "MERGE", "REMOVE", "STATUS", "PIN", "CONFIRM", "TAG", "RETAG", "EXPOSURES"} {
 		sum := 0
 		for i := range c.Ops {

@@ -26,7 +26,7 @@ func ParseNumbers(text string) (all []Number, shape string) {
 		out.WriteString(text[end:at[0]] + "#")
 		end = at[1]
 		plain := strings.NewReplacer("\u202f", "", "−", "-", "+", "").Replace(s)
-		if strings.ContainsAny(s, "e") {
+		if strings.ContainsAny(s, "e") { // such as 1e+21, where the sign belongs to the exponent
 			plain = s
 		}
 		v, _ := strconv.ParseFloat(plain, 64) // the expression matches numbers only
@@ -38,8 +38,8 @@ func ParseNumbers(text string) (all []Number, shape string) {
 
 func isWord(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// digitsOf returns the values of the numbers of a text.
-func digitsOf(text string) (all []float64) {
+// valuesOf returns the values of the numbers of a text.
+func valuesOf(text string) (all []float64) {
 	numbers, _ := ParseNumbers(text)
 	for _, n := range numbers {
 		all = append(all, n.Value)

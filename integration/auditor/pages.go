@@ -719,7 +719,7 @@ func (c *Console) gate(p Page, book string, _ []string, _ url.Values) {
 			shown[o.Bullet] = status == "" || status == "active"
 			delete(decided, o.Bullet)
 			if x.Author == "curator" && (status == "retired" || again) {
-				decided[o.Bullet] = &kept{version: x.Version, numbers: digitsOf(o.Reason)}
+				decided[o.Bullet] = &kept{version: x.Version, numbers: valuesOf(o.Reason)}
 			}
 		}
 	}
@@ -899,7 +899,7 @@ func (c *Console) health(p Page, book string) {
 				return
 			}
 			p.add(heading+series+" | days since "+days[0].day, day.Sub(first).Hours()/24)
-			p.add(heading+series+" | Value", append(digitsOf(d.day), ints(numbers...)...)...)
+			p.add(heading+series+" | Value", append(valuesOf(d.day), ints(numbers...)...)...)
 		}
 		add("ever cited", d.cited, d.active)
 		add("no effect", d.noEffect, d.injections)
@@ -966,7 +966,7 @@ func (c *Console) execution(p Page, book string, r *run) {
 		p.add("What the model received | omitted", omitted...)
 		for _, w := range m.Warnings {
 			_, shape := ParseNumbers(strings.ToUpper(w[:1]) + w[1:])
-			p.add("Warnings | "+shape, digitsOf(w)...)
+			p.add("Warnings | "+shape, valuesOf(w)...)
 		}
 		for _, x := range m.Parts {
 			if x.Count > 0 {
@@ -1003,7 +1003,7 @@ func (c *Console) execution(p Page, book string, r *run) {
 			for i := range part.Refused {
 				if o, ok := supported(&part.Refused[i].Op, ours); ok {
 					p.add(row+"Version", float64(last.Version))
-					p.add(row+"Change", digitsOf(cmp.Or(part.Refused[i].Reason, o.Reason, last.Reason))...)
+					p.add(row+"Change", valuesOf(cmp.Or(part.Refused[i].Reason, o.Reason, last.Reason))...)
 				}
 			}
 		}
@@ -1124,10 +1124,10 @@ func (c *Console) versions(p Page, book string, rest []string, q url.Values) {
 		plain := *o
 		plain.Reason = ""
 		p.add("Operations | "+book+"/bullets/"+o.Bullet+" | Change", sentence(&plain, new(change))...)
-		p.add("Operations | "+book+"/bullets/"+o.Bullet+" | Reason", digitsOf(o.Reason)...)
+		p.add("Operations | "+book+"/bullets/"+o.Bullet+" | Reason", valuesOf(o.Reason)...)
 	}
 	for i := range x.Refused {
-		p.add("Rejected | Reason", digitsOf(x.Refused[i].Reason)...)
+		p.add("Rejected | Reason", valuesOf(x.Refused[i].Reason)...)
 	}
 }
 

@@ -384,7 +384,7 @@ func (c *Console) controlShare(book string) []float64 {
 	for _, x := range c.books[book].changes {
 		control = cmp.Or(x.Control, control)
 	}
-	return digitsOf(control)
+	return valuesOf(control)
 }
 
 // verdict returns the numbers of the sentence about the worth of a playbook and of its chart, and the sentence with # for each number.

@@ -25,12 +25,12 @@ type feedback struct {
 }
 
 type reflection struct {
-	ID        string `msgpack:"id"`
-	Execution string `msgpack:"execution"`
-	Feedback  string `msgpack:"feedback"`
-	Handle    string `msgpack:"handle"`       // <sequence>-<hex> of the execution
-	Judged    uint64 `msgpack:"feedback_seq"` // sequence of the feedback; 0 without feedback
-	Tags      []struct {
+	ID          string `msgpack:"id"`
+	Execution   string `msgpack:"execution"`
+	Feedback    string `msgpack:"feedback"`
+	Handle      string `msgpack:"handle"`       // <sequence>-<hex> of the execution
+	FeedbackSeq uint64 `msgpack:"feedback_seq"` // 0 without feedback
+	Tags        []struct {
 		ID  string `msgpack:"id"`
 		Tag string `msgpack:"tag"`
 	} `msgpack:"tags"`
