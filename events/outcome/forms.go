@@ -129,7 +129,8 @@ func (o *toolOutput) isError(output string) bool {
 	first, last := firstAndLastLine(output)
 	switch {
 	case byHarness().MatchString(first), byHarness().MatchString(last) && o.isCommand:
-		return !o.showsContent || o.isCommand || isShort(output) // a page or a file may contain the message of a harness
+		mayQuote := o.showsContent && !o.isCommand && !isShort(output) // a page or a file may contain the message of a harness
+		return !mayQuote
 	case slices.ContainsFunc(o.programs, shell.IsEditor) && byEditor().MatchString(first):
 		return true
 	case slices.Contains(o.programs, "git") && byProgram().MatchString(first):
@@ -175,7 +176,7 @@ func (o *toolOutput) isComplaint(line string) bool {
 	if slices.Contains(o.programs, name) {
 		return true
 	}
-	if !o.isCommand { // the command line is not known
+	if !o.isCommand { // the programs behind such a call are not known
 		return !o.showsContent && (slices.Contains(shells, name) || shell.Known(name))
 	}
 	namesProgram := slices.ContainsFunc(o.programs, func(p string) bool { return strings.Contains(rest, p+":") })
