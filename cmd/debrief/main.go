@@ -91,7 +91,8 @@ Start with 'debrief demo'.
 
 func main() {
 	if args := os.Args[1:]; len(args) == 2 && args[0] == "hook" && !strings.HasPrefix(args[1], "-") {
-		hooks.Main(args[1:]) // an agent waits for it: without the time to parse flags, and without an error of usage
+		// An agent waits for this call. It takes no time to parse flags, reports no error of usage, and ends the process.
+		hooks.Main(args[1:])
 	}
 	os.Exit(newProgram().Main(os.Args[1:]))
 }
