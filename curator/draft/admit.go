@@ -51,7 +51,7 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
 		if b := d.sources.contradictedBullet(&op); b != nil {
 			if op.Kind == playbook.Merge {
-				op.Bullet = b.ID
+				op.Bullet = b.ID // the text in quarantine would replace the bullet that it contradicts, which may be a source
 			}
 			return d.quarantine(op, refuseContradiction(b))
 		}
@@ -125,7 +125,7 @@ func (d *admission) quarantine(op playbook.Op, refusal *screen.Refusal) *screen.
 	}
 	switch op.Kind {
 	case playbook.Add:
-		add.Bullet = op.Bullet // change refuses an ADD with an id
+		add.Bullet = op.Bullet // usually ""; kept so that change refuses an ADD whose model chose an id
 	case playbook.Update, playbook.Merge:
 		b := d.Bullet(op.Bullet)
 		add.Section, add.Replaces = cmp.Or(add.Section, b.Section), b.ID
@@ -306,7 +306,7 @@ func hasVotes(r *events.Reflection) bool {
 }
 
 // confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. duplicate is the refusal
-// of op as a duplicate of that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
+// of op as a duplicate: it names that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
 func (d *changes) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(duplicate.DuplicateOf)
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
@@ -317,7 +317,8 @@ func (d *changes) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Re
 		return duplicate
 	}
 	key := countKey{bullet: b.ID, kind: playbook.Confirm}
-	isCounted := func(i int) bool { // whether this draft has the request of cover i
+	// isCounted reports whether cover i requests the bullet in this draft already: in the sum of its requests, or in an operation.
+	isCounted := func(i int) bool {
 		if sum := d.sums[key]; sum != nil && slices.Contains(sum.Support, i) {
 			return true
 		}
