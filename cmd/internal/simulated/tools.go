@@ -82,7 +82,7 @@ func (s *schema) example() any {
 	case "boolean":
 		return true
 	}
-	return fingerprint
+	return fingerprint // any text would do
 }
 
 // lastResult returns the start of the last message if it is the result of a tool, else "".
