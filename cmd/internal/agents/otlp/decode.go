@@ -33,7 +33,7 @@ const maxNesting = 32
 // span is a span of a trace, as it is stored.
 type span struct {
 	trace         string // id in hexadecimal
-	root          bool   // has no parent
+	root          bool   // has no parent, and is no event
 	session, user string // for an erasure
 	data          []byte // protobuf
 }
@@ -128,7 +128,7 @@ func unmarshal(body []byte, isJSON bool, into proto.Message) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * maxNesting}.Unmarshal(body, into)
 }
 
-// encode appends a span with secrets replaced, or counts why it is left out.
+// encode appends a span with secrets replaced, or counts why it is left out. isRoot becomes span.root.
 func (r *refusals) encode(list []span, s *tracev1.Span, isRoot bool) []span {
 	if len(s.TraceId) != traceBytes || len(s.SpanId) != spanBytes {
 		r.add("a span or event without a valid id of its trace or span")
@@ -142,7 +142,6 @@ func (r *refusals) encode(list []span, s *tracev1.Span, isRoot bool) []span {
 	case len(data) > maxSpan:
 		r.add(fmt.Sprintf("a span or event of more than %d bytes", maxSpan))
 	default:
-		isRoot = isRoot && len(s.ParentSpanId) == 0
 		list = append(list, span{
 			trace: hex.EncodeToString(s.TraceId), root: isRoot, data: data,
 			session: events.FitName(firstText(s.Attributes, spans.SessionAttributes)), user: events.FitName(firstText(s.Attributes, spans.UserAttributes)),
@@ -271,10 +270,13 @@ func cleanValue(name string, v *commonv1.AnyValue, depth int) {
 // maxNamed limits the values that are examined with their names, in bytes. A longer one is no password.
 const maxNamed = 1024
 
-// named returns the value of an attribute, or a mark if its name makes it a secret, such as db.password. Only in a text the two stand side
-// by side.
+// named returns the value of an attribute, or a mark if its name makes it a secret, such as db.password. redact.Text needs both side by side
+// in one text, so named joins them in an object of JSON.
 func named(name, value string) string {
-	if value == "" || len(value) > maxNamed || value[0] == '{' || value[0] == '[' { // text has seen the names inside of JSON
+	if value == "" || len(value) > maxNamed {
+		return value
+	}
+	if value[0] == '{' || value[0] == '[' { // JSON has names inside, by which the function text has found secrets
 		return value
 	}
 	pair, err := json.Marshal(map[string]string{name: value})
