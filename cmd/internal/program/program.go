@@ -181,8 +181,8 @@ func (m Program) parse(args []string) (*parsed, error) {
 		return nil, err
 	}
 	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
-	// An empty Tag.Envs keeps kong from reading the environment. The type settings reads it, by flag.Envs, because kong cannot let
-	// one flag exclude another.
+	// An empty Tag.Envs keeps kong from reading the environment. The type settings reads it instead, by flag.Envs: it leaves out a flag
+	// whose rival takes precedence, and kong would set both.
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
 	run, err := parser.Parse(joinNegative(args))
 	if err == nil {
