@@ -41,8 +41,8 @@ type match struct {
 	run      *run      // not changed after Start
 	created  bool      // the call creates the run
 	after    int       // number of the call whose reply this one extends; 0 for none
-	previous events.ID // the open run of the turn before, which ends with a new run; may be empty
-	claimed  *attempt  // of a repeated first call, stored already
+	previous events.ID // the open run of the turn before, which ends because the call begins a run; may be empty
+	claimed  *attempt  // set for a repeated first call: its attempt, which claim has stored already
 }
 
 // beginning is the stored beginning of a call.
@@ -143,8 +143,8 @@ func (o *Open) DropBlocks() {
 	}
 }
 
-// begin stores that the call is in flight. It can be repeated. Its writes run in parallel: if only some succeed, a reference to a
-// missing run and a run without references have no effect. It returns errLate if the client was released meanwhile.
+// begin stores that the call is in flight. It can be repeated. Its writes run in parallel, and some may fail: then lookups skip a reference
+// to a missing run, and do not find a run without references. begin returns errLate if the client was released meanwhile.
 func (o *Open) begin(ctx context.Context) error {
 	var others sync.WaitGroup
 	if o.match.previous != "" {
@@ -236,12 +236,12 @@ func (o *Open) Finish(ctx context.Context, reply *modelapi.Reply, status int) er
 	switch {
 	case err == nil:
 		err = o.finish(ctx, reply, status)
-	case errors.Is(err, errClosed):
-		o.Closed = true // the next call needs the block of the run
+	case errors.Is(err, errClosed): // before the call was added to the run
+		o.Closed = true // the next call finds the run by these references, and needs its block
 		err = o.store.refer(ctx, o.replyReferences(reply))
 	}
-	if errors.Is(err, errClosed) {
-		return nil // reported without this call
+	if errors.Is(err, errClosed) { // from finish: the run is reported without this call
+		return nil
 	}
 	if err != nil {
 		o.store.count(Lost)
@@ -256,7 +256,7 @@ const (
 	retryPause    = 100 * time.Millisecond
 )
 
-// finish stores the end of the call. It repeats this after temporary errors.
+// finish calls storeEnd. It repeats this after temporary errors.
 func (o *Open) finish(ctx context.Context, reply *modelapi.Reply, status int) error {
 	for {
 		reconnects := o.store.nc.Stats().Reconnects
@@ -267,14 +267,14 @@ func (o *Open) finish(ctx context.Context, reply *modelapi.Reply, status int) er
 	}
 }
 
-// storeEnd stores the part of the call with the references to its reply, and then that it has ended. It can be repeated.
+// storeEnd stores once, by putEnd, the part of the call with the references to its reply, and then that it has ended. It can be repeated.
 func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	outcome := o.call.Outcome.Complete()
 	closes := reply.Complete() && outcome.Known()
 	e := end{run: o.Run, initial: o.initial(), part: o.newPart(reply, status), references: o.replyReferences(reply)}
-	err := o.store.storeEnd(ctx, e, func(r *run) {
+	err := o.store.putEnd(ctx, e, func(r *run) {
 		r.Agent = cmp.Or(r.Agent, o.agent)
 		if isPending(o.call, reply) {
 			if a := r.attempt(o.id); a != nil {
@@ -303,8 +303,8 @@ type end struct {
 	references []write // to the reply
 }
 
-// storeEnd stores the end of a call. The function change marks the end in the run. A small part is added to the run before that.
-func (s *Store) storeEnd(ctx context.Context, e end, change func(*run)) error {
+// putEnd stores the end of a call. The function change marks the end in the run. A small part is added to the run before that.
+func (s *Store) putEnd(ctx context.Context, e end, change func(*run)) error {
 	referring := make(chan error, 1)
 	go func() { referring <- s.refer(ctx, e.references) }()
 	var putting error

@@ -56,7 +56,7 @@ func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int)
 		key = p.call.keys().reply(p.attempt.Chain, reply.Calls, reply.Text)
 		e.references = []write{p.store.openReference(key, reference{Run: p.Run, Call: p.attempt.Call})}
 	}
-	if err := p.store.storeEnd(ctx, e, func(r *run) { r.end(p.attempt.ID, key, reply, status, time.Now()) }); err != nil {
+	if err := p.store.putEnd(ctx, e, func(r *run) { r.end(p.attempt.ID, key, reply, status, time.Now()) }); err != nil {
 		return fmt.Errorf("store a call of run %s: %w", p.Run, err)
 	}
 	return nil
