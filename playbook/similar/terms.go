@@ -95,7 +95,7 @@ const (
 func (s *scanner) quotation() bool {
 	mark, body := s.peek(0), s.text[s.at+1:]
 	marks := 1  // number of marks before and after the quoted text, which are not in the term
-	length := 0 // of the quoted text at the beginning of body; 0 or less without a quotation
+	length := 0 // of the term, with which body begins; 0 or less without a quotation
 	switch {
 	case mark == '`' && s.peek(1) == '`' && s.peek(2) == '`':
 		marks, body = 3, body[2:]
@@ -112,7 +112,8 @@ func (s *scanner) quotation() bool {
 			length += 1 + more
 		}
 	case mark == '{' || mark == '<' && (unicode.IsLetter(s.peek(1)) || s.peek(1) == '/'):
-		marks, body = 0, s.text[s.at:] // the brackets are part of the term
+		// The brackets are part of the term, so the length is one more than the index of the closing one, or 0 without one.
+		marks, body = 0, s.text[s.at:]
 		length = closing(body, map[rune]rune{'{': '}', '<': '>'}[mark], maxPlaceholder) + 1
 		if slices.ContainsFunc(body[:length], unicode.IsSpace) {
 			return false
@@ -130,7 +131,8 @@ func (s *scanner) quotation() bool {
 	return true
 }
 
-// closing returns the index of the closing mark, or -1 if it is not on the same line within limit characters.
+// closing returns the index of the closing mark, which is also the length of the text before it. It returns -1 if the mark is not on the same
+// line within limit characters.
 func closing(body []rune, mark rune, limit int) int {
 	for i, r := range body[:max(0, min(len(body), limit))] {
 		switch r {
