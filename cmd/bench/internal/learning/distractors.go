@@ -38,7 +38,7 @@ var distractorsPart = worldPart{
 // distractorVotes is the number of helpful votes of each distractor in half of the cases.
 const distractorVotes = 10
 
-// evidenceTasks returns the numbers of training tasks after which the distractors are added.
+// evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.
 func (b *worldsBench) evidenceTasks() []int {
 	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > b.tasks })
 }
@@ -90,7 +90,7 @@ func crowdedFromStart(ctx context.Context, b *worldsBench, r *worldRun, n int, l
 		return nil, err
 	}
 	for _, tasks := range b.evidenceTasks() {
-		if err := c.learn(ctx, tasks); err != nil {
+		if err := c.learn(ctx, tasks); err != nil { // so many in all, not so many more
 			return nil, err
 		}
 		if err := c.warmUp(ctx, c.builder); err != nil {
