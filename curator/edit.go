@@ -15,11 +15,11 @@ import (
 )
 
 // prepareTarget sets the target of an edit: it computes that of a restore or forget from the log, or reads the playbook that a fork copies.
-// It also executes a rebuild, because the delta of a rebuild only records it. It may be called again for the same item, if the playbook has
-// got another version before the commit.
+// It also executes a rebuild, because the delta of a rebuild only records it.
 func (w *worker) prepareTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
-		if item.Target == nil { // the first call; a later one only updates the version
+		// With a target, this is a later call: the rebuild is done, but another version was added before the commit.
+		if item.Target == nil {
 			if err := w.rebuild(ctx, b); err != nil {
 				return err
 			}

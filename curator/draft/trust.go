@@ -72,7 +72,8 @@ func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, fromSource int)
 	return nil
 }
 
-// measures reports whether the outcome behind a cover counts in the experiment of a bullet.
+// measures reports whether the outcome behind a cover counts in the experiment of a bullet. A source without trust measures only bullets
+// that are shown already, so it helps no other bullet to be shown.
 func (d *sources) measures(b *playbook.Bullet, cover int) bool {
 	switch d.trustLevel(cover) {
 	case playbook.Untrusted:
@@ -83,8 +84,8 @@ func (d *sources) measures(b *playbook.Bullet, cover int) bool {
 	return true
 }
 
-// authorKind returns the kind of the author of a proposal. Only a model makes proposals from reflections, so the author behind a reflection
-// without a model is unknown, "".
+// authorKind returns the kind of the author of a proposal: a model, if a model made each reflection in its support. Otherwise the author is
+// unknown, "".
 func (d *sources) authorKind(support []int) admit.Source {
 	for _, i := range support {
 		if e := d.evidenceOf(i); e.Model == "" {

@@ -110,7 +110,7 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 		p.Op.Section = playbook.Section(m.text("section"))
 		err = m.readContent(&p.Op)
 	case playbook.Update:
-		if s := m.text("section"); s != "" {
+		if s := m.text("section"); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
 			p.Op.Section = playbook.Section(s)
 		}
 		err = m.readContent(&p.Op)
