@@ -25,7 +25,8 @@ type WordIndex struct {
 const commonTexts = 500
 
 // Match is a text with its score, above 0 and below 1: BM25 divided by the upper bound for the words of the query that the index knows. A
-// text of average length that contains each word of the query once has a score of about 0.45. So the scores of two good texts differ.
+// text of average length that contains each word of the query once has a score of about 0.45. It grows with more occurrences and in a
+// shorter text, so two texts that contain all words can still have different scores.
 type Match struct {
 	Key   string
 	Score float64
