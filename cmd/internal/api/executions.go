@@ -177,14 +177,15 @@ func getExecution(c *call) (*explain.Execution, error) {
 	if err != nil && !errors.Is(err, explain.ErrExecutionNotFound) {
 		return nil, err
 	}
-	mayRead := c.token.AllOwners() // needed if the execution is not stored: its owner is unknown
+	// If nothing is found, or only reflections on an execution that has expired, then the owner is unknown: the token must see all owners.
+	mayRead := c.token.AllOwners()
 	if err == nil && x.Execution != nil {
 		mayRead = c.token.Sees(x.Execution.Owner)
 	}
 	if !mayRead {
 		return nil, executionNotFound(h)
 	}
-	if err != nil {
+	if err != nil { // not found
 		return nil, err
 	}
 	if x.Book != c.book() {

@@ -109,6 +109,7 @@ func describeExposures(seen []book.Exposure) string {
 	scores := make([]book.Scores, len(arms))
 	undone := 0 // number of exposures that are taken back
 	for _, s := range seen {
+		// An unknown arm, which no valid delta has, counts as shown.
 		arm := &scores[max(0, slices.Index(arms, s.Arm))]
 		if s.Undo { // it takes back an earlier exposure, so a count may be negative
 			undone++
