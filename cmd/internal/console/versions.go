@@ -24,7 +24,8 @@ type versionsPage struct {
 // Newest reports whether an item is the newest version.
 func (p *versionsPage) Newest(i int) bool { return p.First && i == 0 }
 
-// Past returns points in time for a restore, at which the playbook existed.
+// Past returns points in time for a restore, at which the playbook existed. If there is a further page, the time of the first version is
+// not known here, and it returns all of them.
 func (p *versionsPage) Past() (all []option) {
 	for _, o := range []struct {
 		hours int
