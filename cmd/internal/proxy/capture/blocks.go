@@ -92,7 +92,8 @@ func (o *Open) runsAt(ctx context.Context, places []placement) (map[events.ID]re
 	known := map[events.ID]revision{o.Run: {run: o.match.run}}
 	var missing []events.ID
 	for _, p := range places {
-		if r := o.store.recent.run(p.Run, known[p.Run]); r.run != nil {
+		r := o.store.recent.run(p.Run, known[p.Run]) // from the cache, or else the run of this call, or none
+		if r.run != nil {
 			known[p.Run] = r
 		} else {
 			missing = append(missing, p.Run)
