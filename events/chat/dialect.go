@@ -159,20 +159,21 @@ func ParseObject(r Reply, field string) (Object, error) {
 		return reply, err
 	}
 	isList := func(v value) bool { return !v.isObject() }
-	objects := slices.DeleteFunc(slices.Clone(values), isList)
-	raw, err := best(r, objects, errors.New("there is no JSON object in the answer"))
-	if len(objects) == 0 && len(values) > 0 { // there is no object, but a list
-		raw, err = best(r, values, nil)
-		var items []json.RawMessage
-		if err == nil && json.Unmarshal(raw, &items) == nil {
-			if len(items) != 1 || parseObject(items[0]) == nil {
-				return nil, fmt.Errorf("the answer is a JSON list of %d, want one JSON object", len(items))
-			}
-			raw = items[0]
-		}
+	candidates := slices.DeleteFunc(slices.Clone(values), isList)
+	hasNoObject := len(candidates) == 0
+	if hasNoObject {
+		candidates = values // lists, if any
 	}
+	raw, err := best(r, candidates, errors.New("there is no JSON object in the answer"))
 	if err != nil {
 		return nil, err
+	}
+	var items []json.RawMessage
+	if hasNoObject && json.Unmarshal(raw, &items) == nil {
+		if len(items) != 1 || parseObject(items[0]) == nil {
+			return nil, fmt.Errorf("the answer is a JSON list of %d, want one JSON object", len(items))
+		}
+		raw = items[0]
 	}
 	if field != "" {
 		err = &MissingError{field}
@@ -181,8 +182,8 @@ func ParseObject(r Reply, field string) (Object, error) {
 }
 
 // ParseList returns a list of items from a reply. The list is in a field of the object (see ParseObject), or the reply is a JSON list, or
-// the items are all objects in the reply that have the field item. Every item has that field. If the reply is an object with another known
-// field only, it returns a *MissingError.
+// the items are all objects in the reply that have the field item. Every item has that field. If the reply is an object that has no list,
+// but the field reasoning, ParseList returns a *MissingError.
 func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
 	reply, values, err := readValues(r, field)
 	if err != nil {
@@ -197,6 +198,7 @@ func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
 			items = append(items, v.raw)
 		}
 	}
+	// This also records a repair, so it is called even if there are items.
 	raw, err := best(r, values, errors.New("there is neither a JSON object nor a list in the answer"))
 	switch {
 	case len(items) > 0:
