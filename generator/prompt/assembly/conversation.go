@@ -184,7 +184,7 @@ func (a *assembler) addTurns() {
 		wanted += items[i].Tokens
 	}
 	windowBudget := conversation
-	if wanted+history > conversation && wanted > conversation/2 { // half for the history, as far as it needs that
+	if wanted+history > conversation && wanted > conversation/2 { // the window gets what the history does not need, but at least half
 		windowBudget = max(conversation-history, conversation/2)
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
@@ -376,7 +376,7 @@ func (a *assembler) addRecalled(budget *int) map[string]bool {
 func (a *assembler) addRecords(budget *int, through int) {
 	var steps []events.Step
 	for _, p := range a.hidden {
-		if p.step != nil && (p.turn == 0 || p.turn > through) {
+		if p.step != nil && p.isAfter(through) {
 			steps = append(steps, *p.step)
 		}
 	}
@@ -419,7 +419,7 @@ func (a *assembler) addSummary(budget *int) int {
 	}
 	var texts []string
 	for _, p := range a.hidden {
-		if p.step == nil && (p.turn == 0 || p.turn > through) {
+		if p.step == nil && p.isAfter(through) {
 			texts = append(texts, text.Clip(p.text, previewBytes))
 		}
 	}

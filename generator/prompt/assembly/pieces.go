@@ -18,13 +18,17 @@ type piece struct {
 	kind     events.PartKind
 	ref      string
 	at       time.Time
-	turn     int          // turn in its session, 0 if unknown
+	turn     int          // turn in its session; 0 if unknown, and since the query
 	text     string       // of the user or the model
 	gistText string       // cached result of gist
 	step     *events.Step // set for tool calls
 	final    bool         // the last text of a turn
 	running  bool         // of the work since the query, where the model sees its own text between tool calls
 }
+
+// isAfter reports whether a piece is of a later turn. A piece without a turn counts as later, because the summary up to the turn
+// may not be about it.
+func (p *piece) isAfter(turn int) bool { return p.turn == 0 || p.turn > turn }
 
 // pieces returns the pieces of an interaction in order. The position of a piece is part of its reference.
 func pieces(i *events.Interaction) []piece {

@@ -71,8 +71,8 @@ type Selection struct {
 	// bullets that an experiment withholds. The caller removes those last, so that the rest of the prompt is the same in
 	// both arms.
 	Bullets []*playbook.Bullet
-	// Parts is parallel to Bullets and describes them for a manifest. Each part has the tokens of its lines, and
-	// a reason unless the relevance was the reason.
+	// Parts is parallel to Bullets and describes each, for a manifest, which has one part for all of them. Each part has the tokens
+	// of its lines, and a reason unless the relevance was the reason.
 	Parts []events.Part
 	// Priority is parallel to Bullets. It is 0 for the bullet that was chosen first. A caller without room drops the
 	// bullets with the highest numbers.

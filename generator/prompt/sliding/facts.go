@@ -49,9 +49,10 @@ func factsIn(sentence string) (facts []fact) {
 
 // The forms of facts.
 var (
-	twoLetters     = regexp.MustCompile(`\pL.*\pL`)
-	pathForm       = regexp.MustCompile(`[/\\]|.[a-zA-Z]\.[a-z][a-z0-9]{0,3}$`) // a slash, or the extension of a file
-	identifierForm = regexp.MustCompile(`[_@]\pL|^..+[.:]\pL|\p{Ll}\p{Lu}|^--`) // not an abbreviation such as e.g
+	twoLetters = regexp.MustCompile(`\pL.*\pL`)
+	pathForm   = regexp.MustCompile(`[/\\]|.[a-zA-Z]\.[a-z][a-z0-9]{0,3}$`) // a slash, or the extension of a file
+	// A letter after "_" or "@", a letter after "." or ":" (not in an abbreviation such as e.g), camelCase, or an option.
+	identifierForm = regexp.MustCompile(`[_@]\pL|^..+[.:]\pL|\p{Ll}\p{Lu}|^--`)
 )
 
 // notPaths are pairs of words joined by a slash.
