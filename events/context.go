@@ -49,7 +49,7 @@ type PartKind string
 // The kinds of parts.
 const (
 	PartSystem        PartKind = "system"         // the role's instructions; Ref is their version
-	PartBullet        PartKind = "bullet"         // all bullets in the prompt as one part, see Execution.Shown; Omission.Refs has the ids of omitted ones
+	PartBullet        PartKind = "bullet"         // in a manifest one part for all bullets, see Execution.Shown; Omission.Refs has the ids of omitted ones
 	PartUser          PartKind = "user"           // a user message of an earlier turn; Ref is <handle>#<index>
 	PartAnswer        PartKind = "answer"         // the answer in an earlier turn
 	PartTools         PartKind = "tools"          // a step with tool calls and their output
@@ -71,7 +71,7 @@ type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
 	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"id"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
-	// Count is the number of bullets in the part; 0 for parts of other kinds.
+	// Count is the number of bullets in the part of a manifest that has them all; 0 for other parts.
 	Count int `msgpack:"n,omitempty" json:"count,omitempty"`
 	// Keep is the number of bytes of the part's text that are included; 0 includes the whole text.
 	Keep int `msgpack:"c,omitempty" json:"keep,omitempty"`
