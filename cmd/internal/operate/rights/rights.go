@@ -39,8 +39,8 @@ import (
 type Grant struct {
 	Subject string
 	Why     string
-	// Accounts are the users whose accounts receive the messages. Nil is the operator, whose account has the streams. Empty is
-	// the user's own account only.
+	// Accounts are the users whose accounts receive what is published. Nil is the operator, whose account has the streams. An empty
+	// list is the user's own account only. Accounts has no meaning in a grant to subscribe.
 	Accounts []string
 }
 
