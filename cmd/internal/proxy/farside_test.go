@@ -115,7 +115,10 @@ func (l leaky) Context(ctx context.Context, r *events.ContextRequest) (*events.C
 	if err != nil || !l.side.leak.Load() {
 		return reply, err
 	}
-	reply.Messages = append(reply.Messages, chat.Message{Speaker: chat.User, Text: strings.Join([]string{shipBullet, shipInsight, shipError, shipApproach}, "\n")})
+	if len(reply.Messages) == 0 {
+		reply.Messages = []chat.Message{{Speaker: chat.User}}
+	}
+	reply.Messages[0].Text += "\n" + strings.Join([]string{shipBullet, shipInsight, shipError, shipApproach}, "\n")
 	return reply, nil
 }
 
