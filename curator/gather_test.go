@@ -217,7 +217,7 @@ func TestLargeGatheringIsOneChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		session string // whose name the log keeps with each
 		several bool
-	}{"in one delta": {"s", false}, "in several": {strings.Repeat("s", 250), true}} {
+	}{"in one delta": {"s", false}, "in several": {strings.Repeat("s", 220), true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := build(t)

@@ -30,6 +30,7 @@ const (
 const (
 	coverSize      = 24
 	evidenceSize   = 96
+	comparedSize   = 18
 	supportSize    = 5
 	exposureSize   = 18
 	sourceSize     = 12
@@ -64,6 +65,9 @@ func coverBytes(c *playbook.Cover) int {
 	if e := c.Evidence; e != nil {
 		n += evidenceSize + len(e.Execution) + len(e.Sample) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) +
 			len(e.Reflector) + len(e.Model) + len(e.Judge)
+		if other := e.Compared; other != nil {
+			n += comparedSize + len(other.Execution) + len(other.User) + len(other.Session)
+		}
 	}
 	return n
 }

@@ -55,6 +55,7 @@ func TestCoverBytesIsUpperBound(t *testing.T) {
 		c := playbook.Cover{ID: s, Seq: 1 << 40, Evidence: &playbook.Evidence{
 			Execution: s, Sample: s, Owner: s, User: s, Session: s, Source: s, Inferred: true, Excerpt: s, Outcome: s, Score: 0.3, Reflector: s, Model: s,
 			FeedbackSeq: 1 << 40, Control: true, Judge: s, ErasedSelector: 1 << 40,
+			Compared: &playbook.ComparedRun{Execution: s, User: s, Session: s},
 		}}
 		data, err := events.Marshal(&c)
 		if err != nil {
