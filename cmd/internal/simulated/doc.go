@@ -27,7 +27,7 @@
 // The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows
 // that the workers around a model preserve and apply the insights of the model.
 //
-// Debrief uses this model only if the user names it, and every page and command calls its results simulated.
+// Debrief never uses this model unless the user names it, and every page and command calls its results simulated.
 //
 // # The walk of a reply
 //
