@@ -200,13 +200,20 @@ func (b *tab) visit(path string) {
 	b.run(chromedp.Navigate(b.base + path))
 }
 
-// click clicks an element that loads another page, and waits for that page.
+// click clicks an element that loads another page, and waits for that page. If the page replaces the element before it is clicked, as it
+// does with its live parts, the new element is clicked.
 func (b *tab) click(selector string) {
 	b.test.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
-		b.test.Fatalf("browser: click %s: %v", selector, err)
+	for {
+		_, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector)))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "node with given id") {
+			b.test.Fatalf("browser: click %s: %v", selector, err)
+		}
 	}
 }
 
