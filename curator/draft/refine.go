@@ -54,7 +54,7 @@ type Plan struct {
 	TokensBefore int `json:"tokens_before"`
 	TokensAfter  int `json:"tokens_after"`
 	// SameSubject is not changed by the plan: a model or a person decides.
-	SameSubject []Subject `json:"same_subject" doc:"Bullets that are perhaps one rule in other words, or that contradict each other. The plan does not change them."`
+	SameSubject [][]SubjectBullet `json:"same_subject" doc:"Bullets that are perhaps one rule in other words, or that contradict each other. The plan does not change them."`
 
 	expect []events.Expectation
 }

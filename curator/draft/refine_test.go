@@ -263,16 +263,11 @@ func TestRefineListsBulletsOnOneSubject(t *testing.T) {
 		playbook.Bullet{When: "the berth is public", Content: "When the berth is public: The price of a mooring has the pier fee of one unit."},
 	)
 	plan := Refine(p, RefineOptions{Now: noon})
-	want := []Subject{
-		{Bullets: []SubjectBullet{
-			{ID: "a-00001", State: playbook.Active, Content: "Add the pier fee of one unit to each mooring price."},
-			{ID: "a-00005", State: playbook.Active, Content: "When the berth is public: The price of a mooring has the pier fee of one unit."},
-		}},
-		{Bullets: []SubjectBullet{
-			{ID: "a-00001", State: playbook.Active, Content: "Add the pier fee of one unit to each mooring price."},
-			{ID: "a-00003", State: playbook.Candidate, Content: "Never add the pier fee to a mooring price."},
-		}, Contradiction: "only one of them is negated"},
-	}
+	want := [][]SubjectBullet{{
+		{ID: "a-00001", State: playbook.Active, Content: "Add the pier fee of one unit to each mooring price."},
+		{ID: "a-00005", State: playbook.Active, Content: "When the berth is public: The price of a mooring has the pier fee of one unit."},
+		{ID: "a-00003", State: playbook.Candidate, Content: "Never add the pier fee to a mooring price."},
+	}}
 	if diff := cmp.Diff(want, plan.SameSubject); diff != "" || len(plan.Steps) != 0 {
 		t.Errorf("got steps %q and subjects -want +got:\n%s", steps(plan), diff)
 	}

@@ -43,14 +43,14 @@ func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
 		}
 	}
 	for _, subject := range sameSubject(all) {
-		add(subject.Items)
+		add(subject)
 	}
 	add(all)
 	return sorted
 }
 
-// sameSubject returns the bullets that are perhaps one rule in other words, or that contradict each other.
-func sameSubject(bullets []*playbook.Bullet) []similar.Subject[*playbook.Bullet] {
+// sameSubject returns the groups of bullets that are perhaps one rule in other words, or that contradict each other.
+func sameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
 	return similar.SameSubject(bullets, func(b *playbook.Bullet) similar.Rule { return similar.Rule{When: b.When, Content: b.Advice()} })
 }
 

@@ -13,7 +13,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c8"
+const PromptVersion = "c7"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
@@ -118,17 +118,13 @@ func requestPrompt(in Request) chat.Prompt {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
 	if subjects := sameSubject(slices.Concat(in.Bullets, in.Undecided)); len(subjects) > 0 {
-		user.WriteString("# Bullets on one subject, perhaps one rule in other words, or a contradiction where a reason follows, otherwise to be left alone\n\n")
+		user.WriteString("# Bullets on one subject, perhaps one rule in other words or a contradiction, otherwise to be left alone\n\n")
 		for _, subject := range subjects[:min(len(subjects), maxSubjects)] {
 			var ids []string
-			for _, b := range subject.Items {
+			for _, b := range subject {
 				ids = append(ids, string(b.ID))
 			}
-			user.WriteString(strings.Join(ids, ", "))
-			if subject.Contradiction != "" {
-				user.WriteString(": " + subject.Contradiction)
-			}
-			user.WriteString("\n")
+			user.WriteString(strings.Join(ids, ", ") + "\n")
 		}
 		user.WriteString("\n")
 	}

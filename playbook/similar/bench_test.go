@@ -102,7 +102,7 @@ func BenchmarkNear(b *testing.B) {
 // BenchmarkSameSubject groups the rules of one trade: few different words, and a third of the rules are edits of another one. It also reports
 // how many of these are with the rule that they come from.
 func BenchmarkSameSubject(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 100_000} {
+	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			t := newTrade(uint64(n))
 			texts, source := make([]string, n), make(map[int]int)
@@ -116,15 +116,15 @@ func BenchmarkSameSubject(b *testing.B) {
 			for i := range items {
 				items[i] = i
 			}
-			var subjects []similar.Subject[int]
+			var subjects [][]int
 			for b.Loop() {
 				subjects = similar.SameSubject(items, func(i int) similar.Rule { return similar.Rule{Content: texts[i]} })
 			}
 			with := make(map[[2]int]bool)
 			found := 0
 			for _, s := range subjects {
-				for _, i := range s.Items {
-					if from, ok := source[i]; ok && slices.Contains(s.Items, from) && !with[[2]int{i, from}] {
+				for _, i := range s {
+					if from, ok := source[i]; ok && slices.Contains(s, from) && !with[[2]int{i, from}] {
 						with[[2]int{i, from}] = true
 						found++
 					}

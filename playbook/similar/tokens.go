@@ -84,14 +84,8 @@ func (k setKind) setOf(normalized string) set {
 	} else {
 		s = gramsOf(normalized)
 	}
-	s.sort()
-	return s
-}
-
-// sort orders the elements, and removes those that occur again.
-func (s *set) sort() {
-	slices.Sort(*s)
-	*s = slices.Compact(*s)
+	slices.Sort(s)
+	return slices.Compact(s)
 }
 
 // gramsOf returns each three neighbouring characters of a text. A space before and after the text marks its ends, so that even one letter gives
@@ -111,10 +105,8 @@ func gramsOf(normalized string) set {
 }
 
 // similarity returns the Jaccard index of two sets.
-func (s set) similarity(other set) float64 { return jaccard(s.shared(other), len(s), len(other)) }
-
-// shared returns the number of elements in both sets.
-func (s set) shared(other set) (n int) {
+func (s set) similarity(other set) float64 {
+	shared := 0
 	for i, j := 0, 0; i < len(s) && j < len(other); {
 		switch {
 		case s[i] < other[j]:
@@ -122,10 +114,10 @@ func (s set) shared(other set) (n int) {
 		case s[i] > other[j]:
 			j++
 		default:
-			n++
+			shared++
 			i++
 			j++
 		}
 	}
-	return n
+	return jaccard(shared, len(s), len(other))
 }

@@ -44,7 +44,7 @@ type openBook struct {
 	gateLimit int // the limit with which gate was computed
 	review    []*history.Quarantined
 	texts     *textIndex
-	subjects  func() []draft.Subject // computes them once, without the lock: 10,000 bullets take seconds
+	subjects  func() [][]draft.SubjectBullet // computes them once, without the lock: 10,000 bullets take seconds
 }
 
 func newBooks(store *deltalog.Store, logs *index.Logs) *books {
@@ -164,7 +164,7 @@ func (s *books) texts(ctx context.Context, name playbook.Book) (*textIndex, *pla
 }
 
 // subjects returns the bullets on one subject of the newest version of a playbook, without retired ones. The caller must not change them.
-func (s *books) subjects(ctx context.Context, name playbook.Book) ([]draft.Subject, error) {
+func (s *books) subjects(ctx context.Context, name playbook.Book) ([][]draft.SubjectBullet, error) {
 	b := s.entry(name)
 	b.mu.Lock()
 	err := s.refreshExisting(ctx, name, b)
@@ -176,10 +176,18 @@ func (s *books) subjects(ctx context.Context, name playbook.Book) ([]draft.Subje
 	return compute(), nil
 }
 
+// maxForSubjects is the number of bullets up to which the health of a playbook lists those on one subject. The time for them can grow with the
+// square.
+const maxForSubjects = 10_000
+
 // subjectsOf returns a function that computes the bullets on one subject at its first call.
-func subjectsOf(p *playbook.Playbook) func() []draft.Subject {
-	return sync.OnceValue(func() []draft.Subject {
-		return draft.SameSubject(slices.DeleteFunc(p.Sorted(), func(b *playbook.Bullet) bool { return b.Status == playbook.Retired }))
+func subjectsOf(p *playbook.Playbook) func() [][]draft.SubjectBullet {
+	return sync.OnceValue(func() [][]draft.SubjectBullet {
+		present := slices.DeleteFunc(p.Sorted(), func(b *playbook.Bullet) bool { return b.Status == playbook.Retired })
+		if len(present) > maxForSubjects {
+			return [][]draft.SubjectBullet{}
+		}
+		return draft.SameSubject(present)
 	})
 }
 

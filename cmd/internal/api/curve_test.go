@@ -108,8 +108,8 @@ func TestHealth(t *testing.T) {
 		t.Errorf("days -want +got:\n%s", diff)
 	}
 	subjects, _ := json.Marshal(reply["same_subject"])
-	const want = `[{"bullets":[{"content":"Ask for the invoice number first.","id":"misc-00001","state":"active"},` +
-		`{"content":"Never ask for the invoice number.","id":"misc-00002","state":"candidate"}],"contradiction":"only one of them is negated"}]`
+	const want = `[[{"content":"Ask for the invoice number first.","id":"misc-00001","state":"active"},` +
+		`{"content":"Never ask for the invoice number.","id":"misc-00002","state":"candidate"}]]`
 	if string(subjects) != want {
 		t.Errorf("same subject: got %s, want %s", subjects, want)
 	}

@@ -17,8 +17,8 @@ type Health struct {
 	Book book.Book           `json:"book"`
 	Now  history.HealthDay   `json:"now"`
 	Days []history.HealthDay `json:"days" doc:"Health at the end of each day with a change, oldest first. The last one is now."`
-	// SameSubject has the bullets of now, without retired ones.
-	SameSubject []draft.Subject `json:"same_subject" doc:"Bullets that are perhaps one rule in other words, or that contradict each other. Merge them with refine, or retire or reject one of them."`
+	// SameSubject has the bullets of now, without retired ones. It is empty for more than 10,000 of them.
+	SameSubject [][]draft.SubjectBullet `json:"same_subject" doc:"Groups of bullets that are perhaps one rule in other words, or that contradict each other. Merge them with refine, or retire or reject one of them."`
 }
 
 // Limits of the output of WriteSubjects.
@@ -27,25 +27,15 @@ const (
 	maxSubjectText = 240 // bytes of a bullet
 )
 
-// NextStep says what a person can do about bullets on one subject.
-func NextStep(s *draft.Subject) string {
-	if s.Contradiction != "" {
-		return "Read both, and remove or edit the wrong one."
+// WriteSubjects prints groups of bullets on one subject, with the next step.
+func WriteSubjects(w io.Writer, subjects [][]draft.SubjectBullet) {
+	if len(subjects) == 0 {
+		return
 	}
-	return "Merge them if they say the same: 'debrief playbook refine --model MODEL' or 'debrief playbook merge'."
-}
-
-// WriteSubjects prints the bullets on one subject, each subject with its next step.
-func WriteSubjects(w io.Writer, subjects []draft.Subject) {
-	for i := range subjects[:min(len(subjects), maxSubjects)] {
-		s := &subjects[i]
-		kind := "Perhaps one rule in other words"
-		if s.Contradiction != "" {
-			kind = fmt.Sprintf("Perhaps a contradiction (%s)", s.Contradiction)
-		}
-		writeText(w, kind+". "+NextStep(s))
-		for _, b := range s.Bullets {
-			writeText(w, fmt.Sprintf("  %s (%s): %s", b.ID, b.State, text.Line(b.Content, maxSubjectText)))
+	writeText(w, "Bullets on one subject: merge those that say the same, with 'debrief playbook refine --model MODEL' or 'debrief playbook merge', and remove the wrong one of two that contradict each other.")
+	for i, bullets := range subjects[:min(len(subjects), maxSubjects)] {
+		for _, b := range bullets {
+			writeText(w, fmt.Sprintf("  %d. %s (%s): %s", i+1, b.ID, b.State, text.Line(b.Content, maxSubjectText)))
 		}
 	}
 	if more := len(subjects) - maxSubjects; more > 0 {
