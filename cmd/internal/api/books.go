@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/curator/gate"
@@ -120,6 +123,35 @@ func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
 		err = errNoBook
 	}
 	return p, label, err
+}
+
+// checkBook returns errNoBook if the playbook in the path has neither a version nor a stored execution. Lists of executions call it: without
+// it, a misspelt name would look like a playbook without executions.
+func (c *call) checkBook() error {
+	if _, _, err := c.playbook(""); !errors.Is(err, errNoBook) {
+		return nil // known, or damaged: its executions can still be read
+	}
+	subject := events.KindExecution.Subject(c.book())
+	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	info, err := stream.Info(c.ctx, jetstream.WithSubjectFilter(subject))
+	if err == nil && info.State.Subjects[subject] == 0 {
+		err = errNoBook
+	}
+	return err
+}
+
+// isOfUnknownBook reports whether the cause of an error is that the playbook in the path is unknown, also if the error says that a bullet or
+// a session of it was not found.
+func (c *call) isOfUnknownBook(err error) bool {
+	if errors.Is(err, errNoBook) {
+		return true
+	}
+	known := (*statusError)(nil)
+	isNotFound := errors.As(classify(err), &known) && known.status == http.StatusNotFound
+	return isNotFound && c.book() != "" && errors.Is(c.checkBook(), errNoBook)
 }
 
 // errNoBook is the error for a playbook without a version; see bookNotFound.

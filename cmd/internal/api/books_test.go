@@ -21,6 +21,32 @@ func ids(reply map[string]any, field string) (all []string) {
 	return all
 }
 
+// TestUnknownPlaybook reads a misspelt playbook by every route: none answers as if it were empty.
+func TestUnknownPlaybook(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	names := strings.NewReplacer("{book}", "defualt", "{id}", "misc-00001", "{version}", "1", "{session}", "s", "{handle}", w.handle)
+	routes := 0
+	for _, r := range w.http.Config.Handler.(*handler).routes {
+		if r.method != http.MethodGet || !strings.HasPrefix(r.path, "/books/{book}") {
+			continue
+		}
+		routes++
+		query := ""
+		if r.name == "getDiff" {
+			query = "?from=1"
+		}
+		reply, _ := w.send(t, 404, "GET", names.Replace(r.path)+query, "")
+		if detail := fmt.Sprint(reply["detail"]); !strings.Contains(detail, `playbook "defualt": not found; select one of these: default, support`) {
+			t.Errorf("%s: got %s, want the playbooks that there are", r.path, detail)
+		}
+	}
+	if routes < 20 {
+		t.Errorf("got %d routes of playbooks, want at least 20", routes)
+	}
+}
+
 func TestReadPlaybooks(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})

@@ -44,8 +44,11 @@ func getKnownErrors(c *call) (*index.Errors, error) {
 	return c.handler.index.Executions.Errors(c.book(), last), nil
 }
 
-// lastExecution returns the last sequence of the stream of executions. The index may be behind it.
+// lastExecution returns the last sequence of the stream of executions, or the error of checkBook. The index may be behind it.
 func (c *call) lastExecution() (uint64, error) {
+	if err := c.checkBook(); err != nil {
+		return 0, err
+	}
 	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
 	if err != nil {
 		return 0, err

@@ -32,9 +32,7 @@ func TestKnownErrors(t *testing.T) {
 		}
 		return nil
 	})
-	for _, book := range []string{"support", "nowhere"} { // one task, no run
-		if reply, _ := w.send(t, 200, "GET", "/books/"+book+"/errors", ""); len(reply["known_errors"].([]any)) != 0 {
-			t.Errorf("%s: got %v", book, reply)
-		}
+	if reply, _ := w.send(t, 200, "GET", "/books/support/errors", ""); len(reply["known_errors"].([]any)) != 0 {
+		t.Errorf("a playbook with one task: got %v", reply)
 	}
 }

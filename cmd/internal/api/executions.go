@@ -130,6 +130,9 @@ func (c *call) executionFilter() (f *index.Filter, err error) {
 }
 
 func listExecutions(c *call) (*Page[ExecutionItem], error) {
+	if err := c.checkBook(); err != nil {
+		return nil, err
+	}
 	filter, err := c.executionFilter()
 	if err != nil {
 		return nil, err
@@ -234,6 +237,9 @@ type SessionItem struct {
 }
 
 func listSessions(c *call) (*Page[*SessionItem], error) {
+	if err := c.checkBook(); err != nil {
+		return nil, err
+	}
 	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}

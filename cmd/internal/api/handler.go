@@ -226,7 +226,7 @@ func (h *handler) run(c *call) (response, error) {
 		return response{}, err
 	}
 	reply, err := c.runSafely()
-	if errors.Is(err, errNoBook) {
+	if err != nil && c.isOfUnknownBook(err) {
 		err = c.bookNotFound()
 	}
 	if err != nil {
