@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"debrief/events/redact"
+	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -50,6 +51,15 @@ func validateRunID(id string) error {
 		return fmt.Errorf("run_id: must be 1 to %d bytes, got 0", maxRunID)
 	}
 	return validateName("run_id", id, maxRunID)
+}
+
+// ValidateBook returns an error if a new playbook cannot have a name. Unlike Book.Validate it refuses a name that looks like a secret, which no
+// event could keep.
+func ValidateBook(b playbook.Book) error {
+	if kind := redact.Kind(string(b)); kind != "" {
+		return fmt.Errorf("book: looks like a secret (%s): choose another name", kind)
+	}
+	return b.Validate()
 }
 
 // FitName returns a valid name of a session, a user or a task. It is for names in model calls, traces, hooks and recorded runs, where no caller

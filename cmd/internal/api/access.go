@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/events"
 	"debrief/events/service"
 	"debrief/playbook"
 )
@@ -60,7 +61,7 @@ func (c *call) authorize() error {
 
 // checkBookField returns an error if the field or parameter book has an invalid name, or one that the token does not permit.
 func (c *call) checkBookField(b playbook.Book) error {
-	if err := b.Validate(); err != nil {
+	if err := events.ValidateBook(b); err != nil {
 		return invalid("book", err.Error())
 	}
 	return c.checkPermitted(b)

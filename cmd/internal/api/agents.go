@@ -51,11 +51,11 @@ func agentRoutes() []route {
 
 // createContext builds a context.
 func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, error) {
-	redact.Fields(r) // so that the model sees the same text that is stored later
 	r.Book = cmp.Or(r.Book, events.DefaultBook)
 	if err := c.checkBookField(r.Book); err != nil {
 		return nil, err
 	}
+	redact.Fields(r) // so that the model sees the same text that is stored later
 	if r.Unstored {
 		return nil, invalid("unstored", "only the gateway stores contexts itself; dry_run requests a context without a report")
 	}

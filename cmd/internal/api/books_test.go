@@ -47,6 +47,26 @@ func TestUnknownPlaybook(t *testing.T) {
 	}
 }
 
+// TestPlaybookNamedLikeSecret uses a playbook whose name every event would have to redact.
+func TestPlaybookNamedLikeSecret(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	const name = "sk-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW"
+	for path, body := range map[string]string{
+		"/books/" + name + "/edits":  `{"add":[{"section":"misc","content":"Round at the end."}]}`,
+		"/books/" + name + "/tasks":  `{"question":"Which shelf?"}`,
+		"/books/" + name + "/import": `{"format":"markdown","text":"- Round at the end."}`,
+		"/executions":                `{"book":"` + name + `","question":"Which shelf?","answer":"Shelf 7."}`,
+		"/contexts":                  `{"book":"` + name + `","query":"Which shelf?"}`,
+	} {
+		reply, _ := w.send(t, 400, "POST", path, body)
+		detail := fmt.Sprint(reply["detail"])
+		if reply["field"] != "book" || !strings.Contains(detail, "looks like a secret") || strings.Contains(fmt.Sprint(reply), "aB3dE5") {
+			t.Errorf("%s: got %v, want an error for the field book without its value", path, reply)
+		}
+	}
+}
+
 func TestReadPlaybooks(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})

@@ -184,7 +184,7 @@ type ForkReply struct {
 }
 
 func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
-	if err := r.To.Validate(); err != nil {
+	if err := events.ValidateBook(r.To); err != nil {
 		return nil, invalid("to", err.Error())
 	}
 	if err := c.checkPermitted(r.To); err != nil {

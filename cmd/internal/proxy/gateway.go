@@ -99,7 +99,7 @@ func (o gatewayOptions) Validate() error {
 	var e config.Errors
 	e.Wrap("OpenAI", o.OpenAI.validate())
 	e.Wrap("Anthropic", o.Anthropic.validate())
-	e.Wrap("Book", o.Book.Validate())
+	e.Wrap("Book", events.ValidateBook(o.Book))
 	if !o.Mode.Valid() {
 		e.Add("Mode", "must be tail, system, observe or off, got %.20q", o.Mode)
 	}

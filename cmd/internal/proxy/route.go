@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -190,7 +191,7 @@ func (g *Gateway) bookOf(r *http.Request, rt route) (playbook.Book, *failure) {
 	if book == "" {
 		return g.o.Book, nil
 	}
-	if err := book.Validate(); err != nil {
+	if err := events.ValidateBook(book); err != nil {
 		return "", refusal(http.StatusBadRequest, "invalid_book", where+": "+err.Error())
 	}
 	return book, nil

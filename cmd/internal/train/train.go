@@ -135,7 +135,7 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if o.Name == "" {
 		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
 	}
-	if err := book.Book(o.Name).Validate(); err != nil {
+	if err := events.ValidateBook(book.Book(o.Name)); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--name: %w", err))
 	}
 	if p.Out == "" {

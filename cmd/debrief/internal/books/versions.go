@@ -16,6 +16,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	"debrief/events"
 	book "debrief/playbook"
 )
 
@@ -175,7 +176,7 @@ Examples:
 
 // Run implements the command.
 func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
-	if err := book.Book(p.To).Validate(); err != nil {
+	if err := events.ValidateBook(book.Book(p.To)); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--to: %w", err))
 	}
 	if p.From == p.To {

@@ -127,7 +127,7 @@ func Connect(o Options) (*Plan, error) {
 	if !slices.Contains(r.Agents, o.Agent) {
 		r.Agents = append(r.Agents, o.Agent)
 	}
-	if err := playbook.Book(r.Book).Validate(); err != nil {
+	if err := events.ValidateBook(playbook.Book(r.Book)); err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(r.URL, "http://") && !strings.HasPrefix(r.URL, "https://") {

@@ -47,7 +47,7 @@ func (c *Command) Run(ctx context.Context, _ *program.Common) error {
 		return c.serveConnected(ctx)
 	}
 	book := playbook.Book(c.Book)
-	if err := book.Validate(); err != nil {
+	if err := events.ValidateBook(book); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--book: %w", err))
 	}
 	_, _, token, err := program.NATS{Token: c.Token, TokenFile: c.TokenFile}.Login()

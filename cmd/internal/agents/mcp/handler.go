@@ -61,7 +61,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	book := playbook.Book(strings.TrimPrefix(r.URL.Path, Path))
-	if err := book.Validate(); err != nil {
+	if err := events.ValidateBook(book); err != nil {
 		writeProblem(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNoRoute, Field: "book", Detail: fmt.Sprintf("want %s and the name of a playbook: %v", Path, err)})
 		return
 	}

@@ -151,7 +151,7 @@ func bookOf(h http.Header, token *tokens.Token) (playbook.Book, error) {
 	default:
 		book = events.DefaultBook
 	}
-	if err := book.Validate(); err != nil {
+	if err := events.ValidateBook(book); err != nil {
 		return "", fail(http.StatusBadRequest, "%s: %v", headerBook, err)
 	}
 	if !token.AllowsBook(book) {

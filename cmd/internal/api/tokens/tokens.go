@@ -163,7 +163,7 @@ func (t *Token) validate() error {
 		errs = append(errs, errors.New("scopes: a token with proxies is for persons, and cannot have the scope context"))
 	}
 	for _, b := range t.Books {
-		if err := b.Validate(); err != nil {
+		if err := events.ValidateBook(b); err != nil {
 			errs = append(errs, fmt.Errorf("books: %w", err))
 		}
 	}

@@ -348,7 +348,7 @@ func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.
 // ParseBook validates the name of a playbook from the command line.
 func ParseBook(name string) (book.Book, error) {
 	b := book.Book(name)
-	if err := b.Validate(); err != nil {
+	if err := events.ValidateBook(b); err != nil {
 		return "", program.Exit(program.ExitUsage, fmt.Errorf("--book: %w", err))
 	}
 	return b, nil
