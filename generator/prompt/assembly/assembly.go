@@ -165,6 +165,14 @@ func (a *assembler) omit(kind events.PartKind, why string, tokens int, ref strin
 	a.manifest.Omitted = append(a.manifest.Omitted, events.Omission{Kind: kind, Why: why, Count: 1, Tokens: tokens, Refs: []string{ref}})
 }
 
+// omitParts records parts without room.
+func (a *assembler) omitParts(parts ...events.Part) {
+	for i := range parts {
+		p := &parts[i]
+		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+	}
+}
+
 const maxRefs = 10
 
 // Reasons to omit or include a part.
@@ -503,9 +511,8 @@ func (a *assembler) dropLeastImportant() bool {
 		if n == 0 {
 			return false
 		}
-		p := (*list)[n-1]
+		a.omitParts((*list)[n-1])
 		*list = (*list)[:n-1]
-		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 		return true
 	}
 	if drop(&a.recalledParts) || drop(&a.recordParts) {
@@ -513,15 +520,19 @@ func (a *assembler) dropLeastImportant() bool {
 	}
 	switch {
 	case a.summary != nil:
+		a.omitParts(*a.summary)
 		a.summary = nil
 	case drop(&a.reflectionParts) || a.dropOldest() || a.dropBullet():
 	case a.recovery != nil:
+		a.omitParts(*a.recovery)
 		a.recovery = nil
 	case drop(&a.roundParts):
 	case a.taskContext.Kind != "":
+		a.omitParts(a.taskContext)
 		a.taskContext = events.Part{}
 		a.warn("context: omitted, no room within the limit")
 	case len(a.after) > 0:
+		a.omitParts(a.after...)
 		a.after = nil
 	case a.query.Kind == "":
 		return false

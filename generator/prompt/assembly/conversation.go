@@ -430,11 +430,13 @@ func (a *assembler) addSummary(budget *int) int {
 		}
 		summary += excerpts
 	}
-	if summary == "" {
+	hasSource := len(texts) > 0 || a.in.Summary != nil && a.in.Summary.Text != ""
+	if !hasSource {
 		return 0
 	}
 	p := events.Part{Kind: events.PartSummary, Text: summary, Tokens: chat.Tokens(summary) + 1}
-	if !a.reserveQuote(p.Tokens, true, budget) {
+	if summary == "" || !a.reserveQuote(p.Tokens, true, budget) {
+		a.omitParts(p)
 		return 0
 	}
 	a.summary = &p
