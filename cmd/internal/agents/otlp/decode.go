@@ -206,41 +206,7 @@ func clean(s *tracev1.Span) {
 }
 
 // text replaces secrets in a text. A text that is JSON stays JSON, because readers parse it.
-func text(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	cleaned := redact.Text(s)
-	if cleaned == s || json.Valid([]byte(cleaned)) || !json.Valid([]byte(s)) {
-		return cleaned
-	}
-	var tree any
-	d := json.NewDecoder(strings.NewReader(s))
-	d.UseNumber()
-	if d.Decode(&tree) != nil {
-		return cleaned
-	}
-	out, err := json.Marshal(cleanTree(tree))
-	if err != nil {
-		return cleaned
-	}
-	return string(out)
-}
-
-// cleanTree replaces secrets in the texts of a value of JSON.
-func cleanTree(v any) any {
-	switch v := v.(type) {
-	case string:
-		return redact.Text(v)
-	case []any:
-		for i := range v {
-			v[i] = cleanTree(v[i])
-		}
-	case map[string]any:
-		for name := range v {
-			v[name] = cleanTree(v[name])
-		}
-	}
-	return v
-}
+func text(s string) string { return redact.Text(strings.ToValidUTF8(s, "\uFFFD")) }
 
 func cleanAttributes(all []*commonv1.KeyValue, depth int) {
 	for _, a := range all {
