@@ -12,19 +12,31 @@ import (
 	"debrief/playbook"
 )
 
-// FeedbackResult is feedback on an execution with its effect.
+// FeedbackResult is feedback on an execution with its effect, which comes from the log of its playbook.
 type FeedbackResult struct {
 	Handle    events.Handle  `json:"handle,omitempty"` // of the feedback; empty if an earlier duplicate is covered
 	Execution events.Handle  `json:"execution"`
 	Book      playbook.Book  `json:"book"`
 	Duplicate bool           `json:"duplicate"`
 	After     events.Outcome `json:"after"`             // outcome of the execution after the feedback
-	Version   string         `json:"version,omitempty"` // version that covers the feedback
-	*FeedbackEffect
+	Version   string         `json:"version,omitempty"` // version that covers the feedback; empty until a delta covers it
+	Before    events.Outcome `json:"before"`            // the latest outcome of the sample before the feedback
+	Moved     []MovedVote    `json:"moved_votes"`
+	Outcomes  int            `json:"moved_outcomes"` // outcomes moved in experiments
+	Refused   []string       `json:"refused,omitempty"`
 
-	log      deltaReader
-	sequence uint64 // sequence of the feedback, 0 before it is published
-	logEnd   uint64 // sequence of the last delta read
+	log              deltaReader
+	sequence         uint64 // sequence of the feedback, 0 before it is published
+	logEnd           uint64 // sequence of the last delta read
+	sample, feedback string // ids
+	beforeSeq        uint64 // sequence of the feedback that Before comes from; 0 for the execution itself
+}
+
+// MovedVote is a vote that moved between counters. Before is empty for a new vote, After for a withdrawn one.
+type MovedVote struct {
+	Bullet playbook.BulletID `json:"bullet_id"`
+	Before playbook.Vote     `json:"old_vote,omitempty"`
+	After  playbook.Vote     `json:"new_vote,omitempty"`
 }
 
 type deltaReader interface {
@@ -34,16 +46,23 @@ type deltaReader interface {
 // NewFeedbackResult returns the result of feedback that is not stored yet. If the log covers the feedback already, an earlier copy of it
 // took effect: the result is a duplicate with its version, and there is nothing to store. Otherwise it has no version until Wait returns.
 func NewFeedbackResult(ctx context.Context, log deltaReader, f *events.Feedback, e *events.Execution) (*FeedbackResult, error) {
-	r := &FeedbackResult{Execution: f.Execution, Book: e.Book, FeedbackEffect: NewFeedbackEffect(f, e), log: log}
+	r := newFeedbackResult(log, f, e)
 	if err := r.readLog(ctx); err != nil {
 		return nil, err
 	}
-	if r.Covering() != nil {
+	if r.Version != "" {
 		r.Duplicate, r.After = true, r.Before
 	} else {
 		r.After = r.Before.WithFeedback(f)
 	}
 	return r, nil
+}
+
+func newFeedbackResult(log deltaReader, f *events.Feedback, e *events.Execution) *FeedbackResult {
+	return &FeedbackResult{
+		Execution: f.Execution, Book: e.Book, Before: e.Outcome, Moved: []MovedVote{},
+		log: log, sample: string(e.SampleID()), feedback: string(f.ID),
+	}
 }
 
 // SetStored records that the feedback is stored.
@@ -54,17 +73,13 @@ func (r *FeedbackResult) SetStored(s *events.StoredReply) error {
 	return err
 }
 
-// readLog reads the new deltas of the log. It sets the version if one of them covers the feedback.
+// readLog reads the new deltas of the log.
 func (r *FeedbackResult) readLog(ctx context.Context) error {
-	err := r.log.DeltasAfter(ctx, r.Book, r.logEnd, func(d *deltalog.Record) error {
+	return r.log.DeltasAfter(ctx, r.Book, r.logEnd, func(d *deltalog.Record) error {
 		r.logEnd = d.Seq
-		r.Read(d, r.sequence > 0)
+		r.add(d)
 		return nil
 	})
-	if c := r.Covering(); c != nil {
-		r.Version = playbook.VersionLabel(c.Version, c.Chain)
-	}
-	return err
 }
 
 // PendingError reports that no delta covers the feedback yet. Role is the role that has not processed it.
@@ -85,7 +100,7 @@ type lagReader interface {
 // Wait reads the log until a delta covers the feedback. After the timeout it returns a *PendingError.
 func (r *FeedbackResult) Wait(ctx context.Context, s lagReader, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
-	for pause := 20 * time.Millisecond; r.Covering() == nil; pause = min(2*pause, 500*time.Millisecond) {
+	for pause := 20 * time.Millisecond; r.Version == ""; pause = min(2*pause, 500*time.Millisecond) {
 		if time.Now().After(deadline) {
 			return r.pendingError(ctx, s, timeout)
 		}
@@ -114,73 +129,47 @@ func (r *FeedbackResult) pendingError(ctx context.Context, s lagReader, timeout 
 	return &PendingError{r.Handle, role, timeout}
 }
 
-// FeedbackEffect collects the effect of feedback from the log of its playbook.
-type FeedbackEffect struct {
-	Before   events.Outcome `json:"before"` // the latest outcome of the sample before the feedback
-	Moved    []MovedVote    `json:"moved_votes"`
-	Outcomes int            `json:"moved_outcomes"` // outcomes moved in experiments
-	Refused  []string       `json:"refused,omitempty"`
-
-	sample, feedback string           // ids
-	beforeSeq        uint64           // sequence of the feedback that Before comes from; 0 for the execution itself
-	covering         *deltalog.Record // nil until a delta covers the feedback
-}
-
-// MovedVote is a vote that moved between counters. Before is empty for a new vote, After for a withdrawn one.
-type MovedVote struct {
-	Bullet playbook.BulletID `json:"bullet_id"`
-	Before playbook.Vote     `json:"old_vote,omitempty"`
-	After  playbook.Vote     `json:"new_vote,omitempty"`
-}
-
-// NewFeedbackEffect returns the effect of feedback on an execution before the first delta.
-func NewFeedbackEffect(f *events.Feedback, e *events.Execution) *FeedbackEffect {
-	return &FeedbackEffect{Before: e.Outcome, Moved: []MovedVote{}, sample: string(e.SampleID()), feedback: string(f.ID)}
-}
-
-// Covering returns the delta that covers the feedback, or nil.
-func (f *FeedbackEffect) Covering() *deltalog.Record { return f.covering }
-
-// Read adds the next delta of the log. published tells whether this feedback is stored.
+// add adds the next delta of the log.
 //
-//   - If it is not stored yet, Read keeps the latest outcome of the sample in Before. If a delta covers it already, it is a duplicate of
-//     earlier feedback, without an effect of its own.
-//   - If it is stored, Read collects the effect of the delta that covers it.
-func (f *FeedbackEffect) Read(r *deltalog.Record, published bool) {
-	for i, c := range r.Covers {
+//   - If the feedback is not stored yet, add keeps the latest outcome of the sample in Before. If a delta covers the feedback already, it is
+//     a duplicate of earlier feedback, without an effect of its own.
+//   - If it is stored, add collects the effect of the delta that covers it.
+func (r *FeedbackResult) add(d *deltalog.Record) {
+	published := r.sequence > 0
+	for i, c := range d.Covers {
 		e := c.Evidence
-		if e == nil || e.Sample != f.sample {
+		if e == nil || e.Sample != r.sample {
 			continue
 		}
-		if e.FeedbackSeq > 0 && c.ID == f.feedback {
-			f.covering = r
+		if e.FeedbackSeq > 0 && c.ID == r.feedback {
+			r.Version = playbook.VersionLabel(d.Version, d.Chain)
 			if published {
-				f.collect(r, i)
+				r.collect(d, i)
 			}
 		}
-		if !published && e.FeedbackSeq > f.beforeSeq {
-			f.beforeSeq, f.Before = e.FeedbackSeq, events.Outcome{Label: events.Label(e.Outcome), Score: e.Score}
+		if !published && e.FeedbackSeq > r.beforeSeq {
+			r.beforeSeq, r.Before = e.FeedbackSeq, events.Outcome{Label: events.Label(e.Outcome), Score: e.Score}
 		}
 	}
 }
 
 // collect adds the operations and rejections of a delta that the cover at index supports. A vote counts once for each entry in Support.
-func (f *FeedbackEffect) collect(r *deltalog.Record, index int) {
-	for i := range r.Ops {
-		op := &r.Ops[i]
+func (r *FeedbackResult) collect(d *deltalog.Record, index int) {
+	for i := range d.Ops {
+		op := &d.Ops[i]
 		for _, s := range op.Support {
 			switch {
 			case s != index:
 			case op.Kind == playbook.Tag || op.Kind == playbook.Retag:
-				f.Moved = append(f.Moved, MovedVote{op.Bullet, op.OldVote, op.NewVote()})
+				r.Moved = append(r.Moved, MovedVote{op.Bullet, op.OldVote, op.NewVote()})
 			case op.Kind == playbook.AddExposures:
-				f.Outcomes++
+				r.Outcomes++
 			}
 		}
 	}
-	for _, j := range r.Rejected {
+	for _, j := range d.Rejected {
 		if slices.Contains(j.Op.Support, index) {
-			f.Refused = append(f.Refused, j.Reason)
+			r.Refused = append(r.Refused, j.Reason)
 		}
 	}
 }
