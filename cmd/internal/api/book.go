@@ -121,7 +121,7 @@ func (c *call) executionInBook() (*events.Execution, error) {
 		return nil, err
 	}
 	if e.Book != c.book() {
-		return nil, executionNotFound(events.Handle(c.path["handle"]))
+		return nil, executionNotFound(events.Handle(c.path("handle")))
 	}
 	return e, nil
 }
@@ -155,7 +155,7 @@ func markExecution(c *call, r *MarkRequest) (*MarkReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := events.Handle(c.path["handle"])
+	h := events.Handle(c.path("handle"))
 	if e.Session == "" {
 		return nil, conflict(fmt.Sprintf("execution %s has no session, so it is not in a window", h))
 	}

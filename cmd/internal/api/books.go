@@ -111,7 +111,7 @@ func paginate[T any](c *call, all []T, key func(T) string) (*Page[T], error) {
 }
 
 // book returns the name of the playbook in the path.
-func (c *call) book() playbook.Book { return playbook.Book(c.path["book"]) }
+func (c *call) book() playbook.Book { return playbook.Book(c.path("book")) }
 
 // playbook returns the playbook in the path at a version, empty for the newest, and its label.
 func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
@@ -346,9 +346,9 @@ func getBullet(c *call) (*BulletItem, error) {
 	if err := c.setETag(label); err != nil {
 		return nil, err
 	}
-	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path["id"]), func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path("id")), func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
 	if !found {
-		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
+		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path("id"))))
 	}
 	item := items[i]
 	item.Record = gate.RowOf(p, item.Bullet)
@@ -402,7 +402,7 @@ func keepVotes(all []history.Event, votes int) (kept []history.Event, omitted in
 
 // lineage returns the lineage of the bullet in the path.
 func (c *call) lineage() (*explain.Bullet, error) {
-	id := playbook.BulletID(c.path["id"])
+	id := playbook.BulletID(c.path("id"))
 	return explain.BulletOf(c.book(), c.handler.index.Logs.Bullet(c.ctx, c.book(), id), id)
 }
 

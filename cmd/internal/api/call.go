@@ -30,7 +30,7 @@ type call struct {
 	handler *handler
 	route   *route
 	token   *tokens.Token
-	path    map[string]string
+	path    func(name string) string // parameters of the path; empty for one that the route does not have
 	query   url.Values
 	header  http.Header // of the request
 	remote  string      // address of the sender

@@ -55,7 +55,7 @@
 // its clients, in the same process or over HTTP.
 //
 //	handler.go     ServeHTTP                the request id, the log line, the time limit; a panic is a 500
-//	route.go       match                    the route of a path, with its parameters
+//	route.go       newMux                   the route of a path, with its parameters
 //	access.go      authenticate, authorize  the token and its scopes; without tokens the Host header
 //	call.go        readBody                 the body, in the pace and the memory of package body
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings

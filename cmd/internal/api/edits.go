@@ -33,7 +33,7 @@ func editRoutes() []route {
 	decide := func(fill func(*EditRequest, []playbook.BulletID)) func(*call, *decision) (*EditReply, error) {
 		return func(c *call, d *decision) (*EditReply, error) {
 			r := &EditRequest{Read: d.Read, Reason: d.Reason}
-			fill(r, []playbook.BulletID{playbook.BulletID(c.path["id"])})
+			fill(r, []playbook.BulletID{playbook.BulletID(c.path("id"))})
 			return editPlaybook(c, r)
 		}
 	}

@@ -161,7 +161,7 @@ func listExecutions(c *call) (*Page[ExecutionItem], error) {
 
 // handle returns the handle in the path.
 func (c *call) handle() (events.Handle, error) {
-	h := events.Handle(c.path["handle"])
+	h := events.Handle(c.path("handle"))
 	if _, _, err := h.Parse(); err != nil {
 		return "", invalid("handle", err.Error())
 	}
@@ -223,7 +223,7 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 	cfg := generator.Config{Recall: generator.RecallNone} // the manifest has the recalled parts
 	builder := generator.NewContextBuilder(c.handler.conn, nil, cfg)
 	defer builder.Close()
-	return builder.Rebuild(c.ctx, events.Handle(c.path["handle"]))
+	return builder.Rebuild(c.ctx, events.Handle(c.path("handle")))
 }
 
 // SessionItem is a session in a list.
@@ -297,7 +297,7 @@ type SessionWindow struct {
 }
 
 func getSession(c *call) (*SessionWindow, error) {
-	session, owner := c.path["session"], c.token.Owner
+	session, owner := c.path("session"), c.token.Owner
 	if c.query.Has("owner") {
 		named, err := c.ownerFilter()
 		if err != nil {

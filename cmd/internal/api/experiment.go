@@ -47,7 +47,7 @@ type EvidencePoint struct {
 }
 
 func getExperiment(c *call) (*Experiment, error) {
-	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
+	id, cfg := playbook.BulletID(c.path("id")), gate.Config{}.WithDefaults()
 	out := &Experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []EvidencePoint{}}
 	found := false
 	err := history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.book(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
@@ -113,7 +113,7 @@ func listSimilar(c *call) (*Page[SimilarItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	id := playbook.BulletID(c.path["id"])
+	id := playbook.BulletID(c.path("id"))
 	i, found := slices.BinarySearchFunc(items, id, func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", text40(string(id))))

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -32,6 +33,9 @@ func FuzzRequest(f *testing.F) {
 		r.Header.Set("Content-Type", kind)
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, r)
+		if w.Code == http.StatusTemporaryRedirect { // to the path without empty segments
+			return
+		}
 		if w.Code >= 500 || !json.Valid(w.Body.Bytes()) || !utf8.Valid(w.Body.Bytes()) {
 			t.Errorf("%q, %q: got %d, %q", path, body, w.Code, w.Body)
 		}

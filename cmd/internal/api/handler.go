@@ -43,6 +43,7 @@ const (
 // handler serves the routes. It is safe for concurrent use.
 type handler struct {
 	routes  []route
+	mux     *http.ServeMux // of routes
 	agents  service.Backend
 	conn    *bus.Conn         // nil: only the routes of agents
 	index   *index.Index      // nil without conn
@@ -85,6 +86,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 		)
 	}
 	h.routes = sortRoutes(routes)
+	h.mux = h.newMux()
 	return h
 }
 
@@ -97,10 +99,13 @@ type response struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+// handle serves a request for a route. rt is nil for an unknown path, and for a path that has only routes of other methods, which allowed
+// lists.
+func (h *handler) handle(w http.ResponseWriter, r *http.Request, rt *route, allowed []string) {
 	began := time.Now()
 	requestID := requestIDOf(r.Header)
-	rt, path, allowed := match(h.routes, r.Method, r.URL.EscapedPath())
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(began.Add(h.limits.response + waitOf(rt))) // a test may have no connection
 	if r.ContentLength != 0 {
@@ -112,7 +117,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
-	resp, retryAfter := h.respond(w, r, rt, path, allowed, requestID)
+	resp, retryAfter := h.respond(w, r, rt, allowed, requestID)
 	if resp.sent {
 		h.record(r, rt, http.StatusOK, requestID, time.Since(began))
 		return
@@ -147,10 +152,10 @@ func (h *handler) record(r *http.Request, rt *route, status int, requestID strin
 	}
 }
 
-// respond returns the response to a request, also for an error, and the value of Retry-After, "" for none. rt, path and allowed are the
-// results of match.
-func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, path map[string]string, allowed []string, requestID string) (resp response, retryAfter string) {
-	resp, err := h.serve(w, r, rt, path, allowed)
+// respond returns the response to a request, also for an error, and the value of Retry-After, "" for none. rt and allowed are
+// those of handle.
+func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, allowed []string, requestID string) (resp response, retryAfter string) {
+	resp, err := h.serve(w, r, rt, allowed)
 	switch {
 	case errors.Is(err, errUnchanged):
 		return response{status: http.StatusNotModified}, ""
@@ -172,7 +177,7 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, pat
 }
 
 // serve checks a request, reads its body and runs its route.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path map[string]string, allowed []string) (response, error) {
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, allowed []string) (response, error) {
 	token, err := h.authenticate(w, r)
 	if err != nil {
 		return response{}, err
@@ -185,7 +190,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 		return response{}, &statusError{status: http.StatusNotFound, code: CodeNoRoute, text: "unknown path: GET " + prefix + "/ lists the routes"}
 	}
 	c := &call{
-		ctx: bus.ContextWithTrace(r.Context(), r.Header.Get(events.HeaderTrace)), handler: h, route: rt, token: token, path: path,
+		ctx: bus.ContextWithTrace(r.Context(), r.Header.Get(events.HeaderTrace)), handler: h, route: rt, token: token, path: r.PathValue,
 		query: r.URL.Query(), header: r.Header, remote: r.RemoteAddr, reply: w.Header(),
 	}
 	if err := errors.Join(c.authorize(), c.checkQuery()); err != nil {

@@ -197,7 +197,7 @@ func listRuns(c *call) (*Page[replay.RunState], error) {
 }
 
 func getRun(c *call) (*replay.RunState, error) {
-	b := playbook.Book(c.path["id"]) // a run has the name of its playbook
+	b := playbook.Book(c.path("id")) // a run has the name of its playbook
 	if err := b.Validate(); err != nil {
 		return nil, invalid("id", err.Error())
 	}
@@ -233,7 +233,7 @@ func (c *call) deadLetters(f bus.LetterFilter) ([]operate.LetterRow, error) {
 
 // letter returns the id of the dead letter in the path, if the token permits its book.
 func (c *call) letter() (events.Handle, error) {
-	id := events.Handle(c.path["id"])
+	id := events.Handle(c.path("id"))
 	l, err := operate.FindLetter(c.ctx, c.handler.conn.DeadLetters, id)
 	if err != nil {
 		return id, err

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/url"
 	"reflect"
 	"strings"
 
@@ -89,68 +88,29 @@ func post[In, Out any](path, name, summary string, status int, run func(*call, *
 	}
 }
 
-// match returns the route for a method and an escaped path, with the parameters of the path. found is nil for an unknown path, and for a
-// path that has only routes of other methods, which allowed lists.
-func match(routes []route, method, escaped string) (found *route, path map[string]string, allowed []string) {
-	segments, ok := splitPath(escaped)
-	if !ok {
-		return nil, nil, nil
-	}
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for i := range routes {
-		r := &routes[i]
-		values, ok := r.match(segments)
-		switch {
-		case !ok:
-		case r.method == method:
-			return r, values, nil
-		default:
-			allowed = append(allowed, r.method)
-			if r.method == http.MethodGet {
-				allowed = append(allowed, http.MethodHead)
-			}
+// newMux returns the router of the routes. It ignores a slash at the end of a path.
+func (h *handler) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	handle := func(method, path string, rt *route, allowed []string) {
+		for _, end := range []string{"", "/{$}"} {
+			mux.HandleFunc(method+path+end, func(w http.ResponseWriter, r *http.Request) { h.handle(w, r, rt, allowed) })
 		}
 	}
-	return nil, nil, allowed
-}
-
-// splitPath returns the unescaped segments of a path below prefix. It ignores a slash at the end. It returns false for a path that is not
-// below prefix or not escaped correctly.
-func splitPath(escaped string) ([]string, bool) {
-	rest, ok := strings.CutPrefix(escaped, prefix)
-	if !ok || rest != "" && rest[0] != '/' {
-		return nil, false
-	}
-	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rest, "/"), "/"), "/")
-	for i, s := range segments {
-		var err error
-		if segments[i], err = url.PathUnescape(s); err != nil {
-			return nil, false
+	allowed := map[string][]string{} // methods by path
+	for i := range h.routes {
+		rt := &h.routes[i]
+		path := strings.TrimSuffix(prefix+rt.path, "/")
+		allowed[path] = append(allowed[path], rt.method)
+		if rt.method == http.MethodGet {
+			allowed[path] = append(allowed[path], http.MethodHead)
 		}
+		handle(rt.method+" ", path, rt, nil)
 	}
-	return segments, true
-}
-
-// match returns the values of the parameters if the path of the route matches.
-func (r *route) match(segments []string) (map[string]string, bool) {
-	pattern := strings.Split(strings.TrimPrefix(r.path, "/"), "/")
-	if len(pattern) != len(segments) {
-		return nil, false
+	for path, methods := range allowed {
+		handle("", path, nil, methods)
 	}
-	values := map[string]string{}
-	for i, p := range pattern {
-		if name, ok := parameterName(p); ok {
-			if segments[i] == "" {
-				return nil, false
-			}
-			values[name] = segments[i]
-		} else if p != segments[i] {
-			return nil, false
-		}
-	}
-	return values, true
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.handle(w, r, nil, nil) })
+	return mux
 }
 
 // parameterName returns the name in a segment such as {book}.

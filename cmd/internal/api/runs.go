@@ -75,7 +75,7 @@ func compareRuns(c *call) (*RunComparison, error) {
 		out.Set = replay.Validation
 	}
 	answers, others := run[out.Set], other[out.Set]
-	out.Run, out.Other = answersOf(playbook.Book(c.path["id"]), answers), answersOf(playbook.Book(c.path["other"]), others)
+	out.Run, out.Other = answersOf(playbook.Book(c.path("id")), answers), answersOf(playbook.Book(c.path("other")), others)
 	var right, otherRight []bool
 	for _, sample := range slices.Sorted(maps.Keys(answers)) {
 		x, y := answers[sample], others[sample]
@@ -114,7 +114,7 @@ func answersOf(run playbook.Book, all map[string]*evaluatedAnswer) RunAnswers {
 
 // evaluations returns the answers of the newest evaluations of a run, by set and sample. The run is in the parameter of the path.
 func (c *call) evaluations(parameter string) (map[string]map[string]*evaluatedAnswer, error) {
-	run := playbook.Book(c.path[parameter])
+	run := playbook.Book(c.path(parameter))
 	if err := run.Validate(); err != nil {
 		return nil, invalid(parameter, err.Error())
 	}

@@ -45,7 +45,7 @@ type VersionDetails struct {
 }
 
 func getVersion(c *call) (*VersionDetails, error) {
-	at, err := c.handler.index.Logs.Version(c.ctx, c.book(), c.path["version"])
+	at, err := c.handler.index.Logs.Version(c.ctx, c.book(), c.path("version"))
 	if err != nil {
 		return nil, err
 	}
