@@ -12,31 +12,19 @@ import (
 // Top returns the n active bullets with the highest score, best first; equal scores are ordered by id. The caller must
 // not change the bullets.
 func (p *Playbook) Top(n int) []*Bullet {
-	if n <= 0 {
-		return nil
-	}
-	best := make(heap.Heap[*Bullet], 0, min(n, p.Len())) // the lowest score first
+	best := heap.NewTop(n, CompareScores)
 	for _, e := range p.bullets {
-		b := e.Bullet
-		switch {
-		case !b.Shown():
-		case len(best) < n:
-			best.Push(b, worse)
-		case CompareScores(b, best[0]) < 0:
-			best[0] = b
-			best.Fix(worse)
+		if e.Bullet.Shown() {
+			best.Offer(e.Bullet)
 		}
 	}
-	slices.SortFunc(best, CompareScores)
-	return best
+	return best.Sorted()
 }
 
 // CompareScores orders bullets by score, the best first, and equal scores by id.
 func CompareScores(a, b *Bullet) int {
 	return cmp.Or(cmp.Compare(b.Score(), a.Score()), cmp.Compare(a.ID, b.ID))
 }
-
-func worse(a, b **Bullet) bool { return CompareScores(*a, *b) > 0 }
 
 // Render formats bullets as Markdown for a prompt: sections sorted by name, bullets in the given order. The second and
 // later lines of a content are indented, so that none of them looks like a header or another bullet. The text has no votes,

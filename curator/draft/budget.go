@@ -2,7 +2,6 @@ package draft
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
-	"debrief/playbook/heap"
 )
 
 // DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
@@ -57,14 +55,12 @@ func (c Costs) Tokens(b *playbook.Bullet) int {
 	return n
 }
 
-// Totals caches the sums of the tokens of one playbook and its weakest bullets, so that a draft reads only the bullets that have
-// changed since the draft before. The zero value is empty. It is not safe for concurrent use.
+// Totals caches the sums of the tokens of one playbook, so that a draft reads only the bullets that have changed since the draft
+// before. The zero value is empty. It is not safe for concurrent use.
 type Totals struct {
 	sums    *tokenSums
-	weakest *heap.Ranking[*playbook.Bullet]        // the bullets that may retire
 	counted map[playbook.BulletID]*playbook.Bullet // the bullets in the sums
 	mark    playbook.Mark                          // of the state of the last update
-	kept    int                                    // number of weak bullets to keep in order; 0 for maxWeakest
 }
 
 // update returns the sums of the state p. The caller must not change them.
@@ -73,7 +69,6 @@ func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
 	t.mark = now
 	if !known {
 		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
-		t.weakest = heap.NewRanking(cmp.Or(t.kept, maxWeakest), compareStrength)
 		for b := range p.All() {
 			t.count(b.ID, b)
 		}
@@ -91,12 +86,6 @@ func (t *Totals) count(id playbook.BulletID, b *playbook.Bullet) {
 	old := t.counted[id]
 	t.sums.add(old, -1)
 	t.sums.add(b, 1)
-	if mayRetire(old) {
-		t.weakest.Drop(old)
-	}
-	if mayRetire(b) {
-		t.weakest.Add(b)
-	}
 	if b == nil {
 		delete(t.counted, id)
 	} else {
@@ -165,7 +154,7 @@ func (d *pruner) enforceBudget() {
 		if !over(s) {
 			continue
 		}
-		for b := range d.weakestFirst(totals) {
+		for _, b := range d.weakestFirst() {
 			if !over(s) {
 				break
 			}
@@ -188,11 +177,8 @@ func (d *pruner) mayGrow() bool {
 	})
 }
 
-// maxWeakest is the number of weak bullets that Totals keeps in order. A draft that retires more reads the whole playbook.
-const maxWeakest = 256
-
-// mayRetire reports whether a bullet may retire because of the budget. It is false for nil.
-func mayRetire(b *playbook.Bullet) bool { return b != nil && b.Shown() && !b.Pinned }
+// mayRetire reports whether a bullet may retire because of the budget.
+func mayRetire(b *playbook.Bullet) bool { return b.Shown() && !b.Pinned }
 
 // compareStrength orders bullets that are not new in a draft, the weakest first. Bullets without an experiment are weaker
 // than bullets with one. Then the lower score is weaker, then the older last activity.
@@ -211,77 +197,25 @@ func compareResults(a, b *playbook.Bullet) int {
 	return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// weakestFirst yields the bullets that may retire, in their state at the call. They come in the order of compareStrength, but of bullets
-// with equal results those that are new in this draft come last. The caller may retire bullets between two values.
-func (d *pruner) weakestFirst(t *Totals) iter.Seq[*playbook.Bullet] {
+// weakestFirst returns the bullets that may retire, in the order of compareStrength, but of bullets with equal results those that are new
+// in this draft come last.
+func (d *pruner) weakestFirst() []*playbook.Bullet {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {
 			return 1
 		}
 		return 0
 	}
-	compare := func(a, b *playbook.Bullet) int {
-		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
-	}
-	var changed []*playbook.Bullet
-	for _, b := range d.changed {
+	var all []*playbook.Bullet
+	for b := range d.All() {
 		if mayRetire(b) {
-			changed = append(changed, b)
+			all = append(all, b)
 		}
 	}
-	slices.SortFunc(changed, compare)
-	return func(yield func(*playbook.Bullet) bool) {
-		for b := range d.weakestOfBase(t) {
-			if _, isChanged := d.changed[b.ID]; isChanged {
-				continue
-			}
-			for len(changed) > 0 && compare(changed[0], b) < 0 {
-				if !yield(changed[0]) {
-					return
-				}
-				changed = changed[1:]
-			}
-			if !yield(b) {
-				return
-			}
-		}
-		for _, b := range changed {
-			if !yield(b) {
-				return
-			}
-		}
-	}
-}
-
-// weakestOfBase yields the bullets of the playbook before this draft that may retire, the weakest first. The ranking t.weakest has the
-// first ones; if the caller needs more, all bullets are sorted.
-func (d *pruner) weakestOfBase(t *Totals) iter.Seq[*playbook.Bullet] {
-	all := func(yield func(*playbook.Bullet) bool) {
-		for b := range d.base.All() {
-			if mayRetire(b) && !yield(b) {
-				return
-			}
-		}
-	}
-	if _, ok := t.weakest.First(); !ok {
-		t.weakest.Fill(all)
-	}
-	return func(yield func(*playbook.Bullet) bool) {
-		first, _ := t.weakest.First()
-		for _, b := range first {
-			if !yield(b) {
-				return
-			}
-		}
-		if t.weakest.Complete() {
-			return
-		}
-		for _, b := range slices.SortedFunc(all, compareStrength)[len(first):] {
-			if !yield(b) {
-				return
-			}
-		}
-	}
+	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
+		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
+	})
+	return all
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.

@@ -7,18 +7,16 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
-	"debrief/playbook/heap"
 	"debrief/playbook/recall"
 	"debrief/playbook/text"
 )
 
-// BulletIndex prepares the bullets of one playbook for requests. It finds the bullets that are relevant to an insight and
-// those with the best scores, and it has the statistics of the playbook. An update reads only the bullets that have changed.
+// BulletIndex prepares the bullets of one playbook for requests. It finds the bullets that are relevant to an insight,
+// and it has the statistics of the playbook. An update reads only the bullets that have changed.
 // The zero value is an empty index. It is not safe for concurrent use.
 type BulletIndex struct {
 	words  recall.WordIndex
 	seen   map[playbook.BulletID]*playbook.Bullet
-	best   *heap.Ranking[*playbook.Bullet] // the shown bullets with the best scores
 	stats  playbook.StatsSum
 	tokens int           // of the shown bullets
 	mark   playbook.Mark // of the state of the last update
@@ -28,7 +26,6 @@ type BulletIndex struct {
 func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
 	if s.seen == nil {
 		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
-		s.best = heap.NewRanking(maxContext, playbook.CompareScores)
 	}
 	ids, now, known := p.ChangedSince(s.mark)
 	s.mark = now
@@ -46,15 +43,6 @@ func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
 			}
 		}
 	}
-	if _, ok := s.best.First(); !ok {
-		s.best.Fill(func(yield func(*playbook.Bullet) bool) {
-			for b := range p.All() {
-				if b.Shown() && !yield(b) {
-					return
-				}
-			}
-		})
-	}
 }
 
 // put replaces the bullet with an id by b, which is nil for a removed bullet.
@@ -66,7 +54,6 @@ func (s *BulletIndex) put(id playbook.BulletID, b *playbook.Bullet, costs TokenC
 	if old != nil {
 		s.stats.Add(old, -1)
 		if old.Shown() {
-			s.best.Drop(old)
 			s.tokens -= costs.Tokens(old)
 		}
 	}
@@ -77,19 +64,12 @@ func (s *BulletIndex) put(id playbook.BulletID, b *playbook.Bullet, costs TokenC
 	}
 	s.stats.Add(b, 1)
 	if b.Shown() {
-		s.best.Add(b)
 		s.tokens += costs.Tokens(b)
 	}
 	if old == nil || old.Content != b.Content || old.Section != b.Section {
 		s.words.Put(string(id), playbook.SectionTitle(b.Section)+": "+b.Content)
 	}
 	s.seen[id] = b
-}
-
-// top returns the shown bullets with the best scores, at most maxContext, the best first.
-func (s *BulletIndex) top() []*playbook.Bullet {
-	best, _ := s.best.First() // update has filled it
-	return best[:min(len(best), maxContext)]
 }
 
 // Limits on the part of the playbook in a proposal prompt.
@@ -198,7 +178,7 @@ func (round *Round) addContext(in *Request) {
 			}
 		}
 	}
-	for _, bullet := range round.Bullets.top() {
+	for _, bullet := range p.Top(maxContext) {
 		include(bullet)
 	}
 	for _, key := range nearestTexts(&rejections.words, texts, maxPerInsight, minTurnedDownScore) {

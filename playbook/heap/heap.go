@@ -1,60 +1,62 @@
-// Package heap keeps values in a binary heap: the first value is known, and the others are not sorted. If few of many values
-// are needed, this is cheaper than sorting. To keep the n best values of a stream, use a heap with the worst value first, and
-// replace the first value by each new one that is better.
+// Package heap keeps the first values of a stream by an order. It costs less than sorting all values if few of many are kept.
 package heap
 
-// Heap is a binary heap with its first value at index 0. Its methods take the order of the values: before reports
-// whether a comes before b. It must be the same in all calls.
-type Heap[T any] []T
+import "slices"
 
-// Init orders the values.
-func (h Heap[T]) Init(before func(a, b *T) bool) {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.sink(i, before)
+// Top keeps the first n of the values that it is offered.
+type Top[T any] struct {
+	n       int
+	compare func(a, b T) int
+	kept    []T // a binary heap, the last value of the order first
+}
+
+// NewTop returns a Top without values. compare orders the values; if it returns 0 for two of them, either may be kept.
+func NewTop[T any](n int, compare func(a, b T) int) *Top[T] { return &Top[T]{n: n, compare: compare} }
+
+// Offer keeps a value if it is among the first n so far, and drops the last kept one then.
+func (t *Top[T]) Offer(v T) {
+	switch {
+	case len(t.kept) < t.n:
+		t.kept = append(t.kept, v)
+		t.rise(len(t.kept) - 1)
+	case t.n > 0 && t.compare(v, t.kept[0]) < 0:
+		t.kept[0] = v
+		t.sink(0)
 	}
 }
 
-// Fix restores the order after the first value was replaced or has changed so that it may come later.
-func (h Heap[T]) Fix(before func(a, b *T) bool) { h.sink(0, before) }
+// Sorted returns the kept values in order. It must be the last call.
+func (t *Top[T]) Sorted() []T {
+	slices.SortFunc(t.kept, t.compare)
+	return t.kept
+}
 
-// Push adds a value.
-func (h *Heap[T]) Push(value T, before func(a, b *T) bool) {
-	*h = append(*h, value)
-	all := *h
-	for i := len(all) - 1; i > 0; {
+// rise moves a new value up to its place.
+func (t *Top[T]) rise(i int) {
+	for i > 0 {
 		above := (i - 1) / 2
-		if !before(&all[i], &all[above]) {
+		if t.compare(t.kept[i], t.kept[above]) <= 0 {
 			return
 		}
-		all[i], all[above] = all[above], all[i]
+		t.kept[i], t.kept[above] = t.kept[above], t.kept[i]
 		i = above
 	}
 }
 
-// Pop removes the first value and returns it. The heap must not be empty.
-func (h *Heap[T]) Pop(before func(a, b *T) bool) T {
-	all := *h
-	first, last := all[0], len(all)-1
-	all[0] = all[last]
-	*h = all[:last]
-	h.sink(0, before)
-	return first
-}
-
 // sink moves a value down to its place.
-func (h Heap[T]) sink(i int, before func(a, b *T) bool) {
+func (t *Top[T]) sink(i int) {
 	for {
 		next := 2*i + 1
-		if next >= len(h) {
+		if next >= len(t.kept) {
 			return
 		}
-		if right := next + 1; right < len(h) && before(&h[right], &h[next]) {
+		if right := next + 1; right < len(t.kept) && t.compare(t.kept[right], t.kept[next]) > 0 {
 			next = right
 		}
-		if !before(&h[next], &h[i]) {
+		if t.compare(t.kept[next], t.kept[i]) <= 0 {
 			return
 		}
-		h[i], h[next] = h[next], h[i]
+		t.kept[i], t.kept[next] = t.kept[next], t.kept[i]
 		i = next
 	}
 }

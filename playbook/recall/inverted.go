@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
+
+	"debrief/playbook/heap"
 )
 
 // maxText is the number of bytes of a text that are read. It also bounds the number of terms of a text, so that the fields of a posting fit
@@ -223,15 +225,17 @@ func (v *invertedIndex) addWeights(s *accumulator, a queryTerm) {
 	}
 }
 
-// top offers each document with a score to h, which keeps the highest.
-func (v *invertedIndex) top(q []queryTerm, h *topK) {
+// top offers each document with a score to best, except those that skip reports; nil skips none.
+func (v *invertedIndex) top(q []queryTerm, best *heap.Top[scored], skip func(number uint32) bool) {
 	s := v.acquire()
 	defer v.release(s)
 	for _, a := range q {
 		v.addWeights(s, a)
 	}
 	for _, number := range s.found {
-		h.offer(number, s.scores[number])
+		if skip == nil || !skip(number) {
+			best.Offer(scored{number, s.scores[number]})
+		}
 	}
 }
 

@@ -75,23 +75,24 @@ func (s *search) compareKeys(a, b uint32) int {
 func (s *search) byWords() []scored {
 	v := &s.x.words.inverted
 	terms := v.parseQuery(s.query.Text)
-	h := topK{n: s.query.Limit, tie: s.compareKeys}
+	best := newTop(s.query.Limit, s.compareKeys)
 	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
 		for number := range s.group {
 			if score := v.score(terms, number); score > 0 {
-				h.offer(number, score)
+				best.Offer(scored{number, score})
 			}
 		}
-		return h.sorted()
+		return best.Sorted()
 	}
+	var skip func(number uint32) bool
 	if s.group != nil {
-		h.accept = func(number uint32) bool {
+		skip = func(number uint32) bool {
 			_, ok := s.group[number]
-			return ok
+			return !ok
 		}
 	}
-	v.top(terms, &h)
-	return h.sorted()
+	v.top(terms, best, skip)
+	return best.Sorted()
 }
 
 // byVector ranks items by similarity. It compares all items in single precision, and then the best ones in double precision. compared is the
@@ -119,15 +120,15 @@ func (s *search) byVector() (ranked []scored, compared int) {
 	*similarities = slices.Grow((*similarities)[:0], len(owners))[:len(owners)]
 	v.compare(s.vector, rows, *similarities)
 
-	h := topK{n: s.query.Limit + rescoreMargin, tie: s.compareKeys}
+	likely := newTop(s.query.Limit+rescoreMargin, s.compareKeys)
 	for i, similarity := range *similarities {
-		h.offer(owners[i], float64(similarity))
+		likely.Offer(scored{owners[i], float64(similarity)})
 	}
-	for i := range h.kept {
-		h.kept[i].score = s.similarity(h.kept[i].number)
+	best := newTop(s.query.Limit, s.compareKeys)
+	for _, r := range likely.Sorted() {
+		best.Offer(scored{r.number, s.similarity(r.number)})
 	}
-	ranked = h.sorted()
-	ranked = ranked[:min(len(ranked), s.query.Limit)]
+	ranked = best.Sorted()
 	end := slices.IndexFunc(ranked, func(r scored) bool { return r.score < s.query.MinSimilarity })
 	if end >= 0 {
 		ranked = ranked[:end]

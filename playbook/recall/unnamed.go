@@ -49,7 +49,7 @@ func (w *WordIndex) NewUnnamed(queries *WordIndex, useful []string) *Unnamed {
 			}
 		}
 	}
-	h := topK{n: maxLeast, tie: w.compareKeys}
+	least := newTop(maxLeast, w.compareKeys)
 	for number, refs := range v.termRefs {
 		if len(refs) == 0 {
 			continue
@@ -57,9 +57,9 @@ func (w *WordIndex) NewUnnamed(queries *WordIndex, useful []string) *Unnamed {
 		for _, ref := range refs {
 			u.sums[number] += u.weights[ref.term]
 		}
-		h.offer(uint32(number), -u.sums[number])
+		least.Offer(scored{uint32(number), -u.sums[number]})
 	}
-	for _, s := range h.sorted() {
+	for _, s := range least.Sorted() {
 		u.least = append(u.least, s.number)
 	}
 	return u
@@ -90,10 +90,10 @@ func (u *Unnamed) Top(query string, n int) []Match {
 			named.scores[p.document] += u.weights[q.term]
 		}
 	}
-	h := topK{n: n, tie: u.words.compareKeys}
+	best := newTop(n, u.words.compareKeys)
 	offer := func(number uint32) {
 		if int(number) < len(u.sums) && u.sums[number] > 0 && u.words.keys[number] != "" {
-			h.offer(number, 1/(1+max(0, u.sums[number]-named.scores[number])))
+			best.Offer(scored{number, 1 / (1 + max(0, u.sums[number]-named.scores[number]))})
 		}
 	}
 	for _, number := range named.found {
@@ -105,7 +105,7 @@ func (u *Unnamed) Top(query string, n int) []Match {
 		}
 	}
 	matches := make([]Match, 0, n)
-	for _, s := range h.sorted() {
+	for _, s := range best.Sorted() {
 		matches = append(matches, Match{u.words.keys[s.number], s.score})
 	}
 	return matches

@@ -89,11 +89,11 @@ func (w *WordIndex) Top(query string, n int) []Match {
 			return texts > commonTexts && texts > w.inverted.count/2
 		})
 	}
-	h := topK{n: n, tie: w.compareKeys}
-	w.inverted.top(q, &h)
-	matches := make([]Match, len(h.kept))
-	for i, s := range h.sorted() {
-		matches[i] = Match{w.keys[s.number], s.score}
+	best := newTop(n, w.compareKeys)
+	w.inverted.top(q, best, nil)
+	matches := []Match{}
+	for _, s := range best.Sorted() {
+		matches = append(matches, Match{w.keys[s.number], s.score})
 	}
 	return matches
 }

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -274,20 +273,11 @@ const maxTop = 1024
 // best returns the bullets with the best votes, at most maxTop, the best first. It reads all rows once for each version.
 func (x *Index) best() []int32 {
 	x.topRows.Do(func() {
-		worse := func(a, b *int32) bool { return x.byVotes(*a, *b) > 0 }
-		top := make(heap.Heap[int32], 0, min(maxTop, len(x.rows))) // the worst first
+		top := heap.NewTop(maxTop, x.byVotes)
 		for at := range x.rows {
-			at := int32(at)
-			switch {
-			case len(top) < maxTop:
-				top.Push(at, worse)
-			case x.byVotes(at, top[0]) < 0:
-				top[0] = at
-				top.Fix(worse)
-			}
+			top.Offer(int32(at))
 		}
-		slices.SortFunc(top, x.byVotes)
-		x.top = top
+		x.top = top.Sorted()
 	})
 	return x.top
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/playbook/heap"
 	"debrief/playbook/text"
 )
 
@@ -175,16 +174,12 @@ func (c *selector) weigh() {
 
 // byWeight yields all bullets by their weighted sum.
 func (c *selector) byWeight() iter.Seq[int32] {
-	all := make(heap.Heap[int32], len(c.x.rows))
+	all := make([]int32, len(c.x.rows))
 	for at := range all {
 		all[at] = int32(at)
 	}
-	before := func(a, b *int32) bool { return c.byTotal(*a, *b) < 0 }
-	all.Init(before)
-	return func(yield func(int32) bool) {
-		for len(all) > 0 && yield(all.Pop(before)) {
-		}
-	}
+	slices.SortFunc(all, c.byTotal)
+	return slices.Values(all)
 }
 
 // setTime sets the reference for ages.
