@@ -105,12 +105,11 @@ func kindAndBook(subject string) (kind, book string) {
 // letters notes the event of each dead letter.
 func (a *check) letters(all []Message) {
 	for _, m := range all {
-		if m.Header.Get("Nats-TTL") != "" { // replaces a deleted letter
-			continue
-		}
-		l, err := decode[letter](m.Data)
+		l, err := readLetter(&m)
 		if err != nil {
 			a.wrong("dead letter at %d: %v", m.Seq, err)
+		}
+		if l == nil {
 			continue
 		}
 		a.Letters++
@@ -119,6 +118,19 @@ func (a *check) letters(all []Message) {
 		key := effectID(kind, book, l.Data)
 		a.dead[book][key] = append(a.dead[book][key], *l)
 	}
+}
+
+// readLetter returns a dead letter, or nil if the message replaces a deleted one.
+func readLetter(m *Message) (*letter, error) {
+	if m.Header.Get("Nats-TTL") != "" {
+		return nil, nil
+	}
+	l, err := decode[letter](m.Data)
+	if err != nil {
+		return nil, err
+	}
+	l.at = m.Seq
+	return l, nil
 }
 
 // effectID returns the id of the event that a dead letter prevents, or "" for a letter that cannot be decoded: the execution of a
@@ -164,7 +176,7 @@ func (a *check) executions(all []Message) {
 			a.said[book][f.Outcome.Feedback] = f.ID
 			continue
 		}
-		e, err := decode[execution](m.Data)
+		e, err := decode[assigned](m.Data)
 		if err != nil {
 			a.wrong("execution at %d: %v", m.Seq, err)
 			continue
@@ -286,7 +298,7 @@ func (f *fold) says(r *reflection, v vote) bool {
 func (a *check) view(f *fold, all []Message) {
 	prefix := "$KV.playbook." + f.book + "."
 	var top *head
-	got := map[string]bullet{}
+	got := map[string]record{}
 	for _, m := range all {
 		key, ours := strings.CutPrefix(m.Subject, prefix)
 		if !ours || m.Header.Get("KV-Operation") != "" {
@@ -301,7 +313,7 @@ func (a *check) view(f *fold, all []Message) {
 			top = h
 			continue
 		}
-		b, err := decode[bullet](m.Data)
+		b, err := decode[record](m.Data)
 		if err != nil {
 			a.wrong("book %s: view key %s: %v", f.book, key, err)
 			continue
@@ -314,7 +326,7 @@ func (a *check) view(f *fold, all []Message) {
 			if len(r.Data) == 0 {
 				continue
 			}
-			b, err := decode[bullet](r.Data)
+			b, err := decode[record](r.Data)
 			if err != nil || b.ID != r.ID {
 				a.wrong("book %s: bullet %s in the head: %v", f.book, r.ID, err)
 				continue
@@ -331,7 +343,7 @@ func (a *check) view(f *fold, all []Message) {
 		a.wrong("book %s: the view's head is %+v, the log is at version %d with %d bullets", f.book, top, f.version, len(f.bullets))
 	}
 	for id, want := range f.bullets {
-		if b, ok := got[id]; !ok || !same(b, want) {
+		if b, ok := got[id]; !ok || b.stated() != want.stated() {
 			a.wrong("book %s: the view has %+v, the log folds to %+v", f.book, b, want)
 		}
 		delete(got, id)
@@ -339,15 +351,6 @@ func (a *check) view(f *fold, all []Message) {
 	for id := range got {
 		a.wrong("book %s: the view has bullet %s, which is not in the log", f.book, id)
 	}
-}
-
-func same(a, b bullet) bool {
-	for _, x := range []*bullet{&a, &b} {
-		if x.Status == "" {
-			x.Status = "active"
-		}
-	}
-	return a == b
 }
 
 // accepted reports each accepted event that has neither an effect nor a dead letter.

@@ -39,17 +39,17 @@ func add(to *[]Message, subject string, data []byte) uint64 {
 }
 
 // reflect stores an execution of a task and the reflection on it, and returns its cover.
-func (w *world) reflect(taskID, bulletID, tag string) cover {
+func (w *world) reflect(taskID, bulletID, tag string) support {
 	id := executionID("b", taskID)
 	add(&w.Executions, "debrief.execution.b", w.encode(map[string]any{"id": id, "task": taskID}))
 	seq := add(&w.Reflections, "debrief.reflection.b", w.encode(map[string]any{"id": "r-" + id, "execution": id, "handle": fmt.Sprint(len(w.Executions), "-00"), "tags": []vote1{{bulletID, tag}}}))
 	w.in.Tasks["b"] = append(w.in.Tasks["b"], taskID)
-	return cover{id, seq}
+	return support{ID: id, Seq: seq}
 }
 
 // commit appends a delta that covers events.
-func (w *world) commit(covers []cover, ops ...op) {
-	d := delta{Version: 1, Covers: covers, Ops: ops, Author: "curator"}
+func (w *world) commit(covers []support, ops ...changeOp) {
+	d := change{Version: 1, Covers: covers, Ops: ops, Author: "curator"}
 	if n := len(w.Deltas); n > 0 {
 		last := w.Deltas[n-1]
 		sum := sha256.Sum256(last.Data)
@@ -58,8 +58,8 @@ func (w *world) commit(covers []cover, ops ...op) {
 	add(&w.Deltas, "debrief.delta.b", w.encode(d))
 }
 
-func tagOp(kind string, support ...int) op {
-	return op{Kind: "TAG", Bullet: "x-1", Helpful: len(support), Support: support, Was: kind}
+func tagOp(kind string, support ...int) changeOp {
+	return changeOp{Kind: "TAG", Bullet: "x-1", Helpful: len(support), Support: support, Was: kind}
 }
 
 // flush writes the view of the log.
@@ -79,14 +79,14 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, in: Accepted{Tasks: map[string][]string{}, Feedback: map[string][]string{}, Edits: map[string][]string{}}}
 	seq := add(&w.Reflections, "debrief.edit.b", w.encode(map[string]any{"id": "edit-1"}))
 	w.in.Edits["b"] = []string{"edit-1"}
-	w.commit([]cover{{"edit-1", seq}}, op{Kind: "ADD", Bullet: "x-1", Section: "x", Content: "c", Support: []int{0}})
-	w.commit([]cover{w.reflect("t1", "x-1", "helpful"), w.reflect("t2", "x-1", "helpful")}, tagOp("", 0, 1))
+	w.commit([]support{{ID: "edit-1", Seq: seq}}, changeOp{Kind: "ADD", Bullet: "x-1", Section: "x", Content: "c", Support: []int{0}})
+	w.commit([]support{w.reflect("t1", "x-1", "helpful"), w.reflect("t2", "x-1", "helpful")}, tagOp("", 0, 1))
 	add(&w.Executions, "debrief.feedback.b.e.f1", w.encode(map[string]any{"id": "f1", "outcome": map[string]any{"feedback": "wrong after all"}}))
 	w.in.Feedback["b"] = []string{"wrong after all"}
 	seq = add(&w.Reflections, "debrief.reflection.b", w.encode(map[string]any{
 		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "feedback_seq": 3, "tags": []vote1{{"x-1", "harmful"}},
 	}))
-	w.commit([]cover{{"f1", seq}}, op{Kind: "RETAG", Bullet: "x-1", Was: "helpful", Harmful: 1, Support: []int{0}})
+	w.commit([]support{{ID: "f1", Seq: seq}}, changeOp{Kind: "RETAG", Bullet: "x-1", Was: "helpful", Harmful: 1, Support: []int{0}})
 	w.flush()
 	return w
 }
@@ -107,21 +107,21 @@ func TestAuditFindsEachDefect(t *testing.T) {
 	}{
 		{"nothing", func(*world) {}, ""},
 		{"a condition", func(w *world) {
-			w.commit(nil, op{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "When it rains: c"})
+			w.commit(nil, changeOp{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "When it rains: c"})
 			w.flush()
 		}, ""},
 		{"a condition that the content does not begin with", func(w *world) {
-			w.commit(nil, op{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "c"})
+			w.commit(nil, changeOp{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "c"})
 			w.flush()
 		}, "wrong: book b: delta at 4: the content of x-1 does not begin with its condition"},
 		{"a condition that a merge loses", func(w *world) {
-			w.commit(nil, op{Kind: "ADD", Bullet: "x-2", Section: "x", When: "it rains", Content: "When it rains: d"}, op{Kind: "MERGE", Bullet: "x-1", Sources: []string{"x-2"}, Content: "c"})
+			w.commit(nil, changeOp{Kind: "ADD", Bullet: "x-2", Section: "x", When: "it rains", Content: "When it rains: d"}, changeOp{Kind: "MERGE", Bullet: "x-1", Sources: []string{"x-2"}, Content: "c"})
 			w.flush()
 		}, "wrong: book b: delta at 4: MERGE of x-1 loses the condition"},
 		{"a condition that the view lacks", func(w *world) {
-			w.commit(nil, op{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "When it rains: c"})
+			w.commit(nil, changeOp{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "When it rains: c"})
 			w.flush()
-			w.View[0].Data = w.encode(bullet{ID: "x-1", Section: "x", Content: "When it rains: c", Helpful: 1, Harmful: 1})
+			w.View[0].Data = w.encode(record{ID: "x-1", Section: "x", Content: "When it rains: c", Helpful: 1, Harmful: 1})
 		}, "wrong: book b: the view has"},
 		{"a task without an effect", func(w *world) { w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3") }, "lost: book b: task t3"},
 		{"feedback that was never stored", func(w *world) { w.in.Feedback["b"] = append(w.in.Feedback["b"], "?") }, "lost: book b: feedback"},
@@ -149,40 +149,40 @@ func TestAuditFindsEachDefect(t *testing.T) {
 			letter(w, "REFLECTIONS", 9, "debrief.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
 		}, ""},
 		{"an event covered twice", func(w *world) {
-			w.commit([]cover{{executionID("b", "t1"), 2}})
+			w.commit([]support{{ID: executionID("b", "t1"), Seq: 2}})
 			w.flush()
 		}, "twice: book b: event " + executionID("b", "t1") + " is covered"},
 		{"a vote counted twice", func(w *world) {
-			w.commit([]cover{{executionID("b", "t1"), 2}}, tagOp("", 0))
+			w.commit([]support{{ID: executionID("b", "t1"), Seq: 2}}, tagOp("", 0))
 			w.flush()
 		}, "votes on x-1 in the deltas"},
 		{"a vote of no reflection", func(w *world) {
-			w.commit([]cover{{"f1", 99}}, tagOp("", 0))
+			w.commit([]support{{ID: "f1", Seq: 99}}, tagOp("", 0))
 			w.flush()
 		}, "has no reflection at 99"},
 		{"a vote that the reflection does not say", func(w *world) {
 			w.Reflections[1].Data = w.encode(map[string]any{"execution": executionID("b", "t1"), "tags": []vote1{{"x-1", "neutral"}}})
 		}, "does not say"},
 		{"more votes than supporters", func(w *world) {
-			w.commit(nil, op{Kind: "TAG", Bullet: "x-1", Helpful: 2})
+			w.commit(nil, changeOp{Kind: "TAG", Bullet: "x-1", Helpful: 2})
 			w.flush()
 		}, "counts 2 votes of 0 supporters"},
 		{"an event from nowhere", func(w *world) {
-			w.commit([]cover{{"forged", 1}})
+			w.commit([]support{{ID: "forged", Seq: 1}})
 			w.flush()
 		}, "was never stored"},
 		{"a view behind its log", func(w *world) { w.commit(nil) }, "the view's head"},
 		{"another bullet in the view", func(w *world) {
-			w.View[0].Data = w.encode(bullet{ID: "x-1", Section: "x", Content: "other"})
+			w.View[0].Data = w.encode(record{ID: "x-1", Section: "x", Content: "other"})
 		}, "the log folds to"},
 		{"one bullet too many in the view", func(w *world) {
-			add(&w.View, "$KV.playbook.b.bullet.x-2", w.encode(bullet{ID: "x-2"}))
+			add(&w.View, "$KV.playbook.b.bullet.x-2", w.encode(record{ID: "x-2"}))
 		}, "which is not in the log"},
 		{"a delta changed afterwards", func(w *world) {
 			w.Deltas[1].Data = append(w.Deltas[1].Data, 0)
 		}, "the view's head"},
 		{"a bullet added twice", func(w *world) {
-			w.commit(nil, op{Kind: "ADD", Bullet: "x-1", Content: "again"})
+			w.commit(nil, changeOp{Kind: "ADD", Bullet: "x-1", Content: "again"})
 			w.flush()
 		}, "which exists"},
 		{"a task that waits", func(w *world) { add(&w.Tasks, "debrief.task.b", nil) }, "still waits"},

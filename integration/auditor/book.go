@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// The types below repeat those parts of the wire format of playbooks that pages show.
+// The types below repeat those parts of the wire format of playbooks that the audit and the pages need.
 
 // change is a delta with everything that a page says about it.
 type change struct {
-	Version uint64     `msgpack:"v"`
-	Covers  []support  `msgpack:"c"`
-	Ops     []changeOp `msgpack:"o"`
-	Refused []struct {
+	Version   uint64     `msgpack:"v"`
+	PrevSeq   uint64     `msgpack:"q"`
+	PrevChain []byte     `msgpack:"x"`
+	Covers    []support  `msgpack:"c"`
+	Ops       []changeOp `msgpack:"o"`
+	Refused   []struct {
 		Op     changeOp `msgpack:"o"`
 		Code   string   `msgpack:"c"`
 		Reason string   `msgpack:"r"`
@@ -46,10 +48,10 @@ type selector struct {
 	Sample    string `msgpack:"i"`
 }
 
-// support is a cover with its evidence.
+// support names an event whose whole effect is in the delta, with its evidence.
 type support struct {
 	ID       string    `msgpack:"i"`
-	Seq      uint64    `msgpack:"s"` // of the reflection
+	Seq      uint64    `msgpack:"s"` // of the reflection or edit, in REFLECTIONS
 	Evidence *evidence `msgpack:"e"`
 }
 
@@ -123,6 +125,15 @@ type trial struct {
 	Shown    [11]int `msgpack:"s"`
 	Withheld [11]int `msgpack:"w"`
 	Cited    [11]int `msgpack:"o"`
+}
+
+// stated returns the fields of a bullet that a version states, without its experiment and what follows from other bullets.
+func (b record) stated() record {
+	b.Experiment, b.Contests, b.Inferred, b.Created = trial{}, "", false, time.Time{}
+	if b.active() {
+		b.Status = "active"
+	}
+	return b
 }
 
 func (b *record) active() bool { return b.Status == "" || b.Status == "active" }
@@ -669,11 +680,7 @@ func (h *history) differ(from, to int) (n int) {
 	was, is := h.states[from], h.states[to]
 	for id, b := range was {
 		now, ok := is[id]
-		now.Experiment, now.Contests, now.Inferred, now.Created = b.Experiment, b.Contests, b.Inferred, b.Created // not compared
-		if now.active() && b.active() {
-			now.Status = b.Status
-		}
-		if !ok || now != b {
+		if !ok || now.stated() != b.stated() {
 			n++
 		}
 	}

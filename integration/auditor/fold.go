@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -12,16 +11,16 @@ import (
 // fold is the folded log of one book, computed independently of the product.
 type fold struct {
 	book    string
-	bullets map[string]bullet
+	bullets map[string]record
 	merged  map[string]string // removed bullet → the bullet that it was merged into
 
 	version uint64
 	seq     uint64
 	chain   []byte
-	parts   []*delta // deltas of a change whose last delta has not come
+	parts   []*change // deltas of a change whose last delta has not come
 
 	covered map[string][]uint64  // event id → sequences of the deltas that cover it
-	covers  []cover              // all of them, in the order of the log
+	covers  []support            // all of them, in the order of the log
 	times   map[string]time.Time // event id → time of the first delta that covers it
 	votes   []vote
 	strays  []uint64 // sequences of messages outside the log
@@ -31,14 +30,14 @@ type fold struct {
 // vote is one supporter of a TAG or RETAG operation.
 type vote struct {
 	delta     uint64
-	by        cover
+	by        support
 	bullet    string
 	tag       string // helpful, harmful or neutral; empty if the operation removes the vote
 	forgotten bool   // the delta forgets an execution
 }
 
 func newFold(book string) *fold {
-	return &fold{book: book, bullets: map[string]bullet{}, merged: map[string]string{}, covered: map[string][]uint64{}, times: map[string]time.Time{}}
+	return &fold{book: book, bullets: map[string]record{}, merged: map[string]string{}, covered: map[string][]uint64{}, times: map[string]time.Time{}}
 }
 
 func (f *fold) fault(format string, args ...any) {
@@ -47,7 +46,7 @@ func (f *fold) fault(format string, args ...any) {
 
 // take applies the next message on the book's subject. A message that is not the next delta is a stray.
 func (f *fold) take(m Message) {
-	d, err := decode[delta](m.Data)
+	d, err := decode[change](m.Data)
 	if err != nil || d.Version != f.version+1 || d.PrevSeq != f.seq || !bytes.Equal(d.PrevChain, f.chain) {
 		f.strays = append(f.strays, m.Seq)
 		return
@@ -78,57 +77,41 @@ func (f *fold) take(m Message) {
 	f.parts = nil
 }
 
-// apply applies one operation. Its Support has indexes into the covers of the last delta of its change.
-func (f *fold) apply(seq uint64, o *op, last *delta) {
-	b, known := f.bullets[o.Bullet]
+// apply checks and applies one operation. Its Support has indexes into the covers of the last delta of its change.
+func (f *fold) apply(seq uint64, o *changeOp, last *change) {
+	_, known := f.bullets[o.Bullet]
 	switch o.Kind {
+	case "EXPOSURES", "CONFIRM": // do not change the audited state
+		return
 	case "ADD":
 		if known {
 			f.fault("delta at %d adds %s, which exists", seq, o.Bullet)
 			return
 		}
-		f.bullets[o.Bullet] = bullet{ID: o.Bullet, Section: o.Section, When: o.When, Content: o.Content, Status: o.Status}
-		f.condition(seq, o.Bullet)
-		return
 	case "PUT":
-		f.bullets[o.Whole.ID] = *o.Whole
-		f.condition(seq, o.Bullet)
 		delete(f.merged, o.Bullet)
-		return
-	case "EXPOSURES", "CONFIRM": // do not change the audited state
-		return
-	}
-	if !known {
-		f.fault("delta at %d: %s of %s, which does not exist", seq, o.Kind, o.Bullet)
+	case "UPDATE", "MERGE", "REMOVE", "STATUS", "PIN", "TAG", "RETAG":
+		if !known {
+			f.fault("delta at %d: %s of %s, which does not exist", seq, o.Kind, o.Bullet)
+			return
+		}
+	default:
+		f.fault("delta at %d: unknown operation %q", seq, o.Kind)
 		return
 	}
 	switch o.Kind {
-	case "REMOVE":
-		delete(f.bullets, o.Bullet)
-		return
-	case "UPDATE":
+	case "UPDATE", "MERGE":
 		f.keeps(seq, o, last)
-		b.When, b.Content = o.When, o.Content
-		if o.Section != "" {
-			b.Section = o.Section
+		for _, id := range o.Sources {
+			if _, ok := f.bullets[id]; ok && id != o.Bullet {
+				f.merged[id] = o.Bullet
+			}
 		}
-	case "STATUS":
-		b.Status = o.Status
-	case "PIN":
-		b.Pinned = o.Pinned
 	case "TAG", "RETAG":
-		b.count(o.Was, -len(o.Support))
-		b.Helpful, b.Harmful, b.Neutral = b.Helpful+o.Helpful, b.Harmful+o.Harmful, b.Neutral+o.Neutral
 		f.note(seq, o, last)
-	case "MERGE":
-		f.keeps(seq, o, last)
-		b.When, b.Content = o.When, o.Content
-		f.merge(&b, o.Sources)
-	default:
-		f.fault("delta at %d: unknown operation %q", seq, o.Kind)
 	}
-	f.bullets[b.ID] = b
-	f.condition(seq, b.ID)
+	apply(f.bullets, o, last.Time)
+	f.condition(seq, o.Bullet)
 }
 
 // condition reports a bullet whose content does not begin with its condition.
@@ -140,7 +123,7 @@ func (f *fold) condition(seq uint64, id string) {
 
 // keeps reports an operation of the Curator that leaves a bullet without a condition although one that it replaces has one. A person may
 // remove a condition.
-func (f *fold) keeps(seq uint64, o *op, last *delta) {
+func (f *fold) keeps(seq uint64, o *changeOp, last *change) {
 	for _, id := range append([]string{o.Bullet}, o.Sources...) {
 		if when := f.bullets[id].When; when != "" && o.When == "" && last.Author == "curator" {
 			f.fault("delta at %d: %s of %s loses the condition %q of %s", seq, o.Kind, o.Bullet, when, id)
@@ -148,32 +131,8 @@ func (f *fold) keeps(seq uint64, o *op, last *delta) {
 	}
 }
 
-func (f *fold) merge(into *bullet, sources []string) {
-	for i, id := range sources {
-		src, ok := f.bullets[id]
-		if !ok || id == into.ID || slices.Contains(sources[:i], id) {
-			continue
-		}
-		into.Helpful, into.Harmful, into.Neutral = into.Helpful+src.Helpful, into.Harmful+src.Harmful, into.Neutral+src.Neutral
-		into.Pinned = into.Pinned || src.Pinned
-		delete(f.bullets, id)
-		f.merged[id] = into.ID
-	}
-}
-
-func (b *bullet) count(vote string, by int) {
-	switch vote {
-	case "helpful":
-		b.Helpful += by
-	case "harmful":
-		b.Harmful += by
-	case "neutral":
-		b.Neutral += by
-	}
-}
-
 // note records the supporters of an operation, and compares their number with the gain of the counters.
-func (f *fold) note(seq uint64, o *op, last *delta) {
+func (f *fold) note(seq uint64, o *changeOp, last *change) {
 	tag := ""
 	gain := 0
 	for name, n := range map[string]int{"helpful": o.Helpful, "harmful": o.Harmful, "neutral": o.Neutral} {

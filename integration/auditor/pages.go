@@ -64,6 +64,7 @@ type run struct {
 	Doubted bool   `msgpack:"-"`
 
 	Question string `msgpack:"question"`
+	Answer   string `msgpack:"answer"`
 	Origin   struct {
 		Agent string `msgpack:"source"`
 		Task  string `msgpack:"task"`
@@ -145,7 +146,7 @@ func (r *run) score() float64 {
 
 // ReadConsole reads everything that pages show. No process may write during that.
 func ReadConsole(ctx context.Context, js jetstream.JetStream, now time.Time) (*Console, error) {
-	c := &Console{now: now, books: map[string]*history{}, bySeq: map[uint64]*run{}, infos: map[string]*jetstream.StreamInfo{}, trains: map[string]any{}}
+	c := &Console{now: now, books: map[string]*history{}, infos: map[string]*jetstream.StreamInfo{}, trains: map[string]any{}}
 	var err error
 	if c.Streams, err = Read(ctx, js); err != nil {
 		return nil, err
@@ -181,7 +182,10 @@ func ReadConsole(ctx context.Context, js jetstream.JetStream, now time.Time) (*C
 			c.trains[key] = v
 		}
 	}
-	return c, c.readExecutions()
+	if c.runs, c.bySeq, err = c.Streams.runs(); err != nil {
+		return nil, err
+	}
+	return c, c.readDoubts()
 }
 
 // readDeltas returns the deltas with those that an erasure has replaced.
@@ -205,19 +209,17 @@ func (c *Console) readDeltas(ctx context.Context, js jetstream.JetStream) ([]Mes
 	return slices.SortedFunc(maps.Values(all), func(a, b Message) int { return cmp.Compare(a.Seq, b.Seq) }), err
 }
 
-// readExecutions reads the executions with the outcomes after feedback, and the doubts of the Reflector.
-func (c *Console) readExecutions() error {
-	for _, m := range c.Executions {
+// runs returns the executions with the outcomes after feedback, oldest first, and by their sequence.
+func (s *Streams) runs() (all []*run, bySeq map[uint64]*run, err error) {
+	bySeq = map[uint64]*run{}
+	for _, m := range s.Executions {
 		kind, book := kindAndBook(m.Subject)
 		if kind == "feedback" {
-			f, err := decode[struct {
-				Execution string  `msgpack:"execution"`
-				Outcome   outcome `msgpack:"outcome"`
-			}](m.Data)
+			f, err := decode[feedback](m.Data)
 			if err != nil {
-				return fmt.Errorf("feedback at %d: %w", m.Seq, err)
+				return nil, nil, fmt.Errorf("feedback at %d: %w", m.Seq, err)
 			}
-			r := c.runOf(f.Execution)
+			r := bySeq[seqOf(f.Execution)]
 			if r != nil && r.Book == book && f.Outcome.label() != "" && !(f.Outcome.Inferred && r.Outcome.label() != "" && !r.Outcome.Inferred) {
 				r.Outcome = f.Outcome
 			}
@@ -225,20 +227,29 @@ func (c *Console) readExecutions() error {
 		}
 		r, err := decode[run](m.Data)
 		if err != nil {
-			return fmt.Errorf("execution at %d: %w", m.Seq, err)
+			return nil, nil, fmt.Errorf("execution at %d: %w", m.Seq, err)
 		}
 		r.Book, r.stored = book, r.Outcome
 		r.Handle = fmt.Sprintf("%d-%s", m.Seq, handleOf(r.ID))
-		c.runs, c.bySeq[m.Seq] = append(c.runs, r), r
+		all, bySeq[m.Seq] = append(all, r), r
 	}
+	return all, bySeq, nil
+}
+
+// seqOf returns the sequence in a handle, or 0.
+func seqOf(handle string) uint64 {
+	number, _, _ := strings.Cut(handle, "-")
+	seq, _ := strconv.ParseUint(number, 10, 64)
+	return seq
+}
+
+// readDoubts notes which outcomes the Reflector doubts.
+func (c *Console) readDoubts() error {
 	for _, m := range c.Reflections {
 		if kind, _ := kindAndBook(m.Subject); kind != "reflection" {
 			continue
 		}
-		f, err := decode[struct {
-			Handle  string `msgpack:"handle"`
-			Suspect string `msgpack:"suspect"`
-		}](m.Data)
+		f, err := decode[reflection](m.Data)
 		if err != nil {
 			return fmt.Errorf("reflection at %d: %w", m.Seq, err)
 		}
@@ -250,11 +261,7 @@ func (c *Console) readExecutions() error {
 }
 
 // runOf returns the execution of a handle, or nil.
-func (c *Console) runOf(handle string) *run {
-	number, _, _ := strings.Cut(handle, "-")
-	seq, _ := strconv.ParseUint(number, 10, 64)
-	return c.bySeq[seq]
-}
+func (c *Console) runOf(handle string) *run { return c.bySeq[seqOf(handle)] }
 
 // ofBook returns the executions of a playbook, newest first.
 func (c *Console) ofBook(book string) (all []*run) {
@@ -1011,19 +1018,12 @@ func (c *Console) execution(p Page, book string, r *run) {
 }
 
 // reflected returns the stored reflection behind a cover, nil if it has expired or was never stored.
-func (c *Console) reflected(s *support) *struct {
-	reflection
-	Outcome outcome `msgpack:"outcome"`
-} {
+func (c *Console) reflected(s *support) *reflection {
 	for _, m := range c.Reflections {
 		if kind, _ := kindAndBook(m.Subject); m.Seq != s.Seq || kind != "reflection" {
 			continue
 		}
-		f, err := decode[struct {
-			reflection
-			Outcome outcome `msgpack:"outcome"`
-		}](m.Data)
-		if err == nil && source(&f.reflection) == s.ID {
+		if f, err := decode[reflection](m.Data); err == nil && source(f) == s.ID {
 			return f
 		}
 	}
@@ -1177,23 +1177,12 @@ func (c *Console) restore(p Page, book string, _ []string, q url.Values) {
 	}
 }
 
-// deadLetter is a stored dead letter.
-type deadLetter struct {
-	letter
-	Attempts int `msgpack:"attempts"`
-	at       uint64
-}
-
 // letters returns the dead letters of a role, or of all.
-func (c *Console) letters(role string) (all []deadLetter) {
-	for _, m := range c.Dead {
-		if m.Header.Get("Nats-TTL") != "" { // replaces a deleted letter
-			continue
-		}
-		l, err := decode[deadLetter](m.Data)
-		if err == nil && (role == "" || l.Role == role) {
-			l.at = m.Seq
-			all = append(all, *l)
+func (c *Console) letters(role string) (all []*letter) {
+	for i := range c.Dead {
+		l, err := readLetter(&c.Dead[i])
+		if err == nil && l != nil && (role == "" || l.Role == role) {
+			all = append(all, l)
 		}
 	}
 	return all

@@ -34,13 +34,13 @@ func (r *RunReport) String() string {
 // are one run that is stored twice.
 func CheckRuns(s *Streams, runs []AgentRun) *RunReport {
 	r := &RunReport{Runs: len(runs)}
-	stored := map[string][]*agentExecution{} // by question
+	stored := map[string][]*run{} // by question
 	known := map[string]bool{}
 	for _, m := range s.Executions {
 		if kind, _ := kindAndBook(m.Subject); kind != "execution" {
 			continue
 		}
-		e, err := decode[agentExecution](m.Data)
+		e, err := decode[run](m.Data)
 		if err != nil {
 			r.Wrong = append(r.Wrong, fmt.Sprintf("execution at %d: %v", m.Seq, err))
 			continue
@@ -53,9 +53,9 @@ func CheckRuns(s *Streams, runs []AgentRun) *RunReport {
 		r.Stored++
 		stored[e.Question] = append(stored[e.Question], e)
 	}
-	for _, run := range runs {
-		r.checkRun(&run, stored[run.Question])
-		delete(stored, run.Question)
+	for i := range runs {
+		r.checkRun(&runs[i], stored[runs[i].Question])
+		delete(stored, runs[i].Question)
 	}
 	for question := range stored {
 		r.Wrong = append(r.Wrong, fmt.Sprintf("%q: no agent has asked this", question))
@@ -64,34 +64,25 @@ func CheckRuns(s *Streams, runs []AgentRun) *RunReport {
 	return r
 }
 
-func (r *RunReport) checkRun(run *AgentRun, stored []*agentExecution) {
-	if run.Required {
+func (r *RunReport) checkRun(want *AgentRun, stored []*run) {
+	if want.Required {
 		r.Required++
 	}
 	switch {
 	case len(stored) > 1:
 		ids := make([]string, len(stored))
 		for i, e := range stored {
-			ids[i] = fmt.Sprintf("%s with %d steps and answer %q", e.Task, len(e.Steps), e.Answer)
+			ids[i] = fmt.Sprintf("%s with %d steps and answer %q", e.ID, len(e.Steps), e.Answer)
 		}
-		problem := fmt.Sprintf("%q: %s", run.Question, strings.Join(ids, ", "))
-		if run.Required {
+		problem := fmt.Sprintf("%q: %s", want.Question, strings.Join(ids, ", "))
+		if want.Required {
 			r.Twice = append(r.Twice, problem)
 		} else {
 			r.Doubled = append(r.Doubled, problem)
 		}
-	case len(stored) == 0 && run.Required:
-		r.Lost = append(r.Lost, fmt.Sprintf("%q", run.Question))
-	case len(stored) == 1 && run.Required && (stored[0].Answer != run.Answer || len(stored[0].Steps) != run.Steps):
-		r.Wrong = append(r.Wrong, fmt.Sprintf("%q: got %d steps and answer %q, want %d and %q", run.Question, len(stored[0].Steps), stored[0].Answer, run.Steps, run.Answer))
+	case len(stored) == 0 && want.Required:
+		r.Lost = append(r.Lost, fmt.Sprintf("%q", want.Question))
+	case len(stored) == 1 && want.Required && (stored[0].Answer != want.Answer || len(stored[0].Steps) != want.Steps):
+		r.Wrong = append(r.Wrong, fmt.Sprintf("%q: got %d steps and answer %q, want %d and %q", want.Question, len(stored[0].Steps), stored[0].Answer, want.Steps, want.Answer))
 	}
-}
-
-// agentExecution has the fields of an execution that agents know.
-type agentExecution struct {
-	ID       string     `msgpack:"id"`
-	Task     string     `msgpack:"task"`
-	Question string     `msgpack:"question"`
-	Answer   string     `msgpack:"answer"`
-	Steps    []struct{} `msgpack:"steps"`
 }

@@ -330,7 +330,7 @@ func mcnemar(wins, losses int) float64 {
 
 // worth is the page of the comparison with the control group.
 func (c *Console) worth(p Page, book string, _ []string, _ url.Values) {
-	w := c.worthOf(book)
+	w := worthOf(c.runs, book)
 	if numbers, shape := c.verdict(book); numbers != nil {
 		p.add(shape, numbers...)
 	}
@@ -369,15 +369,6 @@ func (c *Console) worth(p Page, book string, _ []string, _ url.Values) {
 	p.add("What was counted; the control share is #% now", c.controlShare(book)...)
 }
 
-// worthOf compares the sessions of a playbook with its control group.
-func (c *Console) worthOf(book string) *Worth {
-	w, err := CheckWorth(c.Streams, book)
-	if err != nil { // the executions were decoded before
-		return new(Worth)
-	}
-	return w
-}
-
 // controlShare returns the control share of a playbook in percent, nil if it is off.
 func (c *Console) controlShare(book string) []float64 {
 	control := ""
@@ -389,7 +380,7 @@ func (c *Console) controlShare(book string) []float64 {
 
 // verdict returns the numbers of the sentence about the worth of a playbook and of its chart, and the sentence with # for each number.
 func (c *Console) verdict(book string) ([]float64, string) {
-	w := c.worthOf(book)
+	w := worthOf(c.runs, book)
 	numbers, shape := c.sentence(book, w)
 	if e, ok := w.Effects["points"]; ok {
 		return append(numbers, e.Mean, e.Low, e.High), shape + " # points, interval # to #"

@@ -9,27 +9,23 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// The types below repeat those parts of the wire format that the audit needs. Field names are MessagePack keys.
-
-type execution struct {
-	ID      string `msgpack:"id"`
-	Task    string `msgpack:"task"`
-	Purpose string `msgpack:"purpose"`
-}
+// The types below repeat those parts of the wire format that the audit needs. Field names are MessagePack keys. Executions are in worth.go,
+// playbooks in book.go.
 
 type feedback struct {
-	ID      string `msgpack:"id"`
-	Outcome struct {
-		Feedback string `msgpack:"feedback"`
-	} `msgpack:"outcome"`
+	ID        string  `msgpack:"id"`
+	Execution string  `msgpack:"execution"` // its handle
+	Outcome   outcome `msgpack:"outcome"`
 }
 
 type reflection struct {
-	ID          string `msgpack:"id"`
-	Execution   string `msgpack:"execution"`
-	Feedback    string `msgpack:"feedback"`
-	Handle      string `msgpack:"handle"`       // <sequence>-<hex> of the execution
-	FeedbackSeq uint64 `msgpack:"feedback_seq"` // 0 without feedback
+	ID          string  `msgpack:"id"`
+	Execution   string  `msgpack:"execution"`
+	Feedback    string  `msgpack:"feedback"`
+	Handle      string  `msgpack:"handle"`       // <sequence>-<hex> of the execution
+	FeedbackSeq uint64  `msgpack:"feedback_seq"` // 0 without feedback
+	Suspect     string  `msgpack:"suspect"`
+	Outcome     outcome `msgpack:"outcome"`
 	Tags        []struct {
 		ID  string `msgpack:"id"`
 		Tag string `msgpack:"tag"`
@@ -41,67 +37,16 @@ type edit struct {
 }
 
 type letter struct {
-	Role    string              `msgpack:"role"`
-	Reason  string              `msgpack:"reason"`
-	Subject string              `msgpack:"subject"`
-	Stream  string              `msgpack:"stream"`
-	Seq     uint64              `msgpack:"seq"`
-	Header  map[string][]string `msgpack:"header"`
-	Data    []byte              `msgpack:"data"`
-	Time    time.Time           `msgpack:"time"`
-}
+	Role     string    `msgpack:"role"`
+	Reason   string    `msgpack:"reason"`
+	Subject  string    `msgpack:"subject"`
+	Stream   string    `msgpack:"stream"`
+	Seq      uint64    `msgpack:"seq"` // in that stream
+	Data     []byte    `msgpack:"data"`
+	Time     time.Time `msgpack:"time"`
+	Attempts int       `msgpack:"attempts"`
 
-type delta struct {
-	Version   uint64  `msgpack:"v"`
-	PrevSeq   uint64  `msgpack:"q"`
-	PrevChain []byte  `msgpack:"x"`
-	Covers    []cover `msgpack:"c"`
-	Ops       []op    `msgpack:"o"`
-	Change    string  `msgpack:"g"`
-	More      bool    `msgpack:"m"`
-	Forgets   *struct {
-		Source    string `msgpack:"o"`
-		Session   string `msgpack:"n"`
-		Execution string `msgpack:"x"`
-	} `msgpack:"d"`
-	Restores *uint64   `msgpack:"b"`
-	Author   string    `msgpack:"a"`
-	Time     time.Time `msgpack:"t"`
-}
-
-// cover names an event whose whole effect is in the delta.
-type cover struct {
-	ID  string `msgpack:"i"`
-	Seq uint64 `msgpack:"s"` // of the reflection or edit, in REFLECTIONS
-}
-
-type op struct {
-	Kind    string   `msgpack:"k"`
-	Bullet  string   `msgpack:"b"`
-	Section string   `msgpack:"s"`
-	When    string   `msgpack:"i"` // condition of the content, which begins with it
-	Content string   `msgpack:"c"`
-	Status  string   `msgpack:"u"`
-	Pinned  bool     `msgpack:"p"`
-	Sources []string `msgpack:"z"`
-	Whole   *bullet  `msgpack:"w"`
-	Helpful int      `msgpack:"h"`
-	Harmful int      `msgpack:"m"`
-	Neutral int      `msgpack:"n"`
-	Was     string   `msgpack:"q"`
-	Support []int    `msgpack:"f"`
-}
-
-type bullet struct {
-	ID      string `msgpack:"id"`
-	Section string `msgpack:"section"`
-	When    string `msgpack:"when"`
-	Content string `msgpack:"content"`
-	Helpful int    `msgpack:"helpful"`
-	Harmful int    `msgpack:"harmful"`
-	Neutral int    `msgpack:"neutral"`
-	Status  string `msgpack:"status"`
-	Pinned  bool   `msgpack:"pinned"`
+	at uint64 // the sequence of the letter
 }
 
 type head struct {

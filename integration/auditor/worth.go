@@ -3,7 +3,6 @@ package auditor
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 )
 
@@ -51,6 +50,7 @@ type outcome struct {
 	Label     string  `msgpack:"label"`
 	Inferred  bool    `msgpack:"inferred"`
 	Violation bool    `msgpack:"violation"`
+	Feedback  string  `msgpack:"feedback"`
 	Scores    *[]struct {
 		Score float64 `msgpack:"s"`
 	} `msgpack:"scores"`
@@ -73,55 +73,14 @@ func (o outcome) rated() (score float64, failed, ok bool) {
 	return 0, false, false
 }
 
-// known reports whether feedback with the outcome replaces that of the execution.
-func (o outcome) known() bool {
-	return o.Violation || o.Label != "" && o.Label != "unknown" || o.Label == "" && o.Score > 0
-}
-
 // CheckWorth recomputes the comparison of a playbook. It keeps every run in memory and computes each mean and variance in two passes.
 // Models must have no price in the table of the product: the cost is that of the executions.
 func CheckWorth(s *Streams, book string) (*Worth, error) {
-	runs := map[uint64]*assigned{}
-	var order []uint64
-	for _, m := range s.Executions {
-		kind, of := kindAndBook(m.Subject)
-		if of != book {
-			continue
-		}
-		switch kind {
-		case "execution":
-			e, err := decode[assigned](m.Data)
-			if err != nil {
-				return nil, fmt.Errorf("execution at %d: %w", m.Seq, err)
-			}
-			runs[m.Seq] = e
-			order = append(order, m.Seq)
-		case "feedback":
-			f, err := decode[struct {
-				Execution string  `msgpack:"execution"`
-				Outcome   outcome `msgpack:"outcome"`
-			}](m.Data)
-			if err != nil {
-				return nil, fmt.Errorf("feedback at %d: %w", m.Seq, err)
-			}
-			number, _, _ := strings.Cut(f.Execution, "-")
-			seq, err := strconv.ParseUint(number, 10, 64)
-			if e := runs[seq]; err == nil && e != nil && f.Outcome.known() {
-				e.Outcome = f.Outcome
-			}
-		}
+	all, _, err := s.runs()
+	if err != nil {
+		return nil, err
 	}
-	sessions := map[string][]*assigned{}
-	for _, seq := range order {
-		if e := runs[seq]; e.Control != nil && e.Purpose != "evaluate" && !e.Pinned {
-			key := fmt.Sprintf("%q session %q", e.Owner, e.Session)
-			if e.Session == "" {
-				key = fmt.Sprintf("%q run %q", e.Owner, e.Run)
-			}
-			sessions[key] = append(sessions[key], e)
-		}
-	}
-	return worthOf(sessions), nil
+	return worthOf(all, book), nil
 }
 
 // worthValue is the value of a session for one measure.
@@ -138,7 +97,19 @@ func (v worthValue) weight() float64 {
 	return 1000 / float64(1000-v.share)
 }
 
-func worthOf(sessions map[string][]*assigned) *Worth {
+// worthOf compares the sessions of a playbook.
+func worthOf(all []*run, book string) *Worth {
+	sessions := map[string][]*run{}
+	for _, e := range all {
+		if e.Book != book || e.Control == nil || e.Purpose == "evaluate" || e.Pinned {
+			continue
+		}
+		key := fmt.Sprintf("%q session %q", e.Owner, e.Session)
+		if e.Session == "" {
+			key = fmt.Sprintf("%q run %q", e.Owner, e.Run)
+		}
+		sessions[key] = append(sessions[key], e)
+	}
 	w := &Worth{Effects: map[string]WorthEffect{}}
 	values := map[string][]worthValue{}
 	var sums [2]struct{ tokens, dollars, seconds, tokenRuns, dollarRuns, secondRuns float64 }
