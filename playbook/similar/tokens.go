@@ -9,15 +9,6 @@ import (
 	"debrief/playbook/text"
 )
 
-// setKind is the kind of elements in a set.
-type setKind int
-
-const (
-	words setKind = iota
-	grams         // three neighbouring characters
-	setKinds
-)
-
 // normalize returns the words and symbols of a text in one case, separated by single spaces, or "" if it has none.
 // Words consist of letters, their marks, and numbers.
 func normalize(s string) string {
@@ -71,18 +62,10 @@ func classify(r rune) (folded rune, class int) {
 // set has the elements of a set in ascending order. An element is the hash of a word, or it encodes three characters.
 type set []uint64
 
-// setOf returns the set of a normalized text.
-func (k setKind) setOf(normalized string) set {
-	if normalized == "" {
-		return nil
-	}
-	var s set
-	if k == words {
-		for word := range strings.SplitSeq(normalized, " ") {
-			s = append(s, text.Hash(word))
-		}
-	} else {
-		s = gramsOf(normalized)
+// wordsOf returns the words of a normalized text.
+func wordsOf(normalized string) (s set) {
+	for word := range strings.FieldsSeq(normalized) {
+		s = append(s, text.Hash(word))
 	}
 	slices.Sort(s)
 	return slices.Compact(s)
@@ -91,6 +74,9 @@ func (k setKind) setOf(normalized string) set {
 // gramsOf returns each three neighbouring characters of a text. A space before and after the text marks its ends, so that even one letter gives
 // three characters.
 func gramsOf(normalized string) set {
+	if normalized == "" {
+		return nil
+	}
 	const bitsOfRune = 21
 	const mask = 1<<(3*bitsOfRune) - 1 // the last three characters
 	s := make(set, 0, len(normalized)+1)
@@ -101,7 +87,9 @@ func gramsOf(normalized string) set {
 			s = append(s, key)
 		}
 	}
-	return append(s, (key<<bitsOfRune|' ')&mask)
+	s = append(s, (key<<bitsOfRune|' ')&mask)
+	slices.Sort(s)
+	return slices.Compact(s)
 }
 
 // similarity returns the Jaccard index of two sets.
@@ -119,5 +107,8 @@ func (s set) similarity(other set) float64 {
 			j++
 		}
 	}
-	return jaccard(shared, len(s), len(other))
+	if shared == 0 {
+		return 0
+	}
+	return float64(shared) / float64(len(s)+len(other)-shared)
 }
