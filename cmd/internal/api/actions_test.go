@@ -209,6 +209,8 @@ func TestDeadLettersAndStatus(t *testing.T) {
 		w.send(t, 404, "POST", "/dead/"+id+"/requeue", "")
 		w.send(t, 404, "DELETE", "/dead/"+id, "")
 	}
+	stray := w.buryEvent(t, events.RoleCurator, &events.Task{Book: "sums", ID: "t-1", Question: "q"})
+	w.send(t, 422, "POST", "/dead/"+stray+"/requeue", "")
 	w.send(t, 400, "DELETE", "/dead/x", "")
 	w.send(t, 400, "GET", "/dead?role=boss", "")
 	if reply, _ := w.send(t, 200, "GET", "/status", ""); reply["level"] == nil || reply["roles"] == nil {

@@ -23,11 +23,11 @@ func inspectRoutes() []route {
 }
 
 func getDeadLetter(c *call) (*operate.LetterDetails, error) {
-	id, err := c.letter()
+	l, err := c.letter()
 	if err != nil {
 		return nil, err
 	}
-	return operate.ShowLetter(c.ctx, c.handler.conn.DeadLetters, id)
+	return operate.ShowLetter(c.ctx, c.handler.conn.DeadLetters, l)
 }
 
 // Findings are the results of the checks.

@@ -231,29 +231,32 @@ func (c *call) deadLetters(f bus.LetterFilter) ([]operate.LetterRow, error) {
 	return slices.DeleteFunc(all, func(l operate.LetterRow) bool { return !c.token.AllowsBook(playbook.Book(l.Book)) }), err
 }
 
-// letter returns the id of the dead letter in the path, if the token permits its book.
-func (c *call) letter() (events.Handle, error) {
-	id := events.Handle(c.path("id"))
-	l, err := operate.FindLetter(c.ctx, c.handler.conn.DeadLetters, id)
+// letter returns the dead letter in the path, if the token permits its book.
+func (c *call) letter() (*bus.Letter, error) {
+	l, err := operate.FindLetter(c.ctx, c.handler.conn.DeadLetters, events.Handle(c.path("id")))
 	if err != nil {
-		return id, err
+		return nil, err
 	}
-	return id, c.checkPermitted(l.Book)
+	return l, c.checkPermitted(l.Book)
 }
 
 // noFields is a body without fields, which may be missing.
 type noFields struct{}
 
+// requeueDead requeues a letter. The status 422 says that only this letter cannot be requeued; after another error no letter can be now.
 func requeueDead(c *call, _ *noFields) (*operate.Requeued, error) {
-	id, err := c.letter()
+	l, err := c.letter()
 	if err != nil {
 		return nil, err
 	}
-	r, err := operate.RequeueLetter(c.ctx, c.handler.conn.DeadLetters, id)
-	if err == nil && r.Refused != "" {
-		err = &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: "not requeued: " + r.Refused}
+	r, err := c.handler.conn.DeadLetters.Requeue(c.ctx, l)
+	switch {
+	case err == nil:
+		return &operate.Requeued{ID: l.Handle(), As: r.Handle, Subject: l.Subject}, nil
+	case c.ctx.Err() != nil, errors.As(err, new(*bus.FullError)), bus.IsUnavailable(err):
+		return nil, err
 	}
-	return &r, err
+	return nil, &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: "not requeued: " + err.Error()}
 }
 
 // Dropped is the result of dropping dead letters.
@@ -262,11 +265,11 @@ type Dropped struct {
 }
 
 func dropDead(c *call) (*Dropped, error) {
-	id, err := c.letter()
+	l, err := c.letter()
 	if err != nil {
 		return nil, err
 	}
-	return &Dropped{1}, operate.DropLetter(c.ctx, c.handler.conn.DeadLetters, id)
+	return &Dropped{1}, c.handler.conn.DeadLetters.Drop(c.ctx, l)
 }
 
 // Status is the health of Debrief.

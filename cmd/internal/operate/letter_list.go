@@ -52,17 +52,12 @@ type LetterDetails struct {
 }
 
 type decoder interface {
-	finder
 	Event(ctx context.Context, l *bus.Letter) (events.Event, error)
 }
 
-// ShowLetter returns a dead letter with its event. It returns the errors of FindLetter, and an error if the server did not answer. An
-// event that cannot be decoded is part of the result.
-func ShowLetter(ctx context.Context, s decoder, id events.Handle) (*LetterDetails, error) {
-	l, err := FindLetter(ctx, s, id)
-	if err != nil {
-		return nil, err
-	}
+// ShowLetter returns the details of a dead letter with its event. It returns an error if the server did not answer. An event that cannot be
+// decoded is part of the result.
+func ShowLetter(ctx context.Context, s decoder, l *bus.Letter) (*LetterDetails, error) {
 	d := &LetterDetails{LetterRow: newLetterRow(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
 	event, err := s.Event(ctx, l)
 	switch {

@@ -69,18 +69,15 @@ func TestShow(t *testing.T) {
 	l := &bus.Letter{DeadLetter: &events.DeadLetter{Subject: "debrief.task.b", Stream: events.StreamTasks, Seq: 3, Data: []byte("raw")}, LetterSeq: 7}
 	for _, test := range []struct {
 		name       string
-		id         events.Handle
 		decode     error
 		unreadable bool
 		code       int
 	}{
-		{name: "decoded", id: l.Handle()},
-		{name: "unreadable", id: l.Handle(), decode: errors.New("unknown field"), unreadable: true},
-		{name: "outage", id: l.Handle(), decode: fmt.Errorf("read the payload: %w", nats.ErrTimeout), code: program.ExitUnreachable},
-		{name: "missing", id: "8-ab12cd34", code: program.ExitRefused},
-		{name: "invalid id", id: "8", code: program.ExitUsage},
+		{name: "decoded"},
+		{name: "unreadable", decode: errors.New("unknown field"), unreadable: true},
+		{name: "outage", decode: fmt.Errorf("read the payload: %w", nats.ErrTimeout), code: program.ExitUnreachable},
 	} {
-		d, err := ShowLetter(t.Context(), storedLetters{[]*bus.Letter{l}, test.decode}, test.id)
+		d, err := ShowLetter(t.Context(), storedLetters{decode: test.decode}, l)
 		if program.ExitCode(err) != test.code {
 			t.Errorf("%s: got error %v", test.name, err)
 		}

@@ -16,16 +16,6 @@ type finder interface {
 	Get(ctx context.Context, id events.Handle) (*bus.Letter, error)
 }
 
-type requeuer interface {
-	finder
-	Requeue(ctx context.Context, l *bus.Letter) (bus.Receipt, error)
-}
-
-type dropper interface {
-	finder
-	Drop(ctx context.Context, l *bus.Letter) error
-}
-
 // FindLetter returns a dead letter. Its error has the exit code ExitUsage for an invalid id, and ExitRefused for an unknown one.
 func FindLetter(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) {
 	if _, _, err := id.Parse(); err != nil {
@@ -44,27 +34,6 @@ type Requeued struct {
 	As      events.Handle `json:"as,omitempty"`      // the new message
 	Subject string        `json:"subject,omitempty"` // of the new message
 	Refused string        `json:"refused,omitempty"` // the reason why it was not requeued
-}
-
-// RequeueLetter requeues a letter. If only this letter cannot be requeued, the result has the reason. An error is one of FindLetter, or it
-// means that no other letter can be requeued now either.
-func RequeueLetter(ctx context.Context, s requeuer, id events.Handle) (Requeued, error) {
-	out := Requeued{ID: id}
-	l, err := FindLetter(ctx, s, id)
-	if err != nil {
-		return out, err
-	}
-	r, err := s.Requeue(ctx, l)
-	var full *bus.FullError
-	switch {
-	case err == nil:
-		out.As, out.Subject = r.Handle, l.Subject
-	case ctx.Err() != nil, errors.As(err, &full), bus.IsUnavailable(err):
-		return out, err
-	default:
-		out.Refused = err.Error()
-	}
-	return out, nil
 }
 
 // RequeueSummary counts the results of a requeue.
@@ -99,15 +68,6 @@ func (s *RequeueSummary) Err() error {
 		return program.Exit(program.ExitRefused, errors.New("no dead letter was requeued; see above"))
 	}
 	return program.Exit(program.ExitPartial, fmt.Errorf("%s not requeued; see above", CountLetters(s.Refused)))
-}
-
-// DropLetter drops a letter.
-func DropLetter(ctx context.Context, s dropper, id events.Handle) error {
-	l, err := FindLetter(ctx, s, id)
-	if err != nil {
-		return err
-	}
-	return s.Drop(ctx, l)
 }
 
 // CountLetters formats a number of dead letters.

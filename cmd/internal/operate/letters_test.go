@@ -1,8 +1,6 @@
 package operate
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"debrief/cmd/internal/program"
@@ -10,45 +8,15 @@ import (
 	"debrief/events/bus"
 )
 
-// fakeLetters has one letter. Each method returns its error.
-type fakeLetters struct{ find, change error }
-
-func (f fakeLetters) Get(context.Context, events.Handle) (*bus.Letter, error) {
-	return &bus.Letter{DeadLetter: &events.DeadLetter{Subject: "debrief.task.default"}}, f.find
-}
-
-func (f fakeLetters) Requeue(context.Context, *bus.Letter) (bus.Receipt, error) {
-	return bus.Receipt{Handle: "9-ab12cd34"}, f.change
-}
-
 const id events.Handle = "5-ab12cd34"
 
-func TestRequeue(t *testing.T) {
+func TestFindLetter(t *testing.T) {
 	t.Parallel()
-	other := errors.New("undecodable")
-	for _, test := range []struct {
-		name           string
-		id             events.Handle
-		cancelled      bool
-		letters        fakeLetters
-		as             events.Handle
-		refused, fails bool
-	}{
-		{name: "requeued", id: id, as: "9-ab12cd34"},
-		{name: "undecodable", id: id, letters: fakeLetters{change: other}, refused: true},
-		{name: "cancelled", id: id, cancelled: true, letters: fakeLetters{change: other}, fails: true},
-		{name: "stream is full", id: id, letters: fakeLetters{change: &bus.FullError{}}, fails: true},
-		{name: "missing", id: id, letters: fakeLetters{find: bus.ErrNotFound}, fails: true},
-		{name: "invalid id", id: "5", fails: true},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		if test.cancelled {
-			cancel()
-		}
-		r, err := RequeueLetter(ctx, test.letters, test.id)
-		cancel()
-		if r.ID != test.id || r.As != test.as || (r.Subject != "") != (test.as != "") || (r.Refused != "") != test.refused || (err != nil) != test.fails {
-			t.Errorf("%s: got %+v, error %v", test.name, r, err)
+	l := &bus.Letter{DeadLetter: &events.DeadLetter{Subject: "debrief.task.b"}, LetterSeq: 7}
+	for id, code := range map[events.Handle]int{l.Handle(): 0, "8-ab12cd34": program.ExitRefused, "8": program.ExitUsage} {
+		got, err := FindLetter(t.Context(), storedLetters{letters: []*bus.Letter{l}}, id)
+		if program.ExitCode(err) != code || err == nil && got != l {
+			t.Errorf("%s: got %v, error %v, want the exit code %d", id, got, err, code)
 		}
 	}
 }
