@@ -69,8 +69,14 @@ func (c *embeddingCache) cached(ctx context.Context, texts []string) [][]float32
 	return out
 }
 
-// get returns the vectors of texts. It computes and caches those that are missing.
+// get returns the vectors of texts. It computes and caches those that are missing. Its first call may embed one word more: without the
+// dimension of a new vector, it could take cached ones of another model with the same name.
 func (c *embeddingCache) get(ctx context.Context, texts []string) ([][]float32, error) {
+	if c.embedder != nil && c.dimension.Load() == 0 {
+		if _, err := c.embed(ctx, []string{"dimension"}); err != nil {
+			return nil, err
+		}
+	}
 	out := c.cached(ctx, texts)
 	var at []int
 	var missing []string

@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/natsd"
+	"debrief/events/window"
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
@@ -542,6 +543,20 @@ func TestCloseDoesNotWaitForEmbedder(t *testing.T) {
 	c.set(func(c *synonymEmbedder) { c.blocked = false })
 	if _, err := cb.Context(t.Context(), &events.ContextRequest{Book: "b", Query: "?"}); err == nil {
 		t.Error("a closed builder returned a context")
+	}
+}
+
+// TestCachedVectorOfAnotherDimension reads a cached vector before any query has shown the dimension of new ones.
+func TestCachedVectorOfAnotherDimension(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	windows := window.New(f.conn.NATS(), f.conn.JetStream())
+	for _, size := range []int{8, 16} {
+		got, err := newEmbeddingCache(windows, &synonymEmbedder{size: size}, f.conn.Log()).get(t.Context(), []string{"a motor needs oil"})
+		f.ok(err)
+		if len(got[0]) != size {
+			t.Errorf("got a vector of %d dimensions, want %d", len(got[0]), size)
+		}
 	}
 }
 
