@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ type certificate struct {
 
 	mu      sync.Mutex
 	pair    *tls.Certificate
-	state   [2]os.FileInfo
+	data    [2][]byte // of the files; nil for one that cannot be read
 	checked time.Time
 }
 
@@ -105,28 +106,20 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// read reads the files if they have changed. So a problem is returned once for each change.
+// read reads the files. It returns a problem once for each change.
 func (c *certificate) read() error {
-	var state [2]os.FileInfo
 	var data [2][]byte
 	var errs [2]error
-	changed := false
-	for i, name := range c.files {
-		state[i], errs[i] = os.Stat(name)
-		changed = changed || !sameFile(state[i], c.state[i])
+	for i, setting := range []string{"--tls-cert", "--tls-key"} {
+		var err error
+		if data[i], err = os.ReadFile(c.files[i]); err != nil {
+			data[i], errs[i] = nil, fmt.Errorf("%s: %w", setting, err)
+		}
 	}
-	if !changed && c.pair != nil {
+	if c.pair != nil && bytes.Equal(data[0], c.data[0]) && bytes.Equal(data[1], c.data[1]) {
 		return nil
 	}
-	c.state = state
-	for i, setting := range []string{"--tls-cert", "--tls-key"} {
-		if errs[i] == nil {
-			data[i], errs[i] = os.ReadFile(c.files[i])
-		}
-		if errs[i] != nil {
-			errs[i] = fmt.Errorf("%s: %w", setting, errs[i])
-		}
-	}
+	c.data = data
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -136,12 +129,4 @@ func (c *certificate) read() error {
 	}
 	c.pair = &pair
 	return nil
-}
-
-// sameFile reports whether a and b describe the same content of a file. A missing file is nil.
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
