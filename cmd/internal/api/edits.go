@@ -182,11 +182,14 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.ID, e.Reason = id, r.Reason
+	if err := c.sign(e); err != nil {
+		return nil, err
+	}
 	if r.DryRun {
 		c.status = http.StatusOK
 		return out, out.preview(c, newest, e)
 	}
-	e.ID, e.Reason = id, r.Reason
 	if err := c.submitEdit(e, out); err != nil {
 		return nil, err
 	}
@@ -242,37 +245,10 @@ func (r *EditRequest) edit(c *call, newest *playbook.Playbook, out *EditReply) (
 		return r.restore(c, out)
 	case r.Tag != nil:
 		return r.tag(c, out)
-	case r.Gate != "":
-		if !r.Gate.Valid() {
-			return nil, invalid("gate", fmt.Sprintf("want off, guard or strict, got %q", text40(string(r.Gate))))
-		}
-		return &events.Edit{Gate: r.Gate}, nil
-	case r.Review != "":
-		if !r.Review.Valid() {
-			return nil, invalid("review", fmt.Sprintf("want first or off, got %q", text40(string(r.Review))))
-		}
-		return &events.Edit{Review: r.Review}, nil
-	case r.Control != "":
-		if !r.Control.Valid() {
-			return nil, invalid("control", fmt.Sprintf("%s, got %q", playbook.ShareSyntax, text40(string(r.Control))))
-		}
-		return &events.Edit{Control: r.Control}, nil
-	case r.LeadingScore != nil:
-		if err := playbook.ValidateLeadingScore(r.LeadingScore); err != nil {
-			return nil, invalid("leading_score", strings.TrimPrefix(err.Error(), "leading_score: "))
-		}
-		return &events.Edit{LeadingScore: r.LeadingScore}, nil
-	case r.Judge != nil:
-		if err := r.Judge.Validate(); err != nil {
-			return nil, invalid("judge", err.Error())
-		}
-		return &events.Edit{Judge: r.Judge}, nil
+	case r.Gate != "", r.Review != "", r.Control != "", r.LeadingScore != nil, r.Judge != nil:
+		return &events.Edit{Gate: r.Gate, Review: r.Review, Control: r.Control, LeadingScore: r.LeadingScore, Judge: r.Judge}, nil
 	case r.About != nil:
 		about := r.About.apply(newest.About())
-		var problem *playbook.AboutError
-		if errors.As(about.Validate(), &problem) {
-			return nil, invalid("about."+problem.Field, problem.Reason)
-		}
 		return &events.Edit{About: &about}, nil
 	}
 	read := newest // the version that the author of the edit has read
@@ -573,8 +549,8 @@ func (c *call) submitEdit(e *events.Edit, out *EditReply) error {
 	return nil
 }
 
-// requestEdit submits an edit in the name of the token, and returns the decision of the Curator.
-func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
+// sign sets the author and the other general fields of an edit. It returns an error for an invalid edit, with the field that the error names.
+func (c *call) sign(e *events.Edit) error {
 	e.Book = c.book()
 	e.Author = c.token.Name
 	e.Created = time.Now().UTC()
@@ -582,7 +558,16 @@ func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
 		e.ID = events.NewID()
 	}
 	if err := e.Validate(); err != nil {
-		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, text: err.Error()}
+		field, text, _ := strings.Cut(err.Error(), ": ")
+		return invalid(field, text)
+	}
+	return nil
+}
+
+// requestEdit submits an edit in the name of the token, and returns the decision of the Curator.
+func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
+	if err := c.sign(e); err != nil {
+		return nil, err
 	}
 	d, err := request.SubmitEdit(c.ctx, c.handler.conn, e, bus.PublishOptions{})
 	var refused *events.RefusedError

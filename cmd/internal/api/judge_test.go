@@ -1,6 +1,9 @@
 package api
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestJudgeErrorIsStored stores the error of a judge, and reads it with its interval from the state of the gate.
 func TestJudgeErrorIsStored(t *testing.T) {
@@ -13,7 +16,8 @@ func TestJudgeErrorIsStored(t *testing.T) {
 		"says nothing":  `{"judge":{"name":"judge/m/1","right":30,"wrong":30,"false_failures":14,"false_successes":14}}`,
 		"more than all": `{"judge":{"name":"judge/m/1","right":30,"wrong":30,"false_failures":31}}`,
 	} {
-		if got, _ := w.send(t, 400, "POST", path, body); got["field"] != "judge" {
+		got, _ := w.send(t, 400, "POST", path, body)
+		if field, _ := got["field"].(string); !strings.HasPrefix(field, "judge") {
 			t.Errorf("%s: got %v, want a refusal of the field judge", name, got)
 		}
 	}
