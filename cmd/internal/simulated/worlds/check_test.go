@@ -207,9 +207,6 @@ func checkAltered(t *testing.T, w worlds.World) {
 	for i := range hand {
 		other := slices.Clone(hand)
 		other[i] = "Keep calm."
-		if text := w.Alter(0, i, uint64(i)); w.States(text, 0, i) || text == hand[i] {
-			t.Errorf("rule %d altered: %q states the rule", i, text)
-		}
 		for j, got := range answers(other) {
 			decides := slices.Contains(held[j].Deciding, i)
 			switch {

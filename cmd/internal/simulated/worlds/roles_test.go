@@ -2,6 +2,7 @@ package worlds_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"testing"
 
 	"debrief/cmd/internal/simulated/worlds"
@@ -14,7 +15,10 @@ func TestCurator(t *testing.T) {
 	t.Parallel()
 	w, language := open(t, text.Name)(1, worlds.Imperfection{}), new(text.Language)
 	r, _ := language.Read(w.ByHand(0)[0])
-	opposite, _ := language.Read(w.Alter(0, 0, 1))
+	opposite, ok := language.Read(regexp.MustCompile(`into the \w+ queue`).ReplaceAllString(r.Text(0), "into the Fir queue"))
+	if !ok || opposite == r {
+		t.Fatalf("got %q, want a rule with another queue than %q", opposite.Text(0), r.Text(0))
+	}
 	for name, c := range map[string]struct {
 		bullets, insights []string
 		want              []string // types and ids

@@ -69,18 +69,6 @@ func (w *World) States(text string, _, rule int) bool {
 	return ok && r == w.rules[rule]
 }
 
-// Alter implements world.World.
-func (w *World) Alter(_, rule int, draw uint64) string {
-	r := w.rules[rule]
-	return r.otherNumber(draw).Text(world.Draw(draw, "altered rule", r.Condition()))
-}
-
-// Attempt implements world.World.
-func (w *World) Attempt(t world.Task, system string) world.Attempt {
-	a := w.Answer(t.Question, t.Context, system)
-	return world.Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
-}
-
 // Distractors implements world.World.
 func (w *World) Distractors(n int) []string {
 	return world.Distinct(n, func(i int) string {

@@ -83,14 +83,6 @@ func readRule(text string) (rule, bool) {
 	return r, ok
 }
 
-// otherNumber returns the rule with another number. The draw selects it.
-func (r rule) otherNumber(draw uint64) rule {
-	for was := r.number; r.number == was; draw++ {
-		r.number = possibleNumber(steps[r.step].form, draw)
-	}
-	return r
-}
-
 // possibleNumber returns a number of a right or a wrong rule.
 func possibleNumber(f form, draw uint64) cents {
 	n := cents(draw % 1000)

@@ -105,27 +105,8 @@ func (w *World) States(text string, phase, i int) bool {
 	return ok && phase == 0 && r == w.rules[i]
 }
 
-// Alter implements world.World: another step in place of the one that the rule is about.
-func (w *World) Alter(_, i int, draw uint64) string {
-	r := w.rules[i]
-	others := slices.DeleteFunc(slices.Clone(steps), func(s string) bool { return s == r.step || s == r.other })
-	other := others[draw%uint64(len(others))]
-	if r.kind == check || r.kind == skip || r.kind == begin {
-		r.step = other
-	} else {
-		r.other = other
-	}
-	return r.Text(world.Draw(draw, "altered rule", r.Condition()))
-}
-
 // Embed implements world.World.
 func (*Language) Embed(texts []string) [][]float32 { return world.Embed(texts, features) }
-
-// Attempt implements world.World.
-func (w *World) Attempt(t world.Task, system string) world.Attempt {
-	a := w.Answer(t.Question, t.Context, system)
-	return world.Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
-}
 
 // maxUnchecked is the best score of an answer without the check of its kind of job.
 const maxUnchecked = 0.3

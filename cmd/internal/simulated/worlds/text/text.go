@@ -221,27 +221,9 @@ func (w *World) States(text string, phase, rule int) bool {
 	return ok && r == w.phases[w.phase(phase)][rule]
 }
 
-// Alter implements world.World.
-func (w *World) Alter(phase, i int, draw uint64) string {
-	r := w.phases[w.phase(phase)][i]
-	values := queues
-	if r.Slot == toPriority {
-		values = []string{"1", "2", "3", "4"}
-	}
-	others := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == r.Value })
-	r.Value = others[draw%uint64(len(others))]
-	return rule{r}.Text(world.Draw(draw, "altered rule", r.Condition()))
-}
-
 // Embed implements world.World.
 func (*Language) Embed(texts []string) [][]float32 {
 	return world.Embed(texts, concepts)
-}
-
-// Attempt implements world.World.
-func (w *World) Attempt(t world.Task, system string) world.Attempt {
-	a := w.Answer(t.Question, t.Context, system)
-	return world.Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
 }
 
 // right returns the queue and the priority that the rules of the task's phase decide.

@@ -193,14 +193,6 @@ func (l *Language) readRule(text string) (world.Case, bool) {
 	return l.rules.Find(text, readRule)
 }
 
-// Alter implements world.World. The rules have one phase.
-func (w *World) Alter(_, i int, draw uint64) string {
-	r := w.hidden[i]
-	others := slices.DeleteFunc(slices.Clone(slots[slotIndex(r.Slot)].values), func(v string) bool { return v == r.Value })
-	r.Value = others[draw%uint64(len(others))]
-	return rule{r}.Text(world.Draw(draw, "altered rule", r.Condition()))
-}
-
 // Embed implements world.World.
 func (*Language) Embed(texts []string) [][]float32 {
 	return world.Embed(texts, concepts)

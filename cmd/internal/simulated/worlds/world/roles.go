@@ -109,6 +109,12 @@ func (m *Model) Reply(schema string, messages []Message) string {
 	return reply
 }
 
+// Attempt implements World.Attempt for an agent without tools.
+func (m *Model) Attempt(t Task, system string) Attempt {
+	a := m.Language.Answer(t.Question, t.Context, system)
+	return Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
+}
+
 // reflect analyses an execution. It states the condition of its insight apart if that is asked.
 func (m *Model) reflect(e *Execution, d Dice, asked bool) Reflection {
 	out := Reflection{BulletTags: []Tag{}}

@@ -72,9 +72,6 @@ type World interface {
 	Distractors(n int) []string
 	// States reports whether a bullet states exactly the rule ByHand(phase)[rule].
 	States(bullet string, phase, rule int) bool
-	// Alter returns a bullet with the condition of the rule ByHand(phase)[rule] and another decision. The draw selects the
-	// decision and the wording. An agent that follows it answers the tasks of the rule wrong.
-	Alter(phase, rule int, draw uint64) string
 }
 
 // Caller is a World whose agent calls tools. The model of the agent takes turns with the tools: it sees only the conversation.
