@@ -2,6 +2,7 @@ package erase
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"time"
 
@@ -177,44 +178,23 @@ func decode[T any](m *stored) *T {
 	return v
 }
 
-// mentions calls fn for everything in data that has the form of an id or of a handle. MessagePack and JSON store both as they are.
-func mentions(data []byte, fn func(string) bool) bool {
-	for i := 0; i < len(data); i++ {
-		if !isIDByte(data[i]) || i > 0 && isIDByte(data[i-1]) {
-			continue
-		}
-		end := i
-		for end < len(data) && isIDByte(data[end]) {
-			end++
-		}
-		word := data[i:end]
-		if len(word) >= idLen && fn(string(word[:idLen])) {
-			return true
-		}
-		if n := handleLen(word); n > 0 && fn(string(word[:n])) {
-			return true
-		}
-		i = end
-	}
-	return false
-}
-
 // idLen is the length of an events.ID.
 const idLen = 22
 
-func isIDByte(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_'
-}
+var (
+	words        = regexp.MustCompile(`[0-9A-Za-z_-]+`)
+	handlePrefix = regexp.MustCompile(`^[0-9]{1,20}-.{8}`) // an events.Handle at the beginning of a word
+)
 
-// handleLen returns the length of the events.Handle with which a word begins, or 0.
-func handleLen(word []byte) int {
-	digits := 0
-	for digits < len(word) && word[digits] >= '0' && word[digits] <= '9' {
-		digits++
+// mentions calls fn for everything in data that has the form of an id or of a handle. MessagePack and JSON store both as they are.
+func mentions(data []byte, fn func(string) bool) bool {
+	for _, word := range words.FindAll(data, -1) {
+		if len(word) >= idLen && fn(string(word[:idLen])) {
+			return true
+		}
+		if h := handlePrefix.Find(word); h != nil && fn(string(h)) {
+			return true
+		}
 	}
-	end := digits + 1 + 8
-	if digits == 0 || digits > 20 || len(word) < end || word[digits] != '-' {
-		return 0
-	}
-	return end
+	return false
 }
