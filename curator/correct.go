@@ -117,12 +117,8 @@ func (x *sampleIndex) contribution(ctx context.Context, store *deltalog.Store, b
 	for i, version := range versions {
 		positions[i] = x.positions[version-1]
 	}
-	span := 0
-	if n := len(versions); n > 0 {
-		span = int(versions[n-1]-versions[0]) + 1
-	}
 	var deltas []*playbook.Delta
-	err := store.Records(ctx, b, positions, span, func(r *deltalog.Record) error {
+	err := store.Records(ctx, b, positions, func(r *deltalog.Record) error {
 		deltas = append(deltas, &r.Delta)
 		return nil
 	})

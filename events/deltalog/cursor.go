@@ -233,13 +233,8 @@ func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, err
 
 // scanLog calls fn in order for each message on a book's subject, starting at a sequence.
 func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn func(*candidate) error) error {
-	return s.scanPart(ctx, b, direct.Query{From: from}, fn)
-}
-
-// scanPart is scanLog for any query. It sets the subject of the query.
-func (s *Store) scanPart(ctx context.Context, b playbook.Book, q direct.Query, fn func(*candidate) error) error {
-	q.Subject = events.KindDelta.Subject(b)
-	redactions := &overlay{s: s, book: b, from: q.From}
+	q := direct.Query{Subject: events.KindDelta.Subject(b), From: from}
+	redactions := &overlay{s: s, book: b, from: from}
 	var stopped error // the error of fn
 	err := s.read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
 		all, err := redactions.next(ctx, newCandidate(m))

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"debrief/events"
@@ -96,24 +97,14 @@ type Position struct {
 
 // Limits of reading single deltas.
 const (
-	fewDeltas = 8  // up to this number, deltas are always read one by one
-	densePart = 3  // if at least one in three deltas of a span is wanted, the whole span is read
-	getBatch  = 64 // deltas that getRecords reads in one call
-	getters   = 8  // concurrent requests of getRecords
+	getBatch = 64 // deltas that getRecords reads in one call
+	getters  = 8  // concurrent requests of getRecords
 )
 
-// Records calls fn for the deltas of a book at known positions, which must be in order. From the first position to the last the log
-// has span deltas. Records returns ErrBrokenLog if the log no longer contains one of the positions.
-func (s *Store) Records(ctx context.Context, b playbook.Book, positions []Position, span int, fn func(*Record) error) error {
-	if len(positions) == 0 {
-		return nil
-	}
-	if len(positions) > fewDeltas && len(positions)*densePart >= span {
-		return s.selectRecords(ctx, b, positions, span, fn)
-	}
-	for len(positions) > 0 {
-		part := positions[:min(getBatch, len(positions))]
-		positions = positions[len(part):]
+// Records calls fn for the deltas of a book at known positions, in this order. Records returns ErrBrokenLog if the log no longer contains
+// one of the positions.
+func (s *Store) Records(ctx context.Context, b playbook.Book, positions []Position, fn func(*Record) error) error {
+	for part := range slices.Chunk(positions, getBatch) {
 		all, err := s.getRecords(ctx, b, part)
 		if err != nil {
 			return err
@@ -125,36 +116,6 @@ func (s *Store) Records(ctx context.Context, b playbook.Book, positions []Positi
 		}
 	}
 	return nil
-}
-
-// selectRecords reads the span of the log from the first position to the last, and calls fn for the deltas at the positions.
-func (s *Store) selectRecords(ctx context.Context, b playbook.Book, positions []Position, span int, fn func(*Record) error) error {
-	errDone := errors.New("done")
-	err := s.scanPart(ctx, b, direct.Query{From: positions[0].Seq, Batch: span}, func(m *candidate) error {
-		switch {
-		case m.Seq > positions[0].Seq:
-			return lostRecordError(b, positions[0])
-		case m.Seq < positions[0].Seq:
-			return nil
-		case m.err != nil || !bytes.Equal(m.Chain, positions[0].Chain[:]):
-			return lostRecordError(b, positions[0])
-		}
-		if err := fn(m.Record); err != nil {
-			return err
-		}
-		positions = positions[1:]
-		if len(positions) == 0 {
-			return errDone
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errDone):
-		return nil
-	case err == nil:
-		return lostRecordError(b, positions[0])
-	}
-	return err
 }
 
 // getRecords reads deltas one by one, some at a time.
@@ -192,9 +153,5 @@ func (s *Store) getRecord(ctx context.Context, b playbook.Book, p Position) (*Re
 	if r != nil && bytes.Equal(r.Chain, p.Chain[:]) {
 		return r.Record, nil
 	}
-	return nil, lostRecordError(b, p)
-}
-
-func lostRecordError(b playbook.Book, p Position) error {
-	return fmt.Errorf("playbook %q: the log no longer contains the delta at sequence %d: %w", b, p.Seq, ErrBrokenLog)
+	return nil, fmt.Errorf("playbook %q: the log no longer contains the delta at sequence %d: %w", b, p.Seq, ErrBrokenLog)
 }

@@ -156,7 +156,7 @@ func (x *erasure) checkErased(want *playbook.Playbook) {
 	}
 	for _, at := range [][]deltalog.Position{x.at, x.at[3:4]} {
 		n := 0
-		check(x, x.s.Records(x.Context(), "b", at, len(at), func(r *deltalog.Record) error { n++; return nil }))
+		check(x, x.s.Records(x.Context(), "b", at, func(r *deltalog.Record) error { n++; return nil }))
 		if n != len(at) {
 			x.Errorf("read %d deltas by their positions, want %d", n, len(at))
 		}

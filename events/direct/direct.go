@@ -43,10 +43,6 @@ type Query struct {
 	From    uint64   `json:"seq,omitempty"`        // the first sequence
 
 	Since time.Time `json:"start_time,omitzero"` // only messages stored at this time or later; not with From
-
-	// Batch is the number of messages in one reply, at most and by default a thousand. With a smaller number the server sends no
-	// messages that the caller does not need.
-	Batch int `json:"-"`
 }
 
 // MaxLast is the largest number of subjects that the server accepts in one query.
@@ -75,12 +71,8 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 	if q.Since.IsZero() {
 		q.From = max(q.From, 1)
 	}
-	batch := replyMessages
-	if q.Batch > 0 {
-		batch = min(q.Batch, batch)
-	}
 	for {
-		if err := in.request(stream, request{q, batch, replyBytes}); err != nil {
+		if err := in.request(stream, request{q, replyMessages, replyBytes}); err != nil {
 			return err
 		}
 		next, err := in.readReply(ctx, fn)

@@ -150,16 +150,11 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 	var all []*deltalog.Record
 	for try := 0; ; try++ {
 		var at []deltalog.Position
-		span := 0 // number of deltas from the first chosen one to the last
 		err := x.read(ctx, b, func(l *bookLog) error {
 			chosen := choose(l)
 			slices.Sort(chosen)
-			chosen = slices.Compact(chosen)
-			for _, i := range chosen {
+			for _, i := range slices.Compact(chosen) {
 				at = append(at, l.at[i].Position)
-			}
-			if n := len(chosen); n > 0 {
-				span = chosen[n-1] - chosen[0] + 1
 			}
 			return nil
 		})
@@ -167,7 +162,7 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 			return nil, err
 		}
 		all = make([]*deltalog.Record, 0, len(at))
-		err = x.store.Records(ctx, b, at, span, func(r *deltalog.Record) error {
+		err = x.store.Records(ctx, b, at, func(r *deltalog.Record) error {
 			all = append(all, r)
 			return nil
 		})
