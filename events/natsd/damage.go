@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/renameio/v2/maybe"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -56,21 +57,21 @@ func ReadDamage(dir string) (all []Damage, err error) {
 // AcceptDamage removes the damage of these streams from what ReadDamage returns, without names that of all streams.
 func AcceptDamage(dir string, streams ...string) error {
 	known, err := ReadDamage(dir)
-	if err != nil {
+	if err != nil || len(known) == 0 {
 		return err
 	}
-	if err := os.Remove(filepath.Join(dir, damageName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	var left []byte // lines of the file
 	for _, d := range known {
 		if len(streams) == 0 || slices.Contains(streams, d.Stream) {
 			continue
 		}
-		if err := addDamage(dir, d); err != nil {
+		line, err := json.Marshal(d)
+		if err != nil {
 			return err
 		}
+		left = append(append(left, line...), '\n')
 	}
-	return nil
+	return maybe.WriteFile(filepath.Join(dir, damageName), left, 0o600)
 }
 
 // addDamage records a loss, unless it is already recorded.
@@ -130,11 +131,7 @@ func (c *checkpoint) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, checkpointName+".new")
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(dir, checkpointName))
+	return maybe.WriteFile(filepath.Join(dir, checkpointName), data, 0o600)
 }
 
 // lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It returns "" if

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2/maybe"
 )
 
 const (
@@ -103,17 +104,16 @@ func (l *lock) holder() (h holder, err error) {
 	return h, json.Unmarshal(data, &h)
 }
 
-// announce writes the holder file atomically, with a rename.
+// announce replaces the holder file.
 func (l *lock) announce(url string) error {
 	data, err := json.Marshal(holder{os.Getpid(), url})
 	if err != nil {
 		return err
 	}
-	tmp := l.path() + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	if err := maybe.WriteFile(l.path(), data, 0o600); err != nil {
 		return dirError(l.dir, err)
 	}
-	return os.Rename(tmp, l.path())
+	return nil
 }
 
 // release removes the holder file and unlocks the directory.

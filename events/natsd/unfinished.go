@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2/maybe"
 	"github.com/minio/highwayhash"
 )
 
@@ -40,9 +41,7 @@ func finishCreations(dir string) error {
 			return err
 		}
 		hash.Write(text)
-		tmp := sum + ".tmp" // as the server, which replaces it
-		err = os.WriteFile(tmp, []byte(hex.EncodeToString(hash.Sum(nil))), 0o600)
-		if err = errors.Join(err, os.Rename(tmp, sum)); err != nil {
+		if err := maybe.WriteFile(sum, []byte(hex.EncodeToString(hash.Sum(nil))), 0o600); err != nil {
 			return fmt.Errorf("write the checksum of the settings of a stream: %w", err)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2/maybe"
 	"go.yaml.in/yaml/v3"
 
 	"debrief/playbook"
@@ -51,7 +51,7 @@ func Add(path, name string, scopes []Scope, books []playbook.Book, proxies ...ne
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		data = append(data, '\n')
 	}
-	if err := replace(path, append(data, entry...), mode); err != nil {
+	if err := maybe.WriteFile(path, append(data, entry...), mode); err != nil {
 		return "", fmt.Errorf("tokens file: %w", err)
 	}
 	return secret, nil
@@ -90,7 +90,7 @@ func Remove(path, name string) error {
 	if err != nil {
 		return fmt.Errorf("tokens file %s: %w", path, err)
 	}
-	if err := replace(path, rest, info.Mode().Perm()); err != nil {
+	if err := maybe.WriteFile(path, rest, info.Mode().Perm()); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
 	return nil
@@ -120,23 +120,4 @@ func lock(path string) (unlock func(), err error) {
 		return nil, fmt.Errorf("tokens file: %w", err)
 	}
 	return func() { _ = l.Unlock() }, nil
-}
-
-// replace writes a temporary file beside path, and renames it to path.
-func replace(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2/maybe"
 	"github.com/nats-io/nkeys"
 )
 
@@ -212,11 +213,8 @@ func (c *Credentials) updateAccounts() (before []Tenant, changed bool, err error
 	if conf == string(text) {
 		return before, false, nil
 	}
-	// Replace the file atomically: a server may read it at any time.
-	if err := os.WriteFile(file+".new", []byte(conf), 0o644); err != nil {
-		return nil, false, err
-	}
-	return before, true, os.Rename(file+".new", file)
+	err = maybe.WriteFile(file, []byte(conf), 0o644) // a server may read the file at any time
+	return before, err == nil, err
 }
 
 // createTenant creates the keys of the users of one tenant.
