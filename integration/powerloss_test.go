@@ -107,6 +107,9 @@ func TestPowerLossIsRepaired(t *testing.T) {
 // TestWriterDetectsLogReplacedAfterPowerLoss removes the last delta of the log, and another writer stores a new one at the
 // same sequence. A writer that has folded the removed delta must not commit after it.
 func TestWriterDetectsLogReplacedAfterPowerLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	server, url := startServerIn(t, dir, "100ms")

@@ -99,6 +99,9 @@ type worthArm struct {
 // TestWorthOfThreePlaybooks runs tasks of a simulated model with three playbooks: the API, the console and the command say which one helps,
 // which one harms, and that the third is not decided. An audit that reads the streams and shares no code recomputes all numbers.
 func TestWorthOfThreePlaybooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, url := startServer(t)
 	conn := connect(t, url)

@@ -252,6 +252,9 @@ func (w *ways) refusedRating(way *ratingWay, token string, codes ...string) {
 
 // TestWaysToRateKeepTheRules is the table of all ways in for ratings and all rules of the doors.
 func TestWaysToRateKeepTheRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	w := openWays(t, playbook.Share(""))
 	for _, rule := range ratingRules {

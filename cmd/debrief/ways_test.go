@@ -493,6 +493,9 @@ func (w *ways) with(question string) []*events.Execution {
 // TestWaysHaveOneRuleForNames sends runs with names that no event may have by every way. Where the sender hears of it, the run is refused
 // with the field. Otherwise the run is stored, with names that fit and stay distinct.
 func TestWaysHaveOneRuleForNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	w := openWays(t, "")
 	long := strings.Repeat("x", events.MaxName+1)
@@ -741,6 +744,9 @@ func (w *ways) searchStreams(text string) {
 
 // TestWaysKeepTheRules is the table of all ways in and all rules of the doors.
 func TestWaysKeepTheRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	w := openWays(t, "50%")
 	w.erased = "s-erased"

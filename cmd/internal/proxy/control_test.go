@@ -138,6 +138,9 @@ func TestControlAtTheProvider(t *testing.T) {
 // TestControlLeavesOutEarlierAdvice: a conversation that had advice before the share was switched on has none from its first turn in the
 // control group on, not even that of its earlier turns.
 func TestControlLeavesOutEarlierAdvice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const text = "Globes stand in the map room."
 	h := openFront(t, "tail", loop(0), text)
@@ -286,6 +289,9 @@ func TestControlOfManySessions(t *testing.T) {
 // TestControlOfSubAgents: a sub-agent that names the session of a conversation without a name has the group of the conversation, in each of
 // its turns. The response has the name of the session.
 func TestControlOfSubAgents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const text = "Globes stand in the map room."
 	h := openFront(t, "tail", loop(0), text)

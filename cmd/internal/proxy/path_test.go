@@ -52,6 +52,9 @@ func (f *decodingFront) requests() []string {
 
 // TestPathsStayBelowTheBase sends every form of a path that leaves /v1, with a token. None reaches the provider.
 func TestPathsStayBelowTheBase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	front := new(decodingFront)
 	server := httptest.NewServer(front)

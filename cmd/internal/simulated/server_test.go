@@ -162,6 +162,9 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 }
 
 func TestFourKindsOfFaultsAndRetries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, url := startServer(t, Options{FaultRate: 0.5})
 	train, _ := Tasks(1)

@@ -325,6 +325,9 @@ func countOf(t *testing.T, all []*events.Execution) (got count) {
 // TestExportersOfTheSDK sends traces in each dialect with the unchanged exporter: shuffled over requests, so that the root is not last, and
 // a third of them twice.
 func TestExportersOfTheSDK(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	n, quiet := 60, 2*time.Second
 	if os.Getenv("DEBRIEF_LONG") != "" { // 3 minutes
