@@ -66,23 +66,6 @@ type evidenceHit struct {
 	Applies float64 // of the votes of all tasks for the bullets that apply to them, the share for this bullet, from 0 to 1
 }
 
-// evidenceStats describe the contents of an evidenceIndex.
-type evidenceStats struct {
-	Tasks   int
-	Bullets int // with at least one task
-}
-
-// Stats returns the size of the index.
-func (x *evidenceIndex) Stats() evidenceStats {
-	bullets := len(x.links[supports])
-	for id := range x.links[cites] {
-		if len(x.links[supports][id]) == 0 {
-			bullets++
-		}
-	}
-	return evidenceStats{len(x.tasks), bullets}
-}
-
 // Count returns the number of tasks that support a bullet, at most maxPerBullet.
 func (x *evidenceIndex) Count(id playbook.BulletID) int { return len(x.links[supports][id]) }
 

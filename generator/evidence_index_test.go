@@ -203,8 +203,8 @@ func TestNearestTasksVote(t *testing.T) {
 	if len(hits) != 2 || hits[0].Bullet != "client-meals" || hits[0].Score < 0.9 || hits[1].Bullet != "always-cited" {
 		t.Errorf("got %v", hits)
 	}
-	if s := x.Stats(); s.Tasks > 300 || s.Bullets != 3 {
-		t.Errorf("got %+v", s)
+	if len(x.tasks) > 300 || len(x.bullets()) != 3 {
+		t.Errorf("got %d tasks of %q", len(x.tasks), x.bullets())
 	}
 }
 
@@ -248,8 +248,8 @@ func TestBounds(t *testing.T) {
 				}
 			}
 		}
-		if got := x.Stats(); got.Tasks != tasks || got.Bullets != len(ids) {
-			t.Fatalf("got %+v, want %d tasks of %d bullets", got, tasks, len(ids))
+		if len(x.tasks) != tasks || len(x.bullets()) != len(ids) {
+			t.Fatalf("got %d tasks of %q, want %d tasks of %d bullets", len(x.tasks), x.bullets(), tasks, len(ids))
 		}
 		for id := range ids {
 			if got, want := x.CountApplies(id), len(newest[playbook.Tag][id])+len(newest[playbook.AddExposures][id]); got != want {
@@ -270,8 +270,8 @@ func TestOldestTasksAreDropped(t *testing.T) {
 		id := playbook.BulletID(fmt.Sprint("b", i))
 		x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(fmt.Sprint("q", i), fmt.Sprint("question", i))}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
 	}
-	if s := x.Stats(); s.Tasks != maxEvidenceTasks || s.Bullets != maxEvidenceTasks {
-		t.Errorf("got %+v", s)
+	if len(x.tasks) != maxEvidenceTasks || len(x.bullets()) != maxEvidenceTasks {
+		t.Errorf("got %d tasks of %d bullets", len(x.tasks), len(x.bullets()))
 	}
 	if got := found(&x, "question499"); got != "" {
 		t.Errorf("a dropped task: got %q", got)

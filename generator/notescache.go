@@ -21,13 +21,12 @@ type notesKey struct {
 	limit int
 }
 
-// notesEntry is immutable after ready is closed.
+// notesEntry is the last read of the reflections of a key.
 type notesEntry struct {
-	ready   chan struct{}
+	busy    chan struct{} // has an element while a caller uses the other fields
 	readAt  time.Time
 	list    []*events.Note
 	damaged int
-	err     error
 }
 
 // get returns reflections that are at most age old. Otherwise it reads them once for all concurrent callers. If that
@@ -35,43 +34,33 @@ type notesEntry struct {
 func (c *notesCache) get(
 	ctx context.Context, key notesKey, age time.Duration, read func() ([]*events.Note, int, error),
 ) ([]*events.Note, int, error) {
-	n, owner := c.entry(key, age)
-	if owner {
-		n.list, n.damaged, n.err = read()
-		n.readAt = time.Now()
-		close(n.ready)
-		return n.list, n.damaged, n.err
-	}
+	n := c.entry(key)
 	select {
-	case <-n.ready:
+	case n.busy <- struct{}{}:
 	case <-ctx.Done():
 		return nil, 0, ctx.Err()
 	}
-	if n.err != nil {
-		return read()
+	defer func() { <-n.busy }()
+	if time.Since(n.readAt) >= age {
+		list, damaged, err := read()
+		if err != nil {
+			return list, damaged, err
+		}
+		n.readAt, n.list, n.damaged = time.Now(), list, damaged
 	}
 	return n.list, n.damaged, nil
 }
 
-// entry returns the cached entry of a key. If owner is true, the caller must fill the entry and close ready.
-func (c *notesCache) entry(key notesKey, age time.Duration) (n *notesEntry, owner bool) {
+func (c *notesCache) entry(key notesKey) *notesEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n = c.entries[key]
-	if n != nil {
-		select {
-		case <-n.ready:
-			if n.err == nil && time.Since(n.readAt) < age {
-				return n, false
-			}
-		default:
-			return n, false
+	n := c.entries[key]
+	if n == nil {
+		if c.entries == nil || len(c.entries) >= maxPlaybooks {
+			c.entries = make(map[notesKey]*notesEntry)
 		}
+		n = &notesEntry{busy: make(chan struct{}, 1)}
+		c.entries[key] = n
 	}
-	if c.entries == nil || len(c.entries) >= maxPlaybooks {
-		c.entries = make(map[notesKey]*notesEntry)
-	}
-	n = &notesEntry{ready: make(chan struct{})}
-	c.entries[key] = n
-	return n, true
+	return n
 }

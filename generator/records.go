@@ -67,17 +67,8 @@ func (p *notePolicy) withoutOrders(records []events.Record, facts admit.Text) []
 
 // hasSteps reports whether any execution has steps, which can have records.
 func (p *sessionHistory) hasSteps() bool {
-	for _, i := range p.window {
-		if len(i.Steps) > 0 {
-			return true
-		}
-	}
-	for k := range p.marks {
-		if len(p.marks[k].Interaction.Steps) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.window, func(i *events.Interaction) bool { return len(i.Steps) > 0 }) ||
+		slices.ContainsFunc(p.marks, func(m events.MarkedInteraction) bool { return len(m.Interaction.Steps) > 0 })
 }
 
 // setRecords sets the records of steps that have none. Both slices end at the last step of an execution, and records may have fewer
