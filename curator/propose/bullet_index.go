@@ -181,8 +181,8 @@ func (round *Round) addContext(in *Request) {
 	for _, bullet := range p.Top(maxContext) {
 		include(bullet)
 	}
-	for _, key := range nearestTexts(&rejections.words, texts, maxPerInsight, minTurnedDownScore) {
-		if t := rejections.rejectedTexts[key]; t != nil && len(in.Rejected) < maxTurnedDown {
+	for _, id := range nearestTexts(&rejections.words, texts, maxPerInsight, minTurnedDownScore) {
+		if t := rejections.texts[id]; t != nil && len(in.Rejected) < maxTurnedDown {
 			in.Rejected = append(in.Rejected, RejectedText{t.text, t.reason})
 		}
 	}

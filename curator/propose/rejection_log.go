@@ -3,6 +3,7 @@ package propose
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"debrief/curator/screen"
@@ -19,14 +20,13 @@ import (
 // does not see later deltas of another Curator. The log is bounded and may lose entries; the deltas hold every rejection with its reason.
 // It also knows the tasks behind the bullets. The zero value is an empty log. It is not safe for concurrent use.
 type RejectionLog struct {
-	loaded        bool
-	rejectedTexts map[string]*loggedText // by rejectedTextKey
-	keys          []string               // of rejectedTexts, oldest first
-	words         recall.WordIndex       // full-text index of rejectedTexts
-	retired       map[playbook.BulletID]*loggedText
-	retiredOrder  []playbook.BulletID // of retired, oldest first
-	barred        similar.Index       // the texts of both that must not come back, see isPermanent and retiredForText
-	tasks         taskLog
+	loaded   bool
+	texts    map[string]*loggedText // by rejectedID or retiredID
+	rejected []string               // the ids of the rejected texts, oldest first
+	retired  []string               // the ids of the retired bullets, oldest first
+	words    recall.WordIndex       // full-text index of the rejected texts
+	barred   similar.Index          // the texts that must not come back, see isPermanent and retiredForText
+	tasks    taskLog
 }
 
 // loggedText is a rejected text or a retired bullet, with the reason. The text of a retired bullet is that at the last call of update.
@@ -44,11 +44,14 @@ const (
 	maxRecentDeltas = 300
 )
 
-// Prefixes of the ids in RejectionLog.barred.
-const (
-	rejectedPrefix = "rejected "
-	retiredPrefix  = "bullet "
-)
+const retiredPrefix = "bullet "
+
+func retiredID(id playbook.BulletID) string { return retiredPrefix + string(id) }
+
+func rejectedID(text string) string {
+	key := playbook.ContentKeyOf(text)
+	return "rejected " + string(key[:])
+}
 
 // rejectedBefore begins the sentence for a text that was rejected for good before.
 const rejectedBefore = "rejected before: "
@@ -118,114 +121,82 @@ func (m *RejectionLog) Add(d *playbook.Delta) {
 		switch op.Kind {
 		case playbook.SetStatus:
 			if op.Status != playbook.Retired {
-				m.removeRetired(op.Bullet)
+				m.remove(retiredID(op.Bullet))
 				continue
 			}
 			code, reason := op.Code, op.Reason
 			if d.Author != history.Curator {
 				code, reason = playbook.ReasonPerson, cmp.Or(reason, "retired by a person")
 			}
-			m.addRetired(op.Bullet, code, reason)
+			m.add(&m.retired, maxRetired, retiredID(op.Bullet), &loggedText{reason: reason, code: code})
 		case playbook.Remove:
-			m.removeRetired(op.Bullet)
+			m.remove(retiredID(op.Bullet))
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
 			if d.Author != history.Curator { // a person accepts the text
 				content := op.Content
 				if op.PutBullet != nil {
 					content = op.PutBullet.Content
 				}
-				m.removeRejected(rejectedTextKey(content))
+				m.remove(rejectedID(content))
 			}
 		}
 	}
 }
 
-func rejectedTextKey(text string) string {
-	w := playbook.ContentKeyOf(text)
-	return string(w[:])
-}
-
 // addRejected adds a text. A permanent reason is not replaced by a temporary one, nor by ReasonRejectedText, which only
 // refers to the first rejection.
 func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason string) {
-	key := rejectedTextKey(text)
-	if old := m.rejectedTexts[key]; old != nil {
-		if isPermanent(old.code) && (!isPermanent(code) || code == playbook.ReasonRejectedText) {
-			return
-		}
-		m.removeRejected(key)
+	id := rejectedID(text)
+	if old := m.texts[id]; old != nil && isPermanent(old.code) && (!isPermanent(code) || code == playbook.ReasonRejectedText) {
+		return
 	}
-	if m.rejectedTexts == nil {
-		m.rejectedTexts = make(map[string]*loggedText)
-	}
-	m.rejectedTexts[key] = &loggedText{text, reason, code}
-	m.keys = append(m.keys, key)
-	m.words.Put(key, text)
+	m.add(&m.rejected, maxRejectedTexts, id, &loggedText{text, reason, code})
+	m.words.Put(id, text)
 	if isPermanent(code) {
-		m.barred.Put(rejectedPrefix+key, text)
-	}
-	if len(m.rejectedTexts) > maxRejectedTexts {
-		m.removeRejected(m.keys[0])
+		m.barred.Put(id, text)
 	}
 }
 
-func (m *RejectionLog) removeRejected(key string) {
-	if m.rejectedTexts[key] == nil {
+// add adds a text at the end of a list, in place of an earlier one with the id, and removes the oldest from a full list.
+func (m *RejectionLog) add(list *[]string, limit int, id string, l *loggedText) {
+	m.remove(id)
+	if m.texts == nil {
+		m.texts = make(map[string]*loggedText)
+	}
+	m.texts[id] = l
+	*list = append(*list, id)
+	if len(*list) > limit {
+		m.remove((*list)[0])
+	}
+}
+
+func (m *RejectionLog) remove(id string) {
+	if m.texts[id] == nil {
 		return
 	}
-	delete(m.rejectedTexts, key)
-	m.words.Drop(key)
-	m.barred.Drop(rejectedPrefix + key)
-	for i, k := range m.keys {
-		if k == key {
-			m.keys = append(m.keys[:i], m.keys[i+1:]...)
-			break
-		}
-	}
-}
-
-func (m *RejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, reason string) {
-	m.removeRetired(id)
-	if m.retired == nil {
-		m.retired = make(map[playbook.BulletID]*loggedText)
-	}
-	m.retired[id] = &loggedText{reason: reason, code: code}
-	m.retiredOrder = append(m.retiredOrder, id)
-	if len(m.retiredOrder) > maxRetired {
-		m.removeRetired(m.retiredOrder[0])
-	}
-}
-
-func (m *RejectionLog) removeRetired(id playbook.BulletID) {
-	if _, there := m.retired[id]; !there {
-		return
-	}
-	delete(m.retired, id)
-	m.barred.Drop(retiredPrefix + string(id))
-	for i, known := range m.retiredOrder {
-		if known == id {
-			m.retiredOrder = append(m.retiredOrder[:i], m.retiredOrder[i+1:]...)
-			break
-		}
-	}
+	delete(m.texts, id)
+	m.words.Drop(id)
+	m.barred.Drop(id)
+	isIt := func(known string) bool { return known == id }
+	m.rejected, m.retired = slices.DeleteFunc(m.rejected, isIt), slices.DeleteFunc(m.retired, isIt)
 }
 
 // update updates the texts of the retired bullets to the state p.
 func (m *RejectionLog) update(p *playbook.Playbook) {
-	for id, l := range m.retired {
-		b := p.Bullet(id)
+	for _, id := range m.retired {
+		l, b := m.texts[id], p.Bullet(playbook.BulletID(strings.TrimPrefix(id, retiredPrefix)))
 		if b != nil && b.Status == playbook.Retired && retiredForText(l.code) {
 			l.text = b.Content
-			m.barred.Put(retiredPrefix+string(id), l.text)
+			m.barred.Put(id, l.text)
 		} else {
-			m.barred.Drop(retiredPrefix + string(id))
+			m.barred.Drop(id)
 		}
 	}
 }
 
 // retiredReason returns the recorded reason why a bullet retired.
 func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
-	if l := m.retired[id]; l != nil && l.reason != "" {
+	if l := m.texts[retiredID(id)]; l != nil && l.reason != "" {
 		return l.reason
 	}
 	return "the bullet is retired"
@@ -234,22 +205,14 @@ func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired
 // because of its text. Otherwise it returns nil.
 func (m *RejectionLog) refuse(content string) *screen.Refusal {
-	near, ok := m.barred.Duplicate(content, func(id string) string { return m.entry(id).text })
+	near, ok := m.barred.Duplicate(content, func(id string) string { return m.texts[id].text })
 	if !ok {
 		return nil
 	}
-	l := m.entry(near.ID)
+	l := m.texts[near.ID]
 	reason := l.reason
 	if l.code != playbook.ReasonRejectedText { // the reason of such a rejection has the prefix already
 		reason = rejectedBefore + reason
 	}
 	return screen.Refusef(playbook.ReasonRejectedText, "%s", text.Excerpt(reason, screen.MaxReason))
-}
-
-// entry returns the entry for an id of m.barred. It returns an empty one if the id is unknown.
-func (m *RejectionLog) entry(id string) *loggedText {
-	if key, ok := strings.CutPrefix(id, rejectedPrefix); ok {
-		return cmp.Or(m.rejectedTexts[key], &loggedText{})
-	}
-	return cmp.Or(m.retired[playbook.BulletID(strings.TrimPrefix(id, retiredPrefix))], &loggedText{})
 }

@@ -41,8 +41,8 @@ func TestPermanentRejectionsAreRepeated(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", content, got, want)
 		}
 	}
-	if len(m.rejectedTexts) != 2 {
-		t.Errorf("got %d texts, want none for the full delta", len(m.rejectedTexts))
+	if len(m.rejected) != 2 {
+		t.Errorf("got %d texts, want none for the full delta", len(m.rejected))
 	}
 
 	// A second rejection of the text keeps the first reason, without a second prefix.
@@ -97,9 +97,8 @@ func TestRejectionLogIsBounded(t *testing.T) {
 			Ops:      []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", uint64(i)), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "harm"}},
 		})
 	}
-	if len(m.rejectedTexts) != maxRejectedTexts || len(m.keys) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.barred.Len() != maxRejectedTexts ||
-		len(m.retired) != maxRetired || len(m.retiredOrder) != maxRetired {
-		t.Errorf("got %d texts, %d keys, %d and %d indexed, %d retired", len(m.rejectedTexts), len(m.keys), m.words.Len(), m.barred.Len(), len(m.retired))
+	if len(m.texts) != maxRejectedTexts+maxRetired || len(m.rejected) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.barred.Len() != maxRejectedTexts || len(m.retired) != maxRetired {
+		t.Errorf("got %d texts, %d rejected, %d and %d indexed, %d retired", len(m.texts), len(m.rejected), m.words.Len(), m.barred.Len(), len(m.retired))
 	}
 	if m.refuse("Advice number 3 of many.") != nil || m.refuse(fmt.Sprintf("Advice number %d of many.", 2*maxRetired-1)) == nil {
 		t.Error("want the oldest texts removed and the newest kept")
