@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -28,7 +30,7 @@ type ContextBuilder struct {
 	memory     *memory // nil if recall is disabled
 	embeddings *embeddingCache
 	notesCache notesCache
-	screened   screenCache
+	screened   *lru.Cache[string, bool]        // texts, and whether they look like orders to models
 	admit      func(admit.Text) admit.Decision // admit.Decide; a test replaces it to prove that the tests find a missing admission
 	cfg        Config
 	timeouts   timeouts
@@ -70,9 +72,10 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
+	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0
 	cb := &ContextBuilder{
 		conn: conn, playbooks: newPlaybookCache(store, embeddings, cfg.Limits.Votes, timeouts.retry), windows: windows,
-		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide,
+		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened,
 	}
 	if cfg.Recall != RecallNone {
 		cb.memory = newMemory(conn, embeddings, cfg.Recall, cfg.RecallMemory, timeouts.retry)

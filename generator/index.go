@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
 	"debrief/playbook/admit"
@@ -32,9 +34,7 @@ type playbookIndex struct {
 	unnamed    atomic.Pointer[recall.Unnamed]
 	vectors    *recall.Index // embeddings of bullets; empty without an embedder
 	notes      admit.Book
-
-	saidMu sync.Mutex
-	said   map[string]bool // results of saidByBullet in this version
+	said       *lru.Cache[string, bool] // results of saidByBullet in this version
 }
 
 // maxSaid limits the results that are kept of saidByBullet. Contexts of one version mostly ask for the same newest notes.
@@ -43,19 +43,11 @@ const maxSaid = 4096
 // saidByBullet reports whether a bullet of any status says about the same as a text. Then the prompt can show the bullet, or the bullet is
 // not shown for a reason that holds for the text too.
 func (ix *playbookIndex) saidByBullet(text string) bool {
-	ix.saidMu.Lock()
-	said, ok := ix.said[text]
-	ix.saidMu.Unlock()
-	if ok {
-		return said
+	said, ok := ix.said.Get(text)
+	if !ok {
+		said = ix.notes.HasHiddenCopy(text) || ix.hasNearCopy(text)
+		ix.said.Add(text, said)
 	}
-	said = ix.notes.HasHiddenCopy(text) || ix.hasNearCopy(text)
-	ix.saidMu.Lock()
-	defer ix.saidMu.Unlock()
-	if ix.said == nil || len(ix.said) >= maxSaid {
-		ix.said = make(map[string]bool)
-	}
-	ix.said[text] = said
 	return said
 }
 
@@ -79,6 +71,7 @@ func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duratio
 		embeddings: embeddings, bullets: bullets, indexed: make(map[playbook.BulletID]*playbook.Bullet),
 		words: recall.WordIndex{IgnoreCommon: true}, vectors: recall.New(0),
 	}
+	ix.said, _ = lru.New[string, bool](maxSaid) // fails only for a size of 0
 	ix.queue = newEmbedQueue(embeddings, retry, ix.loadItem, ix.storeVector)
 	return ix
 }
@@ -86,7 +79,8 @@ func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duratio
 // update changes the index to a version of the playbook. The caller holds mu.
 func (ix *playbookIndex) update(p *playbook.Playbook) {
 	changed, dropped := ix.bullets.Update(p)
-	ix.version, ix.said = p.Version(), nil
+	ix.version = p.Version()
+	ix.said.Purge()
 	ix.notes.Update(p)
 	for _, id := range dropped {
 		delete(ix.indexed, id)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"debrief/events"
 	"debrief/generator/prompt/assembly"
@@ -204,33 +203,19 @@ func (p *sessionHistory) dropForgotten(f *forgetting, session string) {
 	p.summary = f.summary(p.summary, session)
 }
 
-// screenCache remembers which texts look like orders to models. The same few notes are in the contexts of many tasks.
-type screenCache struct {
-	mu      sync.Mutex
-	suspect map[string]bool
-}
-
-const maxScreened = 4096 // texts
+// maxScreened is the number of texts whose screening a ContextBuilder keeps. The same few notes are in the contexts of many tasks.
+const maxScreened = 4096
 
 // isSuspect reports whether a text looks like an order to models.
 func (cb *ContextBuilder) isSuspect(text string) bool {
 	if strings.TrimSpace(text) == "" {
 		return false
 	}
-	c := &cb.screened
-	c.mu.Lock()
-	suspect, known := c.suspect[text]
-	c.mu.Unlock()
-	if known {
-		return suspect
+	suspect, known := cb.screened.Get(text)
+	if !known {
+		_, suspect = admit.Screen(text)
+		cb.screened.Add(text, suspect)
 	}
-	_, suspect = admit.Screen(text)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.suspect == nil || len(c.suspect) >= maxScreened {
-		c.suspect = make(map[string]bool)
-	}
-	c.suspect[text] = suspect
 	return suspect
 }
 

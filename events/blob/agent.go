@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"debrief/events"
 	"debrief/events/redact"
@@ -36,8 +37,8 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 		return &events.Agent{Ref: a.Ref}, nil
 	}
 	key := keyOf(a)
-	if name := s.agents.stored(key); name != "" {
-		return &events.Agent{Ref: name}, nil
+	if p, ok := s.agents.puts.Get(key); ok && time.Since(p.at) < time.Hour { // its blob is not older than renewAfter plus an hour
+		return &events.Agent{Ref: p.name}, nil
 	}
 	short := &events.Agent{SystemPrompt: text.Excerpt(a.SystemPrompt, maxSystemPrompt), Tools: slices.Clone(a.Tools[:min(len(a.Tools), maxTools)])}
 	size := len(short.SystemPrompt)
@@ -58,7 +59,7 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if err != nil {
 		return nil, err
 	}
-	s.agents.setStored(key, name)
+	s.agents.puts.Add(key, putAgent{name, time.Now()})
 	return &events.Agent{Ref: name}, nil
 }
 
@@ -76,7 +77,7 @@ func (s *Store) GetAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if a == nil || a.Ref == "" {
 		return a, nil
 	}
-	if known := s.agents.get(a.Ref); known != nil {
+	if known, ok := s.agents.read.Get(a.Ref); ok {
 		return known, nil
 	}
 	data, err := s.Get(ctx, a.Ref)
@@ -87,18 +88,17 @@ func (s *Store) GetAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if err := events.Unmarshal(data, found); err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrInvalid, a.Ref, err)
 	}
-	s.agents.put(a.Ref, found)
+	s.agents.read.Add(a.Ref, found)
 	return found, nil
 }
 
 // IsGone reports whether a blob can no longer be read: it has expired or is damaged.
 func IsGone(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err, ErrInvalid) }
 
-// agents remembers descriptions that this process has stored or read. It is safe for concurrent use.
+// agents remembers the descriptions that this process has stored or read last.
 type agents struct {
-	mu   sync.Mutex
-	puts map[events.ID]putAgent   // by keyOf
-	read map[string]*events.Agent // by name; not changed
+	puts *lru.Cache[events.ID, putAgent]   // by keyOf
+	read *lru.Cache[string, *events.Agent] // by name; not changed
 }
 
 // putAgent is a description that is stored.
@@ -107,43 +107,8 @@ type putAgent struct {
 	at   time.Time // when Put returned
 }
 
-// Limits of the memory of agents. At a limit it forgets all.
-const (
-	maxStoredAgents = 4096
-	maxReadAgents   = 64
-)
-
-// stored returns the name of the blob of a description that was put within the last hour, or "". Such a description needs no Put: its blob
-// is not older than renewAfter plus an hour.
-func (a *agents) stored(key events.ID) (name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p := a.puts[key]; time.Since(p.at) < time.Hour {
-		return p.name
-	}
-	return ""
-}
-
-func (a *agents) setStored(key events.ID, name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.puts == nil || len(a.puts) >= maxStoredAgents {
-		a.puts = map[events.ID]putAgent{}
-	}
-	a.puts[key] = putAgent{name, time.Now()}
-}
-
-func (a *agents) get(name string) *events.Agent {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.read[name]
-}
-
-func (a *agents) put(name string, found *events.Agent) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.read == nil || len(a.read) >= maxReadAgents {
-		a.read = map[string]*events.Agent{}
-	}
-	a.read[name] = found
+func newAgents() (a agents) {
+	a.puts, _ = lru.New[events.ID, putAgent](4096) // fails only for a size of 0
+	a.read, _ = lru.New[string, *events.Agent](64)
+	return a
 }

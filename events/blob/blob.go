@@ -53,7 +53,9 @@ type Store struct {
 
 // New returns a Store. A request that the server denies returns a *natserr.DeniedError if js comes from
 // natserr.JetStream.
-func New(js jetstream.JetStream) *Store { return &Store{js: js, watch: natserr.WatchOf(js)} }
+func New(js jetstream.JetStream) *Store {
+	return &Store{js: js, watch: natserr.WatchOf(js), agents: newAgents()}
+}
 
 // Put stores data and returns the name of the blob. It returns only after the server has stored all of it. data is the payload of the
 // message on subject, or the description of an agent if subject is empty. An erasure needs it to decode the blob after the message is gone.

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"debrief/events"
 	"debrief/events/direct"
@@ -17,22 +18,18 @@ import (
 type Texts struct {
 	store *Store
 
-	mu    sync.Mutex
-	known textCache
-	lost  map[lostText]bool // texts that neither the view nor the log had; without them each execution would read the log again
+	// known also has texts that neither the view nor the log had: without them each execution would read the log again.
+	known *lru.Cache[wordingKey, string]
 }
 
-// lostText is a text that a version of its playbook does not have. The version keeps a wrong execution from hiding the text of others.
-type lostText struct {
-	wordingKey
-	version uint64
-}
-
-// maxLost limits the lost texts that are remembered.
-const maxLost = 10_000
+// maxTexts is the number of texts that Texts keeps. They have 5 MB if they have the usual length.
+const maxTexts = 50_000
 
 // Texts returns a reader of texts that has kept none yet.
-func (s *Store) Texts() *Texts { return &Texts{store: s} }
+func (s *Store) Texts() *Texts {
+	known, _ := lru.New[wordingKey, string](maxTexts) // fails only for a size of 0
+	return &Texts{s, known}
+}
 
 // Fill sets the content of the bullets that a prompt with a version of the playbook had, unless they have one. Most texts are in the
 // view of the playbook. Texts that have changed since are read from the log, up to the version. The content stays empty if both have
@@ -71,20 +68,16 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, id := range missing {
 		if bullet := p.Bullet(id); bullet != nil {
-			t.known.put(b, bullet)
+			t.put(b, bullet)
 		}
 	}
-	if t.lost == nil || len(t.lost) > maxLost {
-		t.lost = make(map[lostText]bool)
-	}
 	for i := range shown {
-		k := wordingKey{b, shown[i].ID, shown[i].Wording}
-		if shown[i].Content == "" && t.known.get(k) == "" {
-			t.lost[lostText{k, version}] = true
+		k := wordingKey{b, shown[i].ID, shown[i].Wording, 0}
+		if shown[i].Content == "" && !t.known.Contains(k) {
+			k.lostIn = version
+			t.known.Add(k, "")
 		}
 	}
 	return nil
@@ -92,16 +85,15 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 
 // fillKnown sets the contents from the cache, and returns the bullets whose text is neither in the cache nor known as lost.
 func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.ShownBullet) (missing []playbook.BulletID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for i := range shown {
 		b := &shown[i]
 		if b.Content != "" {
 			continue
 		}
-		k := wordingKey{book, b.ID, b.Wording}
-		b.Content = t.known.get(k)
-		if b.Content == "" && !t.lost[lostText{k, version}] {
+		k := wordingKey{book, b.ID, b.Wording, 0}
+		b.Content, _ = t.known.Get(k)
+		k.lostIn = version
+		if b.Content == "" && !t.known.Contains(k) {
 			missing = append(missing, b.ID)
 		}
 	}
@@ -115,15 +107,18 @@ func (t *Texts) readView(ctx context.Context, b playbook.Book, ids []playbook.Bu
 		subjects = append(subjects, viewPrefix+events.BulletKey(b, id))
 	}
 	return t.store.read(ctx, viewStream, direct.Query{Last: subjects}, func(m direct.Message) error {
-		t.mu.Lock()
-		defer t.mu.Unlock()
 		readMessage(b, m, func(_ string, v value) {
 			if v.bullet != nil {
-				t.known.put(b, v.bullet)
+				t.put(b, v.bullet)
 			}
 		})
 		return nil
 	})
+}
+
+// put keeps the text of a bullet.
+func (t *Texts) put(b playbook.Book, bullet *playbook.Bullet) {
+	t.known.Add(wordingKey{book: b, id: bullet.ID, wording: events.WordingOf(bullet.Content)}, bullet.Content)
 }
 
 // wordingKey identifies a text.
@@ -131,26 +126,5 @@ type wordingKey struct {
 	book    playbook.Book
 	id      playbook.BulletID
 	wording uint32
-}
-
-// textCache keeps texts until they have maxTexts bytes. Then it drops all of them.
-type textCache struct {
-	texts map[wordingKey]string
-	bytes int
-}
-
-// maxTexts holds the texts of 100,000 bullets of the usual length.
-const maxTexts = 10 << 20
-
-func (c *textCache) get(k wordingKey) string { return c.texts[k] }
-
-func (c *textCache) put(b playbook.Book, bullet *playbook.Bullet) {
-	if c.bytes >= maxTexts || c.texts == nil {
-		c.texts, c.bytes = make(map[wordingKey]string), 0
-	}
-	k := wordingKey{b, bullet.ID, events.WordingOf(bullet.Content)}
-	if c.texts[k] == "" {
-		c.bytes += len(bullet.Content)
-		c.texts[k] = bullet.Content
-	}
+	lostIn  uint64 // the version of the playbook that does not have the text, which keeps a wrong execution from hiding it from others; else 0
 }

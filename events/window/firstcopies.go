@@ -71,31 +71,6 @@ type firstCopies struct {
 	Entries []byte `msgpack:"e"`
 }
 
-// keySet is a cache of keys that may drop its content. The zero value is empty. It is safe for concurrent use.
-type keySet struct {
-	mu   sync.Mutex
-	keys map[string]struct{}
-}
-
-// maxKeySet limits the memory of a keySet to about 10 MB.
-const maxKeySet = 1 << 17
-
-func (s *keySet) has(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.keys[key]
-	return ok
-}
-
-func (s *keySet) add(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.keys == nil || len(s.keys) >= maxKeySet {
-		s.keys = make(map[string]struct{})
-	}
-	s.keys[key] = struct{}{}
-}
-
 // IsFirstCopy reports whether the message at sequence seq is the first copy of an event for an effect, and records that if no copy
 // is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire with the age limit of the bucket.
 func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, seq uint64) (bool, error) {
@@ -143,7 +118,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id ev
 	key, hash := copyKey(b, effect, id)
 	for try := range maxCopyAttempts {
 		stored, revision := new(firstCopies), uint64(0)
-		if s.written.has(key) { // an unknown key is probably new: skip the read
+		if s.written.Contains(key) { // an unknown key is probably new: skip the read
 			var err error
 			stored, revision, err = s.readFirstCopies(ctx, key)
 			if err != nil {
@@ -159,7 +134,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id ev
 			return 0, err
 		}
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
-		s.written.add(key)
+		s.written.Add(key, struct{}{})
 		if err == nil {
 			return record, nil
 		}

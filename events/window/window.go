@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"slices"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -35,14 +36,15 @@ type Store struct {
 	js    jetstream.JetStream
 	watch *natserr.Watch
 	// written contains keys of IsFirstCopy that are known to exist.
-	written   keySet
+	written   *lru.Cache[string, struct{}]
 	retention retention
 }
 
 // New returns a store for a connection. The buckets must exist. A read waits up to 5 s for the server, and so does
 // a write if the caller's context has no deadline.
 func New(nc *nats.Conn, js jetstream.JetStream) *Store {
-	return &Store{nc: nc, js: js, watch: natserr.WatchOf(js)}
+	written, _ := lru.New[string, struct{}](1 << 17) // about 20 MB; fails only for a size of 0
+	return &Store{nc: nc, js: js, watch: natserr.WatchOf(js), written: written}
 }
 
 func interactionID(i *events.Interaction) events.ID { return i.ID }
