@@ -198,7 +198,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		cb.admitRecords(req, ix, &in, notes.records)
 		in.Seed = req.query
 		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
-		in.Reliability = b.tasks.reliabilities()
+		in.Reliability = reliabilities
 		if req.armKey != nil {
 			tasks := b.tasks
 			if req.pinnedVersion != nil {

@@ -205,9 +205,9 @@ func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key p
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		if key.pinned {
-			entry.tasks.follow(ctx, &key.version, nil, entry.measure)
+			entry.tasks.follow(ctx, &key.version, nil, entry.prepare)
 		} else {
-			entry.tasks.follow(ctx, nil, entry.follower.Changed, entry.measure)
+			entry.tasks.follow(ctx, nil, entry.follower.Changed, entry.prepare)
 		}
 	})
 	entry.index.queue.run(ctx)
@@ -265,16 +265,12 @@ func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
 	return f
 }
 
-// measure returns the reliability of the rankings at the newest version, and prepares the one by conditions.
-func (p *cachedPlaybook) measure(ctx context.Context, tasks []*citedTask) []float64 {
+// prepare prepares the ranking by conditions at the newest version.
+func (p *cachedPlaybook) prepare() {
 	_ = p.withIndex(func(ix *playbookIndex) error { // updates the index
 		ix.unnamed.Store(ix.conditions.NewUnnamed(&p.tasks.index.words, p.tasks.index.bullets())) // only the calling goroutine changes them
 		return nil
 	})
-	if len(tasks) == 0 {
-		return []float64{1, 1, unnamedReliability, 1}
-	}
-	return p.index.measure(ctx, tasks)
 }
 
 // waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are requested. It

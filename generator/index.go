@@ -198,6 +198,10 @@ func (ix *playbookIndex) byUnnamed(q *queryEmbedding) selection.Ranking {
 	return list
 }
 
+// reliabilities are those of the rankings, in their order. That of the ranking by conditions is below 1, so that the first places of the
+// others come first; see recall.Unnamed.
+var reliabilities = []float64{1, 1, 0.9, 1}
+
 // rankings returns the bullets near a query: by past tasks, by words, by what their conditions name beyond the query, and by vectors if there
 // is an embedder.
 func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
