@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"debrief/cmd/internal/api/index"
 	"debrief/events"
@@ -82,30 +82,23 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 // handle.
 func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) ([]foundExecution, error) {
 	all := make([]foundExecution, len(seqs))
-	var failed atomic.Pointer[error]
-	var group sync.WaitGroup
-	const readers = 8
-	for r := range readers {
-		group.Go(func() { // each reader takes every eighth sequence
-			for i := r; i < len(seqs); i += readers {
-				found, err := h.conn.Events.Find(ctx, events.StreamExecutions, seqs[i], func(events.ID) bool { return true })
-				if err != nil && !errors.Is(err, bus.ErrNotFound) {
-					failed.Store(&err)
-					return
-				}
-				if e, ok := found.(*events.Execution); ok && e.Book == f.Book {
-					if item, ok := h.matching(f, seqs[i], e); ok {
-						all[i] = item
-					}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for i, seq := range seqs {
+		group.Go(func() error {
+			found, err := h.conn.Events.Find(ctx, events.StreamExecutions, seq, func(events.ID) bool { return true })
+			if err != nil && !errors.Is(err, bus.ErrNotFound) {
+				return err
+			}
+			if e, ok := found.(*events.Execution); ok && e.Book == f.Book {
+				if item, ok := h.matching(f, seq, e); ok {
+					all[i] = item
 				}
 			}
+			return nil
 		})
 	}
-	group.Wait()
-	if err := failed.Load(); err != nil {
-		return nil, *err
-	}
-	return all, nil
+	return all, group.Wait()
 }
 
 // scanBack is newestFirst without the index, for sequences of at least first. It returns 0 if it has read all of them.
