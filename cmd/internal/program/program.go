@@ -44,10 +44,7 @@ func (c Common) Logger() zerolog.Logger {
 	level, _ := zerolog.ParseLevel(c.LogLevel)
 	var out io.Writer = term.Stderr
 	if !c.LogJSON && term.Stderr.IsTerminal() {
-		out = zerolog.ConsoleWriter{
-			Out: term.Stderr.Raw(), TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "",
-			FormatPrepare: func(event map[string]any) error { term.Values(event); return nil },
-		}
+		out = zerolog.ConsoleWriter{Out: term.Stderr, TimeFormat: time.TimeOnly, NoColor: true} // Stderr cleans control sequences
 	}
 	return zerolog.New(redactingWriter{out}).Level(level).With().Timestamp().Logger()
 }

@@ -64,10 +64,7 @@ func (w *Writer) IsTerminal() bool { return term.IsTerminal(int(w.File().Fd())) 
 // InputIsTerminal reports whether standard input is a terminal, where a person can answer a question.
 func InputIsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
 
-// Raw returns a writer to the same file that does not clean: for text that is cleaned already and has control sequences of the
-// programs.
-func (w *Writer) Raw() io.Writer { return rawWriter{w} }
-
+// rawWriter writes to the same file without cleaning: for text that is cleaned already and has control sequences of the programs.
 type rawWriter struct{ *Writer }
 
 func (r rawWriter) Write(p []byte) (int, error) { return r.File().Write(p) }
@@ -127,29 +124,4 @@ func isControl(c rune) bool {
 		return false
 	}
 	return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == 0x2028 || c == 0x2029
-}
-
-// Values cleans the names and texts of a log event in place. Each becomes one line.
-func Values(event map[string]any) {
-	for name, v := range event {
-		event[name] = cleanValue(v)
-		if clean := Line(name); clean != name {
-			event[clean] = event[name]
-			delete(event, name)
-		}
-	}
-}
-
-func cleanValue(v any) any {
-	switch v := v.(type) {
-	case string:
-		return Line(v)
-	case []any:
-		for i := range v {
-			v[i] = cleanValue(v[i])
-		}
-	case map[string]any:
-		Values(v)
-	}
-	return v
 }

@@ -80,16 +80,6 @@ func TestJSONKeepsItsValue(t *testing.T) {
 	}
 }
 
-func TestLogEventsAreCleaned(t *testing.T) {
-	t.Parallel()
-	event := map[string]any{"message": attack, "n": 1.5, "list": []any{attack}, "in" + attack: map[string]any{"x": attack}}
-	Values(event)
-	data, err := json.Marshal(event)
-	if err != nil || needsCleaning(string(data)) || bytes.Contains(data, []byte(`\u001b`)) && !bytes.Contains(data, []byte(`\\u001b`)) {
-		t.Errorf("got %s, %v", data, err)
-	}
-}
-
 // TestOutputUsesThisPackage parses the source of the programs: none of them uses the standard streams or prints
 // without this package.
 func TestOutputUsesThisPackage(t *testing.T) {
