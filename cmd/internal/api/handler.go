@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -58,7 +59,7 @@ type handler struct {
 	slots   chan struct{} // has an element for each request in progress
 	waiting chan struct{} // the same for the routes that wait
 	live    chan struct{} // the same for streams of events
-	streams streamCounts  // streams of events by token
+	streams sync.Map      // *atomic.Int32: the number of streams of events, by the name of the token
 	observe service.Observer
 	log     zerolog.Logger
 }
@@ -73,7 +74,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 		tokens: o.Tokens, local: o.Local, origins: http.NewCrossOriginProtection(),
 		memory: body.NewMemory(lim.memory), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive),
-		streams: streamCounts{open: map[string]int{}}, observe: o.OnResponse, log: o.Log,
+		observe: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn != nil {
@@ -291,43 +292,34 @@ const maxWait = 5 * time.Minute
 
 // encode returns the JSON of a reply, with a warning for each unknown field of the request.
 func encode(reply any, unknown []string) ([]byte, error) {
+	body, err := encodeJSON(reply)
+	if err != nil || len(unknown) == 0 {
+		return body, err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	var warnings []string
+	_ = json.Unmarshal(fields["warnings"], &warnings) // most replies have none
+	for _, name := range unknown {
+		warnings = append(warnings, fmt.Sprintf("unknown field %q ignored", name))
+	}
+	if fields["warnings"], err = json.Marshal(warnings); err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	return encodeJSON(fields)
+}
+
+// encodeJSON returns the JSON of a value.
+func encodeJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false) // prompts contain many < and >
-	if err := enc.Encode(reply); err != nil {
+	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}
-	if len(unknown) == 0 {
-		return out.Bytes(), nil
-	}
-	return addWarnings(out.Bytes(), unknown)
-}
-
-// addWarnings adds a warning for each unknown field of the request to a reply, after the warnings that the reply has.
-func addWarnings(object []byte, unknown []string) ([]byte, error) {
-	var reply struct {
-		Warnings []string `json:"warnings"`
-	}
-	if err := json.Unmarshal(object, &reply); err != nil {
-		return nil, fmt.Errorf("encode reply: %w", err)
-	}
-	for _, name := range unknown {
-		reply.Warnings = append(reply.Warnings, fmt.Sprintf("unknown field %q ignored", name))
-	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(object, &fields); err != nil {
-		return nil, fmt.Errorf("encode reply: %w", err)
-	}
-	list, err := json.Marshal(reply.Warnings)
-	if err != nil {
-		return nil, fmt.Errorf("encode reply: %w", err)
-	}
-	fields["warnings"] = list
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err = enc.Encode(fields)
-	return out.Bytes(), err
+	return out.Bytes(), nil
 }
 
 // validID is the form of the ids of requests that clients choose.

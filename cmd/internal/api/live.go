@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"debrief/events/service"
@@ -56,10 +56,12 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 	default:
 		return response{}, service.ErrBusy
 	}
-	if !h.streams.begin(c.token.Name) {
+	counter, _ := h.streams.LoadOrStore(c.token.Name, new(atomic.Int32))
+	open := counter.(*atomic.Int32)
+	defer open.Add(-1)
+	if open.Add(1) > maxTokenLive {
 		return response{}, &statusError{status: http.StatusTooManyRequests, code: CodeStreams, text: fmt.Sprintf("token %q has %d open streams of events: close one", c.token.Name, maxTokenLive)}
 	}
-	defer h.streams.end(c.token.Name)
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
@@ -73,33 +75,6 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 
 // maxTokenLive is the maximum number of open streams of one token. It is below maxLive, so that other tokens can open streams, too.
 const maxTokenLive = 32
-
-// streamCounts counts the open streams of each token. It is safe for concurrent use.
-type streamCounts struct {
-	mu   sync.Mutex
-	open map[string]int // by the name of the token
-}
-
-// begin counts a stream. It returns false if the token has too many.
-func (s *streamCounts) begin(token string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[token] >= maxTokenLive {
-		return false
-	}
-	s.open[token]++
-	return true
-}
-
-// end removes a stream that begin has counted.
-func (s *streamCounts) end(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open[token]--
-	if s.open[token] == 0 {
-		delete(s.open, token)
-	}
-}
 
 // renewToken looks up the token of a call again, because the tokens file may have changed. It returns false if the token was revoked or has
 // lost the scope of the route.
