@@ -126,7 +126,7 @@ func TestLoginInBrowser(t *testing.T) {
 			if found := evaluate[bool](b, `document.cookie.includes("token") || document.documentElement.outerHTML.includes("dbr_")`); found {
 				t.Errorf("%sthe page has the secret", name)
 			}
-			for url, text := range map[string]string{"/books/default/nowhere": "Not found", "/settings": "Forbidden", "/books/default/executions?outcome=x": "Invalid request"} {
+			for url, text := range map[string]string{"/books/default/nowhere": "Not Found", "/settings": "Forbidden", "/books/default/executions?outcome=x": "Bad Request"} {
 				b.visit(url)
 				look(name+url, text)
 				if scripts {

@@ -238,7 +238,7 @@ func (s *Site) fail(q *request, err error) {
 	if isAPI {
 		shown.Detail = err.Error() // err may wrap e and name the steps that were done before
 	}
-	q.title = titleOf(e.Status)
+	q.title = http.StatusText(e.Status)
 	shown.Title = q.title
 	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
 }
@@ -247,27 +247,6 @@ func (s *Site) fail(q *request, err error) {
 type errorPage struct {
 	api.Problem
 	Back string // path of the page before; "/" if it is unknown
-}
-
-// titleOf returns the title of the page for the status of an error.
-func titleOf(status int) string {
-	switch status {
-	case http.StatusBadRequest:
-		return "Invalid request"
-	case http.StatusNotFound:
-		return "Not found"
-	case http.StatusRequestEntityTooLarge:
-		return "Too large"
-	case http.StatusUnprocessableEntity:
-		return "Refused"
-	case http.StatusInternalServerError:
-		return "Internal error"
-	case http.StatusServiceUnavailable:
-		return "Unavailable"
-	case http.StatusGatewayTimeout:
-		return "Timeout"
-	}
-	return http.StatusText(status)
 }
 
 // Advice returns the next step for the user, "" if there is nothing to do.
