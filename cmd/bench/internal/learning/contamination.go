@@ -15,22 +15,22 @@ import (
 	book "debrief/playbook"
 )
 
-// contamination measures bullets that stand beside better ones: one without effect that is shown and cited with a bullet that helps, and
-// one whose tasks score and break a rule. Outcomes are drawn directly. The playbook, the drafts and the gate are the real ones; no model
-// and no server run.
+// contamination measures a bullet without effect that is shown and cited with a bullet that helps. Outcomes are drawn directly. The
+// playbook, the drafts and the gate are the real ones; no model and no server run.
 type contamination struct {
 	runs  int
 	tasks int // of each run
 }
 
-// Kinds of bullets in a contaminated playbook. The tasks follow, and their answers cite, every bullet that they are shown.
+// The bullets of a contaminated playbook. The tasks follow, and their answers cite, every bullet that they are shown.
 const (
-	helpful  = book.BulletID("rule-00001") // raises the success rate by contaminatedLift
-	idle     = book.BulletID("rule-00002") // without effect
-	tempting = book.BulletID("rule-00003") // like helpful, but breaks a rule
+	helpful = book.BulletID("rule-00001") // raises the success rate by contaminatedLift
+	idle    = book.BulletID("rule-00002") // without effect
 )
 
-// The success rate of tasks without a bullet, and what each bullet with an effect adds.
+var contaminatedRules = []book.BulletID{helpful, idle}
+
+// The success rate of tasks without a bullet, and what the helpful bullet adds.
 const (
 	contaminatedBase = 0.3
 	contaminatedLift = 0.3
@@ -39,15 +39,13 @@ const (
 // contaminatedRun is one playbook.
 type contaminatedRun struct {
 	rng       *rand.Rand
-	reports   bool    // an evaluator reports violations
 	wrong     float64 // share of wrong verdicts
 	book      book.Playbook
 	unchecked []book.BulletID
-	violated  int // number of tasks that cited the tempting bullet
 	proven    map[book.BulletID]bool
 }
 
-// contaminationRow counts the runs in which something holds for a bullet.
+// contaminationRow counts the runs in which a bullet was proven.
 type contaminationRow struct {
 	Case string          `json:"case"`
 	Runs int             `json:"runs"`
@@ -76,76 +74,50 @@ func contaminationTable(ctx context.Context, seeds int, quick bool) (*Table, err
 
 // rows returns the result of each case, with the controls.
 func (c *contamination) rows(ctx context.Context) ([]contaminationRow, error) {
-	isProven := func(id book.BulletID) func(*contaminatedRun) bool {
-		return func(r *contaminatedRun) bool { return r.proven[id] }
-	}
-	isShown := func(r *contaminatedRun) bool { return r.book.Bullet(tempting).Shown() }
-	isQuarantined := func(r *contaminatedRun) bool { return r.book.Bullet(tempting).Status == book.Quarantined }
-	atMost := func(x float64) func(float64) bool { return func(rate float64) bool { return rate <= x } }
-	atLeast := func(x float64) func(float64) bool { return func(rate float64) bool { return rate >= x } }
-	pair, trap := []book.BulletID{helpful, idle}, []book.BulletID{helpful, tempting}
 	var out []contaminationRow
 	for _, setting := range []struct {
-		run   contaminatedRun // as it begins
-		rules []book.BulletID
-		cases []contaminationCase
+		wrong         float64
+		idle, helpful string  // names of the cases
+		goal          string  // of the helpful bullet
+		least         float64 // the share of the goal
 	}{
-		{contaminatedRun{}, pair, []contaminationCase{
-			{"no effect, beside a bullet that helps", "at most 5 % proven", isProven(idle), atMost(0.05)},
-			{"the bullet that helps", "(at least 90 % proven)", isProven(helpful), atLeast(0.9)},
-		}},
-		{contaminatedRun{wrong: 0.2}, pair, []contaminationCase{
-			{"no effect, 20 % wrong verdicts", "at most 5 % proven", isProven(idle), atMost(0.05)},
-			{"the bullet that helps, 20 % wrong verdicts", "(at least half proven)", isProven(helpful), atLeast(0.5)},
-		}},
-		{contaminatedRun{reports: true}, trap, []contaminationCase{
-			{"scores and violates", "all suspended by the first", func(r *contaminatedRun) bool { return isQuarantined(r) && r.violated == 1 }, atLeast(1)},
-			{"scores and violates, then approved", "all return by a person", (*contaminatedRun).approveTempting, atLeast(1)},
-		}},
-		{contaminatedRun{}, trap, []contaminationCase{
-			{"scores and violates, nobody reports it", "(at least 95 % stay)", isShown, atLeast(0.95)},
-		}},
+		{0, "no effect, beside a bullet that helps", "the bullet that helps", "(at least 90 % proven)", 0.9},
+		{0.2, "no effect, 20 % wrong verdicts", "the bullet that helps, 20 % wrong verdicts", "(at least half proven)", 0.5},
 	} {
-		runs, err := c.grow(ctx, &setting.run, setting.rules)
+		runs, err := c.grow(ctx, setting.wrong)
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range setting.cases {
+		share := func(id book.BulletID) report.Estimate {
 			n := 0
 			for _, r := range runs {
-				if x.holds(r) {
+				if r.proven[id] {
 					n++
 				}
 			}
-			row := contaminationRow{Case: x.name, Runs: c.runs, Goal: x.goal, Rate: report.Share(n, c.runs)}
-			row.Met = x.met(row.Rate.Mean)
-			out = append(out, row)
+			return report.Share(n, c.runs)
 		}
+		without, with := share(idle), share(helpful)
+		out = append(out,
+			contaminationRow{Case: setting.idle, Runs: c.runs, Goal: "at most 5 % proven", Rate: without, Met: without.Mean <= 0.05},
+			contaminationRow{Case: setting.helpful, Runs: c.runs, Goal: setting.goal, Rate: with, Met: with.Mean >= setting.least})
 	}
 	return out, nil
 }
 
-// contaminationCase is what must hold for a share of the runs.
-type contaminationCase struct {
-	name, goal string
-	holds      func(*contaminatedRun) bool
-	met        func(rate float64) bool
-}
-
 // grow runs all tasks of all runs on all cores. Each run has a separate random source.
-func (c *contamination) grow(ctx context.Context, initial *contaminatedRun, rules []book.BulletID) ([]*contaminatedRun, error) {
+func (c *contamination) grow(ctx context.Context, wrong float64) ([]*contaminatedRun, error) {
 	all := make([]*contaminatedRun, c.runs)
 	var group sync.WaitGroup
 	for w := range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for i := w; i < len(all) && ctx.Err() == nil; i += runtime.GOMAXPROCS(0) {
-				r := *initial
-				r.rng, r.proven = rand.New(rand.NewPCG(uint64(i), 0)), make(map[book.BulletID]bool)
-				r.begin(rules)
+				r := &contaminatedRun{rng: rand.New(rand.NewPCG(uint64(i), 0)), wrong: wrong, proven: make(map[book.BulletID]bool)}
+				r.begin()
 				for range c.tasks {
-					r.task(rules)
+					r.task()
 				}
-				all[i] = &r
+				all[i] = r
 			}
 		})
 	}
@@ -154,9 +126,9 @@ func (c *contamination) grow(ctx context.Context, initial *contaminatedRun, rule
 }
 
 // begin adds the bullets as learned ones.
-func (r *contaminatedRun) begin(rules []book.BulletID) {
+func (r *contaminatedRun) begin() {
 	d := book.Delta{Version: 1, Gate: book.GateGuard}
-	for _, id := range rules {
+	for _, id := range contaminatedRules {
 		d.Ops = append(d.Ops, book.Op{Kind: book.Add, Bullet: id, Section: "rules", Content: "text of " + string(id), Status: book.Active, Standing: book.StandingNew})
 	}
 	r.apply(&d)
@@ -173,15 +145,14 @@ func (r *contaminatedRun) apply(d *book.Delta) {
 	}
 }
 
-// task draws a task. Its reflection praises each cited bullet if the task succeeds, and asks for the text of the tempting bullet again if it
-// is not shown.
-func (r *contaminatedRun) task(rules []book.BulletID) {
+// task draws a task, and reflects on it.
+func (r *contaminatedRun) task() {
 	e := events.Execution{Manifest: new(events.Manifest)}
-	if x, ok := r.experiment(rules); ok {
+	if x, ok := r.experiment(); ok {
 		e.Manifest.Exposures = append(e.Manifest.Exposures, x)
 	}
 	rate := contaminatedBase
-	for _, id := range rules {
+	for _, id := range contaminatedRules {
 		b := r.book.Bullet(id)
 		isWithheld := slices.ContainsFunc(e.Manifest.Exposures, func(x events.Exposure) bool { return x.Bullet == id && x.Arm == book.ArmWithheld })
 		if !b.Shown() || isWithheld {
@@ -189,7 +160,7 @@ func (r *contaminatedRun) task(rules []book.BulletID) {
 		}
 		e.Shown = append(e.Shown, events.ShownBullet{ID: id, Experiment: b.CurrentExperiment().Number})
 		e.Cited = append(e.Cited, id)
-		if id != idle {
+		if id == helpful {
 			rate += contaminatedLift
 		}
 	}
@@ -201,19 +172,12 @@ func (r *contaminatedRun) task(rules []book.BulletID) {
 	if isRight {
 		e.Outcome = events.Outcome{Label: events.Success, Score: 1}
 	}
-	breaksRule := slices.Contains(e.Cited, tempting)
-	if breaksRule {
-		r.violated++
-	}
-	if breaksRule && r.reports {
-		e.Outcome = events.Outcome{Label: events.Failure, Violation: true, By: events.ProgramEvaluator + "policy"}
-	}
-	r.reflect(&e, slices.Contains(rules, tempting) && !breaksRule)
+	r.reflect(&e)
 }
 
 // experiment draws the experiment of a task, as the Generator does: at most one bullet, withheld from half of its tasks.
-func (r *contaminatedRun) experiment(rules []book.BulletID) (x events.Exposure, ok bool) {
-	b := r.book.Bullet(rules[r.rng.IntN(len(rules))])
+func (r *contaminatedRun) experiment() (x events.Exposure, ok bool) {
+	b := r.book.Bullet(contaminatedRules[r.rng.IntN(len(contaminatedRules))])
 	record := b.CurrentExperiment()
 	if !b.Shown() || r.rng.IntN(100) >= record.Standing.ExperimentShare() {
 		return x, false
@@ -225,41 +189,19 @@ func (r *contaminatedRun) experiment(rules []book.BulletID) (x events.Exposure, 
 	return x, true
 }
 
-// reflect drafts the reflection on a task.
-func (r *contaminatedRun) reflect(e *events.Execution, asksForTempting bool) {
+// reflect drafts the reflection on a task, which praises each cited bullet if the task succeeds, and applies the change.
+func (r *contaminatedRun) reflect(e *events.Execution) {
 	ref := events.Reflection{Execution: events.NewID(), Model: "m", Outcome: e.Outcome, FirstRoundScore: e.Outcome.Score, Exposures: e.Exposures()}
 	for _, id := range e.Cited {
 		if e.Outcome.Score == 1 {
 			ref.Tags = append(ref.Tags, events.BulletTag{ID: id, Tag: events.Helpful})
 		}
 	}
-	if e.Outcome.Violation {
-		ref.Suspends = e.Blamed()
-	}
-	item := &draft.Item{ID: events.NewID(), Reflection: &ref}
-	if asksForTempting {
-		add := book.Op{Kind: book.Add, Section: "rules", Content: r.book.Bullet(tempting).Content}
-		item.Proposals = []draft.Proposal{{Op: add}}
-	}
-	r.decide(item)
-}
-
-// decide drafts an item and applies the change.
-func (r *contaminatedRun) decide(item *draft.Item) {
 	none := func(*draft.Item) bool { return false }
-	out := draft.Build(r.book.Clone(), draft.Policy{}, none, []*draft.Item{item}, r.unchecked)
+	out := draft.Build(r.book.Clone(), draft.Policy{}, none, []*draft.Item{{ID: events.NewID(), Reflection: &ref}}, r.unchecked)
 	r.unchecked = out.Unchecked
 	for _, d := range out.Deltas {
 		d.Version = r.book.Version() + 1
 		r.apply(d)
 	}
-}
-
-// approveTempting lets a person show the tempting bullet again. It reports whether the first violation had suspended the bullet, and the
-// approval worked. It changes the run, so its case is the last one.
-func (r *contaminatedRun) approveTempting() bool {
-	wasSuspended := !r.book.Bullet(tempting).Shown() && r.violated == 1
-	show := book.Op{Kind: book.SetStatus, Bullet: tempting, Status: book.Active}
-	r.decide(&draft.Item{ID: events.NewID(), Edit: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []book.Op{show}}})
-	return wasSuspended && r.book.Bullet(tempting).Shown()
 }

@@ -42,7 +42,7 @@ Rules are hidden. An outside agent answers the tasks of a world.
   worlds         accuracy on held-out tasks by the number of training tasks, also on those of rules that change; what a task costs
   distractors    deciding rules in the prompt, among thousands of other bullets, with and without embeddings and evidence
   gate           the gate alone: bullets with a known effect, outcomes drawn directly
-  contamination  the gate and the Curator's drafts: bullets without effect beside good ones, and rules that score and violate
+  contamination  the gate and the Curator's drafts: bullets without effect beside good ones
 
 Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
