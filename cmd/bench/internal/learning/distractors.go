@@ -32,7 +32,7 @@ var distractorsPart = worldPart{
 		{"prompt_tokens", "tokens", count},
 	},
 	errors: func() worlds.Imperfection { return worlds.Imperfection{Idle: 1} }, // the Reflector only votes
-	run:    runDistractors, goals: distractorGoals,
+	run:    runDistractors,
 }
 
 // distractorVotes is the number of helpful votes of each distractor in half of the cases.
@@ -209,22 +209,5 @@ func (c *classroom) warmUp(ctx context.Context, builder *generator.ContextBuilde
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
-	}
-}
-
-func distractorGoals(t *Table, rows []worldRow) {
-	for i := range rows {
-		r := &rows[i]
-		least := 0.9
-		switch {
-		case strings.HasPrefix(r.Case, "0 distractors"):
-			least = 0.99
-		case strings.HasSuffix(r.Case, "after 1000 tasks") && !strings.Contains(r.Case, fromStart):
-			least = 0.98
-		case strings.Contains(r.Case, "words") && strings.HasSuffix(r.Case, "after 0 tasks"):
-			continue // words without evidence have no goal
-		}
-		got := r.Values[decidingKey].Mean
-		t.Goal(got >= least, fmt.Sprintf("%s, %s: at least %.0f %%", r.World, r.Case, 100*least), "%.1f %%", 100*got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"debrief/cmd/internal/train/report"
@@ -39,9 +38,8 @@ func gateAlone(ctx context.Context, seeds int, quick bool) (*Table, error) {
 	}
 	for _, d := range decided {
 		t.Row(d, "%s\t%d\t%s\t%s\t%d\t%d\t", d.Case, d.Bullets, d.Goal, d.Rate.Percent(), d.Median, d.P90)
-		hasGoal := !strings.HasPrefix(d.Goal, "(")
-		if hasGoal {
-			t.Goal(d.Met, d.Case+": "+d.Goal, "%.1f %%", 100*d.Rate.Mean)
+		if !d.Met {
+			t.Missed = append(t.Missed, d.Case+": "+d.Goal)
 		}
 	}
 	return t, nil

@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
+	"debrief/curator"
 
 	book "debrief/playbook"
 )
@@ -40,6 +41,12 @@ type worldArm struct {
 	// bullets returns bullets to import for a phase; nil imports none.
 	bullets func(w worlds.World, phase int) []string
 }
+
+// gates lists the modes of the gate, from the weakest to the strictest. Arms take their names from it.
+var gates = []book.Gate{book.GateOff, book.GateGuard, book.GateStrict}
+
+// defaultGate is the mode that a user gets.
+var defaultGate = curator.Config{}.WithDefaults().GateMode
 
 // controlBullets is the number of bullets in the arms platitudes and nonsense.
 const controlBullets = 40
@@ -129,8 +136,7 @@ type worldPart struct {
 	// errors returns the error rates of the simulated models; nil selects the default ones.
 	errors func() worlds.Imperfection
 	// run measures one arm with one seed in one world.
-	run   func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
-	goals func(t *Table, rows []worldRow) // nil for none
+	run func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
 }
 
 // errorRates returns the error rates of the simulated models.
@@ -251,14 +257,11 @@ func runCurve(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logg
 	return points, nil
 }
 
-// afterChange is the number of training tasks after the change of the rules at which the goal of the change is measured.
-const afterChange = 300
-
 // checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
 func checkpoints(tasks int, drifts bool) []int {
 	all := []int{0, 100, 300, 600, 1000, 1500, 3000, 6000}
 	if drifts {
-		for _, n := range []int{100, 200, afterChange, 600} {
+		for _, n := range []int{100, 200, 300, 600} {
 			all = append(all, text.ChangeAfter+n)
 		}
 	}
@@ -299,7 +302,7 @@ var curvesPart = worldPart{
 		{leastKey, "least gain", lowest},
 		{"calls_without_advice", "no advice", percent},
 	},
-	run: runCurve, goals: curveGoals,
+	run: runCurve,
 }
 
 // runsPerCore is the number of runs at the same time on each core. A run waits most of the time: the Curator collects

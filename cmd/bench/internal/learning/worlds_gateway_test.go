@@ -3,9 +3,7 @@ package learning
 import (
 	"testing"
 
-	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/tools"
-	"debrief/cmd/internal/train/report"
 )
 
 // TestWorldsThroughGateway checks that an unchanged agent learns behind the gateway from feedback by the ids of responses. Inferred
@@ -50,36 +48,5 @@ func TestArgumentsOfCalls(t *testing.T) {
 	}
 	if got := plainArguments(object); got != plain {
 		t.Errorf("got %q, want %q", got, plain)
-	}
-}
-
-// TestGatewayGoals checks that a loss of one seed, no gain, and a gap to the agent of the API are missed goals.
-func TestGatewayGoals(t *testing.T) {
-	t.Parallel()
-	missed := func(gateway, inferred, least float64) (n int) {
-		at := func(arm string, tasks int, accuracy, least float64) worldRow {
-			return worldRow{World: tools.Name, Arm: arm, Tasks: tasks, Values: map[string]report.Estimate{
-				accuracyKey: {Mean: accuracy, Low: accuracy - 0.05, High: accuracy + 0.05}, leastKey: {Mean: least},
-			}}
-		}
-		s := new(Table)
-		gatewayGoals(s, []worldRow{
-			at(string(defaultGate), 600, 0.8, 0), at(gatewayArm, 600, gateway, 0), at(skilledArm, 0, 0.25, 0), at(skilledArm, 600, inferred, least),
-		}, worlds.Names())
-		if len(s.Goals) != 3 {
-			t.Fatalf("got goals %+v, want 3", s.Goals)
-		}
-		for _, g := range s.Goals {
-			if !g.Met {
-				n++
-			}
-		}
-		return n
-	}
-	if got := missed(0.78, 0.5, 0); got != 0 {
-		t.Errorf("all met: got %d missed goals", got)
-	}
-	if got := missed(0.7, 0.2, -0.01); got != 3 {
-		t.Errorf("none met: got %d missed goals, want 3", got)
 	}
 }

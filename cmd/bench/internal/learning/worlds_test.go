@@ -38,7 +38,7 @@ func measure(t *testing.T, b *worldsBench) []worldRow {
 			t.Errorf("row %d: %v", i, err)
 		}
 	}
-	if err := (&Table{Title: s.Title, Head: s.Head, Rows: s.Rows, Goals: s.Goals}).Print(t.Output(), false); err != nil {
+	if err := (&Table{Title: s.Title, Head: s.Head, Rows: s.Rows}).Print(t.Output(), false); err != nil {
 		t.Error(err)
 	}
 	return rows
@@ -230,69 +230,6 @@ func TestWorldsCheckpoints(t *testing.T) {
 	bench.Against = "ceiling"
 	if err := bench.Validate(); err != nil {
 		t.Errorf("all worlds and arms: %v", err)
-	}
-}
-
-// TestCurveGoals checks that the goals are met by a perfect default and missed by one that loses to all bullets shown and to
-// wrong verdicts, and that a control above the baseline is found.
-func TestCurveGoals(t *testing.T) {
-	t.Parallel()
-	missed := func(accuracies map[string]float64) (names []string) {
-		var rows []worldRow
-		for arm, x := range accuracies {
-			r := worldRow{World: text.Name, Arm: arm, Tasks: 6000, Values: map[string]report.Estimate{accuracyKey: {Mean: x}}}
-			rows = append(rows, r)
-			r.Tasks = 1500
-			rows = append(rows, r)
-		}
-		s := &Table{Title: "Worlds: goals"}
-		curveGoals(s, rows)
-		if len(s.Goals) != 6 {
-			t.Fatalf("got %d goals, want 6: %+v", len(s.Goals), s.Goals)
-		}
-		for _, g := range s.Goals {
-			if !g.Met {
-				names = append(names, g.Goal)
-			}
-		}
-		return names
-	}
-	all := map[string]float64{
-		"none": 0.03, "platitudes": 0.03, "nonsense": 0.03, "ceiling": 1, "all-shown": 0.97, "off": 0.97, "off-wrong": 0.6,
-		string(defaultGate): 0.97, string(defaultGate) + "-wrong": 0.8, string(strictest) + "-wrong": 0.9,
-	}
-	if got := missed(all); len(got) > 0 {
-		t.Errorf("got missed goals %q, want none", got)
-	}
-	all["nonsense"], all[string(defaultGate)], all[string(defaultGate)+"-wrong"], all[string(strictest)+"-wrong"] = 0.05, 0.9, 0.7, 0.8
-	if got := missed(all); len(got) != 5 {
-		t.Errorf("got missed goals %q, want all but the one of the platitudes", got)
-	}
-}
-
-// TestRowGoals checks the goals of costs, of broken replies and of changed rules, each met and missed.
-func TestRowGoals(t *testing.T) {
-	t.Parallel()
-	missed := func(shared, calls, dead, broken, after float64) (n int) {
-		at := func(arm string, tasks int, accuracy, changed float64) worldRow {
-			return worldRow{World: text.Drifting, Arm: arm, Tasks: tasks, Values: map[string]report.Estimate{
-				accuracyKey: {Mean: accuracy}, changedKey: {Mean: changed}, prefixKey: {Mean: shared}, callsKey: {Mean: calls}, deadKey: {Mean: dead},
-			}}
-		}
-		s := new(Table)
-		curveGoals(s, []worldRow{at(string(defaultGate), 1500, 0.9, 0.9), at(string(defaultGate), 1800, 0.9, after), at(brokenArm(0.3), 1800, broken, 0.9)})
-		for _, g := range s.Goals {
-			if !g.Met {
-				n++
-			}
-		}
-		return n
-	}
-	if got := missed(0.95, 2, 0, 0.88, 0.86); got != 0 {
-		t.Errorf("all met: got %d missed goals", got)
-	}
-	if got := missed(0.5, 3, 20, 0.8, 0.8); got != 7 {
-		t.Errorf("none met: got %d missed goals, want 7: two of two rows, dead letters, broken replies, changed rules", got)
 	}
 }
 
