@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -35,9 +36,6 @@ var distractorsPart = worldPart{
 	run:    runDistractors,
 }
 
-// distractorVotes is the number of helpful votes of each distractor in half of the cases.
-const distractorVotes = 10
-
 // evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.
 func (b *worldsBench) evidenceTasks() []int {
 	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > b.tasks })
@@ -50,13 +48,11 @@ const maxEmbedded = 200
 // runDistractors measures all cases of one seed.
 func runDistractors(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) (points []*point, err error) {
 	for _, tasks := range b.evidenceTasks() {
-		for _, votes := range []int{0, distractorVotes} {
-			more, err := crowd(ctx, b, r, tasks, votes, log)
-			if err != nil {
-				return nil, err
-			}
-			points = append(points, more...)
+		more, err := crowd(ctx, b, r, tasks, log)
+		if err != nil {
+			return nil, err
 		}
+		points = append(points, more...)
 	}
 	for _, n := range b.distractors {
 		if n == 0 || n > maxCrowd {
@@ -86,37 +82,24 @@ func crowdedFromStart(ctx context.Context, b *worldsBench, r *worldRun, n int, l
 	defer func() { err = errors.Join(err, c.close()) }()
 	texts := append(c.world.ByHand(0), c.world.Distractors(n)...)
 	rand.New(rand.NewPCG(r.seed, 0x63726f7764)).Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
-	if err := c.importVoted(ctx, texts, 0, 0); err != nil {
+	if err := c.importBullets(ctx, texts, 0); err != nil {
 		return nil, err
 	}
 	for _, tasks := range b.evidenceTasks() {
 		if err := c.learn(ctx, tasks); err != nil { // so many in all, not so many more
 			return nil, err
 		}
-		if err := c.warmUp(ctx, c.builder); err != nil {
-			return nil, err
-		}
-		p, err := c.evaluateOn(ctx, c.builder, c.world.HeldOut(0, b.heldOut))
+		p, err := c.measure(ctx, c.builder, fmt.Sprintf("%d distractors from the start, words, after %d tasks", n, tasks))
 		if err != nil {
 			return nil, err
 		}
-		p.label = fmt.Sprintf("%d distractors %s, after %d tasks", n, fromStart, tasks)
 		points = append(points, p)
 	}
 	return points, nil
 }
 
-// fromStart names the cases in which the distractors are there from the start.
-const fromStart = "from the start, words"
-
-// selector is one way to select bullets.
-type selector struct {
-	name    string
-	builder *generator.ContextBuilder
-}
-
 // crowd answers tasks with the rules by hand, and then adds distractors and measures the prompts of held-out tasks.
-func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, log zerolog.Logger) (points []*point, err error) {
+func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks int, log zerolog.Logger) (points []*point, err error) {
 	c, err := openClassroom(ctx, r, b, log)
 	if err != nil {
 		return nil, err
@@ -125,12 +108,8 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 	if err := c.learn(ctx, tasks); err != nil {
 		return nil, err
 	}
-	var selectors []selector
-	for _, embedder := range []generator.Embedder{nil, worldEmbedder{c.world}} {
-		name := "words"
-		if embedder != nil {
-			name = "embeddings"
-		}
+	builders := map[string]*generator.ContextBuilder{}
+	for name, embedder := range map[string]generator.Embedder{"words": nil, "embeddings": worldEmbedder{c.world}} {
 		if embedder != nil && tasks > maxEmbedded {
 			continue
 		}
@@ -140,42 +119,32 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 			return nil, err
 		}
 		defer conn.NATS().Close()
-		builder := generator.NewContextBuilder(conn, embedder, generator.Config{})
-		defer builder.Close()
-		selectors = append(selectors, selector{name, builder})
+		builders[name] = generator.NewContextBuilder(conn, embedder, generator.Config{})
+		defer builders[name].Close()
 	}
 	all := c.world.Distractors(slices.Max(append([]int{0}, b.distractors...)))
 	done := 0
 	for _, n := range slices.Sorted(slices.Values(b.distractors)) {
-		if n == 0 && votes > 0 {
-			continue // the same as without votes
-		}
-		if err := c.importVoted(ctx, all[done:n], done, votes); err != nil {
+		if err := c.importBullets(ctx, all[done:n], done); err != nil {
 			return nil, err
 		}
 		done = n
-		for _, s := range selectors {
-			if err := c.warmUp(ctx, s.builder); err != nil {
-				return nil, err
-			}
-			p, err := c.evaluateOn(ctx, s.builder, c.world.HeldOut(0, b.heldOut))
+		for _, name := range slices.Sorted(maps.Keys(builders)) {
+			p, err := c.measure(ctx, builders[name], fmt.Sprintf("%d distractors, %s, after %d tasks", n, name, tasks))
 			if err != nil {
 				return nil, err
 			}
-			p.label = fmt.Sprintf("%d distractors, %d votes, %s, after %d tasks", n, votes, s.name, tasks)
 			points = append(points, p)
 		}
 	}
 	return points, nil
 }
 
-// importVoted imports bullets with helpful votes, like 'debrief playbook import'. Their numbers begin after first.
-func (c *classroom) importVoted(ctx context.Context, texts []string, first, votes int) error {
+// importBullets imports bullets like 'debrief playbook import'. Their numbers begin after first.
+func (c *classroom) importBullets(ctx context.Context, texts []string, first int) error {
 	ops := make([]book.Op, len(texts))
 	for i, text := range texts {
-		b := &book.Bullet{
-			ID: book.BulletID(fmt.Sprintf("imp-%05d", first+i+1)), Section: "imported", Content: text, Helpful: votes, Status: book.Active,
-		}
+		b := &book.Bullet{ID: book.BulletID(fmt.Sprintf("imp-%05d", first+i+1)), Section: "imported", Content: text, Status: book.Active}
 		ops[i] = book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b}
 	}
 	for part := range slices.Chunk(ops, request.PerEdit) {
@@ -184,6 +153,18 @@ func (c *classroom) importVoted(ctx context.Context, texts []string, first, vote
 		}
 	}
 	return nil
+}
+
+// measure evaluates the held-out tasks with a builder that has indexed the playbook.
+func (c *classroom) measure(ctx context.Context, builder *generator.ContextBuilder, label string) (*point, error) {
+	if err := c.warmUp(ctx, builder); err != nil {
+		return nil, err
+	}
+	p, err := c.evaluateOn(ctx, builder, c.world.HeldOut(0, c.bench.heldOut))
+	if err == nil {
+		p.label = label
+	}
+	return p, err
 }
 
 // warmUpTimeout bounds the time in which a context builder indexes a playbook.
