@@ -16,7 +16,7 @@ type commands struct {
 	Pipeline pipelineBench  `cmd:"" help:"Measure the samples per second of Generator, Reflector and Curator."`
 	Curators curatorsBench  `cmd:"" help:"Measure how the Curator scales over its workers."`
 	Gateway  gatewayBench   `cmd:"" help:"Measure the time that the gateway adds to calls of models."`
-	Learning learning.Bench `cmd:"" help:"Measure learning in simulated worlds, and the gate alone."`
+	Learning learning.Bench `cmd:"" help:"Measure learning in simulated worlds."`
 }
 
 const description = `Measure the pipeline, the gateway and the quality of learning, on this machine.
@@ -26,7 +26,7 @@ Examples:
   bench pipeline               samples per second through the three roles, against JetStream alone
   bench curators               reflections per second of one, two and four Curators
   bench gateway                calls of models through the gateway, against a direct connection
-  bench learning --quick       learning, in a minute; without --quick, all of it`
+  bench learning --quick       learning, in minutes; without --quick, all of it, in hours`
 
 func newProgram() program.Program {
 	return program.Program{Name: "bench", Description: description, CLI: new(commands)}

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,7 +17,9 @@ import (
 
 // TestErrorRatesWithCheckAfterEveryOutcome simulates bullets with a known effect: over 10,000 tasks if they harm, else over 6,000,
 // because most of those never retire. The gate assesses each record after every outcome, and chooses how often a bullet is
-// withheld. DEBRIEF_LONG=1 takes more bullets.
+// withheld. It prints a line with the rates for each effect. DEBRIEF_LONG=1 takes more bullets:
+//
+//	DEBRIEF_LONG=1 go test ./curator/gate -run TestErrorRates -v | grep GATE
 func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -25,8 +28,9 @@ func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 	const tasks = 10_000
 	bullets := 60
 	if os.Getenv("DEBRIEF_LONG") != "" {
-		bullets = 100
+		bullets = 1000
 	}
+	t.Logf("GATE without  effect  proven  retired  suspended  tasks until retired, p50  p90")
 	for _, c := range []struct {
 		base, lift float64
 		proven     [2]float64 // least and most share
@@ -65,6 +69,13 @@ func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 			}
 		}
 		slices.Sort(at)
+		p50, p90 := "-", "-"
+		if len(at) > 0 {
+			p50, p90 = fmt.Sprint(at[len(at)/2]), fmt.Sprint(at[len(at)*9/10])
+		}
+		percent := func(n int) float64 { return 100 * float64(n) / float64(bullets) }
+		t.Logf("GATE %5.0f %%  %+6.0f  %4.1f %%   %4.1f %%     %4.1f %%  %24s  %s",
+			100*c.base, 100*c.lift, percent(proven), percent(len(at)), percent(suspended), p50, p90)
 		isIn := func(n int, limits [2]float64) bool {
 			share := float64(n) / float64(bullets)
 			return share >= limits[0] && share <= limits[1]

@@ -23,7 +23,7 @@ type Assessment struct {
 const trustedLead = 3
 
 // suspicion is the Bayes factor against a bullet, see failing, from which on it is suspect, and a new bullet is suspended. With 4, at most 2 %
-// of the bullets that help are suspended by chance ('bench learning --parts gate').
+// of the bullets that help are suspended by chance (TestErrorRatesWithCheckAfterEveryOutcome).
 const suspicion = 4
 
 // Assess returns the decision on a bullet that is shown or on probation, by the first rule below that applies. typical is the mean score

@@ -1,4 +1,4 @@
-// Package learning measures the quality of learning in simulated worlds, with controls, and of the gate alone.
+// Package learning measures the quality of learning in simulated worlds, with controls.
 package learning
 
 import (
@@ -20,7 +20,7 @@ type Bench struct {
 	Seeds   int      `help:"Number of seeds, each with different rules and tasks." default:"5"`
 	HeldOut int      `help:"Held-out tasks of each seed, never learned from." default:"300"`
 	Wrong   float64  `help:"Share of wrong outcomes in the arms with wrong feedback." default:"0.2"`
-	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors,gate,contamination" default:"worlds,distractors,gate,contamination"`
+	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors" default:"worlds,distractors"`
 	Worlds  []string `help:"Simulated worlds; default: all." placeholder:"WORLD"`
 	Arms    []string `help:"Arms in worlds; default: those of the part, see below." placeholder:"ARM"`
 	Against string   `help:"Arm in worlds that the others are compared with; default: the first one." placeholder:"ARM"`
@@ -30,7 +30,6 @@ type Bench struct {
 	Parallel    int   `help:"Runs in worlds at the same time; 0: 4 for each core." default:"0"`
 
 	Quick bool `help:"Use few seeds and tasks: a few minutes, wide intervals."`
-	Check bool `help:"Fail if a goal of the gate or of contamination is missed."`
 	JSON  bool `help:"Print JSON lines."`
 }
 
@@ -39,10 +38,8 @@ func (*Bench) Help() string {
 	return `Everything runs in this process, with the embedded server, simulated models and the default configuration of 'debrief up'.
 Rules are hidden. An outside agent answers the tasks of a world.
 
-  worlds         accuracy on held-out tasks by the number of training tasks, also on those of rules that change; what a task costs
-  distractors    deciding rules in the prompt, among thousands of other bullets, with and without embeddings and evidence
-  gate           the gate alone: bullets with a known effect, outcomes drawn directly
-  contamination  the gate and the Curator's drafts: bullets without effect beside good ones
+  worlds       accuracy on held-out tasks by the number of training tasks, also on those of rules that change; what a task costs
+  distractors  deciding rules in the prompt, among thousands of other bullets, with and without embeddings and evidence
 
 Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
@@ -97,33 +94,19 @@ func (b *Bench) Validate() error {
 
 // Run implements the command.
 func (b *Bench) Run(ctx context.Context, c *program.Common) error {
-	var missed []string
-	measure := func(name string, run func() (*Table, error)) error {
-		if !slices.Contains(b.Parts, name) {
-			return nil
+	for _, p := range worldParts {
+		if !slices.Contains(b.Parts, p.name) {
+			continue
 		}
 		began := time.Now()
-		t, err := run()
+		t, err := b.inWorlds(ctx, p, c.Logger())
 		if err != nil {
-			return fmt.Errorf("measure %s: %w", name, err)
+			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
-		b.say("%s: %.1f s", name, time.Since(began).Seconds())
-		missed = append(missed, t.Missed...)
-		return t.Print(term.Stdout, b.JSON)
-	}
-	for _, p := range worldParts {
-		if err := measure(p.name, func() (*Table, error) { return b.inWorlds(ctx, p, c.Logger()) }); err != nil {
+		b.say("%s: %.1f s", p.name, time.Since(began).Seconds())
+		if err := t.Print(term.Stdout, b.JSON); err != nil {
 			return err
 		}
-	}
-	if err := measure("gate", func() (*Table, error) { return gateAlone(ctx, b.Seeds, b.Quick) }); err != nil {
-		return err
-	}
-	if err := measure("contamination", func() (*Table, error) { return contaminationTable(ctx, b.Seeds, b.Quick) }); err != nil {
-		return err
-	}
-	if b.Check && len(missed) > 0 {
-		return program.Exit(program.ExitFailed, fmt.Errorf("missed: %s", strings.Join(missed, "; ")))
 	}
 	return nil
 }

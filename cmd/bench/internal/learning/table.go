@@ -15,7 +15,6 @@ type Table struct {
 	Head   string   // names of the columns, each ended by a tab
 	Rows   []string // cells, each ended by a tab
 	Values []any    // of the rows, for JSON
-	Missed []string // goals
 }
 
 // Row adds a row: its value for JSON, and its cells, each ended by a tab.
@@ -40,11 +39,5 @@ func (t *Table) Print(out io.Writer, asJSON bool) error {
 	for _, r := range t.Rows {
 		term.Fprintln(w, term.Block(r))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, goal := range t.Missed {
-		term.Fprintf(out, "  missed: %s\n", goal)
-	}
-	return nil
+	return w.Flush()
 }
