@@ -90,15 +90,15 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 		wires.Write(w, wires.Chat, problem, nil)
 		return
 	}
-	c := &conversation{schema: embeddingName, seed: m.Seed}
+	c := newConversation(&wires.Request{SchemaName: embeddingName}, m.Seed)
 	for _, t := range in.Input {
-		c.messages = append(c.messages, message{speaker: "user", text: t})
+		c.add("user", t, "")
 	}
-	if !pause(r, m.Latency) {
+	if !wires.Wait(r, m.Latency) {
 		return // the client disconnected
 	}
 	out := embeddingResponse{Object: "list", Model: embeddingName, SystemFingerprint: fingerprint}
-	out.Usage.PromptTokens = tokens(c.bytes())
+	out.Usage.PromptTokens = tokens(c.bytes)
 	out.Usage.TotalTokens = out.Usage.PromptTokens
 	first := int(c.draw("order") % uint64(len(in.Input)))
 	for n := range in.Input {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"debrief/cmd/internal/simulated/wires"
 )
@@ -19,7 +18,7 @@ func tokens(bytes int) int { return (bytes + 3) / 4 }
 func (m *model) serve(apis http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-		if pause(r, m.Latency) { // else the client disconnected
+		if wires.Wait(r, m.Latency) { // else the client disconnected
 			apis.ServeHTTP(w, r)
 		}
 	}
@@ -41,21 +40,6 @@ func (m *model) reply(r *wires.Request) wires.Answer {
 	if maxBytes := 4 * r.MaxTokens; maxBytes > 0 && len(out.Text) > maxBytes {
 		out.Text, out.Length = strings.ToValidUTF8(out.Text[:maxBytes], ""), true
 	}
-	out.Usage = &wires.Usage{Input: tokens(c.bytes()), Output: tokens(len(out.Text))}
+	out.Usage = &wires.Usage{Input: tokens(c.bytes), Output: tokens(len(out.Text))}
 	return out
-}
-
-// pause delays a reply by d. It returns false if the client disconnects before that.
-func pause(r *http.Request, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }

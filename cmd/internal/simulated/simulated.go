@@ -119,7 +119,7 @@ var (
 
 // answer returns the text of the model's reply.
 func (m *model) answer(c *conversation) string {
-	role, said := c.role(), c.said()
+	role, said := c.role(), c.said
 	if result := c.lastResult(); role == "" && result != "" {
 		return "The tool answered: " + result + "\n" + introduction
 	}

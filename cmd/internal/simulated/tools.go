@@ -87,10 +87,10 @@ func (s *schema) example() any {
 
 // lastResult returns the start of the last message if it is the result of a tool, else "".
 func (c *conversation) lastResult() string {
-	if len(c.messages) == 0 || c.messages[len(c.messages)-1].speaker != "tool" {
+	if len(c.said) == 0 || c.said[len(c.said)-1].Speaker != "tool" {
 		return ""
 	}
 	const maxBytes = 200
-	text := c.messages[len(c.messages)-1].text
+	text := c.said[len(c.said)-1].Text
 	return strings.ToValidUTF8(text[:min(len(text), maxBytes)], "")
 }

@@ -32,7 +32,7 @@ var distractorsPart = worldPart{
 		{"bullets_in_prompt", "shown", number1},
 		{"prompt_tokens", "tokens", count},
 	},
-	errors: func() worlds.Imperfection { return worlds.Imperfection{Idle: 1} }, // the Reflector only votes
+	errors: worlds.Imperfection{Idle: 1}, // the Reflector only votes
 	run:    runDistractors,
 }
 

@@ -129,22 +129,13 @@ func (a *worldArm) isUsual() bool {
 // worldPart is one measurement in simulated worlds.
 type worldPart struct {
 	name, title string
-	arms        []string // default of --arms
-	tasks       int      // default of --tasks
-	quick       int      // maximum number of training tasks with --quick
-	columns     []column // the first one is compared between arms
-	// errors returns the error rates of the simulated models; nil selects the default ones.
-	errors func() worlds.Imperfection
+	arms        []string            // default of --arms
+	tasks       int                 // default of --tasks
+	quick       int                 // maximum number of training tasks with --quick
+	columns     []column            // the first one is compared between arms
+	errors      worlds.Imperfection // of the simulated models
 	// run measures one arm with one seed in one world.
 	run func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
-}
-
-// errorRates returns the error rates of the simulated models.
-func (p *worldPart) errorRates() worlds.Imperfection {
-	if p.errors != nil {
-		return p.errors()
-	}
-	return worlds.Default()
 }
 
 // worldsBench configures the measurements in simulated worlds, with the configuration that a user gets.
@@ -302,7 +293,7 @@ var curvesPart = worldPart{
 		{leastKey, "least gain", lowest},
 		{"calls_without_advice", "no advice", percent},
 	},
-	run: runCurve,
+	errors: worlds.Default(), run: runCurve,
 }
 
 // runsPerCore is the number of runs at the same time on each core. A run waits most of the time: the Curator collects
@@ -313,7 +304,7 @@ const runsPerCore = 4
 func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) (*Table, error) {
 	w := &worldsBench{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
-		heldOut: b.HeldOut, distractors: b.Distractors, wrong: b.Wrong, errors: p.errorRates(),
+		heldOut: b.HeldOut, distractors: b.Distractors, wrong: b.Wrong, errors: p.errors,
 		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
 	}
 	if len(w.worlds) == 0 {

@@ -17,7 +17,7 @@ import (
 // measure runs one part in its short form and returns its rows. It checks that they can be printed.
 func measure(t *testing.T, b *worldsBench) []worldRow {
 	t.Helper()
-	b.errors, b.parallel, b.say = b.part.errorRates(), 2, t.Logf
+	b.errors, b.parallel, b.say = b.part.errors, 2, t.Logf
 	if len(b.worlds) == 0 {
 		b.worlds = []string{text.Name}
 	}

@@ -49,7 +49,6 @@ type Item struct {
 	Calls   []Call
 	Results []Result
 	Images  int
-	Raw     []byte // JSON of the item
 }
 
 // Result is a tool result from the client.
@@ -241,7 +240,7 @@ func (s *Server) inputItems(b *body) ([]part, error) {
 
 // item returns the item of a message or an input item.
 func (p part) item() Item {
-	it := Item{Role: p.Role, Raw: p.raw}
+	it := Item{Role: p.Role}
 	var parts []part
 	it.Text, parts = content(p.Content)
 	for _, c := range p.ToolCalls {

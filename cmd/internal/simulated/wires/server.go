@@ -160,7 +160,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 		writeStream(w, r, api, a, events)
 		return
 	}
-	wait(r, a.Delay)
+	Wait(r, a.Delay)
 	Write(w, api, a, whole)
 }
 
@@ -287,14 +287,16 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// wait waits for a delay, or until the client disconnects.
-func wait(r *http.Request, delay time.Duration) {
+// Wait waits for a delay. It returns false if the client disconnects before that.
+func Wait(r *http.Request, delay time.Duration) bool {
 	if delay == 0 {
-		return
+		return true
 	}
 	select {
 	case <-time.After(delay):
+		return true
 	case <-r.Context().Done():
+		return false
 	}
 }
 
