@@ -307,20 +307,20 @@ func TestReport(t *testing.T) {
 			}
 		}
 	})
-	ids := func(list []gate.BulletReport) (all []playbook.BulletID) {
+	ids := func(list []gate.Row) (all []playbook.BulletID) {
 		for _, b := range list {
-			if b.NextStep == "" {
+			if b.Next == "" {
 				t.Errorf("bullet %s has no next step", b.ID)
 			}
 			all = append(all, b.ID)
 		}
 		return all
 	}
-	r := gate.NewReport(p, gate.Config{}, 0)
-	if got, want := ids(r.Tested), []playbook.BulletID{"a-5", "a-2", "a-4", "a-3", "a-9", "a-1"}; !slices.Equal(got, want) {
+	tested, waiting := gate.Rows(p, gate.Config{}, 0)
+	if got, want := ids(tested), []playbook.BulletID{"a-5", "a-2", "a-4", "a-3", "a-9", "a-1"}; !slices.Equal(got, want) {
 		t.Errorf("tested: got %v, want %v", got, want)
 	}
-	if got, want := ids(r.Waiting), []playbook.BulletID{"a-7", "a-6"}; !slices.Equal(got, want) {
+	if got, want := ids(waiting), []playbook.BulletID{"a-7", "a-6"}; !slices.Equal(got, want) {
 		t.Errorf("waiting: got %v, want %v", got, want)
 	}
 }

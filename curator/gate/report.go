@@ -8,25 +8,6 @@ import (
 	"debrief/playbook"
 )
 
-// Report is a report on the records of one playbook's bullets.
-type Report struct {
-	// Tested lists the bullets on probation, then the suspect, new and other bullets that are shown. In each group the bullet
-	// with the most outcomes comes first.
-	Tested []BulletReport
-	// Waiting lists the candidates, the one with the most confirmations first.
-	Waiting []BulletReport
-}
-
-// BulletReport is a bullet with the state of its record.
-type BulletReport struct {
-	*playbook.Bullet
-	Lift Lift
-	// NextStep describes the gate's next step for the bullet on the present evidence, without a final period.
-	NextStep string
-	// Remaining is the largest number of outcomes until the decision on a bullet on probation.
-	Remaining int
-}
-
 // Describe explains a mode in a sentence, without a final period. An empty mode means guard.
 func Describe(mode playbook.Gate) string {
 	switch mode {
@@ -38,48 +19,61 @@ func Describe(mode playbook.Gate) string {
 	return "new bullets are shown at once, and retire if tasks with them fail"
 }
 
-// NewReport returns the report on p with the configuration cfg. If the gate is off, the report describes the decisions that a
-// gate would make. Only the first limit bullets of each list are assessed, because that takes time: the others have no lift and no next
-// step. A limit of 0 assesses all.
-func NewReport(p *playbook.Playbook, cfg Config, limit int) Report {
+// Rows returns a report on the bullets of p with the configuration cfg. The tested bullets are those on probation, then the suspect, new and
+// other bullets that are shown; in each group the one with the most outcomes comes first. The waiting bullets are the candidates, the one
+// with the most confirmations first. With GateOff the next step of a bullet is the effect of that mode instead of a decision. Only the first
+// limit bullets of each list are assessed, because that takes time: the others have no lift and no decision. A limit of 0 assesses all.
+func Rows(p *playbook.Playbook, cfg Config, limit int) (tested, waiting []Row) {
 	cfg = cfg.WithDefaults()
-	var out Report
+	var shown, candidates []*playbook.Bullet
 	for b := range p.All() {
 		switch {
 		case b.Shown() || b.Status == playbook.Probation:
-			out.Tested = append(out.Tested, BulletReport{Bullet: b})
+			shown = append(shown, b)
 		case b.Status == playbook.Candidate:
-			out.Waiting = append(out.Waiting, BulletReport{Bullet: b})
+			candidates = append(candidates, b)
 		}
 	}
-	slices.SortFunc(out.Tested, func(a, b BulletReport) int {
+	slices.SortFunc(shown, func(a, b *playbook.Bullet) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
 	})
-	slices.SortFunc(out.Waiting, func(a, b BulletReport) int { return compareWaiting(a.Bullet, b.Bullet) })
-	for _, list := range [][]BulletReport{out.Tested, out.Waiting} {
-		for i := range list {
-			if limit > 0 && i >= limit {
-				break
-			}
-			list[i] = cfg.assessed(p, list[i].Bullet)
-		}
-	}
-	return out
+	slices.SortFunc(candidates, compareWaiting)
+	return cfg.rows(p, shown, limit), cfg.rows(p, candidates, limit)
 }
 
-// assessed returns the report on a bullet that is shown, on probation or a candidate.
-func (c Config) assessed(p *playbook.Playbook, b *playbook.Bullet) BulletReport {
+func (c Config) rows(p *playbook.Playbook, list []*playbook.Bullet, limit int) (rows []Row) {
+	for i, b := range list {
+		row := newRow(p, b)
+		if limit <= 0 || i < limit {
+			c.complete(p, b, &row)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// complete sets the fields of the row of a bullet that take time.
+func (c Config) complete(p *playbook.Playbook, b *playbook.Bullet, row *Row) {
 	e := b.CurrentExperiment()
-	r := BulletReport{Bullet: b, Lift: c.Lift(&e)}
-	if b.Status == playbook.Candidate {
-		r.NextStep = waitsFor(confirmationsNeeded(p, b, p.Typical(b.ID))-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
-		return r
+	if e.Withheld.Count() > 0 {
+		lift := c.Lift(&e)
+		row.Lift = &lift
 	}
 	if b.Status == playbook.Probation {
-		r.Remaining = max(0, c.MaxOutcomes-e.Shown.Count()-e.Withheld.Count())
+		row.Remaining = c.remaining(&e)
 	}
-	r.NextStep = c.nextStep(b, p.Typical(b.ID))
-	return r
+	switch {
+	case row.Next != "":
+	case b.Status == playbook.Candidate:
+		row.Next = waitsFor(confirmationsNeeded(p, b, p.Typical(b.ID))-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
+	default:
+		row.Next = c.nextStep(b, p.Typical(b.ID))
+	}
+}
+
+// remaining returns the largest number of outcomes until the decision on a bullet on probation.
+func (c Config) remaining(e *playbook.Experiment) int {
+	return max(0, c.MaxOutcomes-e.Shown.Count()-e.Withheld.Count())
 }
 
 // RowOf returns the row of a bullet of p in a report with the default configuration. It returns nil for a retired bullet and one in
@@ -88,13 +82,12 @@ func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 	if !b.Shown() && b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return nil
 	}
-	row := newRow(Config{}.WithDefaults().assessed(p, b))
-	mode, _ := p.Gate()
-	row.Next = cmp.Or(stepOf(mode, b.Status == playbook.Candidate), row.Next)
+	row := newRow(p, b)
+	Config{}.WithDefaults().complete(p, b, &row)
 	return &row
 }
 
-// waitsFor returns the value of BulletReport.NextStep for a candidate that needs more confirmations, or worse outcomes of the bullet
+// waitsFor returns the value of Row.Next for a candidate that needs more confirmations, or worse outcomes of the bullet
 // that it contradicts, if any.
 func waitsFor(confirmations int, against playbook.BulletID) string {
 	worse := fmt.Sprintf("until outcomes of %s become worse", against)
@@ -109,9 +102,9 @@ func waitsFor(confirmations int, against playbook.BulletID) string {
 }
 
 // rank orders bullets by their records, those without a good one first.
-func rank(r BulletReport) int {
-	switch s := r.CurrentExperiment().Standing; {
-	case r.Status == playbook.Probation:
+func rank(b *playbook.Bullet) int {
+	switch s := b.CurrentExperiment().Standing; {
+	case b.Status == playbook.Probation:
 		return 0
 	case s == playbook.StandingSuspect:
 		return 1
@@ -121,12 +114,12 @@ func rank(r BulletReport) int {
 	return 3
 }
 
-func outcomes(r BulletReport) int {
-	e := r.CurrentExperiment()
+func outcomes(b *playbook.Bullet) int {
+	e := b.CurrentExperiment()
 	return e.Outcomes()
 }
 
-// nextStep returns the value of BulletReport.NextStep for a bullet that is shown or on probation.
+// nextStep returns the value of Row.Next for a bullet that is shown or on probation.
 func (c Config) nextStep(b *playbook.Bullet, typical playbook.Typical) string {
 	a := c.Assess(b, typical)
 	switch {
@@ -140,7 +133,7 @@ func (c Config) nextStep(b *playbook.Bullet, typical playbook.Typical) string {
 		return fmt.Sprintf("becomes %s: %s", a.Standing, a.Reason)
 	case b.Status == playbook.Probation:
 		e := b.CurrentExperiment()
-		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, c.MaxOutcomes-e.Shown.Count()-e.Withheld.Count()))
+		return fmt.Sprintf("experiment continues, at most %d more outcomes", c.remaining(&e))
 	}
 	return "stays"
 }
@@ -153,13 +146,13 @@ type Row struct {
 	Shown    ArmScores         `json:"shown"` // at random
 	Withheld ArmScores         `json:"withheld"`
 	Cited    ArmScores         `json:"cited"`
-	Lift     *Lift             `json:"lift,omitempty"` // nil if the bullet was never withheld
+	Lift     *Lift             `json:"lift,omitempty"` // nil if the bullet was never withheld or is not assessed
 	Helpful  int               `json:"helpful"`
 	Harmful  int               `json:"harmful"`
 	Requests int               `json:"confirmations"`
 	Replaces playbook.BulletID `json:"replaces,omitempty"`
 	Contests playbook.BulletID `json:"contests,omitempty"`
-	Next     string            `json:"next"`
+	Next     string            `json:"next"` // the next step of the gate on the present evidence, without a final period
 	// Remaining is the largest number of outcomes until the decision. It is 0 unless the bullet is on probation.
 	Remaining int    `json:"remaining,omitempty"`
 	Content   string `json:"content"`
@@ -181,12 +174,6 @@ func (s ArmScores) String() string {
 
 func newArmScores(s *playbook.Scores) ArmScores { return ArmScores{s.Count(), s.Mean()} }
 
-// Rows returns the tested and the waiting bullets of the report as rows, in the same order. With GateOff the next step of a
-// row is the effect of that mode instead of a decision.
-func (r Report) Rows(mode playbook.Gate) (tested, waiting []Row) {
-	return rows(r.Tested, stepOf(mode, false)), rows(r.Waiting, stepOf(mode, true))
-}
-
 // stepOf returns the effect of a mode that makes no decisions, "" for the others.
 func stepOf(mode playbook.Gate, waiting bool) string {
 	switch {
@@ -198,30 +185,18 @@ func stepOf(mode playbook.Gate, waiting bool) string {
 	return "is shown"
 }
 
-// rows returns a row for each bullet. A next step other than "" replaces those of the bullets.
-func rows(list []BulletReport, next string) []Row {
-	var out []Row
-	for _, b := range list {
-		row := newRow(b)
-		row.Next = cmp.Or(next, row.Next)
-		out = append(out, row)
-	}
-	return out
-}
-
-func newRow(b BulletReport) Row {
+// newRow returns the row of a bullet of p without the fields that complete sets.
+func newRow(p *playbook.Playbook, b *playbook.Bullet) Row {
 	e := b.CurrentExperiment()
+	mode, _ := p.Gate()
 	row := Row{
 		ID: b.ID, Status: b.Status, Standing: e.Standing,
 		Shown: newArmScores(&e.Shown), Withheld: newArmScores(&e.Withheld), Cited: newArmScores(&e.Cited),
 		Helpful: b.Helpful, Harmful: b.Harmful, Requests: e.Confirmations, Replaces: b.Replaces, Contests: b.Contests,
-		Next: b.NextStep, Remaining: b.Remaining, Content: b.Content,
+		Next: stepOf(mode, b.Status == playbook.Candidate), Content: b.Content,
 	}
-	if b.Bullet.Shown() {
+	if b.Shown() {
 		row.Status = playbook.Active
-	}
-	if e.Withheld.Count() > 0 {
-		row.Lift = &b.Lift
 	}
 	return row
 }

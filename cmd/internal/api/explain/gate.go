@@ -49,7 +49,7 @@ func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.
 		g.Judge = &Judge{Judge: j}
 		g.Judge.Failures, g.Judge.Successes = j.Errors()
 	}
-	g.Bullets, g.Waiting = gate.NewReport(p, cfg, limit).Rows(g.Mode)
+	g.Bullets, g.Waiting = gate.Rows(p, cfg, limit)
 	return g
 }
 
