@@ -40,7 +40,6 @@ type book struct {
 	writer     *deltalog.Writer
 	duplicates draft.DuplicateIndex
 	costs      draft.Costs
-	totals     draft.Totals
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex      propose.BulletIndex
 	rejectionLog     propose.RejectionLog
@@ -62,7 +61,6 @@ func (b *book) unload() {
 	b.close()
 	b.duplicates = draft.DuplicateIndex{}
 	b.costs = nil
-	b.totals = draft.Totals{}
 	b.bulletIndex = propose.BulletIndex{}
 	b.rejectionLog = propose.RejectionLog{}
 	b.fullLog = fullLog{}
@@ -221,7 +219,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 		return err
 	}
 	policy := draft.Policy{
-		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
+		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
 	}
 	var unchecked []playbook.BulletID

@@ -55,44 +55,6 @@ func (c Costs) Tokens(b *playbook.Bullet) int {
 	return n
 }
 
-// Totals caches the sums of the tokens of one playbook, so that a draft reads only the bullets that have changed since the draft
-// before. The zero value is empty. It is not safe for concurrent use.
-type Totals struct {
-	sums    *tokenSums
-	counted map[playbook.BulletID]*playbook.Bullet // the bullets in the sums
-	mark    playbook.Mark                          // of the state of the last update
-}
-
-// update returns the sums of the state p. The caller must not change them.
-func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
-	ids, now, known := p.ChangedSince(t.mark)
-	t.mark = now
-	if !known {
-		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
-		for b := range p.All() {
-			t.count(b.ID, b)
-		}
-		return t.sums
-	}
-	t.sums.costs = c
-	for _, id := range ids {
-		t.count(id, p.Bullet(id))
-	}
-	return t.sums
-}
-
-// count replaces the counted bullet with an id by b, which is nil for a removed bullet.
-func (t *Totals) count(id playbook.BulletID, b *playbook.Bullet) {
-	old := t.counted[id]
-	t.sums.add(old, -1)
-	t.sums.add(b, 1)
-	if b == nil {
-		delete(t.counted, id)
-	} else {
-		t.counted[id] = b
-	}
-}
-
 // tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
 type tokenSums struct {
 	costs   Costs
@@ -130,11 +92,10 @@ func (d *pruner) enforceBudget() {
 	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
-	totals := d.Totals
-	if totals == nil {
-		totals = new(Totals)
+	before := newTokenSums(d.Costs)
+	for b := range d.base.All() {
+		before.add(b, 1)
 	}
-	before := totals.update(d.base, d.Costs)
 	after := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
 	for id, b := range d.changed {
 		after.add(d.base.Bullet(id), -1)
@@ -173,7 +134,11 @@ func (d *pruner) enforceBudget() {
 // mayGrow reports whether the draft contains an operation that can make the shown bullets longer.
 func (d *pruner) mayGrow() bool {
 	return slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
-		return op.Kind != playbook.Remove && op.Kind != playbook.Pin
+		switch op.Kind {
+		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put, playbook.SetStatus:
+			return true
+		}
+		return false
 	})
 }
 

@@ -130,7 +130,6 @@ type Policy struct {
 	Budget      Budget
 	Duplicates  *DuplicateIndex             // nil detects only equal texts as duplicates
 	Costs       Costs                       // cache of token counts; nil disables it
-	Totals      *Totals                     // cache of the sums of tokens; nil disables it
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
 	GateMode playbook.Gate // of a playbook without its own mode; empty means guard
