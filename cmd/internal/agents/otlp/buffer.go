@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -69,10 +69,10 @@ type Store struct {
 	reporter Reporter
 	cfg      Config
 
-	warned atomic.Int64 // time of the last warning, in nanoseconds since 1970
-	mu     sync.Mutex
-	traces map[events.ID]*received // by trace, for the limits
-	total  received                // sum of traces
+	warnings rate.Sometimes
+	mu       sync.Mutex
+	traces   map[events.ID]*received // by trace, for the limits
+	total    received                // sum of traces
 }
 
 // received is what this gateway received of a trace.
@@ -101,7 +101,7 @@ func New(conn *bus.Conn, reporter Reporter, cfg Config) *Store {
 	js := conn.JetStream()
 	return &Store{
 		nc: conn.NATS(), js: js, events: conn.Events, windows: window.New(conn.NATS(), js), watch: natserr.WatchOf(js), reporter: reporter, cfg: cfg,
-		traces: map[events.ID]*received{},
+		warnings: rate.Sometimes{Interval: time.Minute}, traces: map[events.ID]*received{},
 	}
 }
 

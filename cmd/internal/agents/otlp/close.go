@@ -171,21 +171,16 @@ func (s *Store) close(ctx context.Context, h *due) error {
 	return s.remove(ctx, keys)
 }
 
-// warnInterval is the minimum time between two warnings.
-const warnInterval = time.Minute
-
 // noQuestion is the reason of ResultEmpty.
 const noQuestion = "it has no question: let the instrumentation record messages, such as with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-// warn counts a result without a run, and logs its reason, at most once in warnInterval: many such traces have only late spans, whose run is
+// warn counts a result without a run, and logs its reason, at most once a minute: many such traces have only late spans, whose run is
 // reported already.
 func (s *Store) warn(h *head, result, reason string) {
 	s.cfg.Count(result)
-	now := time.Now().UnixNano()
-	if last := s.warned.Load(); now-last < int64(warnInterval) || !s.warned.CompareAndSwap(last, now) {
-		return
-	}
-	s.cfg.Log.Warn().Str("trace", h.Trace).Str("reason", redact.Text(reason)).Msg("no run of a trace was reported")
+	s.warnings.Do(func() {
+		s.cfg.Log.Warn().Str("trace", h.Trace).Str("reason", redact.Text(reason)).Msg("no run of a trace was reported")
+	})
 }
 
 // report reports a run. It returns an error only if a later attempt can succeed.
