@@ -326,16 +326,8 @@ func (b BulletItem) isIn(state string) bool {
 
 // containsAll reports whether the text of a bullet contains each of some words in lower case.
 func (b BulletItem) containsAll(words []string) bool {
-	if len(words) == 0 {
-		return true
-	}
 	content := strings.ToLower(b.Content)
-	for _, w := range words {
-		if !strings.Contains(content, w) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(content, w) })
 }
 
 func getBullet(c *call) (*BulletItem, error) {

@@ -55,11 +55,6 @@ func runDoctor(c *call) (*Findings, error) {
 	return &Findings{report.Failed(), report.Checks}, c.ctx.Err()
 }
 
-// settings are the settings of the program.
-type settings struct {
-	Items []program.Setting `json:"items"`
-}
-
-func listSettings(c *call) (*settings, error) {
-	return &settings{append([]program.Setting{}, c.handler.program...)}, nil
+func listSettings(c *call) (*Page[program.Setting], error) {
+	return &Page[program.Setting]{Items: append([]program.Setting{}, c.handler.program...)}, nil
 }
