@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/simulated"
@@ -160,7 +161,7 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	if o.empty {
 		return nil // version 0 of any book
 	}
-	b := s.Playbook(name)
+	b := explain.NewBook(s.JetStream(), name)
 	known, err := b.Store.BooksWithLog(ctx)
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, 
 	if !hasPoint {
 		point = "newest"
 	}
-	at, err = s.Playbook(name).Version(ctx, point)
+	at, err = explain.NewBook(s.JetStream(), name).Version(ctx, point)
 	return name, at, err
 }
 

@@ -189,22 +189,34 @@ type verified struct {
 
 // Run implements the command.
 func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
-	b, err := v.OpenExisting(ctx, c)
+	name, err := cli.ParseBook(v.Book)
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	found, err := b.Store.Verify(ctx, b.Name)
+	s, err := v.ConnectReading(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	store := deltalog.New(s.JetStream())
+	known, err := store.AllBooks(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(known, name):
+		return program.Exit(program.ExitRefused, cli.NotFoundError(name, known))
+	}
+	found, err := store.Verify(ctx, name)
 	if err != nil {
 		return err
 	}
 	out := verified{Verification: found}
-	if err := out.addDamage(ctx, &v.BookFlags, b.Conn); err != nil {
+	if err := out.addDamage(ctx, &v.BookFlags, s.Conn); err != nil {
 		return err
 	}
 	damaged := found.Damaged()
 	if !damaged {
-		if err := out.trace(ctx, b); err != nil {
+		if err := out.trace(ctx, store); err != nil {
 			return err
 		}
 	}
@@ -214,18 +226,18 @@ func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 		out.print()
 	}
 	if err == nil && damaged {
-		err = program.Exit(program.ExitRefused, fmt.Errorf("playbook %q is damaged; see above", b.Name))
+		err = program.Exit(program.ExitRefused, fmt.Errorf("playbook %q is damaged; see above", name))
 	}
 	return err
 }
 
 // trace counts the shown bullets with and without a known origin.
-func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
-	p, err := b.Store.PlaybookAt(ctx, b.Name, v.Version)
+func (v *verified) trace(ctx context.Context, store *deltalog.Store) error {
+	p, err := store.PlaybookAt(ctx, v.Book, v.Version)
 	if err != nil {
 		return explain.LogError(err)
 	}
-	v.Traced, v.Untraced, err = history.CountTraced(b.Store.History(ctx, b.Name), p)
+	v.Traced, v.Untraced, err = history.CountTraced(store.History(ctx, v.Book), p)
 	return explain.LogError(err)
 }
 

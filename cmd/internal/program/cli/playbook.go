@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	book "debrief/playbook"
 )
@@ -16,39 +13,6 @@ import (
 type BookFlags struct {
 	ServerFlags
 	Book string `help:"Name of the playbook." default:"default"`
-}
-
-// Playbook is a session and a playbook on its server. The playbook may not exist yet.
-type Playbook struct {
-	*Session
-	*explain.Book
-}
-
-// Playbook returns a playbook on the server of the session. It sends no request.
-func (s *Session) Playbook(name book.Book) *Playbook {
-	return &Playbook{s, explain.NewBook(s.JetStream(), name)}
-}
-
-// OpenExisting opens a session that only reads. It returns an error if the playbook has no version.
-func (f BookFlags) OpenExisting(ctx context.Context, c *program.Common) (*Playbook, error) {
-	name, err := ParseBook(f.Book)
-	if err != nil {
-		return nil, err
-	}
-	s, err := f.ConnectReading(ctx, c.Logger())
-	if err != nil {
-		return nil, err
-	}
-	b := s.Playbook(name)
-	known, err := b.Store.AllBooks(ctx)
-	if err == nil && !slices.Contains(known, b.Name) {
-		err = program.Exit(program.ExitRefused, NotFoundError(b.Name, known))
-	}
-	if err != nil {
-		b.Close()
-		return nil, err
-	}
-	return b, nil
 }
 
 // NotFoundError is the error for an unknown playbook.
