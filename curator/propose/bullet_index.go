@@ -11,65 +11,16 @@ import (
 	"debrief/playbook/text"
 )
 
-// BulletIndex prepares the bullets of one playbook for requests. It finds the bullets that are relevant to an insight,
-// and it has the statistics of the playbook. An update reads only the bullets that have changed.
-// The zero value is an empty index. It is not safe for concurrent use.
+// BulletIndex finds the bullets of one playbook that are relevant to an insight. The zero value is an empty index. It is not safe for
+// concurrent use.
 type BulletIndex struct {
-	words  recall.WordIndex
-	seen   map[playbook.BulletID]*playbook.Bullet
-	stats  playbook.StatsSum
-	tokens int           // of the shown bullets
-	mark   playbook.Mark // of the state of the last update
+	words recall.WordIndex
+	texts playbook.Texts // of the last update
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
-func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
-	if s.seen == nil {
-		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
-	}
-	ids, now, known := p.ChangedSince(s.mark)
-	s.mark = now
-	if known {
-		for _, id := range ids {
-			s.put(id, p.Bullet(id), costs)
-		}
-	} else {
-		for b := range p.All() {
-			s.put(b.ID, b, costs)
-		}
-		if len(s.seen) > p.Len() { // some were removed
-			for id := range s.seen {
-				s.put(id, p.Bullet(id), costs)
-			}
-		}
-	}
-}
-
-// put replaces the bullet with an id by b, which is nil for a removed bullet.
-func (s *BulletIndex) put(id playbook.BulletID, b *playbook.Bullet, costs TokenCounter) {
-	old := s.seen[id]
-	if old == b {
-		return
-	}
-	if old != nil {
-		s.stats.Add(old, -1)
-		if old.Shown() {
-			s.tokens -= costs.Tokens(old)
-		}
-	}
-	if b == nil {
-		s.words.Drop(string(id))
-		delete(s.seen, id)
-		return
-	}
-	s.stats.Add(b, 1)
-	if b.Shown() {
-		s.tokens += costs.Tokens(b)
-	}
-	if old == nil || old.Content != b.Content || old.Section != b.Section {
-		s.words.Put(string(id), playbook.SectionTitle(b.Section)+": "+b.Content)
-	}
-	s.seen[id] = b
+func (s *BulletIndex) update(p *playbook.Playbook) {
+	s.texts.Update(p, func(b *playbook.Bullet) string { return playbook.SectionTitle(b.Section) + ": " + b.Content }, s.words.Put, s.words.Drop)
 }
 
 // Limits on the part of the playbook in a proposal prompt.

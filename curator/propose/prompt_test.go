@@ -58,7 +58,7 @@ func TestPromptSaysWhatWasWithheld(t *testing.T) {
 			KeyInsight: "Customers of the first class pay less.", Exposures: []events.Exposure{{Bullet: "calc-00001", Arm: arm}},
 		}}}
 		round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
-		round.Bullets.update(p, round.Costs)
+		round.Bullets.update(p)
 		round.addContext(&in)
 		return requestPrompt(in).Messages[1].Text
 	}
@@ -121,7 +121,7 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 	}
 	in := Request{Reflections: []*events.Reflection{{KeyInsight: "Sand oak twice."}}}
 	round := &Round{Playbook: p, Rejections: log, Bullets: new(BulletIndex), Costs: costs{}}
-	round.Bullets.update(p, round.Costs)
+	round.Bullets.update(p)
 	round.addContext(&in)
 	prompt := requestPrompt(in)
 	if got, want := prompt.Messages[1].Text, `{"bullet_id":"a-1","learned_from":["Varnish the oak table.","Varnish the oak door."]}`+"\n"; !strings.Contains(got, want) {

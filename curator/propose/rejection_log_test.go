@@ -132,7 +132,7 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 	round.Rejections.Add(&playbook.Delta{Author: history.Curator, Rejected: []playbook.Rejection{{
 		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
 	}}})
-	round.Bullets.update(p, round.Costs)
+	round.Bullets.update(p)
 	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").input}}
 	round.addContext(&in)
 	text := requestPrompt(in).Messages[1].Text

@@ -237,7 +237,7 @@ func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item)
 	}
 	groups := assignGroups(ids)
 	requests := make([]Request, len(groups))
-	round.Bullets.update(round.Playbook, round.Costs)
+	round.Bullets.update(round.Playbook)
 	state := round.state(items)
 	for g, members := range groups {
 		requests[g].State = state

@@ -23,10 +23,15 @@ type State struct {
 // maxSections is the maximum number of sections in a prompt. The largest ones are named.
 const maxSections = 20
 
-// state returns the state of the playbook in round.Bullets and the progress of the items. It depends only on the playbook and the items, so
+// state returns the state of the playbook and the progress of the items. It depends only on the playbook and the items, so
 // that a repeated round has the same prompts.
 func (round *Round) state(items []*Item) State {
-	s := State{Stats: round.Bullets.stats.Stats(), Tokens: round.Bullets.tokens, TokenBudget: round.TokenBudget}
+	s := State{Stats: round.Playbook.Stats(), TokenBudget: round.TokenBudget}
+	for b := range round.Playbook.All() {
+		if b.Shown() {
+			s.Tokens += round.Costs.Tokens(b)
+		}
+	}
 	for _, item := range items {
 		if o := &item.Reflection.Origin; o.Step > s.Step {
 			s.Step = o.Step
