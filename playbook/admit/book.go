@@ -2,7 +2,6 @@ package admit
 
 import (
 	"slices"
-	"sync"
 
 	"debrief/playbook"
 	"debrief/playbook/similar"
@@ -22,9 +21,7 @@ type Book struct {
 	learned   map[uint64][]playbook.BulletID // bullets by the sequence of a reflection that they were learned from
 	states    map[playbook.BulletID]State    // of the bullets in learned
 	sources   map[playbook.BulletID][]uint64 // sequences of the reflections that a bullet in learned was learned from
-
-	mu     sync.Mutex    // guards hidden, because a search changes it
-	hidden similar.Index // texts of the bullets that are not shown to every task
+	hidden    similar.Index                  // texts of the bullets that are not shown to every task
 }
 
 // Update changes the book to a version of the playbook.
@@ -33,8 +30,6 @@ func (b *Book) Update(p *playbook.Playbook) {
 	b.gate, _ = p.Gate()
 	ids, now, isComplete := p.ChangedSince(b.mark)
 	b.mark = now
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if !isComplete {
 		b.learned = map[uint64][]playbook.BulletID{}
 		b.states = map[playbook.BulletID]State{}
@@ -90,8 +85,6 @@ func (b *Book) Learned(seq uint64) []playbook.BulletID { return b.learned[seq] }
 
 // HasHiddenCopy reports whether a bullet that is not shown to every task says about the same as a text.
 func (b *Book) HasHiddenCopy(text string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	_, found := b.hidden.Nearest(text, NearCopy, nil)
 	return found
 }

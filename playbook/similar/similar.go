@@ -49,8 +49,8 @@ func (t *Text) Similarity(other string) float64 {
 }
 
 // Index finds the most similar of the texts stored by id. It compares only the texts with the most rare words in common, by BM25: a text
-// with a high similarity has nearly all words in common. The zero value is empty. An Index is not safe for concurrent use, and this
-// includes searches.
+// with a high similarity has nearly all words in common. The zero value is empty. Searches may run concurrently, a change must
+// run alone.
 type Index struct {
 	words recall.WordIndex
 	texts map[string]string // by id

@@ -18,7 +18,7 @@ func Example() {
 	x := selection.NewIndex(false)
 	x.Update(p)
 	s := x.Select(selection.Options{Now: now, Tokens: 1000, MaxBullets: 2})
-	fmt.Printf("%sof version %d\n", playbook.Render(s.Bullets), s.Version)
+	fmt.Print(playbook.Render(s.Bullets))
 	for _, l := range s.Left {
 		fmt.Printf("%s: %d\n", l.Why, l.Count)
 	}
@@ -30,6 +30,5 @@ func Example() {
 	//
 	// ### Others
 	// - [misc-00001] Round once, at the end.
-	// of version 3
 	// not among the best 2: 1
 }

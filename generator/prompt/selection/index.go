@@ -14,7 +14,6 @@ import (
 // Index prepares a playbook for selection. It holds the shown bullets, and with a strict gate also those on probation,
 // with all data that does not depend on a task. Select may be called concurrently, but not during Update.
 type Index struct {
-	version uint64
 	mark    playbook.Mark // of the playbook at the last Update
 	gate    playbook.Gate
 	rows    []row // in no order
@@ -95,9 +94,6 @@ func (x *Index) render(bullets []*playbook.Bullet) string {
 	return text.Clean(playbook.RenderPrompt(bullets, x.votes))
 }
 
-// Version returns the version of the playbook at the last Update.
-func (x *Index) Version() uint64 { return x.version }
-
 // Len returns the number of bullets that can be selected.
 func (x *Index) Len() int { return len(x.rows) }
 
@@ -122,7 +118,6 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 	gate, _ := p.Gate()
 	ids, now, known := p.ChangedSince(x.mark)
 	known = known && gate == x.gate
-	x.version = p.Version()
 	x.gate = gate
 	x.mark = now
 	x.topRows = new(sync.Once)

@@ -65,8 +65,6 @@ type Ranked struct {
 
 // Selection is the result of Select.
 type Selection struct {
-	// Version is the version of the playbook.
-	Version uint64
 	// Bullets are in the order of the prompt: the established ones by section and id, then the others. They include the
 	// bullets that an experiment withholds. The caller removes those last, so that the rest of the prompt is the same in
 	// both arms.
@@ -110,7 +108,7 @@ func (x *Index) Select(o Options) Selection {
 		c.choosePinned()
 		c.chooseRest()
 	}
-	s := Selection{Version: x.version}
+	var s Selection
 	order := c.finish(&s)
 	s.Exposures = c.withhold()
 	s.Parts = make([]events.Part, 0, len(order))
