@@ -49,7 +49,7 @@ func getBook(c *call) (*BookState, error) {
 	}
 	out := &BookState{
 		Book: c.book(), About: p.About(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
-		Bullets: p.Len(), Shown: len(p.Top(p.Len())), Stats: p.Stats(),
+		Bullets: p.Len(), Shown: p.Stats().ByStatus[playbook.Active], Stats: p.Stats(),
 	}
 	if !c.boolean("outcomes") {
 		return out, nil

@@ -228,7 +228,7 @@ func listBooks(c *call) (*Page[bookItem], error) {
 			item.Version = p.Version()
 			item.Label = label
 			item.Bullets = p.Len()
-			item.Shown = len(p.Top(p.Len()))
+			item.Shown = p.Stats().ByStatus[playbook.Active]
 		}
 		out.Items = append(out.Items, item)
 	}

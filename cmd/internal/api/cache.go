@@ -213,18 +213,9 @@ func (s *books) activity(ctx context.Context, name playbook.Book) (BookActivity,
 	}
 	out.About = p.About()
 	out.Label, out.Bullets = label, p.Len()
-	for b := range p.All() {
-		switch {
-		case b.Shown():
-			out.Shown++
-		case b.Status == playbook.Probation:
-			out.Probation++
-		case b.Status == playbook.Candidate:
-			out.Candidates++
-		case b.Status == playbook.Quarantined:
-			out.Quarantined++
-		}
-	}
+	counts := p.Stats().ByStatus
+	out.Shown, out.Probation = counts[playbook.Active], counts[playbook.Probation]
+	out.Candidates, out.Quarantined = counts[playbook.Candidate], counts[playbook.Quarantined]
 	return out, nil
 }
 
