@@ -361,27 +361,35 @@ type showSession struct {
 
 // Run implements the command.
 func (s *showSession) Run(ctx context.Context, c *program.Common) error {
-	return apiclient.Show(ctx, c, s.Flags, s.JSON, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner}, printWindow)
+	return apiclient.Show(ctx, c, s.Flags, s.JSON, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner}, func(window *api.SessionWindow) error {
+		return writeWindow(term.Stdout, window)
+	})
 }
 
-// printWindow prints the interactions in a window, and the marked ones that are older.
-func printWindow(window *api.SessionWindow) error {
-	turns, older := explain.Window(window.Interactions, window.Marks)
-	w := term.NewTable(term.Stdout)
-	if len(turns) > 0 {
+// writeWindow prints the interactions in a window, and the marked ones that are older.
+func writeWindow(out io.Writer, window *api.SessionWindow) error {
+	marks := map[events.Handle]events.Mark{} // that are not printed yet
+	for _, m := range window.Marks {
+		marks[m.Interaction.Execution] = m.Mark
+	}
+	w := term.NewTable(out)
+	if len(window.Interactions) > 0 {
 		term.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
 	}
-	for _, i := range turns {
-		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), i.Mark, term.OneLine(i.Question, 80))
+	for _, i := range window.Interactions {
+		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), marks[i.Execution], term.OneLine(i.Question, 80))
+		delete(marks, i.Execution)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, m := range older {
-		term.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, term.OneLine(m.Interaction.Question, 80))
+	for _, m := range window.Marks {
+		if marks[m.Interaction.Execution] != "" {
+			term.Fprintf(out, "%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, term.OneLine(m.Interaction.Question, 80))
+		}
 	}
 	if window.Damaged > 0 {
-		term.Printf("%d entries are damaged.\n", window.Damaged)
+		term.Fprintf(out, "%d entries are damaged.\n", window.Damaged)
 	}
 	return nil
 }

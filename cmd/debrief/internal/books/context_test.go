@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
 	"debrief/events"
 )
@@ -27,5 +28,26 @@ func TestWhatTheReflectorSaw(t *testing.T) {
 	got.Reset()
 	if writeReflectorSaw(&got, &explain.Execution{}); got.String() != "" {
 		t.Errorf("without a comparison: got %q", got.String())
+	}
+}
+
+// TestWindow prints a window with a marked turn in it and another one before it.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	turn := func(h events.Handle) *events.Interaction {
+		return &events.Interaction{Execution: h, Question: "q" + string(h)}
+	}
+	var got strings.Builder
+	err := writeWindow(&got, &api.SessionWindow{
+		Interactions: []*events.Interaction{turn("3-a"), turn("4-b")},
+		Marks:        []events.MarkedInteraction{{Mark: events.Pin, Interaction: *turn("1-c")}, {Mark: events.Star, Interaction: *turn("4-b")}},
+		Damaged:      2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got.String(), "\n")
+	if len(lines) != 6 || strings.Contains(lines[1], "star") || !strings.Contains(lines[2], "star") || lines[3] != "pin, older than the window: 1-c q1-c" || lines[4] != "2 entries are damaged." {
+		t.Errorf("got %q", got.String())
 	}
 }

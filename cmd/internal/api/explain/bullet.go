@@ -1,5 +1,5 @@
 // Package explain computes and formats the views that people read: the difference of two versions, the lineage of a bullet,
-// the effects of an execution, the list of changes, the window of a session, the events of a stream and the losses of an
+// the effects of an execution, the list of changes, the events of a stream and the losses of an
 // export. Commands print its results.
 //
 // It also finds the versions of playbooks as people name them: by number, label, time or name. The errors about a version have the exit
