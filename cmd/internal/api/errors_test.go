@@ -3,9 +3,12 @@ package api
 import (
 	"fmt"
 	"testing"
+
+	"debrief/events"
 )
 
-// TestKnownErrors reports runs of agents that repeat an error in two tasks, and reads the report: by playbook, with the scope read only.
+// TestKnownErrors reports runs of agents that repeat an error in two tasks, and reads the report: by playbook, with the scope read only, and
+// without erased runs.
 func TestKnownErrors(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})
@@ -35,4 +38,20 @@ func TestKnownErrors(t *testing.T) {
 	if reply, _ := w.send(t, 200, "GET", "/books/support/errors", ""); len(reply["known_errors"].([]any)) != 0 {
 		t.Errorf("a playbook with one task: got %v", reply)
 	}
+	stream, err := w.conn.JetStream().Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range []uint64{2, 3, 4} { // the runs of the playbook, except the first one
+		if err := stream.SecureDeleteMsg(t.Context(), seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() error {
+		reply, _ := w.send(t, 200, "GET", "/books/default/errors", "")
+		if known, _ := reply["known_errors"].([]any); len(known) > 0 {
+			return fmt.Errorf("got the errors of erased runs: %v", reply)
+		}
+		return nil
+	})
 }

@@ -36,6 +36,13 @@ func (k *knownErrors) add(e *events.Execution) {
 	collected.Add(e)
 }
 
+// replace takes the errors of another collection, which is not used afterwards.
+func (k *knownErrors) replace(other *knownErrors) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.books = other.books
+}
+
 // Errors returns the errors of tools in a playbook. last is the last sequence of the stream.
 func (x *Executions) Errors(b playbook.Book, last uint64) *Errors {
 	_, seq := x.Range(&Filter{})

@@ -314,6 +314,7 @@ func (x *Executions) reread(ctx context.Context, last uint64) error {
 	if err := fresh.Read(ctx); err != nil {
 		return err
 	}
+	x.errors.replace(&fresh.errors)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.results, x.compared, x.rows, x.dropped, x.revised = fresh.results, fresh.compared, fresh.rows, fresh.dropped, fresh.revised
