@@ -24,6 +24,7 @@ type Health struct {
 // Limits of the output of WriteSubjects.
 const (
 	maxSubjects    = 20
+	maxOfSubject   = 10  // bullets
 	maxSubjectText = 240 // bytes of a bullet
 )
 
@@ -34,8 +35,11 @@ func WriteSubjects(w io.Writer, subjects [][]draft.SubjectBullet) {
 	}
 	writeText(w, "Bullets on one subject: merge those that say the same, with 'debrief playbook refine --model MODEL' or 'debrief playbook merge', and remove the wrong one of two that contradict each other.")
 	for i, bullets := range subjects[:min(len(subjects), maxSubjects)] {
-		for _, b := range bullets {
+		for _, b := range bullets[:min(len(bullets), maxOfSubject)] {
 			writeText(w, fmt.Sprintf("  %d. %s (%s): %s", i+1, b.ID, b.State, text.Line(b.Content, maxSubjectText)))
+		}
+		if more := len(bullets) - maxOfSubject; more > 0 {
+			writeText(w, fmt.Sprintf("  %d. %s: add --json.", i+1, term.Plural(more, "more bullet")))
 		}
 	}
 	if more := len(subjects) - maxSubjects; more > 0 {
