@@ -731,6 +731,9 @@ func TestNamesOfAnnotators(t *testing.T) {
 
 // TestErasureFindsTraces erases a user and a session while traces of theirs wait for their end, with spans that name neither. Other traces stay.
 func TestErasureFindsTraces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
 	for i, attribute := range []string{`"user.id","value":{"stringValue":"cleo"}`, `"session.id","value":{"stringValue":"s-1"}`, `"user.id","value":{"stringValue":"bob"}`} {
