@@ -1,6 +1,7 @@
 package term
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"testing"
@@ -8,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns a writer to a terminal with a number of columns, and a function that returns the output so far.
-func openTerminal(t *testing.T, columns uint16) (*Writer, func() string) {
+// openTerminal returns a writer to a terminal with a number of columns, and a function that returns its next lines. A single read may
+// return a part of them.
+func openTerminal(t *testing.T, columns uint16) (*Writer, func(lines int) string) {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -32,13 +34,16 @@ func openTerminal(t *testing.T, columns uint16) (*Writer, func() string) {
 		t.Skipf("no terminal: %v", err)
 	}
 	t.Cleanup(func() { terminal.Close() })
-	return &Writer{&terminal}, func() string {
-		data := make([]byte, 64<<10)
-		n, err := control.Read(data)
-		if err != nil {
-			t.Fatal(err)
+	output := bufio.NewReader(control)
+	return &Writer{&terminal}, func(lines int) (text string) {
+		for range lines {
+			line, err := output.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += line
 		}
-		return string(data[:n])
+		return text
 	}
 }
 
@@ -57,7 +62,7 @@ func TestTerminalHasWidthAndColors(t *testing.T) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		return read()
+		return read(2)
 	}
 	if got, want := show(), "\x1b[01mrole\x1b[00m        \x1b[01mhealth\x1b[00m\r\n\x1b[00m\\u001b[7mx\x1b[00m  \x1b[31mred\x1b[00m\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
