@@ -2,6 +2,8 @@ package outcome
 
 import (
 	"encoding/json"
+	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -74,7 +76,8 @@ func commandLine(call *events.ToolCall) string {
 
 // commandOfWords returns the line of a command that is a list of words: the script of ["bash", "-lc", "script"].
 func commandOfWords(words []string) string {
-	if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
+	runsScript := len(words) == 3 && slices.Contains(shells, path.Base(words[0])) && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c")
+	if runsScript {
 		return words[2]
 	}
 	for i, w := range words {
