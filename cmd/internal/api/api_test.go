@@ -157,6 +157,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"an invalid outcome", "POST", "/api/v1/executions", `{"answer":"x","outcome":"purple"}`, nil, 400, `"field":"outcome"`},
 		{"a large bomb", "POST", "/api/v1/feedback", packed(strings.Repeat(" ", 8<<20)), set("Content-Encoding", "gzip"), 413, `1048576`},
 		{"not gzip", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 400, `gzip`},
+		{"a gzip with corrupt data", "POST", "/api/v1/executions", packed(`{}`)[:10] + "\xff\xff\xff\xff", set("Content-Encoding", "gzip"), 400, `invalid gzip`},
 		{"half of a gzip", "POST", "/api/v1/executions", packed(`{"answer":"x"}`)[:20], set("Content-Encoding", "gzip"), 400, `"code":"invalid"`},
 		{"a long key", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Idempotency-Key", strings.Repeat("k", 257)), 400, `"field":"Idempotency-Key"`},
 		{"a page of another site", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Sec-Fetch-Site", "cross-site"), 403, `"code":"cross-origin"`},

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"cmp"
+	"compress/flate"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -212,7 +213,7 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (h
 	case errors.Is(err, body.ErrSlow):
 		w.Header().Set("Connection", "close")
 		return held, service.NewError(http.StatusRequestTimeout, "body too slow")
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
 		return held, service.NewError(http.StatusBadRequest, "the body: invalid gzip")
 	case err != nil:
 		return held, service.NewError(http.StatusBadRequest, "incomplete body")
