@@ -80,11 +80,11 @@ func (t *tokenNew) Run() error {
 		if out, err = os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			return program.Exit(program.ExitRefused, fmt.Errorf("--secret-file: %w", err))
 		}
-		defer func() { _ = out.Close() }()
 	}
 	secret, err := tokens.Add(t.File, t.Name, t.Scope, books, proxies...)
 	if err != nil {
 		if out != nil {
+			_ = out.Close()
 			_ = os.Remove(t.SecretFile)
 		}
 		code := program.ExitUsage
@@ -94,8 +94,9 @@ func (t *tokenNew) Run() error {
 		return program.Exit(code, err)
 	}
 	if out != nil {
-		if _, err := fmt.Fprintln(out, secret); err != nil {
-			return fmt.Errorf("--secret-file: %w", err)
+		_, err := fmt.Fprintln(out, secret)
+		if err = errors.Join(err, out.Close()); err != nil { // nobody has the secret: take the token back
+			return fmt.Errorf("--secret-file: %w", errors.Join(err, os.Remove(t.SecretFile), tokens.Remove(t.File, t.Name)))
 		}
 		secret = "" // not printed
 	}
