@@ -103,10 +103,11 @@ func runVersion(ctx context.Context, run *explain.Book, point string) (explain.V
 	if point != "" {
 		return run.Version(ctx, point)
 	}
-	if best, err := run.Version(ctx, bestVersion); err == nil {
-		return best, nil
+	best, err := run.Version(ctx, bestVersion)
+	if program.ExitCode(err) == program.ExitRefused { // the run has no version of this name
+		return run.Version(ctx, "newest")
 	}
-	return run.Version(ctx, "newest")
+	return best, err
 }
 
 // IsEmpty reports whether the plan changes nothing.

@@ -65,7 +65,7 @@ func (e *NoReplyError) Error() string {
 }
 
 // SubmitEdit is Edit with a timeout for the decision of the Curator, for commands. If the Curator refused the edit, it returns the decision and a
-// *events.RefusedError with the exit code ExitRefused. Without a decision the error is a *NoReplyError.
+// *events.RefusedError with the exit code ExitRefused. If no curator replied in time, the error is a *NoReplyError.
 func SubmitEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
 	limit := timeout
 	readsLog := e.Restore != nil || e.Forget != nil || e.Fork != nil || e.Rebuild || len(e.Redact) > 0 // each edit of a fork reads the log of the origin
