@@ -154,8 +154,8 @@ func (e *Experiment) FailuresInARow() int {
 	return len(e.Recent) - len(strings.TrimRight(e.Recent, string(RecentFailure)))
 }
 
-// Outcomes returns the number of tasks with an outcome: those of the random arms, and the others that cited the bullet. The
-// cited tasks of the shown arm are counted once.
+// Outcomes returns the number of tasks with an outcome, of the random arms and of others that cited the bullet. It is a lower bound: the cited
+// tasks are not counted by arm, so the larger of Cited and Shown stands for both.
 func (e *Experiment) Outcomes() int {
 	return max(e.Cited.Count(), e.Shown.Count()) + e.Withheld.Count()
 }

@@ -36,6 +36,7 @@ func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*even
 			return reply, err
 		}
 	}
+	b.served = false
 	b.WaitLoaded(ctx, r.Book, historyTimeout)
 	return b.ContextBuilder.Context(ctx, r)
 }

@@ -3,6 +3,7 @@
 package prices
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type Price struct {
 	Output float64 `yaml:"output"`
 }
 
-// Table has the prices of models. It is not changed after Parse.
+// Table has the prices of models. It is not changed after Load.
 type Table struct {
 	Date   string           `yaml:"date"` // of the prices, as year-month-day
 	Models map[string]Price `yaml:"models"`
@@ -47,7 +48,7 @@ func Load(name string) (*Table, error) {
 	}
 	t, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", cmp.Or(name, "built-in prices"), err)
 	}
 	return t, nil
 }
