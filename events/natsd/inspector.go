@@ -199,6 +199,14 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 	for _, dir := range dirs {
 		dirOf[filepath.Base(dir)] = dir
 	}
+	loaded := map[string]*jetstream.ConsumerInfo{}
+	consumers := s.ListConsumers(ctx)
+	for c := range consumers.Info() {
+		loaded[c.Name] = c
+	}
+	if err := consumers.Err(); err != nil {
+		return err
+	}
 	if previous == nil {
 		previous = &streamCheckpoint{}
 	}
@@ -208,20 +216,18 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 		}
 	}
 	for name, dir := range dirOf {
-		saved := previous.Consumers[name]
-		c, err := s.Consumer(ctx, name)
+		saved, c := previous.Consumers[name], loaded[name]
 		switch {
-		case err == nil && saved == nil: // created after the checkpoint: nothing to compare with
+		case c != nil && saved == nil: // created after the checkpoint: nothing to compare with
 			continue
-		case err == nil: // readable, but the state may be outdated
-			floor := c.CachedInfo().AckFloor.Stream
-			if intact(floor, saved.Floor, i.State, exact) {
+		case c != nil: // readable, but the state may be outdated
+			if intact(c.AckFloor.Stream, saved.Floor, i.State, exact) {
 				continue
 			}
 			if err := s.DeleteConsumer(ctx, name); err != nil {
 				return err
 			}
-		case dir != "": // the server cannot read its files
+		case dir != "": // the server could not read its files
 			saved, err = in.setAside(i.Config.Name, dir, saved)
 			if err != nil {
 				return err

@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -34,6 +35,9 @@ func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) e
 func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *checkpoint) (reason string, err error) {
 	s, err := in.js.Stream(ctx, view)
 	if err != nil {
+		if _, answered := errors.AsType[jetstream.JetStreamError](err); !answered {
+			return "", fmt.Errorf("open the stream %s: %w", view, err)
+		}
 		// The server has not loaded its settings.
 		dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", view))
 		if err != nil || len(dirs) == 0 {
