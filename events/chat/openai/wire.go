@@ -87,19 +87,28 @@ func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest, x *
 	}, nil
 }
 
-// reasoningText returns the thoughts in a response under the name that go-openai does not read: newer versions of vLLM and proxies use it.
+// reasoningText returns the thoughts in a response, or in a chunk of one, under the name that go-openai does not read: newer versions of
+// vLLM and proxies use it.
 func reasoningText(body []byte) string {
+	type message struct {
+		Reasoning json.RawMessage `json:"reasoning"`
+	}
 	var resp struct {
 		Choices []struct {
-			Message struct {
-				Reasoning json.RawMessage `json:"reasoning"`
-			} `json:"message"`
+			Index   int     `json:"index"`
+			Message message `json:"message"`
+			Delta   message `json:"delta"`
 		} `json:"choices"`
 	}
-	if json.Unmarshal(body, &resp) != nil || len(resp.Choices) == 0 {
+	if json.Unmarshal(body, &resp) != nil {
 		return ""
 	}
-	return unquote(resp.Choices[0].Message.Reasoning)
+	for _, choice := range resp.Choices {
+		if choice.Index == 0 {
+			return cmp.Or(unquote(choice.Message.Reasoning), unquote(choice.Delta.Reasoning))
+		}
+	}
+	return ""
 }
 
 // stream is send for streaming replies. A cut connection ends like a complete one, so only a finish reason counts as
@@ -112,11 +121,15 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 	defer func() { _ = stream.Close() }()
 
 	reply := chat.Reply{Model: req.Model, Usage: c.usage(openai.Usage{})}
-	var text, refusal, thoughts strings.Builder
+	var text, arguments, refusal, thoughts strings.Builder
 	for {
-		chunk, err := stream.Recv()
+		var chunk openai.ChatCompletionStreamResponse
+		raw, err := stream.RecvRaw()
+		if err == nil {
+			err = json.Unmarshal(raw, &chunk)
+		}
 		if err != nil {
-			reply.Text, reply.Thoughts = cmp.Or(text.String(), refusal.String()), thoughts.String()
+			reply.Text, reply.Thoughts = cmp.Or(text.String(), arguments.String(), refusal.String()), thoughts.String()
 			switch {
 			case reply.Finish != "": // only the usage may be missing
 				return reply, nil
@@ -133,7 +146,12 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 			if choice.Index == 0 {
 				text.WriteString(choice.Delta.Content)
 				refusal.WriteString(choice.Delta.Refusal)
-				thoughts.WriteString(choice.Delta.ReasoningContent)
+				thoughts.WriteString(cmp.Or(choice.Delta.ReasoningContent, reasoningText(raw)))
+				for i, call := range choice.Delta.ToolCalls {
+					if *cmp.Or(call.Index, &i) == 0 {
+						arguments.WriteString(call.Function.Arguments)
+					}
+				}
 				reply.Finish = cmp.Or(string(choice.FinishReason), reply.Finish)
 			}
 		}

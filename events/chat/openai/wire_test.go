@@ -213,6 +213,13 @@ func TestThoughts(t *testing.T) {
 	message := func(fields string) http.HandlerFunc {
 		return status(200, `{"choices":[{"index":0,"message":{"role":"assistant",`+fields+`},"finish_reason":"stop"}]}`)
 	}
+	chunks := func(deltas ...string) http.HandlerFunc {
+		var all []string
+		for _, fields := range deltas {
+			all = append(all, `{"choices":[{"index":0,"delta":{`+fields+`}}]}`)
+		}
+		return stream(true, append(all, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)...)
+	}
 	long := strings.Repeat("x", 2*maxHead)
 	for _, tt := range []struct {
 		name     string
@@ -227,6 +234,11 @@ func TestThoughts(t *testing.T) {
 		{"none", false, message(`"content":"Hi.","reasoning":null`), "Hi.", ""},
 		{"a tool call", false, message(`"content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"reply","arguments":"{}"}}]`), "{}", ""},
 		{"in a stream", true, stream(true, `{"choices":[{"index":0,"delta":{"reasoning_content":"{"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning_content":"}"},"finish_reason":"stop"}]}`), "", "{}"},
+		{"reasoning in a stream", true, chunks(`"reasoning":"H"`, `"reasoning":"m.","reasoning_content":"m."`, `"content":"Hi."`), "Hi.", "Hm."},
+		{
+			"a tool call in a stream", true,
+			chunks(`"tool_calls":[{"index":0,"function":{"name":"reply","arguments":"{"}}]`, `"tool_calls":[{"function":{"arguments":"}"}},{"index":1,"function":{"arguments":"[]"}}]`), "{}", "",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
