@@ -367,6 +367,8 @@ func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, ou
 		r.outcome, err = within(n, limits.low, limits.high)
 	case isNumber && name == "stars":
 		r.outcome, err = ofStars(n)
+	case isNumber && limits.low != 0:
+		err = fmt.Errorf("the lower bound %v needs an upper one", limits.low)
 	default:
 		r.outcome, err = ofValue(v)
 		_, known := words[strings.ToLower(word)]
@@ -496,7 +498,7 @@ var rangeText = text.Pattern(`^(-?[\d.]+) ?(?:-|–|\.\.+|to|,|:) ?(-?[\d.]+)$`)
 // scoreRange is the range of a score.
 type scoreRange struct {
 	low, high float64
-	given     bool // the object has a range
+	given     bool // the object has a range, or an upper bound; a lower one is 0 by default
 }
 
 // takeRange removes the fields with the range of the score.
@@ -511,15 +513,18 @@ func (f *fields) takeRange() (scoreRange, error) {
 			return scoreRange{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	bound := func(into *float64, names ...string) {
+	bound := func(into *float64, names ...string) (found bool) {
 		for _, name := range names {
 			if v := f.take(name); v != nil && json.Unmarshal(v, into) == nil {
-				limits.given = true
+				found = true
 			}
 		}
+		return found
 	}
 	bound(&limits.low, "min", "minscore", "worstrating")
-	bound(&limits.high, "max", "maxscore", "outof", "bestrating")
+	if bound(&limits.high, "max", "maxscore", "outof", "bestrating") {
+		limits.given = true
+	}
 	return limits, nil
 }
 

@@ -38,6 +38,7 @@ func TestDecode(t *testing.T) {
 		`{"score": 1}`: score(1), `{"score": 0}`: score(0), `{"score": "0.5"}`: score(0.5), `{"score": true}`: score(1), `{"label": "success"}`: score(1), `{"label": "PARTIAL"}`: score(0.5),
 		`{"score": 7, "range": [-10, 10]}`: score(0.85), `{"score": -10, "range": [-10, 10]}`: score(0), `{"score": 7, "range": "0-10"}`: score(0.7), `{"score": 4, "min": 0, "max": 8}`: score(0.5),
 		`{"rating": 4, "out_of": 5}`: score(0.8), `{"score": 50, "scale": 100}`: score(0.5), `{"score": "4/5"}`: score(0.8), `{"stars": 5}`: score(1), `{"stars": 1}`: score(0), `{"stars": 3}`: score(0.5),
+		`{"score": 0.5, "min": 0}`: score(0.5), `{"score": 0.5, "max": 2}`: score(0.25), `{"stars": 4, "min": 1}`: score(0.75),
 		`{"thumbs": "up"}`: score(1), `{"thumb": "down"}`: score(0), `{"rating": "👍"}`: score(1), `{"sentiment": "POSITIVE"}`: score(1), `{"value": false}`: score(0), `{"correct": true}`: score(1),
 		`{"score": {"value": 0.5}}`:                                                      score(0.5),
 		`{"name": "correctness", "score": 1}`:                                            score(1),
@@ -70,7 +71,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`2`, `-0.1`, `7`, `"purple"`, `"1.5"`, `[]`, `[true]`, `{}`, `{"score": 7}`, `{"score": 11, "range": [-10, 10]}`, `{"score": 1, "range": [5, 5]}`, `{"score": 1, "range": "wide"}`,
 		`{"label": "purple"}`, `{"score": "purple"}`, `{"quality": "purple"}`, `{"scores": {"a": 0.1, "b": 0.9}}`, `{"scores": {"a": 5}}`, `{"scores": 7}`, `"6/5"`, `"6 stars"`, `"nan"`, `1e400`, `{"score": [1]}`,
 		`{"score": 1, "label": "failure"}`, `{"score": 0, "label": "success"}`, `{"score": 1, "label": "partial"}`, `{"score": 1, "label": "unknown"}`, `{"score": 1, "thumbs": "down"}`, `{"score": 1, "correct": false}`,
-		`{"score": 1, "score": 0}`, `"{\"label\":\"success\"}"`, `{`,
+		`{"score": 1, "score": 0}`, `{"score": 7, "min": 0}`, `{"score": -0.5, "min": -1}`, `"{\"label\":\"success\"}"`, `{`,
 	} {
 		if got, err := (Decoder{}).Decode([]byte(raw)); err == nil {
 			t.Errorf("%s: got %+v, want an error", raw, got)
