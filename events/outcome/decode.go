@@ -144,7 +144,7 @@ func ofNumber(n float64, err error, raw []byte) (events.Outcome, error) {
 	return ofScore(n + 0), nil // + 0: -0 is 0
 }
 
-// words are the words for the scores 1, 0.5 and 0, in lower case, without "_" and "-".
+// words are the words for the scores 1, 0.5 and 0, as plainWord returns them.
 var words = func() map[string]float64 {
 	all := map[string]float64{}
 	for score, list := range map[float64]string{
@@ -171,13 +171,20 @@ var (
 	drawn    = text.Pattern(`^(?:(?:★|⭐\x{FE0F}?)+)[☆✩]*$`)
 )
 
-// ofWord returns the outcome for a word. Blank text returns the zero outcome.
-func ofWord(word string) (events.Outcome, error) {
+// plainWord returns a word in lower case, without "_", "-", spaces and the variants of an emoji.
+func plainWord(word string) string {
 	s := strings.ToLower(strings.TrimRight(strings.TrimSpace(word), variants))
 	plain := strings.NewReplacer("_", "", " ", "").Replace(s)
 	if len(plain) > 2 { // "-1" is a thumb
 		plain = strings.ReplaceAll(plain, "-", "")
 	}
+	return plain
+}
+
+// ofWord returns the outcome for a word. Blank text returns the zero outcome.
+func ofWord(word string) (events.Outcome, error) {
+	s := strings.ToLower(strings.TrimRight(strings.TrimSpace(word), variants))
+	plain := plainWord(word)
 	if score, ok := words[plain]; ok {
 		return ofScore(score), nil
 	}
@@ -229,7 +236,7 @@ func ofStars(n float64) (events.Outcome, error) {
 	return within(n, 1, 5)
 }
 
-// The names of the fields of an object, in lower case and without "_" and "-".
+// The names of the fields of an object, as plainName returns them.
 var (
 	scoreNames = []string{
 		"score", "label", "value", "rating", "reward", "result", "outcome", "verdict", "sentiment", "stars", "thumb", "thumbs", "vote",
@@ -371,7 +378,7 @@ func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, ou
 		err = fmt.Errorf("the lower bound %v needs an upper one", limits.low)
 	default:
 		r.outcome, err = ofValue(v)
-		_, known := words[strings.ToLower(word)]
+		_, known := words[plainWord(word)]
 		r.isWord = isWord && (known || name == "label")
 	}
 	return r, err

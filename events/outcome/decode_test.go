@@ -50,6 +50,8 @@ func TestDecode(t *testing.T) {
 		`{"score": 0.2, "scores": [{"name": "a", "score": 1}]}`:                          several(0.2, "a", 1),
 		`{"score": 0.9, "label": "success"}`:                                             {Score: 0.9, Label: events.Success},
 		`{"score": 0.3, "label": "failure"}`:                                             {Score: 0.3, Label: events.Failure},
+		`{"score": 0.8, "rating": " Thumbs-up "}`:                                        {Score: 0.8, Label: events.Success},
+		`{"score": 0.2, "rating": "👎🏽"}`:                                                 {Score: 0.2, Label: events.Failure},
 		`{"score": 0, "label": "unknown"}`:                                               {Label: events.Unknown},
 		`{"score": 0, "label": "", "feedback": "late"}`:                                  {Feedback: "late"},
 		`{"score": 1, "text": "well done"}`:                                              said(1, "well done"),
