@@ -30,7 +30,7 @@ func (p *chatParser) whole(root Value) {
 		return
 	}
 	for choice := range choices.Elements() {
-		if choice.Get("index").Count() == 0 {
+		if isFirst(choice, choices) {
 			p.message = message{Item: Item{Role: RoleAssistant}}
 			p.message.addMessage(choice.Get("message"))
 			p.reason, p.ended = choice.Text("finish_reason"), true
@@ -40,12 +40,19 @@ func (p *chatParser) whole(root Value) {
 
 func (p *chatParser) event(_ string, root Value) {
 	p.chunk(root)
-	for choice := range root.Get("choices").Elements() {
-		if choice.Get("index").Count() == 0 {
+	choices := root.Get("choices")
+	for choice := range choices.Elements() {
+		if isFirst(choice, choices) {
 			p.delta(choice.First("delta", "message"))
 			choice.setText(&p.reason, "finish_reason")
 		}
 	}
+}
+
+// isFirst reports whether a choice has the index 0. Without an index, it is the first of the list.
+func isFirst(choice, choices Value) bool {
+	index := choice.Get("index")
+	return index.Count() == 0 && (index.IsSet() || choice == choices.FirstElement())
 }
 
 // chunk reads the fields that responses and chunks share. It reports whether there is an error.

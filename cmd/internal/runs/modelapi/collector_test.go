@@ -48,6 +48,10 @@ var responses = map[string]response{
 		Chat, `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
 		Reply{Calls: []ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}, Finish: FinishTools},
 	},
+	"chat, no index": {
+		Chat, `{"choices":[{"message":{"content":"first"},"finish_reason":"stop"},{"message":{"content":"other"},"finish_reason":"length"}]}`,
+		Reply{Text: "first", Finish: FinishStop},
+	},
 	"chat, old call":       {Chat, `{"choices":[{"message":{"function_call":{"name":"f","arguments":"{}"}},"finish_reason":"function_call"}]}`, Reply{Calls: []ToolCall{{Name: "f", Arguments: "{}"}}, Finish: FinishTools}},
 	"chat, refusal":        {Chat, `{"choices":[{"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}]}`, Reply{Text: "no", Finish: FinishRefusal}},
 	"chat, filter":         {Chat, `{"choices":[{"message":{"content":"par"},"finish_reason":"content_filter"}]}`, Reply{Text: "par", Finish: FinishRefusal}},
@@ -68,6 +72,12 @@ var responses = map[string]response{
 			`{"choices":[{"index":0,"delta":{"content":"llo"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
 			`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":8}}}`, `[DONE]`),
 		Reply{ID: "chatcmpl-1", Model: "m-1", Text: "héllo", Usage: Usage{10, 8, 2}, Finish: FinishStop},
+	},
+	"chat stream, no index": {
+		Chat,
+		events(`{"choices":[{"delta":{"content":"fir"}},{"delta":{"content":"oth"}}]}`,
+			`{"choices":[{"delta":{"content":"st"},"finish_reason":"stop"},{"delta":{"content":"er"},"finish_reason":"length"}]}`, `[DONE]`),
+		Reply{Text: "first", Finish: FinishStop},
 	},
 	"chat stream, calls": {
 		Chat,
