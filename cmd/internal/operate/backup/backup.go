@@ -415,7 +415,7 @@ func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream,
 				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk))
 			return err
 		})
-		if err == nil && !s.matches(got) {
+		if err == nil && !s.matches(got, &config) {
 			return fmt.Errorf("the server has %d messages up to sequence %d, the backup has %d up to %d", got.Msgs, got.LastSeq, s.Messages, s.Last)
 		}
 		if !jsm.IsNatsError(err, codeRestoreFailed) || attempt == restoreAttempts {
@@ -433,13 +433,19 @@ func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream,
 }
 
 // matches reports whether a restored stream has the messages of the backup, except those that were removed during its snapshot, and
-// those that have expired since.
-func (s *Stream) matches(restored *api.StreamState) bool {
+// those that have expired since. An age limit removes the oldest messages, and a limit of a message itself removes any.
+func (s *Stream) matches(restored *api.StreamState, config *api.StreamConfig) bool {
 	if restored.LastSeq != s.Last || restored.Msgs > s.Messages {
 		return false
 	}
-	expired := restored.Msgs < s.Messages && restored.FirstSeq > s.First
-	return expired || s.Messages-restored.Msgs <= s.Removed
+	removed := s.Removed // at most
+	switch {
+	case config.AllowMsgTTL:
+		removed = s.Messages
+	case config.MaxAge > 0:
+		removed += max(restored.FirstSeq, s.First) - s.First
+	}
+	return s.Messages-restored.Msgs <= removed
 }
 
 // metadata is the file that jsm.go writes beside a snapshot.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/jsm.go"
+	"github.com/nats-io/jsm.go/api"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -224,5 +225,30 @@ func TestRefusedSnapshotError(t *testing.T) {
 	var refused *bus.DeniedError
 	if !errors.As(err, &refused) || refused.Subject != "$JS.API.STREAM.SNAPSHOT.TASKS" {
 		t.Errorf("got %v, want the subject that was refused", err)
+	}
+}
+
+func TestRestoredStreamMatches(t *testing.T) {
+	t.Parallel()
+	backup := Stream{Messages: 90, First: 11, Last: 110, Removed: 3}
+	age, ttl := api.StreamConfig{MaxAge: time.Hour}, api.StreamConfig{AllowMsgTTL: true}
+	for name, c := range map[string]struct {
+		config                api.StreamConfig
+		messages, first, last uint64
+		want                  bool
+	}{
+		"all":                               {messages: 90, first: 11, last: 110, want: true},
+		"removed during the snapshot":       {messages: 87, first: 14, last: 110, want: true},
+		"lost":                              {messages: 86, first: 14, last: 110},
+		"lost at the end":                   {config: age, messages: 89, first: 11, last: 109},
+		"expired":                           {config: age, messages: 70, first: 31, last: 110, want: true},
+		"all expired":                       {config: age, messages: 0, first: 111, last: 110, want: true},
+		"expired, and others lost":          {config: age, messages: 66, first: 31, last: 110},
+		"too many":                          {config: age, messages: 91, first: 11, last: 110},
+		"expired by the limits of messages": {config: ttl, messages: 50, first: 11, last: 110, want: true},
+	} {
+		if got := backup.matches(&api.StreamState{Msgs: c.messages, FirstSeq: c.first, LastSeq: c.last}, &c.config); got != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }
