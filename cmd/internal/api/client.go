@@ -105,7 +105,7 @@ func Delete[T any](ctx context.Context, c *Client, path string) (*T, error) {
 }
 
 // List returns the first limit items of a list, page by page. A limit of 0 means all items. more reports whether the list has further
-// items.
+// items. List sets the parameters after and limit.
 func List[T any](ctx context.Context, c *Client, path string, query map[string]string, limit int) (all []T, more bool, err error) {
 	after := ""
 	for {
@@ -113,8 +113,9 @@ func List[T any](ctx context.Context, c *Client, path string, query map[string]s
 		if limit > 0 {
 			size = min(size, limit-len(all))
 		}
-		parameters := map[string]string{"after": after, "limit": fmt.Sprint(size)}
+		parameters := map[string]string{}
 		maps.Copy(parameters, query)
+		parameters["after"], parameters["limit"] = after, fmt.Sprint(size)
 		p, err := Get[Page[T]](ctx, c, path, parameters)
 		if err != nil {
 			return nil, false, err
