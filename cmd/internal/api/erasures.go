@@ -77,6 +77,7 @@ func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
 	if err := store.Add(c.ctx, e); err != nil {
 		return nil, err
 	}
+	// If this fails, the erasure is stored nevertheless. The eraser adds the runs that it finds, and a repeated request is harmless.
 	if err := store.AddRuns(c.ctx, e.ID, runs); err != nil {
 		return nil, err
 	}
