@@ -143,20 +143,31 @@ func (r *run) waitLearned(ctx context.Context, seq uint64) error {
 
 // waitAckFloor waits until a role has acknowledged everything up to a sequence of its stream.
 func (r *run) waitAckFloor(ctx context.Context, role string, seq uint64) error {
-	stalled := time.After(stallTime)
-	for {
+	floor := func() (uint64, error) {
 		lag, err := r.conn.Consumers.Lag(ctx, role)
-		if err != nil {
+		return lag.Floor, err
+	}
+	return waitFloor(ctx, seq, floor, func() { r.sendStall(role) })
+}
+
+// waitFloor waits until floor returns at least seq. It calls onStall when the floor has not changed for stallTime.
+func waitFloor(ctx context.Context, seq uint64, floor func() (uint64, error), onStall func()) error {
+	stalled := time.NewTimer(stallTime)
+	defer stalled.Stop()
+	for last := uint64(0); ; {
+		now, err := floor()
+		if err != nil || now >= seq {
 			return err
 		}
-		if lag.Floor >= seq {
-			return nil
+		if now != last {
+			last = now
+			stalled.Reset(stallTime)
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-stalled:
-			r.sendStall(role)
+		case <-stalled.C:
+			onStall()
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
