@@ -89,7 +89,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("--batch: must be 1 to %d, got %d", events.MaxGather, c.Batch))
 	}
 	if c.Tries < 0 || c.Tries > events.MaxTries {
-		errs = append(errs, fmt.Errorf("--tries: must be 1 to %d, got %d", events.MaxTries, c.Tries))
+		errs = append(errs, fmt.Errorf("--tries: must be 0 to %d, got %d", events.MaxTries, c.Tries))
 	}
 	if c.Tries > 1 && c.Mode == Executions {
 		errs = append(errs, errors.New("--tries: --executions runs no tasks: remove one of them"))
