@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -137,16 +139,29 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	if len(l.Files) > 0 {
 		return program.Exit(program.ExitUsage, errors.New("--watch: only for runs of connected coding agents: leave the files out"))
 	}
-	log := c.Logger()
+	return l.watch(ctx, c.Logger(), func() error { return l.runOnce(ctx, c) })
+}
+
+// watch calls pass now, and again after each new run. It goes on after a pass with losses. If the server or the model is away after the
+// first pass, it repeats the pass.
+func (l *Learn) watch(ctx context.Context, log zerolog.Logger, pass func() error) error {
 	for before := -1; ; {
 		handedOver, err := l.HandOver(ctx)
 		if err != nil && ctx.Err() == nil {
 			log.Warn().Err(err).Msg("runs of coding agents wait")
 		}
 		if handedOver != before {
-			before = handedOver
-			if err := l.runOnce(ctx, c); err != nil {
+			err := pass()
+			code := program.ExitCode(err)
+			isOutage := code == program.ExitUnreachable && before >= 0
+			if err != nil && (ctx.Err() != nil || code != program.ExitPartial && !isOutage) {
 				return err
+			}
+			if err != nil {
+				log.Warn().Err(err).Msg("learn")
+			}
+			if !isOutage {
+				before = handedOver
 			}
 		}
 		select {
