@@ -62,8 +62,11 @@ var functions = template.FuncMap{
 // removes the parameter. The parameter "after" is always removed, because a changed list begins with its first part.
 func withParameter(here string, pairs ...string) (string, error) {
 	u, err := url.Parse(here)
-	if err != nil || len(pairs)%2 != 0 {
-		return "", fmt.Errorf("query %q: want names and values: %w", here, err)
+	if err != nil {
+		return "", fmt.Errorf("query: %w", err)
+	}
+	if len(pairs)%2 != 0 {
+		return "", fmt.Errorf("query %q: a name without a value", here)
 	}
 	q := u.Query()
 	q.Del("after")
@@ -162,7 +165,7 @@ func size(n uint64) string {
 	}
 	v := float64(n) / 1000
 	units := []string{"kB", "MB", "GB", "TB"}
-	for v >= 1000 && len(units) > 1 {
+	for v >= 999.95 && len(units) > 1 { // 999.95 would become 1000.0
 		v /= 1000
 		units = units[1:]
 	}

@@ -78,8 +78,17 @@ func TestWithParameter(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %q", args, got, err, want)
 		}
 	}
-	if _, err := withParameter("/b", "q"); err == nil {
-		t.Error("a name without a value: got no error")
+	if _, err := withParameter("/b", "q"); err == nil || strings.Contains(err.Error(), "%!") {
+		t.Errorf("a name without a value: got %v", err)
+	}
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[uint64]string{999: "999\u00a0B", 18_600: "18.6\u00a0kB", 999_949: "999.9\u00a0kB", 999_950: "1.0\u00a0MB", 999_999_999: "1.0\u00a0GB", 2e15: "2000.0\u00a0TB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
 	}
 }
 
