@@ -87,7 +87,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 	if edit != nil && edit.Gathers() { // the gate and the budget may have changed its bullets
 		d.fillDecision(&edit.Decision)
 	}
-	if len(d.covers) == 0 && len(d.ops) == 0 {
+	if len(d.covers) == 0 && len(d.ops) == 0 { // then the gate had room for every decision: nothing is unchecked
 		return Result{Decided: decided}
 	}
 	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateGuard {
