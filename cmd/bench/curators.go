@@ -127,12 +127,12 @@ func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log 
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, workers)
-	// The consumer is paused until all workers run, so that the time begins with all of them.
 	if err := server.Consumers.Create(ctx); err != nil {
 		return 0, 0, err
 	}
-	began := time.Now().Add(time.Duration(workers) * time.Second)
-	if _, err := server.JetStream().PauseConsumer(ctx, events.StreamReflections, events.RoleCurator, began); err != nil {
+	// The workers start during a pause of the consumer, one second for each, and the time counts from its end.
+	pauseEnd := time.Now().Add(time.Duration(workers) * time.Second)
+	if _, err := server.JetStream().PauseConsumer(ctx, events.StreamReflections, events.RoleCurator, pauseEnd); err != nil {
 		return 0, 0, err
 	}
 	for range workers {
@@ -150,7 +150,7 @@ func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log 
 	if err := train.WaitIdle(ctx, server.Conn, nil, events.RoleCurator); err != nil {
 		return 0, 0, err
 	}
-	rate = float64(b.Reflections) / time.Since(began).Seconds()
+	rate = float64(b.Reflections) / time.Since(pauseEnd).Seconds()
 	cancel()
 	for range workers {
 		err = errors.Join(err, <-ended)
@@ -178,9 +178,9 @@ func slowModel(think time.Duration) chat.Model {
 func (b *curatorsBench) publish(ctx context.Context, conn *bus.Conn) error {
 	const bullets = 10
 	store := deltalog.New(conn.JetStream())
-	advice := newTexts(2)
+	texts := newTexts(2) // the seed
 	for i := range b.Books {
-		if err := fillBook(ctx, store, nthBook(i), bullets, func(int) string { return advice.advice() }); err != nil {
+		if err := fillBook(ctx, store, nthBook(i), bullets, func(int) string { return texts.advice() }); err != nil {
 			return err
 		}
 	}

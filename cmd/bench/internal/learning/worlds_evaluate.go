@@ -139,19 +139,20 @@ func isChanged(w worlds.World, t *worlds.Task) bool {
 // decidingRules sets the share of deciding rules that an active bullet states, the share of these that the prompt contains,
 // and the share of tasks with all deciding rules in the prompt.
 func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks []worlds.Task, shown [][]events.ShownBullet) {
-	cache := make(map[statement]bool) // without a text
+	type phaseRule struct{ phase, rule int }
+	stated := make(map[phaseRule]bool) // the rules asked for so far, and whether an active bullet states them
 	isStated := func(phase, rule int) bool {
-		key := statement{phase: phase, rule: rule}
-		if ok, known := cache[key]; known {
+		key := phaseRule{phase, rule}
+		if ok, known := stated[key]; known {
 			return ok
 		}
 		for b := range p.All() {
 			if b.Shown() && c.isStatement(b.Content, phase, rule) {
-				cache[key] = true
+				stated[key] = true
 				return true
 			}
 		}
-		cache[key] = false
+		stated[key] = false
 		return false
 	}
 	var all, known, found int // rules that decide a task, of these stated in the playbook, and of these in the prompt
