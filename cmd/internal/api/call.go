@@ -111,8 +111,8 @@ func (c *call) time(name string) (t time.Time, err error) {
 // decode decodes the body. Unknown fields are an error with ?strict=1; else the reply lists them.
 func (c *call) decode(into any) error {
 	body := c.body
-	if len(body) == 0 && c.route.max == 0 {
-		return nil // the route has an optional body
+	if len(body) == 0 && c.route.hasOptionalBody() {
+		return nil
 	}
 	var err error
 	if c.boolean("strict") {
@@ -126,12 +126,12 @@ func (c *call) decode(into any) error {
 	return nil
 }
 
-// checkSelection returns an error for an unknown or an empty field of an object that selects what a request removes. The request would
-// remove more without it: all of a playbook in place of a session whose name is missing. path is the path of the object, with a dot at its
-// end; "" is the body.
+// checkSelection returns an error for an unknown or an empty field of an object that selects what a request removes. A request that
+// ignored the field would remove more: all of a playbook in place of one session. path is the path of the object, with a dot at its end; ""
+// is the body.
 func (c *call) checkSelection(path string, object map[string]string) error {
-	for _, name := range c.unknown {
-		return invalid(name, "unknown field")
+	if len(c.unknown) > 0 {
+		return invalid(c.unknown[0], "unknown field")
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if object[name] == "" {
@@ -189,9 +189,9 @@ func (c *call) setETag(tag string) error {
 
 // readBody reads the body of a request for a route. The caller must release the room of the body, also after an error.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (held body.Buffered, err error) {
-	limit := cmp.Or(rt.max, maxBody)
+	limit := rt.maxBytes()
 	tooLarge := service.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
-	if r.ContentLength == 0 && rt.max == 0 {
+	if r.ContentLength == 0 && rt.hasOptionalBody() {
 		return held, nil
 	}
 	packed, err := checkJSON(r.Header)

@@ -357,7 +357,7 @@ func indexRoute() route {
 		for _, r := range c.handler.routes {
 			e := listedRoute{Method: r.method, Path: prefix + r.path, Scope: r.scope, Summary: r.summary}
 			if r.in != nil {
-				e.MaxBytes = cmp.Or(r.max, maxBody)
+				e.MaxBytes = r.maxBytes()
 			}
 			out.Routes = append(out.Routes, e)
 		}

@@ -66,7 +66,7 @@ func (r *route) operation(requests, replies *schema.Types) object {
 		if r.example.body != "" {
 			content["example"] = json.RawMessage(r.example.body)
 		}
-		op["requestBody"] = object{"required": r.max > 0, "content": object{"application/json": content}}
+		op["requestBody"] = object{"required": !r.hasOptionalBody(), "content": object{"application/json": content}}
 	}
 	reply := &jsonschema.Schema{}
 	if r.out != nil {

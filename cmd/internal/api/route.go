@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
 	"strings"
@@ -23,7 +24,7 @@ type route struct {
 	out     reflect.Type // type of the reply; nil: any JSON
 	status  int          // of success
 	verb    string       // of the metrics; empty for none
-	max     int64        // bytes of the body; 0: the body may be missing, and maxBody limits it
+	max     int64        // bytes of the body; 0 for an optional body of at most maxBody
 	waits   bool         // the request may take up to maxWait longer than others
 	local   bool         // needs no NATS server; nor does a route without a scope
 	keyed   bool         // has an Idempotency-Key
@@ -34,6 +35,12 @@ type route struct {
 	run     func(*call) (any, error)
 	live    func(*call, *eventStream) // instead of run: sends events
 }
+
+// hasOptionalBody reports whether a request may have no body.
+func (r *route) hasOptionalBody() bool { return r.max == 0 }
+
+// maxBytes returns the maximum size of a body, in bytes.
+func (r *route) maxBytes() int64 { return cmp.Or(r.max, maxBody) }
 
 // parameter is a query parameter.
 type parameter struct {
