@@ -200,7 +200,7 @@ func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
 	case err != nil:
 		return err
 	case plan.NeedsMerge && !p.Merge:
-		return program.Exit(program.ExitRefused, fmt.Errorf("playbook %q has changed since the run began (%s): nothing was changed; apply the other changes with --merge", p.To, plan.MovedIDs()))
+		return program.Exit(program.ExitRefused, fmt.Errorf("playbook %q has changed since the run began (%s): nothing was changed; apply the other changes with --merge", p.To, plan.ChangedInTargetText()))
 	case p.JSON: // the document has the result
 	case plan.Promoted:
 		_, err = term.Printf("Playbook %q is at version %s.\n", p.To, plan.Label)

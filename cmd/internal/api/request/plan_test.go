@@ -34,11 +34,11 @@ func TestNewPromotion(t *testing.T) {
 		},
 	} {
 		p := newPromotion(playbookOf(t, "", base...), playbookOf(t, "", test.learned...), playbookOf(t, "", test.target...))
-		if len(p.Changes) != test.changes || len(p.Left) != test.conflicts || len(p.Moved) != test.moved || (len(p.Renamed) > 0) != test.renames ||
+		if len(p.Changes) != test.changes || len(p.Left) != test.conflicts || len(p.ChangedInTarget) != test.moved || (len(p.Renamed) > 0) != test.renames ||
 			p.IsEmpty() != test.isEmpty || p.NeedsMerge != test.needsMerge {
-			t.Errorf("%s: got changes %v, conflicts %v, moved %v, renamed %v", test.name, p.Changes, p.Left, p.Moved, p.Renamed)
+			t.Errorf("%s: got changes %v, conflicts %v, changed in target %v, renamed %v", test.name, p.Changes, p.Left, p.ChangedInTarget, p.Renamed)
 		}
-		if p.Changes == nil || p.Left == nil || p.Moved == nil {
+		if p.Changes == nil || p.Left == nil || p.ChangedInTarget == nil {
 			t.Errorf("%s: an empty list is nil: JSON needs []", test.name)
 		}
 	}
@@ -68,16 +68,16 @@ func TestSubmitExpects(t *testing.T) {
 	}
 }
 
-func TestMovedIDs(t *testing.T) {
+func TestChangedInTargetText(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
 		0: "", 2: "0, 1", 10: "0, 1, 2, 3, 4, 5, 6, 7, 8, 9", 12: "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more",
 	} {
 		p := &Promotion{}
 		for i := range n {
-			p.Moved = append(p.Moved, book.BulletID(fmt.Sprint(i)))
+			p.ChangedInTarget = append(p.ChangedInTarget, book.BulletID(fmt.Sprint(i)))
 		}
-		if got := p.MovedIDs(); got != want {
+		if got := p.ChangedInTargetText(); got != want {
 			t.Errorf("%d: got %q", n, got)
 		}
 	}

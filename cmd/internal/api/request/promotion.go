@@ -20,18 +20,18 @@ const bestVersion = "best"
 
 // Promotion is the plan to copy the changes of a run's playbook into another playbook, the target, and its result.
 type Promotion struct {
-	Book     playbook.Book                           `json:"book"`
-	Run      playbook.Book                           `json:"run"`
-	At       string                                  `json:"at"`             // label of the run's version
-	Fork     string                                  `json:"fork,omitempty"` // playbook and version that the run began with; "" for an empty playbook
-	Was      string                                  `json:"before"`         // label of the target's version before the change
-	Changes  []history.Difference                    `json:"changes"`
-	Left     []history.Difference                    `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
-	Moved    []playbook.BulletID                     `json:"moved"`             // bullets of the target that have changed since the run began
-	Renamed  map[playbook.BulletID]playbook.BulletID `json:"renamed"`           // new ids of the run's bullets whose ids the target has used
-	Version  uint64                                  `json:"version,omitempty"` // of the target after the change
-	Label    string                                  `json:"label,omitempty"`
-	Promoted bool                                    `json:"promoted"`
+	Book            playbook.Book                           `json:"book"`
+	Run             playbook.Book                           `json:"run"`
+	At              string                                  `json:"at"`             // label of the run's version
+	Fork            string                                  `json:"fork,omitempty"` // playbook and version that the run began with; "" for an empty playbook
+	Was             string                                  `json:"before"`         // label of the target's version before the change
+	Changes         []history.Difference                    `json:"changes"`
+	Left            []history.Difference                    `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
+	ChangedInTarget []playbook.BulletID                     `json:"moved"`             // bullets of the target that have changed since the run began
+	Renamed         map[playbook.BulletID]playbook.BulletID `json:"renamed"`           // new ids of the run's bullets whose ids the target has used
+	Version         uint64                                  `json:"version,omitempty"` // of the target after the change
+	Label           string                                  `json:"label,omitempty"`
+	Promoted        bool                                    `json:"promoted"`
 	// NeedsMerge is true if the plan changes something, and the target has changed since the run began.
 	NeedsMerge bool `json:"needs_merge,omitempty"`
 
@@ -88,13 +88,13 @@ func newPromotion(base, learned, target *playbook.Playbook) *Promotion {
 	result := history.Promote(base, learned, target)
 	none := []history.Difference{} // an empty JSON list instead of null
 	plan := &Promotion{
-		Changes: append(none, history.Diff(target, result.After)...), Left: append(none, result.Skipped...), Moved: []playbook.BulletID{},
-		Renamed: result.Renamed, ops: result.Ops, before: target, after: result.After,
+		Changes: append(none, history.Diff(target, result.After)...), Left: append(none, result.Skipped...), Renamed: result.Renamed,
+		ChangedInTarget: []playbook.BulletID{}, ops: result.Ops, before: target, after: result.After,
 	}
 	for _, d := range result.ChangedInTarget {
-		plan.Moved = append(plan.Moved, d.ID())
+		plan.ChangedInTarget = append(plan.ChangedInTarget, d.ID())
 	}
-	plan.NeedsMerge = len(plan.Moved) > 0 && !plan.IsEmpty()
+	plan.NeedsMerge = len(plan.ChangedInTarget) > 0 && !plan.IsEmpty()
 	return plan
 }
 
@@ -113,13 +113,14 @@ func runVersion(ctx context.Context, run *explain.Book, point string) (explain.V
 // IsEmpty reports whether the plan changes nothing.
 func (p *Promotion) IsEmpty() bool { return len(p.ops) == 0 }
 
-// MovedIDs lists the first ten bullets that have changed in the playbook since the run began.
-func (p *Promotion) MovedIDs() string {
+// ChangedInTargetText lists the first ten of ChangedInTarget, and counts the others.
+func (p *Promotion) ChangedInTargetText() string {
 	const limit = 10
-	if len(p.Moved) <= limit {
-		return term.Join(p.Moved)
+	ids := p.ChangedInTarget
+	if len(ids) <= limit {
+		return term.Join(ids)
 	}
-	return fmt.Sprintf("%s and %d more", term.Join(p.Moved[:limit]), len(p.Moved)-limit)
+	return fmt.Sprintf("%s and %d more", term.Join(ids[:limit]), len(ids)-limit)
 }
 
 // Reason returns the default reason of the change: the run and its version.
@@ -128,12 +129,12 @@ func (p *Promotion) Reason() string { return fmt.Sprintf("promotion of %s at %s"
 // Submit sends the planned operations as edits with send, and records the new version. The Curator refuses an edit if one of its bullets
 // has changed since the plan was made. Without merge it also refuses the edit if the target has any other new version.
 func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditReply, error)) error {
-	seen := p.before.Version() // newest version of the target that the plan or its own edits made
-	state := p.before.Clone()  // the target after the edits so far
+	version := p.before.Version() // of the target: the one that was planned for, then that of the newest edit
+	state := p.before.Clone()     // the target after the edits so far
 	for ops := range slices.Chunk(p.ops, PerEdit) {
 		e := &events.Edit{Ops: ops, Expect: Expectations(state, ops)}
 		if !merge {
-			e.BaseVersion = new(seen)
+			e.BaseVersion = new(version)
 		}
 		d, err := send(e)
 		if err != nil {
@@ -142,8 +143,8 @@ func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditRepl
 		if _, err := state.Apply(&playbook.Delta{Version: state.Version() + 1, Ops: ops}); err != nil {
 			return err
 		}
-		seen = d.Version
-		p.Version = d.Version
+		version = d.Version
+		p.Version = version
 		p.Label = playbook.VersionLabel(d.Version, d.Chain)
 		p.Promoted = true
 	}
