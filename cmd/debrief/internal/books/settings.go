@@ -122,7 +122,7 @@ func printControl(g *controlState) error {
 type leadingScore struct {
 	change
 	Name string `arg:"" optional:"" help:"Name of the score. Default: only show it." placeholder:"NAME"`
-	None bool   `help:"Choose none: the score that measures success counts, such as accuracy."`
+	None bool   `help:"Remove the leading score. Then the score that measures success counts, such as accuracy."`
 }
 
 // Help implements kong.HelpProvider.
@@ -256,7 +256,7 @@ func printGate(v *api.GateState) error {
 		term.Printf("%d more bullets: a larger --limit lists them.\n", more)
 	}
 	if len(v.Bullets) > 0 {
-		term.Printf("Cited, shown, withheld: mean score in the number of tasks. Lift: the difference of shown and withheld, with its interval. The state is the standing of an active bullet.\n")
+		term.Printf("Cited, shown, withheld: mean score, and the number of tasks. Lift: the difference of shown and withheld, with its interval. The state is the standing of an active bullet.\n")
 	}
 	if len(v.Waiting) > 0 {
 		term.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")
@@ -362,8 +362,8 @@ type rating struct {
 	length    int  // of the answer, in characters
 }
 
-// ratingsOf returns the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. An empty name is
-// that of the newest rated execution; the result has no name if there is none.
+// ratingsOf returns the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. Without a
+// name it takes the judge of the newest rated execution. judge is "" if no execution was rated by it.
 func ratingsOf(all []api.ExecutionItem, name string) (judge string, rated []rating) {
 	for i := range all {
 		verdict, label := &all[i].Outcome, all[i].Corrected
@@ -436,5 +436,5 @@ func (l *judgeLengths) print() {
 	}
 }
 
-// succeeded reports whether an outcome counts as a success of a judge or a person.
+// succeeded reports whether an outcome, the verdict of a judge or the label of a person, counts as a success.
 func succeeded(o *events.Outcome) bool { return o.Complete().Score >= 0.5 }
