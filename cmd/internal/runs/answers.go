@@ -55,7 +55,7 @@ func answer(v *record) ([]*steps.Run, error) {
 	if id == "" && v.HasAny(idNames...) {
 		v.Note("id", "want a number or a string")
 	}
-	result, err := steps.ParseOutcome(v.Value, scoreNames, sourceQA, v.leading)
+	result, err := steps.ParseOutcome(v.Value, scoreNames, sourceQA, v.leadingScore)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func execution(v *record) ([]*steps.Run, error) {
 	if len(w.Steps) == 0 && strings.TrimSpace(w.Answer) == "" {
 		return nil, errors.New("fields steps, answer: both are empty, want at least one")
 	}
-	result, err := steps.ParseOutcome(v.Value, steps.OutcomeNames, "", v.leading)
+	result, err := steps.ParseOutcome(v.Value, steps.OutcomeNames, "", v.leadingScore)
 	if err != nil {
 		return nil, err
 	}

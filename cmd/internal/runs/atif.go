@@ -43,13 +43,13 @@ func atif(v *record) ([]*steps.Run, error) {
 		c.Usage = steps.Usage(c.Usage.Calls, final, final.Number("total_cost_usd"))
 	}
 	c.TextActions()
-	c.ReadOutcome(sourceATIF, v.leading, v.Value, v.Get("extra"))
+	c.ReadOutcome(sourceATIF, v.leadingScore, v.Value, v.Get("extra"))
 	runs, err := c.End()
 	if err != nil {
 		return nil, err
 	}
 	for inner := range v.Want('[', "subagent_trajectories").Elements() {
-		more, err := atif(&record{Value: inner, leading: v.leading})
+		more, err := atif(&record{Value: inner, leadingScore: v.leadingScore})
 		if err != nil {
 			return nil, err
 		}

@@ -49,8 +49,8 @@ func Formats() string {
 // record is an object of a file.
 type record struct {
 	modelapi.Value
-	header  modelapi.Value // the members of its container in front of the list
-	leading string         // see Reader.LeadingScore
+	header       modelapi.Value // the members of its container in front of the list
+	leadingScore string         // see Reader.LeadingScore
 }
 
 // format describes one of the known formats. Exactly one of parse, newBuilder and split is set.
@@ -82,8 +82,8 @@ type format struct {
 
 // runBuilder builds a run, or several related ones, from parts. A builder may have the method IsEmpty, see openRun.isEmpty.
 type runBuilder interface {
-	// Add adds a part without problems. leading is the name of the score that counts.
-	Add(v modelapi.Value, leading string)
+	// Add adds a part without problems. leadingScore is the name of the score that counts, see outcome.Leads.
+	Add(v modelapi.Value, leadingScore string)
 	// End returns the runs after the last part.
 	End() ([]*steps.Run, error)
 }
@@ -196,7 +196,7 @@ var formats = []*format{
 	{
 		source:  spans.SourceOTel,
 		matches: spans.IsAttributes,
-		parse:   func(r *record) ([]*steps.Run, error) { return spans.OTelAttributes(r.Value, r.leading) },
+		parse:   func(r *record) ([]*steps.Run, error) { return spans.OTelAttributes(r.Value, r.leadingScore) },
 	},
 	{
 		source: sourceClaudeCode, title: "Claude Code (the output of 'claude -p --output-format stream-json', and transcripts)",
@@ -211,7 +211,7 @@ var formats = []*format{
 	{
 		source: spans.SourceLangfuse, title: "Langfuse traces and observations",
 		matches: func(v modelapi.Value) bool { return v.Kind("observations") == '[' },
-		parse:   func(r *record) ([]*steps.Run, error) { return spans.LangfuseTrace(r.Value, r.leading) },
+		parse:   func(r *record) ([]*steps.Run, error) { return spans.LangfuseTrace(r.Value, r.leadingScore) },
 	},
 	{
 		source: spans.SourceLangfuse,

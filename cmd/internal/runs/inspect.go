@@ -71,10 +71,10 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 		}
 	}
 	out = events.Outcome{Label: events.Unknown}
-	isOnly := len(scores) == 1 && v.leading == ""
+	isOnly := len(scores) == 1 && v.leadingScore == ""
 	var leading []string
 	for name := range scores {
-		if isOnly || outcome.Leads(name, v.leading) {
+		if isOnly || outcome.Leads(name, v.leadingScore) {
 			leading = append(leading, name)
 		}
 	}

@@ -23,10 +23,10 @@ const maxOutcomes = 2_000_000
 type Outcomes struct {
 	byID map[string]recordedOutcome
 	doc  modelapi.Document
-	// leading is the name of the score that counts if an outcome has several.
-	leading string
-	Applied int // runs that received an outcome
-	Kept    int // runs that were recorded with an outcome, which is not replaced
+	// leadingScore is the name of the score that counts if an outcome has several.
+	leadingScore string
+	Applied      int // runs that received an outcome
+	Kept         int // runs that were recorded with an outcome, which is not replaced
 	// Examples are the ids of the first runs in the files, to show how ids look.
 	Examples []string
 }
@@ -42,14 +42,14 @@ var outcomeIDs = []string{"id", "run_id", "run", "task_id", "trace_id", "session
 // ReadOutcomes reads the outcomes of runs. The file is a table with the columns id and score, or JSON: objects with the fields
 // id and score, one per line or in a list; one object with the ids as fields; or a report of SWE-bench with the fields
 // resolved_ids and unresolved_ids. A score is a number from 0 to 1, a label, true or false, or an object with several
-// named scores, of which the one named by leading counts. A line without a valid id and score is an error.
-func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string) (*Outcomes, error) {
+// named scores, of which the one named by leadingScore counts. A line without a valid id and score is an error.
+func ReadOutcomes(ctx context.Context, name string, r io.Reader, leadingScore string) (*Outcomes, error) {
 	text, closeText, err := source.Open(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	defer closeText()
-	o := &Outcomes{byID: map[string]recordedOutcome{}, leading: leading}
+	o := &Outcomes{byID: map[string]recordedOutcome{}, leadingScore: leadingScore}
 	values := source.NewValues(text, maxRun)
 	values.Columns = [][]string{outcomeIDs, scoreNames}
 	if err := values.Each(o.add); err != nil {
@@ -115,7 +115,7 @@ func (o *Outcomes) addScore(id, score, feedback string) error {
 	if id == "" {
 		return errors.New("field id: is missing")
 	}
-	out, err := outcome.Decoder{Leading: outcome.Lead(o.leading), Recorder: "file"}.Parse(score)
+	out, err := outcome.Decoder{Leading: outcome.Lead(o.leadingScore), Recorder: "file"}.Parse(score)
 	if err != nil {
 		return fmt.Errorf("field score: %w", err)
 	}

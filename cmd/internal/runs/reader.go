@@ -207,7 +207,7 @@ func (f *fileReader) addObject(o *source.Value) error {
 		return f.addPart(known, v, o.At)
 	default:
 		var runs []*steps.Run
-		runs, err = known.parse(&record{Value: v, header: f.header, leading: f.LeadingScore})
+		runs, err = known.parse(&record{Value: v, header: f.header, leadingScore: f.LeadingScore})
 		if problem := v.Problem(); problem != nil { // the object is damaged: its runs are not complete
 			runs, err = nil, problem
 		}

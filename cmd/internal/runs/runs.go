@@ -9,8 +9,8 @@ import (
 	"debrief/playbook"
 )
 
-// SourceFile begins the source of each recorded run. The format follows, such as file/codex. No content of a file changes the
-// beginning, so that trust in the source file holds for all files.
+// SourceFile is the first part of the source of each recorded run. The format follows, as in "file/codex". No content of a file changes
+// the first part, so a person who trusts the source "file" trusts all files.
 const SourceFile = "file"
 
 // Limits of Read.
@@ -29,7 +29,7 @@ type Report struct {
 	Source   string // format of the first run or part of a run, for example tau-bench
 	Runs     int    // runs for which the callback was called
 	Skipped  int    // runs, or lines of runs, that could not be read
-	Repaired int    // lines that were read without the other bytes before the object
+	Repaired int    // lines that were read without the bytes before their object, or divided into several objects
 	Problems []Problem
 	Repairs  []Problem
 	Omitted  source.Omissions // content that was left out of the runs

@@ -12,7 +12,7 @@ import (
 
 // LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
 // observations itself.
-func LangfuseTrace(v modelapi.Value, leading string) ([]*steps.Run, error) {
+func LangfuseTrace(v modelapi.Value, leadingScore string) ([]*steps.Run, error) {
 	about := v
 	if inner := v.Get("trace"); inner.Kind() == '{' {
 		about = inner
@@ -28,7 +28,7 @@ func LangfuseTrace(v modelapi.Value, leading string) ([]*steps.Run, error) {
 		if s.Text("dataType") == "CATEGORICAL" {
 			value = s.First("stringValue", "value")
 		}
-		t.addScore(&score{name: s.Text("name"), value: value, comment: s.Text("comment"), source: SourceLangfuse, leading: leading})
+		t.addScore(&score{name: s.Text("name"), value: value, comment: s.Text("comment"), source: SourceLangfuse, leadingScore: leadingScore})
 	}
 	for span := range v.Want('[', "observations").Elements() {
 		if span.Kind() != '{' {

@@ -14,12 +14,12 @@ import (
 type LangSmithTrace struct{ recordedTrace }
 
 // Add adds a span.
-func (t *LangSmithTrace) Add(v modelapi.Value, leading string) {
-	t.addRun(v, leading, 0)
+func (t *LangSmithTrace) Add(v modelapi.Value, leadingScore string) {
+	t.addRun(v, leadingScore, 0)
 }
 
 // addRun adds a run and the runs inside it. Of a run below maxDepth it adds only the id, so that the run is counted as another span.
-func (t *LangSmithTrace) addRun(v modelapi.Value, leading string, depth int) {
+func (t *LangSmithTrace) addRun(v modelapi.Value, leadingScore string, depth int) {
 	const maxDepth = 50
 	if depth > maxDepth {
 		t.all = append(t.all, observation{id: v.Text("id")})
@@ -27,16 +27,16 @@ func (t *LangSmithTrace) addRun(v modelapi.Value, leading string, depth int) {
 	}
 	t.all = append(t.all, langSmithRun(v))
 	if v.Text("parent_run_id") == "" && depth == 0 {
-		t.addRoot(v, leading)
+		t.addRoot(v, leadingScore)
 	}
 	t.name = cmp.Or(v.Text("trace_id"), t.name, v.Text("id"))
 	for child := range v.Get("child_runs").Elements() {
-		t.addRun(child, leading, depth+1)
+		t.addRun(child, leadingScore, depth+1)
 	}
 }
 
 // addRoot adds question, answer and outcome of the root.
-func (t *LangSmithTrace) addRoot(v modelapi.Value, leading string) {
+func (t *LangSmithTrace) addRoot(v modelapi.Value, leadingScore string) {
 	t.question = langSmithText(v.Get("inputs"), "user", steps.QuestionNames)
 	t.answer = langSmithText(v.Get("outputs"), "assistant", append([]string{"result"}, steps.AnswerNames...))
 	metadata := v.Get("extra", "metadata")
@@ -46,10 +46,10 @@ func (t *LangSmithTrace) addRoot(v modelapi.Value, leading string) {
 		if stats.Kind() == '{' {
 			stats = stats.Get("avg")
 		}
-		t.addScore(&score{name: name.Text(), value: stats, source: SourceLangSmith, leading: leading})
+		t.addScore(&score{name: name.Text(), value: stats, source: SourceLangSmith, leadingScore: leadingScore})
 	}
 	for f := range v.Get("feedback").Elements() {
-		t.addScore(&score{name: f.Text("key"), value: f.First("score", "value"), comment: f.Text("comment"), source: SourceLangSmith, leading: leading})
+		t.addScore(&score{name: f.Text("key"), value: f.First("score", "value"), comment: f.Text("comment"), source: SourceLangSmith, leadingScore: leadingScore})
 	}
 }
 

@@ -55,11 +55,11 @@ type verdict struct {
 
 // score is a named score of an observability tool.
 type score struct {
-	name    string
-	value   modelapi.Value
-	comment string
-	source  string
-	leading string // name of the score that counts, see outcome.Leads
+	name         string
+	value        modelapi.Value
+	comment      string
+	source       string
+	leadingScore string // name of the score that counts, see outcome.Leads
 }
 
 // addScore sets the outcome from the first score that leads, and counts the others. If a score that leads is unreadable, addScore notes
@@ -71,7 +71,7 @@ func (v *verdict) addScore(s *score) {
 			v.outcome.Scores = v.named
 		}
 	}()
-	if !outcome.Leads(s.name, s.leading) || v.outcome.Known() || !s.value.IsSet() {
+	if !outcome.Leads(s.name, s.leadingScore) || v.outcome.Known() || !s.value.IsSet() {
 		v.others++
 		return
 	}

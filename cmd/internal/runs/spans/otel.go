@@ -116,19 +116,19 @@ func IsAttributes(v modelapi.Value) bool {
 	return v.HasAny("gen_ai.operation.name", "openinference.span.kind", "gen_ai.input.messages", "gen_ai.request.model", "llm.model_name")
 }
 
-// OTelAttributes parses the attributes of a single span.
-func OTelAttributes(v modelapi.Value, leading string) ([]*steps.Run, error) {
+// OTelAttributes parses the attributes of a single span. leadingScore is the name of the score that counts, see outcome.Leads.
+func OTelAttributes(v modelapi.Value, leadingScore string) ([]*steps.Run, error) {
 	o := observation{id: "span", kind: modelCall}
 	s := otelSpan{attributes: parseAttributes(v)}
-	s.fill(&o, leading)
+	s.fill(&o, leadingScore)
 	return (&recordedTrace{all: []observation{o}}).End()
 }
 
 // OTelTrace builds a trace from its spans.
 type OTelTrace struct{ recordedTrace }
 
-// Add adds a span.
-func (t *OTelTrace) Add(v modelapi.Value, leading string) {
+// Add adds a span. leadingScore is the name of the score that counts, see outcome.Leads.
+func (t *OTelTrace) Add(v modelapi.Value, leadingScore string) {
 	c := v.First("spanContext", "context")
 	s := otelSpan{
 		name: v.Text("name"), attributes: parseAttributes(v.Get("attributes")),
@@ -147,7 +147,7 @@ func (t *OTelTrace) Add(v modelapi.Value, leading string) {
 		end:    v.First("endTimeUnixNano", "endTime", "end_time").Time(),
 		kind:   otelKind(&s),
 	}
-	s.fill(&o, leading)
+	s.fill(&o, leadingScore)
 	t.name = OTelTraceID(v)
 	t.all = append(t.all, o)
 }
@@ -208,7 +208,7 @@ var (
 )
 
 // fill sets the fields of an observation from the attributes and events of its span.
-func (s *otelSpan) fill(o *observation, leading string) {
+func (s *otelSpan) fill(o *observation, leadingScore string) {
 	a := s.attributes
 	o.failed = s.failed
 	o.session, o.user = a.text(SessionAttributes...), a.text(UserAttributes...)
@@ -229,17 +229,17 @@ func (s *otelSpan) fill(o *observation, leading string) {
 			o.result = cmp.Or(o.result, s.status, a.text("exception.message", "error.type"))
 		}
 	}
-	s.addAnnotations(o, leading)
+	s.addAnnotations(o, leadingScore)
 	for _, e := range s.events {
 		if e.name != "gen_ai.evaluation.result" {
 			continue
 		}
 		o.addScore(&score{
-			name:    e.attributes.text("gen_ai.evaluation.name"),
-			value:   e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
-			comment: e.attributes.text("gen_ai.evaluation.explanation"),
-			source:  SourceOTel,
-			leading: leading,
+			name:         e.attributes.text("gen_ai.evaluation.name"),
+			value:        e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
+			comment:      e.attributes.text("gen_ai.evaluation.explanation"),
+			source:       SourceOTel,
+			leadingScore: leadingScore,
 		})
 	}
 }
@@ -248,11 +248,11 @@ func (s *otelSpan) fill(o *observation, leading string) {
 var annotators = []string{"HUMAN", "CODE", "LLM", ""}
 
 // addAnnotations adds the annotations of OpenInference. The first score that counts decides.
-func (s *otelSpan) addAnnotations(o *observation, leading string) {
+func (s *otelSpan) addAnnotations(o *observation, leadingScore string) {
 	for _, kind := range annotators {
 		for e := range s.attributes.list("annotations.").Elements() {
 			if a := e.Get("annotation"); a.Text("annotator_kind") == kind {
-				o.addScore(&score{name: a.Text("name"), value: a.First("score", "label"), comment: a.Text("explanation"), source: SourceOTel, leading: leading})
+				o.addScore(&score{name: a.Text("name"), value: a.First("score", "label"), comment: a.Text("explanation"), source: SourceOTel, leadingScore: leadingScore})
 			}
 		}
 	}

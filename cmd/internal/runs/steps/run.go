@@ -30,14 +30,14 @@ type Run struct {
 var OutcomeNames = []string{"outcome", "reward", "score"}
 
 // ParseOutcome returns the outcome in the first of the members that is set. It returns Unknown if none is set. The evaluator is used if
-// the outcome names none. leading is the name of the score that counts among several.
-func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (events.Outcome, error) {
+// the outcome names none. leadingScore is the name of the score that counts among several.
+func ParseOutcome(v modelapi.Value, names []string, evaluator, leadingScore string) (events.Outcome, error) {
 	for _, name := range names {
 		member := v.Get(name)
 		if !member.IsSet() {
 			continue
 		}
-		o, err := outcome.Decoder{Leading: outcome.Lead(leading), Recorder: cmp.Or(evaluator, "file")}.Parse(member.TextOrJSON())
+		o, err := outcome.Decoder{Leading: outcome.Lead(leadingScore), Recorder: cmp.Or(evaluator, "file")}.Parse(member.TextOrJSON())
 		if err != nil {
 			return o, fmt.Errorf("field %s: %w", name, err)
 		}
@@ -51,9 +51,9 @@ func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (
 }
 
 // ReadOutcome sets the outcome from the first of the places that has one, and notes the problem of an unreadable one.
-func (c *Conversation) ReadOutcome(evaluator, leading string, places ...modelapi.Value) {
+func (c *Conversation) ReadOutcome(evaluator, leadingScore string, places ...modelapi.Value) {
 	for _, place := range places {
-		o, err := ParseOutcome(place, OutcomeNames, evaluator, leading)
+		o, err := ParseOutcome(place, OutcomeNames, evaluator, leadingScore)
 		if err != nil {
 			place.Note("", "%v", err)
 		}
