@@ -85,10 +85,10 @@ func (l *bookLog) coversReflection(h events.Handle) bool {
 	return err == nil && l.coveredSeqs[seq]
 }
 
-// versionBefore returns the newest version that learned from no execution stored after a sequence.
-func (l *bookLog) versionBefore(seq uint64) uint64 {
+// versionLearnedUpTo returns the newest version that learned from no execution after the one at the sequence lastExecution.
+func (l *bookLog) versionLearnedUpTo(lastExecution uint64) uint64 {
 	for _, p := range l.learnPoints {
-		if p.seq > seq {
+		if p.seq > lastExecution {
 			return p.version - 1
 		}
 	}

@@ -28,7 +28,7 @@ func (r *run) runOnline(ctx context.Context) error {
 			return window{}, err
 		}
 		if len(samples) == 0 {
-			if r.submitter.ended != nil && r.step != r.state.snapshot().Step { // an ended run had more samples than this stream
+			if r.submitter.ended != nil && r.step != r.state.snapshot().Step { // the run has ended before, with more samples than this stream has
 				return window{}, r.submitter.ended
 			}
 			return window{}, nil
@@ -96,7 +96,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 	if answeredWith.version == 0 {
 		answeredWith.version = r.version
 	}
-	// Answers from before an interruption have an older version than the newest one.
+	// After an interruption the playbook may be newer than these answers: describe the version that they were answered with.
 	if w.book, err = r.log.bookAt(ctx, answeredWith); err != nil {
 		return w, err
 	}
@@ -111,9 +111,9 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 	return w, nil
 }
 
-// waitLearned waits until the effects of the executions up to a sequence are visible to generators.
-func (r *run) waitLearned(ctx context.Context, seq uint64) error {
-	if err := r.waitAckFloor(ctx, events.RoleReflector, seq); err != nil {
+// waitLearned waits until the effects of the executions up to the sequence lastExecution are visible to generators.
+func (r *run) waitLearned(ctx context.Context, lastExecution uint64) error {
+	if err := r.waitAckFloor(ctx, events.RoleReflector, lastExecution); err != nil {
 		return err
 	}
 	if err := r.tracker.waitDeadLetters(ctx, events.RoleReflector); err != nil {
@@ -136,8 +136,8 @@ func (r *run) waitLearned(ctx context.Context, seq uint64) error {
 	if err := r.log.follow(ctx); err != nil {
 		return err
 	}
-	// After an interruption, the log holds versions that learned from later windows.
-	r.version = max(r.version, r.log.versionBefore(seq))
+	// After an interruption the log has versions that learned from later windows too.
+	r.version = max(r.version, r.log.versionLearnedUpTo(lastExecution))
 	return r.follow.Wait(ctx, r.version)
 }
 
