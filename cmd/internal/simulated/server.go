@@ -29,7 +29,7 @@ func (m *model) reply(r *wires.Request) wires.Answer {
 	c := newConversation(r, m.Seed)
 	out := m.fault(c, r.Header)
 	if out.Status != 0 || out.HTML != "" {
-		return out // the other fault cuts a reply, and so needs one
+		return out // the fault in place of a reply; a fault that cuts the reply comes after this
 	}
 	out.ID, out.Model, out.Fingerprint = fmt.Sprintf("%016x", c.draw("id")), Name, fingerprint
 	if call := c.call(r); call != nil {

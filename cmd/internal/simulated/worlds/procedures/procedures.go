@@ -179,7 +179,8 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	return w.invented(&j, readSteps(a.Answer), world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer)), 0.2)
 }
 
-// invented returns a verdict with an invented flaw.
+// invented returns a verdict with a score and an invented flaw. Without one, because the score is full or the answer has fewer than two
+// steps, it returns the full score and "Right.".
 func (w *World) invented(j *job, got []string, d world.Dice, score float64) world.Verdict {
 	if score == 1 || len(got) < 2 {
 		return world.Verdict{Score: 1, Feedback: "Right."}
@@ -199,7 +200,7 @@ func (w *World) invented(j *job, got []string, d world.Dice, score float64) worl
 	return world.Verdict{Score: score, Feedback: f.Text(when, d.Draw("wording"))}
 }
 
-// Distractors implements world.World. The rules are of all kinds but check, for materials that no order names.
+// Distractors implements world.World. The rules are of all kinds but check, the last one of kinds, for materials that no order names.
 func (w *World) Distractors(n int) []string {
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
 	return world.Distinct(n, func(int) string {
