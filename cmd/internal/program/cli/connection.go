@@ -62,7 +62,7 @@ func DataDir() string {
 	return "debrief-data"
 }
 
-// Check returns an error for each invalid setting. --url is one, because only a command with apiclient.Flags can use the API.
+// Check returns an error for each invalid setting. The flag --url is invalid here: only a command with apiclient.Flags can use the API.
 func (p ServerFlags) Check() error {
 	if err := (NoGateway{p.URL}).Check(); err != nil {
 		return err
@@ -70,7 +70,8 @@ func (p ServerFlags) Check() error {
 	return p.CheckConnection()
 }
 
-// NoGateway has the flag --url for a command that no gateway can run, so that its error says so.
+// NoGateway has the flag --url for a command that cannot use a gateway. Its Check refuses the flag with the reason; without the field the
+// flag would be unknown.
 type NoGateway struct {
 	URL string `name:"url" help:"Address of a gateway: this command needs NATS." hidden:"" env:"-"`
 }
