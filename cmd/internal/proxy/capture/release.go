@@ -85,7 +85,7 @@ func (o *Open) Failed() error {
 	}
 	select {
 	case <-o.done:
-		if !errors.Is(o.failed, errClosed) { // otherwise the run was reported meanwhile
+		if !errors.Is(o.failed, errClosed) { // a run that was closed meanwhile is no error: Finish returns none for it either
 			return o.failed
 		}
 	default:
