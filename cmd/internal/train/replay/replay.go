@@ -4,8 +4,7 @@
 // A run has its own playbook, and its result depends only on the contents of the streams. The id of every step is
 // derived from the run, the epoch and the sample. A process that resumes an interrupted run therefore repeats the
 // same steps. A step whose result is stored is not requested again. The bucket "runs" holds the owner, the settings
-// and the progress of a run. A delta that covers a
-// reflection or an edit records its effect, which may be none.
+// and the progress of a run. A delta that covers a reflection or an edit records its effect, which may be none.
 //
 //	step             id                                         done when                      on resume
 //	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
