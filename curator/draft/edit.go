@@ -14,7 +14,7 @@ import (
 )
 
 // draftEdit drafts an edit as a separate change, completely or not at all: it replaces all that d has drafted before. The reasons for a
-// refusal are recorded in the log and sent in the reply.
+// refusal are recorded in the log and sent in the reply. covered reports whether the log covers a reflection that the edit gathers.
 func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) {
 	*d = *newDraft(d.base, d.Policy)
 	d.unlimited, d.byPerson = true, true
@@ -35,7 +35,7 @@ func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	}
 	*d = *newDraft(d.base, d.Policy)
 	*out = playbook.Delta{Author: out.Author, Reason: out.Reason}
-	if !item.Gathers() {
+	if !item.Gathers() { // a copy of a refused gathering is tried again, see the package events
 		d.cover(item)
 	}
 	item.Decision.Added = nil
@@ -157,10 +157,10 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 	}
 	for _, op := range item.Edit.Ops {
 		op.Support = slices.Clone(support)
-		err := cleanEditOp(&op)
-		d.admitEditOp(&op, item)
-		if err != nil {
-			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
+		invalid := cleanEditOp(&op)
+		d.admitEditOp(&op, item) // an invalid one too: the log records it with its code
+		if invalid != nil {
+			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", invalid))
 		} else if refusal := d.refuseUnread(&op, item.Edit); refusal != nil {
 			refuse(op, refusal)
 		} else if refusal := screen.RefuseSecretOp(&op); refusal != nil {
@@ -238,14 +238,14 @@ func (d *draft) admitRule(op *playbook.Op) {
 	if d.mode != playbook.GateOff {
 		op.Standing = playbook.StandingNew
 	}
-	op.Code = ""
+	op.Code = "" // a code in the edit must not count as a mark of Suspect
 	screen.Suspect(op)
 	status, refusal := d.admission.firstStatus(op, admit.Rule)
+	op.Code = "" // only firstStatus needs the mark
 	op.Status = status
 	if status == playbook.Active {
-		op.Status = ""
+		op.Status = "" // the default of an ADD
 	}
-	op.Code = ""
 	if refusal != nil {
 		op.Code, op.Reason = refusal.Code, text.Excerpt(refusal.Reason, screen.MaxReason)
 	}

@@ -42,11 +42,11 @@ type insightMatch struct {
 }
 
 // nearestTexts returns the keys of the texts that match any of the insights, each key once. The best match of each insight comes first,
-// then the second best, up to the number each. A match needs a score of at least minScore.
-func nearestTexts(words *recall.WordIndex, insights []string, each int, minScore float64) []string {
+// then the second best, up to limit matches of each insight. A match needs a score of at least minScore.
+func nearestTexts(words *recall.WordIndex, insights []string, limit int, minScore float64) []string {
 	var all []insightMatch
 	for _, text := range insights {
-		for rank, m := range words.Top(text, each) {
+		for rank, m := range words.Top(text, limit) {
 			if m.Score >= minScore {
 				all = append(all, insightMatch{m.Key, rank, m.Score})
 			}
