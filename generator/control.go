@@ -45,7 +45,7 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	if key.uncounted { // it does not record the arm
 		recorded, err = cb.windows.FirstCopy(ctx, req.book, window.EffectControl, id)
 	} else {
-		recorded, err = cb.windows.First(ctx, req.book, window.EffectControl, id, controlRecord(arm, time.Now()))
+		recorded, err = cb.windows.LoadOrStoreFirst(ctx, req.book, window.EffectControl, id, controlRecord(arm, time.Now()))
 	}
 	if err != nil {
 		cb.conn.ContextLog(ctx).Debug().Err(err).Msg("record the arm of a session: its hash decides")

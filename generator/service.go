@@ -357,7 +357,7 @@ func (cb *ContextBuilder) Feedback(ctx context.Context, r *events.FeedbackReques
 	}
 	if receipt.Duplicate {
 		cb.cfg.Meter.Duplicate(events.VerbFeedback)
-	} else if _, err := cb.windows.IsFirstCopy(ctx, f.Book, window.EffectReceipt, f.ID, receipt.Seq); err != nil {
+	} else if _, err := cb.windows.ClaimFirstCopy(ctx, f.Book, window.EffectReceipt, f.ID, receipt.Seq); err != nil {
 		cb.conn.ContextLog(ctx).Warn().Err(err).Msg("record feedback: a late copy is stored again")
 	}
 	return &events.StoredReply{Handle: receipt.Handle, Duplicate: receipt.Duplicate}, nil

@@ -114,8 +114,8 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 	if e.Purpose == events.Evaluate {
 		return nil
 	}
-	// IsFirstCopy records the execution. A duplicate must not become a new turn after the original has left the window.
-	first, err := cb.windows.IsFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
+	// ClaimFirstCopy records the execution. A duplicate must not become a new turn after the original has left the window.
+	first, err := cb.windows.ClaimFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
 	if e.Session == "" {
 		return nil // an error is harmless: the Curator counts the run once, also without the record
 	}

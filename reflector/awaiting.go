@@ -52,7 +52,7 @@ func (r *Reflector) waitsForFeedback(ctx context.Context, windows *window.Store,
 	if r.model != nil && r.awaiting.countOpen(e.Book) {
 		return true, nil
 	}
-	first, err := windows.IsFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), at)
+	first, err := windows.ClaimFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), at)
 	if err != nil {
 		return false, fmt.Errorf("reflect on execution %s: %w", e.ID, err)
 	}

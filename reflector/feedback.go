@@ -53,7 +53,7 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 		if canWait {
 			r.awaiting.countFeedback(e.Book)
 		}
-		info.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at)
+		info.first, err = windows.ClaimFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at)
 		if err != nil {
 			return nil, info, err
 		}

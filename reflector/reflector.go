@@ -187,7 +187,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 			return nil
 		}
 		// A later copy of the same execution updates neither the last run of its task nor the recent notes.
-		first, err := windows.IsFirstCopy(ctx, ref.Book, window.EffectNote, d.Event.EventID(), d.Seq)
+		first, err := windows.ClaimFirstCopy(ctx, ref.Book, window.EffectNote, d.Event.EventID(), d.Seq)
 		if err != nil || !first {
 			return err
 		}

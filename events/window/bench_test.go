@@ -117,7 +117,7 @@ func BenchmarkFirstCopy(b *testing.B) {
 			at := uint64(0)
 			add := func() {
 				at++
-				if first, err := stores[0].IsFirstCopy(b.Context(), "b", window.EffectReceipt, events.NewID(), at); err != nil || !first {
+				if first, err := stores[0].ClaimFirstCopy(b.Context(), "b", window.EffectReceipt, events.NewID(), at); err != nil || !first {
 					b.Fatal(first, err)
 				}
 			}

@@ -71,20 +71,21 @@ type firstCopies struct {
 	Entries []byte `msgpack:"e"`
 }
 
-// IsFirstCopy reports whether the message at sequence seq is the first copy of an event for an effect, and records that if no copy
-// is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire with the age limit of the bucket.
-func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, seq uint64) (bool, error) {
-	first, err := s.First(ctx, b, effect, id, seq)
+// ClaimFirstCopy records the message at sequence seq as the first copy of an event for an effect, unless a copy is recorded, and reports
+// whether it is the first copy. Of several copies exactly one is the first, and repeated calls give the same result. Records expire with the
+// age limit of the bucket.
+func (s *Store) ClaimFirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID, seq uint64) (bool, error) {
+	first, err := s.LoadOrStoreFirst(ctx, b, effect, id, seq)
 	return err == nil && first == seq, err
 }
 
-// First returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else record, which it
+// LoadOrStoreFirst returns the record of the first copy of an event for an effect: the one that an earlier call has stored, else record, which it
 // stores. After an error it returns 0.
-func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
+func (s *Store) LoadOrStoreFirst(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
 	err := b.Validate()
 	first := uint64(0)
 	if err == nil {
-		first, err = s.first(ctx, b, effect, id, record)
+		first, err = s.loadOrStoreFirst(ctx, b, effect, id, record)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", effect, string(id), string(b), err)
@@ -92,8 +93,8 @@ func (s *Store) First(ctx context.Context, b playbook.Book, effect Effect, id ev
 	return first, nil
 }
 
-// FirstCopy returns the sequence of the first copy that IsFirstCopy recorded for an event, or 0 if it knows none. It is a cache: an
-// unknown event may have copies.
+// FirstCopy returns the recorded sequence of the first copy of an event, or 0 without a record. It records nothing. An event without a record
+// may have copies.
 func (s *Store) FirstCopy(ctx context.Context, b playbook.Book, effect Effect, id events.ID) (uint64, error) {
 	err := b.Validate()
 	stored := new(firstCopies)
@@ -114,7 +115,7 @@ func copyKey(b playbook.Book, effect Effect, id events.ID) (key string, hash [8]
 	return events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:])), [8]byte(sum[2:10])
 }
 
-func (s *Store) first(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
+func (s *Store) loadOrStoreFirst(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
 	key, hash := copyKey(b, effect, id)
 	for try := range maxCopyAttempts {
 		stored, revision := new(firstCopies), uint64(0)

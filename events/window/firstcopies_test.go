@@ -18,7 +18,7 @@ func TestOneFeedbackIsFirst(t *testing.T) {
 	var first atomic.Uint64
 	for at := range uint64(8) {
 		all.Go(func() {
-			ok, err := s.IsFirstCopy(t.Context(), "b", window.EffectFeedback, id, at+10)
+			ok, err := s.ClaimFirstCopy(t.Context(), "b", window.EffectFeedback, id, at+10)
 			if err != nil {
 				t.Error(err)
 			}
@@ -29,15 +29,15 @@ func TestOneFeedbackIsFirst(t *testing.T) {
 	}
 	all.Wait()
 	for at := range uint64(8) {
-		if ok, err := s.IsFirstCopy(t.Context(), "b", window.EffectFeedback, id, at+10); err != nil || ok != (at+10 == first.Load()) {
+		if ok, err := s.ClaimFirstCopy(t.Context(), "b", window.EffectFeedback, id, at+10); err != nil || ok != (at+10 == first.Load()) {
 			t.Errorf("the feedback at %d once more: got %t, %v; the first was that at %d", at+10, ok, err, first.Load())
 		}
 	}
 	for name, ok := range map[string]func() (bool, error){
-		"another occasion": func() (bool, error) { return s.IsFirstCopy(t.Context(), "b", window.EffectNote, id, 99) },
-		"another book":     func() (bool, error) { return s.IsFirstCopy(t.Context(), "c", window.EffectFeedback, id, 99) },
+		"another occasion": func() (bool, error) { return s.ClaimFirstCopy(t.Context(), "b", window.EffectNote, id, 99) },
+		"another book":     func() (bool, error) { return s.ClaimFirstCopy(t.Context(), "c", window.EffectFeedback, id, 99) },
 		"another id": func() (bool, error) {
-			return s.IsFirstCopy(t.Context(), "b", window.EffectFeedback, "any id.> at all", 99)
+			return s.ClaimFirstCopy(t.Context(), "b", window.EffectFeedback, "any id.> at all", 99)
 		},
 	} {
 		if first, err := ok(); err != nil || !first {

@@ -59,7 +59,7 @@ func TestFirstCopiesLiveAsLongAsTheirBucket(t *testing.T) {
 			s := window.New(nc, js)
 			old, other := sameKey()
 			record := func(id events.ID, at uint64) {
-				if first, err := s.IsFirstCopy(t.Context(), "b", window.EffectTurn, id, at); err != nil || !first {
+				if first, err := s.ClaimFirstCopy(t.Context(), "b", window.EffectTurn, id, at); err != nil || !first {
 					t.Fatalf("%s: got %t and error %v", id, first, err)
 				}
 			}

@@ -2,7 +2,7 @@
 // marks of users, contexts of outside agents, and embeddings.
 //
 // A window is a key with history. One put adds a value, and the server drops the oldest value. No writer reads and changes a
-// list, so writers need no lock and lose no updates. The exceptions are the marks of a session and the records of IsFirstCopy,
+// list, so writers need no lock and lose no updates. The exceptions are the marks of a session and the records of ClaimFirstCopy,
 // which use compare-and-swap.
 //
 // The buckets are a cache with limited age: the streams contain the same data. An unreadable entry is counted and skipped.
@@ -35,7 +35,7 @@ type Store struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	watch *natserr.Watch
-	// written contains keys of IsFirstCopy that are known to exist.
+	// written contains keys of ClaimFirstCopy that are known to exist.
 	written   *lru.Cache[string, struct{}]
 	retention retention
 }
@@ -53,7 +53,7 @@ func noteID(n *events.Note) events.ID { return n.ID }
 
 // Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
 // window, which is two minutes in our configuration. A later copy would take another place in the window, so
-// callers use IsFirstCopy before Add.
+// callers use ClaimFirstCopy before Add.
 func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string, i *events.Interaction) error {
 	err := validate(b, owner, session)
 	if err == nil && i.ID == "" {
