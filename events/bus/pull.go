@@ -56,8 +56,8 @@ func (p *puller) capacity() (n int, open bool) {
 	s := &p.state.workerState
 	switch {
 	case s.probing():
-		// This probe is a new message, not one on hold. If it succeeds and the one on hold fails again, that one is itself at fault, and no
-		// longer blocks the others.
+		// The probe is a new message, beside those on hold. If it succeeds while a message on hold fails again, then that message is itself at
+		// fault, and it no longer blocks the others.
 		limit := max(p.worker.Slots, p.worker.Batch)
 		if s.paused {
 			limit = max(limit, p.policy.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
@@ -135,7 +135,8 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	outgoing := make(map[string][]jetstream.Msg) // by the process that owns their books
 	forward := func() {
 		for owner, all := range outgoing {
-			for _, m := range p.peers.forward(owner, all) {
+			unsent := p.peers.forward(owner, all)
+			for _, m := range unsent {
 				p.accept(m)
 			}
 		}
