@@ -41,7 +41,8 @@ func (f *fold) setPosition(r *Record) {
 	f.floor = max(f.floor, r.Floor)
 }
 
-// readFrom returns the sequence of the first delta that a writer starting from this state must read.
+// readFrom returns the sequence of the first delta that a writer starting from this state must read: the first one of an incomplete change,
+// else the last delta that is folded, to find its place in the log.
 func (f *fold) readFrom() uint64 {
 	if f.changeStart > 0 {
 		return f.changeStart
