@@ -122,7 +122,8 @@ func damageOf(info *jetstream.StreamInfo, erased int) (all []Damage) {
 	addMissing := func(format string, args ...any) {
 		all = append(all, Damage{Stream: name, Text: fmt.Sprintf(format, args...)})
 	}
-	// The log may have gaps, because an operator may delete strays. The chain of hashes shows a lost delta.
+	// The log may have gaps: an operator may delete strays, which are messages that the log does not continue. The chain of hashes shows a
+	// lost delta.
 	isLog := name == events.StreamDeltas
 	if !isLog && name != events.StreamExecutions && name != events.StreamReflections {
 		return all
@@ -143,7 +144,7 @@ func damageOf(info *jetstream.StreamInfo, erased int) (all []Damage) {
 	return all
 }
 
-// consumerOf returns the role whose durable reads a stream without gaps, or "" for another stream.
+// consumerOf returns the role whose durable reads a stream of executions or reflections, or "" for another stream.
 func consumerOf(stream string) string {
 	switch stream {
 	case events.StreamExecutions:
