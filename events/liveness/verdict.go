@@ -162,21 +162,21 @@ func assess(m measurements, floor time.Duration) Verdict {
 
 // isStalled reports whether messages wait, and no message was handled successfully for longer than the limit.
 func (m *measurements) isStalled(limit time.Duration) bool {
-	mustHandle := m.Pending > 0 && m.State != bus.Serving && m.Waiting == ""
+	mustHandle := m.Pending > 0 && m.State != bus.Serving && m.Waiting == "" // a serving worker has no model and takes no messages
 	return mustHandle && min(m.Oldest, m.SinceSuccess) > limit
 }
 
 // addWorkers adds the problems of the workers: none runs, they do not take messages, or they wait for the model.
 func (v *Verdict) addWorkers(m measurements, floor, limit time.Duration) {
-	waiting := m.Pending > 0
+	hasMessages := m.Pending > 0
 	switch {
-	case m.Workers == 0 && waiting && m.Oldest > limit:
+	case m.Workers == 0 && hasMessages && m.Oldest > limit:
 		v.add(Red, NoWorker, "no %s runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
 	case m.Workers == 0:
 		v.add(Yellow, NoWorker, "no %s runs", m.Role)
 	case m.State == bus.Outdated:
 		v.add(Red, NotRunning, "the %s is outdated%s", m.Role, because(m.Reason))
-	case m.State == bus.Serving && waiting: // workers without a model take no messages
+	case m.State == bus.Serving && hasMessages: // workers without a model take no messages
 		v.add(redIf(m.Oldest > limit), NoWorker, "no %s with a model runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
 	case m.State != bus.Running && m.State != bus.Serving:
 		pausedTooLong := m.State == bus.Paused && m.InState > maxPause(floor)
