@@ -166,8 +166,8 @@ type SourceSupport struct {
 	Count  int    `msgpack:"n" json:"n"` // number of supporting executions
 }
 
-// maxBackings is the maximum length of SupportBySource, the entry of OtherSources included.
-const maxBackings = 16
+// maxSources is the maximum length of SupportBySource, the entry of OtherSources included.
+const maxSources = 16
 
 // OtherSources is the entry that counts the support of all sources beyond the first ones.
 const OtherSources = "(others)"
@@ -227,9 +227,9 @@ func (e *Experiment) addRecent(score int, undo bool) {
 	e.Recent = e.Recent[max(0, len(e.Recent)-MaxRecent):]
 }
 
-// addSupport adds the number by to the counters SupportBySource and InferredSupport for each supporting execution of an operation. It
-// copies the list SupportBySource before a change.
-func (b *Bullet) addSupport(covers []Cover, support []int, by int) {
+// addSupport adds n to the counters SupportBySource and InferredSupport for each supporting execution of an operation; n is negative to take
+// support back. It copies the list SupportBySource before a change.
+func (b *Bullet) addSupport(covers []Cover, support []int, n int) {
 	copied := false
 	for _, i := range support {
 		if i >= len(covers) || covers[i].Evidence == nil {
@@ -237,7 +237,7 @@ func (b *Bullet) addSupport(covers []Cover, support []int, by int) {
 		}
 		e := covers[i].Evidence
 		if e.Inferred {
-			b.InferredSupport = max(0, b.InferredSupport+by)
+			b.InferredSupport = max(0, b.InferredSupport+n)
 		}
 		if e.Source == "" {
 			continue
@@ -246,7 +246,7 @@ func (b *Bullet) addSupport(covers []Cover, support []int, by int) {
 			b.SupportBySource = append([]SourceSupport(nil), b.SupportBySource...)
 			copied = true
 		}
-		b.SupportBySource = addToSource(b.SupportBySource, e.Source, by)
+		b.SupportBySource = addToSource(b.SupportBySource, e.Source, n)
 	}
 }
 
@@ -262,20 +262,21 @@ func (b *Bullet) mergeSupport(other []SourceSupport) []SourceSupport {
 	return list
 }
 
-func addToSource(list []SourceSupport, source string, by int) []SourceSupport {
+// addToSource adds n to the entry of a source, and a new entry for a positive n if the list has none. The list may be changed.
+func addToSource(list []SourceSupport, source string, n int) []SourceSupport {
 	for i := range list {
 		if list[i].Source == source {
-			list[i].Count = max(0, list[i].Count+by)
+			list[i].Count = max(0, list[i].Count+n)
 			return list
 		}
 	}
 	switch {
-	case by < 0:
+	case n < 0:
 		return list
-	case source != OtherSources && len(list) >= maxBackings-1:
-		return addToSource(list, OtherSources, by)
+	case source != OtherSources && len(list) >= maxSources-1:
+		return addToSource(list, OtherSources, n)
 	}
-	return append(list, SourceSupport{source, by})
+	return append(list, SourceSupport{source, n})
 }
 
 // validate returns an error for a record that outcomes cannot produce. It accepts nil.
