@@ -122,7 +122,7 @@ func surveyLog(log Log) (*logSurvey, error) {
 	err := log(func(d *playbook.Delta) error {
 		p.newest = d.Version
 		if d.Forget != nil {
-			p.forgets = append(p.forgets, forgottenBy(d))
+			p.forgets = append(p.forgets, newForgotten(d))
 		}
 		if d.RestoredVersion != nil {
 			p.keepVersions[*d.RestoredVersion] = true
@@ -132,8 +132,8 @@ func surveyLog(log Log) (*logSurvey, error) {
 	return p, err
 }
 
-// forgottenBy returns the selection of a delta that forgets executions.
-func forgottenBy(d *playbook.Delta) playbook.Forgotten {
+// newForgotten returns the selection of a delta that forgets executions.
+func newForgotten(d *playbook.Delta) playbook.Forgotten {
 	return playbook.Forgotten{Selector: *d.Forget, Version: d.Version, Before: d.ForgetBefore}
 }
 

@@ -225,7 +225,7 @@ func (t *tracer) findMerged(log Log) error {
 	err := log.changes(endOfLog, func(c change) error {
 		t.newest = c.last().Version
 		if c.last().Forget != nil {
-			t.forgets = append(t.forgets, forgottenBy(c.last()))
+			t.forgets = append(t.forgets, newForgotten(c.last()))
 		}
 		for _, part := range c {
 			for i := range part.Ops {

@@ -20,68 +20,86 @@ import (
 // Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Each erased text of a bullet is replaced
 // by a different one, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with an erased text.
 type Redactor struct {
-	isErased  func(*playbook.Evidence) bool
-	copied    map[string]time.Time     // see NewRedactor
-	found     bool                     // the log has an execution to erase, or a text in copied
-	changes   map[string]*redactChange // changes of several deltas, by id
-	abandoned map[uint64]bool          // versions of the deltas of changes that were never completed
+	mustErase func(*playbook.Evidence) bool // reports an execution to erase
+	copied    map[string]time.Time          // see NewRedactor
+	found     bool                          // the log has an execution to erase, or a text in copied
+	changes   map[string]*redactChange      // changes of several deltas, by id
+	abandoned map[uint64]bool               // versions of the deltas of changes that were never completed
 	texts     map[playbook.BulletID]map[string]*bulletText
-	current   map[playbook.BulletID]string // last text of each bullet, also of removed ones
+	latest    map[playbook.BulletID]string // last text of each bullet so far, also of removed ones
 	shown     []playbook.BulletID          // see Shown
 	head      playbook.Playbook            // the newest state
-	erased    map[playbook.BulletID]bool   // bullets all of whose texts are erased
-	forgets   []playbook.Forgotten
-	numbers   map[playbook.Selector]uint64 // first version of each selector with names
-	nameless  map[uint64]uint64            // numbers of the selectors to erase, by the version of their change
+
+	erasedBullets map[playbook.BulletID]bool   // removed bullets all of whose texts are erased
+	forgets       []playbook.Forgotten         // in the order of the log
+	numbers       map[playbook.Selector]uint64 // first version of each selector with names, for Selector.Erased
+	erasedNumbers map[uint64]uint64            // those of the selectors whose names are erased, by the version of their change
 }
 
 // redactChange has the facts of the last delta of a change that its earlier deltas need.
 type redactChange struct {
-	last    *playbook.Delta // its author, covers and selector
-	applies bool            // it covers or forgets an execution to erase
+	last   *playbook.Delta // its author, covers and selector
+	covers bool            // it covers an execution to erase
+}
+
+// textSupport tells what supports a text.
+type textSupport struct {
+	erased  bool // an execution to erase
+	other   bool // another execution, or an edit
+	learned bool // another execution
+	copied  bool // nothing: an edit copied it from a text that is erased in another playbook
+}
+
+func (s *textSupport) add(more textSupport) {
+	s.erased = s.erased || more.erased
+	s.other = s.other || more.other
+	s.learned = s.learned || more.learned
+	s.copied = s.copied || more.copied
 }
 
 // bulletText is a text that a bullet had.
 type bulletText struct {
-	erased  string    // the replacement, if it is erased
-	touched bool      // an execution to erase supports it
-	kept    bool      // another event supports it, or the bullet has it now: it is not erased
-	learned bool      // another execution supports it
-	copied  bool      // an edit copied it from a text that is erased in another playbook
-	first   time.Time // of the change that first had it
+	support     textSupport // of all operations that set or confirm the text
+	current     bool        // the playbook has the text now; set after the log is read
+	replacement string      // of the text, if it is erased
+	first       time.Time   // of the change that first had it
 }
 
-// isErased reports whether Redact erases the text.
-func (t *bulletText) isErased() bool { return t != nil && t.touched && !t.kept }
+// isKept reports whether the text stays, although an execution to erase may support it.
+func (t *bulletText) isKept() bool { return t != nil && (t.support.other || t.current) }
 
-// NewRedactor reads a log twice and returns the Redactor for the executions that isErased reports. A log that is partly redacted already may
+// isErased reports whether Redact erases the text.
+func (t *bulletText) isErased() bool { return t != nil && t.support.erased && !t.isKept() }
+
+// NewRedactor reads a log twice and returns the Redactor for the executions that mustErase reports. A log that is partly redacted already may
 // be redacted further.
 //
 // copied has texts that are erased in other playbooks, each with the time from which they had it; nil for none. An edit that sets such a text
 // later, with no execution behind it, has copied it: what supports the original supports the copy.
-func NewRedactor(log Log, isErased func(*playbook.Evidence) bool, copied map[string]time.Time) (*Redactor, error) {
+func NewRedactor(log Log, mustErase func(*playbook.Evidence) bool, copied map[string]time.Time) (*Redactor, error) {
 	r := &Redactor{
 		changes: map[string]*redactChange{}, abandoned: map[uint64]bool{}, texts: map[playbook.BulletID]map[string]*bulletText{},
-		current: map[playbook.BulletID]string{}, erased: map[playbook.BulletID]bool{}, numbers: map[playbook.Selector]uint64{}, nameless: map[uint64]uint64{},
-		copied: copied,
+		latest: map[playbook.BulletID]string{}, erasedBullets: map[playbook.BulletID]bool{}, numbers: map[playbook.Selector]uint64{},
+		erasedNumbers: map[uint64]uint64{}, copied: copied,
 	}
-	r.isErased = func(e *playbook.Evidence) bool { return e != nil && (playbook.IsErased(e.Excerpt) || isErased(e)) }
+	r.mustErase = func(e *playbook.Evidence) bool { return e != nil && (playbook.IsErased(e.Excerpt) || mustErase(e)) }
 	if err := r.readTexts(log); err != nil {
 		return nil, err
 	}
-	if err := r.findSelectors(log, isErased); err != nil {
+	if err := r.findSelectors(log, mustErase); err != nil {
 		return nil, err
 	}
 	for id, texts := range r.texts {
-		all := r.head.Bullet(id) == nil
+		bullet := r.head.Bullet(id)
+		allErased := true
 		for content, t := range texts {
-			if t.copied && !t.kept && r.isCurrent(id, content) {
+			t.current = bullet != nil && bullet.Content == content
+			if t.current && t.support.copied && !t.support.other {
 				r.shown = append(r.shown, id)
 			}
-			t.kept = t.kept || r.isCurrent(id, content)
-			all = all && t.isErased()
+			allErased = allErased && t.isErased()
 		}
-		r.erased[id] = all
+		r.erasedBullets[id] = bullet == nil && allErased
 	}
 	slices.Sort(r.shown)
 	return r, nil
@@ -111,21 +129,15 @@ func (r *Redactor) AddErased(texts map[string]time.Time) {
 	}
 }
 
-// DropLearned removes from texts the contents that an execution supports that is not erased.
+// DropLearned removes from texts the contents of bullets that an execution supports which is not erased.
 func (r *Redactor) DropLearned(texts map[string]time.Time) {
 	for _, ofBullet := range r.texts {
 		for content, t := range ofBullet {
-			if t.learned {
+			if t.support.learned {
 				delete(texts, content)
 			}
 		}
 	}
-}
-
-// isCurrent reports whether the playbook has a text now.
-func (r *Redactor) isCurrent(id playbook.BulletID, content string) bool {
-	b := r.head.Bullet(id)
-	return b != nil && b.Content == content
 }
 
 // readTexts reads the log for the texts of all bullets and what supports them.
@@ -156,13 +168,13 @@ func (r *Redactor) readTexts(log Log) error {
 
 func (r *Redactor) addChange(c change) {
 	last := c.last()
-	applies := r.covers(last)
-	r.found = r.found || applies
+	covers := r.covers(last)
+	r.found = r.found || covers
 	if len(c) > 1 {
-		r.changes[last.ChangeID] = &redactChange{last: last, applies: applies}
+		r.changes[last.ChangeID] = &redactChange{last: last, covers: covers}
 	}
 	if f := last.Forget; f != nil {
-		r.forgets = append(r.forgets, forgottenBy(last))
+		r.forgets = append(r.forgets, newForgotten(last))
 		if _, ok := r.numbers[*f]; !ok && f.HasNames() {
 			r.numbers[*f] = last.Version
 		}
@@ -172,32 +184,20 @@ func (r *Redactor) addChange(c change) {
 			r.addOp(c, part, i)
 		}
 		for i := range part.Rejected {
-			j := &part.Rejected[i]
-			if s := r.supportOf(c, part, &j.Op, textOf(&j.Op)); j.DuplicateOf != "" && s.other {
-				t := r.entry(j.DuplicateOf, j.Op.Content, part, 0)
-				t.kept, t.learned = true, t.learned || s.learned
-			}
+			r.addRejection(c, part, &part.Rejected[i])
 		}
 	}
 }
 
 // covers reports whether a delta covers an execution to erase.
 func (r *Redactor) covers(d *playbook.Delta) bool {
-	return slices.ContainsFunc(d.Covers, func(c playbook.Cover) bool { return r.isErased(c.Evidence) })
-}
-
-// textSupport tells what supports a text.
-type textSupport struct {
-	erased  bool // an execution to erase
-	other   bool // another execution, or an edit
-	learned bool // another execution
-	copied  bool // nothing: it is a copy of a text that is erased in another playbook
+	return slices.ContainsFunc(d.Covers, func(c playbook.Cover) bool { return r.mustErase(c.Evidence) })
 }
 
 // supportOf returns the support of a text that an operation of a change sets or proposes.
 func (r *Redactor) supportOf(c change, part *playbook.Delta, op *playbook.Op, content string) (s textSupport) {
 	for _, cover := range c.support(part, op) {
-		if r.isErased(cover.Evidence) {
+		if r.mustErase(cover.Evidence) {
 			s.erased = true
 			continue
 		}
@@ -219,7 +219,7 @@ func (r *Redactor) entry(id playbook.BulletID, content string, part *playbook.De
 	}
 	t := texts[content]
 	if t == nil {
-		t = &bulletText{erased: playbook.ErasedContent(part.Version, op), first: part.Time}
+		t = &bulletText{replacement: playbook.ErasedContent(part.Version, op), first: part.Time}
 		texts[content] = t
 	}
 	return t
@@ -230,32 +230,36 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	op := &part.Ops[i]
 	content := textOf(op)
 	if op.Kind == playbook.Confirm {
-		content = r.current[op.Bullet]
+		content = r.latest[op.Bullet]
 	}
 	s := r.supportOf(c, part, op, content)
 	switch op.Kind {
-	case playbook.Add, playbook.Update, playbook.Merge:
-		if op.Kind == playbook.Merge {
-			s.erased = s.erased || r.isTouched(op.Bullet) || slices.ContainsFunc(op.Sources, r.isTouched)
+	case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
+		if op.Kind == playbook.Merge && (r.hasErasedText(op.Bullet) || slices.ContainsFunc(op.Sources, r.hasErasedText)) {
+			s.erased = true // the new text may repeat a text to erase
 		}
-		s.other = !s.erased
-	case playbook.Put:
-		s.other = !s.erased
-		if c.last().RestoredVersion != nil || c.last().Forget != nil { // it repeats an earlier text
-			s = textSupport{}
+		s.other, s.learned = !s.erased, s.learned && !s.erased // one execution to erase is enough: the text may quote it
+		if op.Kind == playbook.Put && (c.last().RestoredVersion != nil || c.last().Forget != nil) {
+			s = textSupport{} // it repeats an earlier text, whose support counts
 		}
 	case playbook.Confirm:
-		if _, ok := r.current[op.Bullet]; !ok || !s.other {
+		if _, ok := r.latest[op.Bullet]; !ok || !s.other {
 			return
 		}
-		s.erased = false
+		s.erased = false // the text was there before, so it quotes no execution that confirms it
 	default:
 		return
 	}
-	t := r.entry(op.Bullet, content, part, i)
-	t.touched, t.kept, t.learned = t.touched || s.erased, t.kept || s.other, t.learned || s.learned && !s.erased
-	t.copied = t.copied || s.copied
-	r.current[op.Bullet] = content
+	r.entry(op.Bullet, content, part, i).support.add(s)
+	r.latest[op.Bullet] = content
+}
+
+// addRejection records that a rejected proposal supports the bullet that has its text already.
+func (r *Redactor) addRejection(c change, part *playbook.Delta, j *playbook.Rejection) {
+	s := r.supportOf(c, part, &j.Op, textOf(&j.Op))
+	if j.DuplicateOf != "" && s.other {
+		r.entry(j.DuplicateOf, j.Op.Content, part, 0).support.add(textSupport{other: true, learned: s.learned})
+	}
 }
 
 // textOf returns the text that an operation sets.
@@ -266,32 +270,32 @@ func textOf(op *playbook.Op) string {
 	return op.Content
 }
 
-// isTouched reports whether only executions to erase support the text that a bullet has at this point of the log.
-func (r *Redactor) isTouched(id playbook.BulletID) bool {
-	return r.texts[id][r.current[id]].isErased()
+// hasErasedText reports whether only executions to erase support the text that a bullet has at this point of the log.
+func (r *Redactor) hasErasedText(id playbook.BulletID) bool {
+	return r.texts[id][r.latest[id]].isErased()
 }
 
 // findSelectors finds the selectors whose names are erased: those that name only executions to erase, and those that forgot one of them.
-func (r *Redactor) findSelectors(log Log, isErased func(*playbook.Evidence) bool) error {
+func (r *Redactor) findSelectors(log Log, mustErase func(*playbook.Evidence) bool) error {
 	for _, f := range r.forgets {
 		s := f.Selector
 		named := &playbook.Evidence{Source: s.Source, Owner: s.Owner, User: s.User, Session: s.Session, Execution: s.Execution, Sample: s.Sample}
-		if s.HasNames() && isErased(named) {
-			r.nameless[f.Version] = r.numbers[s]
+		if s.HasNames() && mustErase(named) {
+			r.erasedNumbers[f.Version] = r.numbers[s]
 		}
 	}
 	return log(func(d *playbook.Delta) error {
 		for _, c := range d.Covers {
-			if f := r.forgottenBy(d.Version, c.Evidence); f != nil && f.Selector.HasNames() && r.isErased(c.Evidence) {
-				r.nameless[f.Version] = r.numbers[f.Selector]
+			if f := r.forgetOf(d.Version, c.Evidence); f != nil && f.Selector.HasNames() && r.mustErase(c.Evidence) {
+				r.erasedNumbers[f.Version] = r.numbers[f.Selector]
 			}
 		}
 		return nil
 	})
 }
 
-// forgottenBy returns the first change that forgot the evidence in a version, or nil.
-func (r *Redactor) forgottenBy(version uint64, e *playbook.Evidence) *playbook.Forgotten {
+// forgetOf returns the selection of the first change that forgot an execution, or nil. version is that of the delta that covers it.
+func (r *Redactor) forgetOf(version uint64, e *playbook.Evidence) *playbook.Forgotten {
 	for i := range r.forgets {
 		if r.forgets[i].Matches(version, e) {
 			return &r.forgets[i]
@@ -303,28 +307,27 @@ func (r *Redactor) forgottenBy(version uint64, e *playbook.Evidence) *playbook.F
 // Redact erases texts of a delta of the log, and reports whether the delta had some. It changes the delta and the values in it. A second
 // call changes nothing.
 func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
-	c, applies := change{d}, r.covers(d)
+	c, covers := change{d}, r.covers(d)
 	if several := r.changes[d.ChangeID]; several != nil && d.ChangeID != "" {
-		c, applies = change{several.last}, several.applies
+		c, covers = change{several.last}, several.covers
 	}
 	e := &eraser{redactor: r, whole: r.abandoned[d.Version] && r.found}
-	_, forgets := r.nameless[c.last().Version]
-	applies = applies || forgets || e.whole
+	_, forgets := r.erasedNumbers[c.last().Version]
+	mayQuote := func(op *playbook.Op) bool { // an execution to erase
+		return r.supportOf(c, d, op, textOf(op)).erased || r.erasedBullets[op.Bullet]
+	}
 	for i := range d.Ops {
-		op := &d.Ops[i]
-		touched := r.supportOf(c, d, op, textOf(op)).erased
-		e.eraseOp(op, touched || r.erased[op.Bullet])
+		e.eraseOp(&d.Ops[i], mayQuote(&d.Ops[i]))
 	}
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
-		touched := r.supportOf(c, d, &j.Op, textOf(&j.Op)).erased
-		e.eraseRejection(j, touched || r.erased[j.Op.Bullet])
+		e.eraseRejection(j, mayQuote(&j.Op))
 	}
-	if number, ok := r.nameless[d.Version]; ok && d.Forget != nil && d.Forget.HasNames() {
+	if number, ok := r.erasedNumbers[d.Version]; ok && d.Forget != nil && d.Forget.HasNames() {
 		s := d.Forget.WithoutNames(number)
 		d.Forget, e.changed = &s, true
 	}
-	if applies {
+	if covers || forgets || e.whole {
 		e.erase(&d.Reason)
 	}
 	for i := range d.Covers { // last, because the code above reads the evidence
@@ -347,16 +350,16 @@ func (e *eraser) erase(text *string) {
 	}
 }
 
-// eraseText erases the condition and the content of a bullet.
-func (e *eraser) eraseText(when, content *string, erased string) {
+// eraseText erases the condition of a bullet, and replaces its content.
+func (e *eraser) eraseText(when, content *string, replacement string) {
 	if *content != "" && !playbook.IsErased(*content) {
-		*when, *content, e.changed = "", erased, true
+		*when, *content, e.changed = "", replacement, true
 	}
 }
 
-// eraseOp erases the texts of an operation. touched reports whether an execution to erase supports it.
-func (e *eraser) eraseOp(op *playbook.Op, touched bool) {
-	if touched || e.whole {
+// eraseOp erases the texts of an operation. mayQuote reports whether its reason may quote an execution to erase.
+func (e *eraser) eraseOp(op *playbook.Op, mayQuote bool) {
+	if mayQuote || e.whole {
 		e.erase(&op.Reason)
 	}
 	when, content := &op.When, &op.Content
@@ -368,16 +371,16 @@ func (e *eraser) eraseOp(op *playbook.Op, touched bool) {
 	t := e.redactor.texts[op.Bullet][*content]
 	switch {
 	case t.isErased():
-		e.eraseText(when, content, t.erased)
+		e.eraseText(when, content, t.replacement)
 	case e.whole:
 		e.eraseText(when, content, playbook.ErasedText)
 	}
 }
 
-// eraseRejection erases the texts of a rejected operation.
-func (e *eraser) eraseRejection(j *playbook.Rejection, touched bool) {
+// eraseRejection erases the texts of a rejected operation. mayQuote reports whether they may quote an execution to erase.
+func (e *eraser) eraseRejection(j *playbook.Rejection, mayQuote bool) {
 	t := e.redactor.texts[j.DuplicateOf][j.Op.Content]
-	if !touched && !t.isErased() && !e.whole {
+	if !mayQuote && !t.isErased() && !e.whole {
 		return
 	}
 	e.erase(&j.Reason)
@@ -385,8 +388,8 @@ func (e *eraser) eraseRejection(j *playbook.Rejection, touched bool) {
 	e.eraseWhole(&j.Op)
 	switch {
 	case t.isErased():
-		e.eraseText(&j.Op.When, &j.Op.Content, t.erased)
-	case t == nil || !t.kept: // a kept text is the text of a bullet, so the proposal is support for it
+		e.eraseText(&j.Op.When, &j.Op.Content, t.replacement)
+	case !t.isKept(): // the text of the proposal stays if a bullet keeps the same text
 		e.eraseText(&j.Op.When, &j.Op.Content, playbook.ErasedText)
 	}
 }
@@ -407,13 +410,13 @@ func (e *eraser) eraseEvidence(version uint64, evidence *playbook.Evidence) {
 		return
 	}
 	r := e.redactor
-	f, isErased := r.forgottenBy(version, evidence), r.isErased(evidence)
+	f, mustErase := r.forgetOf(version, evidence), r.mustErase(evidence) // before the evidence is changed
 	if f != nil && evidence.ErasedSelector == 0 {
-		if number, ok := r.nameless[f.Version]; ok {
+		if number, ok := r.erasedNumbers[f.Version]; ok {
 			evidence.ErasedSelector, e.changed = number, true
 		}
 	}
-	if isErased && evidence.Excerpt != playbook.ErasedText {
+	if mustErase && evidence.Excerpt != playbook.ErasedText {
 		evidence.User, evidence.Session, evidence.Excerpt = "", "", playbook.ErasedText
 		if evidence.Compared != nil {
 			evidence.Compared = &playbook.ComparedRun{Execution: evidence.Compared.Execution}

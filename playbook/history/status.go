@@ -70,7 +70,7 @@ func (s *Statuses) add(c change) {
 	}
 }
 
-// recordHold records the change that put a bullet into quarantine, or made it a candidate.
+// recordHold records the newest change that put a bullet into quarantine, or made it a candidate, and the evidence of all such changes.
 func (s *Statuses) recordHold(c change, part *playbook.Delta, op *playbook.Op) {
 	if to := newStatus(op); to != playbook.Quarantined && to != playbook.Candidate {
 		return
