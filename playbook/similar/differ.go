@@ -49,15 +49,15 @@ func Difference(a, b string) Diff {
 	if len(x) == 0 && len(y) == 0 {
 		return Diff{}
 	}
-	for kind, of := range kinds {
-		onlyX, onlyY := firstMissing(y, x, termKind(kind)), firstMissing(x, y, termKind(kind))
+	for i, difference := range differences {
+		onlyX, onlyY := firstExtra(x, y, termKind(i)), firstExtra(y, x, termKind(i))
 		switch {
 		case onlyX != nil && onlyY != nil:
-			return Diff{of.kind, fmt.Sprintf("%s differ: %s and %s", of.name, onlyX, onlyY)}
+			return Diff{difference.kind, fmt.Sprintf("%s differ: %s and %s", difference.name, onlyX, onlyY)}
 		case onlyX != nil:
-			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, onlyX)}
+			return Diff{difference.kind, fmt.Sprintf("%s differ: only one has %s", difference.name, onlyX)}
 		case onlyY != nil:
-			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, onlyY)}
+			return Diff{difference.kind, fmt.Sprintf("%s differ: only one has %s", difference.name, onlyY)}
 		}
 	}
 	// Both have the same terms, so neither is empty. They differ in a preposition or in the order.
@@ -76,12 +76,12 @@ func Missing(s, in string) Diff {
 		stems[text.Stem(fold(t.text))] = true
 	}
 	terms := parseTerms(s)
-	for kind, of := range kinds {
+	for kind, difference := range differences {
 		for i := range terms {
 			t := &terms[i]
 			isThere := exact[fold(t.text)] || !t.exact && stems[text.Stem(fold(t.text))]
 			if t.kind == termKind(kind) && !isThere && t.text != "or" { // a list may have a comma instead
-				return Diff{of.kind, fmt.Sprintf("%s is missing", t)}
+				return Diff{difference.kind, fmt.Sprintf("%s is missing", t)}
 			}
 		}
 	}
@@ -98,8 +98,8 @@ const (
 	plainWord
 )
 
-// kinds are the kinds of a difference by the kind of the term, with their names in a reason.
-var kinds = [...]struct {
+// differences are the kinds of a difference by the kind of the term, with their names in a reason.
+var differences = [...]struct {
 	kind Kind
 	name string
 }{
@@ -141,16 +141,16 @@ func (t *term) String() string {
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }
 
-// firstMissing returns the first term of a kind that occurs in other more often than in from. It returns nil if there is none.
-func firstMissing(from, other []term, kind termKind) *term {
-	have := make(map[string]int, len(from))
-	for i := range from {
-		have[from[i].key()]++
+// firstExtra returns the first term of a kind that occurs in terms more often than in others. It returns nil if there is none.
+func firstExtra(terms, others []term, kind termKind) *term {
+	left := make(map[string]int, len(others))
+	for i := range others {
+		left[others[i].key()]++
 	}
-	for i := range other {
-		key := other[i].key()
-		if have[key]--; have[key] < 0 && other[i].kind == kind {
-			return &other[i]
+	for i := range terms {
+		key := terms[i].key()
+		if left[key]--; left[key] < 0 && terms[i].kind == kind {
+			return &terms[i]
 		}
 	}
 	return nil

@@ -97,5 +97,5 @@ func isOtherCase(a, b *Rule) bool {
 		}
 	}
 	x, y := parseTerms(a.Content), parseTerms(b.Content)
-	return firstMissing(x, y, identifier) != nil && firstMissing(y, x, identifier) != nil
+	return firstExtra(x, y, identifier) != nil && firstExtra(y, x, identifier) != nil
 }
