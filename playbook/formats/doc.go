@@ -2,13 +2,14 @@
 // files and reads no clock. Each repair of an import is listed in the Document's Notes. Each value that a format cannot
 // store is listed in the Losses of an export.
 //
-// Only bullets are imported. Read ignores the rest of a file: a preamble, embeddings, fields of another tool. An export
-// reads back as the same bullets, in the layout of the tool that has the format. It does not reproduce an imported file.
+// Only bullets are imported. Read ignores the rest of a file: a preamble, embeddings, fields of another tool. An export has the layout of
+// the tool whose format it is, and Read returns the same bullets from it, except for the Losses. An export of imported bullets therefore
+// differs from the imported file.
 //
 // # Text: ace
 //
-// The rules are those of ace-agent/ace and of ace-agent/ace-appworld, whose bullets have no counters. A line is the first
-// of these that matches:
+// The rules are those of two repositories: the bullets of ace-agent/ace have counters, those of ace-agent/ace-appworld have none. A line is
+// the first of these that matches:
 //
 //   - a header: "##" at the start of the line;
 //   - a bullet with counters, "[id] helpful=1 harmful=0 :: content", white space before it allowed;
@@ -20,8 +21,8 @@
 //     indented by two spaces does, because Write indents the second and later lines of a content by two spaces.
 //
 // A section's name is the text of its header, normalized by playbook.Section, without a colon at the end. Bullets above
-// the first header are in "general". The template of appworld writes PROBLEM-SOLVING and its table of slugs
-// problem_solving. The authors' tool treats them as two sections, this package as one.
+// the first header are in "general". One section of appworld is PROBLEM-SOLVING in the template and
+// problem_solving in the table of slugs. The authors' tool treats these as two sections, this package as one.
 //
 // The format has no escape character. A content line that looks like a header or a bullet is written with a backslash
 // before it, which is a Loss. Indentation would not help, because the authors' parsers trim every line.
@@ -33,11 +34,12 @@
 // has issues and insights instead of contents, is rejected. In swecli next_id is the next free number. A time without a
 // zone is read as UTC. An item with a field of another type is skipped with a Note.
 //
-// The project's own formats store every field of a bullet. The others have the condition of a bullet only as the beginning of its content,
-// which is a Loss. A content in a file may lack the condition that its bullet states: then Read adds it. json is {"format":"debrief-playbook","schema":1,"book":name,
-// "bullets":[…]}. jsonl has that object without bullets on the first line and one bullet on each following line. A jsonl
-// file without the first line is read with a Note, because other tools may have filtered its lines. An incomplete line is
-// an error with its line number.
+// The project's own formats, json and jsonl, store every field of a bullet, and so its condition (when) twice: apart, and at the beginning
+// of the content. Read adds a condition that is missing in the content. The other formats store it only in the content, which is a Loss.
+//
+// json is {"format":"debrief-playbook","schema":1,"book":name,"bullets":[…]}. jsonl has that object without
+// bullets on the first line and one bullet on each following line. A jsonl file without the first line is read with a Note, because other
+// tools may have filtered its lines. An incomplete line is an error with its line number.
 //
 // markdown is the playbook in the form of playbook.Render, as a model sees it. It can only be written.
 package formats
