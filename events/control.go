@@ -7,7 +7,7 @@ import "fmt"
 // run without a Control is neither in the control group nor in the other one.
 type Control struct {
 	// Held is set in the control group: no prompt of the session contains learned texts of the playbook. In the other arm it is false, and
-	// the prompts are as usual. They may contain no advice, too.
+	// the prompts are as usual. Some of these have no learned text either, for example if no bullet applies.
 	Held bool `msgpack:"h,omitempty" json:"held"`
 	// Share is the probability of the control group when the session was assigned, in tenths of a percent: 1 to 500.
 	Share int `msgpack:"s" json:"share_per_mille"`

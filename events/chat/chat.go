@@ -5,9 +5,9 @@
 //   - the retry policy for unparsable output: Ask,
 //   - the quality of replies: ObserveReplies.
 //
-// The instructions that Generators and Reflectors send to models are here too (prompts_*.go), below the roles, because the
-// Curator refuses content that repeats them. Its own instructions are in package propose. The forms of the replies are
-// beside the code that reads them.
+// The instructions that Generators and Reflectors send to models are here too (prompts_*.go), in a package that all roles import, because
+// the Curator refuses content that repeats them. Its own instructions are in package propose. The forms of the replies are beside the code
+// that reads them.
 package chat
 
 import (
@@ -113,8 +113,8 @@ type Prompt struct {
 	Name     string
 	Messages []Message
 	// Schema is the JSON schema of the reply, for servers with structured outputs. The first message describes the same form in words.
-	// Roles accept a reply with only the field final_answer of a Generator, key_insight of a Reflector ("" for none), or operations of a
-	// Curator ([] for none). Nil requests plain text.
+	// For each role one field of the reply is enough: final_answer for a Generator, key_insight for a Reflector ("" for none), and operations
+	// for a Curator ([] for none). Nil requests plain text.
 	Schema json.RawMessage
 	// MaxTokens limits the length of the reply; 0 selects the default of the adapter.
 	MaxTokens int
@@ -172,8 +172,8 @@ func Waiting(m Model) string {
 	return ""
 }
 
-// Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked and
-// TooLong, and Useless for an error of Ask. Implementations must be safe for concurrent use.
+// Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked,
+// Misconfigured and TooLong, and Useless for an error of Ask. Implementations must be safe for concurrent use.
 type Model interface {
 	Complete(ctx context.Context, p Prompt) (Reply, error)
 }
