@@ -59,6 +59,21 @@ type wireWithRecords struct {
 	Records []wireRecord `json:"records"`
 }
 
+type wireRecord struct {
+	Step      int              `json:"step"`
+	Synthesis string           `json:"synthesis"`
+	Progress  string           `json:"progress"`
+	Calls     []wireCallRecord `json:"calls"`
+}
+
+type wireCallRecord struct {
+	Line      string   `json:"line"`
+	Insights  string   `json:"insights"`
+	Learning  string   `json:"learning"`
+	Relevance string   `json:"relevance"`
+	Next      []string `json:"next_suggested_actions"`
+}
+
 var (
 	reflectionSchema = chat.SchemaOf[wireReflection]()
 	recordsSchema    = chat.SchemaOf[wireWithRecords]()

@@ -15,21 +15,6 @@ import (
 
 const recordsForm = `, "records": [{"step": 1, "synthesis": "one sentence", "progress": "advancing|stuck|regressing", "calls": [{"line": "did … → found …", "insights": "…", "learning": "…", "relevance": "high|medium|low", "next_suggested_actions": ["…"]}]}]`
 
-type wireRecord struct {
-	Step      int              `json:"step"`
-	Synthesis string           `json:"synthesis"`
-	Progress  string           `json:"progress"`
-	Calls     []wireCallRecord `json:"calls"`
-}
-
-type wireCallRecord struct {
-	Line      string   `json:"line"`
-	Insights  string   `json:"insights"`
-	Learning  string   `json:"learning"`
-	Relevance string   `json:"relevance"`
-	Next      []string `json:"next_suggested_actions"`
-}
-
 // Limits of records.
 const (
 	maxRecorded    = 64  // steps, the last ones: later turns see no more
@@ -38,8 +23,8 @@ const (
 	maxRecordNext  = 3   // suggestions of a call
 )
 
-// wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls. A run through the gateway
-// needs none: its next turn continues a conversation that contains the steps.
+// wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls. A run with advice in a
+// message of the user, as the gateway adds it, needs none: its agent keeps the conversation, which contains the steps.
 func wantsRecords(e *events.Execution) bool {
 	if e.Session == "" || e.Manifest != nil && e.Manifest.Advice {
 		return false
