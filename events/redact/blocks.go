@@ -20,7 +20,7 @@ func (sc *scanner) block(i int) int {
 		return i
 	}
 	body := i + len(begin) + len(title) + len(dashes)
-	if sc.pem >= 0 && sc.pem < body {
+	if sc.pem >= 0 && sc.pem < body { // not the next END any more; each END is searched for once, also with many BEGINs
 		sc.pem = -1
 		if at := strings.Index(sc.s[body:], end); at >= 0 {
 			sc.pem = body + at

@@ -52,7 +52,7 @@ func TestRememberedTextLimits(t *testing.T) {
 func TestShortWordsHaveNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, sh := range shapes {
-		if n := len(sh.prefix) + sh.min; n < minCached {
+		if n := len(sh.prefix) + sh.min; n < minKey {
 			t.Errorf("%s: the shortest key has %d bytes, so it can pass as a short word", sh.kind, n)
 		}
 	}

@@ -43,8 +43,8 @@ func textWith(cache *textCache, s string) string {
 	if isShortWord(s) && !personal.Load() {
 		return s
 	}
-	known, repeated := cache.has(s)
-	if known {
+	isClean, repeated := cache.has(s)
+	if isClean {
 		return s
 	}
 	edits := find(s, everySecret)
@@ -69,14 +69,17 @@ func textWith(cache *textCache, s string) string {
 	return out.String()
 }
 
-// isShortWord reports whether s is a word that is too short for a secret, such as the id of a bullet. All known formats are longer,
-// and every other secret has a character that is not part of a word.
+// minKey is a lower limit of the length of keys with a known format, in bytes.
+const minKey = 16
+
+// isShortWord reports whether s is a word that is too short for a key, such as the id of a bullet. Every other secret has a character that
+// is not part of a word.
 func isShortWord(s string) bool {
-	if len(s) >= minCached {
+	if len(s) >= minKey {
 		return false
 	}
 	for i := range len(s) {
-		if !dotted[s[i]] {
+		if !dotted[s[i]] { // letters, digits, full stops, dashes and underscores
 			return false
 		}
 	}
@@ -169,7 +172,7 @@ const (
 	word      = 1 << iota
 	starter   // may begin a key with a known format
 	separator // between a name and its value
-	special   // begins a mark, a block or an escaped line break
+	special   // begins a mark, a block or an escaped line break, or is the tilde in a secret of Azure
 )
 
 var classes = func() (t [256]uint8) {
@@ -225,7 +228,7 @@ func (sc *scanner) scan() {
 }
 
 // special skips a mark, and an escaped line break, which ends a word although its last byte is a letter. At a dash
-// it looks for a private key, at a tilde for a secret of Azure.
+// it looks for a private key, and at a tilde for a secret of Azure around it.
 func (sc *scanner) special(i int) int {
 	s := sc.s
 	switch s[i] {

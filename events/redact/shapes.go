@@ -149,7 +149,7 @@ func (sc *scanner) azure(i int) int {
 	if run(sc.s[from:], azureChars, 3) < 3 || !isDigit(sc.s[i-2]) || sc.s[i-1] != 'Q' {
 		return i
 	}
-	escaped := from > 1 && sc.s[from-2] == '\\' // the line break before the secret
+	escaped := from > 1 && sc.s[from-2] == '\\' // the byte before the secret is the n of an escaped line break
 	if from > 0 && azureChars[sc.s[from-1]] && !escaped {
 		return i
 	}
@@ -195,8 +195,8 @@ func (sc *scanner) composed(i int) int {
 
 var bearerChars = alphabetOf("A-Za-z0-9_.~+/=-")
 
-// numbered redacts keys that begin with a number. In the token of a Telegram bot a colon follows, and 35 bytes that begin with AA.
-// In the token of a Facebook app a bar and 27 bytes follow.
+// numbered redacts keys that begin with a number. In the token of a Telegram bot a colon follows, and 33 to 37 bytes that begin with
+// AA. In the token of a Facebook app a bar and 27 to 40 bytes follow.
 func (sc *scanner) numbered(i int) int {
 	s := sc.s[i:]
 	n := 0
