@@ -41,8 +41,8 @@ type Decoder struct {
 // ErrViolation is returned for a violation from a caller that may not set it.
 var ErrViolation = errors.New("violation: want an evaluator program, or feedback with the scope review, 'debrief feedback --violation'")
 
-// ErrJudge is returned for the name of a judge from a caller that may not use it. The gate allows for the measured error of a judge, so
-// that an agent which takes its name would have its own verdicts corrected.
+// ErrJudge is returned for the name of a judge from a caller that may not use it. The gate corrects the outcomes of a judge by its measured
+// error, and would correct those of an agent with that name in the same way.
 var ErrJudge = errors.New("by: a name that begins with " + events.JudgePrefix + " belongs to the evaluator judge: send another name, or use a token with the scope review")
 
 // LookupError is returned if the leading score of the playbook could not be read. The outcome may be valid.
@@ -53,7 +53,7 @@ func (e *LookupError) Error() string {
 }
 func (e *LookupError) Unwrap() error { return e.Err }
 
-// Lead returns the function for Decoder.Leading if the name is known.
+// Lead returns a function for Decoder.Leading that returns a known name.
 func Lead(name string) func() (string, error) { return func() (string, error) { return name, nil } }
 
 // Parse parses a word with the zero Decoder.
@@ -655,7 +655,7 @@ func (f *fields) named() (all []reading, err error) {
 // namedScores decodes {"name": score, …} or [{"name": …, "score": …}, …].
 func namedScores(v json.RawMessage) (all []reading, err error) {
 	add := func(name string, raw json.RawMessage) error {
-		d, err := Decoder{Recorder: "scores"}.Decode(raw) // the author of a single score is not kept
+		d, err := Decoder{Recorder: "scores"}.Decode(raw) // with any recorder, the name of a judge is no error; it is not kept
 		if err != nil {
 			return fmt.Errorf("scores.%s: %w", text.Clip(name, 40), err)
 		}
