@@ -146,9 +146,16 @@ func (t *Text) bullet() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// insight decides on an insight. A prompt may contain it until the Curator has decided on its reflection. From then on a new prompt
-// contains the bullet of the insight instead, if it is shown. A prompt that repeats the insight of an earlier prompt does not contain the
-// bullet, so it keeps the insight as long as the bullet is shown to others.
+// insight decides on an insight. When the Curator has decided on its reflection, a new prompt has the bullet in place of the insight. A
+// prompt that repeats an earlier one has the insight as before, as long as the bullet is shown to others:
+//
+//	state              new prompt     prompt that repeats the insight
+//	undecided          shown          shown
+//	active, probation  CodeDecided    shown
+//	decided            CodeDecided    CodeDecided
+//	any other          CodeState      CodeState
+//
+// The other facts may refuse an insight that the table shows.
 func (t *Text) insight() Decision {
 	isBullet := t.State == Active || t.State == Probation
 	switch {
@@ -219,7 +226,7 @@ func StateOf(b *playbook.Bullet) State {
 	case playbook.Quarantined:
 		return Quarantined
 	case playbook.Retired:
-		if b.CurrentExperiment().Standing == playbook.StandingKept {
+		if b.CurrentExperiment().Standing == playbook.StandingKept { // by a person; the gate retires with another standing
 			return Rejected
 		}
 		return Retired
