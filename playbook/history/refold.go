@@ -12,7 +12,7 @@ import (
 // refolder folds a log as if it did not cover the forgotten executions.
 type refolder struct {
 	logSurvey
-	matched       map[uint64]int // by version of a forget change: the number of covers that no earlier forget change matched
+	matched       map[uint64]int // by version of a forget change: the number of covers that it was the first to match
 	state         *foldState
 	parts         playbook.ChangeAssembler
 	version       uint64                       // of the delta that is folded
@@ -49,7 +49,7 @@ func (r *refolder) run(log Log) error {
 func (r *refolder) apply(d *playbook.Delta) error {
 	r.version = d.Version
 	filtered := playbook.Delta{Version: d.Version, Time: d.Time}
-	if c := change(r.parts.Add(d)); c != nil {
+	if c := change(r.parts.Add(d)); c != nil { // d is the last delta of the change
 		r.covers = slices.Clip(d.Covers)
 		ops, err := r.remainingOps(c)
 		if err != nil {
@@ -193,8 +193,8 @@ func (r *refolder) addApprovals(c change) {
 	}
 }
 
-// forgetOps returns the operations of a forget change. This fold does not contain the forgotten content, so there is nothing to remove: only
-// mixed bullets are quarantined. A person may approve them later.
+// forgetOps returns the operations of a forget change: those that quarantine the bullets that it makes mixed, see foldState. A person may
+// approve them later. This fold does not contain what is forgotten, so there is nothing to remove.
 func (r *refolder) forgetOps(c change) []playbook.Op {
 	ops := statusOps(c)
 	for id, by := range r.state.mixed {
@@ -205,7 +205,7 @@ func (r *refolder) forgetOps(c change) []playbook.Op {
 	return ops
 }
 
-// statusOps returns the status changes of a restore or forget change. It has some if it also makes the gate less strict.
+// statusOps returns the status changes of a restore or forget change. Such a change has them if it also makes the gate less strict.
 func statusOps(c change) (ops []playbook.Op) {
 	for _, part := range c {
 		for _, op := range part.Ops {
@@ -223,6 +223,7 @@ func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
 	if !ok {
 		return nil, fmt.Errorf("restore version %d: not an earlier version", version)
 	}
+	// The snapshot has the status that bullets had before they became mixed.
 	unapproved := snapshot.unapproved(version, c.last().Version, r.approved)
 	restored := withQuarantine(&snapshot.playbook, version, unapproved)
 	ops := append(statusOps(c), OpsBetween(&r.state.playbook, restored)...)

@@ -12,7 +12,7 @@ const (
 )
 
 // Weights of features. The weight of a word is its number of letters, up to maxLetters: frequencies are unknown here, and long words are
-// rarely common. The other weights are factors of this weight. They were measured like the test of planted facts, with other seeds.
+// rarely common. The other weights are factors of this weight. They were measured with other seeds of TestPlantedFactsAreFound.
 const (
 	maxLetters = 12
 	pairWeight = 0.5 // of a pair, for the lighter of its words
