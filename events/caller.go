@@ -23,7 +23,7 @@ const (
 	headerToken = "Debrief-Token" // name of the token
 	headerScope = "Debrief-Scope" // scopeReview, if the token has it
 
-	headerControl = "Debrief-Control" // ControlOff for Uncontrolled
+	headerUncontrolled = "Debrief-Control" // ControlOff for Uncontrolled; HeaderControl is the header of HTTP
 )
 
 // The HTTP header HeaderControl with the value ControlOff leaves a request for a context, or a model call, out of the control share.
@@ -56,7 +56,7 @@ func (c Caller) Request(verb string, b playbook.Book) (subject string, header ma
 		header[headerScope] = []string{scopeReview}
 	}
 	if c.Uncontrolled {
-		header[headerControl] = []string{ControlOff}
+		header[headerUncontrolled] = []string{ControlOff}
 	}
 	return ServiceSubject(verb, b, c.Owner), header
 }
@@ -79,7 +79,7 @@ func CallerOf(subject string, header map[string][]string) (b playbook.Book, c Ca
 	if values := header[headerScope]; len(values) == 1 {
 		c.Reviews = values[0] == scopeReview
 	}
-	if values := header[headerControl]; len(values) == 1 {
+	if values := header[headerUncontrolled]; len(values) == 1 {
 		c.Uncontrolled = values[0] == ControlOff
 	}
 	return b, c, ValidateOwner(c.Owner)
