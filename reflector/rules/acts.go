@@ -20,7 +20,7 @@ const (
 // act is one action of an agent: a call of a function, or one command of a shell. A call of a shell has several acts.
 type act struct {
 	call      *call
-	name      string // clean: the tool with its operation, "str_replace_editor view", or the program with its subcommand, "pip install"
+	name      string // as lessons show it: the tool and its operation, "str_replace_editor view", or the program and its subcommand, "pip install"
 	kind      kind
 	state     state
 	path      string // the file that the act reads, changes or runs
@@ -45,8 +45,8 @@ type run struct {
 
 type call struct {
 	*events.ToolCall
-	arguments arguments
-	harmless  bool // no act of it can have changed anything, or moved the view of an editor; false without acts
+	parsed   arguments // ToolCall.Arguments
+	harmless bool      // no act of it can have changed anything, or moved the view of an editor; false without acts
 }
 
 func newRun(e *events.Execution) *run {
@@ -69,7 +69,7 @@ func (r *run) add(c *call, step, turn int) {
 	if len(r.acts) >= maxActs {
 		return
 	}
-	c.arguments = parseArguments(c.Arguments)
+	c.parsed = parseArguments(c.Arguments)
 	acts := actsOf(c)
 	c.harmless = len(acts) > 0
 	for _, a := range acts {
@@ -115,8 +115,8 @@ var editors = text.Set("open goto scroll_up scroll_down create edit insert appen
 // functionAct returns the act of a call that is not a command line.
 func functionAct(c *call) act {
 	tool := strings.ToLower(baseTool(c.Tool))
-	a := act{call: c, name: c.Tool, state: stateOf(c), path: c.arguments.path(), arguments: c.arguments, editor: editors[tool]}
-	if a.editor && a.arguments.fields == nil {
+	a := act{call: c, name: c.Tool, state: stateOf(c), path: c.parsed.path(), arguments: c.parsed, editor: editors[tool]}
+	if a.editor && c.parsed.fields == nil { // the arguments are a text
 		a.path = editorPath(c.Arguments)
 	}
 	hasFile := a.path != "" || a.editor
@@ -169,7 +169,10 @@ func cleanPath(p string) string {
 }
 
 // isHarmless reports whether the act only reads or thinks, as far as its name shows it, and moves no view of an editor.
-func (a *act) isHarmless() bool { return a.kind != 0 && a.kind&^(reading|idles) == 0 && !a.editor }
+func (a *act) isHarmless() bool {
+	onlyReadsOrIdles := a.kind != 0 && a.kind&^(reading|idles) == 0
+	return onlyReadsOrIdles && !a.editor
+}
 
 // readsOnly reports whether the act reads and does nothing else, as far as its name shows it. An act that only thinks does not read.
 func (a *act) readsOnly() bool { return a.kind&reading != 0 && a.kind&^reading == 0 }

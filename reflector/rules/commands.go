@@ -16,7 +16,7 @@ var shellTools = text.Set("bash sh shell zsh exec execute execute_bash execute_c
 // commandLine returns the command line of a call, or "" for the call of a function. It is an argument of a shell tool, or the whole call
 // of an agent that acts by commands, where the tool is the first word.
 func commandLine(c *call) string {
-	tool, args := strings.ToLower(baseTool(c.Tool)), &c.arguments
+	tool, args := strings.ToLower(baseTool(c.Tool)), &c.parsed
 	switch {
 	case args.fields != nil && shellTools[tool]:
 		return commandField(args.fields)

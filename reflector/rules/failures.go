@@ -16,7 +16,7 @@ const (
 	maxTasks   = 16  // distinct tasks
 	maxOwn     = 64  // names that a lesson may quote
 	maxObject  = 200 // bytes of the name of an object
-	minObjects = 3   // objects for which a value must have worked if no error names the value
+	minObjects = 3   // objects for which a value must have worked if no error names the value; more are not counted
 )
 
 // failure is one error of one tool in all runs.
@@ -139,7 +139,7 @@ func (t *tally) add(p *pair) {
 	after := p.next.arguments.fields
 	for name, v := range p.failed.arguments.fields {
 		isShared := identifies(v) && reflect.DeepEqual(v, after[name])
-		hasRoom := t.objects[name] != nil || len(t.objects) < maxChanged
+		hasRoom := t.objects[name] != nil || len(t.objects) < maxChanged // as many arguments as compareFields compares
 		if isShared && hasRoom {
 			t.objects[name] = addNew(t.objects[name], strings.Clone(text.Prefix(valueText(v), maxObject)), minObjects)
 		}

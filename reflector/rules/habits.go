@@ -151,7 +151,7 @@ func (r *run) observeRepeats(o observations) {
 	type question struct{ tool, arguments string }
 	answers := map[question]string{} // since the last call that may have changed something, that call included
 	for _, c := range r.calls {
-		q := question{c.Tool, c.arguments.canonical()}
+		q := question{c.Tool, c.parsed.canonical()}
 		if last, ok := answers[q]; ok && last == c.Output && c.Outcome != events.Unknown {
 			tool := quote(c.Tool, maxName)
 			o[factKey{name: "repeat", then: tool}] = func() habit {
