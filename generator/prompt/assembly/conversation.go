@@ -90,12 +90,12 @@ func (a *assembler) setConversationBudget() {
 	}
 	slices.Reverse(recent)
 	recent = append(recent, a.in.Query)
-	state := sliding.DetectTask(recent)
-	in := sliding.BudgetInput{Base: a.limits.Conversation, Recent: recent, Task: cmp.Or(sliding.Task(a.in.Task), state)}
+	detected := sliding.DetectTask(recent)
+	in := sliding.BudgetInput{Base: a.limits.Conversation, Recent: recent, Task: cmp.Or(sliding.Task(a.in.Task), detected)}
 	for _, i := range a.in.Window {
 		in.Previous = cmp.Or(i.Budget, in.Previous)
 	}
-	a.manifest.State = string(state)
+	a.manifest.State = string(detected)
 	a.manifest.Conversation, a.manifest.BudgetReason = sliding.Budget(in)
 }
 
@@ -300,7 +300,7 @@ func source(p *piece) sliding.Source {
 			return sliding.Error
 		}
 	}
-	return sliding.File
+	return sliding.File // calls without an error
 }
 
 // estimateHistory estimates the tokens of the history without a limit.

@@ -118,12 +118,12 @@ const (
 
 // detectFlags returns the flags of a text:
 //
-//   - failure: error, exception, traceback, failed, failure, also inside names such as ValueError
+//   - failure: error, exception, traceback, failed, failure
 //   - solution: fixed, solved, the solution, works now
 //   - question: a question mark at the end, or an interrogative at the beginning of a user's message
 //   - code: a code fence, or an indented line that is not a list item
 //
-// Only whole words match, and not after a negation ("0 failed", "not fixed").
+// Only whole words match, and words within a name such as ValueError. A word after a negation does not match ("0 failed", "not fixed").
 func detectFlags(text string, by Source) flags {
 	ends := text
 	if len(text) > 2*keywordBytes {
