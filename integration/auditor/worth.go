@@ -56,7 +56,7 @@ type outcome struct {
 	} `msgpack:"scores"`
 }
 
-// rated returns the score, and whether the outcome is known and was reported.
+// rated returns the score of an outcome, and whether it is a failure. ok is set if the outcome is known and was reported.
 func (o outcome) rated() (score float64, failed, ok bool) {
 	switch {
 	case o.Violation:
@@ -225,7 +225,7 @@ func worthInterval(all []worthValue) (mean, half float64, ok bool) {
 		return 0, 0, false
 	}
 	for a := range spread {
-		spread[a] = spread[a]/weight[a] + 1/n[a]
+		spread[a] = spread[a]/weight[a] + 1/n[a] // with an imagined session that is one unit from the mean
 	}
 	raw := spread
 	for a := range spread { // 20 imagined sessions with the larger spread of the other arm
@@ -235,9 +235,9 @@ func worthInterval(all []worthValue) (mean, half float64, ok bool) {
 	}
 	variance := 0.0
 	for a := range weight {
-		missing := 0.0 // sessions that their probability lets expect, and that were not seen
+		missing := 0.0 // squared weights of the sessions that the probability of the arm lets expect, less those of the sessions seen
 		for share, c := range counts {
-			p := [2]float64{1 - float64(share)/1000, float64(share) / 1000}[a]
+			p := [2]float64{1 - float64(share)/1000, float64(share) / 1000}[a] // probability of the arm
 			variance += spread[a] * c[a] / (p * p) / (weight[a] * weight[a])
 			missing += max(0, (c[0]+c[1])/p-c[a]/(p*p))
 		}
