@@ -78,7 +78,7 @@ func (a *reply) itemEvents(i int, item object, add func(string, object)) {
 		}
 		return data
 	}
-	started := object{"status": "in_progress"} // the item before it has content
+	started := object{"status": "in_progress"} // the item as it is before its first delta
 	for k, v := range item {
 		if k != "status" {
 			started[k] = v

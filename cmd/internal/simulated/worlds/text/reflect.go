@@ -26,7 +26,7 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	}
 	r := world.Case{Slot: slot, Value: value}
 	shown := world.ReadAdvice(e.Shown, l.readRule)
-	old, blamed := shown.Cited().Decide(slot, t)
+	old, blamed := shown.Cited().Decide(slot, t) // the rule of the cited bullet that decided the wrong slot, and its id
 	if blamed != "" {
 		a.Blamed = append(a.Blamed, blamed)
 	}
@@ -125,8 +125,8 @@ func guess(slot string, t ticket, d world.Dice) ticket {
 	return when
 }
 
-// Generalise implements world.Language. The condition of the rule lacks a feature that matters, or has one that does not. The model guesses
-// the feature.
+// Generalise implements world.Language. It leaves out a feature of the condition that matters, or adds one that does not. The feature is
+// random.
 func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {

@@ -40,7 +40,7 @@ func (w *World) Call(t world.Task, done []world.Step, call world.Step) world.Ste
 	case inventory:
 		call.Output = inventoryText(r.service, r.tenant, w.facts(r))
 	case r.op:
-		// The plan has the calls up to the operation. The calls behind it cannot fail it.
+		// The result depends on the calls up to this one. A guard after the operation cannot make it fail, see isLoud.
 		p := &plan{op: r.op, service: r.service, values: readPlan(callsText(append(slices.Clone(done), call)))}
 		call.Output, call.Failed = w.result(t.ID, p, w.right(t.Question))
 	}
