@@ -153,7 +153,7 @@ var errBatch = errors.New("enough messages")
 // nextEntries returns the next entries of all streams in the order of their time. atEnd is set at the end of all streams.
 func nextEntries(ctx context.Context, c *bus.Conn, all []*tailStream) (entries []*Entry, atEnd bool, err error) {
 	atEnd = true
-	var until time.Time // the streams that were not read to their ends have later messages; zero for no limit
+	var until time.Time // all messages up to it were read; zero if all streams were read to their ends
 	for _, w := range all {
 		err := direct.Read(ctx, c.NATS(), w.name, w.query, func(m direct.Message) error {
 			w.read = append(w.read, m)

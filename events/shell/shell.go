@@ -48,8 +48,8 @@ type Command struct {
 }
 
 // Parse returns the simple commands of a command line in the order of the text. Prefixes such as sudo, env and timeout
-// are removed, and the script of "bash -c" replaces the shell, once. Subshells, loops and branches contribute their
-// commands. The body of a function and the commands in substitutions do not, apart from x=$(command).
+// are removed, and the script of "bash -c" replaces the shell; a shell within that script is not replaced. Subshells, loops
+// and branches contribute their commands. The body of a function and the commands in substitutions do not, apart from x=$(command).
 //
 // A missing quote, bracket or keyword at the end is repaired without an error, because recorders cut commands. After
 // another error, Parse returns the commands before it and an error that wraps ErrSyntax.
