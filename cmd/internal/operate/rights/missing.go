@@ -18,7 +18,8 @@ import (
 // Hint is the hint for missing rights.
 const Hint = "write accounts.conf again with 'debrief credentials DIR' of this version, and reload the servers (SIGHUP, or a restart)"
 
-// probeTimeout limits the wait for the reply to a probe. A probe without a reply has reached its receiver.
+// probeTimeout limits the wait for the reply to a probe. A probe without a reply and without an error has reached a subscriber: the server
+// reports a denied subject and a subject without subscribers.
 const probeTimeout = 2 * time.Second
 
 // Missing probes the rights of a role on its connection, which must have the role's inbox prefix. It returns the subjects
@@ -43,7 +44,8 @@ func Missing(ctx context.Context, nc *nats.Conn, w *natserr.Watch, user string) 
 	return p.missing
 }
 
-// probedSubjects returns the subjects of a user's rights whose receivers reply.
+// probedSubjects returns the subjects to which a user may publish in the operator's account. There the streams and the server reply.
+// Inboxes do not reply, so the subject of replies is left out.
 func probedSubjects(user string) (subjects []string) {
 	for _, u := range Users() {
 		for _, g := range u.Publish {
@@ -79,32 +81,47 @@ func (p *prober) probeAll(subjects []string) {
 	done.Wait()
 }
 
-// probe probes a subject. If it has no subscriber, probe retries up to probeTimeout, because a cluster may be electing a leader.
+// probe probes a subject and records the result.
 func (p *prober) probe(subject string) {
+	reply, err := p.request(subject)
+	var refused *natserr.DeniedError
+	switch {
+	case errors.As(err, &refused):
+		p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
+	case errors.Is(err, nats.ErrNoResponders):
+		p.addMissing(fmt.Sprintf("%s (not imported by the account)", subject))
+	case err == nil && strings.Contains(string(reply.Data), `"err_code":10014`): // consumer not found
+		p.mu.Lock()
+		p.consumers = append(p.consumers, strings.TrimPrefix(subject, "$JS.API.CONSUMER.INFO."))
+		p.mu.Unlock()
+	}
+}
+
+// request sends a probe. While the subject has no subscriber, it sends again, for up to probeTimeout: a cluster may be electing a leader.
+// Then it returns nats.ErrNoResponders.
+func (p *prober) request(subject string) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
-	for noSubscriber := false; ; {
-		sent, m, err := p.request(ctx, subject)
-		refused := (*natserr.DeniedError)(nil)
+	var noSubscriber error
+	for {
+		sent, reply, err := p.send(ctx, subject)
+		var refused *natserr.DeniedError
+		isRefused := errors.As(err, &refused)
 		switch {
-		case errors.As(err, &refused) && refused.Subject != sent: // the error of a concurrent probe, whose subject contains this one
+		case isRefused && refused.Subject != sent: // the error of a concurrent probe, whose subject contains this one
 			continue
-		case refused != nil:
-			p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
-		case errors.Is(err, nats.ErrNoResponders), noSubscriber && ctx.Err() != nil: // the time may have ended within a repeated request
-			noSubscriber = true
-			select {
-			case <-ctx.Done():
-				p.addMissing(fmt.Sprintf("%s (not imported by the account)", subject))
-			case <-time.After(probeTimeout / 8):
-				continue
-			}
-		case err == nil && strings.Contains(string(m.Data), `"err_code":10014`): // consumer not found
-			p.mu.Lock()
-			p.consumers = append(p.consumers, strings.TrimPrefix(subject, "$JS.API.CONSUMER.INFO."))
-			p.mu.Unlock()
+		case errors.Is(err, nats.ErrNoResponders):
+			noSubscriber = err
+		case !isRefused && noSubscriber != nil && ctx.Err() != nil: // the time ended within a repeated probe
+			return nil, noSubscriber
+		default:
+			return reply, err
 		}
-		return
+		select {
+		case <-ctx.Done():
+			return nil, noSubscriber
+		case <-time.After(probeTimeout / 8):
+		}
 	}
 }
 
@@ -114,9 +131,9 @@ func (p *prober) addMissing(text string) {
 	p.missing = append(p.missing, text)
 }
 
-// request sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream. It also returns the
+// send sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream. It also returns the
 // subject that it has sent to.
-func (p *prober) request(ctx context.Context, subject string) (sent string, reply *nats.Msg, err error) {
+func (p *prober) send(ctx context.Context, subject string) (sent string, reply *nats.Msg, err error) {
 	m := &nats.Msg{Subject: strings.NewReplacer("*", "probe", ">", "probe").Replace(subject), Header: nats.Header{}}
 	switch {
 	case strings.HasPrefix(subject, "$JS.ACK."): // sequence 0 is never used
