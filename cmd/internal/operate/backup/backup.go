@@ -20,11 +20,11 @@
 //   - The positions are read first. The effects of messages that were acknowledged before are in the snapshots.
 //     Messages that are acknowledged later are redelivered after a restore. The roles then find the effects that the
 //     snapshots have, and do not repeat them.
-//   - Tasks are copied before executions, so a task that is missing in its snapshot has its execution. Dead letters are
+//   - Tasks are copied before executions. So a task that the backup lacks has its execution in the backup. Dead letters are
 //     copied after the tasks and before all others. If dead letters are requeued during a backup, take another backup.
 //   - The deltas are copied before the reflections, and the reflections before the executions. So the backup has
-//     everything that a delta or a reflection refers to, and no sequence is used a second time. Payloads are stored
-//     before the messages that refer to them, so they are copied last.
+//     everything that a delta or a reflection refers to. After a restore, no new message gets a sequence to which one of
+//     them refers. Payloads are stored before the messages that refer to them, so they are copied last.
 //
 // A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
 // an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
