@@ -50,18 +50,19 @@ type clients struct {
 	byModel map[string]*openai.Client
 }
 
-// share returns a client that shares the model, or first if there is none yet.
-func (c *clients) share(first *openai.Client, model string) *openai.Client {
+// share returns a client that shares the limits of the first client of the model. If there is none yet, it returns created, which becomes
+// the first.
+func (c *clients) share(created *openai.Client, model string) *openai.Client {
 	if c == nil {
-		return first
+		return created
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if shared := c.byModel[model]; shared != nil {
 		return shared.Share()
 	}
-	c.byModel[model] = first
-	return first
+	c.byModel[model] = created
+	return created
 }
 
 // ForCheck returns the settings of a client that retries once only, so that a check ends soon.
