@@ -35,7 +35,7 @@ func (s *session) addTools(server *mcp.Server) {
 		Name: "propose_bullet", Title: "Propose a rule", Annotations: adds,
 		Description: "Propose a new rule, or the correction of a wrong one. It has no effect until a person approves it.",
 	}, s.propose)
-	if s.hooked {
+	if s.hooked { // the hooks of the agent report its runs
 		return
 	}
 	tool(server, &mcp.Tool{
