@@ -135,7 +135,7 @@ type codexExec struct{ steps.Conversation }
 func isCodexEvent(v modelapi.Value) bool {
 	switch v.Text("type") {
 	case "item.started", "item.updated", "item.completed":
-		return v.Has("item")
+		return v.HasAll("item")
 	case "thread.started", "turn.started", "turn.completed", "turn.failed":
 		return true
 	}

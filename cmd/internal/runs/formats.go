@@ -98,14 +98,14 @@ var formats = []*format{
 	{
 		source: sourceTau2, title: "tau2-bench results",
 		matches: func(v modelapi.Value) bool {
-			return v.Has("task_id", "messages") && v.HasAny("reward_info", "termination_reason")
+			return v.HasAll("task_id", "messages") && v.HasAny("reward_info", "termination_reason")
 		},
 		parse: tau2,
 	},
 	{
 		source: sourceTauBench, title: "tau-bench results", byFile: true,
 		matches: func(v modelapi.Value) bool {
-			return v.Has("traj") || v.Has("task_id", "reward") && !v.HasAny("messages", "question", "steps", "answer")
+			return v.HasAll("traj") || v.HasAll("task_id", "reward") && !v.HasAny("messages", "question", "steps", "answer")
 		},
 		parse: tauBench,
 	},
@@ -118,8 +118,10 @@ var formats = []*format{
 	},
 	{
 		source: sourceInspect, title: "Inspect logs (.eval, .json)",
-		matches: func(v modelapi.Value) bool { return v.Has("id", "epoch") && v.HasAny("messages", "scores", "output") },
-		parse:   inspectSample,
+		matches: func(v modelapi.Value) bool {
+			return v.HasAll("id", "epoch") && v.HasAny("messages", "scores", "output")
+		},
+		parse: inspectSample,
 	},
 	{
 		source: sourceOpenHands, title: "OpenHands trajectories and outputs of its evaluation",
@@ -131,7 +133,7 @@ var formats = []*format{
 	{
 		source: sourceOpenHands, byFile: true,
 		matches: func(v modelapi.Value) bool {
-			return v.Has("source") && v.HasAny("action", "observation") && v.HasAny("id", "timestamp") && !v.Has("kind")
+			return v.HasAll("source") && v.HasAny("action", "observation") && v.HasAny("id", "timestamp") && !v.HasAll("kind")
 		},
 		newBuilder: func() runBuilder { return &handsSession{} },
 		check:      checkHands,
@@ -139,7 +141,7 @@ var formats = []*format{
 	{
 		source: sourceOpenHands, byFile: true,
 		matches: func(v modelapi.Value) bool {
-			return v.Has("source", "kind") && v.HasAny("llm_message", "tool_call_id", "system_prompt", "timestamp")
+			return v.HasAll("source", "kind") && v.HasAny("llm_message", "tool_call_id", "system_prompt", "timestamp")
 		},
 		newBuilder: func() runBuilder { return &handsSDKSession{} },
 		check:      checkHandsSDK,
@@ -151,7 +153,7 @@ var formats = []*format{
 	},
 	{
 		source: sourceCodex, title: "Codex CLI rollouts and the output of 'codex exec --json'",
-		matches:    func(v modelapi.Value) bool { return v.Has("payload", "timestamp") && v.Text("type") != "" },
+		matches:    func(v modelapi.Value) bool { return v.HasAll("payload", "timestamp") && v.Text("type") != "" },
 		newBuilder: func() runBuilder { return &codexSession{} },
 		check:      checkCodex,
 		isFirst:    hasType("session_meta"),
@@ -178,7 +180,7 @@ var formats = []*format{
 	},
 	{
 		source: spans.SourceLangSmith, title: "LangSmith runs",
-		matches:    func(v modelapi.Value) bool { return v.Text("run_type") != "" && v.Has("id") },
+		matches:    func(v modelapi.Value) bool { return v.Text("run_type") != "" && v.HasAll("id") },
 		newBuilder: func() runBuilder { return &spans.LangSmithTrace{} },
 		session:    func(v modelapi.Value) string { return cmp.Or(v.Text("trace_id"), v.Text("id")) },
 	},
@@ -216,7 +218,7 @@ var formats = []*format{
 	{
 		source: spans.SourceLangfuse,
 		matches: func(v modelapi.Value) bool {
-			return v.Has("traceId", "type", "startTime") && v.HasAny("input", "output")
+			return v.HasAll("traceId", "type", "startTime") && v.HasAny("input", "output")
 		},
 		newBuilder: func() runBuilder { return &spans.LangfuseSpans{} },
 		session:    func(v modelapi.Value) string { return v.Text("traceId") },

@@ -26,7 +26,7 @@ type geminiMessage struct {
 
 // isGeminiHead reports whether an object is the head of a session, or a whole session.
 func isGeminiHead(v modelapi.Value) bool {
-	return v.Text("sessionId") != "" && (v.Has("projectHash") || v.Kind("messages") == '[') && !v.Has("type")
+	return v.Text("sessionId") != "" && (v.HasAll("projectHash") || v.Kind("messages") == '[') && !v.HasAll("type")
 }
 
 // isGeminiRecord reports whether an object belongs to a session.
@@ -154,7 +154,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	g.Identify(v.Text("id"))
 	for call := range v.Get("toolCalls").Elements() {
 		hasEnded := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status"))
-		if hasEnded || call.Has("result") {
+		if hasEnded || call.HasAll("result") {
 			result := call.ToolResult() // it stands in the call
 			g.AddResult(&result)
 		}
@@ -171,13 +171,13 @@ type geminiStream struct {
 func isGeminiEvent(v modelapi.Value) bool {
 	switch v.Text("type") {
 	case "init":
-		return v.Has("session_id", "model")
+		return v.HasAll("session_id", "model")
 	case "message":
-		return v.Has("role", "timestamp") && v.Kind("content") == '"' && !v.Has("id")
+		return v.HasAll("role", "timestamp") && v.Kind("content") == '"' && !v.HasAll("id")
 	case "tool_use", "tool_result":
-		return v.Has("tool_id")
+		return v.HasAll("tool_id")
 	case "result":
-		return v.Has("status") && v.HasAny("stats", "timestamp") && !v.HasAny("session_id", "sessionId")
+		return v.HasAll("status") && v.HasAny("stats", "timestamp") && !v.HasAny("session_id", "sessionId")
 	}
 	return false
 }

@@ -55,7 +55,7 @@ func (h *handsSession) Add(v modelapi.Value, _ string) {
 
 // identify adds the id of an event. A trajectory numbers its events, so its time is part of the id.
 func (h *handsSession) identify(v modelapi.Value) {
-	if v.Has("id", "timestamp") {
+	if v.HasAll("id", "timestamp") {
 		h.Identify(v.TextOrNumber("id") + " " + v.Text("timestamp"))
 	}
 }

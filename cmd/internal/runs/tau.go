@@ -130,7 +130,7 @@ func tauRun(v *record, c *steps.Conversation, field string) *steps.Run {
 	if task == "" {
 		v.Note("task_id", "want a number or a string")
 	}
-	if !v.Has(field) {
+	if !v.HasAll(field) {
 		v.Note(field, "is missing")
 	}
 	for m := range v.Want('[', field).Elements() {

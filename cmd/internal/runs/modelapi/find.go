@@ -198,7 +198,7 @@ func isParts(list Value) bool {
 		isLangChainMessage := first.HasAny("additional_kwargs", "response_metadata")
 		return !isLangChainMessage
 	}
-	return first.Has("toolCallId", "toolName")
+	return first.HasAll("toolCallId", "toolName")
 }
 
 // isCall reports whether an element is a call of the Responses API, which is not part of a message.

@@ -102,7 +102,7 @@ func (m *message) addPart(v Value) {
 		m.addResult(v)
 	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", kind == "toolCall":
 		m.addCall(v)
-	case v.Has("toolCallId", "toolName"): // a call of the Vercel AI SDK without a type
+	case v.HasAll("toolCallId", "toolName"): // a call of the Vercel AI SDK without a type
 		m.addCall(v)
 	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", v.IsTrue("thought"):
 		m.Omitted.Thoughts++

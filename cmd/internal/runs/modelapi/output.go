@@ -46,7 +46,8 @@ var describingMembers = []string{"type", "code", "param", "is_error", "isError"}
 func onlyMember(v Value, keys ...string) Value {
 	only := v.First(keys...)
 	for k, member := range v.Members() {
-		if member != only && !slices.Contains(describingMembers, k.Text()) {
+		isOther := member != only // compares positions in the document, not texts
+		if isOther && !slices.Contains(describingMembers, k.Text()) {
 			return Value{}
 		}
 	}

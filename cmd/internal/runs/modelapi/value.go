@@ -293,8 +293,8 @@ func (v Value) First(keys ...string) Value {
 // HasAny reports whether one of the members is set.
 func (v Value) HasAny(keys ...string) bool { return v.First(keys...).IsSet() }
 
-// Has reports whether all members are set.
-func (v Value) Has(keys ...string) bool {
+// HasAll reports whether all members are set.
+func (v Value) HasAll(keys ...string) bool {
 	for _, key := range keys {
 		if !v.Get(key).IsSet() {
 			return false

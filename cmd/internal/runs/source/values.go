@@ -230,7 +230,7 @@ var errTorn = errors.New("invalid JSON: unexpected end of the line")
 func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (atList bool, err error) {
 	v.buf = v.buf[:0]
 	size, firstLine := 0, v.lines
-	lastText := 0                   // start of the last string in the outermost object: the name of a member, when its value begins
+	lastText := 0                   // start in buf of the last string at depth 1: where the value of a member begins, its name
 	quoted, escaped := false, false // the next byte is in a string, or behind a backslash in a string
 	for done := false; !done; {
 		c, err := v.r.ReadByte()
@@ -250,11 +250,11 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 			v.buf = append(withRoom(v.buf, 1, v.limit), c)
 		}
 		if c == '\n' {
-			mayBeLine := isList != nil // only readObject has an isList, and only its object can be the first of JSON Lines
-			isFirstLine := v.lines == firstLine
-			isTornLine := mayBeLine && isFirstLine && size <= v.limit && !isPartial(v.buf)
+			// Only readObject has an isList. Its object may be the first of JSON Lines: then its line is torn unless a value can continue it.
+			isFirstLine := isList != nil && v.lines == firstLine
+			isTorn := isFirstLine && size <= v.limit && !isPartial(v.buf)
 			v.lines++
-			if quoted || isTornLine { // JSON has no line breaks in strings
+			if quoted || isTorn { // JSON has no line breaks in strings
 				return false, v.torn()
 			}
 		}
@@ -303,8 +303,8 @@ func (v *Values) isObjectNext() bool {
 	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{"))
 }
 
-// container returns the name of the list behind whose opening bracket scan is, and an object with the members before the list. The name
-// begins at nameStart in buf.
+// container describes the list whose opening bracket scan has just read: its name, and an object with the members before it. The name begins
+// at nameStart in buf.
 func (v *Values) container(nameStart int) (name string, header []byte) {
 	text, _ := jsontext.AppendUnquote(nil, v.buf[nameStart:bytes.LastIndexByte(v.buf, '"')+1])
 	header = bytes.Clone(bytes.TrimRight(v.buf[:nameStart], ", \t\r\n"))
