@@ -14,7 +14,7 @@ import (
 )
 
 // authenticate returns the token of a request. Without tokens it checks instead that the request comes from this machine and
-// not from a page of another site. A handler inside a command has the token of its user in local, and checks nothing.
+// not from a page of another site. A handler inside a command checks nothing: its field local is the token of its user.
 func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.Token, error) {
 	if h.local != nil {
 		return h.local, nil
@@ -27,7 +27,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 			return nil, err
 		}
 	}
-	t, err := h.tokens.Of(r.Header, r.RemoteAddr) // without tokens every secret finds the local token
+	t, err := h.tokens.Of(r.Header, r.RemoteAddr) // without tokens (h.tokens is nil) it is the local token
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
 		return nil, service.NewError(http.StatusUnauthorized, err.Error())

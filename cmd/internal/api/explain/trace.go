@@ -100,7 +100,7 @@ func (x *Execution) addPending(ref *events.Reflection) bool {
 		x.Waiting = ref
 		return true
 	case ref.ID == events.ReflectionID(e.SampleID(), "", ref.Reflector):
-		x.Later = ref.Handle
+		x.Later = ref.Handle // of the execution that the reflection is on
 		return true
 	}
 	return false
