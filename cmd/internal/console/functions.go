@@ -53,7 +53,7 @@ var functions = template.FuncMap{
 	"meaning":     func(kind string) string { return explain.OperationMeaning(playbook.OpKind(kind)) },
 	"fingerprint": func(r *report.Report) (string, error) { return r.Fingerprint() },
 	"styles":      styles,
-	"less":        func(n, m int) int { return n - m },
+	"minus":       func(n, m int) int { return n - m },
 	"lift":        lift,
 	"static":      func(file string) string { return "/static/" + file + "?v=" + staticHash() },
 }

@@ -70,6 +70,6 @@ func (s *Site) live(w http.ResponseWriter, r *http.Request) {
 	}
 	to.Header.Set("Last-Event-Id", r.Header.Get("Last-Event-Id"))
 	to.Header.Set("Accept", "text/event-stream")
-	to.Body = http.NoBody // a server gives a handler no nil body
+	to.Body = http.NoBody // a handler expects a body that is not nil, as http.Server passes it
 	s.api.ServeHTTP(w, to)
 }
