@@ -49,7 +49,7 @@ func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.
 	return nil
 }
 
-// done returns the function text of edit for a text that does not depend on the reply.
+// done returns a function for the parameter text of edit. The function formats a sentence, and does not use the reply.
 func done(format string, args ...any) func(*api.EditReply) string {
 	return func(*api.EditReply) string { return fmt.Sprintf(format, args...) }
 }

@@ -42,8 +42,8 @@ type Feedback struct {
 func (*Feedback) Help() string {
 	return `Records or changes the outcome of an execution, at any time while the execution is stored. If the execution had no outcome,
 its votes are cast now. Otherwise each vote moves once from the old counter to the new one. The last feedback on an
-execution counts. A violation also suspends the bullets that the run cited; if it cited none, those that an experiment showed it.
-They wait in quarantine for 'debrief playbook review', also if later feedback changes the outcome.
+execution counts. A violation also suspends bullets: those that the run cited, or, if it cited none, those that an experiment
+had put into its prompt. They wait in quarantine for 'debrief playbook review', also if later feedback changes the outcome.
 
 Examples:
 
