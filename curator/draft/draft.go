@@ -37,7 +37,8 @@ type Result struct {
 	Unchecked []playbook.BulletID
 	// Added counts the bullets that the change adds, by session or source.
 	Added map[Contributor]int
-	// NotReady reports that the item after the decided ones needs data of this state first. Deltas is empty then.
+	// NotReady reports that the item after the decided ones needs data of this state first. Then Deltas is empty, and the log before it decides
+	// all of the decided items.
 	NotReady bool
 }
 
@@ -62,7 +63,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		if len(d.covers) > 0 && (isAlone || !d.fits(item)) {
 			break // to the next delta
 		}
-		if !item.ready(d.base) && !d.forgets(item) {
+		if !item.ready(d.base) && !d.forgets(item) { // only an item that is alone: nothing is drafted yet
 			return Result{Decided: decided, Unchecked: unchecked, NotReady: true}
 		}
 		seen[key] = true
@@ -84,7 +85,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 	d.flush()
 	unchecked = d.gatekeeper.decideGate(unchecked)
 	d.pruner.enforceBudget()
-	if edit != nil && edit.Gathers() { // the gate and the budget may have changed its bullets
+	if edit != nil && edit.Gathers() { // after the gate and the budget, which may have removed bullets that the edit added
 		d.fillDecision(&edit.Decision)
 	}
 	if len(d.covers) == 0 && len(d.ops) == 0 { // then the gate had room for every decision: nothing is unchecked
