@@ -110,8 +110,8 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 				conn.Stats.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
 			})
 			result := r.handle(ctx, conn, windows, texts, batch[0])
-			_, answered := batch[0].Event.(*events.Execution)
-			result.ReplyOriginal = answered && !result.Forward // to the requester of a task that has no further round
+			_, isExecution := batch[0].Event.(*events.Execution)
+			result.ReplyOriginal = isExecution && !result.Forward // to the requester of a task that has no further round
 			if len(result.Events) > 0 {
 				if ref, ok := result.Events[0].(*events.Reflection); ok && ref.Model != "" && ref.Outcome.Known() {
 					conn.Stats.CountLabel(events.RoleReflector, ref.LabelSuspect != "")
@@ -141,7 +141,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	default:
 		return bus.Result{Err: bus.Discard(fmt.Errorf("handle event: unexpected kind %s", d.Event.Kind()))}
 	}
-	if e.Purpose == events.Evaluate || e.Origin.Held && fb.id != "" {
+	if e.Purpose == events.Evaluate || e.Origin.Held && fb.id != "" { // see Execution.Purpose and Origin.Held
 		return bus.Result{}
 	}
 	if waits, err := r.waitsForFeedback(ctx, windows, e, fb, d.Seq); waits || err != nil {
