@@ -69,6 +69,9 @@ func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger)
 		return err
 	})
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil { // the error of a stage, which has cancelled the publishing
+			err = cause
+		}
 		return 0, err
 	}
 	select {
@@ -109,7 +112,9 @@ func forward(ctx context.Context, js jetstream.JetStream, from jetstream.Consume
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, pulls.Stop)()
+	defer pulls.Stop()
+	stopAfter := context.AfterFunc(ctx, pulls.Stop)
+	defer stopAfter()
 	for {
 		m, err := pulls.Next()
 		if err != nil {
