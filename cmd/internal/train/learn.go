@@ -1,9 +1,12 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +49,7 @@ type Learn struct {
 	reflectorModel chat.Model           // nil without --model
 	curatorModel   chat.Model           // nil without --model, or if another process runs the roles
 	reflector      *reflector.Reflector // nil if another process runs the roles
-	held           heldRuns
+	postponed      postponedRuns
 }
 
 // Help implements kong.HelpProvider.
@@ -98,7 +101,7 @@ Examples:
 // learnResult is the last line of --json.
 type learnResult struct {
 	Executions int    `json:"executions"`     // different runs in the files
-	Known      int    `json:"already_stored"` // of those, stored before this command
+	Stored     int    `json:"already_stored"` // of those, stored before this command
 	Reflected  int    `json:"reflected"`
 	Nothing    int    `json:"nothing_to_learn"` // neither a reflection nor a dead letter
 	Dead       int    `json:"dead_letters"`
@@ -303,16 +306,16 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 		if err != nil { // the other files are still read
 			lastErr = err
 			res.BadFiles++
-			isWholeResult := len(files) == 1 && states.count(runInFiles) == 0 && len(l.held.runs) == 0 // then the command ends with this error
-			if l.JSON || !isWholeResult {
+			endsCommand := len(files) == 1 && states.count(runInFiles) == 0 && len(l.postponed.runs) == 0 // the command prints its last error itself
+			if l.JSON || !endsCommand {
 				l.skip(unreadItem{File: name, Problem: reasonOf(err)}, res)
 			}
 		}
 	}
-	if err := l.publishHeld(ctx, s, states, res); err != nil {
+	if err := l.publishPostponed(ctx, s, states, res); err != nil {
 		return nil, interruptedError(ctx, states.count(runInFiles), err)
 	}
-	res.Executions, res.Known = states.count(runInFiles), states.count(runStored)
+	res.Executions, res.Stored = states.count(runInFiles), states.count(runStored)
 	if lastErr != nil && res.Executions == 0 {
 		if len(files) == 1 {
 			return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
@@ -336,7 +339,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
 	}
-	teachesNothing := res.Executions > res.Known && res.calls == 0 // of the new runs
+	teachesNothing := res.Executions > res.Stored && res.calls == 0 // of the new runs
 	if teachesNothing && l.reflectorModel == nil && s.Server != nil {
 		res.Notes = append(res.Notes, "The runs contain no tool calls, and without a model only tool calls teach something. Pass --model to learn from answers.")
 	}
@@ -380,7 +383,7 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, na
 	pub := l.newPublisher(ctx, s, states, res)
 	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
-		if l.held.hold(name, e) {
+		if l.postponed.add(name, e) {
 			return nil
 		}
 		return pub.publish(ctx, e)
@@ -389,39 +392,44 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, na
 	if serverErr := pub.wait(); serverErr != nil {
 		return &stopError{serverErr}
 	}
-	invalid := pub.invalidRuns()
-	report.Runs -= len(invalid)
+	report.Runs -= len(pub.invalid)
 	res.calls += pub.calls
 	if err == nil || report.Runs > 0 {
 		l.printFile(name, report, res)
 	}
-	for _, problem := range invalid {
+	for _, problem := range slices.Sorted(maps.Values(pub.invalid)) {
 		res.Unread++
 		l.skip(unreadItem{File: name, Problem: problem}, res)
 	}
 	return err
 }
 
-// publishHeld publishes the held runs of all files. Its error is one of the server.
-func (l *Learn) publishHeld(ctx context.Context, s *cli.Session, states runStates, res *learnResult) error {
+// publishPostponed publishes the postponed runs of all files. Its error is one of the server.
+func (l *Learn) publishPostponed(ctx context.Context, s *cli.Session, states runStates, res *learnResult) error {
 	pub := l.newPublisher(ctx, s, states, res)
 	files := map[runID]string{}
-	for _, h := range l.held.runs {
+	for _, h := range l.postponed.runs {
 		files[runIDOf(h.run.ID)] = h.file
 		if err := pub.publish(ctx, h.run); err != nil {
 			break // wait returns the reason
 		}
 	}
-	l.held = heldRuns{}
+	l.postponed = postponedRuns{}
 	if err := pub.wait(); err != nil {
 		return err
 	}
 	res.calls += pub.calls
+	var unread []unreadItem
 	for id, problem := range pub.invalid {
-		res.Unread++
-		l.skip(unreadItem{File: files[id], Problem: problem}, res)
+		unread = append(unread, unreadItem{File: files[id], Problem: problem})
 	}
-	pub.invalidRuns()
+	slices.SortFunc(unread, func(a, b unreadItem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Problem, b.Problem))
+	})
+	for _, u := range unread {
+		res.Unread++
+		l.skip(u, res)
+	}
 	return nil
 }
 
@@ -543,14 +551,14 @@ func (l *Learn) show(res *learnResult) error {
 		state = "does not exist yet: nothing was learned"
 	}
 	term.Printf("%s compared.%s Playbook %q %s.\n", term.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
-	if res.Known > 0 {
-		term.Printf("%d of them were stored before.\n", res.Known)
+	for _, reason := range slices.Sorted(maps.Keys(res.DeadReasons)) {
+		term.Printf("  %s: %s\n", term.Plural(res.DeadReasons[reason], "dead letter"), reason)
+	}
+	if res.Stored > 0 {
+		term.Printf("%d of the runs in the files were stored before.\n", res.Stored)
 	}
 	if res.Made.Calls > 0 {
 		term.Printf("The command made %s.\n", res.Made)
-	}
-	for reason, n := range res.DeadReasons {
-		term.Printf("  %d × %s\n", n, reason)
 	}
 	for _, note := range res.Notes {
 		term.Printf("%s\n", note)

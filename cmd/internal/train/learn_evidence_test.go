@@ -274,22 +274,22 @@ func TestFailedRunsOfTau2ShowTheirCause(t *testing.T) {
 	}
 }
 
-// TestHeldRunsAreBounded holds failed runs up to the limit, and no others.
-func TestHeldRunsAreBounded(t *testing.T) {
+// TestPostponedRunsAreBounded postpones failed runs up to the limit, and no others.
+func TestPostponedRunsAreBounded(t *testing.T) {
 	t.Parallel()
-	var h heldRuns
+	var p postponedRuns
 	run := func(l events.Label, size int) *events.Execution {
 		return &events.Execution{Outcome: events.Outcome{Label: l}, Steps: []events.Step{{Text: strings.Repeat("x", size)}}}
 	}
 	for _, l := range []events.Label{events.Success, events.Partial, events.Unknown} {
-		if h.hold("f", run(l, 1)) {
-			t.Errorf("a run with the label %s is held", l)
+		if p.add("f", run(l, 1)) {
+			t.Errorf("a run with the label %s is postponed", l)
 		}
 	}
-	if !h.hold("f", run(events.Failure, maxHeld)) || !h.hold("f", run(events.Failure, 1)) {
-		t.Error("a failed run below the limit is not held")
+	if !p.add("f", run(events.Failure, maxPostponed)) || !p.add("f", run(events.Failure, 1)) {
+		t.Error("a failed run below the limit is not postponed")
 	}
-	if h.hold("f", run(events.Failure, 1)) || len(h.runs) != 2 {
-		t.Errorf("got %d held runs beyond the limit, want 2", len(h.runs))
+	if p.add("f", run(events.Failure, 1)) || len(p.runs) != 2 {
+		t.Errorf("got %d postponed runs beyond the limit, want 2", len(p.runs))
 	}
 }

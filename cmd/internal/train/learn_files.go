@@ -156,7 +156,7 @@ func (l *Learn) checkOutcomes(o *runs.Outcomes, res *learnResult) {
 		}
 	}
 	res.Notes = append(res.Notes, note+".")
-	if o.Applied > 0 && res.Known > 0 {
+	if o.Applied > 0 && res.Stored > 0 {
 		res.Notes = append(res.Notes, "Runs that were stored before keep their outcome: change it with 'debrief feedback'.")
 	}
 }

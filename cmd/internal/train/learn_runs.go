@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -64,33 +62,33 @@ func (r runStates) count(flags runState) (n int) {
 	return n
 }
 
-// heldRuns are the failed runs in the files. They are published last, so that the successful runs of their tasks are known before the
+// postponedRuns are the failed runs in the files. They are published last, so that the successful runs of their tasks are known before the
 // Reflector reflects on them.
-type heldRuns struct {
-	runs  []heldRun
+type postponedRuns struct {
+	runs  []postponedRun
 	bytes int // of their texts
 }
 
-type heldRun struct {
+type postponedRun struct {
 	file string
 	run  *events.Execution
 }
 
-// maxHeld is the maximum size of the texts of held runs, in bytes. Further failed runs are published in the order of the files.
-const maxHeld = 64 << 20
+// maxPostponed is the maximum size of the texts of postponed runs, in bytes. Further failed runs are published in the order of the files.
+const maxPostponed = 64 << 20
 
-// hold keeps a failed run, and reports whether it does.
-func (h *heldRuns) hold(file string, e *events.Execution) bool {
-	if e.Outcome.Label != events.Failure || h.bytes > maxHeld {
+// add adds a failed run below the limit. It returns false for any other run.
+func (p *postponedRuns) add(file string, e *events.Execution) bool {
+	if e.Outcome.Label != events.Failure || p.bytes > maxPostponed {
 		return false
 	}
-	h.runs = append(h.runs, heldRun{file, e})
-	h.bytes += len(e.Question) + len(e.Answer) + len(e.Reasoning)
+	p.runs = append(p.runs, postponedRun{file, e})
+	p.bytes += len(e.Question) + len(e.Answer) + len(e.Reasoning)
 	for i := range e.Steps {
 		s := &e.Steps[i]
-		h.bytes += len(s.Text)
+		p.bytes += len(s.Text)
 		for j := range s.Calls {
-			h.bytes += len(s.Calls[j].Arguments) + len(s.Calls[j].Output)
+			p.bytes += len(s.Calls[j].Arguments) + len(s.Calls[j].Output)
 		}
 	}
 	return true
@@ -177,21 +175,17 @@ func (p *publisher) store(ctx context.Context, e *events.Execution) error {
 	return reflector.Remember(ctx, p.windows, e, stored.Handle)
 }
 
-// wait waits until all runs are stored or lost, and forgets those that are lost. It returns the first error of the server.
+// wait waits until all runs are stored, lost or found invalid. It removes the states of those that are not stored. It returns the first
+// error of the server.
 func (p *publisher) wait() error {
 	err := p.sending.Wait()
 	for _, key := range p.lost {
 		delete(p.states, key)
 	}
-	return err
-}
-
-// invalidRuns returns the reasons of the runs that could not be stored, in order, and forgets these runs.
-func (p *publisher) invalidRuns() []string {
 	for key := range p.invalid {
 		delete(p.states, key)
 	}
-	return slices.Sorted(maps.Values(p.invalid))
+	return err
 }
 
 // countResults counts the results of all runs in the files, also of runs that an earlier command submitted: reflected

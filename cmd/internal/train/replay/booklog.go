@@ -23,7 +23,7 @@ type bookLog struct {
 	editVersions map[events.ID]uint64   // the version in which an edit took effect, by the id of the edit
 	coveredSeqs  map[uint64]bool        // sequences of the reflections that the log covers
 	learnPoints  []learnPoint           // in the order of both sequence and version
-	newest       uint64                 // newest version that changes more than the names of versions
+	newest       uint64                 // newest version, without those that a training run requested
 	operations   []report.Operation
 }
 
@@ -49,7 +49,7 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 	}
 	l.seq = rec.Seq
 	l.byVersion[rec.Version] = describeBook(&l.playbook)
-	if rec.Author != author { // the edits that an online run requests only name versions
+	if rec.Author != author { // only online runs use newest, and they request only names of versions
 		l.newest = rec.Version
 	}
 	for _, cover := range rec.Covers {
