@@ -28,8 +28,9 @@ import (
 //
 // A batching worker that crashes costs an attempt of every message that it holds, although only one of them may be at
 // fault. So the last attempts at a message are in a small group and then alone, see groupSizes. Only these attempts can
-// exhaust the message, so it can have more than MaxAttempts. Their number is stored before they start. If MaxAttempts is 5
-// and the worker crashes in each delivery of one message:
+// exhaust the message. It has all of them after its ordinary attempts, and so it can have more than MaxAttempts. Their number is
+// stored before they start. If MaxAttempts is 5 and the worker crashes in each delivery of one message, the message has two
+// ordinary attempts and the four of groupSizes:
 //
 //	delivery  attempt  batch      record
 //	1         1        ordinary   none
@@ -61,26 +62,24 @@ func (r *runner) isExhausted(it *item) bool {
 	return it.d.Attempt > r.policy.MaxAttempts && (r.worker.Batch <= 1 || it.groupAttempts >= len(r.groups()))
 }
 
-// groupSize returns the size of the batch of the next attempt at an item. It is 0 for an ordinary batch, which is right for the
-// first attempts, and for an item that will not be handled.
+// groupSize returns the size of the group in which an item is handled next. It is 0 if the item is handled in an ordinary batch, as in
+// its first attempts, or is not handled any more.
 func (r *runner) groupSize(it *item) int {
 	lastOrdinary := max(1, r.policy.MaxAttempts-len(r.groups())+1) // the first attempt is never in a group
-	if r.worker.Batch <= 1 || it.d.Attempt <= lastOrdinary {
-		return 0
-	}
 	willBeHandled := it.attemptKnown && it.result == nil && it.letterSubject == "" && !r.isExhausted(it)
-	if !willBeHandled {
-		return 0
+	if r.worker.Batch > 1 && it.d.Attempt > lastOrdinary && willBeHandled {
+		return r.groups()[min(it.groupAttempts, len(r.groups())-1)]
 	}
-	return r.groups()[min(it.groupAttempts, len(r.groups())-1)]
+	return 0
 }
 
 func attemptsSubject(role string, seq uint64) string {
 	return "$KV." + events.BucketAttempts + "." + role + "." + strconv.FormatUint(seq, 10)
 }
 
-// number returns the number of the attempt that a delivery starts. If the durable was created again, the server counts
-// deliveries from 1 again. Then number adds at least one attempt to the record, but never exceeds the server's count.
+// number returns the number of the attempt that a delivery starts. If 1 of the first 3 deliveries was an attempt, delivery 5 starts
+// attempt 3: deliveries after the record are attempts. If the durable was created again, the server counts deliveries from 1 again.
+// Then number adds at least one attempt to the record, but never exceeds the server's count.
 func (a attemptRecord) number(delivery int) int {
 	newDeliveries := max(1, delivery-a.Delivered)
 	return max(1, min(delivery, a.Attempts+newDeliveries))
@@ -99,7 +98,7 @@ func (r *attemptRecords) record(it *item) (a attemptRecord, known bool) {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()
 	a = attemptRecord{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.latestDelivery, Attempts: it.d.Attempt, GroupAttempts: it.groupAttempts}
-	if it.uncounted {
+	if it.uncounted { // it.d.Attempt counts the newest delivery, too
 		a.Attempts--
 		if it.inGroup {
 			a.GroupAttempts--

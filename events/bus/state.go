@@ -16,9 +16,9 @@ type workerState struct {
 	outdated      error          // set if the role has a dead letter of a newer schema
 	holding       int            // groups of deliveries that wait for an unavailable dependency
 	usefulCount   int            // messages with useful output since the start
-	unavailableAt map[uint64]int // by sequence: usefulCount when the model was last unavailable for the message
-	uselessAt     map[uint64]int // by sequence: usefulCount when the output was first useless for the message
-	uselessTries  map[uint64]int // by sequence: useless outputs for the message
+	unavailableAt map[uint64]int // by sequence of a message: the value of usefulCount when the model was last unavailable for it
+	uselessAt     map[uint64]int // by sequence of a message: the value of usefulCount at its first useless output
+	uselessTries  map[uint64]int // by sequence of a message: the number of its useless outputs
 	uselessInRow  int            // useless outputs that were the first of a message, since the last useful output
 	holdReason    error          // the newest reason of a hold
 	consumerErr   error          // why the consumer is missing
@@ -45,9 +45,9 @@ func (s *workerState) probing() bool { return s.holding > 0 || s.paused }
 // probe, too.
 const maxPauseInterval = 2
 
-// probeInterval returns the time until the next probe. In a pause it doubles from BackoffMin. Useless outputs of a model that
-// fails now and then can follow each other by chance, and such a pause must end soon. For a model that is of no use, each probe is several
-// paid calls.
+// probeInterval returns the time until the next probe. In a pause it begins with BackoffMin and doubles with each probe. It begins low,
+// because the useless outputs before the pause may have followed each other by chance: then the pause should end soon. It doubles, because
+// each probe of a model that is of no use costs several calls.
 func (s *workerState) probeInterval(p *Policy) time.Duration {
 	if !s.paused {
 		return p.ProbeInterval
@@ -104,7 +104,7 @@ func (r *roleState) setOpenPull(pulls jetstream.MessagesContext, probe bool) {
 // recordDelivery starts the next probe interval, and clears the error of a denied request.
 func (r *roleState) recordDelivery() {
 	r.mu.Lock()
-	r.startProbe(&r.policy) // read only while probing
+	r.startProbe(&r.policy) // outside a probe this has no effect: only a probing worker reads probeAt
 	clearDenied := r.deniedErr != nil
 	r.mu.Unlock()
 	if clearDenied {
@@ -226,7 +226,7 @@ func (r *roleState) forgetFaults(it *item) {
 }
 
 // releaseDelay returns the redelivery delay of a useless message that is released during a pause. It grows with the
-// number of such messages and with the probe interval, so that at most half of the probes go to them.
+// number of messages with useless output and with the probe interval, so that at most half of the probes go to them.
 func (r *roleState) releaseDelay() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +237,8 @@ func (r *roleState) releaseDelay() time.Duration {
 // maxFaults bounds each of the maps of useless and unavailable results.
 const maxFaults = 4096
 
-// messageFaultError is an error that the message causes. It hides the behaviours of err, because other messages succeed.
+// messageFaultError is an error that the message causes, because the model answers other messages. It does not unwrap to err, so the worker
+// does not treat it as unavailable or useless: it neither holds the message nor pauses.
 type messageFaultError struct{ err error }
 
 func (f *messageFaultError) Error() string {
@@ -248,7 +249,8 @@ func (f *messageFaultError) Loggable() string {
 	return "the model answers other messages, but not this one: " + Loggable(f.err)
 }
 
-// neverUsefulError is the last useless output for a message while the model answers no other message. It hides the behaviours of err.
+// neverUsefulError is the last useless output for a message while the model answers no other message. It does not unwrap to err, see
+// messageFaultError.
 type neverUsefulError struct {
 	err   error
 	tries int
