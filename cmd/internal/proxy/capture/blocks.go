@@ -7,14 +7,20 @@ import (
 	"debrief/events"
 )
 
-// placement is the block of a run at a user item. The item may move: clients insert and remove messages.
+// A block is the advice that the gateway inserts into the user item of a run. The client does not get it, so each later call of the
+// conversation inserts the blocks of the earlier turns again.
+
+// placement states at which user item the block of a run is inserted. The block itself is stored with its run.
 type placement struct {
+	// Item is an index in the items of a call: of the call that stored it in run.Earlier, or, in the result of locateBlocks, of this call. The
+	// item may move between calls, because clients insert and remove messages.
 	Item     int       `msgpack:"i"`
 	Question string    `msgpack:"q,omitempty" redact:"-"` // hash of the text of the item
 	Run      events.ID `msgpack:"r" redact:"-"`
 }
 
-// placements returns the blocks of the run and of the turns before it, for the next turn of its conversation.
+// placements returns the placements of the block of the run and of those of the turns before it, oldest first. The next turn of the
+// conversation stores them.
 func (r *run) placements() []placement {
 	if r.Block == nil || r.Block.Text == "" {
 		return r.Earlier
@@ -22,9 +28,9 @@ func (r *run) placements() []placement {
 	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Question, r.ID})
 }
 
-// earlierBlocks returns the blocks of the newest known turn of a conversation and of the turns before it.
-func (o *Open) earlierBlocks(ctx context.Context) ([]placement, error) {
-	keys := o.place.earlier
+// earlierPlacements returns the placements of the newest earlier turn of the conversation that has a run. Open runs are preferred.
+func (o *Open) earlierPlacements(ctx context.Context) ([]placement, error) {
+	keys := o.place.earlier // newest first
 	for _, b := range []*bucket{&o.store.open, &o.store.closed} {
 		found, err := o.store.lookup(ctx, b, o.call.owns, keys...)
 		if err != nil {
@@ -32,7 +38,8 @@ func (o *Open) earlierBlocks(ctx context.Context) ([]placement, error) {
 		}
 		for _, key := range keys {
 			if list := o.narrowPrevious(found[key].runs); len(list) > 0 {
-				return list[len(list)-1].placements(), nil
+				newest := list[len(list)-1] // references are listed oldest first
+				return newest.placements(), nil
 			}
 		}
 	}
@@ -44,7 +51,7 @@ func (o *Open) setBlocks(ctx context.Context) error {
 	if b := o.match.run.Block; b != nil {
 		o.Block = *b
 	}
-	places := o.places()
+	places := o.locateBlocks()
 	runs, err := o.runsAt(ctx, places)
 	if err != nil {
 		return err
@@ -58,20 +65,22 @@ func (o *Open) setBlocks(ctx context.Context) error {
 	return nil
 }
 
-// places returns the blocks of the run and of the turns before it, newest first, each with the item of the call where it is inserted. The
-// block of this run belongs to the turn, even if the client has changed the text of the turn. An older block belongs to an item with the text
-// of its own turn, before this turn and before all newer blocks: to the item where it was, else to the last one with that text. If there is
-// none, the block is left out.
-func (o *Open) places() (places []placement) {
+// locateBlocks returns the placements in this call, newest first. The block of this run is at the turn, even if the client has changed the
+// text of the turn. An older block is before all newer ones, and only at an item with the text of its own turn:
+//
+//  1. at the item where it was in the earlier call,
+//  2. else at the last such item,
+//  3. else it is left out.
+func (o *Open) locateBlocks() (places []placement) {
 	items := o.call.Request.Items
-	end := o.place.turn // the item of the block after this one
-	for _, b := range slices.Backward(o.match.run.placements()) {
-		isTurn := func(i int) bool { return items[i].IsTurn() && questionHash(items[i].Text) == b.Question }
+	end := o.place.turn // the item of the next newer block, at first the turn
+	for _, p := range slices.Backward(o.match.run.placements()) {
+		isTurn := func(i int) bool { return items[i].IsTurn() && questionHash(items[i].Text) == p.Question }
 		at := -1
-		if b.Run == o.Run {
+		if p.Run == o.Run {
 			at = o.place.turn
-		} else if b.Item < end && isTurn(b.Item) {
-			at = b.Item
+		} else if p.Item < end && isTurn(p.Item) {
+			at = p.Item
 		}
 		for i := end - 1; i >= 0 && at < 0; i-- {
 			if isTurn(i) {
@@ -79,20 +88,22 @@ func (o *Open) places() (places []placement) {
 			}
 		}
 		if at >= 0 {
-			places = append(places, placement{at, b.Question, b.Run})
+			p.Item = at
+			places = append(places, p)
 			end = at
 		}
 	}
 	return places
 }
 
-// runsAt returns the runs of blocks. It reads only those that are not in the cache, because a block never changes. Runs that do not exist
+// runsAt returns the runs of placements. It reads only those that are not in the cache, because a block never changes. Runs that do not exist
 // anymore are left out.
 func (o *Open) runsAt(ctx context.Context, places []placement) (map[events.ID]revision, error) {
 	known := map[events.ID]revision{o.Run: {run: o.match.run}}
 	var missing []events.ID
 	for _, p := range places {
-		r := o.store.recent.run(p.Run, known[p.Run]) // from the cache, or else the run of this call, or none
+		r := known[p.Run] // of the run of this call; no run for another one
+		r = o.store.recent.run(p.Run, r)
 		if r.run != nil {
 			known[p.Run] = r
 		} else {

@@ -43,7 +43,7 @@ type Call struct {
 // owns reports whether the call may find runs of an owner.
 func (c *Call) owns(owner string) bool { return c.Owner == owner }
 
-// Block is the text that is inserted into the user item of a run. It is stored in the run.
+// Block is the advice that is inserted into the user item of a run. It is stored in the run.
 type Block struct {
 	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
 	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`

@@ -27,7 +27,7 @@ var ErrNoTurn = errors.New("the request has no text of a user")
 //  1. reply: an open run with this reply
 //  2. named: the open run that began with this question in the session that the client names
 //  3. start: the open run that began with the same texts
-//  4. reply, then start: a closed run. The call is not captured, and gets only the block of the run: the advice in its user item
+//  4. reply, then start: a closed run. The call is not captured. It only gets the advice of the run again (its block, see blocks.go)
 //
 // A call without a result of a tool behind the turn begins a run. Then Begin looks for related runs in this order:
 //
@@ -50,9 +50,9 @@ type place struct {
 	reply  string          // key of that item, or of the reply that the provider has; empty without one
 	// numbered is set if the ids of the reply's calls are numbers, such as call_1, and not random. Other runs may have the same ids.
 	numbered bool
-	// begins is set if no result of a tool follows the turn. Then the call begins a run, unless an open run has the reply behind the turn.
-	// A reply that no run has is only the beginning of an answer, which the model shall continue: the client wrote it (prefill), or an
-	// earlier answer was cut.
+	// begins is set if no result of a tool follows the turn. If an open run has the reply behind the turn, the call continues this run.
+	// Otherwise the call begins a run. Then the reply, if there is one, is only the beginning of an answer that the model shall continue: the
+	// client wrote it (prefill), or an earlier answer was cut.
 	begins bool
 	chain  textChain // of all items; the key of the reply to this call is made from it
 
@@ -106,16 +106,16 @@ func chainsOf(items []modelapi.Item) []textChain {
 	return chains
 }
 
-// setTurn sets what identifies the turn. If only the provider has the turn, this is the work on it.
+// setTurn sets the hashes and keys of the turn. If only the provider has the turn, the key of its start includes the work on it.
 func (p *place) setTurn(c *Call, chains []textChain) {
 	r := c.Request
-	upTo, end := 0, len(r.Items)
 	if p.turn >= 0 {
-		upTo, end = p.turn+1, p.turn+1
 		p.question = questionHash(r.Items[p.turn].Text)
+		p.start = c.keys().start(chains[p.turn+1], r)
+	} else {
+		p.start = c.keys().start(chains[len(r.Items)], r)
 	}
-	p.exact = string(events.Hash(p.system, string(r.Raw(upTo)), r.PreviousID, r.Conversation))
-	p.start = c.keys().start(chains[end], r)
+	p.exact = string(events.Hash(p.system, string(r.Raw(p.turn+1)), r.PreviousID, r.Conversation)) // no items if turn is -1
 	p.named = c.keys().named(c.Session, p.question)
 }
 

@@ -66,7 +66,8 @@ func (c *recent) putRun(r revision) {
 	}
 }
 
-// merge returns the references of a key that name a run: the stored ones, then newer ones that this process has added.
+// merge returns the references of a key, oldest first: the stored ones, and those that this process has added since. Of references with the
+// same token only the newest counts. A reference without a run is left out: it was deleted, or is not readable.
 func (c *recent) merge(key string, stored []storedReference) []storedReference {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,8 +110,8 @@ func (c *recent) namesOpenRun(key string) bool {
 	})
 }
 
-// inProcess counts the calls of this process between Start and the end of Finish. A fast model replies before the run of its call
-// is stored. It is safe for concurrent use.
+// inProcess counts the calls of this process between Start and the end of Finish. A fast model replies before the run of its call is stored.
+// While such a call is counted, the next call of its conversation waits for the run. inProcess is safe for concurrent use.
 type inProcess struct {
 	mu     sync.Mutex
 	starts map[string]int // number of calls by place.start

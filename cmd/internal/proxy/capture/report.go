@@ -92,7 +92,7 @@ func stepsOf(calls []*part, tail []modelapi.Item) []events.Step {
 	c := conversation{seen: map[string]bool{}}
 	for _, call := range calls {
 		items := call.Items
-		if len(c.Steps) > 0 { // the steps have the replies already, also if the call did not know of them
+		if len(c.Steps) > 0 { // the steps have the replies to the calls before, whether or not this call repeats them
 			items = slices.DeleteFunc(slices.Clone(items), func(i modelapi.Item) bool { return i.Role == modelapi.RoleAssistant })
 		}
 		c.add(items)

@@ -33,7 +33,7 @@ type run struct {
 	Turn    int         `msgpack:"turn"`              // item index of the user's message
 	Number  int         `msgpack:"number,omitempty"`  // number of the turn in its conversation, from 1
 	Block   *Block      `msgpack:"block,omitempty"`   // of an open run: stored apart
-	Earlier []placement `msgpack:"earlier,omitempty"` // blocks of the turns before this one
+	Earlier []placement `msgpack:"earlier,omitempty"` // of the blocks of the turns before this one, oldest first
 
 	Attempts []attempt `msgpack:"attempts,omitempty"`         // the last ones, one for each call
 	Calls    int       `msgpack:"calls"`                      // number of calls

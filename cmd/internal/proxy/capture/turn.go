@@ -174,7 +174,7 @@ func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 		r.Earlier = last[0].placements()
 	default:
 		var err error
-		if r.Earlier, err = o.earlierBlocks(ctx); err != nil {
+		if r.Earlier, err = o.earlierPlacements(ctx); err != nil {
 			return match{}, err
 		}
 	}
