@@ -93,12 +93,10 @@ func (o *order) in(text string) bool {
 			stems = append(stems, stem)
 		}
 	}
-	for len(stems) > 0 && text != "" {
-		sentence := text
-		text = ""
-		if end := strings.IndexAny(sentence, ".\n"); end >= 0 {
-			sentence, text = sentence[:end], sentence[end+1:]
-		}
+	if len(stems) == 0 {
+		return false
+	}
+	for sentence := range strings.FieldsFuncSeq(text, isSentenceEnd) {
 		hasStem := slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(sentence, stem) })
 		if hasStem && o.pattern.MatchString(sentence) {
 			return true
@@ -106,6 +104,8 @@ func (o *order) in(text string) bool {
 	}
 	return false
 }
+
+func isSentenceEnd(r rune) bool { return r == '.' || r == '\n' }
 
 // orderOnFormat matches orders about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
 // title".

@@ -55,14 +55,13 @@ type Front struct {
 	otlp         *Server     // of --otlp-listen; nil without it
 	tokens       *tokens.Set // nil without a file of tokens; the methods of a nil Set permit everything
 	traces       *otlp.Handler
-	countCapture func(capture.Result)
-	countUnread  func(reason string) // counts a response that could not be read
+	countCapture func(result string) // a capture.Result, or the reason why a response or a trace could not be read
 
 	// These are nil without a connection: before Connect, and after the stop that it returns.
-	middle atomic.Pointer[advisor]
-	api    atomic.Pointer[http.Handler]
-	store  atomic.Pointer[deltalog.Store]
-	views  atomic.Pointer[index.Index]
+	advisor atomic.Pointer[advisor]
+	api     atomic.Pointer[http.Handler]
+	store   atomic.Pointer[deltalog.Store]
+	views   atomic.Pointer[index.Index]
 }
 
 // Listen starts to pass calls of models through. The caller must call Close.
@@ -94,8 +93,7 @@ func Listen(o Options) (*Front, error) {
 	f.traces = otlp.NewHandler(f.tokens)
 	g.Mounts = f.mounts()
 	observe := o.Metrics.Gateway()
-	f.countUnread = o.Metrics.Captures()
-	f.countCapture = func(r capture.Result) { f.countUnread(string(r)) }
+	f.countCapture = o.Metrics.Captures()
 	g.Observe = func(x Observation) {
 		if x.Model {
 			o.Metrics.Calls().Add(x.Uncaptured)
@@ -188,8 +186,8 @@ var errNotConnected = errors.New("no NATS server is connected")
 
 // Begin implements proxy.Middle.
 func (f *Front) Begin(ctx context.Context, c *Call) (*Edit, error) {
-	if m := f.middle.Load(); m != nil {
-		return m.Begin(ctx, c)
+	if a := f.advisor.Load(); a != nil {
+		return a.Begin(ctx, c)
 	}
 	return nil, errNotConnected
 }
@@ -254,17 +252,18 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // Connect adds advice, capture and the API. The backend builds contexts and stores reports. After stop the gateway only passes calls
 // through, as before Connect.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
-	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: f.countCapture, Log: f.o.Log})
+	count := func(r capture.Result) { f.countCapture(string(r)) }
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: count, Log: f.o.Log})
 	views := index.New(conn, f.o.Metrics.Prices())
 	withRunIDs := referencing{backend, runs} // accepts feedback by the id of a captured run
 	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
 	f.views.Store(views)
-	traces := otlp.New(conn, backend, otlp.Config{Quiet: f.o.TraceQuiet, LeadingScore: f.leadingScore, Count: f.countUnread, Log: f.o.Log})
+	traces := otlp.New(conn, backend, otlp.Config{Quiet: f.o.TraceQuiet, LeadingScore: f.leadingScore, Count: f.countCapture, Log: f.o.Log})
 	f.traces.SetStore(traces)
-	advisor := newAdvisor(backend, runs, conn, f.countUnread, f.o.Log)
-	f.middle.Store(advisor)
+	advisor := newAdvisor(backend, runs, conn, f.countCapture, f.o.Log)
+	f.advisor.Store(advisor)
 	ctx, cancel := context.WithCancel(ctx)
 	var closing sync.WaitGroup
 	closing.Go(func() {
@@ -275,7 +274,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 	closing.Go(func() { views.Run(ctx) })
 	closing.Go(func() { traces.Run(ctx) })
 	return func() {
-		f.middle.Store(nil)
+		f.advisor.Store(nil)
 		f.traces.SetStore(nil)
 		f.api.Store(nil)
 		f.store.Store(nil)
