@@ -48,13 +48,16 @@ func makeChart(b *build) error {
 		"apiVersion": "v2", "name": "debrief", "version": b.version, "appVersion": b.version, "type": "application", "kubeVersion": ">=1.21.0-0",
 		"description": "Let LLM agents learn from their runs", "home": b.home.homepage,
 	})
+	if err != nil {
+		return err
+	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.name == "debrief/values.yaml" })
 	entries = append(entries,
 		entry{name: "debrief/Chart.yaml", data: info, mode: 0o644},
 		entry{name: "debrief/values.yaml", data: values, mode: 0o644},
 		entry{name: "debrief/secrets/kustomization.yaml", data: append(secrets, []byte(noHashes)...), mode: 0o644},
 		entry{name: "debrief/LICENSE", source: filepath.Join(b.root, "LICENSE"), mode: 0o644})
-	return errors.Join(err, writeTar(filepath.Join(b.out, "debrief-chart-"+b.version+".tgz"), entries, b.time))
+	return writeTar(filepath.Join(b.out, "debrief-chart-"+b.version+".tgz"), entries, b.time)
 }
 
 // values returns values.yaml with the settings of the base.
