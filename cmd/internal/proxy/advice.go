@@ -70,7 +70,7 @@ func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, co
 // Close stops following playbooks.
 func (a *advisor) Close() { a.books.close() }
 
-// Begin implements proxy.Middle.
+// Begin implements proxy.Middleware.
 func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if c.Response != "" {
 		return a.poll(ctx, c)

@@ -20,7 +20,7 @@ func TestSlowBodies(t *testing.T) {
 			_, _ = w.Write(body)
 		}
 	})
-	g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: url}, Middle: middle(nothing)})
+	g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: url}, Middleware: middleware(nothing)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"debrief/playbook"
 )
 
-// Middle edits and observes model calls. It is safe for concurrent use.
-type Middle interface {
+// Middleware edits and observes model calls. It is safe for concurrent use.
+type Middleware interface {
 	// Begin is called before a call is sent upstream. ctx ends at the deadline of the gateway. If Begin returns nil, the call
 	// passes unchanged and unobserved. The same happens after an error, and the response then has X-Debrief-Degraded.
 	Begin(ctx context.Context, c *Call) (*Edit, error)
@@ -78,7 +78,7 @@ type Copy interface {
 	Ended() bool
 }
 
-// maxBody is the size limit of bodies for the Middle, in bytes.
+// maxBody is the size limit of bodies for the Middleware, in bytes.
 const maxBody = 32 << 20
 
 // storeTimeout limits Recorder.End.
@@ -145,9 +145,9 @@ func (x *exchange) respond(status int) {
 	}
 }
 
-// begin reads the body and offers the call to the Middle. Afterwards x.body or r.Body is the body for the upstream.
+// begin reads the body and offers the call to the Middleware. Afterwards x.body or r.Body is the body for the upstream.
 func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
-	if x.mode == ModeOff || g.o.Middle == nil {
+	if x.mode == ModeOff || g.o.Middleware == nil {
 		return nil
 	}
 	x.degraded = x.route.unread(r)
@@ -183,7 +183,7 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 	return nil
 }
 
-// offer gives a call to the Middle, and takes over its edit.
+// offer gives a call to the Middleware, and takes over its edit.
 func (g *Gateway) offer(r *http.Request, x *exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.o.Deadline)
 	defer cancel()
@@ -193,7 +193,7 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 	}
 	var edit *Edit
 	var err error
-	g.guard(func() { edit, err = g.o.Middle.Begin(ctx, call) }, func() { err = errPanic })
+	g.guard(func() { edit, err = g.o.Middleware.Begin(ctx, call) }, func() { err = errPanic })
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		x.degraded = tooLate
@@ -213,7 +213,7 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 
 var errPanic = errors.New("panic")
 
-// guard runs f. It logs a panic in f and then runs failed, because an error in the Middle must not fail a call.
+// guard runs f. It logs a panic in f and then runs failed, because an error in the Middleware must not fail a call.
 func (g *Gateway) guard(f, failed func()) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -14,7 +14,7 @@ import (
 	"debrief/cmd/internal/runs/modelapi"
 )
 
-// nothing is a Middle that changes nothing.
+// nothing is a Middleware that changes nothing.
 func nothing(context.Context, *Call) (*Edit, error) { return nil, nil }
 
 // record is a Recorder. It sends itself to done at the end.
@@ -79,7 +79,7 @@ func TestEdits(t *testing.T) {
 			Recorder: &record{done: done},
 		}, nil
 	}
-	s, c := open(t, url, gatewayOptions{Middle: middle(edit), Mode: ModeTail})
+	s, c := open(t, url, gatewayOptions{Middleware: middleware(edit), Mode: ModeTail})
 	for _, test := range []struct {
 		name, method, path, body string
 		header                   []string
@@ -118,7 +118,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// TestDegradedCalls: whatever the Middle does, the client gets the response of the upstream.
+// TestDegradedCalls: whatever the Middleware does, the client gets the response of the upstream.
 func TestDegradedCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -128,11 +128,11 @@ func TestDegradedCalls(t *testing.T) {
 	large := strings.Repeat("x", maxBody+1)
 	seen := make(chan Observation, 1)
 	for _, test := range []struct {
-		name     string
-		middle   middle
-		body     string
-		header   []string
-		degraded string
+		name       string
+		middleware middleware
+		body       string
+		header     []string
+		degraded   string
 	}{
 		{"nothing to do", nothing, "a", nil, ""},
 		{"error", func(context.Context, *Call) (*Edit, error) { return &Edit{Body: []byte("x")}, errors.New("secret") }, "a", nil, "unavailable"},
@@ -145,7 +145,7 @@ func TestDegradedCalls(t *testing.T) {
 		{"too large, unknown length", edits, large, []string{"unknown", ""}, "body_size"},
 		{"no memory", edits, large[:1<<20+1], nil, "memory"},
 	} {
-		o := gatewayOptions{Middle: test.middle, Mode: ModeTail, Observe: func(o Observation) { seen <- o }}
+		o := gatewayOptions{Middleware: test.middleware, Mode: ModeTail, Observe: func(o Observation) { seen <- o }}
 		if test.name == "no memory" {
 			o.Memory = 1 << 20
 		}
@@ -200,7 +200,7 @@ func TestFailedResponses(t *testing.T) {
 		observe := func(context.Context, *Call) (*Edit, error) {
 			return &Edit{Recorder: &record{done: done, panics: test.panics}}, nil
 		}
-		s, c := open(t, test.url, gatewayOptions{Middle: middle(observe), Mode: ModeObserve})
+		s, c := open(t, test.url, gatewayOptions{Middleware: middleware(observe), Mode: ModeObserve})
 		res, err := c.Post(s.URL()+"/v1/messages", "application/json", strings.NewReader(test.body))
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
@@ -278,7 +278,7 @@ func TestEndIsStoredBeforeTheClientHasIt(t *testing.T) {
 				rec.holds = 1 << 30
 			}
 			begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: rec}, nil }
-			s, c := open(t, url, gatewayOptions{Middle: middle(begin), Mode: ModeObserve, Deadline: test.deadline})
+			s, c := open(t, url, gatewayOptions{Middleware: middleware(begin), Mode: ModeObserve, Deadline: test.deadline})
 			res, err := c.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
@@ -324,7 +324,7 @@ func TestReadableEncodings(t *testing.T) {
 	t.Parallel()
 	done := make(chan *record, 1)
 	observe := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-	s, c := open(t, upstream(t, echo), gatewayOptions{Middle: middle(observe), Mode: ModeObserve})
+	s, c := open(t, upstream(t, echo), gatewayOptions{Middleware: middleware(observe), Mode: ModeObserve})
 	for sent, want := range map[string]string{
 		"": "", "gzip": "gzip", "br, gzip;q=0.8, zstd": "gzip;q=0.8", "br": "identity", "*": "identity", "GZIP,identity": "GZIP, identity",
 	} {
@@ -360,7 +360,7 @@ func TestLateFailureIsCounted(t *testing.T) {
 	t.Parallel()
 	observed := make(chan Observation, 1)
 	begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &lateRecorder{}}, nil }
-	s, c := open(t, upstream(t, echo), gatewayOptions{Middle: middle(begin), Mode: ModeObserve, Observe: func(o Observation) { observed <- o }})
+	s, c := open(t, upstream(t, echo), gatewayOptions{Middleware: middleware(begin), Mode: ModeObserve, Observe: func(o Observation) { observed <- o }})
 	if _, body := do(t, c, "POST", s.URL()+"/v1/messages", "a"); body != "a" {
 		t.Errorf("got %q", body)
 	}

@@ -22,9 +22,9 @@
 // Responses are sent as they arrive, without a time limit. If the upstream cuts a response, it is cut for the client, too. A client
 // that disconnects cancels the upstream call.
 //
-// In other modes, calls of the three model APIs go through the Middle. A failure of the Middle never fails a call: the
-// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middle receives a copy of
-// the response. The Middle stores a call while the model works: an event stream begins at once. The client receives the last bytes
+// In other modes, calls of the three model APIs go through the Middleware. A failure of the Middleware never fails a call: the
+// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middleware receives a copy of
+// the response. The Middleware stores a call while the model works: an event stream begins at once. The client receives the last bytes
 // after the call is stored, or after the deadline. So if the process is killed, the calls whose responses a client has are stored. If
 // storing fails after a stream has begun, only the metrics have the reason.
 //
@@ -61,9 +61,9 @@
 //	route.go    findRoute         provider, playbook and model API of the path
 //	proxy.go    serveModel        the exchange: checks, the call, ReverseProxy; rewrite and modifyResponse on its way
 //	access.go   authorize         token, key of the provider, loops
-//	call.go     begin, offer      the body goes to the Middle, within the deadline; recordedBody holds back the last bytes
+//	call.go     begin, offer      the body goes to the Middleware, within the deadline; recordedBody holds back the last bytes
 //
-// The Middle is an advisor, with the runs of package capture:
+// The Middleware is an advisor, with the runs of package capture:
 //
 //	advice.go   Begin             parse the call, find its run, ask for advice, insert it
 //	advice_repeat.go  admitted    the advice of earlier calls, without lines that may not be shown

@@ -69,7 +69,7 @@ func Listen(o Options) (*Front, error) {
 	f := &Front{o: o}
 	g := gatewayOptions{
 		OpenAI: Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: Upstream{URL: o.UpstreamAnthropic},
-		Mode: Mode(o.GatewayMode), Middle: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log,
+		Mode: Mode(o.GatewayMode), Middleware: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log,
 	}
 	var err error
 	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
@@ -184,7 +184,7 @@ func (f *Front) Close() error {
 // errNotConnected is the reason to pass a call unchanged before Connect.
 var errNotConnected = errors.New("no NATS server is connected")
 
-// Begin implements proxy.Middle.
+// Begin implements proxy.Middleware.
 func (f *Front) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if a := f.advisor.Load(); a != nil {
 		return a.Begin(ctx, c)

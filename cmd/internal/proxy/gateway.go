@@ -48,14 +48,14 @@ type gatewayOptions struct {
 	Book playbook.Book
 	// Mode is the mode of calls that name none. Default ModeOff.
 	Mode Mode
-	// Middle edits and observes model calls. Nil passes them through in every mode.
-	Middle Middle
+	// Middleware edits and observes model calls. Nil passes them through in every mode.
+	Middleware Middleware
 	// LeadingScore returns the name of the score that counts in a book if an outcome has several, or "" if none does. Nil means that
 	// none does in any book.
 	LeadingScore func(context.Context, playbook.Book) (string, error)
-	// Deadline is the time limit of Middle.Begin and of Recorder.Start, and the interval of Recorder.Hold. Default 150 ms.
+	// Deadline is the time limit of Middleware.Begin and of Recorder.Start, and the interval of Recorder.Hold. Default 150 ms.
 	Deadline time.Duration
-	// Memory limits the bytes of all bodies that the gateway holds for the Middle. Bodies beyond it pass unmodified. Default 256 MiB.
+	// Memory limits the bytes of all bodies that the gateway holds for the Middleware. Bodies beyond it pass unmodified. Default 256 MiB.
 	Memory int64
 	// Mounts are further handlers by path. A path that ends with "/" includes all paths below it; "/{$}" is the root alone. The
 	// handlers check tokens themselves.

@@ -182,7 +182,7 @@ func TestCloseWaitsForStreams(t *testing.T) {
 	})
 	done := make(chan *record, 1)
 	observe := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-	s, c := open(t, url, gatewayOptions{Mode: ModeObserve, Middle: middle(observe)})
+	s, c := open(t, url, gatewayOptions{Mode: ModeObserve, Middleware: middleware(observe)})
 	res, err := c.Post(s.URL()+"/v1/responses", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ func TestSDKs(t *testing.T) {
 	observe := func(context.Context, *Call) (*Edit, error) {
 		return &Edit{Recorder: &record{done: make(chan *record, 1)}}, nil
 	}
-	runSDKs(t, "observe", gatewayOptions{Mode: ModeObserve, Middle: middle(observe)}, true)
-	runSDKs(t, "tail", gatewayOptions{Mode: ModeTail, Middle: middle(insertAdvice)}, false)
+	runSDKs(t, "observe", gatewayOptions{Mode: ModeObserve, Middleware: middleware(observe)}, true)
+	runSDKs(t, "tail", gatewayOptions{Mode: ModeTail, Middleware: middleware(insertAdvice)}, false)
 }
 
 // insertAdvice adds a text to the last user turn. Everything else of the body must stay, byte for byte.

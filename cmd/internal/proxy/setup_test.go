@@ -119,7 +119,7 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// middle is a Middle as a function.
-type middle func(ctx context.Context, c *Call) (*Edit, error)
+// middleware is a Middleware as a function.
+type middleware func(ctx context.Context, c *Call) (*Edit, error)
 
-func (m middle) Begin(ctx context.Context, c *Call) (*Edit, error) { return m(ctx, c) }
+func (m middleware) Begin(ctx context.Context, c *Call) (*Edit, error) { return m(ctx, c) }

@@ -30,7 +30,7 @@ func TestEveryUnseenCallSaysSo(t *testing.T) {
 			observed = append(observed, o.Uncaptured)
 		}
 	}
-	s, c := open(t, url, gatewayOptions{Middle: middle(edit), Mode: ModeTail, Observe: observe})
+	s, c := open(t, url, gatewayOptions{Middleware: middleware(edit), Mode: ModeTail, Observe: observe})
 	for _, test := range []struct {
 		name, method, path string
 		upstream           string // path; "" is the same
@@ -89,7 +89,7 @@ func TestWebSocketOfResponses(t *testing.T) {
 	t.Parallel()
 	url := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	edit := func(context.Context, *Call) (*Edit, error) { return nil, nil }
-	s, c := open(t, url, gatewayOptions{Middle: middle(edit), Mode: ModeTail})
+	s, c := open(t, url, gatewayOptions{Middleware: middleware(edit), Mode: ModeTail})
 	for mode, want := range map[string]int{"tail": http.StatusUpgradeRequired, "observe": http.StatusUpgradeRequired, "off": http.StatusTeapot} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/responses", nil)
 		if err != nil {

@@ -55,7 +55,7 @@ func TestUpstreamWithTLS(t *testing.T) {
 				t.Cleanup(up.Close)
 				done := make(chan *record, 1)
 				begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-				g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: up.URL + "/v1"}, Mode: mode, Middle: middle(begin)})
+				g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: up.URL + "/v1"}, Mode: mode, Middleware: middleware(begin)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -169,7 +169,7 @@ func TestUpstreamEncodings(t *testing.T) {
 	})
 	done := make(chan *record, 1)
 	begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-	s, c := open(t, url, gatewayOptions{Middle: middle(begin)})
+	s, c := open(t, url, gatewayOptions{Middleware: middleware(begin)})
 	for _, mode := range []Mode{ModeOff, ModeObserve} {
 		for _, encoding := range []string{"", "gzip", "gzip, br"} {
 			for _, query := range []string{"", "?chunked"} {
