@@ -44,7 +44,7 @@ type change struct {
 }
 
 const (
-	maxChanged = 8  // compared arguments of a call
+	maxCompared = 8  // compared arguments of a call
 	maxValue   = 40 // bytes of a value that a lesson names
 	maxWords   = 64 // compared words of a command
 )
@@ -69,7 +69,7 @@ func compare(from, to *act) (differences [][]change, related bool) {
 	return [][]change{changes}, hasSpecific || sameStart(a.text, b.text)
 }
 
-// compareFields returns the differences of two objects, at most maxChanged.
+// compareFields returns the differences of two objects, at most maxCompared.
 func compareFields(from, to map[string]any, m *message) (differences [][]change, related bool) {
 	renamed := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
@@ -105,7 +105,7 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 			differences = append(differences, found)
 		}
 	}
-	return differences[:min(len(differences), maxChanged)], related
+	return differences[:min(len(differences), maxCompared)], related
 }
 
 // argument returns the name of an argument for a lesson.
@@ -351,11 +351,11 @@ func compareCommands(from, to *arguments) (differences [][]change, related bool)
 	return append(differences, []change{{rank: rankTrivial, advice: "change the arguments"}}), related
 }
 
-// missingFrom returns the words that a list lacks, at most maxChanged.
+// missingFrom returns the words that a list lacks, at most maxCompared.
 func missingFrom(list, words []string) (missing []string) {
 	for _, w := range words {
 		if !slices.Contains(list, w) {
-			missing = addNew(missing, w, maxChanged)
+			missing = addNew(missing, w, maxCompared)
 		}
 	}
 	return missing

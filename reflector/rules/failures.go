@@ -139,7 +139,7 @@ func (t *tally) add(p *pair) {
 	after := p.next.arguments.fields
 	for name, v := range p.failed.arguments.fields {
 		isShared := identifies(v) && reflect.DeepEqual(v, after[name])
-		hasRoom := t.objects[name] != nil || len(t.objects) < maxChanged // as many arguments as compareFields compares
+		hasRoom := t.objects[name] != nil || len(t.objects) < maxCompared // as many arguments as compareFields compares
 		if isShared && hasRoom {
 			t.objects[name] = addNew(t.objects[name], strings.Clone(text.Prefix(valueText(v), maxObject)), minObjects)
 		}
