@@ -85,7 +85,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 	d.flush()
 	unchecked = d.gatekeeper.decideGate(unchecked)
 	d.pruner.enforceBudget()
-	if edit != nil && edit.Gathers() { // after the gate and the budget, which may have removed bullets that the edit added
+	if edit != nil && edit.Gathers() { // the decision also counts the bullets that the gate and the budget change
 		d.fillDecision(&edit.Decision)
 	}
 	if len(d.covers) == 0 && len(d.ops) == 0 { // then the gate had room for every decision: nothing is unchecked
