@@ -45,8 +45,8 @@ type change struct {
 
 const (
 	maxCompared = 8  // compared arguments of a call
-	maxValue   = 40 // bytes of a value that a lesson names
-	maxWords   = 64 // compared words of a command
+	maxValue    = 40 // bytes of a value that a lesson names
+	maxWords    = 64 // compared words of a command
 )
 
 // compare returns the differences of the arguments of two acts of one name. A difference is a list of changes that describe the same
