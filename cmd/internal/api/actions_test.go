@@ -53,6 +53,7 @@ func TestEdits(t *testing.T) {
 		{"forget executions that taught nothing", `{"forget":{"source":"nowhere","owner":"Vg8mnzK13ZARoCkIqK7pWA","user":"ann"}}`, 201, "changed:0"},
 		{"forget a user of a source without a name", `{"forget":{"source":"","user":"ann"}}`, 400, "field:forget.source"},
 		{"forget a source and a misspelt field", `{"forget":{"source":"agent","end_user":"ann"}}`, 400, "field:forget.end_user"},
+		{"forget a source and an unknown list", `{"forget":{"source":"agent","rounds":[1]}}`, 400, "field:forget.rounds"},
 		{"forget the name of a token", `{"forget":{"owner":"ann"}}`, 400, "field:forget.owner"},
 		{"forget a handle that is none", `{"forget":{"execution":"ann"},"dry_run":true}`, 400, "field:forget.execution"},
 		{"approve an active bullet", `{"approve":["misc-00001"]}`, 409, "code:conflict"},

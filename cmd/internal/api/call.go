@@ -129,12 +129,12 @@ func (c *call) decode(into any) error {
 // checkSelection returns an error for an unknown or an empty field of an object that selects what a request removes. A request that
 // ignored the field would remove more: all of a playbook in place of one session. path is the path of the object, with a dot at its end; ""
 // is the body.
-func (c *call) checkSelection(path string, object map[string]string) error {
+func (c *call) checkSelection(path string, object map[string]any) error {
 	if len(c.unknown) > 0 {
 		return invalid(c.unknown[0], "unknown field")
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if object[name] == "" {
+		if v := object[name]; v == "" || v == nil {
 			name = strings.ToLower(name) // the decoder accepts any case, but the reference has lower case
 			return invalid(path+name, "is empty: leave the field out, or give a value")
 		}

@@ -295,11 +295,11 @@ func (r *EditRequest) decide(c *call, newest, read *playbook.Playbook, out *Edit
 // edit returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
 // handle: they match no execution, and the caller would believe that something was forgotten.
 func (f *Forgotten) edit(c *call, out *EditReply) (*events.Edit, error) {
-	var given struct{ Forget map[string]string }
-	if err := json.Unmarshal(c.body, &given); err != nil {
-		return nil, err // of a body that decode has accepted
+	var sent struct{ Forget map[string]any } // f does not tell an empty field, which is an error, from one that was not sent
+	if err := json.Unmarshal(c.body, &sent); err != nil {
+		return nil, err
 	}
-	if err := c.checkSelection("forget.", given.Forget); err != nil {
+	if err := c.checkSelection("forget.", sent.Forget); err != nil {
 		return nil, err
 	}
 	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: events.FitName(f.User), Session: events.FitName(f.Session), Execution: f.Execution}

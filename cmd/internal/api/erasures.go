@@ -42,11 +42,11 @@ type ErasureState struct {
 }
 
 func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
-	var given map[string]string
-	if err := json.Unmarshal(c.body, &given); err != nil {
-		return nil, err // of a body that decode has accepted
+	var sent map[string]any // r does not tell an empty field, which is an error, from one that was not sent
+	if err := json.Unmarshal(c.body, &sent); err != nil {
+		return nil, err
 	}
-	if err := c.checkSelection("", given); err != nil {
+	if err := c.checkSelection("", sent); err != nil {
 		return nil, err
 	}
 	e := &erasure.Request{

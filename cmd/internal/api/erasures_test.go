@@ -12,6 +12,7 @@ func TestErasureNeedsItsSelection(t *testing.T) {
 		`{"book":"default","session":null}`:        "session",
 		`{"book":"default","sesion":"s-17"}`:       "sesion",
 		`{"book":"default","end_user":"ann"}`:      "end_user",
+		`{"book":"default","rounds":[1]}`:          "rounds",
 		`{"book":"","user":"ann"}`:                 "book",
 		`{"book":"default","Execution":""}`:        "execution",
 		`{"book":"default","user":"a","owner":""}`: "owner",
