@@ -57,7 +57,7 @@ func validateRunID(id string) error {
 // event could keep.
 func ValidateBook(b playbook.Book) error {
 	if kind := redact.Kind(string(b)); kind != "" {
-		return fmt.Errorf("book: looks like a secret (%s): choose another name", kind)
+		return fmt.Errorf("the name looks like a secret (%s): choose another one", kind)
 	}
 	return b.Validate()
 }

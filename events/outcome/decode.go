@@ -655,7 +655,7 @@ func (f *fields) named() (all []reading, err error) {
 // namedScores decodes {"name": score, …} or [{"name": …, "score": …}, …].
 func namedScores(v json.RawMessage) (all []reading, err error) {
 	add := func(name string, raw json.RawMessage) error {
-		d, err := Decoder{Recorder: "scores"}.Decode(raw) // with any recorder, the name of a judge is no error; it is not kept
+		d, err := Decoder{Recorder: "scores"}.Decode(raw) // a Recorder permits the name of a judge, which is not kept
 		if err != nil {
 			return fmt.Errorf("scores.%s: %w", text.Clip(name, 40), err)
 		}

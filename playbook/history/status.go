@@ -10,8 +10,8 @@ import (
 	"debrief/playbook"
 )
 
-// Quarantined is a bullet in quarantine, with the change that put it there. Its executions are also those of earlier such changes, because
-// the gate holds a text for review without an execution of its own.
+// Quarantined is a bullet in quarantine, with the change that put it there. Its executions include those of earlier such changes,
+// because a text that the gate holds for review may have none itself.
 type Quarantined struct {
 	*playbook.Bullet
 	Version  uint64               `json:"version"`

@@ -69,7 +69,7 @@ func (t attempt) String() string {
 		return "a step without a call said " + quote(t.text, maxQuote)
 	}
 	said := "`" + toolName(t.call.Tool) + "`"
-	if summary := t.args.summary(called); summary != "" { // called: no verb says what an argument says, so all are shown
+	if summary := t.args.summary(called); summary != "" { // with all arguments, because "called" names none of them
 		said += " with " + quote(summary, maxSummary)
 	}
 	switch {
