@@ -80,7 +80,7 @@ func (h *harness) giveFeedback(on events.Handle, o events.Outcome) {
 // reflection waits for the nth reflection on the playbook and returns its sequence.
 func (h *harness) reflection(n int) (seq uint64) {
 	h.Helper()
-	h.ok(h.conn.Events.Read(h.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+	h.ok(h.conn.Events.ReadFrom(h.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 0, func(s bus.Stored) error {
 		if n--; n == 0 {
 			seq = s.Seq
 			return bus.ErrStop

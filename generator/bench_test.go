@@ -13,6 +13,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/streams"
 	"debrief/events/window"
 	"debrief/generator"
 	"debrief/playbook"
@@ -104,7 +105,7 @@ func (g textGenerator) live(b *testing.B, conn *bus.Conn, w *window.Store, first
 		if err != nil {
 			b.Fatal(err)
 		}
-		if turn > until-bus.WindowHistory {
+		if turn > until-streams.WindowHistory {
 			if err := w.Add(b.Context(), "b", "", "s", events.NewInteraction(r.Handle, e)); err != nil {
 				b.Fatal(err)
 			}

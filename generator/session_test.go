@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/streams"
 	"debrief/generator/prompt/assembly"
 )
 
@@ -58,7 +58,7 @@ func TestSessionAcrossTwoGenerators(t *testing.T) {
 	}
 	cb := a.newBuilder(nil, Config{}, testTimeouts)
 	for i, x := range a.window(cb, "s") {
-		if want := i + 40 - bus.WindowHistory + 1; x.Turn != want {
+		if want := i + 40 - streams.WindowHistory + 1; x.Turn != want {
 			t.Errorf("got turn %d at %d of the window, want %d", x.Turn, i, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRedeliveredTask(t *testing.T) {
 				e.RunID, e.ID, e.Turn = q.ID, events.ExecutionID("b", "", q.ID, 0), 21
 			}
 			var handle events.Handle
-			for n := range bus.WindowHistory - 1 {
+			for n := range streams.WindowHistory - 1 {
 				e, r := f.storeExecution("s", fmt.Sprint("older ", n+1), "aye", func(e *events.Execution) { e.Turn = 10 * (n + 1) })
 				f.ok(cb.addToWindow(t.Context(), e, r))
 				if n != 1 {
@@ -146,7 +146,7 @@ func TestResubmittedTurnIsNotAdded(t *testing.T) {
 	report := &events.Report{Book: "b", Session: "s", RunID: "mine", Question: "the reported question", Answer: "aye"}
 	first, err := cb.Report(t.Context(), report)
 	f.ok(err)
-	for n := range bus.WindowHistory {
+	for n := range streams.WindowHistory {
 		e, r := f.storeExecution("s", fmt.Sprint("later ", n), "aye", func(e *events.Execution) { e.Turn = n + 3 })
 		f.ok(cb.addToWindow(t.Context(), e, r))
 	}
@@ -162,7 +162,7 @@ func TestResubmittedTurnIsNotAdded(t *testing.T) {
 		t.Errorf("got %+v for a report that is stored as %s", stored, first.Handle)
 	}
 	after := f.window(cb, "s")
-	if again.ID != events.ExecutionID("b", "", q.ID, 0) || len(after) != bus.WindowHistory || after[0].ID != before[0].ID || after[len(after)-1].ID != before[len(before)-1].ID {
+	if again.ID != events.ExecutionID("b", "", q.ID, 0) || len(after) != streams.WindowHistory || after[0].ID != before[0].ID || after[len(after)-1].ID != before[len(before)-1].ID {
 		t.Errorf("got a window from %q to %q, want it unchanged", after[0].Question, after[len(after)-1].Question)
 	}
 }

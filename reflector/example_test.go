@@ -32,7 +32,7 @@ func Example() {
 	if _, err := conn.Publish(ctx, e, bus.PublishOptions{}); err != nil {
 		log.Fatal(err)
 	}
-	err = conn.Events.Read(ctx, events.StreamReflections, events.KindReflection.Subject("sums"), func(s bus.Stored) error {
+	err = conn.Events.ReadFrom(ctx, events.StreamReflections, events.KindReflection.Subject("sums"), 0, func(s bus.Stored) error {
 		fmt.Println(s.Event.(*events.Reflection).KeyInsight)
 		return bus.ErrStop
 	})

@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/streams"
 	"debrief/events/window"
 	"debrief/playbook"
 )
@@ -55,7 +56,7 @@ func firstEvent[E events.Event](t *testing.T, conn *bus.Conn, stream, subject st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := conn.Events.Read(ctx, stream, subject, func(s bus.Stored) error {
+	err := conn.Events.ReadFrom(ctx, stream, subject, 0, func(s bus.Stored) error {
 		e = s.Event.(E)
 		return bus.ErrStop
 	})
@@ -197,12 +198,12 @@ func TestLaterCopyOfAnExecutionAddsNoNote(t *testing.T) {
 		return id
 	}
 	id := reflect("t", 1)
-	for i := range uint64(3 * bus.WindowHistory) { // they push the note of the first copy out of the window
+	for i := range uint64(3 * streams.WindowHistory) { // they push the note of the first copy out of the window
 		reflect(fmt.Sprint("other ", i), 10+i)
 	}
 	time.Sleep(3 * cfg.Duplicates) // until the server has forgotten the id
 	reflect("t", 1000)
-	notes, _, err := windows.Notes(t.Context(), "b", "", "", 3*bus.WindowHistory)
+	notes, _, err := windows.Notes(t.Context(), "b", "", "", 3*streams.WindowHistory)
 	if err != nil {
 		t.Fatal(err)
 	}

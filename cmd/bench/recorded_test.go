@@ -16,8 +16,8 @@ import (
 
 	"debrief/cmd/internal/runs"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/streams"
 	"debrief/generator"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/prompt/selection"
@@ -348,7 +348,7 @@ func layOut(e *events.Execution, in assembly.Input, session bool, l assembly.Lim
 		}
 		if s.Speaker == chat.User && session {
 			in.Window = append(in.Window, turnOver(&in, len(in.Window)+1, budget))
-			in.Window = in.Window[max(0, len(in.Window)-bus.WindowHistory):]
+			in.Window = in.Window[max(0, len(in.Window)-streams.WindowHistory):]
 			in.Query, in.TaskContext, in.Running = s.Text, "", nil
 		} else {
 			in.Running = append(in.Running, s)

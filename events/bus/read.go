@@ -23,7 +23,7 @@ var ErrStop = errors.New("stop reading")
 // Reader reads stored events. Most methods select them by a stream and a subject, for example events.StreamTasks and
 // events.KindTask.Subject("sums").
 //
-// Read, ReadFrom, ReadStored and IDs create a consumer for the time of the call, which not every user may do. They return every
+// ReadFrom, ReadStored and IDs create a consumer for the time of the call, which not every user may do. They return every
 // stored event, and new ones at once. The other methods need no consumer. Scan and Has may miss the newest events if a lagging
 // replica answers; Poll reads those the next time. Reader is safe for concurrent use.
 type Reader struct{ *link }
@@ -44,24 +44,20 @@ type Stored struct {
 	Err   error     // why Event is nil: the message cannot be decoded
 }
 
-// Read calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
-// an error. ErrStop ends it without an error.
-func (r *Reader) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return r.read(ctx, stream, subject, 0, andNew, fn)
-}
-
-// ReadFrom is Read from a sequence on.
+// ReadFrom calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
+// an error. It begins at a sequence; 0 is the first one. ErrStop ends it without an error.
 func (r *Reader) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	return r.read(ctx, stream, subject, seq, andNew, fn)
 }
 
-// ReadStored is Read without new events: it ends after the last stored event.
+// ReadStored calls fn for every stored event of a subject in order, until fn returns an error. It ends after the last event that
+// was stored when it began. ErrStop ends it without an error.
 func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
 	return r.read(ctx, stream, subject, 0, storedOnly, fn)
 }
 
 // Scan calls fn for every stored event of a subject from a sequence on, in order. It returns the error of fn, also ErrStop.
-// Unlike Read it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
+// Unlike ReadFrom it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
 // be missing.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error {

@@ -192,9 +192,6 @@ func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
 	return failed
 }
 
-// WindowHistory is the number of interactions that the server keeps of a session. It is the largest window size.
-const WindowHistory = streams.WindowHistory
-
 // subjectOverlap is the server's error code if another stream already has one of the subjects.
 const subjectOverlap jetstream.ErrorCode = 10065
 

@@ -280,7 +280,7 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 
 	seen := make(chan uint64, 9)
 	follow := startFunc(t, func(ctx context.Context) error {
-		err := c.Events.Read(ctx, events.StreamExecutions, "debrief.execution.*", func(s Stored) error {
+		err := c.Events.ReadFrom(ctx, events.StreamExecutions, "debrief.execution.*", 0, func(s Stored) error {
 			seen <- s.Seq
 			return nil
 		})
@@ -299,7 +299,7 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 	}
 	follow.stop()
 	follow.wait()
-	if err := c.Events.Read(t.Context(), events.StreamExecutions, "debrief.execution.*", func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
+	if err := c.Events.ReadFrom(t.Context(), events.StreamExecutions, "debrief.execution.*", 0, func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
 		t.Errorf("got %v, want the function's own error", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 	"debrief/events/window"
 )
 
@@ -46,11 +46,11 @@ func fill(b *testing.B, s *window.Store, sessions int, mixed bool) {
 			b.Fatal(err)
 		}
 	}
-	for at := range sessions * bus.WindowHistory {
+	for at := range sessions * streams.WindowHistory {
 		if mixed {
 			add(at%sessions, at/sessions+1)
 		} else {
-			add(at/bus.WindowHistory, at%bus.WindowHistory+1)
+			add(at/streams.WindowHistory, at%streams.WindowHistory+1)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func BenchmarkInteractions(b *testing.B) {
 				begun := time.Now()
 				list, damaged, err := stores[0].Interactions(b.Context(), "b", "", session)
 				took := time.Since(begun)
-				if err != nil || damaged != 0 || len(list) != bus.WindowHistory {
+				if err != nil || damaged != 0 || len(list) != streams.WindowHistory {
 					b.Fatal(len(list), damaged, err)
 				}
 				return took

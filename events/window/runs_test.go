@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"debrief/events"
-	"debrief/events/bus"
+	"debrief/events/streams"
 	"debrief/events/window"
 )
 
@@ -31,10 +31,10 @@ func TestLastRunOfEachLabel(t *testing.T) {
 	if r := last(task, events.Success); r != nil {
 		t.Errorf("before any: got %+v", r)
 	}
-	for i := range bus.WindowHistory + 3 {
+	for i := range streams.WindowHistory + 3 {
 		put(events.Failure, &window.Run{Execution: events.Hash("run"), Calls: slices.Repeat([]string{"call"}, i)})
 	}
-	if r := last(task, events.Failure); r == nil || r.Execution != events.Hash("run") || len(r.Calls) != bus.WindowHistory+2 {
+	if r := last(task, events.Failure); r == nil || r.Execution != events.Hash("run") || len(r.Calls) != streams.WindowHistory+2 {
 		t.Errorf("got %+v, want the last one", r)
 	}
 	if r := last(task, events.Success); r != nil {

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 	"debrief/events/window"
 	"debrief/playbook"
 )
@@ -59,9 +59,9 @@ func sequence(from, to int) []int {
 func TestWindowKeepsTheNewest(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
-	for i := 1; i <= bus.WindowHistory+5; i++ {
+	for i := 1; i <= streams.WindowHistory+5; i++ {
 		add(t, s, "s", turn("s", i))
-		if got, want := turns(t, s, "s"), sequence(max(1, i-bus.WindowHistory+1), i); !slices.Equal(got, want) {
+		if got, want := turns(t, s, "s"), sequence(max(1, i-streams.WindowHistory+1), i); !slices.Equal(got, want) {
 			t.Fatalf("after %d: got turns %v, want %v", i, got, want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestWindowMatchesModel(t *testing.T) {
 			for _, i := range list {
 				got = append(got, i.Turn)
 			}
-			last := slices.Clone(came[max(0, len(came)-bus.WindowHistory):])
+			last := slices.Clone(came[max(0, len(came)-streams.WindowHistory):])
 			slices.Sort(last)
 			if !slices.Equal(got, last) {
 				t.Fatalf("session %q: got %v, want %v", session, got, last)
@@ -140,7 +140,7 @@ func TestConcurrentAdd(t *testing.T) {
 	var all sync.WaitGroup
 	for c, s := range stores {
 		all.Go(func() {
-			for i := 1; i <= bus.WindowHistory; i++ {
+			for i := 1; i <= streams.WindowHistory; i++ {
 				add(t, s, "shared", turn("shared", i)) // all of them bring the same
 				own := fmt.Sprint("own", c)
 				add(t, s, own, turn(own, i))
@@ -153,13 +153,13 @@ func TestConcurrentAdd(t *testing.T) {
 	all.Wait()
 	for c, s := range stores {
 		for _, session := range []string{"shared", fmt.Sprint("own", c)} {
-			if got, want := turns(t, s, session), sequence(1, bus.WindowHistory); !slices.Equal(got, want) {
+			if got, want := turns(t, s, session), sequence(1, streams.WindowHistory); !slices.Equal(got, want) {
 				t.Errorf("session %s: got turns %v, want %v", session, got, want)
 			}
 		}
 		notes, damaged, err := s.Notes(t.Context(), "b", "", "shared", 100)
-		if err != nil || damaged != 0 || len(notes) != bus.WindowHistory {
-			t.Errorf("got %d notes, %d damaged (%v), want %d", len(notes), damaged, err, bus.WindowHistory)
+		if err != nil || damaged != 0 || len(notes) != streams.WindowHistory {
+			t.Errorf("got %d notes, %d damaged (%v), want %d", len(notes), damaged, err, streams.WindowHistory)
 		}
 	}
 }
@@ -407,13 +407,13 @@ func TestTooLargeErrorNamesTheSize(t *testing.T) {
 		t.Errorf("%d keys of values that are too large", n)
 	}
 	large.Answer = large.Answer[:900<<10-1000] // and this is not
-	for i := range bus.WindowHistory {         // more than one answer of the server holds
+	for i := range streams.WindowHistory {     // more than one answer of the server holds
 		large.ID, large.Turn = events.NewID(), i
 		add(t, s, "s", large)
 	}
 	list, damaged, err := s.Interactions(t.Context(), "b", "", "s")
-	if err != nil || damaged != 0 || len(list) != bus.WindowHistory {
-		t.Errorf("got %d, %d damaged (%v), want %d", len(list), damaged, err, bus.WindowHistory)
+	if err != nil || damaged != 0 || len(list) != streams.WindowHistory {
+		t.Errorf("got %d, %d damaged (%v), want %d", len(list), damaged, err, streams.WindowHistory)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 			return []bus.Result{{Err: bus.Discard(errors.New("no use"))}}
 		}})
 	}()
-	err := conn.Events.Read(t.Context(), events.StreamDead, events.DeadSubject("", ""), func(bus.Stored) error {
+	err := conn.Events.ReadFrom(t.Context(), events.StreamDead, events.DeadSubject("", ""), 0, func(bus.Stored) error {
 		if left--; left == 0 {
 			return bus.ErrStop
 		}
