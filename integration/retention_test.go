@@ -188,7 +188,7 @@ func (r retentionRun) run(t *testing.T, ctx context.Context, conn *bus.Conn, str
 func (r retentionRun) shorten(t *testing.T, ctx context.Context, js jetstream.JetStream) map[string]time.Duration {
 	t.Helper()
 	ages := map[string]time.Duration{}
-	for _, cfg := range append(streams.All(1), streams.Blobs(1)) {
+	for _, cfg := range streams.All(1) {
 		s, err := js.Stream(ctx, cfg.Name)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // PlanStreams returns the steps from the streams of the server to the chosen limits. It changes nothing. See streams.Plan.
 func PlanStreams(ctx context.Context, c *Conn, replicas int, chosen []streams.Setting) ([]streams.Step, error) {
 	var existing []*jetstream.StreamInfo
-	for _, want := range append(streams.All(1), streams.Blobs(1)) {
+	for _, want := range streams.All(1) {
 		err := retryUnanswered(ctx, func(ctx context.Context) error {
 			s, err := c.js.Stream(ctx, want.Name)
 			if errors.Is(err, jetstream.ErrStreamNotFound) {

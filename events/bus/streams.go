@@ -21,7 +21,7 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 	required := streams.Required(o.Role) // nil: all streams
 	replicas := max(o.Replicas, 1)
 	found := 0
-	for _, want := range append(streams.All(replicas), streams.Blobs(replicas)) {
+	for _, want := range streams.All(replicas) {
 		isUsed := required == nil || slices.Contains(required, want.Name) || want.Name == blob.Stream // every role uses blobs
 		if !isUsed {
 			continue
@@ -144,7 +144,7 @@ func (s StreamState) Used() float64 {
 // Streams returns the state of every stream and bucket that exists.
 func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
-	for _, want := range append(streams.All(1), streams.Blobs(1)) {
+	for _, want := range streams.All(1) {
 		s, err := c.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue

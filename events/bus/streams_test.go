@@ -142,7 +142,7 @@ func TestRollupsOfAnExistingStreamAreForbidden(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
 	c := open(t, srv, fastPolicy)
-	for _, cfg := range append(streams.All(1), streams.Blobs(1)) {
+	for _, cfg := range streams.All(1) {
 		if cfg.AllowRollup || cfg.DenyPurge {
 			continue
 		}

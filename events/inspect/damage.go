@@ -41,7 +41,7 @@ func CheckDamage(ctx context.Context, c *bus.Conn, maxRead uint64) ([]Damage, er
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
 	var all []Damage
-	for _, stream := range append(streams.All(1), streams.Blobs(1)) {
+	for _, stream := range streams.All(1) {
 		found, err := checkStream(ctx, c, stream.Name, maxRead, erased[stream.Name])
 		if err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ type Resource struct {
 // read has an error.
 func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 	js := c.JetStream()
-	for _, want := range append(streams.All(1), streams.Blobs(1)) {
+	for _, want := range streams.All(1) {
 		r := Resource{Name: want.Name}
 		s, err := js.Stream(ctx, want.Name)
 		switch {

@@ -47,17 +47,12 @@ func NameOf(stream string) string {
 
 // Settings returns all limits that can be chosen, with their defaults.
 func Settings() (all []Setting) {
-	for _, c := range configurations(1) {
+	for _, c := range All(1) {
 		for _, limit := range limitsOf(c) {
 			all = append(all, Setting{Name: NameOf(c.Name) + "-" + string(limit), Value: get(c, limit), stream: c.Name, limit: limit})
 		}
 	}
 	return all
-}
-
-// configurations returns the configurations of all streams and buckets, with the blobs.
-func configurations(replicas int) []jetstream.StreamConfig {
-	return append(All(replicas), Blobs(replicas))
 }
 
 // limitsOf returns the limits of a stream that a person can choose. The log of the playbooks, its redactions, its view and the tombstones
@@ -114,32 +109,59 @@ func Format(limit Limit, value int64) string {
 	return fmt.Sprint(value)
 }
 
-// dependency is a rule about the age of a stream: its messages live at least as long as a chain of messages in other streams that refer to
-// them, one after the other. For example, an open run refers to a blob, then its execution does, and then a dead letter.
+// dependency is a rule for the least age of a stream: the sum of the ages of its users. For example, an open run refers to a blob, then
+// its execution does, and then a dead letter.
 type dependency struct {
 	stream string
-	users  []string // their ages are added
-	margin time.Duration
+	users  []string      // streams whose messages refer to the messages of stream, one after the other
+	margin time.Duration // is added to the sum
 	why    string
 }
 
-// dependencies are the rules of ages. No stream is on both sides, so one pass satisfies all of them.
+// dependencies are the rules of ages. No user of a stream has a rule itself, so one pass satisfies all rules.
 var dependencies = []dependency{
-	{"KV_" + events.BucketContexts, []string{"KV_" + events.BucketOpen}, 0, "the report of an open run names its context"},
-	{"KV_" + events.BucketRuns, []string{events.StreamTasks}, 0, "the tasks of a run belong to its progress"},
-	{"KV_" + events.BucketCaptures, []string{"KV_" + events.BucketOpen, events.StreamExecutions}, 0, "feedback finds an execution by the ids of its run, which are stored at its first call"},
-	{"KV_" + events.BucketState, []string{events.StreamExecutions}, 0, "it has the first copies of executions, so that a repeated one counts once"},
-	{"KV_" + events.BucketState, []string{events.StreamReflections}, 0, "it has the first copies of reflections, so that a repeated one counts once"},
-	{"KV_" + events.BucketState, []string{"KV_" + events.BucketWindow}, 0, "it has the summaries of the sessions"},
-	{Attempts, []string{events.StreamTasks}, 0, "it has the attempts of stored messages"},
-	{Attempts, []string{events.StreamExecutions}, 0, "it has the attempts of stored messages"},
-	{Attempts, []string{events.StreamReflections}, 0, "it has the attempts of stored messages"},
-	{blob.Stream, []string{events.StreamTasks, events.StreamDead}, blob.Margin, "a task, and then its dead letter, refer to a large payload"},
-	{blob.Stream, []string{"KV_" + events.BucketOpen, events.StreamExecutions, events.StreamDead}, blob.Margin, "an open run, then its execution, and then a dead letter, refer to the description of the agent"},
-	{blob.Stream, []string{events.StreamReflections, events.StreamDead}, blob.Margin, "a reflection, and then its dead letter, refer to a large payload"},
+	{
+		stream: "KV_" + events.BucketContexts, users: []string{"KV_" + events.BucketOpen},
+		why: "the report of an open run names its context",
+	},
+	{
+		stream: "KV_" + events.BucketRuns, users: []string{events.StreamTasks},
+		why: "the tasks of a run belong to its progress",
+	},
+	{
+		stream: "KV_" + events.BucketCaptures, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions},
+		why: "feedback finds an execution by the ids of its run, which are stored at its first call",
+	},
+	{
+		stream: "KV_" + events.BucketState, users: []string{events.StreamExecutions},
+		why: "it has the first copies of executions, so that a repeated one counts once",
+	},
+	{
+		stream: "KV_" + events.BucketState, users: []string{events.StreamReflections},
+		why: "it has the first copies of reflections, so that a repeated one counts once",
+	},
+	{
+		stream: "KV_" + events.BucketState, users: []string{"KV_" + events.BucketWindow},
+		why: "it has the summaries of the sessions",
+	},
+	{stream: Attempts, users: []string{events.StreamTasks}, why: "it has the attempts of stored messages"},
+	{stream: Attempts, users: []string{events.StreamExecutions}, why: "it has the attempts of stored messages"},
+	{stream: Attempts, users: []string{events.StreamReflections}, why: "it has the attempts of stored messages"},
+	{
+		stream: blob.Stream, users: []string{events.StreamTasks, events.StreamDead}, margin: blob.Margin,
+		why: "a task, and then its dead letter, refer to a large payload",
+	},
+	{
+		stream: blob.Stream, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions, events.StreamDead}, margin: blob.Margin,
+		why: "an open run, then its execution, and then a dead letter, refer to the description of the agent",
+	},
+	{
+		stream: blob.Stream, users: []string{events.StreamReflections, events.StreamDead}, margin: blob.Margin,
+		why: "a reflection, and then its dead letter, refer to a large payload",
+	},
 }
 
-// least returns the least age that satisfies a rule, 0 for no limit.
+// least returns the least age that satisfies a rule. 0 means that the age may have no limit only.
 func (d dependency) least(ages map[string]time.Duration) time.Duration {
 	sum := d.margin
 	for _, user := range d.users {
@@ -163,33 +185,32 @@ func (d dependency) describe() string {
 	return strings.Join(parts, " + ")
 }
 
-// isShorter compares two ages, of which 0 is without a limit.
+// isShorter reports whether a is the shorter age. 0 means no limit, so it is the longest age.
 func isShorter(a, b time.Duration) bool { return a != 0 && (b == 0 || a < b) }
 
 // Step is one change by a setup: a new stream, or new limits of a stream.
 type Step struct {
-	Stream  string                 `json:"stream"`
+	Stream  string                 `json:"stream"` // its name; for a consumer "consumer <role> of <stream>"
 	Create  bool                   `json:"create,omitempty"`
 	Changes []Change               `json:"changes,omitempty"`
-	Config  jetstream.StreamConfig `json:"-"` // the wanted one
+	Config  jetstream.StreamConfig `json:"-"` // the wanted configuration; empty for a consumer
 
-	shortens bool // the age
+	shortensAge bool
 }
 
-// InOrder returns the steps in an order in which no message ever refers to a deleted one. First come the steps that keep messages longer,
-// beginning with the streams that others depend on. Then come the steps that keep them shorter, ending with the streams that others depend
-// on.
-func InOrder(steps []Step) (ordered []Step) {
-	var shorter []Step
+// InOrder returns the steps in an order in which no message ever refers to a deleted one. The streams to which other messages refer come
+// last in All, and so in steps. If ages become longer, these streams must change first. If ages become shorter, they must change last.
+func InOrder(steps []Step) []Step {
+	var longer, shorter []Step
 	for _, s := range steps {
-		if s.shortens {
+		if s.shortensAge {
 			shorter = append(shorter, s)
 		} else {
-			ordered = append(ordered, s)
+			longer = append(longer, s)
 		}
 	}
-	slices.Reverse(ordered) // the streams that others depend on come last in All, and so in steps
-	return append(ordered, shorter...)
+	slices.Reverse(longer)
+	return append(longer, shorter...)
 }
 
 // Change is a limit that a step sets.
@@ -208,7 +229,7 @@ func Plan(replicas int, existing []*jetstream.StreamInfo, chosen []Setting) ([]S
 	for _, info := range existing {
 		p.existing[info.Config.Name] = info
 	}
-	for _, c := range configurations(replicas) {
+	for _, c := range All(replicas) {
 		if info := p.existing[c.Name]; info != nil {
 			c = info.Config
 			c.AllowRollup = false
@@ -237,22 +258,21 @@ type plan struct {
 // choose applies a setting.
 func (p *plan) choose(s Setting) {
 	all := Settings()
-	known := slices.IndexFunc(all, func(x Setting) bool { return x.Name == s.Name })
-	if known < 0 {
+	i := slices.IndexFunc(all, func(x Setting) bool { return x.Name == s.Name })
+	if i < 0 {
 		p.errs.Add(s.Name, "unknown setting")
 		return
 	}
-	s.stream, s.limit = all[known].stream, all[known].limit
+	s.stream, s.limit = all[i].stream, all[i].limit
 	p.chosen = append(p.chosen, s)
-	c := p.config(s.stream)
-	info := p.existing[s.stream]
-	switch least := leastOf(s.limit); {
+	info, least := p.existing[s.stream], leastOf(s.limit)
+	switch {
 	case s.Value != 0 && s.Value < least:
 		p.errs.Add(s.Name, "must be at least %s, or 0 for no limit, got %s", Format(s.limit, least), Format(s.limit, s.Value))
 	case info != nil && s.Value != 0 && s.Value < held(info, s.limit):
 		p.errs.Add(s.Name, "must be at least %s, which the stream holds, got %s", Format(s.limit, held(info, s.limit)), Format(s.limit, s.Value))
 	default:
-		set(c, s.limit, s.Value)
+		set(p.config(s.stream), s.limit, s.Value)
 	}
 }
 
@@ -267,7 +287,7 @@ func leastOf(limit Limit) int64 {
 	return minValues
 }
 
-// held returns the content of a stream in the unit of a limit: bytes or values. A shorter age only removes messages that are old enough.
+// held returns the content of a stream in the unit of a limit: bytes or values. It is 0 for an age, which may always become shorter.
 func held(info *jetstream.StreamInfo, limit Limit) int64 {
 	switch limit {
 	case LimitSize:
@@ -284,7 +304,7 @@ func (p *plan) config(stream string) *jetstream.StreamConfig {
 	return &p.wanted[i]
 }
 
-// raise raises the ages that others need, or adds an error for a chosen one.
+// raise raises each age that is shorter than its rules allow. It adds an error in place of changing a chosen age.
 func (p *plan) raise() {
 	ages := map[string]time.Duration{}
 	for _, c := range p.wanted {
@@ -329,7 +349,7 @@ func (p *plan) steps() (all []Step) {
 				step.Changes = append(step.Changes, Change{Setting: name, From: Format(limit, get(info.Config, limit)), To: Format(limit, to), Why: p.reasons[name]})
 			}
 		}
-		step.shortens = info != nil && isShorter(c.MaxAge, info.Config.MaxAge)
+		step.shortensAge = info != nil && isShorter(c.MaxAge, info.Config.MaxAge)
 		if info != nil && info.Config.AllowRollup {
 			step.Changes = append(step.Changes, Change{Setting: FieldRollup, From: "true", To: "false"})
 		}

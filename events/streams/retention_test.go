@@ -15,7 +15,7 @@ import (
 
 // stored returns the streams of a server with the default configuration.
 func stored() (all []*jetstream.StreamInfo) {
-	for _, c := range configurations(1) {
+	for _, c := range All(1) {
 		all = append(all, &jetstream.StreamInfo{Config: c, State: jetstream.StreamState{Bytes: 100 << 20, Msgs: 5000}})
 	}
 	return all
@@ -27,7 +27,7 @@ const days = int64(day)
 func TestDefaultsSatisfyTheDependencies(t *testing.T) {
 	t.Parallel()
 	steps, err := Plan(3, nil, nil)
-	if err != nil || len(steps) != len(configurations(1)) {
+	if err != nil || len(steps) != len(All(1)) {
 		t.Fatalf("got %d steps and error %v", len(steps), err)
 	}
 	for _, s := range steps {

@@ -11,8 +11,8 @@ import (
 	"debrief/events/blob"
 )
 
-// Default retention of the streams and buckets, and the window in which the server drops duplicates. Setup changes the retention: see
-// Plan, which also has the dependencies between these times.
+// Default retention of the streams and buckets, and the window in which the server drops duplicates. 'debrief setup' can change the
+// retention. The variable dependencies has the rules between these times.
 const (
 	keepEvents   = 30 * 24 * time.Hour // tasks, executions and reflections
 	keepDead     = 7 * 24 * time.Hour
@@ -34,7 +34,7 @@ const (
 	maxState    = 250_000 // 65,536 for the first copies of each book, at most 2 for each session, at most 2 for each task
 	maxContexts = 250_000
 	maxVectors  = 250_000
-	// maxCaptures is one for each call of the last month, and some for each run. 'debrief doctor' warns before it is reached.
+	// maxCaptures counts one value for each call of the last month, and some for each run. 'debrief doctor' warns before it is reached.
 	maxCaptures = 4_000_000
 )
 
@@ -57,7 +57,8 @@ const Attempts = "KV_" + events.BucketAttempts
 // WindowHistory is the number of interactions that the server keeps of a session. It is the largest window size.
 const WindowHistory = 20
 
-// All returns the configurations of all streams and key-value buckets, as Open creates them.
+// All returns the configurations of all streams and buckets, as Open creates them. The blobs come last, because other messages refer to
+// them.
 //
 // No stream allows rollups: with the header Nats-Rollup a user who may write one subject could remove all messages of its
 // stream. A value that replaces the value before it needs a bucket with a history of 1. Therefore the buckets are created as
@@ -142,6 +143,10 @@ func All(replicas int) []jetstream.StreamConfig {
 			Name: "KV_" + events.BucketErasures, Description: "tombstones of erased runs",
 			Subjects: []string{"$KV." + events.BucketErasures + ".>"}, MaxMsgsPerSubject: 1,
 		},
+		{ // an object store by its name and its subjects
+			Name: blob.Stream, Description: "payloads too large for a message",
+			Subjects: []string{blob.Prefix + ".C.>", blob.Prefix + ".M.>"}, MaxAge: keepBlobs,
+		},
 	}
 	for i := range all {
 		all[i].Storage = jetstream.FileStorage
@@ -213,19 +218,11 @@ func Output(role string) string {
 	return events.StreamDeltas
 }
 
-// Blobs returns the configuration of the stream of large payloads. It is an object store by its name and its subjects.
-func Blobs(replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: blob.Stream, Description: "payloads too large for a message", Subjects: []string{blob.Prefix + ".C.>", blob.Prefix + ".M.>"},
-		MaxAge: keepBlobs, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowDirect: true, Replicas: replicas,
-	}
-}
-
 // MetadataRestored is the key in a stream's metadata that holds its last sequence at a restore from a backup. The
 // server has forgotten the message ids of the time before, but the effects of these messages may be stored. So every
 // message up to that sequence counts as a repeat.
 const MetadataRestored = "debrief-restored"
 
-// MaxDeliver of every durable is unlimited, because the worker counts the attempts. A server that stops redelivering a
-// message only publishes an advisory once, and without that advisory the message is lost.
+// MaxDeliver is the limit of deliveries of every durable: -1 means none, because the worker counts the attempts. At a limit the
+// server would stop redelivering a message, and the message would be lost.
 const MaxDeliver = -1

@@ -28,14 +28,17 @@ func (a Age) String() string {
 }
 
 func (a *Age) UnmarshalText(text []byte) error {
-	const longest = 100 * 365 // days: the server stores ages as 64-bit nanoseconds
-	d, err := time.ParseDuration(string(text))
+	const longest = 100 * 365 * day // the server stores ages as 64-bit nanoseconds
+	var d time.Duration
+	var err error
 	if number, isDays := strings.CutSuffix(string(text), "d"); isDays {
 		var days uint64
 		days, err = strconv.ParseUint(number, 10, 16)
 		d = time.Duration(days) * day
+	} else {
+		d, err = time.ParseDuration(string(text))
 	}
-	if err != nil || d < 0 || d > longest*day {
+	if err != nil || d < 0 || d > longest {
 		return fmt.Errorf("want a duration such as 30d or 12h, got %q", text)
 	}
 	*a = Age(d)

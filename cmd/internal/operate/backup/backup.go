@@ -336,7 +336,7 @@ func (m *Manifest) configs(replicas int) (all []api.StreamConfig, err error) {
 
 // ownConfig returns the configuration that this program creates a stream with.
 func ownConfig(name string, replicas int) (config api.StreamConfig, err error) {
-	for _, c := range append(streams.All(replicas), streams.Blobs(replicas)) {
+	for _, c := range streams.All(replicas) {
 		if c.Name != name {
 			continue
 		}

@@ -93,7 +93,7 @@ func newRollupServer(t *testing.T) *rollupServer {
 		srv.Shutdown()
 		srv.WaitForShutdown()
 	})
-	s := &rollupServer{T: t, conns: map[string]*nats.Conn{}, streams: append(streams.All(1), streams.Blobs(1))}
+	s := &rollupServer{T: t, conns: map[string]*nats.Conn{}, streams: streams.All(1)}
 	for user, pair := range pairs {
 		nc, err := nats.Connect("", nats.InProcessServer(srv), nats.CustomInboxPrefix(events.InboxPrefix(user)),
 			nats.Nkey(x.Keys[user], func(nonce []byte) ([]byte, error) { return pair.Sign(nonce) }), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
