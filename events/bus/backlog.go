@@ -75,7 +75,7 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (Backlog, error) {
 	}
 	out, err := c.js.Stream(ctx, streams.Output(role))
 	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound): // lost: the damage of the store says so
+	case errors.Is(err, jetstream.ErrStreamNotFound): // lost: natsd reports this as damage
 	case err != nil:
 		return status, fmt.Errorf("read stream %s: %w", streams.Output(role), natserr.AsTimeout(ctx, err))
 	default:
@@ -110,7 +110,7 @@ func (c *Consumers) Blocked(ctx context.Context, role string) string {
 	defer stop()
 	b, err := c.Backlog(ctx, role)
 	if err != nil {
-		return "" // the caller has an error already
+		return "" // the caller reports another error, which this text would only explain
 	}
 	return b.Blocked
 }

@@ -161,9 +161,9 @@ func TestBatchingWorkerLimitsHeldMessages(t *testing.T) {
 	}
 	t.Parallel()
 	p := fastPolicy
-	p.MaxAckPending = 2 * maxHeld
+	p.MaxAckPending = 2 * maxInProgress
 	c := connectNew(t, p)
-	const n = maxHeld + 300
+	const n = maxInProgress + 300
 	release := make(chan struct{})
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: 256, Handle: func(_ context.Context, b []*Delivery) []Result {
 		<-release
@@ -181,10 +181,10 @@ func TestBatchingWorkerLimitsHeldMessages(t *testing.T) {
 	within(t, c.js.PublishAsyncComplete(), "not published")
 	eventually(t, "it is full", func() bool {
 		i := info(t, c, events.RoleGenerator)
-		return i.NumWaiting == 0 && i.NumAckPending > maxHeld-2*256
+		return i.NumWaiting == 0 && i.NumAckPending > maxInProgress-2*256
 	})
-	if l := lag(t, c, events.RoleGenerator); l.InFlight > maxHeld || l.InFlight+int(l.Pending) != n {
-		t.Errorf("got %+v, want at most %d in flight", l, maxHeld)
+	if l := lag(t, c, events.RoleGenerator); l.InFlight > maxInProgress || l.InFlight+int(l.Pending) != n {
+		t.Errorf("got %+v, want at most %d in flight", l, maxInProgress)
 	}
 	close(release)
 	awaitIdle(t, c, events.RoleGenerator)
@@ -200,7 +200,7 @@ func TestBatchingWorkerLimitsHeldBytes(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
 	const size, batch = 400 << 10, 16
-	const n = 2 * maxHeldBytes / size
+	const n = 2 * maxBytesInProgress / size
 	release := make(chan struct{})
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
 		<-release
@@ -213,10 +213,10 @@ func TestBatchingWorkerLimitsHeldBytes(t *testing.T) {
 	}
 	eventually(t, "it is full", func() bool {
 		i := info(t, c, events.RoleGenerator)
-		return i.NumWaiting == 0 && i.NumAckPending > maxHeldBytes/size
+		return i.NumWaiting == 0 && i.NumAckPending > maxBytesInProgress/size
 	})
-	if l := lag(t, c, events.RoleGenerator); l.InFlight > maxHeldBytes/size+batch || l.InFlight+int(l.Pending) != n {
-		t.Errorf("got %+v, want at most %d of %d in flight", l, maxHeldBytes/size+batch, n)
+	if l := lag(t, c, events.RoleGenerator); l.InFlight > maxBytesInProgress/size+batch || l.InFlight+int(l.Pending) != n {
+		t.Errorf("got %+v, want at most %d of %d in flight", l, maxBytesInProgress/size+batch, n)
 	}
 	close(release)
 	awaitIdle(t, c, events.RoleGenerator)

@@ -4,14 +4,14 @@
 // # Attempts
 //
 // The server redelivers a message without limit. The worker counts the attempts and stores a dead letter instead of
-// starting attempt six. An attempt starts when the handler starts. A delivery is not an attempt while its message is held,
-// or if a stop or a pause releases the message before its handler starts. The worker records this in the bucket "attempts" when a hold starts
-// and before it releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
+// starting attempt six. An attempt starts when the handler starts. A delivery is not an attempt while its message is held, or if
+// the worker releases the message: see attempts.go. The worker records this in the bucket "attempts" when a hold starts and before it
+// releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
 // A message has either an effect or a dead letter: see deadletter.go.
 //
-// A worker that crashes costs an attempt of all messages that it holds. A role that takes batches may hold thousands, and one
-// faulty message must not make dead letters of the others. So from its third attempt on a message is tried in a group of 16, and then
-// three times alone. Until then crashes make no dead letter, however many attempts they cost.
+// A worker that crashes costs an attempt of all messages that it has. A role that takes batches may have thousands, and one faulty
+// message must not make dead letters of the others. So the third attempt at a message is in a group of 16 messages, and after it the
+// message is tried three times alone. Only after these attempts the message becomes a dead letter.
 //
 // # Useless output
 //
@@ -106,8 +106,8 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Attach returns a connection without checking or creating streams. It is for programs that run none of the roles: they may read and
-// publish if the streams exist. Without them, deltalog.Load returns natserr.ErrNoStreams, and a publish names the missing stream.
+// Attach returns a connection without checking or creating streams. It is for programs that run none of the roles. They may read and
+// publish if the streams exist. If a stream is missing, a publish returns an error that names it.
 func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -146,17 +146,17 @@ type Reply struct {
 	Data   []byte
 	Trace  string // trace id of the request
 
-	of events.Event // the request
+	request events.Event
 }
 
 // Decode decodes the payload into v, a pointer to the type of the answer. It returns a *DeadLetterError if the event became a dead
 // letter.
 func (r *Reply) Decode(v any) error {
 	if r.Error != "" {
-		return &DeadLetterError{Kind: r.of.Kind(), ID: r.of.EventID(), Reason: r.Error}
+		return &DeadLetterError{Kind: r.request.Kind(), ID: r.request.EventID(), Reason: r.Error}
 	}
-	if err := events.UnmarshalReply(r.of.InBook(), r.Data, v); err != nil {
-		return fmt.Errorf("decode the reply to %s %s: %w", r.of.Kind(), r.of.EventID(), err)
+	if err := events.UnmarshalReply(r.request.InBook(), r.Data, v); err != nil {
+		return fmt.Errorf("decode the reply to %s %s: %w", r.request.Kind(), r.request.EventID(), err)
 	}
 	return nil
 }
@@ -213,7 +213,10 @@ func (c *Conn) Request(ctx context.Context, e events.Event, o PublishOptions) (*
 	if err != nil {
 		return nil, fmt.Errorf("wait for reply to %s: %w", e.Kind(), err)
 	}
-	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Error: msg.Header.Get(events.HeaderError), Data: msg.Data, Trace: r.Trace, of: e}
+	reply := &Reply{
+		Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Error: msg.Header.Get(events.HeaderError),
+		Data: msg.Data, Trace: r.Trace, request: e,
+	}
 	if name := msg.Header.Get(events.HeaderBlob); name != "" {
 		if reply.Data, err = c.getBlob(ctx, name); err != nil {
 			return nil, err
@@ -221,6 +224,3 @@ func (c *Conn) Request(ctx context.Context, e events.Event, o PublishOptions) (*
 	}
 	return reply, nil
 }
-
-// Log returns the logger of the connection.
-func (c *Conn) Log() *zerolog.Logger { return &c.log }

@@ -23,7 +23,7 @@ type Consumers struct {
 	letters *DeadLetters
 }
 
-// bind opens the consumer of a role. It also returns the last restored sequence of its stream, or 0.
+// bind opens the consumer of a role. It also returns the last sequence of its stream that came from a backup, or 0.
 func (c *Consumers) bind(ctx context.Context, role string) (jetstream.Consumer, uint64, error) {
 	cons, err := c.open(ctx, role)
 	if err != nil {
@@ -44,13 +44,14 @@ func (c *Consumers) bind(ctx context.Context, role string) (jetstream.Consumer, 
 	return cons, restored, nil
 }
 
-// CreateAfter creates the consumer of a role so that it starts after the sequence floor. It is for a restore: the backup had
-// acknowledged everything up to that sequence. It returns an error if the consumer exists.
+// CreateAfter creates the consumer of a role so that it starts after the sequence floor. It is for a restore: the role had acknowledged
+// everything up to that sequence before the backup. It returns an error if the consumer exists.
 func (c *Consumers) CreateAfter(ctx context.Context, role string, floor uint64) error {
-	switch _, err := c.js.Consumer(ctx, streams.Input(role), role); {
-	case err == nil:
+	_, err := c.js.Consumer(ctx, streams.Input(role), role)
+	if err == nil {
 		return fmt.Errorf("create consumer %s of %s: already exists", role, streams.Input(role))
-	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+	}
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
 	}
 	cfg := c.config(role)
@@ -94,7 +95,7 @@ func (c *Consumers) Plan(ctx context.Context) (all []streams.Step, err error) {
 	return all, nil
 }
 
-// consumerChanges returns the settings of a consumer that differ from the wanted ones. open updates only these settings.
+// consumerChanges returns the settings of a consumer that differ from the wanted ones. It compares only the settings that adapt changes.
 func consumerChanges(got, want jetstream.ConsumerConfig) (all []streams.Change) {
 	for _, x := range []struct {
 		name     string
@@ -125,30 +126,35 @@ func (c *Consumers) config(role string) jetstream.ConsumerConfig {
 
 // open opens the consumer of a role. It creates a missing consumer, and updates one that differs from the policy.
 func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, error) {
-	want := c.config(role)
 	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		cons, err = c.js.CreateOrUpdateConsumer(ctx, streams.Input(role), want)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		cons, err = c.js.CreateOrUpdateConsumer(ctx, streams.Input(role), c.config(role))
 		err = explainMissing("the consumer", err)
-	} else if err == nil {
-		got := cons.CachedInfo().Config
-		if len(consumerChanges(got, want)) > 0 {
-			got.AckWait = want.AckWait
-			got.MaxDeliver = want.MaxDeliver
-			got.MaxAckPending = want.MaxAckPending
-			var changed jetstream.Consumer
-			changed, err = c.js.UpdateConsumer(ctx, streams.Input(role), got)
-			if natserr.IsDenied(err) {
-				c.log.Warn().Str("role", role).Msg("the consumer's policy differs, and this user may not change it: run 'debrief setup' as the operator")
-				return cons, nil
-			}
-			cons = changed
-		}
+	case err == nil:
+		cons, err = c.adapt(ctx, role, cons)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open consumer %s of %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
 	}
 	return cons, nil
+}
+
+// adapt changes an existing consumer to the policy. If this user may not change it, adapt only logs a warning.
+func (c *Consumers) adapt(ctx context.Context, role string, cons jetstream.Consumer) (jetstream.Consumer, error) {
+	cfg, want := cons.CachedInfo().Config, c.config(role)
+	if len(consumerChanges(cfg, want)) == 0 {
+		return cons, nil
+	}
+	cfg.AckWait = want.AckWait
+	cfg.MaxDeliver = want.MaxDeliver
+	cfg.MaxAckPending = want.MaxAckPending
+	changed, err := c.js.UpdateConsumer(ctx, streams.Input(role), cfg)
+	if natserr.IsDenied(err) {
+		c.log.Warn().Str("role", role).Msg("the consumer's policy differs, and this user may not change it: run 'debrief setup' as the operator")
+		return cons, nil
+	}
+	return changed, err
 }
 
 // Lag describes how far a role is behind.
@@ -163,34 +169,40 @@ type Lag struct {
 // Idle reports whether no message is pending or in flight.
 func (l Lag) Idle() bool { return l.Pending == 0 && l.InFlight == 0 }
 
-// Waiting describes the messages of a playbook that are not delivered yet.
-type Waiting struct {
-	Messages uint64
-	Oldest   time.Time // when the oldest of them was stored; zero if none waits
+// Pending has the messages of a role that are not delivered yet.
+type Pending struct {
+	All   uint64        // of all playbooks
+	Books []BookPending // of the requested playbooks, in their order
 }
 
-// Waiting returns, for each of these playbooks, the messages that wait for a role, and the number of all messages that wait for it. It
-// needs a few requests for each playbook. If the role never ran, all messages of its stream wait.
-func (c *Consumers) Waiting(ctx context.Context, role string, books []playbook.Book) (all uint64, perBook []Waiting, err error) {
-	stream := streams.Input(role)
+// BookPending has the messages of one playbook that are not delivered yet.
+type BookPending struct {
+	Messages uint64
+	Oldest   time.Time // when the oldest of them was stored; zero if there is none
+}
+
+// Pending returns the messages of a role that are not delivered yet, in all and for each of the playbooks. It needs a few requests for
+// each playbook. If the role never ran, all messages of its stream are pending.
+func (c *Consumers) Pending(ctx context.Context, role string, books []playbook.Book) (Pending, error) {
 	lag, err := c.Lag(ctx, role)
 	if err != nil {
-		return 0, nil, err
+		return Pending{}, err
 	}
-	perBook = make([]Waiting, len(books))
+	pending := Pending{All: lag.Pending, Books: make([]BookPending, len(books))}
 	for i, b := range books {
+		ofBook := &pending.Books[i]
 		for _, subject := range inputSubjects(role, b) {
-			n, oldest, err := direct.CountFrom(ctx, c.nc, stream, subject, lag.Last+1)
+			found, err := direct.Count(ctx, c.nc, streams.Input(role), subject, lag.Last+1)
 			if err != nil {
-				return 0, nil, fmt.Errorf("count messages of %s: %w", subject, natserr.AsTimeout(ctx, err))
+				return Pending{}, fmt.Errorf("count messages of %s: %w", subject, natserr.AsTimeout(ctx, err))
 			}
-			perBook[i].Messages += n
-			if n > 0 && (perBook[i].Oldest.IsZero() || oldest.Before(perBook[i].Oldest)) {
-				perBook[i].Oldest = oldest
+			ofBook.Messages += found.Messages
+			if found.Messages > 0 && (ofBook.Oldest.IsZero() || found.Oldest.Before(ofBook.Oldest)) {
+				ofBook.Oldest = found.Oldest
 			}
 		}
 	}
-	return lag.Pending, perBook, nil
+	return pending, nil
 }
 
 // inputSubjects returns the subjects of the messages of a playbook that a role consumes. No message is on two of them.

@@ -107,8 +107,8 @@ func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" 
 
 // count returns the number of dead letters of a role, 0 if their stream does not exist.
 func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
-	n, err := natserr.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
-		return direct.Count(ctx, d.nc, events.StreamDead, events.DeadSubject(role, ""))
+	found, err := natserr.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (direct.Counted, error) {
+		return direct.Count(ctx, d.nc, events.StreamDead, events.DeadSubject(role, ""), 1)
 	})
 	if errors.Is(err, nats.ErrNoResponders) {
 		if _, missing := d.js.Stream(ctx, events.StreamDead); errors.Is(missing, jetstream.ErrStreamNotFound) {
@@ -118,7 +118,7 @@ func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", natserr.AsTimeout(ctx, err))
 	}
-	return n, nil
+	return found.Messages, nil
 }
 
 // roleLetters stores, looks up and withdraws the dead letters of a role's messages.
@@ -181,7 +181,7 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 func (r *roleLetters) reply(it *item, m jetstream.Msg, reason error) {
 	target := replyTargetOf(m.Headers())
 	if _, isExecution := it.d.Event.(*events.Execution); isExecution && target.subject != "" {
-		if err := r.conn.replyStored(r.work, target, asStored(m.Subject(), m.Headers(), m.Data(), &it.d)); err == nil {
+		if err := r.conn.replyStored(r.work, target, asStored(m, &it.d)); err == nil {
 			return
 		}
 	}
@@ -230,13 +230,10 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 func (r *roleLetters) loadOfDone(items []*item) {
 	var done []*item
 	for _, it := range items {
-		isDone := it.result != nil && it.result.Err == nil && it.storedEvents == len(it.result.Events)
+		isDone := it.result.Err == nil && it.storedEvents == len(it.result.Events)
 		if isDone && r.flight.mayBeShared(it) {
 			done = append(done, it)
 		}
-	}
-	if len(done) < 2 { // withdraw loads the letter of a single item
-		return
 	}
 	if r.load(r.work, done) != nil {
 		return
@@ -263,9 +260,6 @@ func (r *roleLetters) withdraw(it *item) error {
 	}
 	return err
 }
-
-// attemptsBegun returns the number of attempts that were started. An attempt above the limit is not started.
-func (r *runner) attemptsBegun(it *item) int { return min(it.d.Attempt, r.policy.MaxAttempts) }
 
 // exhaustedError is the reason of a dead letter after the last attempt, if every attempt ended without a result.
 type exhaustedError struct{ attempts int }
@@ -303,10 +297,4 @@ func sharedLetter(reason error) string {
 		return e.SharedLetter()
 	}
 	return ""
-}
-
-// EventID returns the id of the event in a message with this header. All copies of an event have the same id.
-func EventID(h nats.Header) events.ID {
-	id, _, _ := strings.Cut(h.Get(nats.MsgIdHdr), copySeparator)
-	return events.ID(id)
 }

@@ -59,14 +59,9 @@ func (l *link) getBlob(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// decode returns the event of a message. It fetches the payload if that is a blob.
-func (l *link) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
-	return l.decodeStored(ctx, m.Subject(), m.Headers(), m.Data())
-}
-
-// decodeStored returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
+// decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
 // message, the error is marked by Discard.
-func (l *link) decodeStored(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
+func (l *link) decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
 	if name := header.Get(events.HeaderBlob); name != "" {
 		if err := events.CheckSchema(header); err != nil {
 			return nil, classifyDecode(err)

@@ -34,7 +34,7 @@ type item struct {
 	// The goroutine that processes the item owns the other fields.
 	d            Delivery
 	span         trace.Span // nil if tracing is disabled
-	result       *Result    // set after the handler, so that a hold does not call it again
+	result       *Result    // of the handler, or an error from before it; nil until there is one. A hold keeps a result without an error
 	storedEvents int        // number of result.Events that are stored
 	firstMsg     *nats.Msg  // the first of result.Events as a stored message, for the reply; nil until it is stored
 	firstReceipt Receipt    // the receipt of firstMsg
@@ -50,8 +50,8 @@ type inFlight struct {
 	mu              sync.Mutex
 	items           map[uint64]*item // by stream sequence
 	bytes           int              // size of their payloads
-	lastContact     time.Time        // when the last signs of life that the server answered were sent
-	contactRegained time.Time        // when contact returned after a gap of at least the ack wait
+	lastContact     time.Time        // when keepAlive sent the last in-progress acks that reached the server
+	contactRegained time.Time        // when in-progress acks reached the server again, after a gap of at least the ack wait
 }
 
 // size returns the number of messages in progress and the size of their payloads.
@@ -61,9 +61,9 @@ func (f *inFlight) size() (messages, bytes int) {
 	return len(f.items), f.bytes
 }
 
-// add adds an item and returns nil. The server may deliver a message that the worker still has, for example because a restart lost the
-// signs of life. Then add records the new delivery in the old item, and returns that item. From now on only the new delivery can be
-// acknowledged.
+// add adds an item and returns nil. The server may redeliver a message that the worker still has, for example because it lost the
+// in-progress acks in a restart. Then add records the new delivery in the old item, and returns that item. From then on only the new
+// delivery can be acknowledged.
 func (f *inFlight) add(it *item) (old *item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *inFlight) add(it *item) (old *item) {
 	return nil
 }
 
-// keepAlive sends a sign of life for every held message, three times in each ack wait.
+// keepAlive sends an in-progress ack for every message in progress, three times in each ack wait, so that the server does not redeliver it.
 func (f *inFlight) keepAlive(ctx context.Context) {
 	t := time.NewTicker(f.policy.AckWait / 3)
 	defer t.Stop()
@@ -109,7 +109,7 @@ func (f *inFlight) keepAlive(ctx context.Context) {
 	}
 }
 
-// recordContact records that the server has answered the signs of life that were sent at a time.
+// recordContact records that the in-progress acks that were sent at a time have reached the server.
 func (f *inFlight) recordContact(sent time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +120,8 @@ func (f *inFlight) recordContact(sent time.Time) {
 	f.lastContact = sent
 }
 
-// mayBeShared reports whether another worker may have, or have had, the message of an item. This is so if the event was published or
-// delivered before, and if the server may have redelivered the message, because it got no sign of life for the ack wait.
+// mayBeShared reports whether another worker may have, or have had, the message of an item. Either the event was published or delivered
+// before, or the server may have redelivered the message, because it got no in-progress ack for the ack wait.
 func (f *inFlight) mayBeShared(it *item) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

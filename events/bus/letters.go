@@ -87,11 +87,11 @@ func (d *DeadLetters) Get(ctx context.Context, h events.Handle) (*Letter, error)
 // Event returns the event of the message that became a dead letter. If no later call can decode the message, the error is
 // marked by Discard.
 func (d *DeadLetters) Event(ctx context.Context, l *Letter) (events.Event, error) {
-	return d.decodeStored(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
+	return d.decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
 }
 
 func (d *DeadLetters) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
-	e, err := d.decodeStored(ctx, subject, header, data)
+	e, err := d.decode(ctx, subject, header, data)
 	l, ok := e.(*events.DeadLetter)
 	if err == nil && !ok {
 		err = errors.New("not a dead letter")

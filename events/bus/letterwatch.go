@@ -24,8 +24,8 @@ const letterInterval = 5
 // effect later. Until then the interval between two checks of a letter grows with its age.
 const recheckAge = 10 * time.Minute
 
-// recheckSlack is how long before its letter an effect may have been stored. The worker has looked for the
-// effect before and after it wrote the letter, but may have missed one that had just been stored.
+// recheckSlack is subtracted from the time at which Worker.Done begins to search for an effect. The worker has looked for the effect
+// before and after it stored the letter, but may have missed one that had just been stored.
 const recheckSlack = time.Minute
 
 // maxRechecks bounds the letters that a role checks again.
@@ -101,28 +101,25 @@ func (w *letterWatch) read(ctx context.Context) error {
 	return err
 }
 
-// check withdraws the letters for which the effect of the message is stored. After an error it checks the other letters, and
-// returns the last error.
+// check withdraws the letters for which the effect of the message is stored. It removes them, and letters that are too old, from
+// w.open. After an error it checks the other letters, and returns the last error.
 func (w *letterWatch) check(ctx context.Context) (failed error) {
 	now := time.Now()
 	w.open = slices.DeleteFunc(w.open, func(l *watchedLetter) bool {
 		if now.Before(l.next) || ctx.Err() != nil {
 			return false
 		}
-		done, err := w.worker.Done(ctx, &l.d)
-		if err == nil && done {
+		hasEffect, err := w.worker.Done(ctx, &l.d)
+		if err == nil && hasEffect {
 			err = w.withdrawStored(ctx, l)
 		}
 		if err != nil {
 			failed = err
 			return false
 		}
-		if done {
-			return true
-		}
 		age := now.Sub(l.stored)
 		l.next = now.Add(age / 2)
-		return age > recheckAge
+		return hasEffect || age > recheckAge
 	})
 	return failed
 }

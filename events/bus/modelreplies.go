@@ -41,9 +41,8 @@ func (s ReplyStats) Malformed() int { return s.Repaired + s.Invalid }
 
 // modelReply is one reply of a model in the window.
 type modelReply struct {
-	at                time.Time
-	repaired, invalid bool
-	rated, doubted    bool
+	at     time.Time
+	counts ReplyStats // of this reply alone
 }
 
 // replyWindow contains the last replies.
@@ -57,34 +56,39 @@ func (w *replyWindow) add(r modelReply) {
 	w.n++
 }
 
+// stats returns the sum of the replies that are not older than ReplyAge.
 func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 	for _, r := range w.last[:min(w.n, RepliesKept)] {
-		if now.Sub(r.at) > ReplyAge {
-			continue
+		if now.Sub(r.at) <= ReplyAge {
+			s = s.Add(r.counts)
 		}
-		one := ReplyStats{Total: 1, First: r.at}
-		switch {
-		case r.doubted:
-			one = ReplyStats{Rated: 1, Doubted: 1}
-		case r.rated:
-			one = ReplyStats{Rated: 1}
-		case r.invalid:
-			one.Invalid, one.LastMalformed = 1, r.at
-		case r.repaired:
-			one.Repaired, one.LastMalformed = 1, r.at
-		}
-		s = s.Add(one)
 	}
 	return s
+}
+
+// newReply returns a reply for the window of replies. See CountReply.
+func newReply(at time.Time, repaired, invalid bool) modelReply {
+	counts := ReplyStats{Total: 1, First: at}
+	switch {
+	case invalid:
+		counts.Invalid, counts.LastMalformed = 1, at
+	case repaired:
+		counts.Repaired, counts.LastMalformed = 1, at
+	}
+	return modelReply{at, counts}
 }
 
 // CountReply counts the first reply of a role's model to a request. repaired means that its JSON was invalid and was
 // repaired. invalid means that the reply was not usable.
 func (s *Stats) CountReply(role string, repaired, invalid bool) {
-	s.update(role, func(r *roleCounters) { r.replies.add(modelReply{at: time.Now(), repaired: repaired, invalid: invalid}) })
+	s.update(role, func(r *roleCounters) { r.replies.add(newReply(time.Now(), repaired, invalid)) })
 }
 
 // CountLabel counts a reflection of a role's model on a run with an outcome, and whether the model doubts that outcome.
 func (s *Stats) CountLabel(role string, doubted bool) {
-	s.update(role, func(r *roleCounters) { r.labels.add(modelReply{at: time.Now(), rated: true, doubted: doubted}) })
+	counts := ReplyStats{Rated: 1}
+	if doubted {
+		counts.Doubted = 1
+	}
+	s.update(role, func(r *roleCounters) { r.labels.add(modelReply{time.Now(), counts}) })
 }

@@ -15,26 +15,26 @@ func TestReplyWindow(t *testing.T) {
 	}{
 		{"no reply", func(*replyWindow) {}, ReplyStats{}},
 		{"each quality", func(w *replyWindow) {
-			w.add(modelReply{at: now})
-			w.add(modelReply{at: now, repaired: true})
-			w.add(modelReply{at: now, invalid: true})
+			w.add(newReply(now, false, false))
+			w.add(newReply(now, true, false))
+			w.add(newReply(now, false, true))
 		}, ReplyStats{3, 1, 1, now, now, 0, 0}},
 		{"more than are kept", func(w *replyWindow) {
 			for range 50 {
-				w.add(modelReply{at: now, invalid: true})
+				w.add(newReply(now, false, true))
 			}
 			for range RepliesKept - 10 {
-				w.add(modelReply{at: now})
+				w.add(newReply(now, false, false))
 			}
 		}, ReplyStats{RepliesKept, 0, 10, now, now, 0, 0}},
 		{"a fault that is over", func(w *replyWindow) {
-			w.add(modelReply{at: now.Add(-3)})
-			w.add(modelReply{at: now.Add(-2), repaired: true})
-			w.add(modelReply{at: now.Add(-1)})
+			w.add(newReply(now.Add(-3), false, false))
+			w.add(newReply(now.Add(-2), true, false))
+			w.add(newReply(now.Add(-1), false, false))
 		}, ReplyStats{3, 1, 0, now.Add(-3), now.Add(-2), 0, 0}},
 		{"old ones", func(w *replyWindow) {
-			w.add(modelReply{at: now.Add(-ReplyAge - 1), invalid: true})
-			w.add(modelReply{at: now.Add(-ReplyAge), repaired: true})
+			w.add(newReply(now.Add(-ReplyAge-1), false, true))
+			w.add(newReply(now.Add(-ReplyAge), true, false))
 		}, ReplyStats{1, 1, 0, now.Add(-ReplyAge), now.Add(-ReplyAge), 0, 0}},
 	} {
 		var w replyWindow

@@ -2,9 +2,9 @@ package bus
 
 import (
 	"context"
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,18 +19,18 @@ const (
 	announceEvery = time.Second
 	// peerTimeout is the silence after which a process counts as dead.
 	peerTimeout = 3 * time.Second
-	// leaveWait is the time in which the other processes hear that this one stops, before it stops to accept their messages.
+	// leaveWait is how long a process that stops still accepts messages, until the other processes know that it stops.
 	leaveWait = 100 * time.Millisecond
 )
 
 // peers divides the books among the processes of a batching role, so that each book has one owner. Without this, two processes that change
 // a book write twice as many deltas, and half of their commits conflict.
 //
-// Every process announces itself, and computes the owner of a book from the ids that it hears. A message for another owner
-// is forwarded to it without JetStream, and the owner acknowledges it. Correctness does not depend on the owner: while two processes
-// disagree about it, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were forwarded
-// to a process that died. If that process has closed its connection, the server reports the first forwarded message as undeliverable, and
-// this process forwards no more.
+// Every process announces its id, and computes the owner of a book from the ids that it has received. A message of another owner's book
+// is forwarded to the owner without JetStream, and the owner acknowledges it. Correctness does not depend on the owner: while two
+// processes disagree about it, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were
+// forwarded to a process that died. If that process has closed its connection, the server reports the first forwarded message as
+// undeliverable, and this process forwards no more to it.
 type peers struct {
 	*runner
 	id     string
@@ -89,7 +89,7 @@ func (p *peers) announce(kind byte) {
 	}
 }
 
-// hear handles an announcement.
+// hear handles an announcement, also one of this process itself.
 func (p *peers) hear(m *nats.Msg) {
 	if len(m.Data) < 2 || string(m.Data[1:]) == p.id {
 		return
@@ -123,21 +123,17 @@ func (p *peers) owner(book string) string {
 	return owner
 }
 
+// rank returns the first bytes of a hash of both names.
 func rank(id, book string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	_, _ = h.Write([]byte(book))
-	x := h.Sum64() // FNV alone ranks similar names alike; these steps are the finalizer of MurmurHash3
-	x = (x ^ x>>33) * 0xff51afd7ed558ccd
-	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
+	sum := sha256.Sum256([]byte(id + book))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
-// ownerOf returns the other process that owns the book of a message, or "" if this process shall handle the message.
-func (p *peers) ownerOf(m jetstream.Msg) string {
+// otherOwner returns the process to which a message must be forwarded. It returns "" if this process handles the message: it owns the
+// book, or the message is too large for maxForward, or its subject names no book.
+func (p *peers) otherOwner(m jetstream.Msg) string {
 	_, book, err := events.ParseSubject(m.Subject())
-	isLarge := int64(len(m.Data())) > p.conn.nc.MaxPayload()/2
-	if err != nil || isLarge {
+	if err != nil || len(m.Data()) > p.maxForward() {
 		return ""
 	}
 	if owner := p.owner(string(book)); owner != p.id {
@@ -145,6 +141,9 @@ func (p *peers) ownerOf(m jetstream.Msg) string {
 	}
 	return ""
 }
+
+// maxForward is the limit of the payloads in one forwarded list, in bytes. It leaves room for the headers and subjects.
+func (p *peers) maxForward() int { return int(p.conn.nc.MaxPayload() / 2) }
 
 // wireMessage is a forwarded message as processes send it to each other. Ack is the subject of its acknowledgement.
 type wireMessage struct {
@@ -154,16 +153,17 @@ type wireMessage struct {
 	Data    []byte              `msgpack:"d"`
 }
 
-// forward sends messages to their owner, in order. It returns those that could not be sent.
+// forward sends messages to their owner, in order and in lists of at most maxForward bytes. It returns those that could not be sent.
 func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.Msg) {
 	for len(all) > 0 {
 		var list []wireMessage
 		size := 0
 		for _, m := range all {
-			if size += len(m.Data()); int64(size) > p.conn.nc.MaxPayload()/2 && len(list) > 0 {
+			size += len(m.Data())
+			if size > p.maxForward() && len(list) > 0 {
 				break
 			}
-			list = append(list, wireMessage{m.Subject(), m.Reply(), m.Headers(), m.Data()})
+			list = append(list, wireMessage{Subject: m.Subject(), Ack: m.Reply(), Header: m.Headers(), Data: m.Data()})
 		}
 		data, err := events.Marshal(list)
 		if err == nil {
@@ -178,11 +178,11 @@ func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.M
 	return failed
 }
 
-// receive handles messages that another process forwarded, and the server's answers to forwarded messages that no process receives.
+// receive handles messages that another process forwarded. If no process receives a forwarded message, the server answers it with
+// status 503, and receive removes its owner from the known processes.
 func (p *peers) receive(m *nats.Msg) {
 	if m.Header.Get("Status") == "503" {
-		subject := m.Header.Get("Nats-Subject")
-		p.forget(subject[strings.LastIndexByte(subject, '.')+1:])
+		p.forget(lastToken(m.Header.Get("Nats-Subject"))) // the subject of the forwarded message ends with the id of its owner
 		return
 	}
 	var list []wireMessage
@@ -202,7 +202,7 @@ func (p *peers) forget(id string) {
 	delete(p.heard, id)
 }
 
-// leave tells the other processes that this one stops, and waits until it has received all messages that they had forwarded.
+// leave announces that this process stops, and waits until it has received all messages that the others had forwarded.
 func (p *peers) leave() {
 	close(p.done)
 	if !p.conn.nc.IsConnected() { // nothing can arrive

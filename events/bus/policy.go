@@ -17,7 +17,7 @@ import (
 
 // Policy configures the failure policy. The zero value of a field means its default.
 type Policy struct {
-	AckWait              time.Duration // 30 s: after this time without a sign of life, the server redelivers
+	AckWait              time.Duration // 30 s: after this time without an ack or an in-progress ack, the server redelivers
 	AckWaitCurator       time.Duration // 5 s: AckWait of the curator, at most AckWait: a killed one delays its playbooks by this time
 	MaxAttempts          int           // 5: attempts to handle a message, counted by the workers
 	MaxAckPending        int           // 256: messages in flight of a role, over all its processes
@@ -56,6 +56,7 @@ func (p Policy) ackWait(role string) time.Duration {
 	return p.AckWait
 }
 
+// backoff returns the delay after a failed attempt.
 func (p Policy) backoff(attempt int) time.Duration {
 	d := p.BackoffMin
 	for range attempt - 1 {
@@ -101,10 +102,9 @@ const (
 	release    disposition = "back"  // nak because the worker stops or pauses, or the message waits for another; not an attempt
 )
 
-// decide is the failure policy. No other code decides how a delivery ends. It looks at the behaviour of the error and
-// the number of the attempt. With paused set the role has paused because of useless output: then the prompt or the
-// model is at fault. An error that is still useless output or an outage here is not the fault of the message: assignFault hides these
-// behaviours of the error if the message is at fault.
+// decide is the failure policy. It looks at the behaviours of the error and at the number of the attempt. paused means that the role has
+// paused because of useless output: then the prompt or the model is at fault. Call assignFault before: if the message is at fault for
+// useless output or an outage, assignFault returns an error without these behaviours.
 func (p Policy) decide(err error, attempt int, paused bool) disposition {
 	switch {
 	case err == nil, errors.Is(err, erasure.ErrErased):
@@ -132,33 +132,39 @@ func IsUnavailable(err error) bool {
 // held until an operator grants the permission.
 type DeniedError = natserr.DeniedError
 
-// The policy reads these behaviours of errors. A method that returns false means that the error does not behave so.
+// An error has a behaviour if it has the method of that name and the method returns true. Other packages define such errors.
 
+// isDiscard reports whether no further delivery can succeed.
 func isDiscard(err error) bool {
 	var e interface{ Discard() bool }
 	return errors.As(err, &e) && e.Discard()
 }
 
+// isUnavailable reports whether the model, or another dependency of the handler, is temporarily unavailable.
 func isUnavailable(err error) bool {
 	var e interface{ Unavailable() bool }
 	return errors.As(err, &e) && e.Unavailable()
 }
 
+// isMisconfigured reports whether a dependency is unavailable until a person changes a setting or the account.
 func isMisconfigured(err error) bool {
 	var e interface{ Misconfigured() bool }
 	return isUnavailable(err) && errors.As(err, &e) && e.Misconfigured()
 }
 
+// isUnasked reports whether the model counts as unavailable without a request to it: the circuit breaker is open.
 func isUnasked(err error) bool {
 	var e interface{ Unasked() bool }
 	return isUnavailable(err) && errors.As(err, &e) && e.Unasked()
 }
 
+// isDeferred reports whether the message waits for another message, see Defer.
 func isDeferred(err error) bool {
 	var e interface{ Deferred() bool }
 	return errors.As(err, &e) && e.Deferred()
 }
 
+// isUseless reports whether the model gave useless output.
 func isUseless(err error) bool { return uselessOutput(err) != nil }
 
 // uselessOutput returns the error in err that stands for one useless output, or nil. The messages of one request to a model

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"debrief/events"
 	"debrief/events/redact"
 )
 
-// An item goes through these steps, see processTogether:
+// An item is one message in progress. It goes through these steps, see processTogether:
 //
 //	prepare   loads the number of its attempt and its dead letter, if the message may have been delivered before
 //	decode    decodes the event
@@ -93,7 +94,8 @@ func (p *processor) warm(it *item) {
 // processTogether handles items in one batch, until each has its final disposition. It retries held items in place.
 func (p *processor) processTogether(items []*item) {
 	for try := 0; len(items) > 0; try++ {
-		valid, failed := p.decode(p.prepare(items))
+		p.prepare(items)
+		valid, failed := p.decode(items)
 		heldEarly, earlyReason := p.finish(failed) // before the handler, which can take long
 		p.handle(valid)
 		held, reason := p.finish(valid)
@@ -122,9 +124,9 @@ func (p *processor) processTogether(items []*item) {
 }
 
 // prepare loads the number of attempts and the dead letters of redelivered items. It sets an error as the result of
-// items that already have a dead letter, have no attempt left, or could not be looked up. It returns items.
-func (p *processor) prepare(items []*item) []*item {
-	// Items whose handler will run, and which another worker may have had since they arrived: it may have stored a letter.
+// items that already have a dead letter, have no attempt left, or could not be looked up.
+func (p *processor) prepare(items []*item) {
+	// A held item keeps its number of attempts, but another worker may have had it meanwhile and have stored a letter.
 	var waited []*item
 	for _, it := range items {
 		if it.attemptKnown && it.result == nil && p.flight.mayBeShared(it) {
@@ -138,10 +140,10 @@ func (p *processor) prepare(items []*item) []*item {
 	if err != nil {
 		for _, it := range items {
 			if !it.attemptKnown || slices.Contains(waited, it) {
-				it.attemptKnown, it.result = false, &Result{Err: err}
+				it.attemptKnown, it.result = false, &Result{Err: err} // finishItem holds it, and the next prepare loads again
 			}
 		}
-		return items
+		return
 	}
 	var resumed []*item // their handler runs again, which counts as an attempt
 	for _, it := range items {
@@ -158,7 +160,6 @@ func (p *processor) prepare(items []*item) []*item {
 			it.result = &Result{Err: &exhaustedError{p.policy.MaxAttempts}}
 		}
 	}
-	return items
 }
 
 // errHasLetter is the result of an item that already has a dead letter.
@@ -168,11 +169,7 @@ var errHasLetter = errors.New("already has a dead letter")
 func (p *processor) decode(items []*item) (valid, failed []*item) {
 	for _, it := range items {
 		if it.d.Event == nil && it.attemptKnown {
-			e, err := p.conn.decode(p.work, p.flight.message(it))
-			if err == nil {
-				redact.Fields(e) // a client that publishes to NATS directly does not redact
-				err = p.conn.erased.Check(p.work, e)
-			}
+			e, err := p.decodeEvent(p.flight.message(it))
 			if err == nil {
 				it.d.Event = e
 			} else if it.result == nil {
@@ -181,11 +178,24 @@ func (p *processor) decode(items []*item) (valid, failed []*item) {
 		}
 		if it.d.Event == nil {
 			failed = append(failed, it)
-			continue
+		} else {
+			valid = append(valid, it)
 		}
-		valid = append(valid, it)
 	}
 	return valid, failed
+}
+
+// decodeEvent returns the event of a message without secrets. It returns erasure.ErrErased for the event of an erased run.
+func (p *processor) decodeEvent(m jetstream.Msg) (events.Event, error) {
+	e, err := p.conn.decode(p.work, m.Subject(), m.Headers(), m.Data())
+	if err != nil {
+		return nil, err
+	}
+	redact.Fields(e) // a client that publishes to NATS directly does not redact
+	if err := p.conn.erased.Check(p.work, e); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // handle calls the handler for the items without a result, and sets their results.
@@ -262,13 +272,7 @@ func (p *processor) finishItem(it *item) error {
 	}
 	err = p.state.assignFault(it, err)
 	attempt := it.d.Attempt
-	it.disposition, it.err = p.policy.decide(err, attempt, p.state.isPaused()), err
-	if err != nil && p.work.Err() != nil { // the stop may have caused the error
-		it.disposition = release
-	}
-	if it.disposition == hold && isUseless(err) && p.worker.Batch > 1 { // a held item would block its book
-		it.disposition = release
-	}
+	it.disposition, it.err = p.decide(err, attempt), err
 	switch it.disposition {
 	case ack:
 		if err := p.letters.withdraw(it); err != nil {
@@ -297,6 +301,18 @@ func (p *processor) finishItem(it *item) error {
 		return p.finishDeadLetter(it, err)
 	}
 	return nil
+}
+
+// decide returns the disposition of the failure policy, except that it releases a message in two cases in which the policy does not.
+func (p *processor) decide(err error, attempt int) disposition {
+	if err != nil && p.work.Err() != nil { // the stop may have caused the error
+		return release
+	}
+	d := p.policy.decide(err, attempt, p.state.isPaused())
+	if d == hold && isUseless(err) && p.worker.Batch > 1 { // a held message would block its book
+		return release
+	}
+	return d
 }
 
 // hold marks an item as held and returns the reason.
@@ -350,7 +366,7 @@ func (p *processor) finishExistingLetter(it *item) error {
 	return nil
 }
 
-// storeResult publishes the events of the handler and sends the reply. Call it before the acknowledgement. After an
+// storeResult publishes the events of the handler and sends the reply. It is called before the acknowledgement. After an
 // error, the next call continues with the event that failed.
 func (p *processor) storeResult(it *item) error {
 	target := replyTargetOf(p.flight.message(it).Headers())
@@ -387,14 +403,14 @@ func (p *processor) storeResult(it *item) error {
 		}
 		it.result.AfterStore = nil
 	}
-	return p.conn.replyResult(p.work, target, it, p.original(it))
+	return p.replyResult(target, it)
 }
 
 // ack acknowledges an item. The item stays in flight until the ack is sent: if the server redelivers the message just before,
 // inFlight.add finds the item, and nothing is processed twice.
 func (p *processor) ack(it *item) {
 	it.endSpan()
-	p.state.forgetFaults(it)
+	p.state.forgetFailures(it)
 	p.logAckError(p.flight.message(it).Ack(), it)
 	p.flight.remove(it)
 }

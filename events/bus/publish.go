@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,6 +13,7 @@ import (
 	"debrief/events/natserr"
 	"debrief/events/redact"
 	"debrief/events/streams"
+	"debrief/playbook/text"
 )
 
 // publisher stores events. It knows whether the server can store them.
@@ -45,6 +47,15 @@ type PublishOptions struct {
 
 // copySeparator separates the id of an event from the number of a copy. No id contains it.
 const copySeparator = "~"
+
+// EventID returns the id of the event in a message with this header. All copies of an event have the same id.
+func EventID(h nats.Header) events.ID {
+	id, _, _ := strings.Cut(h.Get(nats.MsgIdHdr), copySeparator)
+	return events.ID(id)
+}
+
+// messageID returns the event id of a message for a log or a span. It is truncated, because any client may have written it.
+func messageID(h nats.Header) string { return text.Clip(string(EventID(h)), 64) }
 
 // MaxInline is the largest payload that is stored in the message itself, in bytes. A larger one becomes a blob.
 const MaxInline = 512 << 10

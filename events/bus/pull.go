@@ -23,10 +23,10 @@ const (
 	drainTimeout = time.Second
 	// forwardWait is the longest time that a message waits, so that others are forwarded together with it.
 	forwardWait = time.Millisecond
-	// maxHeld bounds the messages that a batching worker holds, over all books.
-	maxHeld = 4096
-	// maxHeldBytes is the size of held messages at which a worker stops pulling. A batch in transit may exceed it.
-	maxHeldBytes = 32 << 20
+	// maxInProgress bounds the messages that a batching worker has, over all books.
+	maxInProgress = 4096
+	// maxBytesInProgress is the size of the messages in progress at which a worker stops pulling. A batch in transit may exceed it.
+	maxBytesInProgress = 32 << 20
 )
 
 // puller pulls messages of a role and starts work on them.
@@ -46,11 +46,11 @@ type puller struct {
 	afterStop []*item    // received after the stop
 }
 
-// capacity returns how many messages the worker may pull now, and whether a pull may stay open. With Batch 1 the worker
-// pulls only for free slots, so that no message waits for a busy worker while another one is free. A batching worker
-// pulls one batch ahead. A probing worker pulls one message at each probe interval.
-func (p *puller) capacity() (n int, open bool) {
-	inProgress, bytes := p.flight.size() // of messages that this worker has, those on hold included
+// capacity returns how many messages the worker may pull now, and whether it is probing. With Batch 1 the worker pulls only for free
+// slots, so that no message waits for a busy worker while another one is free. A batching worker pulls one batch ahead. A probing worker
+// pulls one message at each probe interval.
+func (p *puller) capacity() (n int, probing bool) {
+	inProgress, bytes := p.flight.size() // including the messages on hold
 	p.state.mu.Lock()
 	defer p.state.mu.Unlock()
 	s := &p.state.workerState
@@ -62,20 +62,19 @@ func (p *puller) capacity() (n int, open bool) {
 		if s.paused {
 			limit = max(limit, p.policy.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
 		}
-		isAtLimit := inProgress >= limit || bytes >= maxHeldBytes
+		isAtLimit := inProgress >= limit || bytes >= maxBytesInProgress
 		isTooEarly := time.Now().Before(s.probeAt)
 		isBusy := inProgress > 0 && s.holding == 0 // none is on hold, so their results will come: wait for them
 		if isAtLimit || isTooEarly || isBusy {
-			return 0, false
-		}
-		return 1, false
-	case p.worker.Batch > 1:
-		if maxHeld-inProgress < p.worker.Batch || bytes >= maxHeldBytes { // a small pull is not worth a request
 			return 0, true
 		}
-		return p.worker.Batch, true
+		return 1, true
+	case p.worker.Batch == 1:
+		return max(p.worker.Slots-inProgress, 0), false
+	case maxInProgress-inProgress < p.worker.Batch || bytes >= maxBytesInProgress: // a pull of less than a batch is not worth a request
+		return 0, false
 	}
-	return max(p.worker.Slots-inProgress, 0), true
+	return p.worker.Batch, false
 }
 
 // run pulls messages while there is capacity, until the stop. Then it releases the messages that were not started.
@@ -97,12 +96,12 @@ func (p *puller) run() {
 			p.cons = cons
 			p.restored.Store(restored)
 		}
-		n, open := p.capacity()
+		n, probing := p.capacity()
 		if n == 0 {
 			p.waitForCapacity(p.policy.HoldInterval)
 			continue
 		}
-		err := p.pullBatch(n, !open)
+		err := p.pullBatch(n, probing)
 		if err == nil || p.intake.Err() != nil {
 			failed = 0
 			continue
@@ -131,54 +130,67 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	p.state.setOpenPull(pulls, probe)
 	defer context.AfterFunc(p.intake, pulls.Drain)()
 
-	var rejected []*item
-	outgoing := make(map[string][]jetstream.Msg) // by the process that owns their books
-	forward := func() {
-		for owner, all := range outgoing {
-			unsent := p.peers.forward(owner, all)
-			for _, m := range unsent {
-				p.accept(m)
-			}
-		}
-		clear(outgoing)
-	}
-	route := func(m jetstream.Msg) {
-		isProbing := probe || p.state.isPaused()
-		owner := p.ownerOf(m)
-		switch {
-		case owner != "" && !isProbing:
-			outgoing[owner] = append(outgoing[owner], m)
-		case isProbing && n > 1: // the pause began during this pull, and a paused worker tries one message at a time
-			if it := p.newItem(m); it != nil {
-				rejected = append(rejected, it)
-			}
-		default:
-			p.accept(m)
-		}
-	}
+	d := &dispatcher{puller: p, probe: probe, outgoing: make(map[string][]jetstream.Msg)}
 	for err == nil {
 		var m jetstream.Msg
-		if m, err = p.next(pulls, len(outgoing) > 0); err != nil {
-			break
-		}
-		if m == nil {
-			forward()
-			continue
-		}
-		route(m)
-		if _, open := p.capacity(); !open {
-			pulls.Drain() // Next still returns the messages in transit
+		m, err = p.next(pulls, len(d.outgoing) > 0)
+		switch {
+		case err != nil: // ends the loop
+		case m == nil:
+			d.forward()
+		default:
+			d.dispatch(m)
+			if _, probing := p.capacity(); probing {
+				pulls.Drain() // Next still returns the messages in transit
+			}
 		}
 	}
-	forward()
+	d.forward()
 	p.state.setOpenPull(nil, probe)
-	p.drain(pulls, route)
-	forward()
-	p.processor.release(rejected, p.policy.BackoffMax)
+	p.drain(pulls, d.dispatch)
+	d.forward()
+	p.processor.release(d.rejected, p.policy.BackoffMax)
 	if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !p.conn.nc.IsClosed() {
 		return nil
 	}
 	return err
+}
+
+// dispatcher accepts, forwards or rejects the messages of one pull.
+type dispatcher struct {
+	*puller
+	probe    bool                       // the pull is for one message, the next probe
+	outgoing map[string][]jetstream.Msg // messages to forward, by the process that owns their books
+	rejected []*item                    // messages to release after the pull
+}
+
+func (d *dispatcher) dispatch(m jetstream.Msg) {
+	hasPaused := !d.probe && d.state.isPaused() // the pause began during this pull, and a paused worker tries one message at a time
+	owner := ""
+	if d.peers != nil && d.intake.Err() == nil && !d.probe { // a worker that stops or probes forwards nothing
+		owner = d.peers.otherOwner(m)
+	}
+	switch {
+	case hasPaused:
+		if it := d.newItem(m); it != nil {
+			d.rejected = append(d.rejected, it)
+		}
+	case owner != "":
+		d.outgoing[owner] = append(d.outgoing[owner], m)
+	default:
+		d.accept(m)
+	}
+}
+
+// forward forwards the outgoing messages. It accepts those that could not be sent.
+func (d *dispatcher) forward() {
+	for owner, all := range d.outgoing {
+		unsent := d.peers.forward(owner, all)
+		for _, m := range unsent {
+			d.accept(m)
+		}
+	}
+	clear(d.outgoing)
 }
 
 // drain closes a pull and calls fn for the messages in transit.
@@ -238,7 +250,7 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 		p.log.Error().Err(err).Str("subject", m.Subject()).Msg("message without metadata")
 		return nil
 	}
-	publishedBefore := m.Headers().Get(events.HeaderRepeat) != "" || md.Sequence.Stream <= p.restored.Load()
+	publishedBefore := m.Headers().Get(events.HeaderRepeat) != "" || md.Sequence.Stream <= p.restored.Load() // see streams.MetadataRestored
 	number := int(md.NumDelivered)
 	it := &item{
 		msg: m, latestDelivery: number, initialDelivery: number,
@@ -254,14 +266,6 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 		it.d.Trace = ""
 	}
 	return it
-}
-
-// ownerOf returns the other process that owns the book of a message, or "" if this process shall handle it, or stops.
-func (p *puller) ownerOf(m jetstream.Msg) string {
-	if p.peers == nil || p.intake.Err() != nil {
-		return ""
-	}
-	return p.peers.ownerOf(m)
 }
 
 // acceptForwarded starts work on a message that another process pulled. A paused worker gives it back.

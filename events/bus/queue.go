@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (b *bookQueues) dequeue(q *bookQueue) []*item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(q.items), b.worker.Batch)
-	batch := q.items[:n:n]
+	batch := slices.Clone(q.items[:n])
 	q.items = q.items[n:]
 	if len(q.items) == 0 {
 		q.items, q.urgent = nil, false

@@ -28,12 +28,12 @@ var ErrStop = errors.New("stop reading")
 // replica answers; Poll reads those the next time. Reader is safe for concurrent use.
 type Reader struct{ *link }
 
-// extent tells whether a read ends after the last stored message.
+// extent is where a read ends.
 type extent bool
 
 const (
-	storedOnly extent = true
-	andNew     extent = false // go on with new messages
+	storedOnly extent = true  // after the last stored message
+	andNew     extent = false // never: the read continues with new messages
 )
 
 // Stored is a stored event.
@@ -66,7 +66,7 @@ func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, f
 				return nil
 			}
 			s := Stored{Seq: m.Seq, Time: m.Stored()}
-			s.Event, s.Err = r.decodeStored(ctx, m.Subject, m.Header, m.Data)
+			s.Event, s.Err = r.decode(ctx, m.Subject, m.Header, m.Data)
 			return fn(s)
 		})
 	})
@@ -109,7 +109,7 @@ func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 // events does not matter.
 func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
-	return r.scan(ctx, stream, cfg, storedOnly, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
+	return r.consume(ctx, stream, cfg, storedOnly, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
 		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
 		return nil
 	})
@@ -133,23 +133,24 @@ func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Tim
 	return found, nil
 }
 
+// read calls fn for every event of a subject from a sequence on.
 func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, until extent, fn func(Stored) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
-	return r.scan(ctx, stream, cfg, until, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
+	return r.consume(ctx, stream, cfg, until, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
 		if Withdrawn(m.Headers()) {
 			return nil
 		}
 		s := Stored{Seq: md.Sequence.Stream, Time: md.Timestamp}
-		s.Event, s.Err = r.decode(ctx, m)
+		s.Event, s.Err = r.decode(ctx, m.Subject(), m.Headers(), m.Data())
 		return fn(s)
 	})
 }
 
-// scan calls fn for every message that the consumer configuration selects.
-func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, until extent, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+// consume creates a consumer, calls fn for every message that its configuration selects, and deletes the consumer.
+func (r *Reader) consume(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, until extent, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	subject := cfg.FilterSubjects[0]
 	cons, err := r.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
@@ -215,7 +216,7 @@ func (r *Reader) Find(ctx context.Context, stream string, seq uint64, matches fu
 	case m == nil:
 		return nil, ErrNotFound
 	}
-	e, err := r.decodeStored(ctx, m.Subject, m.Header, m.Data)
+	e, err := r.decode(ctx, m.Subject, m.Header, m.Data)
 	switch {
 	case errors.Is(err, blob.ErrExpired):
 		return nil, ErrNotFound
@@ -263,5 +264,5 @@ func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID
 // Decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
 // message, the error is marked by Discard.
 func (r *Reader) Decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
-	return r.decodeStored(ctx, subject, header, data)
+	return r.decode(ctx, subject, header, data)
 }

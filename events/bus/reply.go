@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/playbook/text"
@@ -27,16 +29,16 @@ func replyTargetOf(h nats.Header) replyTarget {
 	return replyTarget{subject, asJSON || h.Get(events.HeaderReplyType) == events.ContentTypeJSON}
 }
 
-// replyResult sends the reply of the handler: its own Reply, the handled event (original), or the first event that was stored for it.
-func (c *Conn) replyResult(ctx context.Context, target replyTarget, it *item, original *nats.Msg) error {
+// replyResult sends the reply of the handler: the handled event itself, Result.Reply, or the first event that was stored for it.
+func (p *processor) replyResult(target replyTarget, it *item) error {
 	switch {
 	case target.subject == "", it.result.Forward: // no requester, or another worker replies
 	case it.result.ReplyOriginal:
-		return c.replyStored(ctx, target, original)
+		return p.conn.replyStored(p.work, target, asStored(p.flight.message(it), &it.d))
 	case it.result.Reply != nil:
-		c.reply(&nats.Msg{Subject: target.subject, Data: it.result.Reply, Header: events.SchemaHeader()})
+		p.conn.reply(&nats.Msg{Subject: target.subject, Data: it.result.Reply, Header: events.SchemaHeader()})
 	case it.firstMsg != nil:
-		return c.replyStored(ctx, target, it.firstMsg)
+		return p.conn.replyStored(p.work, target, it.firstMsg)
 	}
 	return nil
 }
@@ -52,27 +54,19 @@ func (c *Conn) replyStored(ctx context.Context, target replyTarget, stored *nats
 	return nil
 }
 
-// original returns the message of an item as a stored event with its handle, for a reply.
-func (p *processor) original(it *item) *nats.Msg {
-	m := p.flight.message(it)
-	return asStored(m.Subject(), m.Headers(), m.Data(), &it.d)
-}
-
-// asStored returns a stored message with the handle of its event, and without the headers that request a reply.
-func asStored(subject string, header nats.Header, data []byte, d *Delivery) *nats.Msg {
-	out := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: data}
-	for name, values := range header {
-		if name != events.HeaderReply && name != events.HeaderReplyType {
-			out.Header[name] = values
-		}
-	}
+// asStored returns the message of a delivery as a stored event: with its handle, and without the headers that request a reply.
+func asStored(m jetstream.Msg, d *Delivery) *nats.Msg {
+	out := &nats.Msg{Subject: m.Subject(), Header: maps.Clone(m.Headers()), Data: m.Data()}
+	out.Header.Del(events.HeaderReply)
+	out.Header.Del(events.HeaderReplyType)
 	out.Header.Set(events.HeaderHandle, string(d.Handle()))
 	return out
 }
 
-// replyJSON sends a stored event as JSON. It returns an error if the event must be read from the server and that fails.
+// replyJSON sends a stored event as JSON. It returns an error if it cannot read the payload from the server or decode it. If the reply
+// is too large, it sends the reason instead.
 func (c *Conn) replyJSON(ctx context.Context, to string, stored *nats.Msg) error {
-	e, err := c.decodeStored(ctx, stored.Subject, stored.Header, stored.Data)
+	e, err := c.decode(ctx, stored.Subject, stored.Header, stored.Data)
 	if err != nil {
 		return err
 	}

@@ -13,16 +13,15 @@ import (
 
 // workerState contains the reasons that stop or limit the pulling of messages. mu of roleState guards it.
 type workerState struct {
-	outdated      error          // set if the role has a dead letter of a newer schema
-	holding       int            // groups of deliveries that wait for an unavailable dependency
-	usefulCount   int            // messages with useful output since the start
-	unavailableAt map[uint64]int // by sequence of a message: the value of usefulCount when the model was last unavailable for it
-	uselessAt     map[uint64]int // by sequence of a message: the value of usefulCount at its first useless output
-	uselessTries  map[uint64]int // by sequence of a message: the number of its useless outputs
-	uselessInRow  int            // useless outputs that were the first of a message, since the last useful output
-	holdReason    error          // the newest reason of a hold
-	consumerErr   error          // why the consumer is missing
-	deniedErr     error          // the newest denied request since the last delivery
+	outdated    error // set if the role has a dead letter of a newer schema
+	holding     int   // groups of deliveries that wait for an unavailable dependency
+	holdReason  error // the newest reason of a hold
+	consumerErr error // why the consumer is missing
+	deniedErr   error // the newest denied request since the last delivery
+
+	usefulCount  int                   // messages with useful output since the start
+	uselessInRow int                   // useless outputs that were the first of a message, since the last useful output
+	failures     map[uint64]failuresOf // by sequence of a message
 
 	paused     bool          // because of useless output
 	resumed    chan struct{} // closed when the pause ends
@@ -31,11 +30,30 @@ type workerState struct {
 	probeAt    time.Time     // when a probing worker may take its next message
 }
 
+// failuresOf has the failures of the model at one message. Each is compared with the later useful output for other messages.
+type failuresOf struct {
+	useless             int  // number of useless outputs
+	usefulAtUseless     int  // usefulCount at the first useless output
+	unavailable         bool // the model was unavailable at least once
+	usefulAtUnavailable int  // usefulCount when the model was last unavailable
+}
+
+// maxFailures bounds the messages in workerState.failures. A full map starts empty again.
+const maxFailures = 4096
+
+// setFailures stores the failures of a message.
+func (s *workerState) setFailures(seq uint64, f failuresOf) {
+	if s.failures == nil || len(s.failures) >= maxFailures {
+		s.failures = make(map[uint64]failuresOf)
+	}
+	s.failures[seq] = f
+}
+
 // isMessageFault reports whether a message is at fault for useless output: the model gave useful output for another message
 // since the first useless output for this one. During a pause no message is at fault.
 func (s *workerState) isMessageFault(seq uint64) bool {
-	before, known := s.uselessAt[seq]
-	return known && s.usefulCount > before && !s.paused
+	f := s.failures[seq]
+	return f.useless > 0 && s.usefulCount > f.usefulAtUseless && !s.paused
 }
 
 // probing reports whether the worker limits itself to one message for each probe interval.
@@ -118,27 +136,13 @@ func (r *roleState) update(f func(*workerState)) {
 	r.mu.Lock()
 	f(&r.workerState)
 	s := &r.workerState
-	state, unusable := Running, false
-	var reason error
-	heldByPause := s.paused && isUseless(s.holdReason)
-	switch {
-	case s.outdated != nil:
-		state, reason = Outdated, s.outdated
-	case s.holding > 0 && !heldByPause:
-		state, reason = Unavailable, s.holdReason
-	case s.consumerErr != nil:
-		state, reason = Unavailable, s.consumerErr
-	case s.deniedErr != nil:
-		state, reason = Unavailable, s.deniedErr
-	case s.paused:
-		state, reason = Paused, s.uselessErr
-		unusable = s.isUnusable()
-	}
+	state, reason := s.health()
 	text, loggable := "", ""
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
-	changed := r.conn.Health.set(RoleHealth{Role: r.worker.Role, State: state, Reason: text, Misconfigured: unusable || isMisconfigured(reason)})
+	isUnusable := state == Paused && s.isUnusable()
+	changed := r.conn.Health.set(RoleHealth{Role: r.worker.Role, State: state, Reason: text, Misconfigured: isUnusable || isMisconfigured(reason)})
 	if r.openPull != nil && s.probing() {
 		r.openPull.Drain() // messages in transit are still accepted
 	}
@@ -152,6 +156,24 @@ func (r *roleState) update(f func(*workerState)) {
 		level = r.log.Info()
 	}
 	level.Str("state", string(state)).Str("reason", loggable).Msg("state changed")
+}
+
+// health returns the state to show, and its reason: nil for Running. If several reasons apply, the first one in this order is shown.
+func (s *workerState) health() (State, error) {
+	heldByPause := s.paused && isUseless(s.holdReason)
+	switch {
+	case s.outdated != nil:
+		return Outdated, s.outdated
+	case s.holding > 0 && !heldByPause:
+		return Unavailable, s.holdReason
+	case s.consumerErr != nil:
+		return Unavailable, s.consumerErr
+	case s.deniedErr != nil:
+		return Unavailable, s.deniedErr
+	case s.paused:
+		return Paused, s.uselessErr
+	}
+	return Running, nil
 }
 
 // setConsumerErr sets why the consumer is missing. Nil means that the worker has a consumer.
@@ -181,47 +203,39 @@ func (r *roleState) clearDeniedPull() {
 // circuit breaker, for which no request was sent, is never the fault of the message. After too many useless outputs assignFault returns a
 // neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
-	if isUnasked(err) || !isUnavailable(err) && !isUseless(err) {
-		return err
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, seq := &r.workerState, it.d.Seq
-	var isFault bool
-	if isUnavailable(err) {
-		before, known := s.unavailableAt[seq]
-		isFault = known && s.usefulCount > before
-		remember(&s.unavailableAt, seq, s.usefulCount)
-	} else {
-		isFault = s.isMessageFault(seq)
-		if _, known := s.uselessAt[seq]; !known {
-			remember(&s.uselessAt, seq, s.usefulCount)
+	f := r.failures[it.d.Seq]
+	isFault := false
+	switch {
+	case isUnasked(err):
+		return err
+	case isUnavailable(err):
+		isFault = f.unavailable && r.usefulCount > f.usefulAtUnavailable
+		f.unavailable, f.usefulAtUnavailable = true, r.usefulCount
+	case isUseless(err):
+		isFault = r.isMessageFault(it.d.Seq)
+		if f.useless == 0 {
+			f.usefulAtUseless = r.usefulCount
 		}
-		remember(&s.uselessTries, seq, s.uselessTries[seq]+1)
-		if tries := s.uselessTries[seq]; !isFault && tries >= r.policy.maxUseless() {
-			return &neverUsefulError{err, tries}
-		}
+		f.useless++
+	default:
+		return err
 	}
-	if isFault {
+	r.setFailures(it.d.Seq, f)
+	switch {
+	case isFault:
 		return &messageFaultError{err}
+	case isUseless(err) && f.useless >= r.policy.maxUseless():
+		return &neverUsefulError{err, f.useless}
 	}
 	return err
 }
 
-// remember stores a number for a message. A full map starts empty again.
-func remember(m *map[uint64]int, seq uint64, n int) {
-	if *m == nil || len(*m) >= maxFaults {
-		*m = make(map[uint64]int)
-	}
-	(*m)[seq] = n
-}
-
-// forgetFaults removes the useless and unavailable results of a finished message.
-func (r *roleState) forgetFaults(it *item) {
+// forgetFailures removes the failures of a finished message.
+func (r *roleState) forgetFailures(it *item) {
 	r.mu.Lock()
-	delete(r.uselessAt, it.d.Seq)
-	delete(r.uselessTries, it.d.Seq)
-	delete(r.unavailableAt, it.d.Seq)
+	delete(r.failures, it.d.Seq)
 	r.mu.Unlock()
 }
 
@@ -230,12 +244,15 @@ func (r *roleState) forgetFaults(it *item) {
 func (r *roleState) releaseDelay() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	d := 2 * r.probeInterval(&r.policy) * time.Duration(max(len(r.uselessAt), 1))
+	n := 0
+	for _, f := range r.failures {
+		if f.useless > 0 {
+			n++
+		}
+	}
+	d := 2 * r.probeInterval(&r.policy) * time.Duration(max(n, 1))
 	return min(d, 10*r.policy.BackoffMax)
 }
-
-// maxFaults bounds each of the maps of useless and unavailable results.
-const maxFaults = 4096
 
 // messageFaultError is an error that the message causes, because the model answers other messages. It does not unwrap to err, so the worker
 // does not treat it as unavailable or useless: it neither holds the message nor pauses.
@@ -268,8 +285,8 @@ func (n *neverUsefulError) Loggable() string {
 // Discard marks the error for the failure policy: the message becomes a dead letter.
 func (n *neverUsefulError) Discard() bool { return true }
 
-// addHolding changes the number of groups of deliveries that wait for an unavailable dependency. While it is above 0,
-// the worker pulls no more than a probe.
+// addHolding changes the number of groups of deliveries that wait for an unavailable dependency. reason, unless nil, is shown as the
+// reason of the hold. While the number is above 0, the worker pulls no more than a probe.
 func (r *roleState) addHolding(n int, reason error) {
 	r.update(func(s *workerState) {
 		s.holding += n
@@ -351,18 +368,18 @@ func (r *roleState) recordResults(items []*item) (paused bool) {
 	return paused
 }
 
+// recordUseful counts messages with useful output, and ends a pause.
 func (r *roleState) recordUseful(n int) {
 	r.mu.Lock()
-	s := &r.workerState
-	s.usefulCount += n
-	s.uselessInRow = 0
-	paused := s.paused
+	r.usefulCount += n
+	r.uselessInRow = 0
+	paused := r.paused
 	r.mu.Unlock()
 	if !paused {
 		return
 	}
 	r.update(func(s *workerState) {
-		if s.paused {
+		if s.paused { // no other goroutine has ended the pause meanwhile
 			close(s.resumed)
 		}
 		s.paused, s.resumed = false, nil
@@ -374,17 +391,16 @@ func (r *roleState) recordUseful(n int) {
 // once: isNewOutput is true for one of them.
 func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
 	r.mu.Lock()
-	s := &r.workerState
-	if _, known := s.uselessAt[it.d.Seq]; !known && isNewOutput {
-		s.uselessInRow++
+	if r.failures[it.d.Seq].useless == 0 && isNewOutput {
+		r.uselessInRow++
 	}
-	n := s.uselessInRow
+	n := r.uselessInRow
 	isRepeated := n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts // in a row, or in half of the attempts at this message
-	begins := isRepeated && !s.paused && !s.isMessageFault(it.d.Seq)
-	unusable := s.isUnusable()
+	begins := isRepeated && !r.paused && !r.isMessageFault(it.d.Seq)
+	isUnusable := r.isUnusable()
 	r.mu.Unlock()
-	if unusable {
-		r.update(func(*workerState) {}) // only shows the role as misconfigured
+	if isUnusable {
+		r.update(func(*workerState) {}) // shows the role as misconfigured
 	}
 	if !begins {
 		return false
@@ -400,6 +416,7 @@ func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
 	return true
 }
 
+// outputs returns the beginning of a sentence about the last n outputs.
 func outputs(n int) string {
 	if n == 1 {
 		return "output of the model was"
@@ -407,6 +424,7 @@ func outputs(n int) string {
 	return fmt.Sprintf("%d outputs of the model were", n)
 }
 
+// isPaused reports whether the role is paused because of useless output.
 func (r *roleState) isPaused() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -46,10 +46,10 @@ func (e *noAckError) RetryAfter() time.Duration { return 5 * time.Second }
 // storeState is the state of the server's storage, as far as the connection knows it.
 type storeState struct {
 	mu            sync.Mutex
-	closed        error           // why the server in this process accepts no messages; nil if it does
-	open          context.Context // ends when the storage closes; nil before the first call of SetStoreClosed
-	cancel        context.CancelFunc
-	silentStreams map[string]*silentStream
+	closed        error                    // why the server in this process accepts no messages; nil if it does
+	open          context.Context          // ends when the storage closes; nil before the first call of SetStoreClosed
+	cancel        context.CancelFunc       // ends open
+	silentStreams map[string]*silentStream // by name
 
 	full   *FullError // of the last publish, if the server had no room; nil otherwise
 	fullAt time.Time
@@ -69,11 +69,11 @@ func (c *Conn) SetStoreClosed(reason error) {
 	s.mu.Lock()
 	before := s.closed
 	s.closed = reason
-	switch {
-	case reason != nil && s.cancel != nil:
-		s.cancel()
-	case s.open == nil || s.open.Err() != nil:
+	if s.open == nil || s.open.Err() != nil {
 		s.open, s.cancel = context.WithCancel(context.Background())
+	}
+	if reason != nil {
+		s.cancel()
 	}
 	s.mu.Unlock()
 	switch {
@@ -123,13 +123,12 @@ func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg
 	if err != nil && ctx.Err() == nil && ackCtx.Err() != nil {
 		err = nats.ErrTimeout
 	}
-	err = asFull(err)
 	if isFull(err) {
 		p.recordAnswer(nil) // the server has answered
 	} else {
 		p.recordAnswer(err)
 	}
-	return pub, p.recordPublish(ctx, stream, err)
+	return pub, p.recordPublish(ctx, stream, asFull(err))
 }
 
 // checkStore returns an error if a publish must not be sent. The context open ends when the storage closes. It is nil on a

@@ -19,32 +19,25 @@ import (
 // configuration of an existing stream, but returns an error if the role cannot work with it.
 func (c *Conn) ensure(ctx context.Context, o Options) error {
 	required := streams.Required(o.Role) // nil: all streams
-	replicas := max(o.Replicas, 1)
 	found := 0
-	for _, want := range streams.All(replicas) {
+	for _, want := range streams.All(max(o.Replicas, 1)) {
 		isUsed := required == nil || slices.Contains(required, want.Name) || want.Name == blob.Stream // every role uses blobs
 		if !isUsed {
 			continue
 		}
-		s, err := c.ensureStream(ctx, want, o.ReadOnly)
+		var s jetstream.Stream
+		err := retryUnanswered(ctx, func(ctx context.Context) (err error) {
+			s, err = c.openOrCreate(ctx, want, o.ReadOnly)
+			return err
+		})
+		if o.ReadOnly && errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
-		if s == nil {
-			continue
-		}
 		found++
-		err = streams.Check(s.CachedInfo().Config, want)
-		var unsuitable *streams.ConfigError
-		if errors.As(err, &unsuitable) {
-			switch {
-			case unsuitable.Field == streams.FieldSealed && o.ReadOnly: // a sealed stream can be read
-				err = nil
-			case unsuitable.Field == streams.FieldRollup && required == nil && !o.ReadOnly: // a connection to all streams may change them
-				err = c.forbidRollup(ctx, s.CachedInfo().Config)
-			}
-		}
-		if err != nil {
+		if err := c.checkStream(ctx, s.CachedInfo().Config, want, o); err != nil {
 			return err
 		}
 	}
@@ -54,23 +47,33 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 	return nil
 }
 
-// ensureStream returns a stream, which it creates if it does not exist. A missing stream is nil if the connection is read-only.
-func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig, readOnly bool) (s jetstream.Stream, err error) {
-	err = retryUnanswered(ctx, func(ctx context.Context) (err error) {
+// openOrCreate opens a stream. It creates a missing stream, unless the connection is read-only.
+func (c *Conn) openOrCreate(ctx context.Context, want jetstream.StreamConfig, readOnly bool) (jetstream.Stream, error) {
+	s, err := c.js.Stream(ctx, want.Name)
+	if readOnly || !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return s, err
+	}
+	s, err = c.js.CreateStream(ctx, want)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
 		s, err = c.js.Stream(ctx, want.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) && readOnly {
-			s, err = nil, nil
-		}
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			s, err = c.js.CreateStream(ctx, want)
-			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
-				s, err = c.js.Stream(ctx, want.Name)
-			}
-			err = explainMissing("stream "+want.Name, asUnsuitable(want.Name, err))
-		}
+	}
+	return s, explainMissing("stream "+want.Name, asUnsuitable(want.Name, err))
+}
+
+// checkStream returns an error if the connection cannot work with the configuration of an existing stream. A connection to all streams
+// corrects a stream that allows rollups, and checks it no further.
+func (c *Conn) checkStream(ctx context.Context, got, want jetstream.StreamConfig, o Options) error {
+	err := streams.Check(got, want)
+	unsuitable, ok := errors.AsType[*streams.ConfigError](err)
+	switch {
+	case !ok:
 		return err
-	})
-	return s, err
+	case unsuitable.Field == streams.FieldSealed && o.ReadOnly: // a sealed stream can be read
+		return nil
+	case unsuitable.Field == streams.FieldRollup && streams.Required(o.Role) == nil && !o.ReadOnly:
+		return c.forbidRollup(ctx, got)
+	}
+	return err
 }
 
 // forbidRollup forbids rollups in a stream with this configuration. See streams.All.
@@ -165,19 +168,18 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	return all, nil
 }
 
-// CheckStreams requests the state of each stream that a running role of this connection needs. For each role with a stream whose
-// state the server does not return, the result has an error. A server with a damaged stream can accept connections and answer
-// nothing.
+// CheckStreams requests the state of each stream that a running role of this connection needs. It returns the errors by role: a role
+// whose streams all answer has none. A server with a damaged stream can accept connections and not answer requests to the stream.
 func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
-	var mu sync.Mutex
-	var all sync.WaitGroup
+	var mu sync.Mutex // guards failed
 	failed := map[string]error{}
+	var requests sync.WaitGroup
 	for _, h := range c.Health.Roles() {
 		if h.State == Stopped {
 			continue
 		}
 		for _, name := range streams.Required(h.Role) {
-			all.Go(func() {
+			requests.Go(func() {
 				_, err := c.js.Stream(ctx, name)
 				if err == nil {
 					return
@@ -188,7 +190,7 @@ func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
 			})
 		}
 	}
-	all.Wait()
+	requests.Wait()
 	return failed
 }
 

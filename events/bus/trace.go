@@ -2,18 +2,13 @@ package bus
 
 import (
 	"context"
-	"fmt"
-	"runtime"
-	"strings"
+	"strconv"
 
-	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"debrief/events"
-	"debrief/events/redact"
-	"debrief/playbook/text"
 )
 
 // The header events.HeaderTrace carries the trace of an event from message to message. Without Options.Tracer a worker
@@ -57,11 +52,10 @@ func spanContext(traceparent string) trace.SpanContext {
 		return trace.SpanContext{}
 	}
 	c := trace.SpanContextConfig{Remote: true}
-	c.TraceID, _ = trace.TraceIDFromHex(id) // TraceID has validated it
+	c.TraceID, _ = trace.TraceIDFromHex(id) // events.TraceID has validated the whole text
 	c.SpanID, _ = trace.SpanIDFromHex(traceparent[36:52])
-	if strings.IndexByte("13579bdf", traceparent[54]) >= 0 { // the last bit of the flags is set
-		c.TraceFlags = trace.FlagsSampled
-	}
+	flags, _ := strconv.ParseUint(traceparent[53:55], 16, 8)
+	c.TraceFlags = trace.TraceFlags(flags) & trace.FlagsSampled
 	return trace.NewSpanContext(c)
 }
 
@@ -102,7 +96,7 @@ func setSpanError(span trace.Span, err error) {
 	}
 }
 
-// startSpan starts the span of a delivery.
+// startSpan starts the span of a delivery, unless tracing is disabled.
 func (r *runner) startSpan(it *item) {
 	if r.conn.tracer == nil {
 		return
@@ -146,13 +140,15 @@ func (it *item) addSpanEvent(name string, err error) {
 }
 
 // handlerContext returns the context for a call of the handler. It carries the span of the delivery or the batch, and a
-// logger that names the delivery or the book. Call end after the handler.
+// logger that names the delivery or the book. Call end after the handler: it ends the span of a batch.
 func (p *processor) handlerContext(items []*item) (ctx context.Context, end func()) {
 	if p.worker.Batch == 1 {
-		logger, ctx := p.flight.itemLog(items[0]), p.work
-		if it := items[0]; it.span != nil {
+		it := items[0]
+		ctx = p.work
+		if it.span != nil {
 			ctx = trace.ContextWithSpan(ctx, it.span)
 		}
+		logger := p.flight.itemLog(it)
 		return logger.WithContext(ctx), func() {}
 	}
 	book := string(items[0].d.Event.InBook())
@@ -171,57 +167,4 @@ func (p *processor) handlerContext(items []*item) (ctx context.Context, end func
 		it.span.AddLink(trace.Link{SpanContext: span.SpanContext()})
 	}
 	return ctx, func() { span.End() }
-}
-
-// messageID returns the event id of a message, truncated, because any client may have written it.
-func messageID(h map[string][]string) string {
-	return text.Clip(string(EventID(h)), 64)
-}
-
-// ContextLog returns the logger of ctx, or the logger of the connection. In a handler its lines name the delivery.
-func (c *Conn) ContextLog(ctx context.Context) *zerolog.Logger {
-	if l := zerolog.Ctx(ctx); l.GetLevel() != zerolog.Disabled {
-		return l
-	}
-	return &c.log
-}
-
-// maxLoggable is the limit of an error text in logs and spans, in bytes.
-const maxLoggable = 500
-
-// Loggable returns an error as one line for logs and traces, without secrets and without texts of a model, which belong
-// only in dead letters. An error with a text of a model has a method Loggable, which leaves that text out.
-func Loggable(err error) string {
-	return text.Line(redact.Text(withoutModelText(err, err.Error())), maxLoggable)
-}
-
-// withoutModelText replaces the texts of err and its causes by their loggable texts, in a text that contains err.Error().
-func withoutModelText(err error, text string) string {
-	switch e := err.(type) { //nolint:errorlint // it unwraps step by step
-	case interface{ Loggable() string }:
-		return strings.ReplaceAll(text, err.Error(), e.Loggable())
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return withoutModelText(inner, text)
-		}
-	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
-			text = withoutModelText(inner, text)
-		}
-	}
-	return text
-}
-
-// panicError is the error of deliveries whose handler panicked.
-type panicError struct{ value any }
-
-func (p *panicError) Error() string { return fmt.Sprintf("handler panicked: %v", p.value) }
-
-// Loggable returns the text of a runtime error, and otherwise only the type of the value. Other values may contain
-// texts of a client or a model.
-func (p *panicError) Loggable() string {
-	if err, ok := p.value.(runtime.Error); ok {
-		return "handler panicked: " + err.Error()
-	}
-	return fmt.Sprintf("handler panicked with a value of type %T", p.value)
 }

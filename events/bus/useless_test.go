@@ -46,7 +46,7 @@ func (o *outputPolicy) deliver(seq uint64, isUseful bool) disposition {
 	case hold:
 		it.d.Attempt--
 	case ack, deadLetter:
-		o.state.forgetFaults(it)
+		o.state.forgetFailures(it)
 		delete(o.items, seq)
 	}
 	return d
@@ -250,8 +250,8 @@ func TestProbingWorkerPullsOneMessageForEachInterval(t *testing.T) {
 			for seq := range test.held {
 				p.flight.items[seq] = new(item)
 			}
-			if n, open := p.capacity(); n != test.want || open {
-				t.Errorf("batch %d, %s: got %d messages and open %t, want %d and no open pull", batch, test.name, n, open, test.want)
+			if n, probing := p.capacity(); n != test.want || !probing {
+				t.Errorf("batch %d, %s: got %d messages and probing %t, want %d and true", batch, test.name, n, probing, test.want)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"debrief/events"
@@ -25,15 +26,14 @@ type Worker struct {
 	// Batch, if above 1, is the largest number of waiting messages of a book that one call gets. Books run in parallel,
 	// each with one call at a time. While the processes of the role hear each other, only one of them handles a book.
 	Batch int
-	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts at messages that crashed
-	// workers had, so that a crash while a new process reads costs no attempt. It returns no error, because Handle meets
-	// the same one.
+	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts in small groups, so that a crash during
+	// this read costs no attempt. It returns no error, because Handle reads the same and returns it.
 	Warm func(ctx context.Context, b playbook.Book)
-	// Waiting, if set, returns why the handlers wait now, such as "rate limited", or "". It is for people who ask for the health of the role.
+	// Waiting, if set, returns why the handlers wait now, such as "rate limited", or "". RoleHealth shows it.
 	Waiting func() string
 	// Done reports whether the effect of an earlier attempt at a delivery is stored. If so, the message does not become
-	// a dead letter. It is called only for a message that another worker may have had, and may be slow. Nil means
-	// false.
+	// a dead letter. It is called only for a message that another worker may have had, so it may be slow. If Done is nil, no effect
+	// counts as stored.
 	Done func(ctx context.Context, d *Delivery) (bool, error)
 }
 
@@ -80,7 +80,8 @@ const pullSubject = "$JS.API.CONSUMER.MSG.NEXT."
 // Run pulls and handles messages until ctx ends. Then it stops pulling, waits for messages in flight during the grace
 // period, and returns the others to the server. It returns an error only if it cannot open the consumer.
 func (c *Conn) Run(ctx context.Context, w Worker) error {
-	w.Slots, w.Batch = max(w.Slots, 1), min(max(w.Batch, 1), maxHeld/2)
+	w.Slots = max(w.Slots, 1)
+	w.Batch = min(max(w.Batch, 1), maxInProgress/2) // a batching worker pulls one batch ahead
 	cons, restored, err := c.Consumers.bind(ctx, w.Role)
 	if ctx.Err() != nil {
 		return nil // stopped before the start
@@ -89,8 +90,8 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		return err
 	}
 	// ctx ends at the stop. work ends after the grace period, with a cause, and cancels the handlers.
-	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stop(nil)
+	work, cancelWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancelWork(nil)
 	defer context.AfterFunc(ctx, func() {
 		grace := c.policy.graceOf(ctx)
 		t := time.NewTimer(grace)
@@ -98,7 +99,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		select {
 		case <-work.Done():
 		case <-t.C:
-			stop(fmt.Errorf("%s: handler not finished %s after the stop", w.Role, grace))
+			cancelWork(fmt.Errorf("%s: handler not finished %s after the stop", w.Role, grace))
 		}
 	})()
 
@@ -111,18 +112,10 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		drained: make(chan struct{}),
 		wake:    make(chan struct{}, 1),
 	}
-	flight := &inFlight{runner: r, items: make(map[uint64]*item), lastContact: time.Now()}
-	state := &roleState{runner: r}
-	letters := &roleLetters{runner: r, flight: flight}
-	watch := &letterWatch{runner: r, state: state, since: time.Now().Add(-recheckAge)}
-	attempts := &attemptRecords{runner: r, flight: flight, letters: letters}
-	queues := &bookQueues{runner: r, byBook: make(map[playbook.Book]*bookQueue)}
-	queues.processor = &processor{runner: r, flight: flight, state: state, letters: letters, watch: watch, attempts: attempts, queues: queues}
-	puller := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons}
-	puller.restored.Store(restored)
+	p := newPuller(r, cons, restored)
 	if w.Batch > 1 {
-		puller.peers = newPeers(r, puller.acceptForwarded)
-		if err := puller.peers.join(); err != nil {
+		p.peers = newPeers(r, p.acceptForwarded)
+		if err := p.peers.join(); err != nil {
 			return err
 		}
 	}
@@ -133,23 +126,15 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	defer c.Health.set(RoleHealth{Role: w.Role, State: Stopped})
 
 	consumer := streams.Input(w.Role) + "." + w.Role
-	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { state.setDenied(e) })()
+	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { p.state.setDenied(e) })()
 
-	aliveDone := make(chan struct{})
-	go func() {
-		defer close(aliveDone)
-		flight.keepAlive(work)
-	}()
-	watchDone := make(chan struct{})
-	go func() {
-		defer close(watchDone)
-		watch.run(ctx)
-	}()
-	puller.run()
+	var helpers sync.WaitGroup
+	helpers.Go(func() { p.flight.keepAlive(work) })
+	helpers.Go(func() { p.processor.watch.run(ctx) })
+	p.run()
 	r.busy.Wait()
-	stop(nil)
-	<-aliveDone
-	<-watchDone
+	cancelWork(nil)
+	helpers.Wait()
 	flushTimeout := 5 * time.Second
 	if !c.nc.IsConnected() {
 		flushTimeout = time.Second
@@ -158,6 +143,22 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		r.log.Warn().Err(err).Msg("the last acks may be lost: their messages will be redelivered")
 	}
 	return nil
+}
+
+// newPuller creates the parts of a worker, see runner.
+func newPuller(r *runner, cons jetstream.Consumer, restored uint64) *puller {
+	flight := &inFlight{runner: r, items: make(map[uint64]*item), lastContact: time.Now()}
+	state := &roleState{runner: r}
+	letters := &roleLetters{runner: r, flight: flight}
+	attempts := &attemptRecords{runner: r, flight: flight, letters: letters}
+	queues := &bookQueues{runner: r, byBook: make(map[playbook.Book]*bookQueue)}
+	queues.processor = &processor{
+		runner: r, flight: flight, state: state, letters: letters, attempts: attempts, queues: queues,
+		watch: &letterWatch{runner: r, state: state, since: time.Now().Add(-recheckAge)},
+	}
+	p := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons}
+	p.restored.Store(restored)
+	return p
 }
 
 // Serve reports a role as serving until ctx ends. It is for a role that takes no messages, and serves requests only.
@@ -185,10 +186,10 @@ type runner struct {
 
 	intake  context.Context // ends at the stop: pull no more messages
 	work    context.Context // ends after the grace period: cancel the handlers
-	slots   chan struct{}
-	busy    sync.WaitGroup // Add only before puller.run ends, Wait only after it
-	drained chan struct{}  // closed when no more messages can arrive after the stop
-	wake    chan struct{}  // signals that there may be capacity again
+	slots   chan struct{}   // a send takes a slot for a call of the handler, a receive returns it
+	busy    sync.WaitGroup  // Add only before puller.run ends, Wait only after it
+	drained chan struct{}   // closed when no more messages can arrive after the stop
+	wake    chan struct{}   // signals that there may be capacity again
 }
 
 // wait waits for d. It returns false if the worker stops first.

@@ -28,21 +28,16 @@ func (m *Message) Deleted() bool { return m.Header.Get("KV-Operation") != "" }
 
 // Stored returns the time of the server when it stored the message. It is zero if the message has none.
 func (m *Message) Stored() time.Time {
-	all := m.Header["Nats-Time-Stamp"]
-	if len(all) == 0 {
-		return time.Time{}
-	}
-	t, _ := time.Parse(time.RFC3339Nano, all[len(all)-1])
+	t, _ := time.Parse(time.RFC3339Nano, serverHeader(m.Header, "Nats-Time-Stamp"))
 	return t
 }
 
-// Query selects messages: either all of a subject, which may have wildcards, or the last one of each subject in Last.
+// Query selects messages: either all of Subject, or the last one of each subject in Last. Subjects may have wildcards.
 type Query struct {
-	Subject string   `json:"next_by_subj,omitempty"`
-	Last    []string `json:"multi_last,omitempty"` // at most MaxLast
-	From    uint64   `json:"seq,omitempty"`        // the first sequence
-
-	Since time.Time `json:"start_time,omitzero"` // only messages stored at this time or later; not with From
+	Subject string    `json:"next_by_subj,omitempty"`
+	Last    []string  `json:"multi_last,omitempty"` // at most MaxLast
+	From    uint64    `json:"seq,omitempty"`        // only messages from this sequence on
+	Since   time.Time `json:"start_time,omitzero"`  // only messages stored at this time or later; not with From
 }
 
 // MaxLast is the largest number of subjects that the server accepts in one query.
@@ -72,7 +67,7 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 		q.From = max(q.From, 1)
 	}
 	for {
-		if err := in.request(stream, request{q, replyMessages, replyBytes}); err != nil {
+		if err := in.request(stream, request{Query: q, Batch: replyMessages, MaxBytes: replyBytes}); err != nil {
 			return err
 		}
 		next, err := in.readReply(ctx, fn)
@@ -86,40 +81,39 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 	}
 }
 
-// Count returns the number of messages of a subject, which may have wildcards. It returns the same errors as Read.
-func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64, err error) {
-	n, _, err = CountFrom(ctx, nc, stream, subject, 1)
-	return n, err
+// Counted is the result of Count.
+type Counted struct {
+	Messages uint64
+	Oldest   time.Time // when the first of them was stored; zero without messages
 }
 
-// CountFrom returns the number of messages of a subject from a sequence on, and the time of the first of them, zero without one. It
-// returns the same errors as Read.
-func CountFrom(ctx context.Context, nc *nats.Conn, stream, subject string, from uint64) (n uint64, first time.Time, err error) {
-	// The reply to a batch of one contains the number of further messages.
+// Count counts the messages of a subject, which may have wildcards, from a sequence on. It returns the same errors as Read.
+func Count(ctx context.Context, nc *nats.Conn, stream, subject string, from uint64) (Counted, error) {
 	in, err := openInbox(nc, 2)
 	if err != nil {
-		return 0, first, err
+		return Counted{}, err
 	}
 	defer in.close()
+	// The reply to a batch of one message has the number of further messages in a header.
 	if err := in.request(stream, request{Query: Query{Subject: subject, From: from}, Batch: 1}); err != nil {
-		return 0, first, err
+		return Counted{}, err
 	}
 	reply, err := in.next(ctx)
 	if err != nil {
-		return 0, first, err
+		return Counted{}, err
 	}
 	m, err := parse(reply)
-	switch {
-	case errors.Is(err, io.EOF):
-		return 0, first, nil
-	case err != nil:
-		return 0, first, err
+	if errors.Is(err, io.EOF) {
+		return Counted{}, nil
 	}
-	more, err := strconv.ParseUint(serverHeader(reply, "Nats-Num-Pending"), 10, 64)
 	if err != nil {
-		return 0, first, fmt.Errorf("parse reply of direct get: pending messages: %w", err)
+		return Counted{}, err
 	}
-	return more + 1, m.Stored(), nil
+	more, err := strconv.ParseUint(serverHeader(reply.Header, "Nats-Num-Pending"), 10, 64)
+	if err != nil {
+		return Counted{}, fmt.Errorf("parse reply of direct get: pending messages: %w", err)
+	}
+	return Counted{Messages: more + 1, Oldest: m.Stored()}, nil
 }
 
 // Last returns the last message of a subject, or nil. It costs less than Read, and returns the same errors.
@@ -189,11 +183,13 @@ func openInbox(nc *nats.Conn, size int) (*inbox, error) {
 	return in, nil
 }
 
+// close unsubscribes.
 func (in *inbox) close() {
 	in.timeout.Stop()
 	_ = in.sub.Unsubscribe() // fails only on a closed connection
 }
 
+// request sends a request whose replies come to the inbox.
 func (in *inbox) request(stream string, r request) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -202,8 +198,7 @@ func (in *inbox) request(stream string, r request) error {
 	return in.nc.PublishRequest(apiPrefix+stream, in.subject, data)
 }
 
-// readReply calls fn for the messages of one reply. It returns the first sequence of the next reply, or 0 after the
-// last.
+// readReply calls fn for the messages of one reply. It returns the first sequence for the next request, or 0 if no messages are left.
 func (in *inbox) readReply(ctx context.Context, fn func(Message) error) (next uint64, err error) {
 	for {
 		reply, err := in.next(ctx)
@@ -227,6 +222,7 @@ func (in *inbox) readReply(ctx context.Context, fn func(Message) error) (next ui
 	}
 }
 
+// next returns the next message. It waits for at most replyTimeout.
 func (in *inbox) next(ctx context.Context) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -252,17 +248,17 @@ func (in *inbox) next(ctx context.Context) (*nats.Msg, error) {
 // parse returns the stored message in a message of the reply, or io.EOF at the end of the reply. A stored message can have a
 // status header of its own, so parse looks for a sequence first.
 func parse(m *nats.Msg) (Message, error) {
-	if sequence := serverHeader(m, "Nats-Sequence"); sequence != "" {
+	if sequence := serverHeader(m.Header, "Nats-Sequence"); sequence != "" {
 		seq, err := strconv.ParseUint(sequence, 10, 64)
 		if err != nil {
 			return Message{}, fmt.Errorf("parse reply of direct get: sequence: %w", err)
 		}
-		return Message{Subject: serverHeader(m, "Nats-Subject"), Seq: seq, Header: m.Header, Data: m.Data}, nil
+		return Message{Subject: serverHeader(m.Header, "Nats-Subject"), Seq: seq, Header: m.Header, Data: m.Data}, nil
 	}
 	switch status := m.Header.Get("Status"); status {
-	case "204", "404":
+	case "204", "404": // the end of the reply, or no message matches
 		return Message{}, io.EOF
-	case "503":
+	case "503": // the stream does not exist
 		return Message{}, nats.ErrNoResponders
 	default:
 		return Message{}, fmt.Errorf("reply of direct get: status %q, %q", status, m.Header.Get("Description"))
@@ -271,8 +267,8 @@ func parse(m *nats.Msg) (Message, error) {
 
 // serverHeader returns a header that the server has added. The server's header comes last: a message that was copied
 // with all its headers has the name twice.
-func serverHeader(m *nats.Msg, name string) string {
-	values := m.Header[name]
+func serverHeader(h nats.Header, name string) string {
+	values := h[name]
 	if len(values) == 0 {
 		return ""
 	}

@@ -145,17 +145,18 @@ func (p *playbooks) collectWaiting(ctx context.Context, to scrape, conn *bus.Con
 	}
 	for i := range r.Roles {
 		role := r.Roles[i].Role
-		all, byBook, err := conn.Consumers.Waiting(ctx, role, p.figures.Playbooks)
+		pending, err := conn.Consumers.Pending(ctx, role, p.figures.Playbooks)
 		if err != nil {
 			continue
 		}
 		named := uint64(0)
 		for j, b := range p.figures.Playbooks {
-			named += byBook[j].Messages
-			to.Gauge(playbookWaiting, float64(byBook[j].Messages), string(b), role)
-			to.Gauge(playbookOldest, age(r.Time, byBook[j].Oldest), string(b), role)
+			ofBook := pending.Books[j]
+			named += ofBook.Messages
+			to.Gauge(playbookWaiting, float64(ofBook.Messages), string(b), role)
+			to.Gauge(playbookOldest, age(r.Time, ofBook.Oldest), string(b), role)
 		}
-		to.Gauge(playbookWaiting, float64(all-min(all, named)), other, role) // the server counts one after the other, so named can be more than all
+		to.Gauge(playbookWaiting, float64(pending.All-min(pending.All, named)), other, role) // All is counted first, so named can be larger
 	}
 }
 

@@ -176,17 +176,17 @@ func TestWaitingMessagesOfPlaybooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, of, err := conn.Consumers.Waiting(t.Context(), events.RoleGenerator, teams[:3])
+	pending, err := conn.Consumers.Pending(t.Context(), events.RoleGenerator, teams[:3])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []uint64{3, 1, 1} {
-		if of[i].Messages != want || of[i].Oldest.IsZero() {
-			t.Errorf("%s: got %+v, want %d messages", teams[i], of[i], want)
+		if got := pending.Books[i]; got.Messages != want || got.Oldest.IsZero() {
+			t.Errorf("%s: got %+v, want %d messages", teams[i], got, want)
 		}
 	}
-	if all != 6 {
-		t.Errorf("got %d messages, want 6", all)
+	if pending.All != 6 {
+		t.Errorf("got %d messages, want 6", pending.All)
 	}
 	m.register(func(to scrape) {
 		r := liveness.Report{Time: time.Now(), Roles: make([]liveness.Role, 2)}
