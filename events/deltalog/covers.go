@@ -47,10 +47,7 @@ func (w *Writer) OpenIndex(ctx context.Context) error {
 	return nil
 }
 
-var (
-	errOtherLog = errors.New("it belongs to another log")
-	errUpToDate = errors.New("up to date") // ends reading the log early
-)
+var errOtherLog = errors.New("it belongs to another log")
 
 // updateIndex adds the deltas up to the one that the writer has folded last. It returns errOtherLog if the index is not
 // of this log.
@@ -58,16 +55,16 @@ func (w *Writer) updateIndex(ctx context.Context, x *index) error {
 	if x.seq > w.seq {
 		return errOtherLog
 	}
-	from := x.seq
+	indexed := x.seq
 	log := &logCursor{book: w.book}
-	if from > 0 {
-		log = startAt(w.book, from)
+	if indexed > 0 {
+		log = startAt(w.book, indexed) // reads the last delta of the index again, to compare its hash
 	}
 	err := w.s.readDeltas(ctx, log, func(r *Record) error {
 		switch {
-		case r.Seq > w.seq:
-			return errUpToDate
-		case r.Seq > from:
+		case r.Seq > w.seq: // another writer has stored it after the last fold
+			return errStop
+		case r.Seq > indexed:
 			x.add(r)
 		case !bytes.Equal(r.Chain, x.chain):
 			return errOtherLog
@@ -75,9 +72,9 @@ func (w *Writer) updateIndex(ctx context.Context, x *index) error {
 		return nil
 	})
 	switch {
-	case from > 0 && errors.Is(err, ErrBrokenLog): // the log does not contain the last delta of the index
+	case indexed > 0 && errors.Is(err, ErrBrokenLog): // the log does not contain the last delta of the index
 		return errOtherLog
-	case err != nil && !errors.Is(err, errUpToDate):
+	case err != nil && !errors.Is(err, errStop):
 		return err
 	case x.seq != w.seq || !bytes.Equal(x.chain, w.chain):
 		return fmt.Errorf("the log ended at sequence %d and now ends at %d: %w", w.seq, x.seq, ErrBrokenLog)

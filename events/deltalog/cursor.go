@@ -89,12 +89,12 @@ func startAt(b playbook.Book, seq uint64) *logCursor {
 // advance moves the cursor over the next message. It reports whether the message is the next delta of the log.
 func (c *logCursor) advance(m *candidate) (bool, error) {
 	c.end, c.endHash = m.Seq, m.Chain
-	anchored := c.anchor > 0 && c.seq == 0
-	if anchored && (m.Seq != c.anchor || m.err != nil) {
+	isAnchor := c.anchor > 0 && c.seq == 0 // the first message must be the anchor, whose links are unknown
+	if isAnchor && (m.Seq != c.anchor || m.err != nil) {
 		return false, fmt.Errorf("playbook %q: the log does not contain the delta at sequence %d: %w", c.book, c.anchor, errGap)
 	}
 	reason := m.err
-	if reason == nil && !anchored {
+	if reason == nil && !isAnchor {
 		reason = c.follows(m.Record)
 	}
 	if reason != nil {
@@ -200,7 +200,7 @@ func (c *logCursor) lostDeltaError() error {
 	return fmt.Errorf("playbook %q: the log no longer contains version %s: %w", c.book, playbook.VersionLabel(c.version, c.chain), errGap)
 }
 
-// brokenError is returned if a message that is not a stray does not continue the log.
+// brokenError is returned if an undecided message is not a stray.
 func (c *logCursor) brokenError(s Stray, evidence string) error {
 	return fmt.Errorf("playbook %q: the message at sequence %d does not follow version %s at %d (%s), and it is not a stray: %s: %w",
 		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, evidence, errGap)
@@ -258,15 +258,13 @@ func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn fu
 }
 
 // errGap is an ErrBrokenLog whose cause is a delta that is missing.
-var errGap error = gapError{}
+var errGap = fmt.Errorf("%w", ErrBrokenLog)
 
-type gapError struct{}
+// errStop ends a read early. The function that reads returns it, and its caller treats it as success.
+var errStop = errors.New("stop reading")
 
-func (gapError) Error() string { return ErrBrokenLog.Error() }
-func (gapError) Unwrap() error { return ErrBrokenLog }
-
-// rereads is the number of further attempts to read a log that seems broken. A replica that lags may have lost a delta and lack its
-// redaction.
+// rereads is the number of further attempts to read a log in which a delta is missing. A replica that lags may have deleted a delta
+// before it has the redaction.
 const rereads = 3
 
 // readDeltas moves a cursor to the end of the log and calls fn for each delta, in order. It skips strays.
@@ -303,7 +301,7 @@ func (s *Store) readDeltasOnce(ctx context.Context, c *logCursor, fn func(*Recor
 	if err != nil {
 		return err
 	}
-	if len(c.undecided) == c.checked { // none, or all accepted before
+	if len(c.undecided) == c.checked { // none, or checkUndecided has accepted all of them before
 		return nil
 	}
 	if err := s.checkUndecided(ctx, c); err != nil {
@@ -312,6 +310,10 @@ func (s *Store) readDeltasOnce(ctx context.Context, c *logCursor, fn func(*Recor
 	c.checked = len(c.undecided)
 	return nil
 }
+
+// replyTimeout bounds the wait for a reply of the stream's leader. After it the error is nats.ErrTimeout, so that the
+// caller can distinguish a silent server from its own deadline.
+const replyTimeout = 5 * time.Second
 
 // storedDelta is a message of DELTAS, read from the stream's leader.
 type storedDelta struct {

@@ -109,56 +109,6 @@ func Load(ctx context.Context, conn interface{ JetStream() jetstream.JetStream }
 	return w.State().Playbook(), nil
 }
 
-const (
-	viewStream = "KV_" + events.BucketPlaybook
-	viewPrefix = "$KV." + events.BucketPlaybook + "."
-)
-
-// head is the value of a book's head key.
-type head struct {
-	Version uint64            `msgpack:"v"`
-	Seq     uint64            `msgpack:"q"` // of the delta with this version
-	Chain   []byte            `msgpack:"x"`
-	Last    uint64            `msgpack:"l"` // highest number minted
-	Count   int               `msgpack:"n"`
-	Sum     playbook.Checksum `msgpack:"s"`
-	// From is the sequence of the first delta that a new writer must read: Seq, or the first delta of an incomplete
-	// change.
-	From uint64 `msgpack:"c"`
-	// Partial is set while a writer writes a later version in several batches. Until the next head the bullets match no
-	// version. Version and Lost have the values of the last complete head; the other fields are not set.
-	Partial bool `msgpack:"p,omitempty"`
-	// Gate is the book's gate mode; empty if it was never set.
-	Gate playbook.Gate `msgpack:"g,omitempty"`
-	// LeadingScore is the name of the score that counts if an outcome has several; empty if no person chose one.
-	LeadingScore string `msgpack:"ls,omitempty"`
-	// About is the name and the description of the book.
-	About playbook.About `msgpack:"ab,omitempty"`
-	// Judge is the measured error of the judge.
-	Judge playbook.Judge `msgpack:"ju,omitempty"`
-	// Admission decides which reflections a prompt may contain.
-	Admission playbook.Admission `msgpack:"a,omitempty"`
-	// Plain counts the outcomes of tasks that cited no bullet.
-	Plain playbook.Plain `msgpack:"u,omitempty"`
-	// Verdicts describes the newest outcomes of all tasks.
-	Verdicts playbook.Verdicts `msgpack:"vd,omitempty"`
-	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
-	Lost *lostVersion `msgpack:"z,omitempty"`
-	// Recent has every bullet that changed after the version Since. A reader takes these bullets from here and all others from their keys,
-	// because the keys of these may be older.
-	Since  uint64         `msgpack:"b,omitempty"`
-	Recent []recentBullet `msgpack:"d,omitempty"`
-	// Settled is set if the keys are written with this head, so they have the bullets of Recent too. The next Recent then begins after it.
-	Settled bool `msgpack:"k,omitempty"`
-}
-
-// recentBullet is a bullet that changed after the keys of a view were written.
-type recentBullet struct {
-	ID      playbook.BulletID `msgpack:"i"`
-	Version uint64            `msgpack:"v"` // of the last change
-	Data    []byte            `msgpack:"d"` // the value for its key; empty if the bullet was removed
-}
-
 // Record is one stored delta of a log.
 type Record struct {
 	playbook.Delta
@@ -171,9 +121,9 @@ type Record struct {
 	originalStored bool // of a redaction: the delta as it was written is still stored
 }
 
-// scan calls fn in order for every message of the stream that matches the subject, starting at a sequence.
-func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(direct.Message) error) error {
-	if err := s.read(ctx, stream, direct.Query{Subject: subject, From: from}, fn); err != nil {
+// scanView calls fn in order for every message of the view on a subject, starting at a sequence.
+func (s *Store) scanView(ctx context.Context, subject string, from uint64, fn func(direct.Message) error) error {
+	if err := s.read(ctx, viewStream, direct.Query{Subject: subject, From: from}, fn); err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	return nil
@@ -195,14 +145,10 @@ func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Messa
 	return m, nil
 }
 
-// replyTimeout bounds the wait for a reply of the stream's leader. After it the error is nats.ErrTimeout, so that the
-// caller can distinguish a silent server from its own deadline.
-const replyTimeout = 5 * time.Second
-
 // BooksWithView lists the books that have a view.
 func (s *Store) BooksWithView(ctx context.Context) ([]playbook.Book, error) {
 	var books []playbook.Book
-	err := s.scan(ctx, viewStream, viewPrefix+events.HeadKey("*"), 1, func(m direct.Message) error {
+	err := s.scanView(ctx, viewPrefix+events.HeadKey("*"), 1, func(m direct.Message) error {
 		if m.Deleted() {
 			return nil
 		}
@@ -243,23 +189,22 @@ func (s *Store) PlaybookAt(ctx context.Context, b playbook.Book, version uint64)
 	if version == 0 {
 		return &f.playbook, nil
 	}
-	errDone := errors.New("done")
 	err := s.readDeltas(ctx, &logCursor{book: b}, func(r *Record) error {
 		if _, err := f.apply(r); err != nil {
 			return err
 		}
 		if r.Version == version {
-			return errDone
+			return errStop
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, errDone):
+	case errors.Is(err, errStop):
 		return &f.playbook, nil
 	case err != nil:
 		return nil, err
 	}
-	return nil, &VersionError{b, version, f.playbook.Version()}
+	return nil, &VersionError{Book: b, Version: version, Newest: f.playbook.Version()}
 }
 
 // VersionError is returned if a version of a playbook does not exist, or not yet.

@@ -26,7 +26,7 @@ import (
 // them key by key and writes the differences.
 func (w *Writer) Flush(ctx context.Context) error { return w.flush(ctx, false) }
 
-// flush is Flush. With settle it also writes the keys of all changed bullets.
+// flush is Flush. With settle it also writes the keys of all changed bullets, even if the view has the version of the writer.
 func (w *Writer) flush(ctx context.Context, settle bool) error {
 	for try := range commitTries {
 		if w.needsRepair {
@@ -154,18 +154,10 @@ func (w *Writer) compareView(ctx context.Context) error {
 		delete(v.values, key)
 	}
 	w.strayKeys = slices.Collect(maps.Keys(v.values))
-	h := w.newHead()
-	want, err := events.Marshal(&h)
-	if err != nil {
-		return err
-	}
+	want := w.newHead()
 	v.head.Since, v.head.Recent, v.head.Settled = 0, nil, false // already in v.values
-	got, err := events.Marshal(&v.head)
-	if err != nil {
-		return err
-	}
-	needsHead := h.Version > 0 || h.Lost != nil
-	headDiffers := needsHead && !bytes.Equal(got, want)
+	needsHead := want.Version > 0 || want.Lost != nil
+	headDiffers := needsHead && !sameEncoding(&v.head, &want)
 	w.needsRepair = keysDiffer || len(w.strayKeys) > 0 || headDiffers
 	return nil
 }
@@ -282,6 +274,7 @@ func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (u
 // batchTimeout bounds the wait for the ack of a head. The server also discards an unfinished batch after 10 s.
 const batchTimeout = 10 * time.Second
 
+// commitHead publishes the message of a head, which ends a batch, and returns its revision.
 func (w *Writer) commitHead(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	wait, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()

@@ -138,18 +138,16 @@ func (f *Follower) run(ctx context.Context) {
 			try = 0 // the follower had loaded the view: begin with a short pause again
 		}
 		f.reportRead(err)
-		wait := min(try*10, 30) // at most about a second, see pause
+		wait := min(time.Duration(try)*100*time.Millisecond, time.Second)
 		if natserr.IsDenied(err) {
-			wait = deniedPause // each attempt adds a line to the server's log
+			wait = 5 * time.Second // each attempt adds a line to the server's log
 		}
-		if pause(ctx, wait) != nil {
-			return
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
 		}
 	}
 }
-
-// deniedPause is an argument of pause: about five seconds.
-const deniedPause = 70
 
 // stallAfter is the time after which an unreadable view is reported. A reconnect or a large change takes less.
 const stallAfter = 5 * time.Second
@@ -187,8 +185,9 @@ func (f *Follower) reportRead(err error) {
 // reads again with growing pauses from minPoll on. It reads at least every maxPoll.
 const minPoll, maxPoll = time.Millisecond, 2 * time.Second
 
-// follow reads the new entries of the view whenever a version is announced. It creates no consumer, because a user with
-// the permission to create one can make it deliver to any subject. Without announcements it polls every maxPoll.
+// follow reads the new messages of the view whenever a version is announced, until ctx ends. It creates no consumer, because a user with
+// the permission to create one can make it deliver to any subject. Without announcements it polls every maxPoll. It returns nil only
+// after the end of ctx.
 func (f *Follower) follow(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
 	var announced atomic.Uint64 // the newest announced version
@@ -210,7 +209,7 @@ func (f *Follower) follow(ctx context.Context) error {
 	connected, stop := context.WithCancel(ctx) // ends at the next reconnect
 	defer stop()
 	defer f.s.onReconnect(stop)()
-	next := uint64(1)        // sequence of the first entry that was not read yet
+	next := uint64(1)        // sequence of the first message of the view that was not read yet
 	wait := time.Duration(0) // until the next read
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -241,9 +240,10 @@ func (f *Follower) follow(ctx context.Context) error {
 		} else {
 			f.reportRead(nil)
 		}
-		wait = min(max(2*wait, minPoll), maxPoll)
 		if f.p.Version() >= announced.Load() {
 			wait = maxPoll
+		} else { // the replica that answered lags
+			wait = min(max(2*wait, minPoll), maxPoll)
 		}
 		t.Reset(wait)
 	}
@@ -260,7 +260,7 @@ func (f *Follower) readNew(ctx context.Context, next uint64) (uint64, error) {
 			return max(next, m.Seq+1), nil
 		}
 	}
-	err := f.s.scan(ctx, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
+	err := f.s.scanView(ctx, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
 		next = m.Seq + 1
 		return f.apply(m)
 	})
@@ -362,7 +362,7 @@ func (f *Follower) update(h *head, changed map[playbook.BulletID]*playbook.Bulle
 	if !f.p.ApplyChanges(h.Version, h.Last, changed, h.Count, h.Sum) {
 		return false
 	}
-	h.set(&f.p)
+	h.copyTo(&f.p)
 	f.chain = h.Chain
 	close(f.changed)
 	f.changed = make(chan struct{})

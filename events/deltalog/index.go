@@ -34,9 +34,8 @@ type index struct {
 	seq   uint64 // of the last delta in it, 0 for none
 	chain []byte // of the log up to that delta
 
-	run  io.ReaderAt // sorted keys
-	keys int64       // number of keys in run
-	file *os.File    // file of run, nil in memory
+	run  *io.SectionReader // the sorted keys
+	file *os.File          // file of run, nil in memory
 	tail map[playbook.CoverKey]struct{}
 	// fence has the first key of each page of the run, so that a look-up reads one page.
 	fence []playbook.CoverKey
@@ -44,8 +43,8 @@ type index struct {
 
 const (
 	keySize  = int64(len(playbook.CoverKey{}))
-	pageKeys = 256
-	minTail  = 1 << 14
+	pageKeys = 256     // keys in a page of the run
+	minTail  = 1 << 14 // see index.minTail
 	maxTail  = 1 << 20
 )
 
@@ -59,8 +58,7 @@ func newIndex(dir string, b playbook.Book, minTail int, warn func(error)) *index
 func (x *index) reset() {
 	x.close()
 	x.seq, x.chain = 0, nil
-	x.run, x.keys = bytes.NewReader(nil), 0
-	x.fence = nil
+	x.run, x.fence = io.NewSectionReader(bytes.NewReader(nil), 0, 0), nil
 	x.tail = make(map[playbook.CoverKey]struct{})
 }
 
@@ -79,7 +77,11 @@ func (x *index) add(r *Record) {
 	}
 }
 
-func (x *index) tailLimit() int { return max(x.minTail, min(int(x.keys/8), maxTail)) }
+// keys returns the number of keys in the run.
+func (x *index) keys() int64 { return x.run.Size() / keySize }
+
+// tailLimit returns the number of keys at which the tail is merged into the run.
+func (x *index) tailLimit() int { return max(x.minTail, min(int(x.keys()/8), maxTail)) }
 
 // has reports whether a key is in the index. It returns an error if the file cannot be read.
 func (x *index) has(key playbook.CoverKey) (bool, error) {
@@ -94,8 +96,8 @@ func (x *index) has(key playbook.CoverKey) (bool, error) {
 		return false, nil
 	}
 	first := int64(page-1) * pageKeys
-	keys := make([]byte, min(pageKeys, x.keys-first)*keySize)
-	if _, err := x.run.ReadAt(keys, x.offset(first)); err != nil {
+	keys := make([]byte, min(pageKeys, x.keys()-first)*keySize)
+	if _, err := x.run.ReadAt(keys, first*keySize); err != nil {
 		return false, fmt.Errorf("read the index of covered ids of playbook %q: %w", x.book, err)
 	}
 	_, found = sort.Find(len(keys)/len(key), func(i int) int { return bytes.Compare(key[:], keys[i*len(key):(i+1)*len(key)]) })
@@ -104,32 +106,19 @@ func (x *index) has(key playbook.CoverKey) (bool, error) {
 
 func compareKeys(a, b playbook.CoverKey) int { return bytes.Compare(a[:], b[:]) }
 
-// setRun replaces the sorted run of the index.
-func (x *index) setRun(run io.ReaderAt, file *os.File, keys int64) error {
-	fence := make([]playbook.CoverKey, 0, (keys+pageKeys-1)/pageKeys)
-	start := int64(0)
-	if file != nil {
-		start = headerSize
-	}
-	for first := int64(0); first < keys; first += pageKeys {
+// setRun replaces the sorted run of the index. file is the file that contains the run, nil in memory.
+func (x *index) setRun(run *io.SectionReader, file *os.File) error {
+	var fence []playbook.CoverKey
+	for offset := int64(0); offset < run.Size(); offset += pageKeys * keySize {
 		var key playbook.CoverKey
-		if _, err := run.ReadAt(key[:], start+first*keySize); err != nil {
+		if _, err := run.ReadAt(key[:], offset); err != nil {
 			return err
 		}
 		fence = append(fence, key)
 	}
 	x.close()
-	x.run, x.file = run, file
-	x.keys, x.fence = keys, fence
+	x.run, x.file, x.fence = run, file, fence
 	return nil
-}
-
-// offset returns the offset of the key with this number in the run.
-func (x *index) offset(key int64) int64 {
-	if x.file == nil {
-		return key * keySize
-	}
-	return headerSize + key*keySize
 }
 
 // merge moves the tail into the run. If the file cannot be written, it keeps the run in memory.
@@ -148,10 +137,10 @@ func (x *index) merge() {
 		x.dir = ""
 	}
 	var run bytes.Buffer
-	run.Grow(int((x.keys + int64(len(tail))) * keySize))
+	run.Grow(int((x.keys() + int64(len(tail))) * keySize))
 	keys, err := x.mergeTo(&run, tail)
 	if err == nil {
-		err = x.setRun(bytes.NewReader(run.Bytes()), nil, keys)
+		err = x.setRun(io.NewSectionReader(bytes.NewReader(run.Bytes()), 0, keys*keySize), nil)
 	}
 	if err == nil { // otherwise the tail keeps the new keys, and the next call of has returns the error of the file
 		clear(x.tail)
@@ -160,31 +149,30 @@ func (x *index) merge() {
 
 // mergeTo writes the keys of the run and of the sorted tail without duplicates and returns their number.
 func (x *index) mergeTo(w io.Writer, tail []playbook.CoverKey) (keys int64, err error) {
-	run := bufio.NewReaderSize(io.NewSectionReader(x.run, x.offset(0), x.keys*keySize), 1<<16)
-	var old playbook.CoverKey
-	put := func(key []byte) {
-		if err == nil {
-			_, err = w.Write(key)
-			keys++
-		}
+	run := bufio.NewReaderSize(io.NewSectionReader(x.run, 0, x.run.Size()), 1<<16)
+	out := bufio.NewWriterSize(w, 1<<16) // Flush returns the error of any Write
+	put := func(key playbook.CoverKey) {
+		_, _ = out.Write(key[:])
+		keys++
 	}
-	for range x.keys {
-		if _, rerr := io.ReadFull(run, old[:]); rerr != nil {
-			return 0, rerr
+	for range x.keys() {
+		var old playbook.CoverKey
+		if _, err := io.ReadFull(run, old[:]); err != nil {
+			return 0, err
 		}
-		for len(tail) > 0 && bytes.Compare(tail[0][:], old[:]) < 0 {
-			put(tail[0][:])
+		for len(tail) > 0 && compareKeys(tail[0], old) < 0 {
+			put(tail[0])
 			tail = tail[1:]
 		}
 		if len(tail) > 0 && tail[0] == old {
 			tail = tail[1:]
 		}
-		put(old[:])
+		put(old)
 	}
-	for i := range tail {
-		put(tail[i][:])
+	for _, key := range tail {
+		put(key)
 	}
-	return keys, err
+	return keys, out.Flush()
 }
 
 // The file contains the SHA-256 of the rest, the sequence of the last delta, its chain hash, the number of keys, and the
@@ -196,6 +184,7 @@ const (
 
 func (x *index) path() string { return filepath.Join(x.dir, string(x.book)+indexExt) }
 
+// mergeToFile moves the tail into a new file, which becomes the run.
 func (x *index) mergeToFile(tail []playbook.CoverKey) error {
 	if err := os.MkdirAll(x.dir, 0o700); err != nil {
 		return err
@@ -209,7 +198,7 @@ func (x *index) mergeToFile(tail []playbook.CoverKey) error {
 		err = os.Rename(f.Name(), x.path())
 	}
 	if err == nil {
-		err = x.setRun(f, f, keys)
+		err = x.setRun(io.NewSectionReader(f, headerSize, keys*keySize), f)
 	}
 	if err != nil {
 		f.Close()
@@ -225,15 +214,11 @@ func (x *index) write(f *os.File, tail []playbook.CoverKey) (int64, error) {
 	if _, err := f.Seek(headerSize, io.SeekStart); err != nil {
 		return 0, err
 	}
-	w := bufio.NewWriterSize(f, 1<<16)
-	keys, err := x.mergeTo(w, tail)
-	if err == nil {
-		err = w.Flush()
-	}
+	keys, err := x.mergeTo(f, tail)
 	if err != nil {
 		return 0, err
 	}
-	header := make([]byte, sha256.Size, headerSize)
+	header := make([]byte, sha256.Size, headerSize) // the first field is filled below
 	header = binary.BigEndian.AppendUint64(header, x.seq)
 	header = append(header, x.chain...)
 	header = binary.BigEndian.AppendUint64(header, uint64(keys))
@@ -242,7 +227,7 @@ func (x *index) write(f *os.File, tail []playbook.CoverKey) (int64, error) {
 	if _, err := io.Copy(sum, io.NewSectionReader(f, headerSize, keys*keySize)); err != nil {
 		return 0, err
 	}
-	sum.Sum(header[:0])
+	copy(header, sum.Sum(nil))
 	_, err = f.WriteAt(header, 0)
 	return keys, err
 }
@@ -291,7 +276,7 @@ func (x *index) read(f *os.File) error {
 	if !bytes.Equal(sum.Sum(nil), header[:sha256.Size]) {
 		return errDamaged
 	}
-	if err := x.setRun(f, f, int64(keys)); err != nil {
+	if err := x.setRun(io.NewSectionReader(f, headerSize, int64(keys)*keySize), f); err != nil {
 		return err
 	}
 	x.seq = binary.BigEndian.Uint64(header[sha256.Size:])

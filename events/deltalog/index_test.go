@@ -83,7 +83,7 @@ func TestIndexContainsTheAddedIDs(t *testing.T) {
 						id += string(rune('a' + a/26 - 1))
 					}
 					if got := lookUp(t, x, id); got != added[id] {
-						t.Fatalf("%q: found %t, want %t, with %d in the run and %d in the tail", id, got, added[id], x.keys, len(x.tail))
+						t.Fatalf("%q: found %t, want %t, with %d in the run and %d in the tail", id, got, added[id], x.keys(), len(x.tail))
 					}
 				}
 				x.close()

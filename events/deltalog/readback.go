@@ -31,18 +31,17 @@ func (w *Writer) RecentDeltas(ctx context.Context, n uint64, fn func(*playbook.D
 // the links from the last delta backwards, because the first message may be a stray.
 func (s *Store) readBack(ctx context.Context, b playbook.Book, from, seq uint64, chain []byte, fn func(*Record)) error {
 	var all []*candidate
-	errPast := errors.New("past the last one")
 	err := s.scanLog(ctx, b, from, func(m *candidate) error {
 		if m.Seq > seq {
-			return errPast
+			return errStop
 		}
 		all = append(all, m)
 		return nil
 	})
-	if err != nil && !errors.Is(err, errPast) {
+	if err != nil && !errors.Is(err, errStop) {
 		return err
 	}
-	var deltas []*Record
+	var deltas []*Record // newest first
 	for _, m := range slices.Backward(all) {
 		if m.err == nil && m.Seq == seq && bytes.Equal(m.Chain, chain) {
 			deltas = append(deltas, m.Record)

@@ -128,15 +128,12 @@ const (
 
 // next returns the messages up to and including m: the redactions of the deltas that are missing before it, and m itself or its redaction.
 func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) {
-	isFirstOfAll := o.from <= 1 && o.loads == 0 // a reader of the whole log loads the redactions before the first message
-	// A message that cannot be decoded never links. It may only cause the first load, else such messages would use up all loads.
-	mayLoad := o.loads < maxLoads && (m.err == nil || o.loads == 0)
-	all := o.missing(m) // those of earlier loads; with them m may link
-	if isFirstOfAll || mayLoad && !o.links(m) {
+	all := o.missing(m) // of the loaded redactions; m may link to them
+	if o.mustLoad(m) {
 		if err := o.load(ctx); err != nil {
 			return nil, err
 		}
-		all = append(all, o.missing(m)...) // those that only this load has found
+		all = append(all, o.missing(m)...) // of the redactions that only this load has found
 	}
 	o.remember(m.Seq)
 	if r := o.bySeq[m.Seq]; r != nil && bytes.Equal(r.Chain, m.Chain) {
@@ -144,6 +141,17 @@ func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) 
 		return append(all, r.candidate), nil
 	}
 	return append(all, m), nil
+}
+
+// mustLoad reports whether the redactions must be loaded, or loaded again, before m.
+func (o *overlay) mustLoad(m *candidate) bool {
+	switch {
+	case o.loads == 0 && o.from <= 1: // a reader of the whole log
+		return true
+	case o.loads == maxLoads, m.err != nil && o.loads > 0: // a message that cannot be decoded never links, so it may cause only the first load
+		return false
+	}
+	return !o.links(m)
 }
 
 // links reports whether the delta before a message was read, or is before the beginning of the reader.
@@ -187,6 +195,7 @@ func (o *overlay) remember(seq uint64) {
 	o.recent = append(o.recent, seq)
 }
 
+// load loads the redactions of the book.
 func (o *overlay) load(ctx context.Context) error {
 	o.loads++
 	all, err := o.s.readRedactions(ctx, o.book)
@@ -335,52 +344,50 @@ func (s *Store) RemoveRedacted(ctx context.Context, b playbook.Book) (removed in
 	if err != nil {
 		return 0, fmt.Errorf("remove redacted deltas of playbook %q: %w", b, err)
 	}
-	x := &remover{s: s}
 	current := newest(stored)
-	for _, r := range stored {
-		c := current[r.Seq]
-		if r.err != nil || !listed.has(c.version()) {
+	for _, r := range stored { // in the order in which they were stored, so the older redactions of a delta go before the delta
+		if r.err != nil || !listed.has(current[r.Seq].version()) {
 			continue
 		}
-		if r != c { // first the older ones, because the newest shows that they exist
-			err = x.erase(ctx, events.StreamRedactions, r.msgSeq)
+		var overwritten bool
+		if r == current[r.Seq] {
+			overwritten, err = s.overwriteDelta(ctx, b, r)
 		} else {
-			err = x.eraseDelta(ctx, b, c)
+			overwritten, err = s.overwrite(ctx, events.StreamRedactions, r.msgSeq)
 		}
 		if err != nil {
-			return x.removed, fmt.Errorf("remove redacted version %d of playbook %q: %w", r.Version, b, err)
+			return removed, fmt.Errorf("remove redacted version %d of playbook %q: %w", r.Version, b, err)
+		}
+		if overwritten {
+			removed++
 		}
 	}
-	return x.removed, nil
+	return removed, nil
 }
 
-// remover overwrites messages.
-type remover struct {
-	s       *Store
-	removed int
-}
-
-// eraseDelta overwrites the delta that a redaction replaces, if it still exists.
-func (x *remover) eraseDelta(ctx context.Context, b playbook.Book, r *storedRedaction) error {
-	m, err := x.s.leaderDelta(ctx, map[string]any{"seq": r.Seq})
+// overwriteDelta overwrites the delta that a redaction replaces. It reports false if the delta no longer exists.
+func (s *Store) overwriteDelta(ctx context.Context, b playbook.Book, r *storedRedaction) (bool, error) {
+	m, err := s.leaderDelta(ctx, map[string]any{"seq": r.Seq})
 	if err != nil || !m.matches(b, r.Chain) { // m is nil if the delta is gone
-		return err
+		return false, err
 	}
-	return x.erase(ctx, events.StreamDeltas, r.Seq)
+	return s.overwrite(ctx, events.StreamDeltas, r.Seq)
 }
 
-// erase overwrites a message.
-func (x *remover) erase(ctx context.Context, name string, seq uint64) error {
-	stream, err := x.s.js.Stream(ctx, name)
+// overwrite overwrites a message of a stream. It reports false if the message does not exist.
+func (s *Store) overwrite(ctx context.Context, name string, seq uint64) (bool, error) {
+	stream, err := s.js.Stream(ctx, name)
 	if err != nil {
-		return fmt.Errorf("open stream %s: %w", name, err)
+		return false, fmt.Errorf("open stream %s: %w", name, err)
 	}
-	err = natserr.Do(ctx, x.s.watch, name, func(ctx context.Context) error {
-		removed, err := rewrite.Overwrite(ctx, stream, seq)
-		if removed {
-			x.removed++
-		}
-		return err
-	})
-	return err
+	return natserr.Call(ctx, s.watch, name, func(ctx context.Context) (bool, error) { return rewrite.Overwrite(ctx, stream, seq) })
+}
+
+// RewriteView removes the bytes of earlier values from the files of the view of all books: the text of a removed bullet remains in a file
+// until then. It needs the rights of the Curator. Rebuild the view of a redacted book first.
+func (s *Store) RewriteView(ctx context.Context) error {
+	if _, err := rewrite.Stream(ctx, s.js, viewStream); err != nil {
+		return fmt.Errorf("remove earlier values from the view: %w", err)
+	}
+	return nil
 }

@@ -18,8 +18,22 @@ import (
 type Texts struct {
 	store *Store
 
-	// known also has texts that neither the view nor the log had: without them each execution would read the log again.
-	known *lru.Cache[wordingKey, string]
+	known *lru.Cache[textKey, string]
+	// lost has the texts that neither the view nor the log had: without it each execution would read the log again.
+	lost *lru.Cache[lostKey, struct{}]
+}
+
+// textKey identifies a text. Its wording is the hash of the text.
+type textKey struct {
+	book    playbook.Book
+	bullet  playbook.BulletID
+	wording uint32
+}
+
+// lostKey identifies a text that a version of a playbook does not have. The text may be in another version, if the execution is wrong.
+type lostKey struct {
+	textKey
+	version uint64
 }
 
 // maxTexts is the number of texts that Texts keeps. They have 5 MB if they have the usual length.
@@ -27,8 +41,9 @@ const maxTexts = 50_000
 
 // Texts returns a reader of texts that has kept none yet.
 func (s *Store) Texts() *Texts {
-	known, _ := lru.New[wordingKey, string](maxTexts) // fails only for a size of 0
-	return &Texts{s, known}
+	known, _ := lru.New[textKey, string](maxTexts) // fails only for a size of 0
+	lost, _ := lru.New[lostKey, struct{}](maxTexts)
+	return &Texts{s, known, lost}
 }
 
 // Fill sets the content of the bullets that a prompt with a version of the playbook had, unless they have one. Most texts are in the
@@ -74,10 +89,9 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 		}
 	}
 	for i := range shown {
-		k := wordingKey{b, shown[i].ID, shown[i].Wording, 0}
+		k := textKey{b, shown[i].ID, shown[i].Wording}
 		if shown[i].Content == "" && !t.known.Contains(k) {
-			k.lostIn = version
-			t.known.Add(k, "")
+			t.lost.Add(lostKey{k, version}, struct{}{})
 		}
 	}
 	return nil
@@ -90,10 +104,9 @@ func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.Sho
 		if b.Content != "" {
 			continue
 		}
-		k := wordingKey{book, b.ID, b.Wording, 0}
+		k := textKey{book, b.ID, b.Wording}
 		b.Content, _ = t.known.Get(k)
-		k.lostIn = version
-		if b.Content == "" && !t.known.Contains(k) {
+		if b.Content == "" && !t.lost.Contains(lostKey{k, version}) {
 			missing = append(missing, b.ID)
 		}
 	}
@@ -118,13 +131,5 @@ func (t *Texts) readView(ctx context.Context, b playbook.Book, ids []playbook.Bu
 
 // put keeps the text of a bullet.
 func (t *Texts) put(b playbook.Book, bullet *playbook.Bullet) {
-	t.known.Add(wordingKey{book: b, id: bullet.ID, wording: events.WordingOf(bullet.Content)}, bullet.Content)
-}
-
-// wordingKey identifies a text.
-type wordingKey struct {
-	book    playbook.Book
-	id      playbook.BulletID
-	wording uint32
-	lostIn  uint64 // the version of the playbook that does not have the text, which keeps a wrong execution from hiding it from others; else 0
+	t.known.Add(textKey{b, bullet.ID, events.WordingOf(bullet.Content)}, bullet.Content)
 }

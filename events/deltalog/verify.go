@@ -94,7 +94,10 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, err
 	}
 	v := &verifier{
-		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covered: newIndex("", "", minTail, nil), redactions: newRedactionCheck(),
+		Verification: Verification{Book: b, Findings: []Finding{}},
+		fold:         fold{book: b}, log: &logCursor{book: b},
+		covered:    newIndex("", "", minTail, nil), // in memory
+		redactions: redactionCheck{listed: listings{}, original: map[uint64]bool{}},
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
 	view, err := s.matchingView(ctx, b)
@@ -146,7 +149,7 @@ type verifier struct {
 	fold     fold
 	log      *logCursor
 	view     *view
-	covered  *index // ids
+	covered  *index // the ids that the log covers so far
 	repeated []repeatedCover
 
 	redactions redactionCheck
@@ -188,17 +191,18 @@ func (v *verifier) checkRecord(r *Record) error {
 
 // reportReadError adds a finding if the log itself caused the error of reading it. It returns every other error.
 func (v *verifier) reportReadError(err error) error {
+	if err == nil {
+		v.log.confirmStrays() // the messages after the last delta
+		return nil
+	}
 	switch {
 	case errors.Is(err, events.ErrNewerSchema):
 		v.addFinding(Broken, FindingNewerSchema, "the log cannot be read to its end: %v; verify it with the program that wrote it", err)
 	case errors.Is(err, ErrBrokenLog):
 		v.addFinding(Broken, FindingUnreadable, "%v: readers stop after version %s; restore the stream %s from a backup", err,
 			playbook.VersionLabel(v.fold.playbook.Version(), v.fold.chain), events.StreamDeltas)
-	case err != nil:
-		return err
 	default:
-		v.log.confirmStrays()
-		return nil
+		return err
 	}
 	v.broken = true
 	v.addFinding(Broken, FindingUnread, "%d messages after that version were not read", len(v.log.undecided))
@@ -277,20 +281,20 @@ func (v *verifier) compareView(r *Record) {
 	}
 }
 
-// sameHead reports whether the head of the view has the state of the log. Its From may be lower, and it may still have the names of a
-// selector that a later version lists as erased.
+// sameHead reports whether the head of the view has the state of the log. Three differences are allowed. The fields that describe the view
+// are not part of the log. From may be lower. A selector may still have names that a redaction has erased, until a version lists the
+// redaction.
 func (v *verifier) sameHead(h *head) bool {
 	want, got := v.fold.head(), *h
-	got.From = max(got.From, want.From)
 	got.Lost, got.Since, got.Recent, got.Settled = nil, 0, nil, false
+	got.From = max(got.From, want.From)
 	got.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
-	for i := range got.Admission.Forgotten {
+	for i := range min(len(got.Admission.Forgotten), len(want.Admission.Forgotten)) {
 		f := &got.Admission.Forgotten[i]
 		_, isListed := v.redactions.listed[f.Version]
-		if i < len(want.Admission.Forgotten) && !isListed {
-			if number := want.Admission.Forgotten[i].Selector.Erased; number > 0 {
-				f.Selector = f.Selector.WithoutNames(number)
-			}
+		erased := want.Admission.Forgotten[i].Selector.Erased // number of erased names
+		if !isListed && erased > 0 {
+			f.Selector = f.Selector.WithoutNames(erased)
 		}
 	}
 	return sameEncoding(&want, &got)

@@ -21,12 +21,8 @@ type Redacted struct {
 // redactionCheck compares the redactions of a log with the lists in it.
 type redactionCheck struct {
 	listed listings
-	// original are the sequences of the deltas that are stored as they were written.
+	// original has the sequence of each redacted delta, and whether the delta as it was written is still stored.
 	original map[uint64]bool
-}
-
-func newRedactionCheck() redactionCheck {
-	return redactionCheck{listed: listings{}, original: map[uint64]bool{}}
 }
 
 // add records the lists of redactions in the next delta. For a redaction it also records whether the original is still stored.
@@ -55,14 +51,14 @@ func (v *verifier) reportRedactions(ctx context.Context, s *Store) error {
 			found.Listed, found.Author, found.Time = list.by.Version, list.by.Author, list.by.Time
 		}
 		v.Redacted = append(v.Redacted, found)
+		// An older redaction of the same delta is removed after the newest one is listed. Until then the older one is listed.
 		hasOlder := slices.ContainsFunc(stored, func(o *storedRedaction) bool {
 			return o.err == nil && o.Seq == seq && o != r && (isListed || bytes.Equal(o.sum, list.sum))
 		})
-		isStored := v.redactions.original[seq]
 		switch {
-		case isListed && !isStored && !hasOlder:
-		case isListed, isStored, hasOlder:
+		case hasOlder, v.redactions.original[seq]: // the text that is to be erased is still stored
 			unfinished++
+		case isListed: // complete
 		case !v.broken:
 			v.addFinding(Broken, FindingRedaction, "version %d has a redaction in stream %s that no version lists: it may have been changed after the texts were erased; restore the stream from a backup",
 				r.Version, events.StreamRedactions)

@@ -10,6 +10,57 @@ import (
 	"debrief/playbook"
 )
 
+// The bucket of the views: its stream, and the prefix of the subjects of its keys.
+const (
+	viewStream = "KV_" + events.BucketPlaybook
+	viewPrefix = "$KV." + events.BucketPlaybook + "."
+)
+
+// head is the value of a book's head key.
+type head struct {
+	Version uint64            `msgpack:"v"`
+	Seq     uint64            `msgpack:"q"` // of the delta with this version
+	Chain   []byte            `msgpack:"x"`
+	Last    uint64            `msgpack:"l"` // highest number minted
+	Count   int               `msgpack:"n"`
+	Sum     playbook.Checksum `msgpack:"s"`
+	// From is the sequence of the first delta that a new writer must read: Seq, or the first delta of an incomplete
+	// change.
+	From uint64 `msgpack:"c"`
+	// Partial is set while a writer writes a later version in several batches. Until the next head the bullets match no
+	// version. Version and Lost have the values of the last complete head; the other fields are not set.
+	Partial bool `msgpack:"p,omitempty"`
+	// Gate is the book's gate mode; empty if it was never set.
+	Gate playbook.Gate `msgpack:"g,omitempty"`
+	// LeadingScore is the name of the score that counts if an outcome has several; empty if no person chose one.
+	LeadingScore string `msgpack:"ls,omitempty"`
+	// About is the name and the description of the book.
+	About playbook.About `msgpack:"ab,omitempty"`
+	// Judge is the measured error of the judge.
+	Judge playbook.Judge `msgpack:"ju,omitempty"`
+	// Admission decides which reflections a prompt may contain.
+	Admission playbook.Admission `msgpack:"a,omitempty"`
+	// Plain counts the outcomes of tasks that cited no bullet.
+	Plain playbook.Plain `msgpack:"u,omitempty"`
+	// Verdicts describes the newest outcomes of all tasks.
+	Verdicts playbook.Verdicts `msgpack:"vd,omitempty"`
+	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
+	Lost *lostVersion `msgpack:"z,omitempty"`
+	// Recent has every bullet that changed after the version Since. A reader takes these bullets from here and all others from their keys,
+	// because the keys of these may be older.
+	Since  uint64         `msgpack:"b,omitempty"`
+	Recent []recentBullet `msgpack:"d,omitempty"`
+	// Settled is set if the keys are written with this head, so they have the bullets of Recent too. The next Recent then begins after it.
+	Settled bool `msgpack:"k,omitempty"`
+}
+
+// recentBullet is a bullet that changed after the keys of a view were written.
+type recentBullet struct {
+	ID      playbook.BulletID `msgpack:"i"`
+	Version uint64            `msgpack:"v"` // of the last change
+	Data    []byte            `msgpack:"d"` // the value for its key; empty if the bullet was removed
+}
+
 // view is the content of the bucket for one book.
 type view struct {
 	head    head             // zero if it is missing or unreadable
@@ -42,12 +93,12 @@ func (v *view) playbook() *playbook.Playbook {
 	if v.head.Partial || p.Len() != v.head.Count || p.Checksum() != v.head.Sum {
 		return nil
 	}
-	v.head.set(p)
+	v.head.copyTo(p)
 	return p
 }
 
-// set sets the state of the book that is in no bullet.
-func (h *head) set(p *playbook.Playbook) {
+// copyTo copies the state of the book that is not in a bullet from the head to a playbook.
+func (h *head) copyTo(p *playbook.Playbook) {
 	p.SetGate(h.Gate)
 	p.SetLeadingScore(h.LeadingScore)
 	p.SetAbout(h.About)
@@ -60,11 +111,12 @@ func (h *head) set(p *playbook.Playbook) {
 // viewReads is the maximum number of reads of a view that does not match its head. A writer may be changing it.
 const viewReads = 3
 
-// readView returns the view of a book. Its bullets do not match its head if it is partial or damaged.
+// readView returns the view of a book. It reads again if the head is complete and the bullets do not match it. The bullets of the
+// returned view do not match its head if the view is partial or damaged.
 func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
 	for try := 1; ; try++ {
 		v := &view{values: make(map[string]value)}
-		err := s.scan(ctx, viewStream, viewPrefix+string(b)+".>", 1, func(m direct.Message) error {
+		err := s.scanView(ctx, viewPrefix+string(b)+".>", 1, func(m direct.Message) error {
 			v.put(b, m)
 			return nil
 		})
@@ -98,9 +150,9 @@ func (v *view) put(b playbook.Book, m direct.Message) {
 	}
 }
 
-// readMessage decodes a message of the view: a head, or the key of a bullet. It calls set for each value that the message gives a key;
-// a head gives the values of its recent bullets. A reader of all messages, in order, has the whole view after each head. The head is nil if
-// it was deleted or is unreadable.
+// readMessage decodes a message of the view: a head, or the value of a bullet's key. It calls set for each key that the message changes;
+// a head changes the keys of its recent bullets. A reader of all messages, in order, has the whole view after each head. The returned head
+// is nil if the message is not a head, or if the head was deleted or is unreadable.
 func readMessage(b playbook.Book, m direct.Message, set func(key string, v value)) (h *head, isHead bool) {
 	key := m.Subject[len(viewPrefix):]
 	if key != events.HeadKey(b) {

@@ -91,6 +91,7 @@ func (w *Writer) ViewLag() uint64 {
 	return w.playbook.Version() - min(w.viewVersion, w.playbook.Version())
 }
 
+// open sets the state of a new writer.
 func (w *Writer) open(ctx context.Context) error {
 	v, err := w.s.readView(ctx, w.book)
 	if err != nil {
@@ -106,7 +107,7 @@ func (w *Writer) open(ctx context.Context) error {
 		w.lost = v.head.Lost
 		return w.catchUp(ctx)
 	}
-	w.needsRepair = true // the view is partial, ahead of the log or of another log
+	w.needsRepair = true // the view is damaged, partial, ahead of the log or of another log
 	w.lost, err = w.s.findLost(ctx, w.book, &v.head)
 	if err != nil {
 		return err
@@ -114,22 +115,22 @@ func (w *Writer) open(ctx context.Context) error {
 	return w.catchUp(ctx)
 }
 
-// resume starts the fold from a view. It reports false if the log does not contain the delta of the view's head.
+// resume starts the fold from a view. It reports false, and changes nothing, if the bullets of the view do not match its head, or if the
+// log does not contain the delta of the head.
 func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
-	if v.head.Version == 0 {
+	if v.head.Version == 0 { // without any key the view is new, and the fold starts at the beginning of the log
 		return len(v.values) == 0, nil
 	}
 	restored := v.playbook()
 	if restored == nil {
 		return false, nil
 	}
-	errPast := errors.New("past the head")
 	isAtHead := false
 	f := fold{book: w.book, playbook: *restored}
 	log := startAt(w.book, min(v.head.From, v.head.Seq))
 	err := w.s.scanLog(ctx, w.book, log.anchor, func(m *candidate) error {
 		if m.Seq > v.head.Seq {
-			return errPast
+			return errStop
 		}
 		isNext, err := log.advance(m)
 		if err != nil || !isNext {
@@ -140,7 +141,7 @@ func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
 		isAtHead = m.Seq == v.head.Seq && m.Version == v.head.Version && bytes.Equal(m.Chain, v.head.Chain)
 		return nil
 	})
-	if err != nil && !errors.Is(err, errPast) && !errors.Is(err, ErrBrokenLog) {
+	if err != nil && !errors.Is(err, errStop) && !errors.Is(err, ErrBrokenLog) {
 		return false, err
 	}
 	if isAtHead {
