@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watchedJetStream is a JetStream that runs its requests to the server through Call. The objects that it returns do not.
+// watchedJetStream is a JetStream that makes its requests to the server through Call. The streams and consumers that it returns do not.
 type watchedJetStream struct {
 	jetstream.JetStream
 	w *Watch

@@ -1,9 +1,8 @@
 // Package natserr classifies the errors of the NATS client that several packages handle alike. It does not decide what
 // happens to a message: see events/bus/policy.go.
 //
-// It also returns the permission errors of a server from the calls that caused them. A server reports a denied publish or
-// subscription on the connection, by subject, and never answers the call. Without a Watch such a call looks like one to a
-// server that is down. A Watch ends the affected calls with a DeniedError that names the subject. It watches one connection.
+// A server reports a denied publish or subscription on the connection, by subject, and never answers the call that caused it. Without
+// a Watch such a call looks like a call to a server that is down. A Watch of a connection ends the call with a DeniedError.
 package natserr
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,20 +36,19 @@ func IsDenied(err error) bool {
 type Watch struct {
 	inbox string // prefix of the connection's inboxes
 
-	mu    sync.Mutex
-	calls map[*call]struct{}
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
 }
 
-// call is a call in progress. Denied is called for every permission error with one of the subjects.
-type call struct {
+// listener is a call of Notify. denied is called for every permission error with one of the subjects.
+type listener struct {
 	subjects []string
 	denied   func(*DeniedError)
 }
 
-// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except the errors that a
-// call returns.
+// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except those that a listener gets.
 func NewWatch(nc *nats.Conn) *Watch {
-	w := &Watch{inbox: strings.TrimSuffix(nc.Opts.InboxPrefix, "."), calls: make(map[*call]struct{})}
+	w := &Watch{inbox: strings.TrimSuffix(nc.Opts.InboxPrefix, "."), listeners: make(map[*listener]struct{})}
 	if w.inbox == "" {
 		w.inbox = strings.TrimSuffix(nats.InboxPrefix, ".")
 	}
@@ -79,19 +79,16 @@ func parseError(err error) *DeniedError {
 	return &DeniedError{Subject: m[2], Subscribe: m[1] == "Subscription"}
 }
 
-// notify passes an error to the calls that it affects, and reports whether there are any. A denied subscription to the
-// inbox affects all calls, because none can get an answer.
+// notify passes an error to the listeners that it affects, and reports whether there are any. A denied subscription to the
+// inbox affects all listeners, because no call can get an answer.
 func (w *Watch) notify(e *DeniedError) (notified bool) {
-	allCalls := e.Subscribe && strings.HasPrefix(e.Subject, w.inbox)
+	affectsAll := e.Subscribe && strings.HasPrefix(e.Subject, w.inbox)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := range w.calls {
-		for _, part := range c.subjects {
-			if allCalls || hasTokens(part, e.Subject) {
-				c.denied(e)
-				notified = true
-				break
-			}
+	for l := range w.listeners {
+		if affectsAll || slices.ContainsFunc(l.subjects, func(part string) bool { return hasTokens(part, e.Subject) }) {
+			l.denied(e)
+			notified = true
 		}
 	}
 	return notified
@@ -108,13 +105,13 @@ func (w *Watch) Notify(subjects []string, fn func(*DeniedError)) (stop func()) {
 	if w == nil {
 		return func() {}
 	}
-	c := &call{subjects, fn}
+	l := &listener{subjects, fn}
 	w.mu.Lock()
-	w.calls[c] = struct{}{}
+	w.listeners[l] = struct{}{}
 	w.mu.Unlock()
 	return func() {
 		w.mu.Lock()
-		delete(w.calls, c)
+		delete(w.listeners, l)
 		w.mu.Unlock()
 	}
 }
