@@ -1,7 +1,3 @@
-// Package natsd runs an embedded NATS server, so that one program can contain the complete pipeline. The server
-// locks its data directory and syncs each message to disk before it acknowledges it. It listens on no port by
-// default. It stops accepting messages before the disk is full, and continues when there is free space again, see
-// Watch. Streams are created by package bus, as on any other server.
 package natsd
 
 import (

@@ -3,7 +3,7 @@ package natsd
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -54,6 +54,14 @@ func (e *closedError) Unwrap() error { return e.Err }
 
 func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 
+// guard is the state of the disk guard.
+type guard struct {
+	mu        sync.Mutex
+	closed    *closedError // nil while the store is open
+	restarted time.Time    // last attempt to restart the server
+	notify    func(error)
+}
+
 // Watch calls notify with the reason when the store closes, and with nil when it opens again. The first call
 // reports the current state and happens before Watch returns. Later calls come from one goroutine. A second Watch
 // replaces the function.
@@ -64,9 +72,8 @@ func (s *Server) Watch(notify func(reason error)) {
 	notify(s.guard.reason())
 }
 
-// watch checks the store until the server is closed.
-func (s *Server) watch() {
-	defer close(s.guardStopped)
+// runGuard guards the store until the server is closed.
+func (s *Server) runGuard() {
 	tick := time.NewTicker(guardInterval)
 	defer tick.Stop()
 	for {
@@ -74,13 +81,13 @@ func (s *Server) watch() {
 		case <-s.closed:
 			return
 		case <-tick.C:
-			s.check()
+			s.guardStore()
 		}
 	}
 }
 
-// check closes or opens the store.
-func (s *Server) check() {
+// guardStore closes or opens the store, as the free space and the errors of the server require.
+func (s *Server) guardStore() {
 	g := &s.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,30 +95,20 @@ func (s *Server) check() {
 	if err != nil {
 		free, size = 1<<63, 0 // unknown: failed writes will close the store
 	}
-	reserve := Reserve(size)
-	if g.closed != nil {
-		reserve += reserve / 4 // hysteresis: the store does not open and close all the time
-	}
 	failed := s.log.writeError()
 	if failed == nil && !s.srv.Load().JetStreamEnabled() {
 		failed = errDisabled
 	}
 	reason := &closedError{Dir: s.config.Dir, Free: free, Reserve: Reserve(size), Err: failed}
-	isLow := free < reserve
+	minFree := reason.Reserve
+	if g.closed != nil {
+		minFree += minFree / 4 // so that the store does not close again at once
+	}
 	switch {
-	case isLow || failed != nil && g.closed == nil:
+	case free < minFree, failed != nil && g.closed == nil:
 		s.closeStore(reason)
-	case failed != nil: // closed, and there is free space
-		if time.Since(g.restarted) < restartInterval {
-			return
-		}
-		g.restarted = time.Now()
-		if err := s.restart(); err != nil {
-			reason.Err = err
-			s.closeStore(reason)
-			return
-		}
-		s.openStore()
+	case failed != nil: // the store is closed, and there is free space
+		s.restart(reason)
 	case g.closed != nil:
 		s.openStore()
 	}
@@ -143,54 +140,39 @@ func (g *guard) reason() error {
 	return g.closed
 }
 
+// send calls the function of Watch.
 func (g *guard) send() {
 	if g.notify != nil {
 		g.notify(g.reason())
 	}
 }
 
-// limit sets the maximum size in bytes of the streams in every account. With 1 all new messages are rejected. With
-// -1 only the server's limit applies.
+// limit sets the maximum size in bytes of the streams. With 1 all new messages are rejected. With -1 only Config.MaxStore applies.
 func (s *Server) limit(maxStore int64) error {
-	srv := s.srv.Load()
-	if !srv.JetStreamEnabled() {
+	account := s.srv.Load().GlobalAccount()
+	if !s.srv.Load().JetStreamEnabled() || !account.JetStreamEnabled() {
 		return nil // the server accepts no messages anyway
 	}
-	accounts := s.config.options().Accounts
-	if len(accounts) == 0 {
-		accounts = []*server.Account{srv.GlobalAccount()}
-	}
-	var errs []error
-	for _, a := range accounts {
-		if a, err := srv.LookupAccount(a.Name); err == nil && a.JetStreamEnabled() {
-			errs = append(errs, a.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": {
-				MaxMemory: -1, MaxStore: maxStore, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
-			}}))
-		}
-	}
-	return errors.Join(errs...)
+	return account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": {
+		MaxMemory: -1, MaxStore: maxStore, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
+	}})
 }
 
-// restart replaces the server with a new one on the same directory and port. Clients reconnect automatically.
-func (s *Server) restart() error {
+// restart replaces the server with a new one on the same directory and port, and opens the store. Clients reconnect automatically. After
+// a failure the store stays closed, and restart does nothing until restartInterval has passed.
+func (s *Server) restart(reason *closedError) {
+	if time.Since(s.guard.restarted) < restartInterval {
+		return
+	}
+	s.guard.restarted = time.Now()
 	old := s.srv.Load()
 	old.Shutdown()
 	old.WaitForShutdown()
 	s.log.reset()
-	return s.run()
-}
-
-// failure returns the error of a failed file operation from the arguments of a log line, or nil.
-func failure(args []any) error {
-	for _, a := range args {
-		err, ok := a.(error)
-		var file *fs.PathError
-		if !ok || !errors.As(err, &file) {
-			continue
-		}
-		if file.Op != "read" && !errors.Is(err, fs.ErrNotExist) { // only a failed write stops a stream
-			return err
-		}
+	if err := s.startNATS(); err != nil {
+		reason.Err = err
+		s.closeStore(reason)
+		return
 	}
-	return nil
+	s.openStore()
 }

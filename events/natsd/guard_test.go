@@ -44,7 +44,7 @@ func TestStoreClosesBeforeDiskIsFull(t *testing.T) {
 	t.Parallel()
 	d := new(disk)
 	d.free.Store(500)
-	s, err := start(Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"}, d.space)
+	s, err := startWith(Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"}, d.space)
 	if err != nil {
 		t.Fatal(err)
 	}

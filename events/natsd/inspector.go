@@ -69,7 +69,8 @@ func (s *Server) inspectStore(dir string) (*inspector, error) {
 func (in *inspector) close() {
 	close(in.stop)
 	in.done.Wait()
-	in.report(in.inspect(nil, in.waitForOthers()))
+	isAlone := in.waitForOthers()
+	in.report(in.inspect(nil, isAlone))
 	in.nc.Close()
 }
 
@@ -84,6 +85,7 @@ func (in *inspector) waitForOthers() bool {
 	return false
 }
 
+// report passes an error to Config.OnError.
 func (in *inspector) report(err error) {
 	if err != nil && in.s.config.OnError != nil {
 		in.s.config.OnError(fmt.Sprintf("examine the streams: %v", err))
@@ -134,11 +136,9 @@ func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo,
 	if err != nil {
 		return nil, err
 	}
-	if i.State.NumDeleted <= maxDetails {
-		i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)) // the details include lost messages
-		if err != nil {
-			return nil, err
-		}
+	i, err = infoWithLost(ctx, s)
+	if err != nil {
+		return nil, err
 	}
 	var previous *streamCheckpoint
 	isExact := false
@@ -162,6 +162,15 @@ func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo,
 		}
 	}
 	return saved, consumers.Err()
+}
+
+// infoWithLost returns the state of a stream with its lost messages, which the server lists with the deleted ones. If too many messages
+// are deleted, it returns the state without the lost messages.
+func infoWithLost(ctx context.Context, s jetstream.Stream) (*jetstream.StreamInfo, error) {
+	if i := s.CachedInfo(); i.State.NumDeleted > maxDetails {
+		return i, nil
+	}
+	return s.Info(ctx, jetstream.WithDeletedDetails(true))
 }
 
 // unacknowledged returns the number of messages of a work queue that are delivered and not acknowledged yet, and 0 for other
@@ -188,61 +197,71 @@ func (in *inspector) addRepaired(stream, format string, args ...any) {
 	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
 }
 
+// consumerState is what the store and the checkpoint have of a durable consumer. Each part may be missing.
+type consumerState struct {
+	name   string
+	saved  *consumerCheckpoint     // in the checkpoint
+	loaded *jetstream.ConsumerInfo // as the server has loaded it
+	dir    string                  // the directory of its files
+}
+
 // recreate recreates durable consumers with unreadable or outdated state. They continue after the last checkpoint,
-// so messages that were acknowledged since then are redelivered.
+// so messages that were acknowledged since then are redelivered. exact is the field Exact of the checkpoint.
 func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, previous *streamCheckpoint, exact bool) error {
-	dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
+	states, err := in.consumerStates(ctx, s, i.Config.Name, previous)
 	if err != nil {
 		return err
 	}
-	dirOf := map[string]string{} // by the name of a consumer; "" if its directory is missing
-	for _, dir := range dirs {
-		dirOf[filepath.Base(dir)] = dir
-	}
-	loaded := map[string]*jetstream.ConsumerInfo{}
-	consumers := s.ListConsumers(ctx)
-	for c := range consumers.Info() {
-		loaded[c.Name] = c
-	}
-	if err := consumers.Err(); err != nil {
-		return err
-	}
-	if previous == nil {
-		previous = &streamCheckpoint{}
-	}
-	for name := range previous.Consumers {
-		if _, ok := dirOf[name]; !ok {
-			dirOf[name] = ""
-		}
-	}
-	for name, dir := range dirOf {
-		saved, c := previous.Consumers[name], loaded[name]
+	for _, c := range states {
 		switch {
-		case c != nil && saved == nil: // created after the checkpoint: nothing to compare with
-			continue
-		case c != nil: // readable, but the state may be outdated
-			if intact(c.AckFloor.Stream, saved.Floor, i.State, exact) {
-				continue
-			}
-			if err := s.DeleteConsumer(ctx, name); err != nil {
-				return err
-			}
-		case dir != "": // the server could not read its files
-			saved, err = in.setAside(i.Config.Name, dir, saved)
-			if err != nil {
-				return err
-			}
-		default: // its files are missing: recreate it from the checkpoint
+		case c.loaded != nil && (c.saved == nil || intact(c.loaded.AckFloor.Stream, c.saved.Floor, i.State, exact)):
+			continue // a consumer that is not saved was created after the checkpoint
+		case c.loaded != nil: // its state is outdated
+			err = s.DeleteConsumer(ctx, c.name)
+		case c.dir != "": // the server could not read its files
+			c.saved, err = in.setAside(i.Config.Name, c.dir, c.saved)
+		default: // its files are missing
 		}
-		if saved == nil {
-			in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", name)
+		if err != nil {
+			return err
+		}
+		if c.saved == nil {
+			in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", c.name)
 			continue
 		}
-		if err := in.recreateConsumer(ctx, s, i, name, saved); err != nil {
+		if err := in.recreateConsumer(ctx, s, i, c.name, c.saved); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// consumerStates returns the consumers of a stream that the store or its checkpoint has, by name. previous may be nil.
+func (in *inspector) consumerStates(ctx context.Context, s jetstream.Stream, stream string, previous *streamCheckpoint) (map[string]*consumerState, error) {
+	states := map[string]*consumerState{}
+	state := func(name string) *consumerState {
+		if states[name] == nil {
+			states[name] = &consumerState{name: name}
+		}
+		return states[name]
+	}
+	dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", stream, "obs", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		state(filepath.Base(dir)).dir = dir
+	}
+	if previous != nil {
+		for name, saved := range previous.Consumers {
+			state(name).saved = saved
+		}
+	}
+	consumers := s.ListConsumers(ctx)
+	for c := range consumers.Info() {
+		state(c.Name).loaded = c
+	}
+	return states, consumers.Err()
 }
 
 // intact reports whether the ack floor of a consumer agrees with the recorded one of the checkpoint. The floor can differ after

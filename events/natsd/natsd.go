@@ -1,3 +1,7 @@
+// Package natsd runs an embedded NATS server, so that one program can contain the complete pipeline. The server
+// locks its data directory and syncs each message to disk before it acknowledges it. It listens on no port by
+// default. It stops accepting messages before the disk is full, and continues when there is free space again, see
+// Watch. Streams are created by package bus, as on any other server.
 package natsd
 
 import (
@@ -36,16 +40,8 @@ type Server struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 
-	guard        guard
-	guardStopped chan struct{} // closed while no guard runs
-}
-
-// guard is the state of the disk guard.
-type guard struct {
-	mu        sync.Mutex
-	closed    *closedError // nil while the store is open
-	restarted time.Time    // last attempt to restart the server
-	notify    func(error)
+	guard     guard
+	guardDone sync.WaitGroup // the goroutine of runGuard
 }
 
 // startTimeout limits the start. Recovery of a million messages takes half a second.
@@ -58,12 +54,12 @@ func Start(c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.WithDefaults()
-	return start(c, Disk)
+	return startWith(c, Disk)
 }
 
-func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Server, error) {
-	s := &Server{closed: make(chan struct{}), guardStopped: make(chan struct{}), log: &logger{onError: c.OnError}, disk: disk}
-	close(s.guardStopped) // no guard is running yet
+// startWith starts a server that gets the free disk space from a function.
+func startWith(c Config, disk func(dir string) (free, size uint64, err error)) (*Server, error) {
+	s := &Server{closed: make(chan struct{}), log: &logger{onError: c.OnError}, disk: disk}
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "debrief-")
 		if err != nil {
@@ -73,24 +69,24 @@ func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Ser
 		s.temp = dir
 	}
 	s.config = c
-	if err := s.start(); err != nil {
+	if err := s.open(); err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.check()
-	s.guardStopped = make(chan struct{})
-	go s.watch()
+	s.guardStore()
+	s.guardDone.Go(s.runGuard)
 	return s, nil
 }
 
-func (s *Server) start() (err error) {
+// open locks the directory, starts the server, and examines its streams.
+func (s *Server) open() (err error) {
 	if s.lock, err = lockDir(s.config.Dir); err != nil {
 		return err
 	}
 	if err := finishCreations(s.config.Dir); err != nil {
 		return err
 	}
-	if err := s.run(); err != nil {
+	if err := s.startNATS(); err != nil {
 		return err
 	}
 	s.login = s.config.login()
@@ -103,8 +99,8 @@ func (s *Server) start() (err error) {
 	return s.lock.announce(s.url)
 }
 
-// run starts a nats-server. After a restart it uses the same port.
-func (s *Server) run() error {
+// startNATS starts a nats-server. A restarted one uses the port of the one before.
+func (s *Server) startNATS() error {
 	o := s.config.options()
 	if addr, ok := s.lastAddr(); ok {
 		o.Port = addr.Port
@@ -174,6 +170,7 @@ func (c Config) options() *server.Options {
 	return o
 }
 
+// login returns the options by which a client of this process authenticates.
 func (c Config) login() []nats.Option {
 	switch {
 	case c.User != "":
@@ -235,7 +232,7 @@ func (s *Server) Close() {
 			}
 		}
 		s.mu.Unlock()
-		<-s.guardStopped
+		s.guardDone.Wait()
 		if s.inspector != nil {
 			s.inspector.close()
 		}
@@ -251,67 +248,3 @@ func (s *Server) Close() {
 		}
 	})
 }
-
-// logger implements the logger of nats-server. It keeps the first fatal error, which makes Start fail, forwards
-// errors, and drops all other messages.
-type logger struct {
-	onError func(string)
-
-	mu       sync.Mutex
-	fatalErr error // the first fatal error
-	writeErr error // the first error of a file operation
-}
-
-// writeError returns the error of the first failed write, or nil.
-func (l *logger) writeError() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writeErr
-}
-
-// reset clears the errors of the previous server.
-func (l *logger) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fatalErr, l.writeErr = nil, nil
-}
-
-func (l *logger) fatalError() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fatalErr
-}
-
-func (l *logger) Fatalf(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fatalErr != nil {
-		return
-	}
-	l.fatalErr = fmt.Errorf("start server: "+format, args...)
-	for _, a := range args {
-		// An error among the arguments says enough without the rest of the line, for example "listen tcp 127.0.0.1:4222: bind:
-		// address already in use".
-		if err, ok := a.(error); ok {
-			l.fatalErr = fmt.Errorf("start server: %w", err)
-		}
-	}
-}
-
-func (l *logger) Errorf(format string, args ...any) {
-	if err := failure(args); err != nil {
-		l.mu.Lock()
-		if l.writeErr == nil {
-			l.writeErr = err
-		}
-		l.mu.Unlock()
-	}
-	if l.onError != nil {
-		l.onError(fmt.Sprintf(format, args...))
-	}
-}
-
-func (l *logger) Noticef(string, ...any) {}
-func (l *logger) Warnf(string, ...any)   {}
-func (l *logger) Debugf(string, ...any)  {}
-func (l *logger) Tracef(string, ...any)  {}

@@ -14,9 +14,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// finishCreations finishes the streams whose creation a kill has interrupted: their settings are there, and the checksum of the settings is
-// not. The server does not load such a stream. It creates it again when asked, but writes no settings where there are some, so the stream
-// would be missing after each start, with all that was stored in it. A checksum that is there and does not fit is damage, and stays.
+// finishCreations writes the missing checksums of the settings of streams. If the server is killed while it creates a stream, the settings
+// are stored without their checksum. The server does not load such a stream at its next start. It can create the stream again, but it does
+// not replace the settings, so the stream and its messages would be missing after each start. A wrong checksum is damage, and stays.
 func finishCreations(dir string) error {
 	settings, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "*", "meta.inf"))
 	if err != nil {

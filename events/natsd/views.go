@@ -45,11 +45,9 @@ func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *che
 		}
 		return "its settings are unreadable", moveAside(in.dir, dirs[0], view)
 	}
-	i := s.CachedInfo()
-	if i.State.NumDeleted <= maxDetails {
-		if i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil { // the details include lost messages
-			return "", err
-		}
+	i, err := infoWithLost(ctx, s)
+	if err != nil {
+		return "", err
 	}
 	reason = lost(i, before.Streams[view], before.Exact)
 	if reason == "" {
