@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// replyTimeout limits the time for a report, because callers wait only for collectTimeout.
-	replyTimeout   = 400 * time.Millisecond
+	replyTimeout   = 400 * time.Millisecond // for the report of a process: callers wait for collectTimeout
 	collectTimeout = 600 * time.Millisecond
 	maxReports     = 1000
 )
@@ -48,8 +47,8 @@ func (p *Process) ServeReports() (stop func(), err error) {
 	}, nil
 }
 
-// CollectReports requests a report from every process of the account, and collects the replies of 600 ms. If processes are known to
-// run, it returns as soon as each of them has replied. Unreadable replies are skipped. A process counts once: between accounts, the
+// CollectReports requests a report from every process of the account, and collects the replies for 600 ms. known are the ids of
+// processes that run: if there are any, CollectReports returns as soon as each of them has replied. Unreadable replies are skipped. A process counts once: between accounts, the
 // server can deliver a request to it more than once.
 func CollectReports(ctx context.Context, nc *nats.Conn, known ...string) ([]Report, error) {
 	inbox := nc.NewInbox()

@@ -33,8 +33,8 @@ type Report struct {
 type Role struct {
 	bus.RoleHealth
 	Verdict
-	Vitals bus.RoleStats `json:"stats"`
-	Work   bus.Backlog   `json:"backlog"`
+	Stats   bus.RoleStats `json:"stats"`
+	Backlog bus.Backlog   `json:"backlog"`
 }
 
 // Process reports the health of the roles in one process.
@@ -90,10 +90,10 @@ func (p *Process) Check(ctx context.Context) Report {
 		}
 		role := Role{RoleHealth: h}
 		if i := slices.IndexFunc(vitals, func(v bus.RoleStats) bool { return v.Role == h.Role }); i >= 0 {
-			role.Vitals = vitals[i]
+			role.Stats = vitals[i]
 		}
 		backlog, err := p.conn.Consumers.Backlog(ctx, h.Role)
-		role.Work = backlog
+		role.Backlog = backlog
 		if err != nil {
 			r.Error = err.Error()
 		}
@@ -109,8 +109,8 @@ func (p *Process) Check(ctx context.Context) Report {
 
 // measure returns the measurements for one worker.
 func measure(r Role, now time.Time) measurements {
-	v := r.Vitals
-	m := measureWork(r.Role, r.Work, now)
+	v := r.Stats
+	m := measureWork(r.Role, r.Backlog, now)
 	m.Workers = 1
 	m.State = r.State
 	m.Reason = r.Reason
@@ -120,8 +120,8 @@ func measure(r Role, now time.Time) measurements {
 	if !r.RoleHealth.Healthy() {
 		m.Unhealthy = 1
 	}
-	finished := !v.LastSuccess.IsZero() && !v.LastDelivery.After(v.LastSuccess)
-	if r.Work.Pending == 0 && finished {
+	hasFinished := !v.LastSuccess.IsZero() && !v.LastDelivery.After(v.LastSuccess)
+	if r.Backlog.Pending == 0 && hasFinished {
 		m.Pending = 0 // other workers have the messages in flight; this worker has finished its own
 	}
 	m.SinceSuccess = since(now, lastSuccess(r))
@@ -143,12 +143,12 @@ func measure(r Role, now time.Time) measurements {
 // because a worker that crashes again and again must not reset the time.
 func lastSuccess(r Role) time.Time {
 	switch {
-	case !r.Vitals.LastSuccess.IsZero():
-		return r.Vitals.LastSuccess
-	case !r.Work.LastAck.IsZero():
-		return r.Work.LastAck
+	case !r.Stats.LastSuccess.IsZero():
+		return r.Stats.LastSuccess
+	case !r.Backlog.LastAck.IsZero():
+		return r.Backlog.LastAck
 	}
-	return r.Vitals.Started
+	return r.Stats.Started
 }
 
 // measureWork returns the measurements that the server provides.
@@ -171,9 +171,9 @@ func measureWork(role string, w bus.Backlog, now time.Time) measurements {
 // add adds the measurements of another worker of the role.
 func (m *measurements) add(o measurements) {
 	// One running worker is enough to learn. Without a running worker, the state of the worker that changed last counts, because
-	// then learning stopped.
-	better := m.State != bus.Running && (o.State == bus.Running || o.InState < m.InState)
-	if m.Workers == 0 || better {
+	// learning stopped with it.
+	replaces := m.State != bus.Running && (o.State == bus.Running || o.InState < m.InState)
+	if m.Workers == 0 || replaces {
 		m.State = o.State
 		m.Reason = o.Reason
 		m.InState = o.InState
@@ -258,7 +258,7 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 
 // add adds a running worker.
 func (s *RoleSummary) add(worker Role) {
-	v := worker.Vitals
+	v := worker.Stats
 	s.Workers++
 	s.States[string(worker.State)]++
 	s.P50 = max(s.P50, v.P50)

@@ -169,7 +169,7 @@ func TestRetriesAreNoSuccess(t *testing.T) {
 	publish(t, conn, 3)
 	eventually(t, "red", func() bool { return p.Check(t.Context()).Level == Red })
 	r := p.Check(t.Context()).Roles[0]
-	if r.Vitals.Retried == 0 || r.Vitals.Stored+r.Vitals.Handled != 0 || !r.Vitals.LastSuccess.IsZero() || r.State != bus.Running {
+	if r.Stats.Retried == 0 || r.Stats.Stored+r.Stats.Handled != 0 || !r.Stats.LastSuccess.IsZero() || r.State != bus.Running {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -189,7 +189,7 @@ func TestPanicMakesRoleYellow(t *testing.T) {
 	publish(t, conn, 1)
 	eventually(t, "handled", func() bool {
 		roles := p.Check(t.Context()).Roles
-		return len(roles) == 1 && roles[0].Vitals.Handled == 1
+		return len(roles) == 1 && roles[0].Stats.Handled == 1
 	})
 	one := p.Check(t.Context())
 	b, err := conn.Consumers.Backlog(t.Context(), events.RoleReflector)
@@ -209,7 +209,7 @@ func TestCombineManyWorkers(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	worker := func(s bus.State, in, settled time.Duration, stored uint64) Report {
 		r := Role{RoleHealth: bus.RoleHealth{Role: "curator", State: s, Since: now.Add(-in)}}
-		r.Vitals = bus.RoleStats{Stored: stored, Started: now.Add(-time.Hour), LastSuccess: now.Add(-settled), P95: time.Duration(stored) * time.Second}
+		r.Stats = bus.RoleStats{Stored: stored, Started: now.Add(-time.Hour), LastSuccess: now.Add(-settled), P95: time.Duration(stored) * time.Second}
 		return Report{Roles: []Role{r, {RoleHealth: bus.RoleHealth{Role: "reflector", State: bus.Running}}}}
 	}
 	waiting := bus.Backlog{Lag: bus.Lag{Pending: 3}, Oldest: now.Add(-10 * time.Minute)}
@@ -238,8 +238,8 @@ func TestCombineManyWorkers(t *testing.T) {
 	}
 	// A worker that crashes repeatedly has no success. The server keeps the time of the last acknowledgement.
 	again := worker(bus.Running, time.Second, time.Second, 0)
-	again.Roles[0].Vitals = bus.RoleStats{Started: now.Add(-time.Second)}
-	again.Roles[0].Work.LastAck = now.Add(-5 * time.Minute)
+	again.Roles[0].Stats = bus.RoleStats{Started: now.Add(-time.Second)}
+	again.Roles[0].Backlog.LastAck = now.Add(-5 * time.Minute)
 	if s := Summarize("curator", waiting, []Report{again}, now, 0); s.Level != Red {
 		t.Errorf("a worker that crashes over and over: got %+v", s.Verdict)
 	}
@@ -281,8 +281,8 @@ func TestIdleWorkerIsHealthy(t *testing.T) {
 		{"more waits", 11 * time.Minute, 10 * time.Minute, 1, Red},
 	} {
 		r := Role{RoleHealth: bus.RoleHealth{Role: events.RoleReflector, State: bus.Running, Since: ago(time.Hour)}}
-		r.Vitals = bus.RoleStats{Started: ago(time.Hour), LastDelivery: ago(row.taken), LastSuccess: ago(row.settled), LastEffect: ago(row.settled)}
-		r.Work.Pending, r.Work.InFlight, r.Work.Oldest = row.pending, 1, ago(5*time.Minute)
+		r.Stats = bus.RoleStats{Started: ago(time.Hour), LastDelivery: ago(row.taken), LastSuccess: ago(row.settled), LastEffect: ago(row.settled)}
+		r.Backlog.Pending, r.Backlog.InFlight, r.Backlog.Oldest = row.pending, 1, ago(5*time.Minute)
 		if got := assess(measure(r, now), Floor); got.Level != row.want {
 			t.Errorf("%s: got %+v, want %s", row.what, got, row.want)
 		}

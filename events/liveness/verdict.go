@@ -185,7 +185,7 @@ func (v *Verdict) addWorkers(m measurements, floor, limit time.Duration) {
 	case m.Unhealthy > 0:
 		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", m.Unhealthy, m.Workers, m.Role)
 	}
-	if m.Waiting != "" { // work goes on, however slowly: a call that gets no answer ends with an error
+	if m.Waiting != "" { // only yellow, because work goes on
 		v.add(Yellow, Waits, "the %s waits for its model: %s", m.Role, m.Waiting)
 	}
 }
@@ -262,6 +262,7 @@ func meanGap(r bus.ReplyStats) time.Duration {
 	return max(r.LastMalformed.Sub(r.First), 0) / time.Duration(max(r.Malformed(), 1))
 }
 
+// messages returns the number of waiting messages for a sentence.
 func messages(n uint64) string {
 	if n == 1 {
 		return "1 message waits"
@@ -269,6 +270,7 @@ func messages(n uint64) string {
 	return fmt.Sprintf("%d messages wait", n)
 }
 
+// because returns the end of a sentence with a reason, or "" without one.
 func because(reason string) string {
 	if reason == "" {
 		return ""

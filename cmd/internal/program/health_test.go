@@ -286,11 +286,11 @@ func TestPoisonMessageIsDeadLettered(t *testing.T) {
 	if len(dead) != 2 || dead[0].Code != events.DeadUseless || dead[1].Code != events.DeadUseless {
 		t.Errorf("got the dead letters %+v, want the two of poison", dead)
 	}
-	if code, r := s.role(events.RoleReflector); code != http.StatusOK || r.Vitals.Dead != 2 || r.Work.Dead != 2 || r.Vitals.Stored != 30 {
+	if code, r := s.role(events.RoleReflector); code != http.StatusOK || r.Stats.Dead != 2 || r.Backlog.Dead != 2 || r.Stats.Stored != 30 {
 		t.Errorf("/healthz: %d %+v", code, r)
 	}
-	if _, r := s.role(events.RoleCurator); r.Vitals.Deltas == 0 || r.Vitals.LastEffect.IsZero() || r.Vitals.Handled != 30 {
-		t.Errorf("the curator: %+v", r.Vitals)
+	if _, r := s.role(events.RoleCurator); r.Stats.Deltas == 0 || r.Stats.LastEffect.IsZero() || r.Stats.Handled != 30 {
+		t.Errorf("the curator: %+v", r.Stats)
 	}
 }
 

@@ -472,11 +472,11 @@ func TestRoleMetrics(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	r := liveness.Role{RoleHealth: bus.RoleHealth{Role: events.RoleCurator, State: bus.Paused, Since: now.Add(-90 * time.Second)}}
 	r.Level = liveness.Red
-	r.Vitals = bus.RoleStats{
+	r.Stats = bus.RoleStats{
 		Started: now.Add(-time.Hour), Calls: 4, TotalDuration: 2 * time.Second, P50: 500 * time.Millisecond, P95: 750 * time.Millisecond,
 		Stored: 3, Handled: 1, Retried: 7, Dead: 2, LastSuccess: now.Add(-1500 * time.Millisecond), Deltas: 5, Rejected: 6,
 	}
-	r.Work = bus.Backlog{Lag: bus.Lag{Pending: 8, InFlight: 9}, Oldest: now.Add(-time.Minute), Retention: time.Hour, Bytes: 1 << 40, MaxBytes: 10, Dead: 11}
+	r.Backlog = bus.Backlog{Lag: bus.Lag{Pending: 8, InFlight: 9}, Oldest: now.Add(-time.Minute), Retention: time.Hour, Bytes: 1 << 40, MaxBytes: 10, Dead: 11}
 	lines := func(health liveness.Report) []string {
 		m := &Metrics{registry: prometheus.NewRegistry()}
 		m.register(func(to scrape) { report(to, health) })

@@ -99,7 +99,7 @@ func report(to scrape, r liveness.Report) {
 
 // processMetrics writes the values of a role that the process knows.
 func processMetrics(to scrape, r *liveness.Role, now time.Time) {
-	v, role := &r.Vitals, r.Role
+	v, role := &r.Stats, r.Role
 	to.Gauge(roleLevel, float64(r.Level.Rank()), role)
 	for _, s := range states {
 		isServing := s == bus.Running && r.State == bus.Serving // a role without a model runs as configured
@@ -123,7 +123,7 @@ func processMetrics(to scrape, r *liveness.Role, now time.Time) {
 
 // serverMetrics writes the values of a role that the server reports.
 func serverMetrics(to scrape, r *liveness.Role, now time.Time) {
-	w, role := &r.Work, r.Role
+	w, role := &r.Backlog, r.Role
 	to.Gauge(roleWaiting, float64(w.Pending), role)
 	to.Gauge(roleInFlight, float64(w.InFlight), role)
 	to.Gauge(roleOldest, age(now, w.Oldest), role)
