@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	maxInFlight = 64               // concurrent requests of one handler
-	timeout     = 10 * time.Second // for one request; the wait for a minimum version takes up to 5 s
+	maxInFlight    = 64               // concurrent requests of one handler
+	requestTimeout = 10 * time.Second // the wait for a minimum version takes up to 5 s of it
 )
 
 // MaxBodyBytes returns the maximum size of a request body, in bytes.
@@ -52,7 +52,7 @@ type Handler struct {
 
 // NewHandler returns a handler for one transport.
 func NewHandler(backend Backend, log zerolog.Logger) *Handler {
-	return &Handler{backend: backend, log: log, slots: make(chan struct{}, maxInFlight), timeout: timeout}
+	return &Handler{backend: backend, log: log, slots: make(chan struct{}, maxInFlight), timeout: requestTimeout}
 }
 
 // Handle processes one request. The transport names the book and the caller, such as in the subject of a message. If the book
@@ -103,12 +103,12 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 	case events.VerbReport:
 		var r struct {
 			events.Report
-			Outcome json.RawMessage `json:"outcome"`
+			Outcome json.RawMessage `json:"outcome"` // in place of Report.Outcome: decodeOutcome decodes it
 		}
 		if err := decodeRequest(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		if err := h.readOutcome(ctx, r.Outcome, caller, r.Book, r.ContextID, &r.Report.Outcome); err != nil {
+		if r.Report.Outcome, err = h.decodeOutcome(ctx, r.Outcome, caller, r.Book, r.ContextID); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -121,7 +121,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 		if err := decodeRequest(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		if err := h.readOutcome(ctx, r.Outcome, caller, r.Book, "", &r.FeedbackRequest.Outcome); err != nil {
+		if r.FeedbackRequest.Outcome, err = h.decodeOutcome(ctx, r.Outcome, caller, r.Book, ""); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -130,8 +130,8 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))
 }
 
-// decodeRequest decodes a request and determines its book. field is the book field of the request, and fromTransport is the book that
-// the transport names, or "". A report may have no book.
+// decodeRequest decodes a body into request, a pointer, and determines its book. field is the book field of the request. fromTransport is
+// the book that the transport names, or "". A report may have no book.
 func decodeRequest(verb string, body []byte, request any, field *playbook.Book, fromTransport playbook.Book) error {
 	if err := events.DecodeStrict(body, request); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
@@ -153,32 +153,30 @@ func decodeRequest(verb string, body []byte, request any, field *playbook.Book, 
 	return nil
 }
 
-// readOutcome decodes the outcome of a request, and redacts its feedback. Only a caller with the scope review may report a violation, or an
-// outcome in the name of a judge.
-func (h *Handler) readOutcome(ctx context.Context, raw json.RawMessage, caller events.Caller, b playbook.Book, contextID events.ID, into *events.Outcome) error {
+// decodeOutcome decodes the outcome of a request, and redacts its feedback. Only a caller with the scope review may report a violation, or
+// an outcome in the name of a judge.
+func (h *Handler) decodeOutcome(ctx context.Context, raw json.RawMessage, caller events.Caller, b playbook.Book, contextID events.ID) (events.Outcome, error) {
 	decoder := outcome.Decoder{Reviews: caller.Reviews}
 	if leader, ok := h.backend.(Leader); ok {
 		decoder.Leading = func() (string, error) { return leader.LeadingScore(ctx, caller, b, contextID) }
 	}
 	d, err := decoder.Decode(raw)
 	var lookup *outcome.LookupError
-	if errors.As(err, &lookup) {
-		return lookup
+	switch {
+	case errors.As(err, &lookup): // the leading score could not be read
+		return events.Outcome{}, lookup
+	case errors.Is(err, outcome.ErrViolation), errors.Is(err, outcome.ErrJudge):
+		return events.Outcome{}, NewError(http.StatusForbidden, "outcome."+err.Error())
+	case err != nil:
+		return events.Outcome{}, NewError(http.StatusBadRequest, "outcome: "+err.Error())
+	case len(d.Ignored) > 0:
+		return events.Outcome{}, NewError(http.StatusBadRequest, fmt.Sprintf("outcome: unknown field %q", text.Clip(d.Ignored[0], 60)))
 	}
-	if errors.Is(err, outcome.ErrViolation) || errors.Is(err, outcome.ErrJudge) {
-		return NewError(http.StatusForbidden, "outcome."+err.Error())
-	}
-	if err == nil && len(d.Ignored) > 0 {
-		err = fmt.Errorf("unknown field %q", text.Clip(d.Ignored[0], 60))
-	}
-	if err != nil {
-		return NewError(http.StatusBadRequest, "outcome: "+err.Error())
-	}
-	*into = d.Outcome
-	redact.Fields(into)
-	return nil
+	redact.Fields(&d.Outcome)
+	return d.Outcome, nil
 }
 
+// encode returns the JSON of a reply.
 func encode(reply any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

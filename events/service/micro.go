@@ -31,6 +31,7 @@ type Observer func(verb string, code int, took time.Duration)
 // flushTimeout limits a round trip to the server.
 const flushTimeout = 2 * time.Second
 
+// serve is Serve with a handler.
 func serve(nc *nats.Conn, h *Handler, observe Observer) (stop func(), err error) {
 	s := &server{nc: nc, handler: h, observe: observe, counters: map[string]*counter{}}
 	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
@@ -84,6 +85,7 @@ func (s *server) begin() bool {
 	return true
 }
 
+// stop rejects new requests, and waits until those in progress are answered.
 func (s *server) stop(svc micro.Service) {
 	if err := svc.Stop(); err != nil {
 		s.handler.log.Warn().Err(err).Msg("stop the micro service")
@@ -109,15 +111,15 @@ func (s *server) endpoint(verb string) micro.HandlerFunc {
 		}
 		go func() {
 			defer s.pending.Done()
-			s.send(verb, r.Reply(), s.answer(verb, r), began)
+			s.send(verb, r.Reply(), s.answer(verb, r, began), began)
 		}()
 	}
 }
 
 var errStopping = &refusal{http.StatusServiceUnavailable, "stopping: try again", time.Second}
 
-func (s *server) answer(verb string, r micro.Request) Response {
-	began := time.Now()
+// answer returns the response to a request. began is when the request arrived.
+func (s *server) answer(verb string, r micro.Request, began time.Time) Response {
 	if r.Reply() != "" && !events.IsInbox(r.Reply()) {
 		return ErrorResponse(NewError(http.StatusBadRequest, "the reply subject is not an inbox"))
 	}
@@ -134,7 +136,7 @@ func (s *server) answer(verb string, r micro.Request) Response {
 	return response
 }
 
-// send publishes a response, if the request had a reply subject.
+// send counts a response, and publishes it if the request had a reply subject. began is when the request arrived.
 func (s *server) send(verb, to string, r Response, began time.Time) {
 	s.counters[verb].add(r.Code)
 	if s.observe != nil {

@@ -42,7 +42,7 @@ type refusal struct {
 func (r *refusal) Error() string             { return r.text }
 func (r *refusal) RetryAfter() time.Duration { return r.after }
 
-// NewError returns an error for which Refused returns this code and text.
+// NewError returns an error for which ErrorResponse returns this code and text.
 func NewError(code int, text string) error { return &refusal{code: code, text: text} }
 
 // ErrBusy is returned if the maximum number of requests is already in progress.
@@ -62,6 +62,7 @@ func ErrorResponse(err error) Response {
 	return r
 }
 
+// status returns the HTTP status code and the text for the client.
 func status(err error) (code int, text string) {
 	var (
 		refused     *refusal

@@ -66,11 +66,6 @@ const (
 	Version = "1.0.0"
 )
 
-// Leader is a Backend that knows the leading scores of playbooks. If the book is empty, the book of the caller's context counts.
-type Leader interface {
-	LeadingScore(ctx context.Context, caller events.Caller, b playbook.Book, contextID events.ID) (string, error)
-}
-
 // Backend processes the requests. Its errors are classified by methods: Invalid, NotFound or Unavailable returning
 // true, RetryAfter, and the type *bus.FullError. The client receives the text of such an error. For
 // any other error it receives a general text.
@@ -80,4 +75,10 @@ type Backend interface {
 	Report(ctx context.Context, r *events.Report) (*events.StoredReply, error)
 	// Feedback returns after the feedback is stored.
 	Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error)
+}
+
+// Leader is a Backend that knows the leading scores of playbooks: the score that counts if an outcome has several. If the book is empty,
+// the book of the context counts.
+type Leader interface {
+	LeadingScore(ctx context.Context, caller events.Caller, b playbook.Book, contextID events.ID) (string, error)
 }
