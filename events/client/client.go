@@ -116,6 +116,7 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 
 // send sends a request until it is answered or refused, up to attempts times.
 func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
+	delay := c.delay
 	for n := 1; ; n++ {
 		reply, err := c.transport.send(ctx, m)
 		if err == nil {
@@ -126,15 +127,16 @@ func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 		if !mayRepeat || n == attempts {
 			return nil, err
 		}
-		delay := max(failed.Delay, c.delay<<(n-1))
-		if until, ok := ctx.Deadline(); ok && time.Until(until) < delay {
+		wait := max(failed.Delay, delay)
+		if until, ok := ctx.Deadline(); ok && time.Until(until) < wait {
 			return nil, err
 		}
 		select {
-		case <-time.After(delay + rand.N(delay/4+1)):
+		case <-time.After(wait + rand.N(wait/4+1)): // at random, so that clients do not all return at once
 		case <-ctx.Done():
 			return nil, err
 		}
+		delay *= 2
 	}
 }
 
