@@ -51,8 +51,8 @@ func CheckDamage(ctx context.Context, c *bus.Conn, maxRead uint64) ([]Damage, er
 	return all, nil
 }
 
-// checkStream returns the damage of one stream, from which erasures have removed a number of messages. A stream that does not exist has
-// none.
+// checkStream returns the damage of one stream. erased is the number of messages that erasures have removed from it. A stream that does not
+// exist has no damage.
 func checkStream(ctx context.Context, c *bus.Conn, name string, maxRead uint64, erased int) ([]Damage, error) {
 	s, err := c.JetStream().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -65,10 +65,9 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, maxRead uint64, 
 	isRead := before.Bytes <= maxRead
 	readable := uint64(0)
 	if isRead {
-		readable, err = countReadable(ctx, c, name)
-	}
-	if err != nil {
-		return nil, err
+		if readable, err = countReadable(ctx, c, name); err != nil {
+			return nil, err
+		}
 	}
 	var opts []jetstream.StreamInfoOpt
 	if before.NumDeleted <= maxDetails {
@@ -80,8 +79,8 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, maxRead uint64, 
 	}
 	after := info.State
 	all := damageOf(info, erased)
-	unchanged := after.Msgs == before.Msgs && after.LastSeq == before.LastSeq
-	if isRead && unchanged && after.Lost == nil && readable < before.Msgs {
+	isUnchanged := after.Msgs == before.Msgs && after.LastSeq == before.LastSeq // so readable must be the number of messages
+	if isRead && isUnchanged && after.Lost == nil && readable < before.Msgs {
 		text := fmt.Sprintf("%d of %d messages are damaged and unreadable", before.Msgs-readable, before.Msgs)
 		all = append(all, Damage{Stream: name, Text: text, Lost: true})
 	}
@@ -112,7 +111,7 @@ func countReadable(ctx context.Context, c *bus.Conn, stream string) (n uint64, e
 	return n, nil
 }
 
-// damageOf returns the damage that the state of a stream shows, from which erasures have removed a number of messages.
+// damageOf returns the damage that the state of a stream shows. erased is the number of messages that erasures have removed from it.
 func damageOf(info *jetstream.StreamInfo, erased int) (all []Damage) {
 	s := info.State
 	name := info.Config.Name
@@ -133,8 +132,8 @@ func damageOf(info *jetstream.StreamInfo, erased int) (all []Damage) {
 	}
 	age := info.Config.MaxAge
 	expired := func(since time.Time) bool { return age > 0 && time.Since(since) >= age }
-	restored := info.Config.Metadata[streams.MetadataRestored] != ""
-	mayLackFirst := isLog || restored || erased > 0 // strays were deleted, a backup had less, or the first were erased
+	isRestored := info.Config.Metadata[streams.MetadataRestored] != ""
+	mayLackFirst := isLog || isRestored || erased > 0 // strays were deleted, a backup had fewer messages, or the first were erased
 	switch {
 	case s.Msgs == 0 && s.LastSeq > 0 && erased == 0 && !expired(s.LastTime):
 		addMissing("all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)

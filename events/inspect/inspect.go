@@ -25,62 +25,76 @@ type Resource struct {
 	Leader   string   // name of the leader server, in a cluster
 	Lagging  []string // names of the replicas that are offline or behind
 
-	Messages, MaxMessages, Bytes, MaxBytes uint64    // a maximum of 0 means no limit
+	// Of a stream. A maximum of 0 means no limit.
+	Messages, MaxMessages, Bytes, MaxBytes uint64
 	At                                     time.Time // when the server read the state
 }
 
 // Resources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
 // read has an error.
 func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
-	js := c.JetStream()
 	for _, want := range streams.All(1) {
-		r := Resource{Name: want.Name}
-		s, err := js.Stream(ctx, want.Name)
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			r.Missing = true
-		case err != nil:
-			r.Err = fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
-		default:
-			i := s.CachedInfo()
-			r.Err = streams.Check(i.Config, want)
-			r.Replicas, r.At = i.Config.Replicas, i.TimeStamp
-			r.Messages, r.Bytes = i.State.Msgs, i.State.Bytes
-			r.MaxMessages, r.MaxBytes = uint64(max(i.Config.MaxMsgs, 0)), uint64(max(i.Config.MaxBytes, 0))
-			r.setPeers(i.Cluster)
-		}
-		stored = append(stored, r)
+		stored = append(stored, streamResource(ctx, c, want))
 	}
 	for _, role := range streams.Roles {
-		r := Resource{Name: role + " of " + streams.Input(role)}
-		cons, err := js.Consumer(ctx, streams.Input(role), role)
-		switch {
-		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
-			r.Missing = true
-		case err != nil:
-			r.Err = fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
-		default:
-			i := cons.CachedInfo()
-			hasFilter := i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0
-			isPush := i.Config.DeliverSubject != ""
-			switch {
-			case i.Config.AckPolicy != jetstream.AckExplicitPolicy || isPush || hasFilter:
-				r.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
-			case i.Config.MaxDeliver != streams.MaxDeliver:
-				r.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
-			case i.Paused:
-				r.Err = errors.New(c.Consumers.Blocked(ctx, role))
-			}
-			r.setPeers(i.Cluster)
-		}
-		durables = append(durables, r)
+		durables = append(durables, durableResource(ctx, c, role))
 	}
 	return stored, durables
+}
+
+// streamResource returns the state of a stream.
+func streamResource(ctx context.Context, c *bus.Conn, want jetstream.StreamConfig) Resource {
+	r := Resource{Name: want.Name}
+	s, err := c.JetStream().Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		r.Missing = true
+		return r
+	}
+	if err != nil {
+		r.Err = fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
+		return r
+	}
+	i := s.CachedInfo()
+	r.Err = streams.Check(i.Config, want)
+	r.Replicas, r.At = i.Config.Replicas, i.TimeStamp
+	r.Messages, r.Bytes = i.State.Msgs, i.State.Bytes
+	r.MaxMessages, r.MaxBytes = uint64(max(i.Config.MaxMsgs, 0)), uint64(max(i.Config.MaxBytes, 0))
+	r.setPeers(i.Cluster)
+	return r
+}
+
+// durableResource returns the state of the durable of a role.
+func durableResource(ctx context.Context, c *bus.Conn, role string) Resource {
+	stream := streams.Input(role)
+	r := Resource{Name: role + " of " + stream}
+	cons, err := c.JetStream().Consumer(ctx, stream, role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		r.Missing = true
+		return r
+	}
+	if err != nil {
+		r.Err = fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+		return r
+	}
+	i := cons.CachedInfo()
+	hasFilter := i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0
+	isPush := i.Config.DeliverSubject != ""
+	switch {
+	case i.Config.AckPolicy != jetstream.AckExplicitPolicy || isPush || hasFilter:
+		r.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, stream)
+	case i.Config.MaxDeliver != streams.MaxDeliver:
+		r.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, stream, i.Config.MaxDeliver)
+	case i.Paused:
+		r.Err = errors.New(c.Consumers.Blocked(ctx, role))
+	}
+	r.setPeers(i.Cluster)
+	return r
 }
 
 // maxPeerLag is the number of operations that a replica may be behind. Under load each replica is somewhat behind.
 const maxPeerLag = 10_000
 
+// setPeers sets Leader and Lagging. Without a cluster c is nil.
 func (r *Resource) setPeers(c *jetstream.ClusterInfo) {
 	if c == nil {
 		return

@@ -71,47 +71,98 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	if err != nil {
 		return err
 	}
-	inBacklog := f.Since.IsZero() // until the end of the stored entries, of which only the newest are shown
-	var newest []*Entry
-	isDown := false // the server does not answer
-	for {
-		entries, atEnd, err := nextEntries(ctx, c, all)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && !(f.Follow && bus.Unreachable(err)):
+	t := &tail{conn: c, filter: f, streams: all}
+	if f.Since.IsZero() {
+		newest, err := t.newest(ctx)
+		if err != nil {
 			return err
-		case err != nil && !isDown:
-			c.Log().Warn().Err(err).Msg("server does not answer: waiting")
 		}
-		isDown = err != nil
-		if len(f.Kinds) > 0 {
-			entries = slices.DeleteFunc(entries, func(e *Entry) bool { return !slices.Contains(f.Kinds, e.Kind) })
+		if err := forEach(newest, fn); err != nil || !f.Follow {
+			return err
 		}
-		if inBacklog {
-			newest = append(newest, entries...)
-			newest = newest[max(len(newest)-f.Last, 0):]
-			entries = nil
-			if atEnd && !isDown {
-				entries, inBacklog = newest, false
-			}
+	}
+	for {
+		entries, atEnd, err := t.next(ctx)
+		if err != nil {
+			return err
 		}
-		for _, e := range entries {
-			if err := fn(e); err != nil {
-				return err
-			}
+		if err := forEach(entries, fn); err != nil {
+			return err
 		}
-		switch {
-		case !atEnd && !isDown:
+		if !atEnd {
 			continue
-		case !f.Follow:
+		}
+		if !f.Follow {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(tailPollInterval):
+		if err := waitPoll(ctx); err != nil {
+			return err
 		}
+	}
+}
+
+// tail is the state of one call of Tail.
+type tail struct {
+	conn    *bus.Conn
+	filter  TailFilter
+	streams []*tailStream
+}
+
+// newest returns the newest entries up to the end of all streams, at most filter.Last.
+func (t *tail) newest(ctx context.Context) (newest []*Entry, err error) {
+	for atEnd := false; !atEnd; {
+		var entries []*Entry
+		entries, atEnd, err = t.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		newest = append(newest, entries...)
+		newest = newest[max(len(newest)-t.filter.Last, 0):]
+	}
+	return newest, nil
+}
+
+// next returns the next entries that the filter selects, and whether all streams are read to their ends. With Follow it waits while the
+// server does not answer.
+func (t *tail) next(ctx context.Context) (entries []*Entry, atEnd bool, err error) {
+	for isDown := false; ; isDown = true {
+		entries, atEnd, err = nextEntries(ctx, t.conn, t.streams)
+		switch {
+		case ctx.Err() != nil:
+			return nil, false, ctx.Err()
+		case err == nil:
+			if len(t.filter.Kinds) > 0 {
+				entries = slices.DeleteFunc(entries, func(e *Entry) bool { return !slices.Contains(t.filter.Kinds, e.Kind) })
+			}
+			return entries, atEnd, nil
+		case !t.filter.Follow || !bus.Unreachable(err):
+			return nil, false, err
+		case !isDown:
+			t.conn.Log().Warn().Err(err).Msg("server does not answer: waiting")
+		}
+		if err := waitPoll(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// forEach calls fn for each entry until it returns an error.
+func forEach(entries []*Entry, fn func(*Entry) error) error {
+	for _, e := range entries {
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitPoll waits for tailPollInterval, or until ctx ends.
+func waitPoll(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(tailPollInterval):
+		return nil
 	}
 }
 
