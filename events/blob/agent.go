@@ -2,7 +2,6 @@ package blob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,8 +36,8 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 		return &events.Agent{Ref: a.Ref}, nil
 	}
 	key := keyOf(a)
-	if p, ok := s.agents.puts.Get(key); ok && time.Since(p.at) < time.Hour { // its blob is not older than renewAfter plus an hour
-		return &events.Agent{Ref: p.name}, nil
+	if stored, ok := s.agents.stored.Get(key); ok && time.Since(stored.at) < time.Hour { // its blob is not older than renewAfter plus an hour
+		return &events.Agent{Ref: stored.name}, nil
 	}
 	short := &events.Agent{SystemPrompt: text.Excerpt(a.SystemPrompt, maxSystemPrompt), Tools: slices.Clone(a.Tools[:min(len(a.Tools), maxTools)])}
 	size := len(short.SystemPrompt)
@@ -59,7 +58,7 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if err != nil {
 		return nil, err
 	}
-	s.agents.puts.Add(key, putAgent{name, time.Now()})
+	s.agents.stored.Add(key, storedAgent{name, time.Now()})
 	return &events.Agent{Ref: name}, nil
 }
 
@@ -92,23 +91,21 @@ func (s *Store) GetAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	return found, nil
 }
 
-// IsGone reports whether a blob can no longer be read: it has expired or is damaged.
-func IsGone(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err, ErrInvalid) }
-
 // agents remembers the descriptions that this process has stored or read last.
 type agents struct {
-	puts *lru.Cache[events.ID, putAgent]   // by keyOf
-	read *lru.Cache[string, *events.Agent] // by name; not changed
+	stored *lru.Cache[events.ID, storedAgent] // by keyOf
+	read   *lru.Cache[string, *events.Agent]  // by the name of the blob; a description must not be changed
 }
 
-// putAgent is a description that is stored.
-type putAgent struct {
+// storedAgent is a description that PutAgent has stored.
+type storedAgent struct {
 	name string    // of its blob
 	at   time.Time // when Put returned
 }
 
+// newAgents returns empty caches.
 func newAgents() (a agents) {
-	a.puts, _ = lru.New[events.ID, putAgent](4096) // fails only for a size of 0
+	a.stored, _ = lru.New[events.ID, storedAgent](4096) // fails only for a size of 0
 	a.read, _ = lru.New[string, *events.Agent](64)
 	return a
 }

@@ -44,6 +44,9 @@ var ErrExpired = errors.New("payload expired")
 // ErrInvalid is returned for a blob that does not have the hash in its name, or is too large to be read.
 var ErrInvalid = errors.New("invalid blob")
 
+// IsGone reports whether a blob can no longer be read: it has expired or is damaged.
+func IsGone(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err, ErrInvalid) }
+
 // Store is the object store of an account. It is safe for concurrent use.
 type Store struct {
 	js     jetstream.JetStream
@@ -155,14 +158,14 @@ func (s *Store) read(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w %s: must be at most %d bytes, got %d", ErrInvalid, name, maxSize, info.Size)
 	}
 	data, err := s.readChunks(ctx, info)
-	hasTooMuch := errors.Is(err, ErrInvalid)
-	sum := sha256.Sum256(data)
-	switch {
-	case err != nil && !hasTooMuch:
+	isTooLong := errors.Is(err, ErrInvalid)
+	if err != nil && !isTooLong {
 		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
-	case uint64(len(data)) < info.Size:
+	}
+	if uint64(len(data)) < info.Size {
 		return nil, fmt.Errorf("get blob %s: read %d of %d bytes: %w", name, len(data), info.Size, errIncomplete)
-	case hasTooMuch || hex.EncodeToString(sum[:]) != name:
+	}
+	if sum := sha256.Sum256(data); isTooLong || hex.EncodeToString(sum[:]) != name {
 		return nil, fmt.Errorf("%w %s: content does not match its name", ErrInvalid, name)
 	}
 	return data, nil
@@ -196,14 +199,12 @@ func descriptionOf(name string) string {
 // readChunks returns the content of an object. It returns ErrInvalid if the content exceeds the recorded size. It reads
 // the chunks directly, because Get of the object store creates a consumer, and a role has no right to create one.
 func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (data []byte, err error) {
-	err = natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
-		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: Prefix + ".C." + info.NUID}, func(m direct.Message) error {
-			data = append(data, m.Data...)
-			if uint64(len(data)) > info.Size {
-				return ErrInvalid
-			}
-			return nil
-		})
+	err = s.readMessages(ctx, Prefix+".C."+info.NUID, func(m direct.Message) error {
+		data = append(data, m.Data...)
+		if uint64(len(data)) > info.Size {
+			return ErrInvalid
+		}
+		return nil
 	})
 	return data, err
 }
@@ -227,6 +228,7 @@ func infoOf(m direct.Message) (info jetstream.ObjectInfo) {
 	return info
 }
 
+// readMessages calls fn for each message of the stream on a subject.
 func (s *Store) readMessages(ctx context.Context, subject string, fn func(direct.Message) error) error {
 	return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
 		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: subject}, fn)
@@ -244,20 +246,23 @@ func (s *Store) Messages(ctx context.Context, name string) (seqs []uint64, err e
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range copies {
-		if err != nil {
-			break
-		}
 		var chunks []uint64
 		sum := sha256.New()
-		err = s.readMessages(ctx, Prefix+".C."+id, func(m direct.Message) error {
+		err := s.readMessages(ctx, Prefix+".C."+id, func(m direct.Message) error {
 			chunks = append(chunks, m.Seq)
-			_, _ = sum.Write(m.Data) // a hash takes all
+			_, _ = sum.Write(m.Data) // never fails
 			return nil
 		})
+		if err != nil {
+			return nil, err
+		}
 		if hex.EncodeToString(sum.Sum(nil)) == name {
 			seqs = append(seqs, chunks...)
 		}
 	}
-	return seqs, err
+	return seqs, nil
 }
