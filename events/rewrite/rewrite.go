@@ -1,4 +1,4 @@
-// Package rewrite makes the bytes of deleted and replaced messages vanish from the files of a stream.
+// Package rewrite removes the bytes of deleted and replaced messages from the files of a stream.
 //
 // A server does not overwrite a message that a newer message of its subject replaces, that a purge removes or that expires. The bytes
 // stay until all other messages of the file are gone too, or until the server compacts a file that is mostly unused. The streams of
@@ -18,6 +18,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -79,6 +80,7 @@ func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied in
 	return r.copied, nil
 }
 
+// rewriter is one run over a stream.
 type rewriter struct {
 	js     jetstream.JetStream
 	nc     *nats.Conn
@@ -98,6 +100,7 @@ type pendingCopy struct {
 	ack     jetstream.PubAckFuture
 }
 
+// run copies all messages. hasHistory means that the stream keeps several messages of a subject.
 func (r *rewriter) run(ctx context.Context, hasHistory bool) error {
 	if err := r.fill(ctx); err != nil {
 		return err
@@ -117,6 +120,7 @@ func (r *rewriter) run(ctx context.Context, hasHistory bool) error {
 	return r.await(ctx)
 }
 
+// filler returns the subject of the filler.
 func (r *rewriter) filler() string { return r.prefix + "_filler" }
 
 // fill publishes the filler and removes it. All of it is marked as deleted, so that no reader of a bucket sees it.
@@ -140,10 +144,12 @@ func (r *rewriter) fill(ctx context.Context) error {
 	return r.purge(ctx, r.filler(), ack.Sequence+1)
 }
 
+// publish publishes a message of the filler.
 func (r *rewriter) publish(ctx context.Context, subject string, data []byte) (*jetstream.PubAck, error) {
 	return r.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data, Header: nats.Header{"KV-Operation": {"DEL"}}})
 }
 
+// read calls fn for each message on a subject.
 func (r *rewriter) read(ctx context.Context, subject string, fn func(direct.Message) error) error {
 	return natserr.Do(ctx, r.watch, r.name, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, r.name, direct.Query{Subject: subject}, fn)
@@ -204,12 +210,15 @@ func (r *rewriter) copySubjects(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for subject := range subjects {
-		if err == nil {
-			err = r.copySubject(ctx, subject)
+		if err := r.copySubject(ctx, subject); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // copySubject copies the messages of a subject in their order and removes the originals. If another writer adds a message meanwhile, it
@@ -239,10 +248,10 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 	return fmt.Errorf("copy %s: %w", subject, errChanged)
 }
 
-// message is a message of a subject with the sequence that gives its place among them.
+// message is a message of a subject with several.
 type message struct {
 	direct.Message
-	original uint64
+	original uint64 // sequence of the original, if it is a copy; else its own
 }
 
 // messages returns the messages of a subject in the order of their originals, each once.
@@ -255,7 +264,7 @@ func (r *rewriter) messages(ctx context.Context, subject string) (all []message,
 		all = append(all, message{m, original})
 		return nil
 	})
-	slices.SortStableFunc(all, func(a, b message) int { return int(int64(a.original - b.original)) })
+	slices.SortStableFunc(all, func(a, b message) int { return cmp.Compare(a.original, b.original) })
 	return all, err
 }
 
