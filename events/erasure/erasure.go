@@ -24,6 +24,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -189,21 +190,6 @@ func (t *Tombstone) Removed() (n int) {
 	return n
 }
 
-// Gaps returns the number of messages that erasures have removed from each stream. Without the bucket it returns none.
-func (s *Store) Gaps(ctx context.Context) (map[string]int, error) {
-	all, err := s.Tombstones(ctx)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return nil, nil
-	}
-	gaps := map[string]int{}
-	for _, t := range all {
-		for _, g := range t.Gaps {
-			gaps[g.Stream] += g.Messages
-		}
-	}
-	return gaps, err
-}
-
 // Store reads and writes the bucket.
 type Store struct {
 	nc    *nats.Conn
@@ -221,7 +207,7 @@ func (s *Store) Add(ctx context.Context, r *Request) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	key, err := s.hashKey(ctx)
+	key, err := s.key(ctx)
 	if err != nil {
 		return err
 	}
@@ -264,9 +250,9 @@ func (s *Store) Update(ctx context.Context, id events.ID, change func(*Tombstone
 // maxRuns limits the hashes in one value.
 const maxRuns = 20_000
 
-// AddRuns adds runs, each by its ids and handles, to a tombstone. Runs that are known stay as they are.
+// AddRuns adds runs to a tombstone, unless it has them. runs are their ids and handles.
 func (s *Store) AddRuns(ctx context.Context, id events.ID, runs []string) error {
-	key, err := s.hashKey(ctx)
+	key, err := s.key(ctx)
 	if err != nil {
 		return err
 	}
@@ -282,16 +268,11 @@ func (s *Store) AddRuns(ctx context.Context, id events.ID, runs []string) error 
 			added = append(added, hash[:runHash])
 		}
 	}
-	for len(added) > 0 {
-		n := min(len(added), maxRuns)
-		var list runList
-		for _, hash := range added[:n] {
-			list.Hashes = append(list.Hashes, hash...)
-		}
+	for part := range slices.Chunk(added, maxRuns) {
+		list := runList{Hashes: slices.Concat(part...)}
 		if err := s.put(ctx, string(id)+runsInfix+string(events.NewID()), &list); err != nil {
 			return err
 		}
-		added = added[n:]
 	}
 	return nil
 }
@@ -325,6 +306,21 @@ func (s *Store) Tombstones(ctx context.Context) (list []*Tombstone, err error) {
 	return list, err
 }
 
+// Gaps returns the number of messages that erasures have removed from each stream. Without the bucket it returns none.
+func (s *Store) Gaps(ctx context.Context) (map[string]int, error) {
+	all, err := s.Tombstones(ctx)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, nil
+	}
+	gaps := map[string]int{}
+	for _, t := range all {
+		for _, g := range t.Gaps {
+			gaps[g.Stream] += g.Messages
+		}
+	}
+	return gaps, err
+}
+
 // MarkRestored records that a backup was restored, so that the data of erased runs may be back. Without erasures it does nothing.
 func (s *Store) MarkRestored(ctx context.Context) error {
 	all, err := s.Tombstones(ctx)
@@ -338,23 +334,23 @@ func (s *Store) MarkRestored(ctx context.Context) error {
 }
 
 // RestoredSeq returns the sequence of the record of MarkRestored in the stream, 0 if there is none.
-func (s *Store) RestoredSeq(ctx context.Context) (seq uint64, err error) {
-	err = s.read(ctx, keyRestored, func(m direct.Message) error {
-		seq = m.Seq
-		return nil
-	})
-	return seq, err
-}
+func (s *Store) RestoredSeq(ctx context.Context) (uint64, error) { return s.seqOf(ctx, keyRestored) }
 
 // RequestSeq returns the sequence of the request with an id in the stream, 0 if there is none.
-func (s *Store) RequestSeq(ctx context.Context, id events.ID) (seq uint64, err error) {
-	err = s.read(ctx, string(id)+requestSuffix, func(m direct.Message) error {
+func (s *Store) RequestSeq(ctx context.Context, id events.ID) (uint64, error) {
+	return s.seqOf(ctx, string(id)+requestSuffix)
+}
+
+// seqOf returns the sequence of the value of a key, 0 if there is none.
+func (s *Store) seqOf(ctx context.Context, key string) (seq uint64, err error) {
+	err = s.read(ctx, key, func(m direct.Message) error {
 		seq = m.Seq
 		return nil
 	})
 	return seq, err
 }
 
+// put stores the value of a key.
 func (s *Store) put(ctx context.Context, key string, value any, opts ...jetstream.PublishOpt) error {
 	data, err := events.Marshal(value)
 	if err != nil {
@@ -366,12 +362,14 @@ func (s *Store) put(ctx context.Context, key string, value any, opts ...jetstrea
 	return nil
 }
 
+// read calls fn for the value of each key that matches a pattern.
 func (s *Store) read(ctx context.Context, key string, fn func(direct.Message) error) error {
 	return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
 		return direct.Read(ctx, s.nc, Stream, direct.Query{Subject: prefix + key}, fn)
 	})
 }
 
+// decode decodes a value into v, a pointer.
 func decode(m direct.Message, v any) error {
 	if err := events.CheckSchema(m.Header); err != nil {
 		return err
@@ -385,8 +383,8 @@ func decode(m direct.Message, v any) error {
 // hashKey is the secret key of an account's hashes.
 type hashKey []byte
 
-// hashKey returns the key, and creates it first if there is none.
-func (s *Store) hashKey(ctx context.Context) (hashKey, error) {
+// key returns the key of the hashes. It creates a missing one.
+func (s *Store) key(ctx context.Context) (hashKey, error) {
 	for {
 		var key hashKey
 		err := s.read(ctx, keyOfHashes, func(m direct.Message) error {

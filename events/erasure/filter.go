@@ -15,28 +15,28 @@ import (
 	"debrief/playbook"
 )
 
-// FilterAge is how old the knowledge of a Filter may be. Package erase waits longer than this before it looks for the last time.
+// FilterAge is the time after which a Filter reads new tombstones. Package erase waits longer than this before its last search, so that
+// every process knows the tombstone by then.
 const FilterAge = 5 * time.Second
 
-// Filter recognises events of erased runs. It reads the tombstones again when its knowledge is older than FilterAge. Without a
-// tombstone an event costs nothing. It is safe for concurrent use.
+// Filter recognises events of erased runs. It reads the new tombstones at most every FilterAge. It is safe for concurrent use.
 type Filter struct {
 	nc    *nats.Conn
 	watch *natserr.Watch
 
 	mu    sync.Mutex
-	read  time.Time // when the bucket was read last
-	next  uint64    // sequence that was not read yet
-	key   hashKey
-	names map[string][]scope // by hash
-	books map[playbook.Book]time.Time
-	runs  runSet
+	read  time.Time                   // when the bucket was read last
+	next  uint64                      // first sequence of the bucket that was not read yet
+	key   hashKey                     // nil without a tombstone
+	names map[string][]scope          // of erased users, sessions and executions, by the hash of the name
+	books map[playbook.Book]time.Time // the erased playbooks, and the times of their tombstones
+	runs  runSet                      // the erased runs
 }
 
-// scope is where and until when a tombstone applies.
+// scope has the runs to which a tombstone applies.
 type scope struct {
-	book   playbook.Book
-	before time.Time
+	book   playbook.Book // empty: all playbooks
+	before time.Time     // the runs that began before this time
 }
 
 // NewFilter returns a filter for a connection. It sends no request.
@@ -74,8 +74,8 @@ func AboutEvent(e events.Event) (a About, ok bool) {
 	return About{}, false
 }
 
-// AboutOther returns the run that a reflection or a note was compared with. Its owner is that of the reflection, and it began before. ok is
-// false without one.
+// AboutOther returns the run o that a reflection or a note was compared with. It has the owner of the reflection, and it began before the
+// time reflected. ok is false if o is nil.
 func AboutOther(b playbook.Book, owner string, o *events.OtherRun, reflected time.Time) (a About, ok bool) {
 	if o == nil {
 		return About{}, false
@@ -127,13 +127,14 @@ func (f *Filter) Match(a *About) (Kind, bool) {
 	}
 	for _, run := range a.Runs {
 		hash := f.key.ofRun(run)
-		if f.runs.has(hash) || f.erasedName(hash, &About{Book: a.Book}) {
+		if f.runs.has(hash) || f.erasedName(hash, &About{Book: a.Book}) { // the tombstone of an execution applies whenever the run began
 			return OfExecution, true
 		}
 	}
 	return "", false
 }
 
+// erasedName reports whether a tombstone with this hash applies to a run. The caller has the lock.
 func (f *Filter) erasedName(hash []byte, a *About) bool {
 	for _, s := range f.names[string(hash)] {
 		if (s.book == "" || s.book == a.Book) && a.Began.Before(s.before) {
@@ -175,6 +176,7 @@ func (f *Filter) readNew(ctx context.Context) error {
 	return err
 }
 
+// add adds the next message of the bucket.
 func (f *Filter) add(m direct.Message) error {
 	f.next = m.Seq + 1
 	key := strings.TrimPrefix(m.Subject, prefix)
@@ -189,19 +191,14 @@ func (f *Filter) add(m direct.Message) error {
 		if err := decode(m, t); err != nil {
 			return err
 		}
-		f.set(t)
+		switch t.Kind {
+		case OfBook:
+			f.books[t.Book] = t.Created
+		case OfUser, OfSession, OfExecution:
+			f.names[string(t.Hash)] = append(f.names[string(t.Hash)], scope{book: t.Book, before: t.Created})
+		}
 	}
 	return nil
-}
-
-func (f *Filter) set(t *Tombstone) {
-	s := scope{t.Book, t.Created}
-	switch t.Kind {
-	case OfBook:
-		f.books[t.Book] = t.Created
-	case OfUser, OfSession, OfExecution:
-		f.names[string(t.Hash)] = append(f.names[string(t.Hash)], s)
-	}
 }
 
 // runHash is the number of bytes of a hash of a run that a tombstone keeps. With ten million runs two of them have the same
@@ -216,6 +213,7 @@ type runList struct {
 // runSet is a set of hashes of runs.
 type runSet map[[runHash]byte]struct{}
 
+// add adds the hashes of an encoded runList.
 func (s *runSet) add(data []byte) error {
 	var list runList
 	if err := events.Unmarshal(data, &list); err != nil {
@@ -227,6 +225,7 @@ func (s *runSet) add(data []byte) error {
 	return nil
 }
 
+// set adds a hash, of which only the first bytes count.
 func (s *runSet) set(hash []byte) {
 	if *s == nil {
 		*s = runSet{}
@@ -234,6 +233,7 @@ func (s *runSet) set(hash []byte) {
 	(*s)[[runHash]byte(hash)] = struct{}{}
 }
 
+// has reports whether the set has a hash, of which only the first bytes count.
 func (s runSet) has(hash []byte) bool {
 	_, ok := s[[runHash]byte(hash)]
 	return ok
