@@ -9,6 +9,19 @@ import (
 	"debrief/playbook"
 )
 
+// Event is a payload together with its kind, book and id.
+type Event interface {
+	Kind() Kind
+	// InBook returns the book, which is in the subject of the event.
+	InBook() playbook.Book
+	// EventID returns the id, unique for the kind and book of the event.
+	EventID() ID
+	// Validate returns an error that names each invalid field.
+	Validate() error
+
+	setBook(playbook.Book)
+}
+
 // Schema is the version of the payloads that this program writes, and the newest version that it reads. New
 // optional fields keep the version, because unknown fields are ignored. The version grows if an old program would
 // misread a payload.

@@ -2,8 +2,10 @@ package events
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"debrief/playbook"
 )
@@ -50,12 +52,15 @@ type NamedScore struct {
 	Score float64 `msgpack:"s" json:"score"` // 0 to 1
 }
 
+// JudgePrefix begins the name of a judge in Outcome.By. Its model and the version of its rubric follow.
+const JudgePrefix = playbook.JudgePrefix
+
 // MaxScores is the maximum number of named scores of an outcome.
 const MaxScores = 20
 
 // Judge returns the name of the judge that rated the execution, "" for any other source.
 func (o *Outcome) Judge() string {
-	if strings.HasPrefix(o.By, playbook.JudgePrefix) {
+	if strings.HasPrefix(o.By, JudgePrefix) {
 		return clipName(o.By)
 	}
 	return ""
@@ -148,4 +153,29 @@ func validateScores(scores []NamedScore) error {
 		}
 	}
 	return nil
+}
+
+// Feedback records or corrects the outcome of an execution after it was stored.
+type Feedback struct {
+	Book      playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
+	ID        ID            `msgpack:"id" json:"id"`
+	Execution Handle        `msgpack:"execution" json:"execution"`
+	Outcome   Outcome       `msgpack:"outcome" json:"outcome"`
+	Target    string        `msgpack:"target,omitempty" json:"target,omitempty"`
+	Created   time.Time     `msgpack:"created" json:"created,omitzero"`
+}
+
+func (*Feedback) Kind() Kind { return KindFeedback }
+
+func (f *Feedback) InBook() playbook.Book   { return f.Book }
+func (f *Feedback) setBook(b playbook.Book) { f.Book = b }
+
+func (f *Feedback) EventID() ID { return f.ID }
+
+func (f *Feedback) Validate() error {
+	_, _, err := f.Execution.Parse()
+	if err != nil {
+		err = fmt.Errorf("execution: %w", err)
+	}
+	return errors.Join(f.ID.validate(), err, f.Outcome.validate())
 }
