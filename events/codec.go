@@ -70,12 +70,12 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
 	asJSON, err := IsJSON(header)
-	if err == nil {
-		if asJSON {
-			err = decodeJSON(header, data, e, book)
-		} else {
-			err = decodeMessagePack(header, data, e)
-		}
+	switch {
+	case err != nil:
+	case asJSON:
+		err = decodeJSON(header, data, e, book)
+	default:
+		err = decodeMessagePack(header, data, e)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k, err)
@@ -101,6 +101,30 @@ func decodeMessagePack(header map[string][]string, data []byte, e Event) error {
 		return err
 	}
 	return Unmarshal(data, e)
+}
+
+// decodeJSON decodes a task. A missing schema header means the newest schema, because unknown fields are errors.
+func decodeJSON(header map[string][]string, data []byte, e Event, book playbook.Book) error {
+	task, ok := e.(*Task)
+	if !ok {
+		return fmt.Errorf("header %s: only tasks may be JSON", HeaderContentType)
+	}
+	if len(header[HeaderSchema]) > 0 {
+		if err := CheckSchema(header); err != nil {
+			return err
+		}
+	}
+	if err := DecodeStrict(data, task); err != nil {
+		return err
+	}
+	if task.Book != "" && task.Book != book {
+		return fmt.Errorf("book: %.80q differs from book %q in the subject", task.Book, book)
+	}
+	task.Created = task.Created.UTC()
+	if err := checkTime(task.Created); err != nil {
+		return fmt.Errorf("created: %w", err)
+	}
+	return nil
 }
 
 func newEvent(k Kind) (Event, error) {

@@ -14,7 +14,7 @@ type DeadLetter struct {
 	Role       string              `msgpack:"role" json:"role" redact:"-"`
 	Code       DeadCode            `msgpack:"code" json:"code" redact:"-"`
 	Reason     string              `msgpack:"reason" json:"reason"`
-	Deliveries int                 `msgpack:"attempts" json:"attempts"` // number of attempts; see package bus
+	Deliveries int                 `msgpack:"attempts" json:"attempts"` // deliveries that count as attempts, see package bus
 	Stream     string              `msgpack:"stream" json:"stream" redact:"-"`
 	Seq        uint64              `msgpack:"seq" json:"seq"`
 	Subject    string              `msgpack:"subject" json:"subject" redact:"-"`
@@ -66,9 +66,6 @@ func DeadID(role, stream string, seq uint64, header map[string][]string) ID {
 	}
 	return Hash("dead", role, stream, fmt.Sprint(seq), id)
 }
-
-// DeadIDSubject returns the subject filter for the dead letter with this id and any code.
-func DeadIDSubject(role string, b playbook.Book, id ID) string { return deadSubject(role, "", b, id) }
 
 func (d *DeadLetter) subject() string { return deadSubject(d.Role, d.Code, d.Book, d.EventID()) }
 

@@ -29,6 +29,8 @@
 // # Terms
 //
 //	book        the name of a playbook; one token of each subject
+//	owner       the id of the access token whose bearer submitted a task; clients without a token are the common owner
+//	session     a conversation of an agent; its earlier turns are in the prompts of the later ones
 //	role        generator, reflector or curator: a worker program and its durable consumer
 //	round       one run of the model on a task. After a wrong answer the Reflector may publish the task again, with
 //	            its advice. That is the next round.
@@ -68,10 +70,10 @@
 //
 // # Stream TASKS
 //
-//	subject    debrief.task.<book>, and debrief.task.<book>.<owner> for the owner of a token. The subject decides on the owner, and
-//	           only the gateway and operators have the right to the second form.
+//	subject    debrief.task.<book> for the common owner, and debrief.task.<book>.<owner> for others. The owner of a task is the one
+//	           in its subject. Only the gateway and operators have the right to the second form.
 //	           debrief.round.<book>.<owner> for a further round, which carries the earlier ones; the common owner is "_". Only
-//	           the Reflector publishes it; the gateway and operators have the right, too, to requeue dead letters.
+//	           the Reflector publishes it. The gateway and operators have the right, too, to requeue dead letters.
 //	publisher  clients; replays; the Reflector, for another round at a task
 //	id         H("task", book, owner, run id of the client), and the round if it is not the first. The run id is required.
 //	encoding   MessagePack, or JSON with the header "Content-Type: application/json"; see Replies and encodings

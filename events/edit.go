@@ -135,7 +135,7 @@ func (e *Edit) Validate() error {
 		}
 	}
 	for i, h := range e.Gather {
-		if _, _, err := h.Parse(); err != nil {
+		if err := h.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("gather[%d]: %w", i, err))
 		}
 	}
@@ -144,7 +144,7 @@ func (e *Edit) Validate() error {
 	}
 	for i := range e.Evidence {
 		x := &e.Evidence[i]
-		if _, _, err := Handle(x.Execution).Parse(); err != nil {
+		if err := Handle(x.Execution).Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("evidence[%d].execution: %w", i, err))
 		}
 		if n := len(x.Sample) + len(x.Session) + len(x.Source) + len(x.Excerpt); n > 2048 {

@@ -99,7 +99,7 @@ func (e *Execution) SampleID() ID {
 
 func (e *Execution) Validate() error {
 	return errors.Join(
-		e.ID.validate(), validateRunID(e.RunID), names{e.Session, e.User, e.Origin.Task}.validate(), ValidateOwner(e.Owner), validatePurpose(e.Purpose), e.Outcome.validate(),
+		e.ID.validate(), validateRunID(e.RunID), names{session: e.Session, user: e.User, task: e.Origin.Task}.validate(), ValidateOwner(e.Owner), validatePurpose(e.Purpose), e.Outcome.validate(),
 		validatePreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate(),
 	)
 }
@@ -139,13 +139,14 @@ const MaxExposures = 16
 // Exposures returns the exposures of the execution: the bullets of the experiment first, then the other cited bullets.
 // A cited bullet that was not shown has none.
 func (e *Execution) Exposures() []Exposure {
-	var all []Exposure
+	var inExperiments []Exposure
 	if e.Manifest != nil {
-		all = slices.Clone(e.Manifest.Exposures)
+		inExperiments = e.Manifest.Exposures
 	}
-	inExperiments := all
-	for i := range all {
-		all[i].Cited = all[i].Arm == playbook.ArmShown && slices.Contains(e.Cited, all[i].Bullet)
+	var all []Exposure
+	for _, x := range inExperiments {
+		x.Cited = x.Arm == playbook.ArmShown && slices.Contains(e.Cited, x.Bullet)
+		all = append(all, x)
 	}
 	for i := range e.Shown {
 		b := &e.Shown[i]

@@ -64,29 +64,28 @@ func walk(data []byte, i int) (end int, err error) {
 		if i >= len(data) {
 			return 0, errTruncated
 		}
-		c := data[i]
-		k := &kinds[c]
-		head := int(k.head)
+		l := &layouts[data[i]]
+		if l.form == invalid {
+			return 0, fmt.Errorf("byte %d: invalid first byte %#x of a value", i, data[i])
+		}
+		head := int(l.head)
 		if len(data)-i < head {
 			return 0, errTruncated
 		}
-		n := uint64(k.length(data[i:]))
-		if k.form == invalid {
-			return 0, fmt.Errorf("byte %d: invalid first byte %#x of a value", i, c)
-		}
+		n := uint64(l.length(data[i:]))
 		isTimeSize := n == 4 || n == 8 || n == 12
-		if k.form == timestamp && (data[i+head-1] != timeExt || !isTimeSize) {
+		if l.form == timestamp && (data[i+head-1] != timeExt || !isTimeSize) {
 			return 0, limitErrorf("byte %d: unsupported extension type %d of %d bytes: want a timestamp", i, int8(data[i+head-1]), n)
 		}
 		begin := i
 		i += head
-		if k.form == mapping {
+		if l.form == mapping {
 			n *= 2
 		}
 		if n > uint64(len(data)-i) {
 			return 0, fmt.Errorf("byte %d: declared length %d, but only %d bytes follow", begin, n, len(data)-i)
 		}
-		if k.form == array || k.form == mapping {
+		if l.form == array || l.form == mapping {
 			elements += n
 			if elements > maxElements {
 				return 0, limitErrorf("byte %d: more than %d elements", begin, maxElements)
@@ -111,14 +110,14 @@ func RewriteStrings(data []byte, rewrite func(string) string) ([]byte, error) {
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); {
 		c := data[i]
-		k := &kinds[c]
-		body := i + int(k.head)
-		if k.form == array || k.form == mapping { // copy only the head; the elements follow
+		l := &layouts[c]
+		body := i + int(l.head)
+		if l.form == array || l.form == mapping { // copy only the head; the elements follow
 			out = append(out, data[i:body]...)
 			i = body
 			continue
 		}
-		end := body + k.length(data[i:])
+		end := body + l.length(data[i:])
 		value := data[i:end]
 		isString := c >= 0xa0 && c <= 0xbf || c >= 0xd9 && c <= 0xdb
 		if isString {
@@ -144,10 +143,10 @@ func rewriteString(value []byte, text string, rewrite func(string) string) []byt
 // keyAt returns the key whose value ends at or after offset, in the map that data encodes. It returns "" if no
 // value ends there. Error messages need it, because the library does not report the position of an error.
 func keyAt(data []byte, offset int) string {
-	if len(data) == 0 || kinds[data[0]].form != mapping {
+	if len(data) == 0 || layouts[data[0]].form != mapping {
 		return ""
 	}
-	for i := int(kinds[data[0]].head); i < len(data); {
+	for i := int(layouts[data[0]].head); i < len(data); {
 		keyEnd, err := walk(data, i)
 		if err != nil {
 			return ""
@@ -157,27 +156,27 @@ func keyAt(data []byte, offset int) string {
 			return ""
 		}
 		if offset <= end {
-			return string(data[min(i+int(kinds[data[i]].head), keyEnd):keyEnd])
+			return string(data[min(i+int(layouts[data[i]].head), keyEnd):keyEnd])
 		}
 		i = end
 	}
 	return ""
 }
 
-// form is the layout of the bytes after the head of a value.
+// form is the meaning of the length in the head of a value.
 type form uint8
 
 const (
-	invalid   form = iota
-	plain          // length is a number of bytes
-	timestamp      // length is a number of bytes; the last byte of the head is the extension type
-	array          // length is a number of values
-	mapping        // length is a number of keys, each with a value
+	invalid   form = iota // no value begins with this byte
+	plain                 // a number of bytes
+	timestamp             // a number of bytes; the last byte of the head is the extension type
+	array                 // a number of values
+	mapping               // a number of keys, each with a value
 )
 
-// kind describes the values that begin with a given byte. head is the length of the head in bytes, including that
+// layout describes the values that begin with a given byte of MessagePack. head is the length of the head in bytes, including that
 // byte. The length of the rest is either fixed, or a big-endian number in the next size bytes.
-type kind struct {
+type layout struct {
 	form  form
 	head  uint8
 	size  uint8
@@ -185,8 +184,8 @@ type kind struct {
 }
 
 // length returns the length that the head of a value declares, in the unit of its form.
-func (k *kind) length(data []byte) int {
-	switch k.size {
+func (l *layout) length(data []byte) int {
+	switch l.size {
 	case 1:
 		return int(data[1])
 	case 2:
@@ -194,13 +193,13 @@ func (k *kind) length(data []byte) int {
 	case 4:
 		return int(binary.BigEndian.Uint32(data[1:]))
 	}
-	return int(k.fixed)
+	return int(l.fixed)
 }
 
-// kinds has the kind of each first byte. A byte without one is invalid.
-var kinds = func() (t [256]kind) {
-	fixed := func(f form, length uint8) kind { return kind{form: f, head: 1, fixed: length} }
-	sized := func(f form, size uint8) kind { return kind{form: f, head: 1 + size, size: size} }
+// layouts has the layout for each first byte of a value.
+var layouts = func() (t [256]layout) {
+	fixed := func(f form, length uint8) layout { return layout{form: f, head: 1, fixed: length} }
+	sized := func(f form, size uint8) layout { return layout{form: f, head: 1 + size, size: size} }
 	for c := range t {
 		switch n := uint8(c); {
 		case n <= 0x7f, n >= 0xe0: // small integers
@@ -217,9 +216,9 @@ var kinds = func() (t [256]kind) {
 	t[0xc2] = fixed(plain, 0) // false
 	t[0xc3] = fixed(plain, 0) // true
 	for i, size := range [...]uint8{1, 2, 4} {
-		t[0xc4+i] = sized(plain, size)                                    // bytes
-		t[0xd9+i] = sized(plain, size)                                    // strings
-		t[0xc7+i] = kind{form: timestamp, head: 1 + size + 1, size: size} // extensions
+		t[0xc4+i] = sized(plain, size)                                      // bytes
+		t[0xd9+i] = sized(plain, size)                                      // strings
+		t[0xc7+i] = layout{form: timestamp, head: 1 + size + 1, size: size} // extensions
 	}
 	for i := range 4 {
 		t[0xcc+i] = fixed(plain, 1<<i) // unsigned integers
@@ -228,7 +227,7 @@ var kinds = func() (t [256]kind) {
 	t[0xca] = fixed(plain, 4) // float32
 	t[0xcb] = fixed(plain, 8) // float64
 	for i := range 5 {
-		t[0xd4+i] = kind{form: timestamp, head: 2, fixed: 1 << i} // extensions of fixed length
+		t[0xd4+i] = layout{form: timestamp, head: 2, fixed: 1 << i} // extensions of fixed length
 	}
 	t[0xdc] = sized(array, 2)
 	t[0xdd] = sized(array, 4)

@@ -5,8 +5,34 @@ import (
 	"mime"
 	"slices"
 	"strings"
+)
 
-	"debrief/playbook"
+// Headers of messages. All other metadata is in the payload.
+const (
+	// HeaderSchema is the schema version of the payload, see Schema.
+	HeaderSchema = "Debrief-Schema"
+	// HeaderRepeat marks a message that may already have been published with another sequence, because it was
+	// requeued, imported again, or produced by a redelivered message. A worker then checks whether the message has an
+	// effect or a dead letter already. Whether an event counts never depends on this header.
+	HeaderRepeat = "Debrief-Repeat"
+	// HeaderBlob is the SHA-256 of the payload, which is the name of the blob that contains it. The message body is
+	// empty.
+	HeaderBlob = "Debrief-Blob"
+	// HeaderReply is the subject for the reply to a message on a stream: the result, or the reason of a failure. It must
+	// be an inbox. The reply subject of the message itself gets only the acknowledgement of the stream, and the server
+	// does not store it.
+	HeaderReply = "Debrief-Reply"
+	// HeaderReplyType is the media type of that reply. It is set if the message was made from a request in JSON but is not JSON
+	// itself.
+	HeaderReplyType = "Debrief-Reply-Type"
+	// HeaderContentType is the media type of the payload: application/json, or MessagePack if it is missing.
+	HeaderContentType = "Content-Type"
+	// HeaderHandle is the handle of the stored event that a reply carries.
+	HeaderHandle = "Debrief-Handle"
+	// HeaderError is the reason for the failure, in a reply without an event.
+	HeaderError = "Debrief-Error"
+	// HeaderTrace is the W3C trace context. Events inherit it from the event that caused them.
+	HeaderTrace = "traceparent"
 )
 
 // ContentTypeJSON is the media type of JSON. Only tasks may have it: clients write them by hand or in languages
@@ -28,49 +54,27 @@ func IsJSON(header map[string][]string) (bool, error) {
 	if len(types) == 0 {
 		return false, nil
 	}
+	if len(types) > 1 {
+		return false, fmt.Errorf("header %s: want one value, got %d", HeaderContentType, len(types))
+	}
 	media, parameters, err := mime.ParseMediaType(types[0])
 	switch charset := parameters["charset"]; {
-	case len(types) > 1:
-		return false, fmt.Errorf("header %s: want one value, got %d", HeaderContentType, len(types))
-	case err == nil && charset != "" && !strings.EqualFold(charset, "utf-8"):
+	case err != nil:
+	case charset != "" && !strings.EqualFold(charset, "utf-8"):
 		return false, fmt.Errorf("header %s: charset must be utf-8, got %.80q", HeaderContentType, charset)
-	case err == nil && media == ContentTypeJSON:
+	case media == ContentTypeJSON:
 		return true, nil
-	case err == nil && slices.Contains(messagePackTypes, media):
+	case slices.Contains(messagePackTypes, media):
 		return false, nil
 	}
 	return false, fmt.Errorf("header %s: must be %s or %s, got %.80q", HeaderContentType, ContentTypeJSON, messagePackTypes[0], types[0])
 }
 
-// decodeJSON decodes a task. A missing schema header means the newest schema, because unknown fields are errors.
-func decodeJSON(header map[string][]string, data []byte, e Event, book playbook.Book) error {
-	task, ok := e.(*Task)
-	if !ok {
-		return fmt.Errorf("header %s: only tasks may be JSON", HeaderContentType)
-	}
-	if len(header[HeaderSchema]) > 0 {
-		if err := CheckSchema(header); err != nil {
-			return err
-		}
-	}
-	if err := DecodeStrict(data, task); err != nil {
-		return err
-	}
-	if task.Book != "" && task.Book != book {
-		return fmt.Errorf("book: %.80q differs from book %q in the subject", task.Book, book)
-	}
-	task.Created = task.Created.UTC()
-	if err := checkTime(task.Created); err != nil {
-		return fmt.Errorf("created: %w", err)
-	}
-	return nil
-}
-
 // IsInbox reports whether a reply may be sent to a subject. A reply is published with the permissions of the replying program, which exceed
-// the permissions of the client. With another subject a client could publish where it has no permission itself. The server uses the second and the
-// third prefix for requests from other accounts and clusters, and clients cannot choose them.
+// those of the client: with another subject the client could publish where it has no permission itself.
 func IsInbox(subject string) bool {
-	return strings.HasPrefix(subject, "_INBOX") || strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.")
+	isOfServer := strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.") // requests from other accounts and clusters; no client can choose these
+	return isOfServer || strings.HasPrefix(subject, inboxPrefix)
 }
 
 // ReplySubject returns the subject for the reply to a message on a stream, or "" if the message requests none. It returns an error for a
@@ -83,7 +87,7 @@ func ReplySubject(header map[string][]string) (string, error) {
 	if len(values) > 1 {
 		return "", fmt.Errorf("header %s: want one value, got %d", HeaderReply, len(values))
 	}
-	if !strings.HasPrefix(values[0], "_INBOX") || strings.ContainsAny(values[0], " \t\r\n*>") {
+	if !strings.HasPrefix(values[0], inboxPrefix) || strings.ContainsAny(values[0], " \t\r\n*>") {
 		return "", fmt.Errorf("header %s: %.160q is not an inbox", HeaderReply, values[0])
 	}
 	return values[0], nil

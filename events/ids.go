@@ -72,3 +72,9 @@ func (h Handle) Parse() (seq uint64, matches func(ID) bool, err error) {
 	}
 	return seq, func(id ID) bool { return ShortID(id) == suffix }, nil
 }
+
+// Validate returns the error of Parse.
+func (h Handle) Validate() error {
+	_, _, err := h.Parse()
+	return err
+}

@@ -101,7 +101,7 @@ func Unmarshal(data []byte, v any) error {
 
 var headerType = reflect.TypeFor[map[string][]string]()
 
-// wireTypes caches the result of wireType for each type.
+// wireTypes caches the results of wireType.
 var wireTypes sync.Map // reflect.Type to error or nil
 
 // wireType returns an error for a type that cannot be encoded. With an interface the sender would choose the type

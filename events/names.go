@@ -75,15 +75,15 @@ func fitName(name string, limit int) string {
 		return name
 	}
 	name = redact.ID(name) // before the cut: half of a secret would not be recognised
+	if validateName("", name, limit) == nil {
+		return name
+	}
 	clean := strings.Map(func(r rune) rune {
 		if invalidInName(r) {
 			return '_'
 		}
 		return r
 	}, strings.ToValidUTF8(name, "_"))
-	if clean == name && len(name) <= limit {
-		return name
-	}
 	sum := sha256.Sum256([]byte(name))
 	hash := "~" + hex.EncodeToString(sum[:8])
 	return text.Prefix(clean, limit-len(hash)) + hash

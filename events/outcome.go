@@ -173,7 +173,7 @@ func (f *Feedback) setBook(b playbook.Book) { f.Book = b }
 func (f *Feedback) EventID() ID { return f.ID }
 
 func (f *Feedback) Validate() error {
-	_, _, err := f.Execution.Parse()
+	err := f.Execution.Validate()
 	if err != nil {
 		err = fmt.Errorf("execution: %w", err)
 	}

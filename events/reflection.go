@@ -90,8 +90,7 @@ func ReflectionID(execution, feedback ID, reflector string) ID {
 func (r *Reflection) SampleID() ID { return cmp.Or(r.Sample, r.Execution) }
 
 func (r *Reflection) Validate() error {
-	_, _, err := r.Handle.Parse()
-	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validateTags(r.Tags)}
+	errs := []error{r.ID.validate(), r.Execution.validate(), r.Handle.Validate(), r.Outcome.validate(), validateTags(r.Tags)}
 	if !(r.FirstRoundScore >= 0 && r.FirstRoundScore <= 1) {
 		errs = append(errs, fmt.Errorf("first_round_score: must be between 0 and 1, got %v", r.FirstRoundScore))
 	}

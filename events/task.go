@@ -69,7 +69,7 @@ func (t *Task) EventID() ID {
 }
 
 func (t *Task) Validate() error {
-	errs := []error{validateRunID(t.ID), names{t.Session, t.User, t.Origin.Task}.validate(), ValidateOwner(t.Owner), validatePurpose(t.Purpose), validatePreviousRounds(t.PreviousRounds)}
+	errs := []error{validateRunID(t.ID), names{session: t.Session, user: t.User, task: t.Origin.Task}.validate(), ValidateOwner(t.Owner), validatePurpose(t.Purpose), validatePreviousRounds(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -102,15 +102,16 @@ func validatePurpose(p Purpose) error {
 	return nil
 }
 
-// Origin is the position of a task in a run over a data set. All fields are optional.
+// Origin says where a task comes from. For a task of a run over a data set it has the position in that run. All fields are optional.
 type Origin struct {
-	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"id"`
+	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"id"` // name of the run over a data set
 	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
-	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
+	Index int    `msgpack:"index,omitempty" json:"index,omitempty"` // of the sample in its set
 	// Step is the number of the sample among the training samples of all epochs, from 1; 0 outside of training.
 	Step int `msgpack:"step,omitempty" json:"step,omitempty"`
 	// Steps is the number of training samples of all epochs, 0 if unknown.
 	Steps int `msgpack:"steps,omitempty" json:"steps,omitempty"`
+	// Round is the number of the round at the task, from 0.
 	Round int `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source is the origin of a recorded run, such as "tau-bench".
 	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"id"`
