@@ -24,12 +24,11 @@ const (
 	signature     nameKind = "signature"
 )
 
-// assignment examines the value after a colon or an equals sign, if the name before it suggests a secret. It
-// returns the end of the redacted value, or i.
-func (sc *scanner) assignment(i int) int {
+// redactAssignment redacts the value after a colon or an equals sign, if the name before it suggests a secret and the value looks like one.
+func (sc *scanner) redactAssignment(i int) int {
 	s := sc.s
 	if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
-		return sc.address(i)
+		return sc.redactURL(i)
 	}
 	beginsOperator := i+1 < len(s) && s[i+1] == '='
 	endsOperator := i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0
@@ -49,7 +48,7 @@ func (sc *scanner) assignment(i int) int {
 		return i // handled in the decoded view
 	}
 	if kind == authorization {
-		return sc.credentials(i, v)
+		return sc.redactCredentials(i, v)
 	}
 	if !v.isSecret(kind, name, s) {
 		return i
@@ -202,7 +201,7 @@ func isSeparateWord(name string, n int) bool {
 
 // value is the value after a separator.
 type value struct {
-	from, to int
+	from, to int // in the text of the scanner
 	quoted   bool
 	adjacent bool // name, separator and value are adjacent
 	equals   bool // the separator is an equals sign
@@ -235,7 +234,8 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 		}
 	}
 	if i < len(s) && (s[i] == '"' || s[i] == '\'' || s[i] == '`') {
-		return v, sc.quoted(&v, i)
+		ok = v.setQuoted(s, i)
+		return v, ok
 	}
 	if !sc.deepest && i < len(s) && s[i] == 'u' && s[i-1] == '\\' {
 		if _, n := escape(s[i-1:]); n > 0 {
@@ -262,9 +262,9 @@ func isParameter(s string) bool {
 	return n > 0 && n+1 < len(s) && s[n+1] == '='
 }
 
-// quoted finds the end of the value after the quote at i, in the same line.
-func (sc *scanner) quoted(v *value, i int) bool {
-	s := sc.s
+// setQuoted sets the bounds of the value between the quote at i and the next one in the same line. It returns false if there is none, or
+// if the value is empty.
+func (v *value) setQuoted(s string, i int) bool {
 	quote, escaped := s[i], i > 0 && s[i-1] == '\\'
 	v.quoted, v.from = true, i+1
 	for to := i + 1; to < len(s) && to-i < maxQuoted; to++ {
@@ -315,8 +315,8 @@ func afterType(s string, i int) int {
 	return i
 }
 
-// credentials redacts the credentials after the scheme of an Authorization header.
-func (sc *scanner) credentials(i int, v value) int {
+// redactCredentials redacts the credentials after the scheme of an Authorization header.
+func (sc *scanner) redactCredentials(i int, v value) int {
 	s := sc.s
 	from := v.from
 	for _, scheme := range []string{"bearer", "basic", "token", "apikey", "bot"} {
@@ -341,8 +341,8 @@ func (sc *scanner) credentials(i int, v value) int {
 
 var hostEnds = alphabetOf(" \t\n\r/?#\"'`<>\\,;")
 
-// address redacts credentials between :// and the host.
-func (sc *scanner) address(i int) int {
+// redactURL redacts credentials between :// and the host.
+func (sc *scanner) redactURL(i int) int {
 	s := sc.s
 	from := i + len("://")
 	at, colon := -1, -1

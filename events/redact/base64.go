@@ -33,12 +33,12 @@ func (sc *scanner) redactBase64() {
 		end := i + run(s[i:], anyBase64, len(s))
 		switch part := s[i:end]; {
 		case !strings.ContainsAny(part, "_-"):
-			sc.base64Words(i, end, plus64, base64.RawStdEncoding)
+			sc.redactBase64Words(i, end, plus64, base64.RawStdEncoding)
 		case !strings.ContainsAny(part, "+/"):
-			sc.base64Words(i, end, url64, base64.RawURLEncoding)
+			sc.redactBase64Words(i, end, url64, base64.RawURLEncoding)
 		default: // such as a path that contains base64
-			sc.base64Words(i, end, plus64, base64.RawStdEncoding)
-			sc.base64Words(i, end, url64, base64.RawURLEncoding)
+			sc.redactBase64Words(i, end, plus64, base64.RawStdEncoding)
+			sc.redactBase64Words(i, end, url64, base64.RawURLEncoding)
 		}
 		if sc.first && len(sc.edits) > 0 {
 			return
@@ -47,8 +47,8 @@ func (sc *scanner) redactBase64() {
 	}
 }
 
-// base64Words redacts the words of s[i:end] in an alphabet.
-func (sc *scanner) base64Words(i, end int, a *alphabet, enc *base64.Encoding) {
+// redactBase64Words redacts the words of s[i:end] in an alphabet.
+func (sc *scanner) redactBase64Words(i, end int, a *alphabet, enc *base64.Encoding) {
 	for i < end {
 		n := run(sc.s[i:end], a, end-i)
 		if n >= minBase64 {
@@ -77,7 +77,7 @@ func kindIn(word string, enc *base64.Encoding) string {
 	if err != nil || !isPrintable(text) || !utf8.Valid(text) {
 		return ""
 	}
-	if edits := scan(scanner{s: string(text), first: true, deepest: true}); len(edits) > 0 {
+	if edits := (scanner{s: string(text), first: true, deepest: true}).findWithoutDecoding(); len(edits) > 0 {
 		return edits[0].kind
 	}
 	return ""

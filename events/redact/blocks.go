@@ -7,9 +7,9 @@ const (
 	maxTitle = 48       // bytes between BEGIN and the dashes after it
 )
 
-// block redacts a private key from BEGIN to END, with line breaks or with \n. Without an END it redacts the lines
+// redactBlock redacts a private key from BEGIN to END, with line breaks or with \n. Without an END it redacts the lines
 // that look like a key.
-func (sc *scanner) block(i int) int {
+func (sc *scanner) redactBlock(i int) int {
 	s := sc.s[i:]
 	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
 	if !strings.HasPrefix(s, begin) {

@@ -47,7 +47,7 @@ func textWith(cache *textCache, s string) string {
 	if isClean {
 		return s
 	}
-	edits := find(s, everySecret)
+	edits := find(scanner{s: s})
 	if len(edits) == 0 {
 		if repeated {
 			cache.add(s)
@@ -88,7 +88,7 @@ func isShortWord(s string) bool {
 
 // Kind returns the kind of a secret in s, such as "github token". It is empty if Text returns s unchanged.
 func Kind(s string) string {
-	if edits := find(s, firstSecret); len(edits) > 0 {
+	if edits := find(scanner{s: s, first: true}); len(edits) > 0 {
 		return edits[0].kind
 	}
 	return ""
@@ -97,28 +97,23 @@ func Kind(s string) string {
 // Marked reports whether s contains a mark.
 func Marked(s string) bool { return strings.Contains(s, markBegin) }
 
-// Values of the argument first of find.
-const (
-	everySecret = false
-	firstSecret = true
-)
-
-// find returns the secrets of s, unsorted and possibly overlapping. If first is set it stops after one.
-func find(s string, first bool) []edit {
-	edits := scan(scanner{s: s, first: first})
-	for v := decoded(s, nil); v != nil; v = decoded(v.text, v) {
-		if first && len(edits) > 0 {
+// find returns the secrets of a text and of its views, unsorted and possibly overlapping.
+func find(sc scanner) []edit {
+	edits := sc.findWithoutDecoding()
+	for v := decoded(sc.s, nil); v != nil; v = decoded(v.text, v) {
+		if sc.first && len(edits) > 0 {
 			break
 		}
-		for _, e := range scan(scanner{s: v.text, first: first, deepest: v.depth == maxDepth}) {
+		inView := scanner{s: v.text, first: sc.first, deepest: v.depth == maxDepth}
+		for _, e := range inView.findWithoutDecoding() {
 			edits = append(edits, edit{v.origin(e.from), v.origin(e.to), e.kind})
 		}
 	}
 	return edits
 }
 
-// scan returns the secrets of a text that are recognizable without decoding escapes.
-func scan(sc scanner) []edit {
+// findWithoutDecoding returns the secrets of a text that are recognizable without decoding escapes.
+func (sc scanner) findWithoutDecoding() []edit {
 	sc.scan()
 	if !sc.first || len(sc.edits) == 0 {
 		sc.redactBase64()
@@ -143,11 +138,12 @@ func merge(edits []edit) []edit {
 	return out
 }
 
-// scanner scans a text once. The text before floor is done: marks and found secrets.
+// scanner scans a text once. A method such as redactShape gets the position of a byte that may begin a secret or separate a name from
+// it. It records the secret and returns the position after it, or it returns the same position.
 type scanner struct {
 	s     string
-	edits []edit
-	floor int
+	edits []edit // the secrets so far
+	floor int    // end of the last mark or secret; no secret contains text before it
 	// unquoted is the end of the last value without quotes, so that values within it are not scanned again.
 	unquoted int
 	// pem is the position of the next END of a private key, or -1 if the text has no further one.
@@ -187,7 +183,7 @@ var classes = func() (t [256]uint8) {
 	for i := range shapes {
 		t[shapes[i].prefix[0]] |= starter
 	}
-	for _, c := range []byte("SeBb") { // keys that composed handles
+	for _, c := range []byte("SeBb") { // keys that redactComposed handles
 		t[c] |= starter
 	}
 	t['='] |= separator
@@ -207,11 +203,11 @@ func (sc *scanner) scan() {
 		next := i
 		switch {
 		case class&special != 0:
-			next = sc.special(i)
+			next = sc.skipSpecial(i)
 		case class&separator != 0:
-			next = sc.assignment(i)
+			next = sc.redactAssignment(i)
 		case class&starter != 0 && mayBeKey(s[i:]):
-			next = sc.shape(i)
+			next = sc.redactShape(i)
 		}
 		if next > i { // redacted or skipped
 			i = next
@@ -227,9 +223,9 @@ func (sc *scanner) scan() {
 	}
 }
 
-// special skips a mark, and an escaped line break, which ends a word although its last byte is a letter. At a dash
-// it looks for a private key, and at a tilde for a secret of Azure around it.
-func (sc *scanner) special(i int) int {
+// skipSpecial skips a mark, and an escaped line break, which ends a word although its last byte is a letter. At a dash
+// it redacts a private key, and at a tilde a secret of Azure around it.
+func (sc *scanner) skipSpecial(i int) int {
 	s := sc.s
 	switch s[i] {
 	case '[':
@@ -242,9 +238,9 @@ func (sc *scanner) special(i int) int {
 			return i + 2
 		}
 	case '-':
-		return sc.block(i)
+		return sc.redactBlock(i)
 	case '~':
-		return sc.azure(i)
+		return sc.redactAzure(i)
 	}
 	return i
 }

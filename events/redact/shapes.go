@@ -57,7 +57,7 @@ var (
 )
 
 // shapesAt contains the shapes by the hash of their first three bytes, so that most words are skipped after one look. A nil shape
-// stands for the keys of several parts, see composed.
+// stands for the keys of several parts, see redactComposed.
 var shapesAt = func() (at [1 << 12][]*shape) {
 	add := func(prefix string, sh *shape) {
 		if h := prefixHash(prefix); !slices.Contains(at[h], sh) {
@@ -91,16 +91,16 @@ func mayBeKey(s string) bool {
 	if len(s) <= 8 {
 		return false
 	}
-	beginsWithNumber := isDigit(s[0]) && isDigit(s[7]) // a number of 8 digits or more, see numbered
+	beginsWithNumber := isDigit(s[0]) && isDigit(s[7]) // a number of 8 digits or more, see redactNumbered
 	return beginsWithNumber || len(shapesAt[prefixHash(s)]) > 0
 }
 
-// shape redacts a key at the start of a word. It returns the end of the key, or i.
-func (sc *scanner) shape(i int) int {
+// redactShape redacts a key at the start of a word.
+func (sc *scanner) redactShape(i int) int {
 	s := sc.s[i:]
 	for _, sh := range shapesAt[prefixHash(s)] {
 		if sh == nil {
-			return sc.composed(i)
+			return sc.redactComposed(i)
 		}
 		if !strings.HasPrefix(s, sh.prefix) {
 			continue
@@ -120,16 +120,16 @@ func (sc *scanner) shape(i int) int {
 		if sh.random && !looksRandom(body, 10) {
 			continue
 		}
-		return sc.replace(i-sc.before(i, sh), i+end, sh.kind)
+		return sc.replace(i-sc.bytesBefore(i, sh), i+end, sh.kind)
 	}
 	if isDigit(s[0]) {
-		return sc.composed(i)
+		return sc.redactComposed(i)
 	}
 	return i
 }
 
-// before returns the number of bytes before the prefix that belong to the key.
-func (sc *scanner) before(i int, sh *shape) int {
+// bytesBefore returns the number of bytes before the prefix that belong to the key.
+func (sc *scanner) bytesBefore(i int, sh *shape) int {
 	if sh.prefix != "atlasv1." || i == 0 || sc.s[i-1] != '.' {
 		return 0
 	}
@@ -140,8 +140,8 @@ func (sc *scanner) before(i int, sh *shape) int {
 	return n
 }
 
-// azure redacts a client secret of Azure, at its tilde: three bytes, a digit and "Q~" before 31 to 34 bytes.
-func (sc *scanner) azure(i int) int {
+// redactAzure redacts a client secret of Azure, at its tilde: three bytes, a digit and "Q~" before 31 to 34 bytes.
+func (sc *scanner) redactAzure(i int) int {
 	from := i - 5
 	if from < sc.floor {
 		return i
@@ -163,12 +163,12 @@ func (sc *scanner) azure(i int) int {
 
 var azureChars = alphabetOf("A-Za-z0-9_~.-")
 
-// composed redacts keys that have several parts.
-func (sc *scanner) composed(i int) int {
+// redactComposed redacts keys that have several parts.
+func (sc *scanner) redactComposed(i int) int {
 	s := sc.s[i:]
 	switch c := s[0]; {
 	case isDigit(c):
-		return sc.numbered(i)
+		return sc.redactNumbered(i)
 	case c == 'e' && strings.HasPrefix(s, "eyJ"):
 		if n := parts(s, 16, 4, 16); n > 0 {
 			return sc.replace(i, i+n, "jwt")
@@ -195,9 +195,9 @@ func (sc *scanner) composed(i int) int {
 
 var bearerChars = alphabetOf("A-Za-z0-9_.~+/=-")
 
-// numbered redacts keys that begin with a number. In the token of a Telegram bot a colon follows, and 33 to 37 bytes that begin with
+// redactNumbered redacts keys that begin with a number. In the token of a Telegram bot a colon follows, and 33 to 37 bytes that begin with
 // AA. In the token of a Facebook app a bar and 27 to 40 bytes follow.
-func (sc *scanner) numbered(i int) int {
+func (sc *scanner) redactNumbered(i int) int {
 	s := sc.s[i:]
 	n := 0
 	for n < len(s) && n < 17 && isDigit(s[n]) {

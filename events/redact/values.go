@@ -5,7 +5,29 @@ import "strings"
 // maxLook is the number of bytes of a value that are examined.
 const maxLook = 256
 
-// isSecret reports whether a value looks like a secret of its kind, and not like code, a type, a reference or a word
+// charCounts has the numbers of bytes of a text by their class.
+type charCounts struct{ letters, upper, digits, spaces, others int } // letters includes upper
+
+func countChars(text string) (n charCounts) {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case isDigit(c):
+			n.digits++
+		case isUpper(c):
+			n.upper++
+			n.letters++
+		case isLower(c):
+			n.letters++
+		case isSpace(c):
+			n.spaces++
+		default:
+			n.others++
+		}
+	}
+	return n
+}
+
+// isSecret reports whether a value of the text s looks like a secret of its kind, and not like code, a type, a reference or a word
 // of a sentence.
 func (v value) isSecret(kind nameKind, name, s string) bool {
 	text := s[v.from:min(v.to, v.from+maxLook)]
@@ -14,24 +36,10 @@ func (v value) isSecret(kind nameKind, name, s string) bool {
 	if isMark || isPlaceholder(text) || isReference(text) || equalsName(text, name) {
 		return false
 	}
+	n := countChars(text)
 	isPhrase := len(name) >= 6 && strings.EqualFold(name[len(name)-6:], "phrase") // only a passphrase has spaces
-	var letters, digits, others, upper int
-	for i := range len(text) {
-		switch c := text[i]; {
-		case isDigit(c):
-			digits++
-		case isUpper(c):
-			upper++
-			letters++
-		case isLower(c):
-			letters++
-		case isSpace(c):
-			if !isPhrase {
-				return false
-			}
-		default:
-			others++
-		}
+	if n.spaces > 0 && !isPhrase {
+		return false
 	}
 	isVariable := v.adjacent && isUpperCase(name) // of an environment: NAME=value
 	if !v.quoted && !isVariable && strings.ContainsAny(text, "([{") {
@@ -39,21 +47,21 @@ func (v value) isSecret(kind nameKind, name, s string) bool {
 	}
 	switch kind {
 	case signature:
-		return len(text) >= 32 && (looksRandom(text, 16) || others > 0 && digits > 1)
+		return len(text) >= 32 && (looksRandom(text, 16) || n.others > 0 && n.digits > 1)
 	case password:
-		return v.isPassword(text, name, s, letters, digits, others)
+		return v.isPassword(name, s)
 	}
 	switch { // a token or a key
-	case len(text) < 8 || letters == 0 && len(text) < 16:
+	case len(text) < 8 || n.letters == 0 && len(text) < 16:
 		return false
 	case isUUID(text):
 		return true
 	case v.quoted || v.adjacent && v.equals:
-		hasDigits := len(text) >= 20 && digits > 1
-		hasBothCases := len(text) >= 24 && upper > 1 && letters-upper > 1
+		hasDigits := len(text) >= 20 && n.digits > 1
+		hasBothCases := len(text) >= 24 && n.upper > 1 && n.letters-n.upper > 1
 		return looksRandom(text, 6) || (hasDigits || hasBothCases) && !isIdentifier(text)
 	}
-	return digits > 1 && looksRandom(text, 8) || looksRandom(text, 16)
+	return n.digits > 1 && looksRandom(text, 8) || looksRandom(text, 16)
 }
 
 func isUUID(text string) bool {
@@ -75,8 +83,10 @@ func isUUID(text string) bool {
 	return true
 }
 
-// isPassword reports whether a value is a password. People choose passwords, so the position is the main criterion.
-func (v value) isPassword(text, name, s string, letters, digits, others int) bool {
+// isPassword reports whether a value of the text s is a password. People choose passwords, so the position is the main criterion.
+func (v value) isPassword(name, s string) bool {
+	text := s[v.from:min(v.to, v.from+maxLook)]
+	n := countChars(text)
 	isAssigned := v.adjacent && v.equals
 	switch {
 	case len(text) < 4:
@@ -86,12 +96,12 @@ func (v value) isPassword(text, name, s string, letters, digits, others int) boo
 	case isIdentifier(text):
 		// A variable, a type or a word, unless these do not occur in this position.
 		return isAssigned && len(text) >= 6 && (isUpperCase(name) || v.inParameterList(s, name))
-	case letters == 0 && others == 0: // a number
+	case n.letters == 0 && n.others == 0: // a number
 		return isAssigned && (isUpperCase(name) || len(text) >= 6)
-	case letters == 0: // punctuation, a range, a date or a size
+	case n.letters == 0: // punctuation, a range, a date or a size
 		return false
 	}
-	return len(text) >= 6 && (digits > 0 || isAssigned) && !isPath(text)
+	return len(text) >= 6 && (n.digits > 0 || isAssigned) && !isPath(text)
 }
 
 // inParameterList reports whether a value is in a list of names and values, as in a connection string:

@@ -39,7 +39,7 @@ func decoded(s string, from *view) *view {
 	if from != nil && from.depth == maxDepth || !hasEscapes(s) {
 		return nil
 	}
-	d := decoder{s: s, spaces: strings.IndexByte(s, '+') >= 0}
+	d := decoder{s: s}
 	v := &view{from: from, depth: 1}
 	if from != nil {
 		v.depth += from.depth
@@ -51,7 +51,7 @@ func decoded(s string, from *view) *view {
 	for i := d.next(0); i < len(s); i = d.next(i) {
 		c, n := d.escape(i)
 		out.WriteString(s[done:i])
-		if n <= 4 { // a byte, possibly a part of a longer character
+		if n <= len(`\x3d`) { // one byte, possibly a part of a longer character
 			out.WriteByte(byte(c))
 		} else {
 			out.Write(buf[:utf8.EncodeRune(buf[:], c)])
@@ -89,10 +89,9 @@ func hasEscapes(s string) bool {
 
 // decoder finds the escapes of a text.
 type decoder struct {
-	s        string
-	spaces   bool // s has a plus sign
-	from, to int  // the last word that was examined for plus signs
-	form     bool // plus signs are spaces in that word
+	s       string
+	wordEnd int  // end of the last word with a plus sign that was examined
+	isForm  bool // plus signs are spaces in that word
 }
 
 // next returns the position of the next escape from i on, or the length of the text.
@@ -111,24 +110,29 @@ func (d *decoder) escape(i int) (c rune, n int) {
 	if d.s[i] != '+' {
 		return escape(d.s[i:])
 	}
-	if d.spaces && d.inForm(i) {
+	if d.inForm(i) {
 		return ' ', 1
 	}
 	return 0, 0
 }
 
 // inForm reports whether the word around the plus sign at i has the URL encoding of a form: it has other escapes,
-// but not %20.
+// but not %20. Calls have increasing positions.
 func (d *decoder) inForm(i int) bool {
-	if i < d.from || i >= d.to {
-		for d.from = i; d.from > d.to && !wordEnds[d.s[d.from-1]]; d.from-- { // d.to is still the end of the word before
-		}
-		for d.to = i; d.to < len(d.s) && !wordEnds[d.s[d.to]]; d.to++ {
-		}
-		word := d.s[d.from:d.to]
-		d.form = hasURLEscape(word) && !strings.Contains(word, "%20")
+	if i < d.wordEnd { // in the same word as the plus sign before
+		return d.isForm
 	}
-	return d.form
+	begin, end := i, i
+	for begin > d.wordEnd && !wordEnds[d.s[begin-1]] {
+		begin--
+	}
+	for end < len(d.s) && !wordEnds[d.s[end]] {
+		end++
+	}
+	word := d.s[begin:end]
+	d.wordEnd = end
+	d.isForm = hasURLEscape(word) && !strings.Contains(word, "%20")
+	return d.isForm
 }
 
 // hasURLEscape reports whether s has a URL escape, such as %3D.
