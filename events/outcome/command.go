@@ -2,8 +2,6 @@ package outcome
 
 import (
 	"encoding/json"
-	"path"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -13,7 +11,6 @@ import (
 )
 
 var (
-	shells = []string{"sh", "bash", "dash", "zsh", "-bash", "fish", "ksh"}
 	// viewers lists programs that print files or other text, which may contain error messages.
 	viewers = []string{
 		"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
@@ -76,9 +73,8 @@ func commandLine(call *events.ToolCall) string {
 
 // commandOfWords returns the line of a command that is a list of words: the script of ["bash", "-lc", "script"].
 func commandOfWords(words []string) string {
-	runsScript := len(words) == 3 && slices.Contains(shells, path.Base(words[0])) && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c")
-	if runsScript {
-		return words[2]
+	if script, ok := shell.Script(words[0], words[1:]); ok && script == words[len(words)-1] {
+		return script
 	}
 	for i, w := range words {
 		if strings.ContainsAny(w, " \t\n'\"\\$`|&;<>()") {

@@ -3,6 +3,7 @@ package outcome
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"debrief/events/shell"
@@ -41,7 +42,7 @@ var exitForms = []func() *regexp.Regexp{
 }
 
 // exitCode returns the exit code that a harness added to an output, and the output without it.
-func exitCode(text string) (code, rest string, ok bool) {
+func exitCode(text string) (code int, rest string, ok bool) {
 	if len(text) > 2*maxEnds { // the forms are at the ends
 		text = text[:maxEnds] + "\n" + text[len(text)-maxEnds:]
 	}
@@ -51,10 +52,11 @@ func exitCode(text string) (code, rest string, ok bool) {
 			if _, output, found := strings.Cut(rest, "\nOutput:"); found {
 				rest = output
 			}
-			return text[m[2]:m[3]], rest, true
+			code, _ = strconv.Atoi(text[m[2]:m[3]]) // digits; too many of them give another code than 0
+			return code, rest, true
 		}
 	}
-	return "", "", false
+	return 0, "", false
 }
 
 // maxEnds bounds the beginning and the end of an output that are searched for an exit code, in bytes.
@@ -177,10 +179,10 @@ func (o *toolOutput) isComplaint(line string) bool {
 		return true
 	}
 	if !o.isCommand { // the programs behind such a call are not known
-		return !o.showsContent && (slices.Contains(shells, name) || shell.Known(name))
+		return !o.showsContent && shell.Known(name)
 	}
 	namesProgram := slices.ContainsFunc(o.programs, func(p string) bool { return strings.Contains(rest, p+":") })
-	return slices.Contains(shells, name) && (!o.showsContent || namesProgram)
+	return shell.IsShell(name) && (!o.showsContent || namesProgram)
 }
 
 var (
@@ -194,44 +196,14 @@ var (
 )
 
 // isDoubtful reports whether a text has a word of failure where an error message would be: in its first or last lines.
-func (o *toolOutput) isDoubtful(output string) bool {
+func isDoubtful(output string) bool {
 	const lines, length = 3, 600
-	first, last := text.Prefix(output, length), output[max(0, len(output)-length):]
-	if i := nthIndex(first, lines); i >= 0 {
-		first = first[:i]
-	}
-	if i := nthLastIndex(last, lines); i >= 0 {
-		last = last[i:]
-	}
-	return isDoubtfulText(first) || isDoubtfulText(last)
+	first := strings.Split(text.Prefix(output, length), "\n")
+	last := strings.Split(output[max(0, len(output)-length):], "\n")
+	return isDoubtfulText(strings.Join(first[:min(lines, len(first))], "\n")) || isDoubtfulText(strings.Join(last[max(0, len(last)-lines):], "\n"))
 }
 
 func isDoubtfulText(s string) bool { return doubt().MatchString(harmless().ReplaceAllString(s, "")) }
-
-// nthIndex returns the index of the n-th line break, or -1.
-func nthIndex(s string, n int) int {
-	at := -1
-	for range n {
-		i := strings.IndexByte(s[at+1:], '\n')
-		if i < 0 {
-			return -1
-		}
-		at += 1 + i
-	}
-	return at
-}
-
-// nthLastIndex returns the index of the n-th line break from the end, or -1.
-func nthLastIndex(s string, n int) int {
-	at := len(s)
-	for range n {
-		at = strings.LastIndexByte(s[:at], '\n')
-		if at < 0 {
-			return -1
-		}
-	}
-	return at
-}
 
 // firstAndLastLine returns the first and the last line that are not blank.
 func firstAndLastLine(output string) (first, last string) {

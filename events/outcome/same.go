@@ -18,7 +18,7 @@ import (
 //   - Numbers and units are compared by value, and dates and times as such. A unit that one side leaves out is not compared.
 //   - Words are compared without case, accents, articles and final punctuation, and without the words around them, as in
 //     "In Bonn." and "The answer is Bonn".
-//   - Identifiers, code and numbers with leading leadingZero are compared exactly.
+//   - Identifiers, code and numbers with leading zeros are compared exactly.
 //   - Lists are compared in order, JSON by value.
 func Same(question, target, answer string) bool {
 	if strings.TrimSpace(target) == strings.TrimSpace(answer) {

@@ -4,7 +4,6 @@ package outcome
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"debrief/events"
@@ -69,7 +68,7 @@ func OfTool(call *events.ToolCall, output string, signs Signs) events.Label {
 	case signs.Error != nil && *signs.Error:
 		return events.Failure
 	case signs.ExitCode != nil:
-		return o.ofExitCode(strconv.Itoa(*signs.ExitCode), output)
+		return o.ofExitCode(*signs.ExitCode, output)
 	case signs.Failed():
 		return events.Failure
 	case signs.MarksAll:
@@ -137,20 +136,19 @@ func (o *toolOutput) label() events.Label {
 	switch {
 	case o.isError(text):
 		return events.Failure
-	case o.isDoubtful(text):
+	case isDoubtful(text):
 		return events.Unknown
 	}
 	return events.Success
 }
 
-// ofExitCode returns the outcome of an exit code. A search without a match exits with 1, which is not a failure.
-func (o *toolOutput) ofExitCode(code, rest string) events.Label {
+// ofExitCode returns the outcome of an exit code; output is the output without it. A search without a match exits with 1, which is not a
+// failure.
+func (o *toolOutput) ofExitCode(code int, output string) events.Label {
 	switch {
-	case strings.Trim(code, "0") == "":
+	case code == 0:
 		return events.Success
-	case code == strconv.Itoa(stillRuns):
-		return events.Unknown
-	case code == "1" && strings.TrimSpace(rest) == "" && o.answersByCode():
+	case code == stillRuns, code == 1 && strings.TrimSpace(output) == "" && o.answersByCode():
 		return events.Unknown
 	}
 	return events.Failure

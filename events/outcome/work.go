@@ -79,7 +79,7 @@ func decides(rest []shell.Command, outcome events.Label) bool {
 	if outcome.Failed() {
 		return !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.Piped })
 	}
-	return outcome == events.Success && !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.After || c.Piped })
+	return outcome == events.Success && !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.AfterSuccess || c.Piped })
 }
 
 // commandsOf yields the calls of a run that are command lines, in order, with their commands.

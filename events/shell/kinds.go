@@ -102,7 +102,7 @@ func Known(word string) bool {
 	name := ProgramName(word)
 	_, wraps := wrappers[name]
 	_, known := programs[name]
-	return known || wraps || shells[name]
+	return known || wraps || IsShell(name)
 }
 
 // ProgramName returns a program without its directory and, if the program is known, without its version: "python" for

@@ -1,6 +1,5 @@
-// Package shell takes shell commands of agents apart: into simple commands with their programs, arguments, directories
-// and files. It names the effect of a command. It runs nothing and expands nothing:
-// variables, patterns and substitutions keep their source text.
+// Package shell parses shell commands of agents into simple commands with their programs, arguments, directories and files (Parse), and
+// names the effect of a command (Action). It runs nothing and expands nothing: variables, patterns and substitutions keep their source text.
 //
 // Commands are untrusted. Input, nesting and the number of commands are bounded, and invalid syntax gives the commands
 // before the error.
@@ -41,10 +40,11 @@ type Command struct {
 	Word    string   // source text of the program: "./run.sh"
 	Args    []string // without redirections; expansions keep their source text: "$HOME/x"
 	Dir     string   // directory after the cd commands before it; "" if the line does not change it
-	After   bool     // runs only if the command before it, or before the group around it, succeeded: a && b
-	Piped   bool     // reads the output of the command before it
-	Writes  []string // files that receive the standard output, and the files of tee; devices are omitted
-	Input   string   // here-documents and here-strings
+	// AfterSuccess is set if it runs only after the success of the command before it, or before the group around it: a && b.
+	AfterSuccess bool
+	Piped        bool     // reads the output of the command before it
+	Writes       []string // files that receive the standard output, and the files of tee; devices are omitted
+	Input        string   // here-documents and here-strings
 }
 
 // Parse returns the simple commands of a command line in the order of the text. Prefixes such as sudo, env and timeout

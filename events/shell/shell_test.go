@@ -13,7 +13,7 @@ import (
 // describe writes a command in one line: condition, pipe, directory, words, files and input.
 func describe(c Command) string {
 	var b strings.Builder
-	if c.After {
+	if c.AfterSuccess {
 		b.WriteString("&& ")
 	}
 	if c.Piped {

@@ -16,11 +16,11 @@ type walker struct {
 	full     bool // MaxCommands were found and there are more
 }
 
-// position is the relation of a statement to the one before it: the fields After and Piped of its commands.
-type position struct{ after, piped bool }
+// position is the relation of a statement to the one before it: the fields AfterSuccess and Piped of its commands.
+type position struct{ afterSuccess, piped bool }
 
-// statement adds the commands of a statement. A subshell, a pipe and a
-// background job do not change the directory of the commands after them.
+// statement adds the commands of a statement. A subshell, a pipe and a background job do not change the directory of the commands after
+// them.
 func (w *walker) statement(s *syntax.Stmt, p position) {
 	if s == nil || s.Cmd == nil || w.full {
 		return
@@ -60,7 +60,7 @@ func (w *walker) command(c syntax.Command, p position) {
 		w.branches(c, p)
 	case *syntax.WhileClause:
 		w.block(c.Cond, p)
-		w.block(c.Do, position{after: !c.Until, piped: p.piped})
+		w.block(c.Do, position{afterSuccess: !c.Until, piped: p.piped})
 	case *syntax.ForClause:
 		w.block(c.Do, p)
 	case *syntax.CaseClause:
@@ -78,8 +78,8 @@ func (w *walker) command(c syntax.Command, p position) {
 func (w *walker) branches(c *syntax.IfClause, p position) {
 	for ; c != nil; c = c.Else {
 		w.block(c.Cond, p)
-		w.block(c.Then, position{after: len(c.Cond) > 0, piped: p.piped})
-		p.after = false
+		w.block(c.Then, position{afterSuccess: len(c.Cond) > 0, piped: p.piped})
+		p.afterSuccess = false
 	}
 }
 
@@ -87,23 +87,20 @@ func (w *walker) binary(c *syntax.BinaryCmd, p position) {
 	dir := w.dir
 	w.statement(c.X, p)
 	// The command after && needs the success of the one before it, and that after || its failure. A "!" reverses both.
-	after := c.Op == syntax.AndStmt
-	if c.X.Negated {
-		after = !after
-	}
+	afterSuccess := (c.Op == syntax.AndStmt) != c.X.Negated
 	switch c.Op {
 	case syntax.AndStmt:
-		w.statement(c.Y, position{after: after, piped: p.piped})
+		w.statement(c.Y, position{afterSuccess: afterSuccess, piped: p.piped})
 	case syntax.OrStmt: // in "cd x || y; z", y does not run in x, and z does
 		changed := w.dir
 		if _, simple := c.X.Cmd.(*syntax.CallExpr); simple {
 			w.dir = dir
 		}
-		w.statement(c.Y, position{after: after, piped: p.piped})
+		w.statement(c.Y, position{afterSuccess: afterSuccess, piped: p.piped})
 		w.dir = changed
 	default:
 		w.dir = dir
-		w.statement(c.Y, position{after: p.after, piped: true})
+		w.statement(c.Y, position{afterSuccess: p.afterSuccess, piped: true})
 	}
 }
 
@@ -122,7 +119,7 @@ func (w *walker) call(c *syntax.CallExpr, p position) {
 		words = append(words, w.text(a))
 	}
 	words = unwrap(words)
-	w.add(Command{Word: words[0], Args: words[1:], After: p.after, Piped: p.piped})
+	w.add(Command{Word: words[0], Args: words[1:], AfterSuccess: p.afterSuccess, Piped: p.piped})
 }
 
 // substitution adds the commands of x=$(command) and x="$(command)".
@@ -132,13 +129,13 @@ func (w *walker) substitution(part syntax.WordPart, p position) {
 	}
 	if s, ok := part.(*syntax.CmdSubst); ok {
 		dir := w.dir
-		w.block(s.Stmts, position{after: p.after})
+		w.block(s.Stmts, position{afterSuccess: p.afterSuccess})
 		w.dir = dir
 	}
 }
 
 func (w *walker) declaration(c *syntax.DeclClause, p position) {
-	command := Command{Word: c.Variant.Value, After: p.after}
+	command := Command{Word: c.Variant.Value, AfterSuccess: p.afterSuccess}
 	for _, a := range c.Args {
 		command.Args = append(command.Args, w.assignment(a))
 	}
@@ -229,7 +226,7 @@ func (w *walker) unpack(at int) {
 		return
 	}
 	outer := w.commands[at]
-	script, ok := scriptOf(outer)
+	script, ok := Script(outer.Word, outer.Args)
 	if !ok {
 		return
 	}
@@ -242,7 +239,7 @@ func (w *walker) unpack(at int) {
 	for i := at; i < len(w.commands); i++ {
 		c := &w.commands[i]
 		c.Piped = c.Piped || outer.Piped
-		c.After = c.After || outer.After
+		c.AfterSuccess = c.AfterSuccess || outer.AfterSuccess
 	}
 	last := &w.commands[len(w.commands)-1]
 	last.Writes = append(last.Writes, outer.Writes...)

@@ -105,31 +105,33 @@ func isAssignment(word string) bool {
 	})
 }
 
-// shells run a script that is an argument.
-var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "ash": true}
+// IsShell reports whether a program is a shell. The name "-bash" is that of a login shell.
+func IsShell(program string) bool {
+	switch program {
+	case "sh", "bash", "-bash", "dash", "zsh", "ksh", "ash", "fish":
+		return true
+	}
+	return false
+}
 
-// scriptOf returns the script of sh -c 'script' and bash -o pipefail -lc 'script'.
-func scriptOf(c Command) (string, bool) {
-	if !shells[c.Program] {
+// Script returns the script of a command that is a shell with a script, such as sh -c 'script' and bash -o pipefail -lc 'script'.
+func Script(word string, args []string) (script string, ok bool) {
+	if !IsShell(ProgramName(word)) {
 		return "", false
 	}
-	found := false
-	for i := 0; i < len(c.Args); i++ {
-		a := c.Args[i]
+	hasScript := false // an option says that the first argument is a script
+	for i := 0; i < len(args); i++ {
+		a := args[i]
 		if len(a) < 2 || a[0] != '-' && a[0] != '+' {
-			return a, found
+			return a, hasScript
 		}
 		isLong := a[1] == '-'
-		hasValue := !isLong && strings.HasSuffix(a, "o")
-		switch a {
-		case "-O", "+O", "--rcfile", "--init-file":
-			hasValue = true
+		switch {
+		case a == "-O", a == "+O", a == "--rcfile", a == "--init-file", !isLong && strings.HasSuffix(a, "o"):
+			i++ // skip the value of the option
 		}
-		if hasValue {
-			i++
-		}
-		if !isLong && strings.Contains(a, "c") && (hasValue || a[0] == '-') {
-			found = true
+		if a[0] == '-' && !isLong && strings.Contains(a, "c") {
+			hasScript = true
 		}
 	}
 	return "", false

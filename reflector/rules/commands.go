@@ -129,7 +129,7 @@ func statesOf(c *call, commands []shell.Command) []state {
 			states[i] = unknown
 		}
 	}
-	for i := at - 1; i >= 0 && commands[i+1].After; i-- {
+	for i := at - 1; i >= 0 && commands[i+1].AfterSuccess; i-- {
 		states[i] = worked
 	}
 	return states
