@@ -40,7 +40,7 @@ var units = func() map[string]struct{ dimension, factor string } {
 }()
 
 var (
-	// The groups of numberText are: sign, currency, sign, digits, exponent after e, exponent after ×10, denominator, and the rest.
+	// The groups of numberText are: 1 sign, 2 currency, 3 sign, 4 digits, 5 exponent after e, 6 exponent after ×10, 7 denominator, 8 rest.
 	numberText = text.Pattern(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4})| ?[x×*·] ?10\^?([-+]?\d{1,3}))?(?: ?/ ?(\d+))?(.*)$`)
 	multiplier = map[string]int64{"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "mio": 1e6, "bn": 1e9}
 	vulgar     = strings.NewReplacer("½", "1/2", "¼", "1/4", "¾", "3/4", "⅓", "1/3", "⅔", "2/3")
