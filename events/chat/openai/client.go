@@ -74,7 +74,7 @@ func (c *Client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error
 			}
 			return reply.Usage, err
 		},
-		adapt: func(e *Error, s errorBody) bool { return c.dialect.adapt(e, s, &req, messages) },
+		adapt: func(e *Error, body errorBody) bool { return c.dialect.adapt(e, body, &req, messages) },
 	})
 	if err != nil {
 		return chat.Reply{}, err

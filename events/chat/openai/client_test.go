@@ -42,7 +42,7 @@ func TestCallErrors(t *testing.T) {
 		name   string
 		reply  http.HandlerFunc
 		tries  int
-		kind   kind
+		kind   failureKind
 		status int
 		text   string // a part of the error: of the server's text, or the name of a field
 	}{
@@ -126,9 +126,9 @@ func TestCallErrors(t *testing.T) {
 }
 
 // checkError fails the test unless err is an *Error of this kind and status, and has the methods that belong to the kind.
-func checkError(t *testing.T, err error, k kind, status int) {
+func checkError(t *testing.T, err error, k failureKind, status int) {
 	t.Helper()
-	want := map[kind]string{tooLong: "too long", refused: "refused"}[k]
+	want := map[failureKind]string{tooLong: "too long", refused: "refused"}[k]
 	if want == "" {
 		want = "unavailable"
 	}

@@ -58,10 +58,9 @@ func (c *concurrency) end(began time.Time, answered, overloaded bool) {
 		c.limit = min(c.limit+1/c.limit, float64(c.max))
 	}
 	c.inFlight--
-	toWithhold := c.max - int(c.limit)
-	free := max(1+c.withheld-toWithhold, 0) // of the permit of this request and the withheld ones
-	c.withheld += 1 - free
-	c.permits.Release(int64(free))
+	held := c.withheld + 1 // with the permit of this request
+	c.withheld = min(held, c.max-int(c.limit))
+	c.permits.Release(int64(held - c.withheld))
 }
 
 // current returns the limit, and the number of requests in flight.

@@ -69,10 +69,10 @@ type dialect struct{ refused [len(parts)]atomic.Bool }
 func (d *dialect) lacks(p part) bool { return d.refused[p].Load() }
 
 // adapt records the part of a request that a refusal is about. It reports whether there is such a part.
-func (d *dialect) adapt(e *Error, s errorBody, req *openai.ChatCompletionRequest, messages []chat.Message) bool {
+func (d *dialect) adapt(e *Error, body errorBody, req *openai.ChatCompletionRequest, messages []chat.Message) bool {
 	for p := range parts {
 		isRefusal := e.kind == refused || part(p) == systemRole && e.Status == http.StatusInternalServerError // an error of the chat template
-		if isRefusal && parts[p].in(req, messages) && s.mentions(parts[p].words...) {
+		if isRefusal && parts[p].in(req, messages) && body.mentions(parts[p].words...) {
 			d.refused[p].Store(true)
 			return true
 		}
@@ -80,8 +80,8 @@ func (d *dialect) adapt(e *Error, s errorBody, req *openai.ChatCompletionRequest
 	return false
 }
 
-// without returns the names of the unsupported parts.
-func (d *dialect) without() []string {
+// unsupported returns the names of the unsupported parts.
+func (d *dialect) unsupported() []string {
 	var names []string
 	for p := range parts {
 		if d.lacks(part(p)) {

@@ -65,17 +65,17 @@ func (e *Embedder) Model() string { return e.cfg.Model }
 
 // Stats counts one call for each batch of texts.
 func (e *Embedder) Stats() Stats {
-	var without []string
+	var unsupported []string
 	if e.noEncodingFormat.Load() {
-		without = append(without, "encoding_format")
+		unsupported = append(unsupported, "encoding_format")
 	}
 	if n := e.maxTextBytes.Load(); n < textBytes {
-		without = append(without, fmt.Sprintf("texts over %d bytes", n))
+		unsupported = append(unsupported, fmt.Sprintf("texts over %d bytes", n))
 	}
 	if n := e.maxTexts.Load(); n < batchTexts {
-		without = append(without, fmt.Sprintf("more than %d texts at once", n))
+		unsupported = append(unsupported, fmt.Sprintf("more than %d texts at once", n))
 	}
-	return e.stats(without)
+	return e.stats(unsupported)
 }
 
 // Embed returns one vector for each text, in the order of the texts. All vectors have the same dimension for the life
@@ -136,12 +136,12 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 			vectors, usage, err = e.send(ctx, req, len(input))
 			return usage, err
 		},
-		adapt: func(err *Error, s errorBody) bool {
+		adapt: func(err *Error, body errorBody) bool {
 			switch {
-			case err.kind == refused && req.EncodingFormat != "" && s.mentions("encoding_format"):
+			case err.kind == refused && req.EncodingFormat != "" && body.mentions("encoding_format"):
 				e.noEncodingFormat.Store(true)
 				return true
-			case isTextTooLong(err, s):
+			case isTextTooLong(err, body):
 				return e.shorten(input)
 			}
 			return false
@@ -182,14 +182,14 @@ var (
 
 // isTextTooLong reports whether one text is longer than the model's limit. llama.cpp reports that with a 500. A 429
 // is about the account's rate. A 413 that does not mention tokens is a proxy's limit for the whole request.
-func isTextTooLong(err *Error, s errorBody) bool {
+func isTextTooLong(err *Error, body errorBody) bool {
 	switch {
 	case err.Status == http.StatusTooManyRequests:
 		return false
 	case err.kind == tooLong:
-		return tokenWords.MatchString(s.Code + " " + s.Text)
+		return tokenWords.MatchString(body.Code + " " + body.Text)
 	}
-	return s.mentions("too large to process")
+	return body.mentions("too large to process")
 }
 
 // shorten halves the maximum length of a text. It reports whether the request should be sent again.

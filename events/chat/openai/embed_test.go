@@ -120,7 +120,7 @@ func TestEmbedErrors(t *testing.T) {
 		name   string
 		reply  http.HandlerFunc
 		tries  int
-		kind   kind
+		kind   failureKind
 		status int
 		text   string // a part of the error: of the server's text, or the name of a field
 	}{

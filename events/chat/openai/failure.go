@@ -17,18 +17,18 @@ import (
 	"debrief/playbook/text"
 )
 
-// kind classifies a failed attempt.
-type kind int
+// failureKind classifies a failed attempt.
+type failureKind int
 
 const (
-	down          kind = iota // no response or an invalid one: retry, counted by the breaker
-	busy                      // the server asks to wait: retry, not counted by the breaker
-	misconfigured             // every prompt fails until a person changes the configuration
-	tooLong                   // the prompt exceeds the context of the model
-	refused                   // this prompt will fail again for another reason
+	down          failureKind = iota // no response or an invalid one: retry, counted by the breaker
+	busy                             // the server asks to wait: retry, not counted by the breaker
+	misconfigured                    // every prompt fails until a person changes the configuration
+	tooLong                          // the prompt exceeds the context of the model
+	refused                          // this prompt will fail again for another reason
 )
 
-func (k kind) retryable() bool { return k == down || k == busy }
+func (k failureKind) retryable() bool { return k == down || k == busy }
 
 // Error describes why the server gave no usable response. It wraps no other error: errors of go-openai contain the
 // whole body, and a body may contain the key.
@@ -37,7 +37,7 @@ type Error struct {
 	Code   string // the server's error code, such as "context_length_exceeded"
 	Text   string
 
-	kind  kind
+	kind  failureKind
 	after time.Duration // the server's Retry-After, 0 without one
 	// unreached is set if the client could never connect to the server. The address is probably wrong, or the server is not started
 	// yet: a retry within seconds does not help.
@@ -75,7 +75,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 			body.Text = "" // the body is a reply, which must not appear in errors
 		}
 	default:
-		e.kind = body.kind(x.status)
+		e.kind = body.classify(x.status)
 		e.Text = s.describe(e, x, body)
 	}
 	if body.Text == pageOfHTML {
@@ -138,8 +138,8 @@ type errorBody struct {
 }
 
 // mentions reports whether the body contains one of these lower-case words.
-func (s errorBody) mentions(words ...string) bool {
-	text := strings.ToLower(s.Param + " " + s.Text)
+func (b errorBody) mentions(words ...string) bool {
+	text := strings.ToLower(b.Param + " " + b.Text)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
@@ -151,17 +151,17 @@ var (
 	quotaWords    = regexp.MustCompile(`^(insufficient_quota|insufficient_balance|billing_hard_limit_reached|billing_not_active)$`)
 )
 
-// kind classifies a status other than 200. For a 429 only the code counts, because Gemini servers write "quota" in
+// classify returns the kind of a failure with a status other than 200. For a 429 only the code counts, because Gemini servers write "quota" in
 // the text of a rate limit.
-func (s errorBody) kind(status int) kind {
+func (b errorBody) classify(status int) failureKind {
 	switch status {
 	case http.StatusRequestTimeout:
 		return down
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusTooEarly:
 		switch {
-		case quotaWords.MatchString(s.Code), quotaWords.MatchString(s.Type):
+		case quotaWords.MatchString(b.Code), quotaWords.MatchString(b.Type):
 			return misconfigured
-		case tooLargeWords.MatchString(s.Text): // larger than the account's rate: waiting does not help
+		case tooLargeWords.MatchString(b.Text): // larger than the account's rate: waiting does not help
 			return tooLong
 		}
 		return busy
@@ -175,17 +175,17 @@ func (s errorBody) kind(status int) kind {
 		return down
 	case status < 400:
 		return misconfigured
-	case s.isUnknownModel(), s.Code == "invalid_api_key", keyWords.MatchString(s.Text):
+	case b.isUnknownModel(), b.Code == "invalid_api_key", keyWords.MatchString(b.Text):
 		return misconfigured
-	case contextWords.MatchString(s.Code + " " + s.Type + " " + s.Text):
+	case contextWords.MatchString(b.Code + " " + b.Type + " " + b.Text):
 		return tooLong
 	}
 	return refused
 }
 
 // isUnknownModel reports whether the server does not have the model. Some servers report it as a bad request.
-func (s errorBody) isUnknownModel() bool {
-	return s.Code == "model_not_found" || modelWords.MatchString(s.Text)
+func (b errorBody) isUnknownModel() bool {
+	return b.Code == "model_not_found" || modelWords.MatchString(b.Text)
 }
 
 const pageOfHTML = "a page of HTML"
@@ -209,15 +209,15 @@ func parseErrorBody(body []byte) errorBody {
 	if json.Unmarshal(outer["error"], &nested) == nil && nested != nil {
 		inner = nested
 	}
-	s := errorBody{Type: unquote(inner["type"]), Code: unquote(inner["code"]), Param: unquote(inner["param"])}
+	b := errorBody{Type: unquote(inner["type"]), Code: unquote(inner["code"]), Param: unquote(inner["param"])}
 	for _, field := range []json.RawMessage{inner["message"], inner["error"], inner["detail"]} {
-		s.Text = unquote(field)
-		if s.Text != "" {
-			return s
+		b.Text = unquote(field)
+		if b.Text != "" {
+			return b
 		}
 	}
-	s.Text = string(body)
-	return s
+	b.Text = string(body)
+	return b
 }
 
 // unquote returns a JSON string without its quotes, "" for null, and any other value unchanged.

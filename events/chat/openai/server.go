@@ -21,14 +21,14 @@ import (
 type server struct {
 	cfg    Config
 	base   http.RoundTripper // sends the requests
-	openai *openai.Client
+	openai *openai.Client    // encodes requests and decodes responses
 
-	limits      limits
-	budget      *budget
-	concurrency *concurrency
-	breaker     circuitbreaker.CircuitBreaker[any]
-	retrying    failsafe.Executor[any]
-	breaking    failsafe.Executor[any]
+	limits       limits
+	budget       *budget // of retries
+	concurrency  *concurrency
+	breaker      circuitbreaker.CircuitBreaker[any]
+	withRetries  failsafe.Executor[any] // runs the attempts of a call
+	underBreaker failsafe.Executor[any] // runs one attempt, or rejects it
 
 	warned          atomic.Bool                           // a timeout was logged
 	warnedSlow      atomic.Bool                           // a slow call was logged
@@ -56,8 +56,8 @@ func newServer(cfg Config, base http.RoundTripper) (*server, error) {
 	}
 	s.concurrency = newConcurrency(initial, cfg.MaxConcurrent, cfg.Timeout)
 	s.breaker = s.newBreaker()
-	s.retrying = failsafe.With[any](s.newRetries())
-	s.breaking = failsafe.With[any](s.breaker)
+	s.withRetries = failsafe.With[any](s.newRetries())
+	s.underBreaker = failsafe.With[any](s.breaker)
 	return s, nil
 }
 
@@ -65,7 +65,7 @@ func newServer(cfg Config, base http.RoundTripper) (*server, error) {
 type caller struct {
 	*server
 	counters counters
-	waits    waits
+	active   activeCalls
 }
 
 // Close closes idle connections. Calls in progress continue.
@@ -82,16 +82,16 @@ func (s *server) Format(f fmt.State, _ rune) {
 
 // call is one call to the server. Its functions are not called concurrently.
 type call struct {
-	operation string // "chat" or "embeddings"
-	estimate  int    // tokens
-	maxBody   int64  // maximum bytes of the response
-	keep      int    // bytes of the response that are kept for send and for errors
-	wait      *wait  // the state of the call, for Waiting
+	operation string      // "chat" or "embeddings"
+	estimate  int         // tokens
+	maxBody   int64       // maximum bytes of the response
+	keep      int         // bytes of the response that are kept for send and for errors
+	active    *activeCall // the state of the call, for Waiting
 	// send sends the call once and keeps the response.
 	send func(ctx context.Context, x *exchange) (chat.Usage, error)
 	// adapt changes later requests after a refusal. It reports whether the refusal is about a part of the request
 	// that can be omitted or reduced, so that the call is sent again.
-	adapt func(e *Error, s errorBody) bool
+	adapt func(e *Error, body errorBody) bool
 }
 
 // do executes a call in a span of the caller's trace. The package comment lists its errors.
@@ -114,15 +114,15 @@ func (s *caller) execute(ctx context.Context, c call) error {
 	s.counters.calls.Add(1)
 	s.counters.inFlight.Add(1)
 	defer s.counters.inFlight.Add(-1)
-	wait, done := s.track(ctx)
+	active, done := s.track(ctx)
 	defer done()
-	c.wait = wait
+	c.active = active
 
 	if err := pause(ctx, s.limits.reserve(c.estimate)); err != nil {
 		return err
 	}
-	wait.set(queued)
-	err := s.retrying.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
+	active.set(queued)
+	err := s.withRetries.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
 		return s.request(x.Context(), c, x.Retries())
 	})
 	if err == nil {
@@ -136,21 +136,23 @@ func (s *caller) execute(ctx context.Context, c call) error {
 	return s.callError(err)
 }
 
-// request waits until the server may get another request, and makes an attempt if the breaker allows it. N is 0 for the first attempt.
+// request waits until the server may get another request, and makes an attempt if the breaker allows it. n is the number of the attempt,
+// from 0.
 func (s *caller) request(ctx context.Context, c call, n int) error {
 	if err := s.concurrency.begin(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
-	c.wait.set(sent)
-	err := s.breaking.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error { return s.attempt(x.Context(), c, n) })
+	c.active.set(sent)
+	err := s.underBreaker.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error { return s.attempt(x.Context(), c, n) })
 	e, failed := errors.AsType[*Error](err)
 	isBusy := failed && e.kind == busy
-	s.concurrency.end(began, err == nil, isBusy || failed && e.timedOut)
+	isOverloaded := isBusy || failed && e.timedOut
+	s.concurrency.end(began, err == nil, isOverloaded)
 	if isBusy {
-		c.wait.set(limited)
+		c.active.set(limited)
 	} else {
-		c.wait.set(queued)
+		c.active.set(queued)
 	}
 	return err
 }
@@ -196,8 +198,7 @@ func (s *server) unavailable(u *chat.UnavailableError) error {
 
 var errTimeout = errors.New("timeout of the attempt")
 
-// attempt sends the call, and sends it again for each part of the request that the server does not support. N is 0 for the first
-// attempt.
+// attempt sends the call, and sends it again for each part of the request that the server does not support.
 func (s *caller) attempt(parent context.Context, c call, n int) error {
 	if n == 0 {
 		s.budget.earn() // here, because calls that the breaker rejects earn nothing

@@ -40,9 +40,9 @@ func (n *counters) received(u chat.Usage) {
 }
 
 // Stats returns the counters. Each number is exact, but they are not read at the same instant.
-func (c *Client) Stats() Stats { return c.stats(c.dialect.without()) }
+func (c *Client) Stats() Stats { return c.stats(c.dialect.unsupported()) }
 
-func (s *caller) stats(without []string) Stats {
+func (s *caller) stats(unsupported []string) Stats {
 	n := &s.counters
 	in, out := n.input.Load(), n.output.Load()
 	limit, _ := s.concurrency.current()
@@ -57,7 +57,7 @@ func (s *caller) stats(without []string) Stats {
 		Cost:         s.cost(in, out), // computed from the totals: a sum of costs would accumulate rounding errors
 		Limit:        limit,
 		Breaker:      s.breaker.State().String(),
-		Unsupported:  without,
+		Unsupported:  unsupported,
 	}
 }
 

@@ -98,7 +98,7 @@ func errorType(err error) string {
 	return "other"
 }
 
-func (k kind) String() string {
+func (k failureKind) String() string {
 	switch k {
 	case down:
 		return "no_answer"

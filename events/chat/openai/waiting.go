@@ -12,7 +12,7 @@ import (
 // slowAfter is the duration of a call, with its waits, after which the model counts as slow.
 const slowAfter = 30 * time.Second
 
-// phase is the reason why a call waits.
+// phase is the reason why a call is not finished.
 type phase int
 
 const (
@@ -22,59 +22,59 @@ const (
 	limited                // the server was busy at its last attempt
 )
 
-// waits are the calls in progress of a caller.
-type waits struct {
+// activeCalls are the calls in progress of a caller.
+type activeCalls struct {
 	mu    sync.Mutex
-	calls map[*wait]bool
+	calls map[*activeCall]bool
 }
 
-// wait is the state of one call.
-type wait struct {
-	all   *waits
+// activeCall is the state of one of them.
+type activeCall struct {
+	all   *activeCalls
 	began time.Time
 	phase phase // guarded by all.mu
 }
 
-func (w *wait) set(p phase) {
-	w.all.mu.Lock()
-	w.phase = p
-	w.all.mu.Unlock()
+func (a *activeCall) set(p phase) {
+	a.all.mu.Lock()
+	a.phase = p
+	a.all.mu.Unlock()
 }
 
 // track records a call until done is called. The first call of the model that takes long is logged.
-func (s *caller) track(ctx context.Context) (w *wait, done func()) {
-	w = &wait{all: &s.waits, began: time.Now()}
-	s.waits.mu.Lock()
-	if s.waits.calls == nil {
-		s.waits.calls = make(map[*wait]bool)
+func (s *caller) track(ctx context.Context) (a *activeCall, done func()) {
+	a = &activeCall{all: &s.active, began: time.Now()}
+	s.active.mu.Lock()
+	if s.active.calls == nil {
+		s.active.calls = make(map[*activeCall]bool)
 	}
-	s.waits.calls[w] = true
-	s.waits.mu.Unlock()
+	s.active.calls[a] = true
+	s.active.mu.Unlock()
 	timer := time.AfterFunc(slowAfter, func() {
 		if reason := s.Waiting(); reason != "" && !s.warnedSlow.Swap(true) {
 			zerolog.Ctx(ctx).Warn().Str("model", s.cfg.Model).Msg(reason)
 		}
 	})
-	return w, func() {
+	return a, func() {
 		timer.Stop()
-		s.waits.mu.Lock()
-		delete(s.waits.calls, w)
-		s.waits.mu.Unlock()
+		s.active.mu.Lock()
+		delete(s.active.calls, a)
+		s.active.mu.Unlock()
 	}
 }
 
 // Waiting returns why calls of this client wait now, for people: "rate limited: …" or "the model is slow: …". It returns "" if they do not.
 // The text has the number of all calls in progress: the reason for one of them delays the others too.
 func (s *caller) Waiting() string {
-	s.waits.mu.Lock()
-	defer s.waits.mu.Unlock()
+	s.active.mu.Lock()
+	defer s.active.mu.Unlock()
 	var counts [limited + 1]int
 	oldest := time.Duration(0)
-	for w := range s.waits.calls {
-		counts[w.phase]++
-		oldest = max(oldest, time.Since(w.began))
+	for a := range s.active.calls {
+		counts[a.phase]++
+		oldest = max(oldest, time.Since(a.began))
 	}
-	n := len(s.waits.calls)
+	n := len(s.active.calls)
 	switch {
 	case counts[limited] > 0:
 		return fmt.Sprintf("rate limited: the server is busy, %s, the oldest for %s", callsWait(n), oldest.Round(time.Second))

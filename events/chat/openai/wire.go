@@ -148,7 +148,8 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 				refusal.WriteString(choice.Delta.Refusal)
 				thoughts.WriteString(cmp.Or(choice.Delta.ReasoningContent, reasoningText(raw)))
 				for i, call := range choice.Delta.ToolCalls {
-					if *cmp.Or(call.Index, &i) == 0 {
+					isFirst := call.Index == nil && i == 0 || call.Index != nil && *call.Index == 0
+					if isFirst {
 						arguments.WriteString(call.Function.Arguments)
 					}
 				}
