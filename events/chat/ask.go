@@ -58,10 +58,10 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 			return zero, reply, &UselessError{Err: problem, Text: text.Excerpt(reply.Text, maxExcerpt)}
 		}
 		wasMissing = wasMissing || isMissing
-		if call%2 == 1 {
-			next = continuedPrompt(next, reply, problem)
-		} else { // call 3 begins again from p
+		if call == 2 {
 			next = freshPrompt(p, reply, problem)
+		} else {
+			next = continuedPrompt(next, reply, problem)
 		}
 	}
 }

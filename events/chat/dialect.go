@@ -158,18 +158,15 @@ func ParseObject(r Reply, field string) (Object, error) {
 	if err != nil || reply != nil {
 		return reply, err
 	}
-	isList := func(v value) bool { return !v.isObject() }
-	candidates := slices.DeleteFunc(slices.Clone(values), isList)
-	hasNoObject := len(candidates) == 0
-	if hasNoObject {
-		candidates = values // lists, if any
+	if slices.ContainsFunc(values, value.isObject) {
+		values = slices.DeleteFunc(values, func(v value) bool { return !v.isObject() })
 	}
-	raw, err := best(r, candidates, errors.New("there is no JSON object in the answer"))
+	raw, err := best(r, values, errors.New("there is no JSON object in the answer"))
 	if err != nil {
 		return nil, err
 	}
 	var items []json.RawMessage
-	if hasNoObject && json.Unmarshal(raw, &items) == nil {
+	if json.Unmarshal(raw, &items) == nil { // there are only lists
 		if len(items) != 1 || parseObject(items[0]) == nil {
 			return nil, fmt.Errorf("the answer is a JSON list of %d, want one JSON object", len(items))
 		}
@@ -194,7 +191,7 @@ func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
 	}
 	var items []json.RawMessage
 	for i := range values {
-		if v := &values[i]; v.isObject() && parseObject(v.raw).has(item) {
+		if v := values[i]; v.isObject() && parseObject(v.raw).has(item) {
 			items = append(items, v.raw)
 		}
 	}

@@ -30,7 +30,7 @@ type value struct {
 	err      error           // the reason why the value is not readable
 }
 
-func (v *value) isObject() bool { return v.text[0] == '{' }
+func (v value) isObject() bool { return v.text[0] == '{' }
 
 // readValues looks for the reply in an answer: the object that has a field under one of its names. Models write a draft before
 // the reply, so the last complete object with the field is the reply. Without such an object, readValues returns a nil reply and

@@ -34,7 +34,10 @@ const (
 // the age limit of the bucket, which setup keeps at least as high as the age limits of the events. With a million ids a value has about 15
 // entries.
 const (
-	copyEntryBytes  = 8 + 8 + 4
+	recordAt       = 8            // offset of the record in an entry
+	dayAt          = recordAt + 8 // offset of the day
+	copyEntryBytes = dayAt + 4
+
 	maxCopyAttempts = 20
 )
 
@@ -171,7 +174,7 @@ func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, 
 func (f *firstCopies) find(hash [8]byte) (record uint64, known bool) {
 	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
 		if [8]byte(e) == hash {
-			return binary.BigEndian.Uint64(e[8:]), true
+			return binary.BigEndian.Uint64(e[recordAt:]), true
 		}
 	}
 	return 0, false
@@ -182,7 +185,8 @@ func (f *firstCopies) add(hash [8]byte, record uint64, now time.Time, days uint3
 	today := uint32(now.Unix() / (24 * 60 * 60))
 	kept := make([]byte, 0, len(f.Entries)+copyEntryBytes)
 	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
-		if today-min(today, binary.BigEndian.Uint32(e[16:])) <= days {
+		day := binary.BigEndian.Uint32(e[dayAt:])
+		if today-min(today, day) <= days { // another clock may have written a later day
 			kept = append(kept, e[:copyEntryBytes]...)
 		}
 	}

@@ -59,7 +59,7 @@ func (s *Store) readMarks(ctx context.Context, key string) (found markList, seq 
 // Mark adds a mark to an interaction of a session, or changes its mark. It returns ErrFull at the limit. All
 // marks of a session expire together, counted from the last change.
 func (s *Store) Mark(ctx context.Context, b playbook.Book, owner, session string, m events.MarkedInteraction) error {
-	_, _, err := m.Interaction.Execution.Parse()
+	err := m.Interaction.Execution.Validate()
 	if m.Mark != events.Pin && m.Mark != events.Star {
 		err = errors.Join(fmt.Errorf("mark: must be %s or %s, got %q", events.Pin, events.Star, string(m.Mark)), err)
 	}

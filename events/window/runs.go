@@ -59,7 +59,7 @@ func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
 		return nil, err
 	}
 	r, err := decode[Run](*m)
-	if err != nil || r.Execution == "" {
+	if err != nil || r.Execution == "" { // PutRun removed the run
 		return nil, err
 	}
 	return r, nil

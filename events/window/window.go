@@ -34,7 +34,7 @@ const (
 type Store struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	watch *natserr.Watch
+	watch *natserr.Watch // returns permission errors from reads
 	// written contains keys of ClaimFirstCopy that are known to exist.
 	written   *lru.Cache[string, struct{}]
 	retention retention
