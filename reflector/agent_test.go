@@ -9,8 +9,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/deltalog"
-	"debrief/events/window"
 )
 
 // airline is an agent whose system prompt exceeds the budget by far. One of its passages is about cancellations.
@@ -117,7 +115,6 @@ func TestPassagesKeepTheText(t *testing.T) {
 func TestReflectorLoadsTheAgent(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
-	windows := window.New(conn.NATS(), conn.JetStream())
 	model := new(promptModel)
 	r := bustest.Must(New(model, Config{}))
 	e := cancellation()
@@ -129,7 +126,7 @@ func TestReflectorLoadsTheAgent(t *testing.T) {
 	if a := stored.(*events.Execution).Agent; a == nil || a.Ref == "" || a.SystemPrompt != "" {
 		t.Fatalf("got the agent %+v in the stream, want its name", a)
 	}
-	got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: stored, Seq: receipt.Seq})
+	got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: stored, Seq: receipt.Seq})
 	if got.Err != nil || len(got.Events) != 1 {
 		t.Fatalf("got %+v, want a reflection", got)
 	}

@@ -45,18 +45,20 @@ func isOpen(e *events.Execution) bool {
 
 // waitsForFeedback reports whether the first reflection on an open execution is that on its feedback. If not, the execution is reflected
 // on now, and its feedback corrects that reflection.
-func (r *Reflector) waitsForFeedback(ctx context.Context, windows *window.Store, e *events.Execution, fb feedbackInfo, at uint64) (bool, error) {
-	if windows == nil || fb.id != "" || e.Origin.Held || !isOpen(e) {
+func (w *worker) waitsForFeedback(ctx context.Context, in input) (bool, error) {
+	e := in.execution
+	if w.windows == nil || in.feedback.id != "" || e.Origin.Held || !isOpen(e) {
 		return false, nil
 	}
-	if r.model != nil && r.awaiting.countOpen(e.Book) {
+	if w.model != nil && w.awaiting.countOpen(e.Book) {
 		return true, nil
 	}
-	first, err := windows.ClaimFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), at)
+	// The delivery and the first feedback on it compete for this claim. The winner has the first reflection.
+	isFirst, err := w.windows.ClaimFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), in.delivery.Seq)
 	if err != nil {
 		return false, fmt.Errorf("reflect on execution %s: %w", e.ID, err)
 	}
-	return !first, nil // if not the first: feedback was recorded before, and is reflected on as the first
+	return !isFirst, nil
 }
 
 // countOpen counts an open execution and reports whether its reflection should wait for feedback.

@@ -76,7 +76,7 @@ func TestOpenExecutionsWaitForTheirFeedback(t *testing.T) {
 			known++
 			reflections(t, conn, known)
 		} else {
-			if err := waitReflected(t.Context(), conn, at.Seq); err != nil {
+			if err := newWorker(nil, conn).waitReflected(t.Context(), at.Seq); err != nil {
 				t.Fatal(err)
 			}
 		}

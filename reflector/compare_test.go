@@ -10,7 +10,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/deltalog"
 	"debrief/events/window"
 )
 
@@ -67,7 +66,6 @@ func (m *promptModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, er
 func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
-	windows := window.New(conn.NATS(), conn.JetStream())
 	model := new(promptModel)
 	r := bustest.Must(New(model, Config{}))
 	places := map[string]uint64{} // one stored copy of each
@@ -80,7 +78,7 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 		}
 		d := &bus.Delivery{Event: e, Seq: places[e.RunID]}
 		handles[e.RunID] = d.Handle()
-		got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), d)
+		got := newWorker(r, conn).handle(t.Context(), d)
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("%s: got %+v, want a reflection", name, got)
 		}
@@ -123,7 +121,6 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
-	windows := window.New(conn.NATS(), conn.JetStream())
 	var last chat.Prompt
 	r := bustest.Must(New(chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 		last = p
@@ -132,7 +129,7 @@ func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
 	handle := func(e *events.Execution, seq uint64) {
 		t.Helper()
 		e.Manifest = nil
-		if got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: e, Seq: seq}); got.Err != nil || len(got.Events) != 0 {
+		if got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: e, Seq: seq}); got.Err != nil || len(got.Events) != 0 {
 			t.Fatalf("got %+v, want no reflection", got)
 		}
 	}

@@ -21,17 +21,16 @@ type feedbackInfo struct {
 	first    bool   // the execution has no earlier reflection
 }
 
-// resolveFeedback returns the execution that the feedback is on, with the outcome after all feedback so far. at is the stream sequence of
-// the feedback, and attempt the number of its delivery. resolveFeedback waits until the execution itself is reflected on or dead-lettered,
-// because votes should be corrected after they are cast. But the first feedback on an execution without an outcome has no votes to correct,
-// and does not wait; see awaiting.
-func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows *window.Store, f *events.Feedback, at uint64, attempt int) (*events.Execution, feedbackInfo, error) {
-	info := feedbackInfo{id: f.ID, seq: at}
-	seq, matches, err := f.Execution.Parse()
+// resolveFeedback returns the execution that the feedback of a delivery is on, with the outcome after all feedback so far. It waits until
+// the execution itself is reflected on or dead-lettered, because votes should be corrected after they are cast. But the first feedback on an
+// execution without an outcome has no votes to correct, and does not wait; see awaiting.
+func (w *worker) resolveFeedback(ctx context.Context, f *events.Feedback, d *bus.Delivery) (*events.Execution, feedbackInfo, error) {
+	info := feedbackInfo{id: f.ID, seq: d.Seq}
+	executionSeq, matches, err := f.Execution.Parse()
 	if err != nil {
 		return nil, info, bus.Discard(err)
 	}
-	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
+	found, err := w.conn.Events.Find(ctx, events.StreamExecutions, executionSeq, matches)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, info, bus.Discard(err)
 	}
@@ -51,9 +50,9 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 	canWait := isOpen(e)
 	if setsOutcome && (canWait || !rules.HasSignal(e)) {
 		if canWait {
-			r.awaiting.countFeedback(e.Book)
+			w.awaiting.countFeedback(e.Book)
 		}
-		info.first, err = windows.ClaimFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at)
+		info.first, err = w.windows.ClaimFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), d.Seq)
 		if err != nil {
 			return nil, info, err
 		}
@@ -62,17 +61,17 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 			return e, info, nil
 		}
 	}
-	earlier, err := earlierFeedback(ctx, conn, f, e.ID, at)
+	earlier, err := w.earlierFeedback(ctx, f, e.ID, d.Seq)
 	if err != nil {
 		return nil, info, err
 	}
 	for _, f := range append(earlier, f) {
 		e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
 	}
-	if attempt > maxWaits {
+	if d.Attempt > maxWaits {
 		return e, info, nil
 	}
-	return e, info, waitReflected(ctx, conn, seq)
+	return e, info, w.waitReflected(ctx, executionSeq)
 }
 
 // Feedback waits for the reflection on its execution in its first deliveries only. An execution that takes longer, for
@@ -83,23 +82,23 @@ const (
 	maxWaits         = 3 // deliveries that wait
 )
 
-// earlierFeedback returns the feedback on the same execution with a sequence under at, under any handle of the
-// execution. It returns nil if f has an outcome, since the last outcome counts.
-func earlierFeedback(ctx context.Context, conn *bus.Conn, f *events.Feedback, execution events.ID, at uint64) (earlier []*events.Feedback, err error) {
+// earlierFeedback returns the feedback on the same execution with a sequence below seq, under any handle of the execution. It returns nil if
+// f has an outcome, since the last outcome counts.
+func (w *worker) earlierFeedback(ctx context.Context, f *events.Feedback, execution events.ID, seq uint64) (earlier []*events.Feedback, err error) {
 	if f.Outcome.Complete().Known() {
 		return nil, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, reflectedTimeout)
 	defer stop()
-	err = conn.Events.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), 1, 5*time.Millisecond, func(s bus.Stored) error {
-		if s.Seq >= at {
+	err = w.conn.Events.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), 1, 5*time.Millisecond, func(s bus.Stored) error {
+		if s.Seq >= seq {
 			return bus.ErrStop
 		}
 		other, ok := s.Event.(*events.Feedback)
 		if !ok {
 			return nil
 		}
-		same, err := sameExecution(ctx, conn, other.Execution, f.Execution, execution)
+		same, err := w.sameExecution(ctx, other.Execution, f.Execution, execution)
 		if same {
 			earlier = append(earlier, other)
 		}
@@ -109,7 +108,7 @@ func earlierFeedback(ctx context.Context, conn *bus.Conn, f *events.Feedback, ex
 }
 
 // sameExecution reports whether h is the known handle of the execution, or the handle of a copy that was stored again.
-func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, execution events.ID) (bool, error) {
+func (w *worker) sameExecution(ctx context.Context, h, known events.Handle, execution events.ID) (bool, error) {
 	if h == known {
 		return true, nil
 	}
@@ -117,7 +116,7 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 	if err != nil || !mayBe(execution) { // the handle contains only a part of the id
 		return false, nil //nolint:nilerr // no execution has such a handle
 	}
-	_, err = conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })
+	_, err = w.conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })
 	if errors.Is(err, bus.ErrNotFound) {
 		return false, nil
 	}
@@ -127,11 +126,11 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 // waitReflected waits until the Reflectors have acknowledged everything up to a sequence of the executions' stream. It
 // returns an error after reflectedTimeout. The pauses between its questions grow up to a second, and are short again after each progress:
 // feedback often waits for a row of other feedback, and each of the row would otherwise take a second.
-func waitReflected(ctx context.Context, conn *bus.Conn, seq uint64) error {
+func (w *worker) waitReflected(ctx context.Context, seq uint64) error {
 	until := time.Now().Add(reflectedTimeout)
 	var floor uint64
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		lag, err := conn.Consumers.Lag(ctx, events.RoleReflector)
+		lag, err := w.conn.Consumers.Lag(ctx, events.RoleReflector)
 		if lag.Floor > floor {
 			floor, pause = lag.Floor, min(pause, 40*time.Millisecond)
 		}

@@ -10,7 +10,6 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-	"debrief/events/window"
 	"debrief/playbook"
 )
 
@@ -138,18 +137,17 @@ func TestFeedbackWaitsForTheReflectionOfItsExecution(t *testing.T) {
 func TestFeedbackStopsWaitingAfterMaxWaits(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
-	windows := window.New(conn.NATS(), conn.JetStream())
 	at := publish(t, conn, failingRun("stuck", events.Learn)) // and nobody reflects
 	f := feedback(at.Handle, events.Outcome{Label: events.Failure})
 	judged := publish(t, conn, f).Seq
 	r := bustest.Must(New(nil, Config{}))
-	e, l, err := r.resolveFeedback(t.Context(), conn, windows, f, judged, maxWaits+1)
+	e, l, err := newWorker(r, conn).resolveFeedback(t.Context(), f, &bus.Delivery{Event: f, Seq: judged, Attempt: maxWaits + 1})
 	if err != nil || e.Outcome.Label != events.Failure || !l.corrects || l.seq != judged {
 		t.Errorf("got %+v, %+v, %v; want it to go ahead", e, l, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, _, err := r.resolveFeedback(ctx, conn, windows, f, judged, 1); err == nil {
+	if _, _, err := newWorker(r, conn).resolveFeedback(ctx, f, &bus.Delivery{Event: f, Seq: judged, Attempt: 1}); err == nil {
 		t.Error("a first delivery went ahead")
 	}
 }

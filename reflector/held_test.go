@@ -79,7 +79,7 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 	}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := waitReflected(ctx, conn, last.Seq); err != nil {
+	if err := newWorker(nil, conn).waitReflected(ctx, last.Seq); err != nil {
 		t.Fatal(err)
 	}
 	got := map[events.ID]bool{} // execution → whether it was compared with another run

@@ -11,11 +11,8 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/config"
-	"debrief/events/deltalog"
-	"debrief/events/window"
 	"debrief/playbook"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
@@ -95,124 +92,6 @@ func versionOf(withModel bool) string {
 		return promptVersion
 	}
 	return outcomesVersion
-}
-
-// Run processes deliveries until ctx ends. The roles of a process may share one Conn. To stop, cancel ctx, wait for Run, then close the
-// connection.
-func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
-	windows, texts := window.New(conn.NATS(), conn.JetStream()), deltalog.New(conn.JetStream()).Texts()
-	return conn.Run(ctx, bus.Worker{
-		Role:    events.RoleReflector,
-		Slots:   r.cfg.Slots,
-		Waiting: func() string { return chat.Waiting(r.model) },
-		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
-			ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
-				conn.Stats.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
-			})
-			result := r.handle(ctx, conn, windows, texts, batch[0])
-			_, isExecution := batch[0].Event.(*events.Execution)
-			result.ReplyOriginal = isExecution && !result.Forward // to the requester of a task that has no further round
-			if len(result.Events) > 0 {
-				if ref, ok := result.Events[0].(*events.Reflection); ok && ref.Model != "" && ref.Outcome.Known() {
-					conn.Stats.CountLabel(events.RoleReflector, ref.LabelSuspect != "")
-				}
-			}
-			return []bus.Result{result}
-		},
-		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) { return r.done(ctx, conn, d) },
-	})
-}
-
-// handle processes one execution or feedback. It returns a reflection, the task of the next round, or no event.
-func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, texts *deltalog.Texts, d *bus.Delivery) (out bus.Result) {
-	var e *events.Execution
-	var fb feedbackInfo
-	var handle events.Handle
-	switch event := d.Event.(type) {
-	case *events.Execution:
-		e, handle = event, d.Handle()
-	case *events.Feedback:
-		var err error
-		e, fb, err = r.resolveFeedback(ctx, conn, windows, event, d.Seq, d.Attempt)
-		if err != nil {
-			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", event.Execution, err)}
-		}
-		handle = event.Execution
-	default:
-		return bus.Result{Err: bus.Discard(fmt.Errorf("handle event: unexpected kind %s", d.Event.Kind()))}
-	}
-	if e.Purpose == events.Evaluate || e.Origin.Held && fb.id != "" { // see Execution.Purpose and Origin.Held
-		return bus.Result{}
-	}
-	if waits, err := r.waitsForFeedback(ctx, windows, e, fb, d.Seq); waits || err != nil {
-		return bus.Result{Err: err}
-	}
-	// If pair is nil, find returns nothing and store does nothing. The result of a held execution must not depend on the order of executions.
-	var pair *comparison
-	if windows != nil && r.model != nil && !e.Origin.Held {
-		pair = newComparison(e, handle)
-	}
-	other, err := pair.find(ctx, windows, e)
-	if err == nil && r.asks(e, fb.id) {
-		err = loadTexts(ctx, conn, texts, e)
-	}
-	if err != nil {
-		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
-	}
-	ref, err := r.reflect(ctx, e, other, fb.id)
-	if err != nil {
-		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
-	}
-	defer func() { out.ModelUseful = ref.Model != "" }()
-	ref.Handle = handle
-	if fb.id == "" {
-		if r.hasNextRound(e) {
-			if next := nextRound(e, handle, ref); next != nil {
-				return bus.Result{Events: []events.Event{next}, Forward: true}
-			}
-		}
-		finishSample(e, ref)
-	}
-	markCopies(e, ref, other, r.cfg)
-	ref.FeedbackSeq = fb.seq
-	ref.Corrects = fb.corrects
-	ref.FirstOutcome = fb.first
-	if e.Origin.Held {
-		// The result must not depend on the order of executions: skip the notes for prompts.
-		return bus.Result{Events: []events.Event{ref}}
-	}
-	// remember stores the run, if it is comparable, and the note, if there is one.
-	remember := func(ctx context.Context, note *events.Note) error {
-		if pair == nil && note == nil {
-			return nil
-		}
-		// A later copy of the same execution updates neither the last run of its task nor the recent notes.
-		first, err := windows.ClaimFirstCopy(ctx, ref.Book, window.EffectNote, d.Event.EventID(), d.Seq)
-		if err != nil || !first {
-			return err
-		}
-		if err := pair.store(ctx, windows, e); err != nil || note == nil {
-			return err
-		}
-		return windows.AddNote(ctx, ref.Book, note)
-	}
-	if !hasContent(ref) && fb.id == "" { // with feedback an empty reflection can still take back votes
-		return bus.Result{Err: remember(ctx, nil)}
-	}
-	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
-		return remember(ctx, events.NewNote(stored.Handle, ref))
-	}}
-}
-
-// loadTexts loads into an execution the texts that it only refers to as stored: the description of the agent and the bullets. The prompt
-// about the execution needs them.
-func loadTexts(ctx context.Context, conn *bus.Conn, texts *deltalog.Texts, e *events.Execution) error {
-	if e.Agent != nil && e.Agent.Ref != "" {
-		if err := conn.Events.LoadAgent(ctx, e); err != nil {
-			return err
-		}
-	}
-	return texts.Fill(ctx, e.Book, e.Version, e.Shown)
 }
 
 // Reflect returns the reflection on an execution with the given handle, treated as the last round of its sample. A worker

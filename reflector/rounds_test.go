@@ -44,7 +44,7 @@ var exposed = []events.Exposure{{Bullet: "a-1", Experiment: 1, Arm: playbook.Arm
 
 func handleOne(t *testing.T, m chat.Model, rounds int, e *events.Execution) events.Event {
 	t.Helper()
-	got := bustest.Must(New(m, Config{Rounds: rounds})).handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: e, Seq: 5})
+	got := (&worker{Reflector: bustest.Must(New(m, Config{Rounds: rounds}))}).handle(t.Context(), &bus.Delivery{Event: e, Seq: 5})
 	if got.Err != nil || len(got.Events) > 1 {
 		t.Fatalf("got %+v", got)
 	}

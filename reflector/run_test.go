@@ -13,7 +13,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/deltalog"
 	"debrief/events/streams"
 	"debrief/events/window"
 	"debrief/playbook"
@@ -120,7 +119,7 @@ func TestEvaluationsNeverReachAModel(t *testing.T) {
 		t.Error("the model was asked about an evaluation")
 		return "", errors.New("no")
 	}), Config{}))
-	if got := r.handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: failingRun("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
+	if got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: failingRun("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
 		t.Errorf("got %+v, want an ack and nothing else", got)
 	}
 }
@@ -134,12 +133,12 @@ func TestUnknownOutcomeWithoutSignalSkipsTheModel(t *testing.T) {
 	}), Config{}))
 	quiet := failingRun("quiet", events.Learn)
 	quiet.Steps, quiet.Outcome = nil, events.Outcome{Label: events.Unknown}
-	if got := r.handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
+	if got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
 		t.Errorf("no outcome and no signal: got %+v after %d questions, want an ack after none", got, asked)
 	}
 	judged := failingRun("judged", events.Learn)
 	judged.Steps, judged.Manifest = nil, nil
-	if got := r.handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
+	if got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
 		t.Errorf("an outcome, and nothing learned: got %+v after %d questions, want an ack after one", got, asked)
 	}
 }
@@ -155,7 +154,7 @@ func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	}), Config{}))
 	var ids []events.ID
 	for range 2 {
-		got := r.handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
+		got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("got %+v, want a reflection", got)
 		}
@@ -187,7 +186,7 @@ func TestLaterCopyOfAnExecutionAddsNoNote(t *testing.T) {
 	reply := `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`
 	r := bustest.Must(New(scriptedModel(func() (string, error) { return reply, nil }), Config{}))
 	reflect := func(task string, seq uint64) events.ID {
-		got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: failingRun(task, events.Learn), Seq: seq})
+		got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: failingRun(task, events.Learn), Seq: seq})
 		if got.Err != nil || len(got.Events) != 1 || got.AfterStore == nil {
 			t.Fatalf("got %+v, want a reflection", got)
 		}
@@ -264,13 +263,13 @@ func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 func TestModelErrorsKeepTheirType(t *testing.T) {
 	t.Parallel()
 	away := bustest.Must(New(scriptedModel(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{}))
-	got := away.handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
+	got := (&worker{Reflector: away}).handle(t.Context(), &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var unavailable interface{ Unavailable() bool }
 	if !errors.As(got.Err, &unavailable) || len(got.Events) != 0 {
 		t.Errorf("got %+v, want it held", got)
 	}
 	useless := bustest.Must(New(scriptedModel(func() (string, error) { return "…", nil }), Config{}))
-	got = useless.handle(t.Context(), nil, nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
+	got = (&worker{Reflector: useless}).handle(t.Context(), &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var bad interface{ Useless() bool }
 	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "", "t", 0)))) {
 		t.Errorf("got %v, want it useless and naming the execution", got.Err)

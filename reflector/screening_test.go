@@ -84,7 +84,7 @@ func fixedModel(insights ...string) chat.Model {
 
 func reflectOn(t testing.TB, m chat.Model, e *events.Execution) *events.Reflection {
 	t.Helper()
-	got := bustest.Must(New(m, Config{})).handle(context.Background(), nil, nil, nil, &bus.Delivery{Event: e, Seq: 1})
+	got := (&worker{Reflector: bustest.Must(New(m, Config{}))}).handle(context.Background(), &bus.Delivery{Event: e, Seq: 1})
 	if got.Err != nil || len(got.Events) > 1 {
 		t.Fatalf("got %+v", got)
 	}
