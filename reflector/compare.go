@@ -16,10 +16,12 @@ import (
 
 // comparison compares a run with an earlier run of its task, and stores it for later ones.
 type comparison struct {
-	task         events.ID    // see taskKey
-	label, other events.Label // the outcome of the run, and the opposite outcome
-	run          *window.Run
-	relabelled   bool // set by find: the run itself is stored under the opposite outcome, from before feedback corrected it
+	task     events.ID // see taskKey
+	label    events.Label
+	opposite events.Label
+	run      *window.Run
+	// relabelled is set by find if the run itself is stored under the opposite outcome, from before feedback corrected it.
+	relabelled bool
 }
 
 // newComparison returns nil for a run that is not comparable: its outcome is neither success nor failure, it has no steps, or its
@@ -32,11 +34,10 @@ func newComparison(e *events.Execution, h events.Handle) *comparison {
 	if task == "" || len(e.Steps) == 0 {
 		return nil
 	}
-	p := &comparison{task: task, label: events.Success, other: events.Failure, run: &window.Run{
-		Execution: e.ID, Handle: h, Calls: callsOf(e), User: e.User, Session: e.Session,
-	}}
+	run := &window.Run{Execution: e.ID, Handle: h, Calls: callsOf(e), User: e.User, Session: e.Session}
+	p := &comparison{task: task, label: events.Success, opposite: events.Failure, run: run}
 	if e.Outcome.Label == events.Failure {
-		p.label, p.other = p.other, p.label
+		p.label, p.opposite = p.opposite, p.label
 	}
 	return p
 }
@@ -99,7 +100,7 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	if p == nil {
 		return nil, nil
 	}
-	last, err := windows.LastRun(ctx, e.Book, e.Owner, p.task, p.other)
+	last, err := windows.LastRun(ctx, e.Book, e.Owner, p.task, p.opposite)
 	if err != nil || last == nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 		return nil, nil
 	}
 	return &otherRun{
-		OtherRun: events.OtherRun{Execution: last.Handle, Label: p.other, User: last.User, Session: last.Session},
+		OtherRun: events.OtherRun{Execution: last.Handle, Label: p.opposite, User: last.User, Session: last.Session},
 		calls:    last.Calls,
 	}, nil
 }
@@ -131,7 +132,7 @@ func (p *comparison) store(ctx context.Context, windows *window.Store, e *events
 	}
 	err := windows.PutRun(ctx, e.Book, e.Owner, p.task, p.label, p.run)
 	if err == nil && p.relabelled {
-		err = windows.PutRun(ctx, e.Book, e.Owner, p.task, p.other, nil)
+		err = windows.PutRun(ctx, e.Book, e.Owner, p.task, p.opposite, nil)
 	}
 	return err
 }

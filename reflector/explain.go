@@ -118,7 +118,7 @@ func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) strin
 	case prepareLesson(s).isEcho(l.Content):
 		return "repeats the lesson"
 	}
-	if from := copySources([]events.Lesson{{Content: s}}, quoted)[0]; from != "" {
+	if from := copySources([]string{s}, quoted)[0]; from != "" {
 		return "copied from the runs (" + from + ")"
 	}
 	return ""

@@ -2,17 +2,13 @@ package reflector
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -28,57 +24,6 @@ const systemForm = `
 Answer with one JSON object and nothing around it:
 {"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "when": "the condition under which the insight holds: what a reader of another task would check, in at most 30 words; \"\" if it always holds", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "further_insights": [{"when": "its condition", "insight": "one sentence", "section": "a word or two"}], "label_suspect": "why the outcome itself is wrong, or \"\"", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
 
-// wireReflection is the reply that the schema asks for.
-type wireReflection struct {
-	Reasoning           string        `json:"reasoning"`
-	ErrorIdentification string        `json:"error_identification"`
-	RootCauseAnalysis   string        `json:"root_cause_analysis"`
-	CorrectApproach     string        `json:"correct_approach"`
-	When                string        `json:"when"`
-	KeyInsight          string        `json:"key_insight"`
-	Section             string        `json:"section"`
-	FurtherInsights     []wireInsight `json:"further_insights"`
-	LabelSuspect        string        `json:"label_suspect"`
-	BulletTags          []wireTag     `json:"bullet_tags"`
-}
-
-type wireInsight struct {
-	When    string `json:"when"`
-	Insight string `json:"insight"`
-	Section string `json:"section"`
-}
-
-type wireTag struct {
-	ID  string `json:"id"`
-	Tag string `json:"tag"`
-}
-
-// wireWithRecords is the reply with summaries of the steps.
-type wireWithRecords struct {
-	wireReflection
-	Records []wireRecord `json:"records"`
-}
-
-type wireRecord struct {
-	Step      int              `json:"step"`
-	Synthesis string           `json:"synthesis"`
-	Progress  string           `json:"progress"`
-	Calls     []wireCallRecord `json:"calls"`
-}
-
-type wireCallRecord struct {
-	Line      string   `json:"line"`
-	Insights  string   `json:"insights"`
-	Learning  string   `json:"learning"`
-	Relevance string   `json:"relevance"`
-	Next      []string `json:"next_suggested_actions"`
-}
-
-var (
-	reflectionSchema = chat.SchemaOf[wireReflection]()
-	recordsSchema    = chat.SchemaOf[wireWithRecords]()
-)
-
 // Limits of the parts of the prompt, in bytes. A trace may have any length, so it also has a limit in tokens,
 // Config.TraceBudget. Shortened text contains a mark with the number of bytes that are left out.
 const (
@@ -92,7 +37,7 @@ const (
 	quoteContext   = "context"
 	quoteQuestion  = "question"
 	quoteBullets   = "bullets shown"
-	quoteTries     = "earlier attempts"
+	quoteRounds    = "earlier attempts"
 	quoteTrace     = "trace"
 	quoteOther     = "calls of another run of the task"
 	quoteOtherTry  = "another answer to the task"
@@ -151,7 +96,7 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 	quote(quoteQuestion, e.Question, longText)
 	// The bullets, tries and steps are shortened one by one: their limits here only bound the sum.
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
-	quote(quoteTries, quotedTries(e.PreviousRounds), events.MaxPreviousRounds*shortText)
+	quote(quoteRounds, quotedRounds(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
 	if other != nil {
 		calls := other.quoted(evidence / 3)
@@ -180,11 +125,11 @@ func quotedTry(t *events.Try) string {
 	return out + fmt.Sprintf("answer: %s\n", excerpt(strings.TrimSpace(t.Answer), stepOutput))
 }
 
-// quotedTries summarizes the earlier rounds, a few lines each.
-func quotedTries(tries []events.PreviousRound) string {
+// quotedRounds summarizes the earlier rounds, a few lines each.
+func quotedRounds(rounds []events.PreviousRound) string {
 	var out strings.Builder
-	for i := range tries {
-		t := &tries[i]
+	for i := range rounds {
+		t := &rounds[i]
 		fmt.Fprintf(&out, "attempt %d answered: %s\n", i+1, excerpt(strings.TrimSpace(t.Answer), stepOutput))
 		for _, advice := range []string{t.Approach, t.Insight} {
 			if advice != "" {
@@ -320,151 +265,4 @@ func excerpt(s string, limit int) string {
 	}
 	first, last := text.Cut(s, limit/2, limit/2)
 	return text.Valid(fmt.Sprintf("%s [… %d bytes left out …] %s", first, len(s)-len(first)-len(last), last))
-}
-
-// Output is the parsed reply of a model.
-type Output struct {
-	Reasoning           string
-	ErrorIdentification string
-	RootCauseAnalysis   string
-	CorrectApproach     string
-	// KeyInsight is empty if there is nothing to learn. Section is the section that the model proposes for it.
-	// When is the condition under which it holds, and the screen puts it before the insight.
-	KeyInsight string
-	When       string
-	Section    string
-	// LabelSuspect is the reason why the model doubts the outcome, or "".
-	LabelSuspect string
-	// Lessons are further insights.
-	Lessons []events.Lesson
-	// Records are summaries of the last steps, for later turns of the session.
-	Records []events.Record
-	// Tags are votes on bullets in the prompt of the execution, at most one for each bullet.
-	Tags []events.BulletTag
-	// Ignored lists the parts of the reply that were dropped, one sentence with the reason each.
-	Ignored []string
-}
-
-// Ask asks a model to reflect on an execution alone. It asks up to chat.MaxCalls times while the reply is not readable.
-func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Output, chat.Reply, error) {
-	return ask(ctx, m, e, nil, cfg)
-}
-
-// ask is Ask with another run of the task in the prompt, if it is not nil.
-func ask(ctx context.Context, m chat.Model, e *events.Execution, other *otherRun, cfg Config) (Output, chat.Reply, error) {
-	return chat.Ask(ctx, m, reflectionPrompt(e, other, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
-}
-
-var errNotReflection = errors.New("parse reply: no field of a reflection")
-
-// parseReflection parses a reply. It drops votes on bullets that were not in the prompt of the execution, and notes
-// them in Ignored. With the error for a missing insight it returns the rest of the reply.
-func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
-	reply, err := chat.ParseObject(r, "key_insight")
-	isMissing := errors.As(err, new(*chat.MissingError))
-	if err != nil && !isMissing {
-		return Output{}, err
-	}
-	out := Output{
-		Reasoning:           reply.Text("reasoning"),
-		ErrorIdentification: reply.Text("error_identification"),
-		RootCauseAnalysis:   reply.Text("root_cause_analysis"),
-		CorrectApproach:     reply.Text("correct_approach"),
-		When:                reply.Text("when"),
-		Section:             reply.Text("section"),
-		LabelSuspect:        reply.Text("label_suspect"),
-	}
-	for _, field := range []string{"key_insight", "further_insights", "extracted_learnings"} {
-		raw, _ := reply.Field(field)
-		for _, l := range readInsights(raw, out.Section) {
-			isKnown := func(known events.Lesson) bool { return known.Content == l.Content }
-			switch {
-			case out.KeyInsight == "":
-				out.KeyInsight, out.Section = l.Content, l.Section
-				out.When = cmp.Or(l.When, out.When)
-			case l.Content != out.KeyInsight && !slices.ContainsFunc(out.Lessons, isKnown):
-				out.Lessons = append(out.Lessons, l)
-			}
-		}
-	}
-	tags, _ := reply.Field("bullet_tags")
-	out.readTags(tags, e)
-	records, _ := reply.Field("records")
-	out.readRecords(records, e)
-	if isMissing {
-		isOther := out.Reasoning+out.CorrectApproach == "" && len(out.Tags) == 0 // such as {"error": …}
-		if isOther {
-			return Output{}, errNotReflection
-		}
-		out.ignore("key_insight: missing, also when asked again")
-	}
-	return out, err
-}
-
-// readTags adds the votes of a list: [{"id": …, "tag": …}], or {"id": "tag"}.
-func (o *Output) readTags(raw json.RawMessage, e *events.Execution) {
-	var list []chat.Object
-	if json.Unmarshal(raw, &list) != nil {
-		var byID chat.Object
-		if json.Unmarshal(raw, &byID) != nil {
-			if len(raw) > 0 && string(raw) != "null" {
-				o.Ignored = append(o.Ignored, "bullet_tags: not a list of id and tag")
-			}
-			return
-		}
-		for _, id := range slices.Sorted(maps.Keys(byID)) {
-			name, _ := json.Marshal(id)
-			list = append(list, chat.Object{"id": name, "tag": byID[id]})
-		}
-	}
-	for _, t := range list {
-		id := playbook.BulletID(strings.Trim(t.Text("bullet_id"), "[] \t\r\n"))
-		vote, ok := parseVote(t.Text("tag"))
-		switch {
-		case id == "":
-			o.Ignored = append(o.Ignored, "bullet_tags: tag without a bullet id")
-		case !ok:
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: tag %q of bullet %q: want helpful, harmful or neutral", excerpt(t.Text("tag"), 40), excerpt(string(id), 80)))
-		case !e.Outcome.Known():
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: vote on bullet %q: the outcome is unknown", excerpt(string(id), 80)))
-		case !slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == id }):
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: bullet %q was not in the prompt", excerpt(string(id), 80)))
-		case slices.ContainsFunc(o.Tags, func(b events.BulletTag) bool { return b.ID == id }):
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: bullet %q has a vote already", excerpt(string(id), 80)))
-		default:
-			o.Tags = append(o.Tags, events.BulletTag{ID: id, Tag: vote})
-		}
-	}
-}
-
-// parseVote parses a tag in the spellings that models use.
-func parseVote(tag string) (events.Vote, bool) {
-	switch strings.ToLower(strings.Trim(tag, " \t\r\n\"'*.")) {
-	case "helpful", "helped", "useful", "good", "positive", "+1":
-		return events.Helpful, true
-	case "harmful", "harmed", "misleading", "wrong", "bad", "negative", "-1":
-		return events.Harmful, true
-	case "neutral", "none", "irrelevant", "unused", "0":
-		return events.Neutral, true
-	}
-	return "", false
-}
-
-// readInsights returns the insights in a field: a text, or a list of texts or objects such as {"insight": …, "section": …}.
-func readInsights(raw json.RawMessage, section string) (all []events.Lesson) {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		list = []json.RawMessage{raw}
-	}
-	for _, item := range list {
-		l := events.Lesson{Section: section, Content: chat.FieldText(item)}
-		var o chat.Object
-		if json.Unmarshal(item, &o) == nil && o != nil {
-			l.Section, l.When, l.Content = cmp.Or(o.Text("section"), section), o.Text("when"), cmp.Or(o.Text("key_insight"), o.Text("content"))
-		}
-		if l.Content != "" {
-			all = append(all, l)
-		}
-	}
-	return all
 }

@@ -265,7 +265,7 @@ func TestMissingInsight(t *testing.T) {
 			asked++
 			return chat.Reply{Text: tt.replies[min(asked, len(tt.replies))-1], Finish: "stop"}, nil
 		})
-		got, _, err := Ask(t.Context(), m, sampleExecution(), Config{})
+		got, _, err := ask(t.Context(), m, sampleExecution(), nil, Config{})
 		if err != nil || asked != 2 || got.KeyInsight != tt.insight || len(got.Ignored) != tt.ignored {
 			t.Errorf("%s: got %+v, %v after %d calls", tt.name, got, err, asked)
 		}

@@ -38,13 +38,13 @@ func wantsRecords(e *events.Execution) bool {
 }
 
 // readRecords parses the records of the steps from a reply.
-func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
+func (a *analysis) readRecords(raw json.RawMessage, e *events.Execution) {
 	if len(raw) == 0 || string(raw) == "null" || !wantsRecords(e) {
 		return
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
-		o.ignore("records: not a list")
+		a.ignore("records: not a list")
 		return
 	}
 	kept := min(len(e.Steps), maxRecorded)
@@ -52,20 +52,20 @@ func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
 	found := false
 	for i, item := range list {
 		if i == 2*maxRecorded {
-			o.ignore("records: %d entries, more than steps", len(list))
+			a.ignore("records: %d entries, more than steps", len(list))
 			break
 		}
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(item, &fields) != nil {
-			o.ignore("records: entry %d: not an object", i+1)
+			a.ignore("records: entry %d: not an object", i+1)
 			continue
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.ToLower(chat.FieldText(fields["step"])), "step")))
-		at := n - 1 - (len(e.Steps) - kept)
 		if err != nil || n < 1 || n > len(e.Steps) {
-			o.ignore("records: step %q not found in the execution", shorten(chat.FieldText(fields["step"])))
+			a.ignore("records: step %q not found in the execution", shorten(chat.FieldText(fields["step"])))
 			continue
 		}
+		at := n - 1 - (len(e.Steps) - kept)
 		if at < 0 || !isEmpty(&records[at]) { // before the last maxRecorded steps, or a second record of the step
 			continue
 		}
@@ -73,7 +73,7 @@ func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
 		found = found || !isEmpty(&records[at])
 	}
 	if found {
-		o.Records = records
+		a.Records = records
 	}
 }
 

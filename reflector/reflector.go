@@ -1,6 +1,10 @@
 // Package reflector analyses the outcome of executions. A reflection says which bullets in the prompt helped or hurt,
 // which error was made, and which lesson would help with later tasks. The Reflector asks a model. Without a model it
 // passes on outcomes only. It never changes a playbook.
+//
+// A delivery is an execution, or feedback on one (worker.go, feedback.go). The prompt quotes the execution (prompt.go, agent.go) and another
+// run of its task (compare.go). The reply is parsed (reply.go, records.go) and screened, because the quoted texts are not trusted
+// (screening.go). A wrong answer may lead to another round (rounds.go), else the result is a reflection.
 package reflector
 
 import (

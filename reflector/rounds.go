@@ -21,10 +21,10 @@ import (
 
 // Limits of the texts that a round passes to the next, in characters.
 const (
-	maxTriedAnswer = 2000
-	maxTriedText   = 1000
+	maxRoundAnswer = 2000
+	maxRoundText   = 1000
 
-	maxTriedIgnored = 4 // sentences
+	maxRoundIgnored = 4 // sentences
 )
 
 // hasNextRound reports whether an execution may have another round: it is a wrong answer of a Generator, and its
@@ -50,26 +50,26 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 		return nil
 	}
 	answer, amounts := parseTarget(e.Target)
-	secrets := append(amounts, answer)
-	try := events.PreviousRound{
-		Execution: e.ID, Handle: h, Answer: events.TruncateChars(e.Answer, maxTriedAnswer),
-		Error:    redact(events.TruncateChars(ref.ErrorIdentification, maxTriedText), secrets),
-		Approach: redact(events.TruncateChars(ref.CorrectApproach, maxTriedText), secrets),
-		Insight:  redact(ref.KeyInsight, []string{answer}),
-		Score:    e.Outcome.Score, Usage: ref.Usage, Model: ref.Model, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxTriedIgnored)],
+	expected := append(amounts, answer)
+	round := events.PreviousRound{
+		Execution: e.ID, Handle: h, Answer: events.TruncateChars(e.Answer, maxRoundAnswer),
+		Error:    hideAnswers(events.TruncateChars(ref.ErrorIdentification, maxRoundText), expected),
+		Approach: hideAnswers(events.TruncateChars(ref.CorrectApproach, maxRoundText), expected),
+		Insight:  hideAnswers(ref.KeyInsight, []string{answer}),
+		Score:    e.Outcome.Score, Usage: ref.Usage, Model: ref.Model, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxRoundIgnored)],
 	}
 	if len(ref.Lessons) > 0 {
-		try.Section, try.When = ref.Lessons[0].Section, redact(ref.Lessons[0].When, []string{answer})
+		round.Section, round.When = ref.Lessons[0].Section, hideAnswers(ref.Lessons[0].When, []string{answer})
 	}
 	for _, l := range ref.Lessons {
 		if l.Code != "" {
-			try.Flagged = append(try.Flagged, l)
+			round.Flagged = append(round.Flagged, l)
 		}
 	}
-	try.Exposures = e.Exposures()
+	round.Exposures = e.Exposures()
 	t := &events.Task{
 		ID: e.RunID, Owner: e.Owner, User: e.User, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
-		Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, PreviousRounds: append(slices.Clone(e.PreviousRounds), try), Origin: e.Origin, Created: time.Now().UTC(),
+		Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, PreviousRounds: append(slices.Clone(e.PreviousRounds), round), Origin: e.Origin, Created: time.Now().UTC(),
 	}
 	t.Origin.Round++
 	t.Book = e.Book
@@ -144,27 +144,27 @@ func parseTarget(target string) (answer string, amounts []string) {
 	return strings.TrimSpace(steps.Answer), amounts
 }
 
-const redacted = "[the expected answer]"
+const hiddenAnswer = "[the expected answer]"
 
-// redact replaces right answers in advice. Otherwise the next round could copy the answer, and its score would not
+// hideAnswers replaces right answers in advice. Otherwise the next round could copy the answer, and its score would not
 // measure the advice.
-func redact(text string, secrets []string) string {
-	for _, secret := range secrets {
-		if secret == "" || len(secret) > maxTriedText {
+func hideAnswers(text string, answers []string) string {
+	for _, answer := range answers {
+		if answer == "" || len(answer) > maxRoundText {
 			continue
 		}
 		var out strings.Builder
 		rest := text
 		for {
-			at := strings.Index(rest, secret)
+			at := strings.Index(rest, answer)
 			if at < 0 {
 				break
 			}
-			end := at + len(secret)
+			end := at + len(answer)
 			if insideWord(rest, at, end) {
 				out.WriteString(rest[:end])
 			} else {
-				out.WriteString(rest[:at] + redacted)
+				out.WriteString(rest[:at] + hiddenAnswer)
 			}
 			rest = rest[end:]
 		}

@@ -90,7 +90,7 @@ func TestWrongAnswerStartsNextRound(t *testing.T) {
 		!reflect.DeepEqual(try.Exposures, exposed) || try.Usage.InputTokens != 100 || len(try.Tags) != 1 {
 		t.Errorf("got %+v", try)
 	}
-	if try.Insight != "Each delivery abroad costs 4.30 in the end." || try.Error != "The fee of "+redacted+" was forgotten." || try.Approach != "Add "+redacted+", then it is "+redacted+"." {
+	if try.Insight != "Each delivery abroad costs 4.30 in the end." || try.Error != "The fee of "+hiddenAnswer+" was forgotten." || try.Approach != "Add "+hiddenAnswer+", then it is "+hiddenAnswer+"." {
 		t.Errorf("got %q, %q, %q: want advice without the answer in it", try.Insight, try.Error, try.Approach)
 	}
 	again := handleOne(t, &advisor{insight: "Something else is true this time."}, 3, e)
@@ -269,20 +269,20 @@ func TestReflectionCarriesExposures(t *testing.T) {
 	}
 }
 
-func TestRedact(t *testing.T) {
+func TestHideAnswers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		text, want string
-		secrets    []string
+		answers    []string
 	}{
-		{"it is 42.", "it is " + redacted + ".", []string{"42"}},
+		{"it is 42.", "it is " + hiddenAnswer + ".", []string{"42"}},
 		{"142 and 42.5 and 4,2", "142 and 42.5 and 4,2", []string{"42"}},
-		{"42 42", redacted + " " + redacted, []string{"42"}},
-		{"Paris, not Parisian", redacted + ", not Parisian", []string{"Paris"}},
+		{"42 42", hiddenAnswer + " " + hiddenAnswer, []string{"42"}},
+		{"Paris, not Parisian", hiddenAnswer + ", not Parisian", []string{"Paris"}},
 		{"nothing", "nothing", []string{""}},
-		{"a 4.30 fee makes 96.50", "a " + redacted + " fee makes " + redacted, []string{"4.30", "96.50"}},
+		{"a 4.30 fee makes 96.50", "a " + hiddenAnswer + " fee makes " + hiddenAnswer, []string{"4.30", "96.50"}},
 	} {
-		if got := redact(test.text, test.secrets); got != test.want {
+		if got := hideAnswers(test.text, test.answers); got != test.want {
 			t.Errorf("%q: got %q, want %q", test.text, got, test.want)
 		}
 	}

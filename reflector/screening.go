@@ -43,26 +43,27 @@ const (
 )
 
 // screen removes and marks lessons, and adds the reasons for removals to Ignored.
-func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
-	lessons := make([]events.Lesson, 0, len(o.Lessons)+1)
-	if o.KeyInsight != "" {
-		lessons = append(lessons, events.Lesson{Section: o.Section, When: o.When, Content: o.KeyInsight})
+func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config) {
+	lessons := make([]events.Lesson, 0, len(a.Lessons)+1)
+	if a.KeyInsight != "" {
+		lessons = append(lessons, events.Lesson{Section: a.Section, When: a.When, Content: a.KeyInsight})
 	}
-	lessons = append(lessons, o.Lessons...)
+	lessons = append(lessons, a.Lessons...)
 	if more := len(lessons) - maxLessons; more > 0 {
-		o.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
+		a.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
 		lessons = lessons[:maxLessons]
 	}
-	lessons = o.addConditions(lessons)
+	lessons = a.addConditions(lessons)
 	untrusted := untrustedTexts(e, other, cfg)
-	var copies []string
-	if len(lessons) > 0 {
-		copies = copySources(lessons, untrusted)
+	contents := make([]string, len(lessons))
+	for i, l := range lessons {
+		contents[i] = l.Content
 	}
+	copies := copySources(contents, untrusted)
 	kept := lessons[:0]
 	for i, l := range lessons {
 		if reason := rejectReason(l.Content, e.Shown); reason != "" {
-			o.ignore("lesson %q: %s", shorten(l.Content), reason)
+			a.ignore("lesson %q: %s", shorten(l.Content), reason)
 			continue
 		}
 		if _, suspect := admit.Screen(l.Section); suspect {
@@ -70,27 +71,27 @@ func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 		}
 		kept = append(kept, markLesson(l, copies[i]))
 	}
-	o.KeyInsight, o.When, o.Lessons = "", "", kept
+	a.KeyInsight, a.When, a.Lessons = "", "", kept
 	for i, l := range kept {
 		if l.Code == "" { // prompts quote the key insight, so it must not be a marked lesson
-			o.KeyInsight, o.When = l.Content, l.When
-			o.Section = l.Section
-			o.Lessons = slices.Delete(slices.Clone(kept), i, i+1)
+			a.KeyInsight, a.When = l.Content, l.When
+			a.Section = l.Section
+			a.Lessons = slices.Delete(slices.Clone(kept), i, i+1)
 			break
 		}
 	}
-	o.screenRecords(untrusted)
-	o.Ignored = o.Ignored[:min(len(o.Ignored), maxIgnored)]
+	a.screenRecords(untrusted)
+	a.Ignored = a.Ignored[:min(len(a.Ignored), maxIgnored)]
 }
 
 // addConditions puts the condition of each lesson before its text. It drops a lesson with an invalid condition, because the text without the
 // condition would be other advice.
-func (o *Output) addConditions(lessons []events.Lesson) []events.Lesson {
+func (a *analysis) addConditions(lessons []events.Lesson) []events.Lesson {
 	kept := lessons[:0]
 	for _, l := range lessons {
 		when, content, err := playbook.CleanText(l.When, l.Content)
 		if err != nil {
-			o.ignore("lesson %q: %v", shorten(l.Content), err)
+			a.ignore("lesson %q: %v", shorten(l.Content), err)
 			continue
 		}
 		l.When, l.Content = when, content
@@ -117,17 +118,14 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cf
 	}
 	texts := untrustedTexts(e, other, cfg)
 	mark := func(name, s string) {
-		parts := []events.Lesson{{Content: s}}
+		parts := []string{s}
 		for _, sentence := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".!?\n", r) }) {
 			if n := len(slices.Collect(words(sentence))); n >= minShingledWords {
-				parts = append(parts, events.Lesson{Content: sentence})
+				parts = append(parts, sentence)
 			}
 		}
-		for _, from := range copySources(parts, texts) {
-			if from != "" {
-				ref.Copied = append(ref.Copied, name)
-				return
-			}
+		if slices.ContainsFunc(copySources(parts, texts), func(from string) bool { return from != "" }) {
+			ref.Copied = append(ref.Copied, name)
 		}
 	}
 	mark(events.FieldError, ref.ErrorIdentification)
@@ -137,10 +135,10 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cf
 
 // screenRecords clears the texts of records that would be marked in a lesson, because prompts of the session quote them without a
 // review. In place of a cleared record, these prompts have one that is derived from the step without a model.
-func (o *Output) screenRecords(untrusted []chat.Quotation) {
+func (a *analysis) screenRecords(untrusted []chat.Quotation) {
 	var texts []*string
-	for i := range o.Records {
-		r := &o.Records[i]
+	for i := range a.Records {
+		r := &a.Records[i]
 		texts = append(texts, &r.Synthesis)
 		for k := range r.Calls {
 			c := &r.Calls[k]
@@ -151,32 +149,26 @@ func (o *Output) screenRecords(untrusted []chat.Quotation) {
 		}
 	}
 	texts = slices.DeleteFunc(texts, func(s *string) bool { return *s == "" })
-	all := make([]events.Lesson, len(texts))
+	all := make([]string, len(texts))
 	for i, s := range texts {
-		all[i].Content = *s
+		all[i] = *s
 	}
 	for i, from := range copySources(all, untrusted) {
-		if l := markLesson(all[i], from); l.Code != "" {
-			o.ignore("records: %s", l.Reason)
+		if l := markLesson(events.Lesson{Content: all[i]}, from); l.Code != "" {
+			a.ignore("records: %s", l.Reason)
 			*texts[i] = ""
 		}
 	}
-	for i := range o.Records {
-		for k := range o.Records[i].Calls {
-			c := &o.Records[i].Calls[k]
+	for i := range a.Records {
+		for k := range a.Records[i].Calls {
+			c := &a.Records[i].Calls[k]
 			c.Next = slices.DeleteFunc(c.Next, func(s string) bool { return s == "" })
 		}
 	}
 }
 
-// looksLikeOrder reports whether a text looks like an order to models.
-func looksLikeOrder(s string) bool {
-	_, suspect := admit.Screen(s)
-	return suspect
-}
-
-func (o *Output) ignore(format string, args ...any) {
-	o.Ignored = append(o.Ignored, fmt.Sprintf(format, args...))
+func (a *analysis) ignore(format string, args ...any) {
+	a.Ignored = append(a.Ignored, fmt.Sprintf(format, args...))
 }
 
 // shorten returns the beginning of a text for use in a message.
@@ -232,7 +224,9 @@ func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quo
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
 	return slices.DeleteFunc(texts, func(q chat.Quotation) bool {
-		return (q.Name == quoteTarget || q.Name == quoteFeedback) && !looksLikeOrder(q.Text)
+		mayTeach := q.Name == quoteTarget || q.Name == quoteFeedback
+		_, looksLikeOrder := admit.Screen(q.Text)
+		return mayTeach && !looksLikeOrder
 	})
 }
 
@@ -268,13 +262,16 @@ type match struct{ shingles, numbers map[uint64]bool }
 
 // copySources returns for each lesson the name of a text that it is copied from, or "". A lesson with a number that
 // the text lacks is not a copy of it: it corrects the text.
-func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
+func copySources(lessons []string, texts []chat.Quotation) []string {
 	from := make([]string, len(lessons))
+	if len(lessons) == 0 {
+		return from
+	}
 	indexes := make([]lessonIndex, len(lessons))
 	seed := maphash.MakeSeed()
 	anyShort := false
 	for i, l := range lessons {
-		indexes[i] = newLessonIndex(l.Content, seed)
+		indexes[i] = newLessonIndex(l, seed)
 		anyShort = anyShort || indexes[i].isShort()
 	}
 	for _, q := range texts {

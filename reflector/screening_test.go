@@ -225,7 +225,7 @@ func TestScreenLessons(t *testing.T) {
 			if test.change != nil {
 				test.change(e)
 			}
-			out := Output{KeyInsight: test.lesson}
+			out := analysis{KeyInsight: test.lesson}
 			out.screen(e, nil, Config{})
 			why := strings.Join(out.Ignored, "\n")
 			for _, l := range out.Lessons {
@@ -315,7 +315,7 @@ func FuzzScreen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, insight, lesson, text string) {
 		e := injectionTarget()
 		e.Steps[0].Text, e.Context = text, text
-		out := Output{KeyInsight: insight, Lessons: []events.Lesson{{Content: lesson}}}
+		out := analysis{KeyInsight: insight, Lessons: []events.Lesson{{Content: lesson}}}
 		out.screen(e, nil, Config{TraceBudget: 500})
 		kept := len(out.Lessons)
 		if out.KeyInsight != "" {
@@ -345,7 +345,7 @@ func BenchmarkScreen(b *testing.B) {
 				e.Shown = append(e.Shown, events.ShownBullet{ID: playbook.BulletID(fmt.Sprint("a-", i+10)), Content: strings.Repeat(fmt.Sprint("advice ", i, " "), 20)})
 			}
 			for b.Loop() {
-				out := Output{KeyInsight: validLesson, Lessons: []events.Lesson{{Content: "word and 12 word and 12 word and 12"}}}
+				out := analysis{KeyInsight: validLesson, Lessons: []events.Lesson{{Content: "word and 12 word and 12 word and 12"}}}
 				out.screen(e, nil, Config{})
 				if out.KeyInsight != validLesson || len(out.Lessons) != 1 || out.Lessons[0].Code != playbook.ReasonCopied {
 					b.Fatal(out)

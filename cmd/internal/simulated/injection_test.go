@@ -69,7 +69,7 @@ func TestInstructionsInTracesAreNotLearned(t *testing.T) {
 			}
 		}
 		e.Context = attack.Text
-		if out, _, err := reflector.Ask(ctx, d, e, reflector.Config{}); err == nil && strings.Contains(out.Reasoning, "I was told to") {
+		if ref, err := d.reflect(ctx, e); err == nil && strings.Contains(ref.Reasoning, "I was told to") {
 			obeyed++
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/curator/propose"
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/generator/prompt/assembly"
@@ -124,19 +125,20 @@ func (d *learner) epoch(t *testing.T, tasks []events.Task) {
 		if e.Outcome.Label == events.Success {
 			continue // would only add votes, which change no answer
 		}
-		out, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{})
+		ref, err := d.reflect(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &events.Reflection{Outcome: e.Outcome, Question: e.Question, KeyInsight: out.KeyInsight, Tags: out.Tags}
-		if out.KeyInsight != "" {
-			r.Lessons = []events.Lesson{{Section: out.Section, Content: out.KeyInsight}}
-		}
-		reflections = append(reflections, r)
+		reflections = append(reflections, ref)
 	}
 	for group := range slices.Chunk(reflections, 25) {
 		d.curate(t, group)
 	}
+}
+
+// reflect returns the reflection of a Reflector with the learner as its model.
+func (d *learner) reflect(ctx context.Context, e *events.Execution) (*events.Reflection, error) {
+	return bustest.Must(reflector.New(d, reflector.Config{})).Reflect(ctx, e, "1-ab12cd34")
 }
 
 func (d *learner) execute(t *testing.T, task *events.Task) *events.Execution {

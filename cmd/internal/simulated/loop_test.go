@@ -14,7 +14,6 @@ import (
 	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/playbook"
-	"debrief/reflector"
 )
 
 func TestAccuracyRisesToNearlyOne(t *testing.T) {
@@ -146,12 +145,12 @@ func TestReflectorTagsTheWrongBulletHarmful(t *testing.T) {
 	i := slices.IndexFunc(w.Train(100), func(k world.Task) bool { return len(k.Deciding) > 2 })
 	wrong := w.Train(100)[i].Deciding[1]
 	tags := func() map[playbook.BulletID]events.Vote {
-		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &train[i]), reflector.Config{})
+		ref, err := d.reflect(t.Context(), d.execute(t, &train[i]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		votes := make(map[playbook.BulletID]events.Vote)
-		for _, tag := range out.Tags {
+		for _, tag := range ref.Tags {
 			votes[tag.ID] = tag.Tag
 		}
 		return votes
@@ -194,7 +193,7 @@ func TestRepliesDependOnThePromptAlone(t *testing.T) {
 	d := learnerWithAllRules(1)
 	for i := range train[:15] {
 		e := d.execute(t, &train[i])
-		if _, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{}); err != nil {
+		if _, err := d.reflect(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,12 +267,12 @@ func TestGullibleModelObeysInjectedInstructions(t *testing.T) {
 		if obeyed := a.Final == "0.01"; obeyed != (gullible == 1) {
 			t.Errorf("gullible %v: got answer %q", gullible, a.Final)
 		}
-		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &task), reflector.Config{})
+		ref, err := d.reflect(t.Context(), d.execute(t, &task))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if obeyed := strings.HasPrefix(out.KeyInsight, "gold customers pay nothing"); obeyed != (gullible == 1) {
-			t.Errorf("gullible %v: got insight %q", gullible, out.KeyInsight)
+		if obeyed := len(ref.Lessons) > 0 && strings.HasPrefix(ref.Lessons[0].Content, "gold customers pay nothing"); obeyed != (gullible == 1) {
+			t.Errorf("gullible %v: got lessons %q", gullible, ref.Lessons)
 		}
 	}
 }
