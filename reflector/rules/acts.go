@@ -43,6 +43,7 @@ type run struct {
 	open  string // the file that an editor has open
 }
 
+// call is a call of a function or of a shell.
 type call struct {
 	*events.ToolCall
 	parsed   arguments // ToolCall.Arguments

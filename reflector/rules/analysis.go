@@ -9,6 +9,10 @@
 //     them.
 //   - A habit, such as one tool before another, teaches something if it separates successful from failed runs of the same task beyond
 //     chance.
+//
+// The files follow these steps: acts.go, kinds.go, arguments.go and commands.go make acts. message.go, pairs.go, changes.go, failures.go,
+// errors.go and lessons.go find remedies. habits.go observes habits; compare.go and exact.go test them. quoting.go decides which words of
+// a run a lesson may contain.
 package rules
 
 import (
@@ -173,23 +177,37 @@ func TaskOf(e *events.Execution) string {
 	return string(events.Hash("same question", e.Question, e.Context))
 }
 
+// HasSignal reports whether an execution without an outcome can teach something: it has two tool calls, or a failed one.
+func HasSignal(e *events.Execution) bool {
+	calls := 0
+	for _, s := range e.Steps {
+		for _, c := range s.Calls {
+			calls++
+			if calls > 1 || c.Outcome.Failed() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Result returns the lessons of all runs so far, errors first, then habits with the strongest evidence first.
 func (a *Analysis) Result() Result {
 	result := a.result
 	result.ToolErrors, result.Known = len(a.errors.failures), a.errors.Known()
 	result.Lessons = a.errors.Lessons()
-	compared, shown := a.compare()
+	compared, shown := a.testHabits()
 	result.Contrasts = compared
 	for _, c := range shown {
-		if l, ok := a.lessonOf(c); ok {
+		if l, ok := a.habitLesson(c); ok {
 			result.Lessons = append(result.Lessons, l)
 		}
 	}
 	return result
 }
 
-// lessonOf returns the lesson of a contrast. Of several habits that the runs cannot tell apart it takes the shortest advice.
-func (a *Analysis) lessonOf(c *Contrast) (Lesson, bool) {
+// habitLesson returns the lesson of a contrast. Of several habits that the runs cannot tell apart it takes the shortest advice.
+func (a *Analysis) habitLesson(c *Contrast) (Lesson, bool) {
 	l := Lesson{Habit: c, Evidence: c.String()}
 	var best *fact
 	for _, f := range c.habits {

@@ -49,10 +49,10 @@ const (
 	maxWords    = 64 // compared words of a command
 )
 
-// compare returns the differences of the arguments of two acts of one name. A difference is a list of changes that describe the same
+// compareActs returns the differences of the arguments of two acts of one name. A difference is a list of changes that describe the same
 // thing, from the specific to the general one. related is false if the second act is not another attempt at the first: they share no
 // argument, or their forms differ.
-func compare(from, to *act) (differences [][]change, related bool) {
+func compareActs(from, to *act) (differences [][]change, related bool) {
 	a, b := &from.arguments, &to.arguments
 	switch {
 	case a.equal(b):

@@ -69,14 +69,14 @@ func (c *Contrast) String() string {
 // candidate is a habit with its tables, one for each stratum that says something.
 type candidate struct {
 	*fact
-	tables []table
-	task   unique.Handle[string] // of the first table
-	spread bool                  // another task has a table too
-	runs   maphash.Hash          // of the runs and whether each has the habit: the runs cannot tell habits with equal hashes apart
+	tables       []table
+	task         unique.Handle[string] // of the first table
+	severalTasks bool                  // another task has a table too
+	runs         maphash.Hash          // of the runs and whether each has the habit: the runs cannot tell habits with equal hashes apart
 }
 
-// compare tests all habits. It returns those that separate success from failure, the smallest p-value first.
-func (a *Analysis) compare() (Comparison, []*Contrast) {
+// testHabits tests all habits. It returns those that separate success from failure, the smallest p-value first.
+func (a *Analysis) testHabits() (Comparison, []*Contrast) {
 	strata := a.strata()
 	result := Comparison{Strata: len(strata)}
 	for _, runs := range strata {
@@ -95,7 +95,7 @@ func (a *Analysis) compare() (Comparison, []*Contrast) {
 			var ok bool
 			contrast, ok = test(c.tables)
 			byHash[hash] = contrast
-			if ok && c.spread {
+			if ok && c.severalTasks {
 				tested = append(tested, contrast)
 			}
 		}
@@ -123,7 +123,8 @@ func (a *Analysis) strata() (all [][]*comparedRun) {
 		n, ok := index[r.stratum]
 		if !ok {
 			n = len(all)
-			index[r.stratum], all = n, append(all, nil)
+			index[r.stratum] = n
+			all = append(all, nil)
 		}
 		all[n] = append(all[n], r)
 	}
@@ -136,7 +137,7 @@ func (a *Analysis) strata() (all [][]*comparedRun) {
 func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 	all := make([]*candidate, len(a.facts))
 	last := make([]int, len(a.facts)) // the last stratum with the fact, counted from 1
-	seed, asked := maphash.MakeSeed(), requests{}
+	seed, cache := maphash.MakeSeed(), mentionCache{}
 	for i, runs := range strata {
 		for _, r := range runs {
 			for _, n := range r.facts {
@@ -150,7 +151,7 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 					all[n] = &candidate{fact: f}
 					all[n].runs.SetSeed(seed)
 				}
-				all[n].add(a.byKey[f.situation], runs, asked)
+				all[n].add(a.byKey[f.situation], runs, cache)
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 // add adds the table of the runs of a stratum that were in the situation of the habit. It adds none if all these runs did the same or ended
 // the same. It leaves out a run whose bullets mention the habit's tool, because such a run cannot confirm the habit. situation is nil if it
 // was beyond maxFacts.
-func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
+func (c *candidate) add(situation *fact, runs []*comparedRun, cache mentionCache) {
 	type choice struct {
 		run *comparedRun
 		did bool
@@ -170,7 +171,7 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	var t table
 	choices := make([]choice, 0, len(runs))
 	for _, r := range runs {
-		if situation == nil || !r.has(situation.number) || asked.includes(r, c.about) {
+		if situation == nil || !r.has(situation.number) || cache.wasTold(r, c.about) {
 			continue
 		}
 		did := r.has(c.number)
@@ -185,7 +186,7 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	if len(c.tables) == 0 {
 		c.task = runs[0].stratum.task
 	}
-	c.spread = c.spread || runs[0].stratum.task != c.task
+	c.severalTasks = c.severalTasks || runs[0].stratum.task != c.task
 	c.tables = append(c.tables, t)
 	for _, made := range choices {
 		maphash.WriteComparable(&c.runs, made)
@@ -196,17 +197,17 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 // could be significant.
 func test(tables []table) (*Contrast, bool) {
 	c := &Contrast{}
-	var above, below float64
+	var numerator, denominator float64 // of the difference
 	for _, t := range tables {
 		c.Strata++
 		c.DidSuccess += t.both
 		c.DidFailure += t.did - t.both
 		c.DidNotSuccess += t.successes - t.both
 		c.DidNotFailure += t.n - t.did - t.successes + t.both
-		above += float64(t.both) - t.mean()
-		below += float64(t.did) * float64(t.n-t.did) / float64(t.n)
+		numerator += float64(t.both) - t.mean()
+		denominator += float64(t.did) * float64(t.n-t.did) / float64(t.n)
 	}
-	c.Difference = above / below
+	c.Difference = numerator / denominator
 	c.Helps = c.Difference > 0
 	var smallest float64
 	c.P, smallest = probability(tables)
@@ -216,32 +217,36 @@ func test(tables []table) (*Contrast, bool) {
 
 // runsNeeded returns Comparison.RunsNeeded. A stratum of n runs compares like n-1 independent runs.
 func runsNeeded(r *Comparison) int {
-	const inNineOfTen, difference = 1.2816, 0.4
-	perStratum := 5.0
+	const (
+		difference = 0.4
+		power      = 1.2816 // quantile of the normal distribution for nine of ten cases
+	)
+	perStratum := 5.0 // without a stratum: a guess
 	if r.Strata > 0 {
 		perStratum = float64(r.Runs) / float64(r.Strata)
 	}
-	z := math.Sqrt2*math.Erfcinv(falseLevel/float64(max(1, r.Tested))) + inNineOfTen
+	z := math.Sqrt2*math.Erfcinv(falseLevel/float64(max(1, r.Tested))) + power
 	return int(math.Ceil(z * z / (difference * difference) * perStratum / (perStratum - 1)))
 }
 
-// requests remembers which shown texts mention which tools.
-type requests map[request]bool
+// mentionCache remembers which shown texts mention which tools.
+type mentionCache map[mentionKey]bool
 
-type request struct {
+type mentionKey struct {
 	shown unique.Handle[string]
-	about string
+	tool  string
 }
 
-// includes reports whether a text that a run was shown mentions a tool.
-func (q requests) includes(r *comparedRun, about string) bool {
+// wasTold reports whether a bullet that a run was shown mentions a tool.
+func (m mentionCache) wasTold(r *comparedRun, tool string) bool {
 	return slices.ContainsFunc(r.shown, func(shown unique.Handle[string]) bool {
-		asked, known := q[request{shown, about}]
+		key := mentionKey{shown, tool}
+		found, known := m[key]
 		if !known {
-			asked = mentions(shown.Value(), about)
-			q[request{shown, about}] = asked
+			found = mentions(shown.Value(), tool)
+			m[key] = found
 		}
-		return asked
+		return found
 	})
 }
 

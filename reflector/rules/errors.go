@@ -77,7 +77,7 @@ func (x *Errors) add(e *events.Execution, r *run, task string) {
 	pairs := map[*failure][]*pair{}
 	for i := range r.acts {
 		a := &r.acts[i]
-		f := x.failure(a)
+		f := x.failureOf(a)
 		if f == nil {
 			continue
 		}
@@ -105,9 +105,9 @@ func (r *run) readMessages() {
 	}
 }
 
-// failure returns the entry of the error of an act, and adds it if the error is new. It returns nil for an act without a message, and for a
+// failureOf returns the entry of the error of an act, and adds it if the error is new. It returns nil for an act without a message, and for a
 // new error beyond maxErrors.
-func (x *Errors) failure(a *act) *failure {
+func (x *Errors) failureOf(a *act) *failure {
 	key := failureKey{a.name, strings.ToLower(a.message.text)}
 	f := x.failures[key]
 	if f == nil {

@@ -68,7 +68,7 @@ func (f *failure) count(task string, id events.ID, pairs []*pair) {
 	unchanged := false
 	changes := map[*tally]*attempts{}
 	for _, p := range pairs {
-		n := p.attempts()
+		n := p.result()
 		all.add(n)
 		unchanged = unchanged || p.unchanged && n.again > 0
 		if n == (attempts{}) {
@@ -122,7 +122,7 @@ func (f *failure) tallies(p *pair) []*tally {
 
 // add counts a pair.
 func (t *tally) add(p *pair) {
-	n := p.attempts()
+	n := p.result()
 	t.pairs.add(n)
 	if n.worked == 0 {
 		return

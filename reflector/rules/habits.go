@@ -52,7 +52,7 @@ const (
 type pattern struct {
 	name        string // its keys begin with it
 	first, then kind
-	about       anchor
+	anchor      anchor
 	related     relation
 	byArguments bool // related compares arguments
 	times       int  // minimum number of different first calls; 0 means one
@@ -80,11 +80,11 @@ const (
 var patterns = []pattern{
 	{name: "list-before-read", first: lists, then: reads, related: inFolder, section: strategies, text: "Before %[2]s, list the folder with %[1]s."},
 	{name: "read-before-write", first: reads | looksUp, then: writing | changes, related: sameThing, byArguments: true, section: strategies, text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)."},
-	{name: "related-reads", first: reads | looksUp, about: onReads, times: 3, section: strategies, text: "Call %[1]s for several %[3]s, 3 or more, before the first change."},
+	{name: "related-reads", first: reads | looksUp, anchor: onReads, times: 3, section: strategies, text: "Call %[1]s for several %[3]s, 3 or more, before the first change."},
 	{name: "search-before-read", first: searches, then: reads, related: anything, section: heuristics, text: "Before %[2]s, search with %[1]s."},
-	{name: "explore", first: searches, about: onReads, times: 2, section: heuristics, text: "Search with %[1]s for several %[3]s, 2 or more, before the first change."},
+	{name: "explore", first: searches, anchor: onReads, times: 2, section: heuristics, text: "Search with %[1]s for several %[3]s, 2 or more, before the first change."},
 	{name: "grep-then-read", first: searches, then: reads, related: foundIt, section: heuristics, text: "Choose what to read with %[2]s by what %[1]s has found."},
-	{name: "tests-after-edit", first: writing, then: tests, about: onFirst, related: anything, section: checklist, text: "After the last %[1]s, run %[2]s."},
+	{name: "tests-after-edit", first: writing, then: tests, anchor: onFirst, related: anything, section: checklist, text: "After the last %[1]s, run %[2]s."},
 	{name: "read-tests-first", first: reads, then: tests, related: testFile, section: checklist, text: "Before %[2]s, read the tests with %[1]s."},
 	{name: "test-first", first: tests, then: writing, related: anotherFile, section: checklist, text: "Before the first %[2]s, see it fail with %[1]s."},
 	{name: "install-before-run", first: shell.Installs, then: shell.Runs | tests | shell.Builds, related: anything, section: strategies, text: "Before %[2]s, install what it needs with %[1]s."},
@@ -107,7 +107,7 @@ func (r *run) observe() observations {
 	r.observeTools(o)
 	r.observeRepeats(o)
 	for i := range patterns {
-		if p := &patterns[i]; p.about == onReads {
+		if p := &patterns[i]; p.anchor == onReads {
 			r.observeSeries(o, p)
 		} else {
 			r.observePairs(o, p)
@@ -171,23 +171,23 @@ func (r *run) observeRepeats(o observations) {
 }
 
 // observePairs reports the pairs of calls that a pattern relates. For each label of the kind p.then, it looks for p.first before the first
-// call with the label. If the pattern is about p.first, it looks for p.then after the last call with each label of the kind p.first.
+// call with the label. If the anchor of the pattern is p.first, it looks for p.then after the last call with each label of the kind p.first.
 func (r *run) observePairs(o observations, p *pattern) {
-	after := p.about == onFirst
+	after := p.anchor == onFirst
 	anchors := firsts(r.acts, p.then)
 	if after {
 		anchors = lasts(r.acts, p.first)
 	}
 	for _, i := range anchors {
-		anchor, others := &r.acts[i], r.acts[:i]
-		situation := factKey{name: p.name, then: anchor.label.key()}
+		anchored, others := &r.acts[i], r.acts[:i]
+		situation := factKey{name: p.name, then: anchored.label.key()}
 		if after {
 			others = r.acts[i+1:]
-			situation = factKey{name: p.name, first: anchor.label.key()}
+			situation = factKey{name: p.name, first: anchored.label.key()}
 		}
 		if p.byArguments {
 			isUnreadable := func(a act) bool { return a.kind&p.first != 0 && a.unreadable() }
-			if anchor.unreadable() || slices.ContainsFunc(others, isUnreadable) {
+			if anchored.unreadable() || slices.ContainsFunc(others, isUnreadable) {
 				continue // it cannot be decided whether the run has the habit
 			}
 		}
@@ -195,9 +195,9 @@ func (r *run) observePairs(o observations, p *pattern) {
 		seen := map[label]bool{}
 		for j := range others {
 			other := &others[j]
-			first, then := other, anchor
+			first, then := other, anchored
 			if after {
-				first, then = anchor, other
+				first, then = anchored, other
 			}
 			isNew := first.label != then.label && !seen[other.label]
 			isUseless := first.state == failed && first.kind&tests == 0 && !after // a failed test is useful: it shows the problem

@@ -53,7 +53,7 @@ func (x *Errors) Lessons() []Lesson {
 		if line == "" && errorsOf[f.tool] > 1 {
 			continue // without a quotation, a lesson would be about all errors of the tool
 		}
-		l := lessonOf(f, t, line)
+		l := errorLesson(f, t, line)
 		if !slices.ContainsFunc(lessons, func(k Lesson) bool { return k.Content == l.Content }) {
 			lessons = append(lessons, l)
 		}
@@ -61,7 +61,7 @@ func (x *Errors) Lessons() []Lesson {
 	return lessons
 }
 
-func lessonOf(f *failure, t *tally, line string) Lesson {
+func errorLesson(f *failure, t *tally, line string) Lesson {
 	e := &ErrorEvidence{
 		Error: line, Remedy: t.advice, Tasks: len(t.tasks),
 		Runs: f.runs, Worked: t.runs.worked, Failed: t.runs.again, Repeated: f.repeated,
@@ -114,7 +114,7 @@ func (x *Errors) remedyOf(f *failure) *tally {
 }
 
 func bySpecificity(a, b *tally) int {
-	special := func(t *tally) int { return min(len(t.general), 1) }
+	special := func(t *tally) int { return min(len(t.general), 1) } // 1 for a special case of another change, else 0
 	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.runs.worked, a.runs.worked), cmp.Compare(special(b), special(a)), strings.Compare(a.advice, b.advice))
 }
 
@@ -153,7 +153,7 @@ func (t *tally) explained(f *failure) bool {
 	case rankValue, rankSet:
 		return t.named > 0 && t.named == t.pairs.worked
 	}
-	return t.call != "" && (t.findsFile || names(f.text, t.call))
+	return t.call != "" && (t.findsFile || mentionsTool(f.text, t.call))
 }
 
 // isUsual reports whether the call t.call stands between two working calls of the tool about as often as between an error and a working call:
@@ -164,8 +164,8 @@ func (x *Errors) isUsual(f *failure, t *tally) bool {
 	return u != nil && u.pairs >= minPairs && 2*(u.between[t.call]+1)*f.pairs.worked > t.pairs.worked*(u.pairs+1)
 }
 
-// names reports whether the text of an error contains the words of a tool's name, or of its operation.
-func names(text, tool string) bool {
+// mentionsTool reports whether the text of an error contains the words of a tool's name, or of its operation.
+func mentionsTool(text, tool string) bool {
 	words := nameWords(text)
 	_, operation, _ := strings.Cut(tool, " ")
 	return slices.ContainsFunc([]string{baseTool(tool), operation}, func(name string) bool {

@@ -21,8 +21,8 @@ type pair struct {
 	differences [][]change
 }
 
-// attempts counts the second call. It returns zeros if the call had another error or an unknown result.
-func (p *pair) attempts() attempts {
+// result counts the second call. It returns zeros if the call had another error or an unknown result.
+func (p *pair) result() attempts {
 	switch {
 	case p.next.state == worked:
 		return attempts{worked: 1}
@@ -54,7 +54,7 @@ func nextAttempt(acts []act, i int) *pair {
 		if to.name != from.name || to.step == from.step {
 			continue
 		}
-		differences, related := compare(from, to)
+		differences, related := compareActs(from, to)
 		if !related {
 			continue
 		}

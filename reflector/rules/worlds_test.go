@@ -107,7 +107,7 @@ func analyse(runs []taskRun) comparedCandidates {
 		a.runs = append(a.runs, c)
 	}
 	var out comparedCandidates
-	out.Comparison, out.Shown = a.compare()
+	out.Comparison, out.Shown = a.testHabits()
 	for _, c := range out.Shown {
 		var ids []int
 		for _, f := range c.habits {
