@@ -57,9 +57,9 @@ func TestCommentsMatchSources(t *testing.T) {
 func typesOfMessages() map[reflect.Type]bool {
 	all := map[reflect.Type]bool{}
 	for _, m := range Messages() {
-		b := newBuilder(&m)
-		b.types = all
-		b.root(&m)
+		ts := typesOf(&m)
+		ts.types = all
+		ts.root(&m)
 	}
 	return all
 }

@@ -54,29 +54,13 @@ var comments = sync.OnceValue(func() map[string]typeComments {
 // with constants may have further values in messages of newer programs, so their constants are only examples.
 var closedTypes = []reflect.Type{reflect.TypeFor[events.Purpose](), reflect.TypeFor[playbook.Gate]()}
 
-// builder derives schemas of one encoding.
-type builder struct {
-	tag    string // "msgpack" or "json": the struct tag with the names
-	strict bool   // unknown fields are errors
-	// required are the fields that a client must set. It is nil for messages that Debrief writes: their schemas require
-	// the fields that each message has.
-	required []string
-	refs     string // prefix of references
-	suffix   string // of the names of definitions
-	foreign  bool   // the types are of other packages and may have their own encoders and no comments; see Types
-	defs     map[string]*jsonschema.Schema
-	names    map[string]reflect.Type // the types of defs
-	types    map[reflect.Type]bool   // all types of the schemas
-}
-
-func newBuilder(m *Message) *builder {
-	b := &builder{
-		tag: "json", strict: m.Strict, required: m.Required, refs: "#/$defs/", defs: map[string]*jsonschema.Schema{}, names: map[string]reflect.Type{}, types: map[reflect.Type]bool{},
-	}
+// typesOf returns the types of one message.
+func typesOf(m *Message) *Types {
+	tag := "json"
 	if m.Encoding == MessagePack {
-		b.tag = "msgpack"
+		tag = "msgpack"
 	}
-	return b
+	return newTypes(Types{tag: tag, strict: m.Strict, required: m.Required, refs: "#/$defs/"})
 }
 
 // toolCall is the JSON of a chat.Call, which has its own encoder.
@@ -101,30 +85,30 @@ func shownBullet() *jsonschema.Schema {
 	}
 }
 
-// schemaOf returns the schema of a type. Structs are definitions.
-func (b *builder) schemaOf(t reflect.Type) *jsonschema.Schema {
-	b.types[t] = true
+// Of returns the schema of a type.
+func (ts *Types) Of(t reflect.Type) *jsonschema.Schema {
+	ts.types[t] = true
 	s := &jsonschema.Schema{}
 	switch {
-	case b.foreign && (t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]()): // any JSON
+	case ts.foreign && (t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]()): // any JSON
 		return s
 	case t == reflect.TypeFor[time.Time]():
 		s.Type, s.Format = "string", "date-time"
-		b.markMessagePack(s, "timestamp")
+		ts.markMessagePack(s, "timestamp")
 		return s
 	case t == reflect.TypeFor[time.Duration]():
 		s.Type, s.Description = "integer", "Nanoseconds."
 		return s
 	case t == reflect.TypeFor[chat.Call]():
 		return toolCall()
-	case t == reflect.TypeFor[events.ShownBullet]() && b.tag == "msgpack":
+	case t == reflect.TypeFor[events.ShownBullet]() && ts.tag == "msgpack":
 		return shownBullet()
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		s.Type, s.ContentEncoding = "string", "base64"
-		b.markMessagePack(s, "bin")
+		ts.markMessagePack(s, "bin")
 		return s
 	}
-	switch b.ownEncoding(t) {
+	switch ts.ownEncoding(t) {
 	case anyEncoding:
 		return s
 	case textEncoding:
@@ -133,7 +117,7 @@ func (b *builder) schemaOf(t reflect.Type) *jsonschema.Schema {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return b.schemaOf(t.Elem())
+		return ts.Of(t.Elem())
 	case reflect.Bool:
 		s.Type = "boolean"
 	case reflect.Float32, reflect.Float64:
@@ -144,27 +128,27 @@ func (b *builder) schemaOf(t reflect.Type) *jsonschema.Schema {
 		s.Type, s.Minimum = "integer", new(float64)
 	case reflect.String:
 		s.Type = "string"
-		b.describeValues(s, t)
+		ts.describeValues(s, t)
 	case reflect.Slice, reflect.Array:
-		s.Type, s.Items = "array", b.schemaOf(t.Elem())
+		s.Type, s.Items = "array", ts.Of(t.Elem())
 	case reflect.Map:
-		s.Type, s.AdditionalProperties = "object", b.schemaOf(t.Elem())
+		s.Type, s.AdditionalProperties = "object", ts.Of(t.Elem())
 	case reflect.Struct:
-		s.Ref = b.refs + b.define(t)
+		s.Ref = ts.refs + ts.define(t)
 	default:
 		panic(fmt.Sprintf("schema: no schema for the type %s", t)) // a test derives all schemas
 	}
 	return s
 }
 
-func (b *builder) markMessagePack(s *jsonschema.Schema, name string) {
-	if b.tag == "msgpack" {
+func (ts *Types) markMessagePack(s *jsonschema.Schema, name string) {
+	if ts.tag == "msgpack" {
 		s.Extra = map[string]any{"x-msgpack": name}
 	}
 }
 
 // describeValues adds the constants of a string type.
-func (b *builder) describeValues(s *jsonschema.Schema, t reflect.Type) {
+func (ts *Types) describeValues(s *jsonschema.Schema, t reflect.Type) {
 	var all []any
 	for _, v := range comments()[typeName(t)].Values {
 		all = append(all, v.Value)
@@ -182,55 +166,55 @@ func typeName(t reflect.Type) string {
 }
 
 // define adds the definition of a struct and returns its name.
-func (b *builder) define(t reflect.Type) string {
-	name := definitionName(t) + b.suffix
-	if other := b.names[name]; other != nil && other != t { // two packages have a type with this name
-		name = typeName(t) + b.suffix
+func (ts *Types) define(t reflect.Type) string {
+	name := definitionName(t) + ts.suffix
+	if other := ts.names[name]; other != nil && other != t { // two packages have a type with this name
+		name = typeName(t) + ts.suffix
 	}
-	if b.defs[name] != nil {
+	if ts.defs[name] != nil {
 		return name
 	}
-	b.names[name] = t
+	ts.names[name] = t
 	s := &jsonschema.Schema{Type: "object", Description: sentence(comments()[typeName(t)].Type), Properties: map[string]*jsonschema.Schema{}}
-	b.defs[name] = s // before its fields, which may refer to it
-	b.addFields(s, t)
-	if b.strict {
+	ts.defs[name] = s // before its fields, which may refer to it
+	ts.addFields(s, t)
+	if ts.strict {
 		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
 	}
 	return name
 }
 
 // addFields adds the fields of a struct, and the fields of its embedded structs.
-func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
+func (ts *Types) addFields(s *jsonschema.Schema, t reflect.Type) {
 	names := map[string]string{} // wire names by Go names
 	for f := range t.Fields() {
-		if name, _ := b.fieldName(f); name != "" {
+		if name, _ := ts.fieldName(f); name != "" {
 			names[f.Name] = name
 		}
 	}
 	for f := range t.Fields() {
-		if f.Anonymous && f.Tag.Get(b.tag) == "" {
+		if f.Anonymous && f.Tag.Get(ts.tag) == "" {
 			embedded := f.Type
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			b.types[embedded] = true
-			b.addFields(s, embedded)
+			ts.types[embedded] = true
+			ts.addFields(s, embedded)
 			continue
 		}
-		name, always := b.fieldName(f)
+		name, always := ts.fieldName(f)
 		if name == "" {
 			continue
 		}
-		field := b.schemaOf(f.Type)
-		isRequired := always && b.required == nil
+		field := ts.Of(f.Type)
+		isRequired := always && ts.required == nil
 		isStructPointer := field.Ref != "" && f.Type.Kind() == reflect.Pointer
-		if isRequired && b.foreign && isStructPointer { // a nil pointer is encoded as null
+		if isRequired && ts.foreign && isStructPointer { // a nil pointer is encoded as null
 			field = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{field, {Type: "null"}}}
 		}
 		if isRequired {
 			s.Required = append(s.Required, name)
-			b.allowNull(field, f.Type)
+			ts.allowNull(field, f.Type)
 		}
 		doc := sentence(cmp.Or(f.Tag.Get("doc"), withNames(comments()[typeName(t)].Fields[f.Name], names)))
 		doc = strings.TrimSpace(doc + " " + field.Description)
@@ -250,8 +234,8 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 
 // fieldName returns the name of a field in a message, or "" if the encoding leaves the field out. always is set for a field
 // that every message has.
-func (b *builder) fieldName(f reflect.StructField) (name string, always bool) {
-	tag := f.Tag.Get(b.tag)
+func (ts *Types) fieldName(f reflect.StructField) (name string, always bool) {
+	tag := f.Tag.Get(ts.tag)
 	name, options, _ := strings.Cut(tag, ",")
 	if tag == "-" || !f.IsExported() {
 		return "", false
@@ -263,7 +247,7 @@ func (b *builder) fieldName(f reflect.StructField) (name string, always bool) {
 }
 
 // allowNull allows the encoding of a missing list, which is null.
-func (b *builder) allowNull(s *jsonschema.Schema, t reflect.Type) {
+func (ts *Types) allowNull(s *jsonschema.Schema, t reflect.Type) {
 	k := t.Kind()
 	isList := k == reflect.Slice || k == reflect.Map
 	if isList || k == reflect.Pointer && s.Type != "" {
@@ -294,28 +278,28 @@ func sentence(comment string) string {
 
 // JSONSchema returns the JSON Schema of the payload.
 func (m *Message) JSONSchema() *jsonschema.Schema {
-	b := newBuilder(m)
-	s := b.root(m)
+	ts := typesOf(m)
+	s := ts.root(m)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title, s.Description = m.Name, m.Description
-	s.Defs = b.defs
+	s.Defs = ts.defs
 	if m.Example != "" {
 		s.Examples = []any{json.RawMessage(m.Example)}
 	}
 	return s
 }
 
-// root returns the schema of the payload of a message. Its definitions are in b.defs.
-func (b *builder) root(m *Message) *jsonschema.Schema {
+// root returns the schema of the payload of a message. Its definitions are in ts.defs.
+func (ts *Types) root(m *Message) *jsonschema.Schema {
 	switch {
 	case m.Encoding == Text:
 		return &jsonschema.Schema{Type: "string", Pattern: "^[0-9]+$"}
 	case m.payload == nil: // the message is its headers
 		return &jsonschema.Schema{}
 	}
-	s := b.schemaOf(m.payload)
-	if b.required != nil {
-		b.defs[strings.TrimPrefix(s.Ref, b.refs)].Required = b.required
+	s := ts.Of(m.payload)
+	if ts.required != nil {
+		ts.defs[strings.TrimPrefix(s.Ref, ts.refs)].Required = ts.required
 	}
 	return s
 }

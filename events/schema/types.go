@@ -9,32 +9,40 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Types derives the JSON Schemas of Go types for a document that describes more than the messages, such as that of the HTTP API.
-// Structs are definitions, which the schemas refer to. A field without a comment in this package may have the tag doc. A type with its
-// own encoder is any JSON, or a string if it encodes as text.
-type Types struct{ b *builder }
+// Types derives the JSON Schemas of Go types in one encoding. Structs are definitions, which the schemas refer to.
+type Types struct {
+	tag    string // "msgpack" or "json": the struct tag with the names
+	strict bool   // unknown fields are errors
+	// required are the fields that a client must set. It is nil for messages that Debrief writes: their schemas require
+	// the fields that each message has.
+	required []string
+	refs     string // prefix of references
+	suffix   string // of the names of definitions
+	foreign  bool   // the types are of other packages and may have their own encoders and no comments; see NewReplies
 
-// NewReplies returns the types of replies: a schema requires the fields that each reply has. Refs begins each reference.
-func NewReplies(refs string) *Types {
-	return &Types{&builder{
-		tag: "json", foreign: true, refs: refs,
-		defs: map[string]*jsonschema.Schema{}, names: map[string]reflect.Type{}, types: map[reflect.Type]bool{},
-	}}
+	defs  map[string]*jsonschema.Schema
+	names map[string]reflect.Type // the types of defs
+	types map[reflect.Type]bool   // all types of the schemas, for a test
 }
 
-// NewRequests returns the types of requests: a schema requires no field. suffix ends the names of definitions, which may differ from
-// those of replies.
+func newTypes(t Types) *Types {
+	t.defs, t.names, t.types = map[string]*jsonschema.Schema{}, map[string]reflect.Type{}, map[reflect.Type]bool{}
+	return &t
+}
+
+// NewReplies returns the types of replies in a document that describes more than the messages, such as that of the HTTP API: a schema
+// requires the fields that each reply has. A field without a comment in this package may have the tag doc. A type with its own encoder is any
+// JSON, or a string if it encodes as text. refs begins each reference.
+func NewReplies(refs string) *Types { return newTypes(Types{tag: "json", foreign: true, refs: refs}) }
+
+// NewRequests is NewReplies for requests: a schema requires no field. suffix ends the names of definitions, which may differ from those of
+// replies.
 func NewRequests(refs, suffix string) *Types {
-	t := NewReplies(refs)
-	t.b.suffix, t.b.required = suffix, []string{}
-	return t
+	return newTypes(Types{tag: "json", foreign: true, refs: refs, suffix: suffix, required: []string{}})
 }
-
-// Of returns the schema of a type.
-func (t *Types) Of(typ reflect.Type) *jsonschema.Schema { return t.b.schemaOf(typ) }
 
 // Definitions returns the definitions of all schemas so far.
-func (t *Types) Definitions() map[string]*jsonschema.Schema { return t.b.defs }
+func (ts *Types) Definitions() map[string]*jsonschema.Schema { return ts.defs }
 
 // encodingKind is the kind of the encoder of a type.
 type encodingKind int
@@ -51,9 +59,9 @@ var (
 )
 
 // ownEncoding returns the kind of the encoder of a type. Types of messages have no own encoders.
-func (b *builder) ownEncoding(t reflect.Type) encodingKind {
+func (ts *Types) ownEncoding(t reflect.Type) encodingKind {
 	switch {
-	case !b.foreign || t.Kind() == reflect.Pointer:
+	case !ts.foreign || t.Kind() == reflect.Pointer:
 		return ownFields
 	case t.Implements(jsonEncoder):
 		return anyEncoding
