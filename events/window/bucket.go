@@ -95,6 +95,19 @@ func (s *Store) last(ctx context.Context, b bucket, key string) (*direct.Message
 	})
 }
 
+// load returns the value of a key and the sequence of its last message. The value is nil if the key does not exist or was deleted.
+func load[T any](ctx context.Context, s *Store, b bucket, key string) (v *T, seq uint64, err error) {
+	m, err := s.last(ctx, b, key)
+	if m == nil || err != nil {
+		return nil, 0, err
+	}
+	if m.Deleted() {
+		return nil, m.Seq, nil
+	}
+	v, err = decode[T](*m)
+	return v, m.Seq, err
+}
+
 // history returns the stored values of a key, oldest first. Of several values with the same id it returns the
 // first. damaged counts the values that are unreadable or have no id. A delete marker removes everything before it.
 func history[T any](ctx context.Context, s *Store, key string, id func(*T) events.ID) (list []*T, damaged int, err error) {

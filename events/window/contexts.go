@@ -42,7 +42,7 @@ func (s *Store) readContext(ctx context.Context, id events.ID) (*events.ServedCo
 	if validateKey(id) != nil {
 		return nil, ErrContextNotFound
 	}
-	m, err := s.last(ctx, contexts, string(id))
+	c, _, err := load[events.ServedContext](ctx, s, contexts, string(id))
 	if errors.Is(err, nats.ErrNoResponders) {
 		// A missing bucket and a server that is down give the same error. A missing bucket is final: nothing can be read later.
 		if _, missing := s.js.Stream(ctx, contexts.stream()); errors.Is(missing, jetstream.ErrStreamNotFound) {
@@ -52,10 +52,10 @@ func (s *Store) readContext(ctx context.Context, id events.ID) (*events.ServedCo
 	if err != nil {
 		return nil, err
 	}
-	if m == nil || m.Deleted() {
+	if c == nil {
 		return nil, ErrContextNotFound
 	}
-	return decode[events.ServedContext](*m)
+	return c, nil
 }
 
 func validateKey(id events.ID) error {

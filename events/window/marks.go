@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,30 +31,17 @@ type markList struct {
 // unreadable.
 func (s *Store) Marks(ctx context.Context, b playbook.Book, owner, session string) ([]events.MarkedInteraction, error) {
 	err := validate(b, owner, session)
-	var found markList
+	var found *markList
 	if err == nil {
-		found, _, err = s.readMarks(ctx, events.MarksKey(b, owner, session))
+		found, _, err = load[markList](ctx, s, states, events.MarksKey(b, owner, session))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read marks of %s: %w", sessionName(b, session), err)
 	}
+	if found == nil {
+		return nil, nil
+	}
 	return found.List, nil
-}
-
-// readMarks returns the value of a key and its sequence, which is 0 if the key does not exist.
-func (s *Store) readMarks(ctx context.Context, key string) (found markList, seq uint64, err error) {
-	m, err := s.last(ctx, states, key)
-	if m == nil || err != nil {
-		return markList{}, 0, err
-	}
-	if m.Deleted() {
-		return markList{}, m.Seq, nil
-	}
-	v, err := decode[markList](*m)
-	if err != nil {
-		return markList{}, 0, err
-	}
-	return *v, m.Seq, nil
 }
 
 // Mark adds a mark to an interaction of a session, or changes its mark. It returns ErrFull at the limit. All
@@ -115,15 +103,16 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session
 	defer cancel()
 	key := events.MarksKey(b, owner, session)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		found, seq, err := s.readMarks(ctx, key)
+		found, seq, err := load[markList](ctx, s, states, key)
 		if err != nil {
 			return cause(ctx, err)
 		}
+		found = cmp.Or(found, new(markList))
 		found.List, err = fn(found.List)
 		if err != nil {
 			return err
 		}
-		m, err := encode(states, key, &found)
+		m, err := encode(states, key, found)
 		if errors.Is(err, ErrTooLarge) && len(found.List) > 1 {
 			err = fmt.Errorf("list of marks: %w: %w", err, ErrFull)
 		}

@@ -45,22 +45,13 @@ func (s *Store) LastRun(ctx context.Context, b playbook.Book, owner string, task
 	err := validateRun(b, owner, l)
 	var r *Run
 	if err == nil {
-		r, err = s.lastRun(ctx, events.RunKey(b, owner, task, l))
+		r, _, err = load[Run](ctx, s, states, events.RunKey(b, owner, task, l))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the last run of task %s in book %q: %w", task, string(b), err)
 	}
-	return r, nil
-}
-
-func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
-	m, err := s.last(ctx, states, key)
-	if m == nil || err != nil || m.Deleted() {
-		return nil, err
-	}
-	r, err := decode[Run](*m)
-	if err != nil || r.Execution == "" { // PutRun removed the run
-		return nil, err
+	if r == nil || r.Execution == "" { // PutRun removed the run
+		return nil, nil
 	}
 	return r, nil
 }

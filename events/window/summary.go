@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -23,23 +24,12 @@ func (s *Store) PutSummary(ctx context.Context, b playbook.Book, owner, session 
 // Summary returns the summary of a session's older turns. It is empty if none was stored.
 func (s *Store) Summary(ctx context.Context, b playbook.Book, owner, session string) (*events.Summary, error) {
 	err := validate(b, owner, session)
-	v := new(events.Summary)
+	var v *events.Summary
 	if err == nil {
-		v, err = s.summary(ctx, events.SummaryKey(b, owner, session))
+		v, _, err = load[events.Summary](ctx, s, states, events.SummaryKey(b, owner, session))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the summary of %s: %w", sessionName(b, session), err)
 	}
-	return v, nil
-}
-
-func (s *Store) summary(ctx context.Context, key string) (*events.Summary, error) {
-	m, err := s.last(ctx, states, key)
-	if err != nil {
-		return nil, err
-	}
-	if m == nil || m.Deleted() {
-		return new(events.Summary), nil
-	}
-	return decode[events.Summary](*m)
+	return cmp.Or(v, new(events.Summary)), nil
 }
