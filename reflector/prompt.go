@@ -9,6 +9,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -160,44 +161,23 @@ func outcomeLine(e *events.Execution) string {
 // quotedBullets returns one JSON object for each bullet, one on a line, so that no content can imitate a second
 // bullet.
 func quotedBullets(e *events.Execution) string {
-	cited := make(map[string]bool, len(e.Cited))
-	for _, id := range e.Cited {
-		cited[string(id)] = true
-	}
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	var line struct {
-		ID      string `json:"id"`
-		Content string `json:"content"`
-		Cited   bool   `json:"cited,omitempty"`
+		ID      playbook.BulletID `json:"id"`
+		Content string            `json:"content"`
+		Cited   bool              `json:"cited,omitempty"`
 	}
 	for _, b := range e.Shown {
 		if b.Content == "" { // no longer stored
 			continue
 		}
-		line.ID = string(b.ID)
-		line.Content = excerpt(b.Content, shortText/2)
-		line.Cited = cited[string(b.ID)]
-		if !line.Cited && isPlainJSON(line.ID) && isPlainJSON(line.Content) { // nearly all of them
-			out.WriteString(`{"id":"` + line.ID + `","content":"` + line.Content + "\"}\n")
-			continue
-		}
+		line.ID, line.Content = b.ID, excerpt(b.Content, shortText/2)
+		line.Cited = slices.Contains(e.Cited, b.ID)
 		_ = enc.Encode(&line) // strings and a bool always encode, and a strings.Builder never fails
 	}
 	return out.String()
-}
-
-// isPlainJSON reports whether a text is the same as a JSON string, between quotation marks.
-func isPlainJSON(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		isASCII := c >= ' ' && c < 0x7f
-		if !isASCII || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 // quotedTrace returns the steps as text of at most budget tokens. It first omits the steps that say least about the

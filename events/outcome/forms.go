@@ -65,8 +65,6 @@ const maxEnds = 8 << 10
 // running matches the report of a command that has not ended.
 var running = text.Pattern(`\A(?:(?:Chunk ID|Wall time|Original token count): [^\n]*\n)*Process running with session ID|(?i)\ACommand (?:is )?(?:still )?running\b|\ACommand running in background`)
 
-func isRunning(text string) bool { return running().MatchString(text) }
-
 // toolUseError begins an error that Claude Code itself writes. Older versions do not mark it.
 const toolUseError = "<tool_use_error>"
 
@@ -210,9 +208,4 @@ func firstAndLastLine(output string) (first, last string) {
 	output = strings.TrimSpace(output)
 	first, _, _ = strings.Cut(output, "\n")
 	return strings.TrimSpace(first), strings.TrimSpace(output[strings.LastIndexByte(output, '\n')+1:])
-}
-
-// containsAny reports whether set contains any of names.
-func containsAny(set, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(set, n) })
 }

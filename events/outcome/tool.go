@@ -94,7 +94,7 @@ func newToolOutput(call *events.ToolCall, output string) *toolOutput {
 	o := &toolOutput{text: output}
 	if line := commandLine(call); line != "" {
 		o.isCommand, o.programs = true, programs(line)
-		o.showsContent = containsAny(viewers, o.programs)
+		o.showsContent = slices.ContainsFunc(o.programs, func(p string) bool { return slices.Contains(viewers, p) })
 		return o
 	}
 	o.showsContent = isViewer(call.Tool)
@@ -124,7 +124,7 @@ func (o *toolOutput) label() events.Label {
 	if code, rest, ok := exitCode(text); ok {
 		return o.ofExitCode(code, rest)
 	}
-	if isRunning(text) {
+	if running().MatchString(text) {
 		return events.Unknown
 	}
 	if start := strings.TrimLeft(text, " \t"); strings.ContainsRune(`{["`, rune(start[0])) {

@@ -65,7 +65,9 @@ var padding = alphabetOf("=")
 // kindIn returns the kind of the secret in a base64 word, or "".
 func kindIn(word string, enc *base64.Encoding) string {
 	word = word[:min(len(word), maxBase64)]
-	word = word[:len(word)-incompleteChars(len(word))]
+	if len(word)%4 == 1 { // the last character encodes no complete byte
+		word = word[:len(word)-1]
+	}
 	var buf [48]byte
 	for _, n := range []int{4, 64} { // nearly all binary data is recognized by its first characters
 		part := word[:min(len(word)&^3, n)]
@@ -81,14 +83,6 @@ func kindIn(word string, enc *base64.Encoding) string {
 		return edits[0].kind
 	}
 	return ""
-}
-
-// incompleteChars returns the number of characters at the end of a word of length n that encode no complete byte.
-func incompleteChars(n int) int {
-	if n%4 == 1 {
-		return 1
-	}
-	return 0
 }
 
 // isPrintable reports whether bytes may be text.

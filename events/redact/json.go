@@ -8,7 +8,7 @@ import (
 // keepJSON changes edits so that valid JSON stays valid: it replaces only the content of strings, and never a part
 // of an escape. Numbers are not changed.
 func keepJSON(s string, edits []edit) []edit {
-	i := leadingSpace(s)
+	i := len(s) - len(strings.TrimLeft(s, " \t\n\r"))
 	mayBeJSON := i < len(s) && strings.IndexByte(`{["`, s[i]) >= 0
 	if !mayBeJSON || !json.Valid([]byte(s)) {
 		return edits
@@ -48,13 +48,4 @@ func unit(s string, inside bool) int {
 		return 6
 	}
 	return 2
-}
-
-// leadingSpace returns the number of bytes of space at the beginning.
-func leadingSpace(s string) int {
-	i := 0
-	for i < len(s) && isSpace(s[i]) {
-		i++
-	}
-	return i
 }

@@ -29,7 +29,9 @@ func (c Command) Action() Action {
 	case programs[c.Program].sub != nil:
 		return subcommand(c.Program, c.Args)
 	case a.Kind&Runs != 0:
-		a.Path = cleanPath(firstOperand(c.Args))
+		if words := operands(c.Args); len(words) > 0 {
+			a.Path = cleanPath(words[0])
+		}
 	case isUnknownFile || strings.HasSuffix(c.Word, ".sh"):
 		a.Kind = Runs
 	case a.Kind&(Reads|Writes|Edits) != 0:
@@ -66,7 +68,7 @@ func subcommand(name string, args []string) Action {
 		return Action{Name: name, Kind: Installs}
 	case len(words) == 0:
 		return Action{Name: name, Kind: p.kind}
-	case name == "go" && words[0] == "install" && slices.ContainsFunc(words, isRemote):
+	case name == "go" && words[0] == "install" && strings.Contains(strings.Join(words, " "), "@"): // a package with a version is downloaded
 		return Action{Name: "go install", Kind: Installs}
 	}
 	if kind, ok := p.sub[words[0]]; ok {
@@ -80,9 +82,6 @@ func subcommand(name string, args []string) Action {
 	}
 	return Action{Name: name + " run", Kind: Runs}
 }
-
-// isRemote reports whether an argument of go install is a package with a version, which go downloads.
-func isRemote(arg string) bool { return strings.Contains(arg, "@") }
 
 // python returns the action of an interpreter that runs a module, a line of code or a script.
 func python(args []string) Action {
@@ -138,7 +137,8 @@ var scripts = map[string]Kind{
 // empty list.
 func MainCommand(list []Command) (Command, bool) {
 	for _, c := range list {
-		if c.Action().Kind&(ChangesDir|Environment) == 0 && !c.noOp() {
+		isNoOp := c.Program == "true" || c.Program == ":"
+		if c.Action().Kind&(ChangesDir|Environment) == 0 && !isNoOp {
 			return c, true
 		}
 	}
@@ -148,9 +148,6 @@ func MainCommand(list []Command) (Command, bool) {
 	return list[0], true
 }
 
-// noOp reports whether the command has no effect.
-func (c Command) noOp() bool { return c.Program == "true" || c.Program == ":" }
-
 // operands returns the arguments from the first one that is not an option.
 func operands(args []string) []string {
 	i := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
@@ -158,13 +155,6 @@ func operands(args []string) []string {
 		return nil
 	}
 	return args[i:]
-}
-
-func firstOperand(args []string) string {
-	if rest := operands(args); len(rest) > 0 {
-		return rest[0]
-	}
-	return ""
 }
 
 // lastPath returns the last argument that can be a file.

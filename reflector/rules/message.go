@@ -97,11 +97,8 @@ func replaceVarying(text string) string {
 		}
 	}
 	b.WriteString(text[end:])
-	return replaceSubject(b.String())
+	return missingNames.ReplaceAllString(b.String(), "${1}<text>${2}")
 }
 
-// subjects match a name without quotation marks that an error puts before or after fixed words.
-var subjects = regexp.MustCompile(`\b(No module named |command not found: )[\w.-]+|\b[\w.-]+(: (?:command not found|not found)$)`)
-
-// replaceSubject replaces the name of a missing module or command.
-func replaceSubject(line string) string { return subjects.ReplaceAllString(line, "${1}<text>${2}") }
+// missingNames match the name of a missing module or command, which has no quotation marks.
+var missingNames = regexp.MustCompile(`\b(No module named |command not found: )[\w.-]+|\b[\w.-]+(: (?:command not found|not found)$)`)
