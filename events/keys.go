@@ -8,6 +8,8 @@ import (
 	"debrief/playbook"
 )
 
+// Keys of the bucket playbook.
+
 // HeadKey returns the key of the head of a book: its version and metadata.
 func HeadKey(b playbook.Book) string { return string(b) + ".head" }
 
@@ -16,13 +18,15 @@ func BulletKey(b playbook.Book, id playbook.BulletID) string {
 	return string(b) + ".bullet." + id.Key()
 }
 
+// Keys of the buckets window and state. No session can have one of the reserved names that begin with "_".
+
 // SessionKey returns the key for the turns of a session of an owner. Its history contains the last ones.
 func SessionKey(b playbook.Book, owner, session string) string {
 	return string(b) + "." + ownerToken(owner) + "." + keyToken(session)
 }
 
-// keyToken returns a session name as one token of a key. Names that begin with "_" are reserved, and names that
-// begin with "x-" are hashes, so a session with such a name is hashed. A name that contains a secret is redacted.
+// keyToken returns a session name as one token of a key. A name that begins with "_" or with "x-", the mark of a hash, is hashed. A name that
+// contains a secret is redacted.
 func keyToken(name string) string {
 	name = redact.ID(name)
 	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, "x-") {

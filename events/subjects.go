@@ -93,7 +93,8 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 	return prefix + strings.Join(tokens, ".")
 }
 
-// RedactionSubject returns the subject of the redactions of a delta, by the sequence of the delta in DELTAS. An empty book, or the sequence 0, returns a filter.
+// RedactionSubject returns the subject of the redactions of a delta, by the sequence of the delta in DELTAS. An empty book, or the sequence 0,
+// returns a filter.
 func RedactionSubject(b playbook.Book, seq uint64) string {
 	token := "*"
 	if seq > 0 {

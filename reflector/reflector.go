@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,4 +205,18 @@ func addExposures(e *events.Execution, ref *events.Reflection) {
 // hasContent reports whether a reflection contains something that the Curator uses.
 func hasContent(ref *events.Reflection) bool {
 	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Suspends)+len(ref.Records) > 0 || ref.LabelSuspect != ""
+}
+
+// maxSuspect limits the reason of a doubt, in bytes.
+const maxSuspect = 500
+
+// withdraw drops the lessons, the votes and the advice of a reflection whose outcome is doubted, and the outcomes of bullets that
+// no experiment assigned. It keeps the outcomes of the random arms: a model doubts some kinds of outcomes more than others, so to leave out
+// the doubted ones would bias the comparison of the arms.
+func withdraw(ref *events.Reflection) {
+	ref.KeyInsight = ""
+	ref.CorrectApproach = ""
+	ref.Lessons = nil
+	ref.Tags = nil
+	ref.Exposures = slices.DeleteFunc(slices.Clone(ref.Exposures), func(x events.Exposure) bool { return x.Arm == playbook.ArmOpen })
 }
