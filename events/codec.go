@@ -83,7 +83,8 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 	e.setBook(book)
 	if t, ok := e.(*Task); ok {
 		t.Owner = OwnerOfSubject(subject)
-		if isRoundSubject(subject) != (len(t.PreviousRounds) > 0) {
+		hasRounds := len(t.PreviousRounds) > 0
+		if hasRounds != isRoundSubject(subject) {
 			return nil, fmt.Errorf("decode %s: previous_rounds: got %d on subject %q, want some on %s, and none elsewhere", k, len(t.PreviousRounds), subject, RoundSubject(book, t.Owner))
 		}
 	}
@@ -148,15 +149,22 @@ func newEvent(k Kind) (Event, error) {
 // EncodeDelta returns the payload of the message for a delta. It returns an error for a delta that DecodeDelta
 // would reject, and for a payload larger than playbook.MaxDeltaBytes.
 func EncodeDelta(d *playbook.Delta) ([]byte, error) {
-	if err := d.Validate(); err != nil {
-		return nil, fmt.Errorf("encode delta: %w", err)
-	}
-	data, err := Marshal(d)
-	if err != nil {
-		return nil, fmt.Errorf("encode delta: %w", err)
-	}
+	data, err := encodeValid("delta", d)
 	if len(data) > playbook.MaxDeltaBytes {
 		return nil, fmt.Errorf("encode delta: too large: %d bytes, at most %d are allowed", len(data), playbook.MaxDeltaBytes)
+	}
+	return data, err
+}
+
+// encodeValid returns the payload for a value, or an error if it is invalid. kind names the value in errors.
+func encodeValid(kind string, v interface{ Validate() error }) ([]byte, error) {
+	err := v.Validate()
+	var data []byte
+	if err == nil {
+		data, err = Marshal(v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind, err)
 	}
 	return data, nil
 }

@@ -73,8 +73,8 @@ func IsJSON(header map[string][]string) (bool, error) {
 // IsInbox reports whether a reply may be sent to a subject. A reply is published with the permissions of the replying program, which exceed
 // those of the client: with another subject the client could publish where it has no permission itself.
 func IsInbox(subject string) bool {
-	isOfServer := strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.") // requests from other accounts and clusters; no client can choose these
-	return isOfServer || strings.HasPrefix(subject, inboxPrefix)
+	// The server makes the last two for requests from other accounts and clusters. No client can choose them.
+	return strings.HasPrefix(subject, inboxPrefix) || strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.")
 }
 
 // ReplySubject returns the subject for the reply to a message on a stream, or "" if the message requests none. It returns an error for a

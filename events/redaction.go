@@ -32,16 +32,7 @@ func (r *Redaction) Validate() error {
 
 // EncodeRedaction returns the payload of the message for a redaction. It returns an error for a redaction that DecodeRedaction would
 // reject.
-func EncodeRedaction(r *Redaction) ([]byte, error) {
-	if err := r.Validate(); err != nil {
-		return nil, fmt.Errorf("encode redaction: %w", err)
-	}
-	data, err := Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode redaction: %w", err)
-	}
-	return data, nil
-}
+func EncodeRedaction(r *Redaction) ([]byte, error) { return encodeValid("redaction", r) }
 
 // DecodeRedaction returns the redaction of a payload. The caller checks the headers first, with CheckSchema.
 func DecodeRedaction(data []byte) (*Redaction, error) {
