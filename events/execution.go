@@ -99,8 +99,8 @@ func (e *Execution) SampleID() ID {
 
 func (e *Execution) Validate() error {
 	return errors.Join(
-		e.ID.validate(), validateRunID(e.RunID), names{session: e.Session, user: e.User, task: e.Origin.Task}.validate(), ValidateOwner(e.Owner), validatePurpose(e.Purpose), e.Outcome.validate(),
-		validatePreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate(),
+		e.ID.validate(), validateRunID(e.RunID), names{session: e.Session, user: e.User, task: e.Origin.Task}.validate(), ValidateOwner(e.Owner),
+		validatePurpose(e.Purpose), e.Outcome.validate(), validatePreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate(),
 	)
 }
 

@@ -69,7 +69,10 @@ func (t *Task) EventID() ID {
 }
 
 func (t *Task) Validate() error {
-	errs := []error{validateRunID(t.ID), names{session: t.Session, user: t.User, task: t.Origin.Task}.validate(), ValidateOwner(t.Owner), validatePurpose(t.Purpose), validatePreviousRounds(t.PreviousRounds)}
+	errs := []error{
+		validateRunID(t.ID), names{session: t.Session, user: t.User, task: t.Origin.Task}.validate(), ValidateOwner(t.Owner),
+		validatePurpose(t.Purpose), validatePreviousRounds(t.PreviousRounds),
+	}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}

@@ -14,7 +14,7 @@ import (
 // log, a diff or the issue itself. So the forms here detect a failure only by the messages of harnesses and of failing
 // programs, at the position where they appear. A call that shows files or records counts as failed only if a program
 // complains under its own name, or if the error is all of the output. Precision matters more than recall: a missed failure costs one
-// lesson, but a false failure teaches a wrong lesson.
+// lesson, but a false failure teaches a wrong lesson. text.Pattern compiles a form at its first use.
 
 // exitForms match an exit code that a harness adds to an output. The group is the code.
 var exitForms = []func() *regexp.Regexp{

@@ -117,7 +117,8 @@ func (o *toolOutput) ofText(text string) events.Label {
 
 // label returns the outcome according to the text.
 func (o *toolOutput) label() events.Label {
-	text := strings.TrimRight(strings.TrimLeft(editorPrompt().ReplaceAllString(o.text, ""), "\r\n"), " \t\r\n")
+	text := editorPrompt().ReplaceAllString(o.text, "")
+	text = strings.TrimRight(strings.TrimLeft(text, "\r\n"), " \t\r\n") // the first line keeps its indentation
 	if text == "" {
 		return events.Unknown
 	}
