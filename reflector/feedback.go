@@ -26,20 +26,9 @@ type feedbackInfo struct {
 // execution without an outcome has no votes to correct, and does not wait; see awaiting.
 func (w *worker) resolveFeedback(ctx context.Context, f *events.Feedback, d *bus.Delivery) (*events.Execution, feedbackInfo, error) {
 	info := feedbackInfo{id: f.ID, seq: d.Seq}
-	executionSeq, matches, err := f.Execution.Parse()
-	if err != nil {
-		return nil, info, bus.Discard(err)
-	}
-	found, err := w.conn.Events.Find(ctx, events.StreamExecutions, executionSeq, matches)
-	if errors.Is(err, bus.ErrNotFound) {
-		return nil, info, bus.Discard(err)
-	}
+	e, executionSeq, err := w.findExecution(ctx, f)
 	if err != nil {
 		return nil, info, err
-	}
-	e, ok := found.(*events.Execution)
-	if !ok || e.Book != f.Book {
-		return nil, info, bus.Discard(fmt.Errorf("not an execution of book %q", f.Book))
 	}
 	if e.Purpose == events.Evaluate || e.Origin.Held { // evaluations and held executions are not learned from
 		return e, info, nil
@@ -65,13 +54,33 @@ func (w *worker) resolveFeedback(ctx context.Context, f *events.Feedback, d *bus
 	if err != nil {
 		return nil, info, err
 	}
-	for _, f := range append(earlier, f) {
-		e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
+	for _, one := range append(earlier, f) {
+		e.Outcome, e.Target = e.Outcome.WithFeedback(one), cmp.Or(one.Target, e.Target)
 	}
 	if d.Attempt > maxWaits {
 		return e, info, nil
 	}
 	return e, info, w.waitReflected(ctx, executionSeq)
+}
+
+// findExecution returns the execution that the feedback is on, and its stream sequence.
+func (w *worker) findExecution(ctx context.Context, f *events.Feedback) (*events.Execution, uint64, error) {
+	seq, matches, err := f.Execution.Parse()
+	if err != nil {
+		return nil, 0, bus.Discard(err)
+	}
+	found, err := w.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, 0, bus.Discard(err)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	e, ok := found.(*events.Execution)
+	if !ok || e.Book != f.Book {
+		return nil, 0, bus.Discard(fmt.Errorf("not an execution of book %q", f.Book))
+	}
+	return e, seq, nil
 }
 
 // Feedback waits for the reflection on its execution in its first deliveries only. An execution that takes longer, for
