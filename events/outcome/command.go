@@ -3,7 +3,6 @@ package outcome
 import (
 	"encoding/json"
 	"strings"
-	"unicode"
 
 	"debrief/events"
 	"debrief/events/shell"
@@ -31,11 +30,9 @@ var viewerWords = map[string]bool{
 
 // isViewer reports whether the name of a tool says that it shows content, such as read_file, WebFetch or search-docs.
 func isViewer(tool string) bool {
-	for part := range strings.FieldsFuncSeq(tool, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		for word := range text.Parts(part) {
-			if viewerWords[strings.ToLower(word)] {
-				return true
-			}
+	for word := range text.NameWords(tool) {
+		if viewerWords[word] {
+			return true
 		}
 	}
 	return false

@@ -7,13 +7,13 @@ import "slices"
 type Top[T any] struct {
 	n       int
 	compare func(a, b T) int
-	kept    []T // a binary heap, the last value of the order first
+	kept    []T // a binary heap: kept[0] comes last in the order
 }
 
 // NewTop returns a Top without values. compare orders the values; if it returns 0 for two of them, either may be kept.
 func NewTop[T any](n int, compare func(a, b T) int) *Top[T] { return &Top[T]{n: n, compare: compare} }
 
-// Offer keeps a value if it is among the first n so far, and drops the last kept one then.
+// Offer keeps a value if fewer than n are kept, or if it comes before the last kept value. It then replaces that value.
 func (t *Top[T]) Offer(v T) {
 	switch {
 	case len(t.kept) < t.n:
@@ -25,13 +25,13 @@ func (t *Top[T]) Offer(v T) {
 	}
 }
 
-// Sorted returns the kept values in order. It must be the last call.
+// Sorted returns the kept values in order. Offer must not be called after it.
 func (t *Top[T]) Sorted() []T {
 	slices.SortFunc(t.kept, t.compare)
 	return t.kept
 }
 
-// rise moves a new value up to its place.
+// rise moves the value at an index up to its place in the heap.
 func (t *Top[T]) rise(i int) {
 	for i > 0 {
 		above := (i - 1) / 2
@@ -43,7 +43,7 @@ func (t *Top[T]) rise(i int) {
 	}
 }
 
-// sink moves a value down to its place.
+// sink moves the value at an index down to its place in the heap.
 func (t *Top[T]) sink(i int) {
 	for {
 		next := 2*i + 1

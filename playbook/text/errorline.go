@@ -2,6 +2,7 @@ package text
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -51,12 +52,15 @@ func ErrorLine(output string) string {
 	if field := errorField(output); field != "" {
 		output = field
 	}
-	var lines []string // that are not blank
+	var lines []string // without the blank ones
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(Prefix(line, maxErrorLine), "\r\n\t ")
 		if line != "" {
 			lines = append(lines, line)
 		}
+	}
+	if len(lines) == 0 {
+		return ""
 	}
 	i := tracebackEnd(lines)
 	if i < 0 {
@@ -64,9 +68,6 @@ func ErrorLine(output string) string {
 	}
 	if i < 0 {
 		i = firstError(lines)
-	}
-	if i < 0 {
-		return ""
 	}
 	return strings.TrimSpace(errorWrapping.ReplaceAllString(lines[i], ""))
 }
@@ -87,8 +88,9 @@ func tracebackEnd(lines []string) int {
 	return end
 }
 
+// afterHeading returns the index of the first line that names an error and follows a heading, or -1.
 func afterHeading(lines []string) int {
-	for i, line := range lines[:max(0, len(lines)-1)] {
+	for i, line := range lines[:len(lines)-1] {
 		if errorHeading.MatchString(line) && NamesError(lines[i+1]) {
 			return i + 1
 		}
@@ -96,24 +98,14 @@ func afterHeading(lines []string) int {
 	return -1
 }
 
-// firstError returns the index of the first line that names an error, else of the first readable one, else 0. Without lines it is -1.
+// firstError returns the index of the first line that names an error, else of the first readable one, else 0. It ignores headings.
 func firstError(lines []string) int {
-	first := -1
-	for i, line := range lines {
-		if errorHeading.MatchString(line) {
-			continue
-		}
-		if NamesError(line) {
-			return i
-		}
-		if first < 0 && IsReadable(line) {
-			first = i
-		}
+	isHeading := errorHeading.MatchString
+	i := slices.IndexFunc(lines, func(line string) bool { return !isHeading(line) && NamesError(line) })
+	if i < 0 {
+		i = slices.IndexFunc(lines, func(line string) bool { return !isHeading(line) && IsReadable(line) })
 	}
-	if first < 0 && len(lines) > 0 {
-		return 0 // all lines are headings or rulers
-	}
-	return first
+	return max(i, 0)
 }
 
 // IsReadable reports whether a line has at least two letters or digits, which excludes rulers and brackets.
@@ -127,8 +119,8 @@ func IsReadable(line string) bool {
 	return n >= 2
 }
 
-// errorField returns the first string of a JSON object that is named error, else message, else detail, also of an object that is
-// cut off later.
+// errorField returns the first string of a JSON object that is named error, else message, else detail. The end of the object may be missing.
+// It returns "" for other text.
 func errorField(output string) string {
 	if !strings.HasPrefix(output, "{") {
 		return ""

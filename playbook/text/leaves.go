@@ -6,31 +6,34 @@ import (
 	"strings"
 )
 
-// CanonicalJSON returns JSON in a form that ignores its white space and the order of its names, and whether a text is JSON.
+// CanonicalJSON returns a JSON text without white space and with sorted names. ok is false if the text is not JSON.
 func CanonicalJSON(text string) (canonical string, ok bool) {
+	if !json.Valid([]byte(text)) { // Decode ignores text after the value
+		return "", false
+	}
 	var v any
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	if !json.Valid([]byte(text)) || d.Decode(&v) != nil {
+	if d.Decode(&v) != nil {
 		return "", false
 	}
 	raw, err := json.Marshal(v)
 	return string(raw), err == nil
 }
 
-// Leaf is a JSON value without children.
+// Leaf is a JSON value that is not an object or a list.
 type Leaf struct {
 	Name     string // "" in a list
 	Value    string
 	IsString bool
 }
 
-// Leaves returns the leaves of a JSON value in order, of invalid or incomplete JSON those before the error.
+// Leaves returns the leaves of a JSON text in order. Of invalid or incomplete JSON it returns the leaves before the error.
 func Leaves(text string) (list []Leaf) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	var open []json.Delim      // the objects and lists around the next token
-	name, hasName := "", false // of the next value, if it is in an object
+	var open []json.Delim      // the beginnings of the objects and lists around the next token
+	name, hasName := "", false // of the next value; hasName is false in a list and before a name
 	for {
 		token, err := d.Token()
 		if err != nil {

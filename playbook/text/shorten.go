@@ -38,21 +38,21 @@ func Clip(s string, limit int) string {
 	return Prefix(valid, limit) + Ellipsis
 }
 
-// Cut returns the first bytes of s, at most head, and the last ones, at most tail, without a part of a character where it cuts. If s has no
-// more than head and tail together, first is s and last is empty.
+// Cut returns the first bytes of s, at most head, and the last bytes, at most tail. It does not split a character. If s has at most head plus
+// tail bytes, first is s and last is empty.
 func Cut(s string, head, tail int) (first, last string) {
 	head, tail = max(head, 0), max(tail, 0)
 	if len(s) <= head+tail {
 		return s, ""
 	}
 	first, last = Prefix(s, head), s[len(s)-tail:]
-	for n := 0; n < len(last) && n < utf8.UTFMax; n++ {
+	for n := 0; n < len(last) && n < utf8.UTFMax; n++ { // skip the end of a character
 		if utf8.RuneStart(last[n]) {
 			return first, last[n:]
 		}
 	}
 	if len(last) < utf8.UTFMax {
-		return first, "" // a part of a character
+		return first, "" // last has only a part of a character
 	}
 	return first, last // not UTF-8
 }
@@ -81,33 +81,20 @@ func Line(s string, limit int) string {
 	}
 	var b strings.Builder
 	b.Grow(min(len(s), max(limit, 0)) + len(Ellipsis))
-	space := false
-	for len(s) > 0 {
-		var r rune
-		size := plainLen(s, limit-b.Len()+1)
-		plain := size > 0 // the next part of s is words of visible ASCII; otherwise it is one character, r
-		if !plain {
-			r, size = utf8.DecodeRuneInString(s)
-		}
-		part := s[:size]
-		s = s[size:]
+	spaceNeeded := false
+	for _, r := range s {
 		switch {
-		case plain:
 		case unicode.IsSpace(r) || unicode.IsControl(r):
-			space = b.Len() > 0
+			spaceNeeded = b.Len() > 0
 			continue
 		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
 			continue
 		}
-		if space {
+		if spaceNeeded {
 			b.WriteByte(' ')
-			space = false
+			spaceNeeded = false
 		}
-		if plain {
-			b.WriteString(part)
-		} else {
-			b.WriteRune(r)
-		}
+		b.WriteRune(r) // U+FFFD for an invalid byte
 		if b.Len() > limit {
 			return strings.TrimRight(Prefix(b.String(), limit), " ") + Ellipsis
 		}
@@ -115,27 +102,14 @@ func Line(s string, limit int) string {
 	return b.String()
 }
 
-// plainLen returns the length of the ASCII words with single spaces between them at the start of s, at most limit.
-func plainLen(s string, limit int) int {
-	for i := range min(len(s), max(limit, 1)) {
-		isSingleSpace := s[i] == ' ' && i > 0 && i+1 < len(s) && isVisible(s[i+1])
-		if !isSingleSpace && !isVisible(s[i]) {
-			return i
-		}
-	}
-	return min(len(s), max(limit, 1))
-}
-
-// isVisible reports whether a byte is a visible ASCII character.
-func isVisible(c byte) bool { return c > ' ' && c <= '~' }
-
-// isPlainLine reports whether a text is ASCII in one line with single spaces, like most texts.
+// isPlainLine reports whether a text is one line of visible ASCII with single spaces, so that Line can return it unchanged. Most texts are.
 func isPlainLine(s string) bool {
-	last := byte(' ')
+	last := byte(' ') // a space at the beginning is not single
 	for i := range len(s) {
 		c := s[i]
 		isSingleSpace := c == ' ' && last != ' '
-		if !isSingleSpace && !isVisible(c) {
+		isVisible := c > ' ' && c <= '~'
+		if !isSingleSpace && !isVisible {
 			return false
 		}
 		last = c

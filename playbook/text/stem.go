@@ -2,9 +2,9 @@ package text
 
 import "strings"
 
-// Stem removes plural and verb endings from an English word in lower case: a large part of step 1 of Porter, "An
-// algorithm for suffix stripping" (1980). A final e and a doubled final consonant are removed too, so "price",
-// "prices", "priced" and "pricing" all become "pric". Words in other alphabets stay unchanged. Stem may change the
+// Stem removes plural and verb endings from an English word in lower case. It does a large part of step 1 of Porter, "An
+// algorithm for suffix stripping" (1980). It also removes a final e, and one letter of a doubled final consonant: "price",
+// "prices", "priced" and "pricing" all become "pric". A word with any other character than a to z stays unchanged. Stem may change the
 // bytes of a []byte.
 func Stem[T string | []byte](word T) T {
 	for i := range len(word) {

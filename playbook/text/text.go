@@ -15,8 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Fold returns a character in its [Narrow] form and in lower case. Characters with the same upper case, such as ς and σ, become the same
-// character.
+// Fold returns a character in its [Narrow] form and in lower case. Characters with the same upper case, such as ς and σ, have the same result.
 func Fold(r rune) rune {
 	r = Narrow(r)
 	switch {
@@ -51,7 +50,7 @@ func Clean(s string) string { return strings.ReplaceAll(Valid(s), "\x00", "\uFFF
 
 // Unspaced reports whether a character belongs to a script that has no spaces between words.
 func Unspaced(r rune) bool {
-	return r >= 0xe00 && // Thai has the first characters of all these scripts
+	return r >= 0xe00 && // the first character of Thai, which comes first of these scripts
 		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 

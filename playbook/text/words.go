@@ -2,6 +2,7 @@ package text
 
 import (
 	"iter"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -10,37 +11,39 @@ import (
 // folded nor stemmed. Each [Unspaced] character is a word.
 func Words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		start := -1 // of the current word
-		for i := 0; i < len(s); {
-			if c := s[i]; c < utf8.RuneSelf {
-				if !asciiWord[c] {
-					if start >= 0 && !yield(s[start:i]) {
-						return
-					}
-					start = -1
-				} else if start < 0 {
+		start := -1 // of the current word, or -1
+		for i, r := range s {
+			isWord := Unspaced(r)
+			if InWord(r) && !isWord {
+				if start < 0 {
 					start = i
 				}
-				i++
 				continue
 			}
-			r, size := utf8.DecodeRuneInString(s[i:])
-			alone := Unspaced(r)
-			if alone || !InWord(r) {
-				if start >= 0 && !yield(s[start:i]) {
-					return
-				}
-				start = -1
-			} else if start < 0 {
-				start = i
-			}
-			if alone && !yield(s[i:i+size]) {
+			if start >= 0 && !yield(s[start:i]) {
 				return
 			}
-			i += size
+			start = -1
+			if isWord && !yield(s[i:i+utf8.RuneLen(r)]) {
+				return
+			}
 		}
 		if start >= 0 {
 			yield(s[start:])
+		}
+	}
+}
+
+// NameWords yields the words of a name in lower case, such as "read" and "file" for readFile, read_file and "read-file". Words consist of
+// letters; digits separate them.
+func NameWords(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for letters := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			for part := range Parts(letters) {
+				if !yield(strings.ToLower(part)) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -65,12 +68,7 @@ func Parts(word string) iter.Seq[string] {
 }
 
 // InWord reports whether a character is a letter, a mark or a number.
-func InWord(r rune) bool {
-	if r < utf8.RuneSelf {
-		return r >= 0 && asciiWord[r]
-	}
-	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
-}
+func InWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r) }
 
 // Invisible reports whether a character changes only the form of its neighbours: soft hyphens, joiners, marks of
 // direction and the variations of emoji.
@@ -83,30 +81,11 @@ func Invisible(r rune) bool {
 func Hash(word string) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)
-	for i := 0; i < len(word); {
-		c := word[i]
-		if c < utf8.RuneSelf {
-			if c >= 'A' && c <= 'Z' {
-				c += 'a' - 'A'
-			}
-			h = (h ^ uint64(c)) * prime
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(word[i:])
+	for _, r := range word {
 		h = (h ^ uint64(Fold(r))) * prime
-		i += size
 	}
 	return h
 }
-
-// asciiWord marks the ASCII letters and digits.
-var asciiWord = func() (in [utf8.RuneSelf]bool) {
-	for c := range in {
-		in[c] = c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-	}
-	return in
-}()
 
 // IsCommon reports whether an English word in lower case is so common that it carries no topic.
 func IsCommon(word string) bool { return commonWords[word] }

@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
 
 	"debrief/events/shell"
 	"debrief/playbook/text"
@@ -94,12 +93,10 @@ func baseTool(name string) string {
 // nameWords returns the words of a name such as get_user, get-user or getUser, in lower case, at most eight.
 func nameWords(name string) []string {
 	var words []string
-	for part := range strings.FieldsFuncSeq(name[:min(len(name), 2*maxName)], func(r rune) bool { return !unicode.IsLetter(r) }) {
-		for word := range text.Parts(part) {
-			words = append(words, strings.ToLower(word))
-			if len(words) == 8 {
-				return words
-			}
+	for word := range text.NameWords(name[:min(len(name), 2*maxName)]) {
+		words = append(words, word)
+		if len(words) == 8 {
+			return words
 		}
 	}
 	return words

@@ -2,7 +2,6 @@ package records
 
 import (
 	"strings"
-	"unicode"
 
 	"debrief/events/shell"
 	"debrief/playbook/text"
@@ -61,11 +60,9 @@ func callVerb(tool string, a arguments) verb {
 // verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search.
 func verbFromName(name string) verb {
 	name = name[:min(len(name), 4*maxName)]
-	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		for word := range text.Parts(part) {
-			if v, ok := verbs[strings.ToLower(word)]; ok {
-				return v
-			}
+	for word := range text.NameWords(name) {
+		if v, ok := verbs[word]; ok {
+			return v
 		}
 	}
 	return called
