@@ -87,7 +87,7 @@ func Line(s string, limit int) string {
 		case unicode.IsSpace(r) || unicode.IsControl(r):
 			spaceNeeded = b.Len() > 0
 			continue
-		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+		case r >= utf8.RuneSelf && unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
 			continue
 		}
 		if spaceNeeded {

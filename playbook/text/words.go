@@ -68,7 +68,12 @@ func Parts(word string) iter.Seq[string] {
 }
 
 // InWord reports whether a character is a letter, a mark or a number.
-func InWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r) }
+func InWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	}
+	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
+}
 
 // Invisible reports whether a character changes only the form of its neighbours: soft hyphens, joiners, marks of
 // direction and the variations of emoji.
