@@ -5,10 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// Words in Arabic script are written without most vowels, and with articles, prepositions and pronouns attached. The letters are folded, and
-// the attached parts removed, as in the light stemmer of Larkey, Ballesteros and Connell, "Light stemming for Arabic information retrieval"
-// (2007), with the attached pronouns. A stem has at least three letters.
-
 // isArabic reports whether a character is in the block of the Arabic script.
 func isArabic(r rune) bool { return r >= 0x600 && r <= 0x6ff }
 
@@ -35,7 +31,8 @@ func classifyArabic(r rune) (folded rune, c class) {
 	return r, lower
 }
 
-// Parts that are attached to Arabic words, the longer ones first, in folded letters.
+// Parts that are written together with Arabic words: articles, conjunctions, prepositions, pronouns and endings. The longer ones are first.
+// The letters are in their usual form, see classifyArabic.
 var (
 	arabicPrefixes = []string{"وال", "بال", "كال", "فال", "ولل", "لل", "ال", "و", "ب", "ل"}
 	arabicSuffixes = []string{"يه", "تنا", "تها", "تهم", "تي", "نا", "ها", "هم", "كم", "ات", "ان", "ين", "ون", "ه", "ي", "ا"}
@@ -44,7 +41,8 @@ var (
 // minArabic is the minimum number of letters of an Arabic stem.
 const minArabic = 3
 
-// stemArabic removes one attached beginning and one ending of a folded word. It returns words of other scripts unchanged.
+// stemArabic removes at most one prefix and one suffix of an Arabic word, as the light stemmer of Larkey, Ballesteros and Connell, "Light
+// stemming for Arabic information retrieval" (2007). It also removes pronouns. It returns words of other scripts unchanged.
 func stemArabic(word []byte) []byte {
 	if r, _ := utf8.DecodeRune(word); !isArabic(r) {
 		return word

@@ -12,11 +12,11 @@ const (
 )
 
 // Weights of features. The weight of a word is its number of letters, up to maxLetters: frequencies are unknown here, and long words are
-// rarely common. The other weights are factors of this weight. They were measured with other seeds of TestPlantedFactsAreFound.
+// rarely common. The other weights are factors of this weight. Their values gave the best results of TestPlantedFactsAreFound, with other seeds.
 const (
 	maxLetters = 12
-	pairWeight = 0.5 // of a pair, for the lighter of its words
-	gramWeight = 3   // of all n-grams of a word together: the length of their sum as a vector
+	pairWeight = 0.5 // of a pair of words, as a factor of the smaller weight of the two
+	gramWeight = 3   // of all n-grams of a word together
 )
 
 // HashedVector returns a text as a vector of unit length, for use without an embedding model. It is lexical: texts are
@@ -27,7 +27,7 @@ const (
 // (Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009; n-grams as in Bojanowski et al.,
 // "Enriching Word Vectors with Subword Information", 2017).
 //
-// HashedVector writes the vector to dst if its capacity suffices.
+// HashedVector writes the vector to dst and returns it. If the capacity of dst is too small, it allocates a new vector.
 func HashedVector(text string, dst []float32) []float32 {
 	if cap(dst) < HashedDimension {
 		dst = make([]float32, HashedDimension)
@@ -42,7 +42,7 @@ func HashedVector(text string, dst []float32) []float32 {
 			hash = (hash ^ uint64(c)) * fnvPrime
 		}
 		addFeature(dst, hash, weight)
-		pair := previous*31 + hash                                    // another one if the words change places
+		pair := previous*31 + hash                                    // differs from the hash of the same words in the other order
 		addFeature(dst, pair, pairWeight*min(weight, previousWeight)) // adds 0 for the first word
 		addGrams(dst, word, gramWeight*weight)
 	})
@@ -56,7 +56,8 @@ func HashedVector(text string, dst []float32) []float32 {
 	return dst
 }
 
-// addGrams adds the n-grams of a word with its ends marked. weight is the length of their sum.
+// addGrams adds the n-grams of a word to a vector. A mark at each end of the word makes its first and last n-grams different from inner ones.
+// weight is the weight of all n-grams together.
 func addGrams(dst []float32, word []byte, weight float32) {
 	const shortest, longest = 3, 5
 	var runes [maxTermBytes + utf8.UTFMax + 2]rune
@@ -72,9 +73,9 @@ func addGrams(dst []float32, word []byte, weight float32) {
 	if n == 0 {
 		return
 	}
-	weight /= float32(math.Sqrt(float64(n))) // of one n-gram
-	for from := range marked {               // one hash gives all n-grams that begin here, each longer than the one before
-		h := uint64(fnvOffset) + 1 // not the hash of a word with the same letters
+	weight /= float32(math.Sqrt(float64(n))) // now of one n-gram: n orthogonal vectors of this length have a sum of the given length
+	for from := range marked {               // hash all n-grams that begin here, from the shortest to the longest
+		h := uint64(fnvOffset) + 1 // so that an n-gram and a word with the same letters have different hashes
 		for i, r := range marked[from:min(from+longest, len(marked))] {
 			h = (h ^ uint64(r)) * fnvPrime
 			if i+1 >= shortest {
@@ -90,13 +91,14 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// addFeature adds a feature to its dimension. The upper bits of the hash h are well mixed, the lower ones are not. The multiplication mixes all
-// of them into the upper half (Fibonacci hashing, Knuth 6.4), which gives the dimension. One lower bit gives the sign.
+// addFeature adds the weight of a feature to the dimension that its hash h selects, with the sign that h selects. FNV mixes the lower bits of h
+// badly, so addFeature mixes h again (Fibonacci hashing, Knuth 6.4). The upper 32 bits then select the dimension, and bit 31 the sign.
 func addFeature(dst []float32, h uint64, weight float32) {
 	h ^= h >> 32
 	h *= 0x9e3779b97f4a7c15
 	if h&(1<<31) != 0 {
 		weight = -weight
 	}
-	dst[(h>>32)*HashedDimension>>32] += weight
+	dimension := (h >> 32) * HashedDimension >> 32 // scales 32 bits to 0..HashedDimension-1
+	dst[dimension] += weight
 }

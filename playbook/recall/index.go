@@ -12,30 +12,29 @@ import (
 // Index searches items by words and by vectors. It is safe for concurrent use. Searches run in parallel; a change is
 // exclusive.
 type Index struct {
-	maxBytes int // memory limit; 0 disables it
+	maxBytes int // memory limit; 0 means no limit
 
 	mu      sync.RWMutex
-	words   WordIndex // has the keys and numbers of the items
-	items   []item    // by number
-	models  map[string]*vectors
-	groups  map[string]*group
-	ages    list.List // of numbers, the oldest item first
-	bytes   int       // estimated memory without the inverted index, which counts its own
-	evicted uint64
-
-	similarities sync.Pool // of *[]float32
+	words   WordIndex           // the texts of the items; it assigns the numbers of the items
+	items   []item              // by number
+	models  map[string]*vectors // the vectors of each model, by its name
+	groups  map[string]*group   // by name
+	ages    list.List           // of numbers, the oldest item first
+	bytes   int                 // estimated memory without the inverted index, which counts its own
+	evicted uint64              // number of items evicted because of the memory limit
 }
 
-// group has the numbers of the items in a group.
+// group is a set of items, by their numbers.
 type group struct {
 	name    string
 	members map[uint32]struct{}
 }
 
+// item has the data of an item that the WordIndex does not have.
 type item struct {
 	groups  []*group
 	vectors *vectors      // vectors of its model; nil without a vector
-	row     uint32        // of its vector in vectors
+	row     uint32        // of its vector in vectors; undefined without a vector
 	age     *list.Element // in Index.ages
 }
 
@@ -49,14 +48,14 @@ const (
 	bytesPerGroup      = (16+8)*3/2 + 24 + 48 + 48 // name and group in the map, the group, and an empty set
 )
 
-// Stats describe the contents of an Index. Bytes is an estimate without the memory of running searches.
+// Stats describe the contents of an Index.
 type Stats struct {
 	Items   int
-	Bytes   int
+	Bytes   int    // estimated memory, without that of running searches
 	Evicted uint64 // number of items evicted because of the memory limit
 }
 
-// New returns an empty index. Beyond the memory limit of maxBytes the oldest items are evicted; 0 disables the limit.
+// New returns an empty index with a memory limit of maxBytes; 0 means no limit. Put evicts the oldest items to keep the limit.
 func New(maxBytes int) *Index {
 	return &Index{maxBytes: maxBytes, models: make(map[string]*vectors), groups: make(map[string]*group)}
 }
@@ -79,10 +78,11 @@ func (x *Index) Has(key string) bool {
 	return ok
 }
 
-// Put adds an item or replaces the item with the same key, and makes it the newest. If the memory limit is then
-// exceeded, Put evicts the oldest items, but never the new one. Put returns an error for a vector with a wrong
-// dimension (DimensionError) or with a number that is not finite. The index is then unchanged, and the caller can put
-// the item without its vector.
+// Put adds an item or replaces the item with the same key. The item is then the newest. If the index exceeds its memory limit,
+// Put evicts the oldest items, but never the new one.
+//
+// Put returns a DimensionError for a vector with a wrong dimension, and another error for a vector with a number that is not finite. The index is
+// then unchanged, and the caller can put the item without its vector.
 func (x *Index) Put(i Item) error {
 	vector, err := normalize(i.Vector)
 	if err != nil {
@@ -96,7 +96,8 @@ func (x *Index) Put(i Item) error {
 	x.drop(i.Key)
 	x.add(i, vector)
 	for x.maxBytes > 0 && x.size() > x.maxBytes && x.words.Len() > 1 {
-		x.drop(x.words.keys[x.ages.Front().Value.(uint32)])
+		oldest := x.ages.Front().Value.(uint32)
+		x.drop(x.words.keys[oldest])
 		x.evicted++
 	}
 	return nil
@@ -109,15 +110,16 @@ func (x *Index) Drop(key string) {
 	x.drop(key)
 }
 
-// checkDimension returns a DimensionError if the vector cannot be compared with those of its model.
-func (x *Index) checkDimension(name string, vector []float32) error {
-	if v := x.models[name]; v != nil && vector != nil && v.dimension != len(vector) {
+// checkDimension returns a DimensionError if the vector has another dimension than the other vectors of its model. It accepts nil.
+func (x *Index) checkDimension(model string, vector []float32) error {
+	if v := x.models[model]; v != nil && vector != nil && v.dimension != len(vector) {
 		return &DimensionError{Want: v.dimension, Got: len(vector)}
 	}
 	return nil
 }
 
-// add adds an item with a new key. It copies the strings that it keeps, so that the caller's texts can be freed.
+// add adds an item with a new key. It copies the strings that it keeps, because they may be parts of long texts. vector has length 1; it is nil
+// without a vector.
 func (x *Index) add(i Item, vector []float32) {
 	number := x.words.put(strings.Clone(i.Key), i.Text)
 	if int(number) == len(x.items) {
@@ -149,7 +151,7 @@ func (x *Index) add(i Item, vector []float32) {
 	x.bytes += it.bytes() + len(i.Key)
 }
 
-// drop removes an item, if the key is known.
+// drop removes the item of a key, if there is one.
 func (x *Index) drop(key string) {
 	number, ok := x.words.numbers[key]
 	if !ok {
@@ -167,7 +169,7 @@ func (x *Index) drop(key string) {
 		}
 	}
 	if v := it.vectors; v != nil {
-		moved := v.drop(it.row) // the item whose vector moves into the free row
+		moved := v.drop(it.row) // number of the item whose vector is now in this row
 		x.items[moved].row = it.row
 		if len(v.owners) == 0 {
 			delete(x.models, v.model)

@@ -2,6 +2,7 @@ package recall
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"unsafe"
@@ -9,7 +10,7 @@ import (
 	"debrief/playbook/heap"
 )
 
-// maxText is the number of bytes of a text that are read. It also bounds the number of terms of a text, so that the fields of a posting fit
+// maxText is the maximum number of bytes that are read of a text. A text then has fewer than 2^16 terms, so that the fields of a posting fit
 // into 16 bits.
 const maxText = 64 << 10
 
@@ -19,11 +20,10 @@ const (
 	bm25B  = 0.75
 )
 
-// invertedIndex finds documents by terms. The owner assigns the document numbers; they are array indices and should be small.
+// invertedIndex finds documents by terms. Its owner assigns the numbers of the documents. They are indices of slices, so they should be small.
 //
-// Each term has a list of postings, one for each document that contains the term. Each document has a list of references to its postings.
-// Posting and reference point to each other. So adding or removing a document takes time proportional to its own terms, and a single
-// document can be scored alone.
+// Each term has a list of postings, one for each document that contains the term. Each document has a list of termRefs, one for each of its
+// terms. A posting and its termRef point to each other. Therefore the time to add, remove or score one document depends on its own terms only.
 //
 // Reads may run concurrently. Scores do not depend on the order of the postings.
 type invertedIndex struct {
@@ -36,10 +36,10 @@ type invertedIndex struct {
 	length    uint64      // sum of lengths
 	bytes     int         // estimated memory
 
-	found        []uint32  // reused by put
 	accumulators sync.Pool // of *accumulator
 }
 
+// term is a term with its documents.
 type term struct {
 	name     string
 	postings []posting
@@ -48,15 +48,14 @@ type term struct {
 // posting records the occurrences of a term in a document.
 type posting struct {
 	document uint32
-	nth      uint16 // index in the document's termRefs
-	count    uint16
+	refIndex uint16 // index in the document's termRefs
+	count    uint16 // number of occurrences
 }
 
-// termRef is the position of a posting in the list of its term.
+// termRef points to a posting: term is the id of its term, and position the index in term.postings.
 type termRef struct{ term, position uint32 }
 
-// Estimated memory in bytes, with the spare capacity: a short list has on average half as much again, a long list a quarter, and a map is two
-// thirds full.
+// Estimated memory in bytes. The factors are for the spare capacity: 3/2 for a short slice and for a map, 5/4 for a long slice.
 const (
 	bytesPerTermRef = int(unsafe.Sizeof(termRef{}) + unsafe.Sizeof(posting{})*3/2)
 	bytesPerTerm    = int(unsafe.Sizeof(term{})*5/4) + 24*3/2 + 16
@@ -67,31 +66,29 @@ func (v *invertedIndex) put(number uint32, text string) {
 	if v.ids == nil {
 		v.ids = make(map[string]uint32)
 	}
-	found := v.found[:0]
-	eachTerm(text[:min(len(text), maxText)], func(name []byte) { found = append(found, v.intern(name)) })
-	slices.Sort(found)
+	var ids []uint32 // of all terms of the document, with repetitions
+	eachTerm(text[:min(len(text), maxText)], func(name []byte) { ids = append(ids, v.intern(name)) })
+	slices.Sort(ids)
 	var refs []termRef
-	for i, id := range found {
+	for i, id := range ids {
 		t := &v.terms[id]
-		if i > 0 && id == found[i-1] { // the term occurs again
+		if i > 0 && id == ids[i-1] { // the term occurs again
 			t.postings[len(t.postings)-1].count++
 			continue
 		}
-		t.postings = append(t.postings, posting{document: number, nth: uint16(len(refs)), count: 1})
+		t.postings = append(t.postings, posting{document: number, refIndex: uint16(len(refs)), count: 1})
 		refs = append(refs, termRef{term: id, position: uint32(len(t.postings) - 1)})
 	}
-	v.found = found
-
 	for int(number) >= len(v.lengths) {
 		v.termRefs, v.lengths = append(v.termRefs, nil), append(v.lengths, 0)
 	}
-	v.termRefs[number], v.lengths[number] = slices.Clone(refs), uint32(len(found))
+	v.termRefs[number], v.lengths[number] = slices.Clone(refs), uint32(len(ids)) // Clone drops the spare capacity
 	v.count++
-	v.length += uint64(len(found))
+	v.length += uint64(len(ids))
 	v.bytes += len(refs) * bytesPerTermRef
 }
 
-// intern returns the id of a term and assigns a new id to an unknown term.
+// intern returns the id of a term. An unknown term gets a new id.
 func (v *invertedIndex) intern(name []byte) uint32 {
 	if id, ok := v.ids[string(name)]; ok {
 		return id
@@ -118,7 +115,7 @@ func (v *invertedIndex) drop(number uint32) {
 		last := len(t.postings) - 1
 		moved := t.postings[last]
 		t.postings[ref.position] = moved
-		v.termRefs[moved.document][moved.nth].position = ref.position
+		v.termRefs[moved.document][moved.refIndex].position = ref.position
 		t.postings = t.postings[:last]
 		switch {
 		case last == 0:
@@ -136,15 +133,14 @@ func (v *invertedIndex) drop(number uint32) {
 	v.termRefs[number], v.lengths[number] = nil, 0
 }
 
-// queryTerm is a term of a query that some document contains. share is its inverse document frequency, divided by the sum of those of all
-// terms of the query. The weight of the term in a document is below its share. The shares sum to 1, so scores are below 1.
+// queryTerm is a term of a query that some document contains. The weight of a term in a document is below its share, so scores are below 1.
 type queryTerm struct {
-	term  uint32
-	share float64
+	term  uint32  // id
+	share float64 // inverse document frequency, as a share of the sum over all terms of the query
 }
 
-// parseQuery returns the terms of a query without duplicates, the rarest first. All functions sum scores in this
-// order, so that results are equal to the last bit.
+// parseQuery returns the terms of a query without duplicates, the rarest first. All functions add the weights in this
+// order: another order would round the scores differently.
 func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	var ids []uint32
 	eachTerm(query[:min(len(query), maxText)], func(name []byte) {
@@ -157,7 +153,7 @@ func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	q, sum := make([]queryTerm, len(ids)), 0.0
 	for i, id := range ids {
 		q[i] = queryTerm{id, v.rarity(len(v.terms[id].postings))}
-		sum += q[i].share
+		sum += q[i].share // so far the inverse document frequency itself
 	}
 	for i := range q {
 		q[i].share /= sum
@@ -166,18 +162,32 @@ func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	return q
 }
 
-// weigher computes BM25's weight of a term in a document, without the constant factor k1+1. The weight is below the share of the term. It grows
-// with the count of the term and falls with the length of the document. Its two fields are the parts of the denominator that do not depend
-// on the document.
+// weigher computes the BM25 weight of a term in a document, without the constant factor k1+1. The denominator of the weight is the count of the
+// term, plus constant, plus perTerm multiplied by the length of the document.
 type weigher struct{ constant, perTerm float64 }
 
 func (v *invertedIndex) weigher() weigher {
 	return weigher{bm25K1 * (1 - bm25B), bm25K1 * bm25B * float64(v.count) / float64(max(v.length, 1))}
 }
 
-// weight returns the weight of a term with a share that occurs count times in a document of length terms.
+// weight returns the weight of a term that occurs count times in a document with length terms. share is that of the queryTerm.
 func (g weigher) weight(share float64, count uint16, length uint32) float64 {
 	return share * float64(count) / (float64(count) + g.constant + g.perTerm*float64(length))
+}
+
+// commonTexts is the number of documents that may contain a term without making it common.
+const commonTexts = 500
+
+// isCommon reports whether more than half of the documents, and more than commonTexts of them, contain a term.
+func (v *invertedIndex) isCommon(term uint32) bool {
+	n := len(v.terms[term].postings)
+	return n > commonTexts && n > v.count/2
+}
+
+// rarity returns the inverse document frequency of a term in a number of documents. It is above 0 also for a term in all of them.
+func (v *invertedIndex) rarity(documents int) float64 {
+	n := float64(documents)
+	return math.Log1p((float64(v.count) - n + 0.5) / (n + 0.5))
 }
 
 // cost returns the number of postings of the terms of a query.
@@ -188,12 +198,13 @@ func (v *invertedIndex) cost(q []queryTerm) (n int) {
 	return n
 }
 
-// accumulator holds the scores of one search. acquire and release reuse accumulators.
+// accumulator holds the scores of one search. Between searches it is in the pool, and all scores are 0.
 type accumulator struct {
 	scores []float64 // by document
-	found  []uint32  // documents with a score
+	found  []uint32  // documents with a score above 0
 }
 
+// acquire returns an accumulator for all documents. The caller must release it.
 func (v *invertedIndex) acquire() *accumulator {
 	s, _ := v.accumulators.Get().(*accumulator)
 	if s == nil {
@@ -205,6 +216,7 @@ func (v *invertedIndex) acquire() *accumulator {
 	return s
 }
 
+// release sets the scores to 0 and returns the accumulator to the pool.
 func (v *invertedIndex) release(s *accumulator) {
 	for _, number := range s.found {
 		s.scores[number] = 0
@@ -225,7 +237,7 @@ func (v *invertedIndex) addWeights(s *accumulator, a queryTerm) {
 	}
 }
 
-// top offers each document with a score to best, except those that skip reports; nil skips none.
+// top scores the documents with a term of the query and offers them to best. It leaves out those for which skip returns true; nil skips none.
 func (v *invertedIndex) top(q []queryTerm, best *heap.Top[scored], skip func(number uint32) bool) {
 	s := v.acquire()
 	defer v.release(s)

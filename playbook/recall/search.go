@@ -12,17 +12,15 @@ const (
 	defaultLimit = 10
 	// rankOffset is the constant k of reciprocal rank fusion, with the value of Cormack et al. (2009).
 	rankOffset = 60
-	// rescoreMargin is the number of extra candidates whose similarity is computed in double precision. It prevents
-	// rounding in single precision from excluding a hit, unless that many candidates are within about 1e-6 of the
-	// last hit.
+	// rescoreMargin is the number of candidates beyond the limit whose similarity is computed again in double precision. Without them, rounding
+	// in single precision could exclude a hit.
 	rescoreMargin = 64
-	// lookupCost is the cost of looking up a term in one document, in postings that could be read instead.
+	// lookupCost is the number of postings that can be read in the time of looking up one term in one document.
 	lookupCost = 8
 )
 
 // Search returns the best items for a query. It ranks items by words and by vector, takes the first Limit items of each order, and fuses
-// both. Longer lists would have more average items in both orders, which could displace the best items of one order. With these lists, the
-// best item by vector is always a hit, and so is the best item by words, unless all other hits are in both orders.
+// both orders. With longer lists, more items would be in both orders, and could displace the best items of one order.
 //
 // A search in a group takes time at most proportional to the size of the group. Search returns a DimensionError for a vector whose dimension
 // differs from that of its model; the caller can search again without the vector.
@@ -39,7 +37,7 @@ func (x *Index) Search(q Query) (Result, error) {
 	if err := x.checkDimension(q.Model, vector); err != nil {
 		return Result{}, fmt.Errorf("search: %w", err)
 	}
-	s := search{x: x, query: &q, vectors: x.models[q.Model], vector: vector, items: x.words.Len()}
+	s := search{index: x, query: &q, vectors: x.models[q.Model], vector: vector, items: x.words.Len()}
 	if q.Group != "" {
 		g := x.groups[q.Group]
 		if g == nil {
@@ -58,7 +56,7 @@ func (x *Index) Search(q Query) (Result, error) {
 
 // search is the state of one query.
 type search struct {
-	x       *Index
+	index   *Index
 	query   *Query
 	vectors *vectors            // of the query's model, nil if no item has one
 	vector  []float32           // unit length; nil if the query has none
@@ -68,12 +66,13 @@ type search struct {
 
 // compareKeys is the order of items with equal scores.
 func (s *search) compareKeys(a, b uint32) int {
-	return strings.Compare(s.x.words.keys[a], s.x.words.keys[b])
+	keys := s.index.words.keys
+	return strings.Compare(keys[a], keys[b])
 }
 
 // byWords ranks items by BM25. In a group it either scores each member, or reads all postings of the terms, whichever costs less.
 func (s *search) byWords() []scored {
-	v := &s.x.words.inverted
+	v := &s.index.words.inverted
 	terms := v.parseQuery(s.query.Text)
 	best := newTop(s.query.Limit, s.compareKeys)
 	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
@@ -95,33 +94,28 @@ func (s *search) byWords() []scored {
 	return best.Sorted()
 }
 
-// byVector ranks items by similarity. It compares all items in single precision, and then the best ones in double precision. compared is the
-// number of items that have a vector of the query's model.
+// byVector ranks items by similarity. It computes all similarities in single precision, and those of the best items again in double precision.
+// compared is the number of items that have a vector of the query's model.
 func (s *search) byVector() (ranked []scored, compared int) {
 	v := s.vectors
 	if v == nil || s.vector == nil {
 		return nil, 0
 	}
 	owners := v.owners // numbers of the items to compare
-	var rows []uint32  // rows of their vectors; nil for all rows
+	var rows []uint32  // rows of their vectors, parallel to owners; nil for all rows
 	if s.group != nil {
-		owners, rows = nil, make([]uint32, 0, s.items)
-		for _, number := range slices.Sorted(maps.Keys(s.group)) { // in the order of the memory
-			if it := &s.x.items[number]; it.vectors == v {
+		owners = nil
+		rows = make([]uint32, 0, s.items)                          // not nil, even if no item of the group has a vector
+		for _, number := range slices.Sorted(maps.Keys(s.group)) { // sorted, because neighbouring rows are faster to read
+			if it := &s.index.items[number]; it.vectors == v {
 				owners, rows = append(owners, number), append(rows, it.row)
 			}
 		}
 	}
-	similarities, _ := s.x.similarities.Get().(*[]float32) // a buffer of an earlier search, or nil
-	if similarities == nil {
-		similarities = new([]float32)
-	}
-	defer s.x.similarities.Put(similarities)
-	*similarities = slices.Grow((*similarities)[:0], len(owners))[:len(owners)]
-	v.compare(s.vector, rows, *similarities)
+	similarities := v.compare(s.vector, rows)
 
 	likely := newTop(s.query.Limit+rescoreMargin, s.compareKeys)
-	for i, similarity := range *similarities {
+	for i, similarity := range similarities {
 		likely.Offer(scored{owners[i], float64(similarity)})
 	}
 	best := newTop(s.query.Limit, s.compareKeys)
@@ -138,7 +132,7 @@ func (s *search) byVector() (ranked []scored, compared int) {
 
 // similarity returns the similarity of an item to the query, 0 if they cannot be compared.
 func (s *search) similarity(number uint32) float64 {
-	it := &s.x.items[number]
+	it := &s.index.items[number]
 	if s.vector == nil || it.vectors == nil || it.vectors != s.vectors {
 		return 0
 	}
@@ -151,7 +145,7 @@ func (s *search) fuse(byWords, byVector []scored) []Hit {
 	for _, ranked := range [][]scored{byWords, byVector} {
 		for i, r := range ranked {
 			if hits[r.number] == nil {
-				hits[r.number] = &Hit{Key: s.x.words.keys[r.number], Similarity: s.similarity(r.number)}
+				hits[r.number] = &Hit{Key: s.index.words.keys[r.number], Similarity: s.similarity(r.number)}
 			}
 			hits[r.number].Score += 1 / float64(rankOffset+i+1)
 		}

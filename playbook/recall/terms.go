@@ -7,12 +7,12 @@ import (
 	"debrief/playbook/text"
 )
 
-// maxTermBytes is the maximum size of a term. A longer word, such as a line of base64, gives one term: its beginning.
+// maxTermBytes is the maximum size of a term. Of a longer word, such as a line of base64, only the beginning is a term.
 const maxTermBytes = 64
 
 // eachTerm calls emit with the terms of a text in order. A term is valid until emit returns. Terms are:
 //
-//   - words in lower case, without stop words and without the most common English endings; Arabic words without what is attached to them
+//   - words in lower case, without stop words and without the most common English endings; Arabic words without prefixes and suffixes
 //   - identifiers as a whole and in parts: "getUserID" and "get_user_id" both give get, user, id and getuserid
 //   - numbers: "1,000" is 1000, "2.5" stays 2.5
 //   - pairs of neighbouring characters in scripts without spaces between words
@@ -71,20 +71,20 @@ func classify(r rune) (folded rune, c class) {
 	return r, separator
 }
 
-// splitter splits a text into terms.
+// splitter splits a text into terms. At each time it is either in a word or in a run of characters of a script without spaces.
 type splitter struct {
 	emit func([]byte)
 
-	word            []byte // the current word in lower case
-	parts           []int  // offsets in word where a further part of an identifier begins, ascending
+	word            []byte // the current word in lower case, empty outside a word
+	parts           []int  // offsets in word of the second and later parts of an identifier, ascending
 	lastAt          int    // offset in word of its last character
 	lastClass       class  // class of its last character
 	afterUnderscore bool   // an underscore follows the word
 	number          bool   // the word consists of digits and points
-	truncated       bool   // the word exceeds maxTermBytes
+	truncated       bool   // the word exceeds maxTermBytes: the rest is not in word
 	arabic          bool   // the last character of the word is Arabic
 
-	previous rune // the previous character in a script without spaces, else 0
+	previous rune // the previous character of a script without spaces, 0 outside a run
 	paired   bool // the previous character is already part of a pair
 }
 
@@ -100,8 +100,9 @@ func (s *splitter) next(r rune, input string, at int) {
 		return
 	}
 	s.endPairs()
-	if c != ignored && len(s.word) > 0 && c != digit && s.lastClass != digit && isArabic(folded) != s.arabic {
-		s.endWord() // an Arabic part is attached to a name in another script
+	hasScript := c != ignored && c != digit && s.lastClass != digit
+	if len(s.word) > 0 && hasScript && isArabic(folded) != s.arabic {
+		s.endWord() // Arabic prefixes are written together with a name in another script
 	}
 	switch c {
 	case ignored:
@@ -114,7 +115,7 @@ func (s *splitter) next(r rune, input string, at int) {
 			case r == '.' && digits > 0: // a decimal point
 				s.add('.', digit)
 				return
-			case r == ',' && digits == 3: // between thousands
+			case r == ',' && digits == 3: // separates thousands, and is left out
 				return
 			}
 		}
@@ -125,7 +126,7 @@ func (s *splitter) next(r rune, input string, at int) {
 	}
 }
 
-// leadingDigits counts the digits at the beginning of a text, up to 4.
+// leadingDigits counts the digits at the beginning of a text, up to 4: more are not a group of thousands.
 func leadingDigits(s string) (n int) {
 	for n < min(len(s), 4) && s[n] >= '0' && s[n] <= '9' {
 		n++
@@ -145,7 +146,7 @@ func (s *splitter) addLetter(r rune, c class) {
 		s.number = c == digit
 	case s.afterUnderscore || c == upper && s.lastClass != upper:
 		s.parts = append(s.parts, len(s.word))
-	case c == lower && s.lastClass == upper && s.lastAt > lastPart: // the capital before it begins the part
+	case c == lower && s.lastClass == upper && s.lastAt > lastPart: // the capital before r begins a part
 		s.parts = append(s.parts, s.lastAt)
 	}
 	s.number = s.number && c == digit
@@ -153,7 +154,7 @@ func (s *splitter) addLetter(r rune, c class) {
 	s.add(r, c)
 }
 
-// add appends a character to the word, unless the word is too long.
+// add appends a character to the word, unless the word is too long. A word that is too long has no parts.
 func (s *splitter) add(r rune, c class) {
 	if len(s.word) >= maxTermBytes {
 		s.truncated, s.parts = true, s.parts[:0]
@@ -175,7 +176,7 @@ func (s *splitter) endWord() {
 			s.emit(s.word)
 			from := 0
 			for _, to := range append(s.parts, len(s.word)) {
-				s.emitWord(s.word[from:to:to])
+				s.emitWord(s.word[from:to:to]) // with this capacity a stem cannot overwrite the next part
 				from = to
 			}
 		}
@@ -199,7 +200,7 @@ func (s *splitter) emitPair(a, b rune) {
 	s.emit(utf8.AppendRune(utf8.AppendRune(buf[:0], a), b))
 }
 
-// endPairs ends a run of characters in a script without spaces. It emits the character of a run of one, which is in no pair.
+// endPairs ends a run of characters of a script without spaces. A run of a single character has no pair, so endPairs emits the character itself.
 func (s *splitter) endPairs() {
 	if s.previous != 0 && !s.paired {
 		var buf [utf8.UTFMax]byte

@@ -9,16 +9,16 @@ import (
 	"github.com/viterin/vek/vek32"
 )
 
-// slabRows is the number of rows in a slab. Slabs are filled in order and never move, so growing copies no vectors.
+// slabRows is the number of rows in a slab. With slabs, more vectors need no copy of the existing ones.
 const slabRows = 64
 
-// vectors holds the vectors of one model. All have the same dimension and unit length, so the dot product of two is their cosine. There are no
-// free rows: the last row moves into the place of a removed one.
+// vectors holds the vectors of one model. All have the same dimension, and length 1, so the dot product of two vectors is their cosine
+// similarity. When a row is removed, the last row moves into its place.
 type vectors struct {
 	model     string
 	dimension int
-	slabs     [][]float32
-	owners    []uint32 // item numbers by row
+	slabs     [][]float32 // of slabRows rows each
+	owners    []uint32    // item numbers by row
 }
 
 // row returns the vector in a row.
@@ -38,8 +38,7 @@ func (v *vectors) add(owner uint32, unit []float32) uint32 {
 	return row
 }
 
-// drop removes a row and moves the last row into its place. It returns the owner of the moved row. If the removed row is
-// the last one, it returns the owner of the removed row.
+// drop removes a row and moves the last row into its place. It returns the owner of the last row, which may be the removed one.
 func (v *vectors) drop(row uint32) (moved uint32) {
 	last := uint32(len(v.owners) - 1)
 	copy(v.row(row), v.row(last))
@@ -56,9 +55,14 @@ func (v *vectors) drop(row uint32) (moved uint32) {
 // minWorkPerWorker is the number of multiplications that justify a goroutine, about 0.2 ms of work.
 const minWorkPerWorker = 1 << 20
 
-// compare writes the similarity of a unit vector to each of the rows into similarities, which has one element for each. Nil rows means all
-// rows. For large inputs it uses all processors.
-func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32) {
+// compare returns the similarity of a unit vector to the vector in each of the rows, or in all rows if rows is nil. It is the dot product. For
+// large inputs compare uses all processors.
+func (v *vectors) compare(unit []float32, rows []uint32) []float32 {
+	n := len(v.owners)
+	if rows != nil {
+		n = len(rows)
+	}
+	similarities := make([]float32, n)
 	scan := func(from, to int) {
 		for i := from; i < to; i++ {
 			row := uint32(i)
@@ -68,7 +72,6 @@ func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32)
 			similarities[i] = vek32.Dot(unit, v.row(row))
 		}
 	}
-	n := len(similarities)
 	workers := min(runtime.GOMAXPROCS(0), 1+n*v.dimension/minWorkPerWorker)
 	var others sync.WaitGroup
 	for i := 1; i < workers; i++ {
@@ -76,6 +79,7 @@ func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32)
 	}
 	scan(0, n/workers)
 	others.Wait()
+	return similarities
 }
 
 // dot returns the dot product in double precision. Each product of single-precision numbers is exact, only the sum is
@@ -89,7 +93,7 @@ func dot(x, y []float32) (sum float64) {
 
 var errNotFinite = errors.New("vector contains a number that is not finite")
 
-// normalize returns the vector scaled to length 1 in single precision, or nil for a vector of zeros.
+// normalize returns the vector scaled to length 1 in single precision, or nil for an empty vector or one of zeros.
 func normalize(vector []float32) ([]float32, error) {
 	length := math.Sqrt(dot(vector, vector))
 	switch {

@@ -10,25 +10,22 @@ import (
 
 // WordIndex finds texts by words. The zero value is empty. Reads may run concurrently, a change must run alone.
 type WordIndex struct {
-	// IgnoreCommon makes Top ignore a word of the query that is in more than half of the texts and in more than commonTexts of
-	// them. Such a word hardly changes the order, but a search for it would read most of the texts.
+	// IgnoreCommon makes Top ignore the common words of the query, see isCommon. They hardly change the order, but to score them Top would read
+	// most of the postings.
 	IgnoreCommon bool
 
 	inverted    invertedIndex
 	numbers     map[string]uint32 // by key
 	keys        []string          // by number
-	hashes      []uint64          // of the keys, by number
-	freeNumbers []uint32          // unused numbers
+	hashes      []uint64          // of the keys, by number; see compareKeys
+	freeNumbers []uint32          // numbers of removed texts, for new ones
 }
 
-// commonTexts is the number of texts that may contain a word without making it common; see WordIndex.IgnoreCommon.
-const commonTexts = 500
-
-// Match is a text with its score, above 0 and below 1: BM25 divided by the upper bound for the words of the query that the index knows. A
-// text of average length that contains each word of the query once has a score of about 0.45. It grows with more occurrences and in a
-// shorter text, so two texts that contain all words can still have different scores.
+// Match is a text that a search found.
 type Match struct {
-	Key   string
+	Key string
+	// Score is above 0 and below 1. By Top it is BM25 divided by its upper bound for the words of the query that the index knows: about 0.45 for a
+	// text of average length that contains each word once, and more for a shorter text or for more occurrences.
 	Score float64
 }
 
@@ -70,8 +67,8 @@ func (w *WordIndex) Drop(key string) {
 	w.freeNumbers = append(w.freeNumbers, number)
 }
 
-// compareKeys is the order of texts with equal scores. It compares hashes of their keys, and the keys only if the hashes are equal: short texts
-// often have equal scores, and comparing numbers is faster.
+// compareKeys is the order of texts with equal scores. Many short texts have equal scores, so it compares the hashes of the keys, which is
+// faster, and the keys only if the hashes are equal.
 func (w *WordIndex) compareKeys(a, b uint32) int {
 	if w.hashes[a] != w.hashes[b] {
 		return cmp.Compare(w.hashes[a], w.hashes[b])
@@ -84,10 +81,7 @@ func (w *WordIndex) compareKeys(a, b uint32) int {
 func (w *WordIndex) Top(query string, n int) []Match {
 	q := w.inverted.parseQuery(query)
 	if w.IgnoreCommon {
-		q = slices.DeleteFunc(q, func(a queryTerm) bool {
-			texts := len(w.inverted.terms[a.term].postings)
-			return texts > commonTexts && texts > w.inverted.count/2
-		})
+		q = slices.DeleteFunc(q, func(a queryTerm) bool { return w.inverted.isCommon(a.term) })
 	}
 	best := newTop(n, w.compareKeys)
 	w.inverted.top(q, best, nil)
