@@ -1,6 +1,7 @@
 package similar
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,12 +11,13 @@ import (
 // Kind is the kind of a difference between two texts.
 type Kind int
 
-// The kinds of a difference.
+// The kinds of a difference. Those from Numbers to Words are also the kinds of a term. Of several differences, the first kind in this order is
+// reported.
 const (
 	Same        Kind = iota // no difference
 	Numbers                 // a number differs, or only one text has it
 	Identifiers             // a name, a quotation or code differs
-	Negations               // only one text has a negation
+	Negations               // a negation differs, or only one text has it
 	Words                   // a plain word differs
 	Order                   // the same terms are in another order
 )
@@ -27,8 +29,7 @@ type Diff struct {
 	Reason string
 }
 
-// Difference returns the reason not to treat two similar texts as duplicates. Its kind is Same if it finds none. If there
-// are several reasons, it prefers numbers, then identifiers, negations and words.
+// Difference returns the reason not to treat two similar texts as duplicates. Its kind is Same if it finds none.
 //
 // Two texts are equal if they consist of the same terms in the same order. Some variations are accepted because they
 // seldom change a rule: case and punctuation outside code, white space, the plural, number formats, and stop words
@@ -49,73 +50,57 @@ func Difference(a, b string) Diff {
 	if len(x) == 0 && len(y) == 0 {
 		return Diff{}
 	}
-	for i, difference := range differences {
-		onlyX, onlyY := firstExtra(x, y, termKind(i)), firstExtra(y, x, termKind(i))
+	for kind := Numbers; kind <= Words; kind++ {
+		onlyX, onlyY := firstExtra(x, y, kind), firstExtra(y, x, kind)
 		switch {
 		case onlyX != nil && onlyY != nil:
-			return Diff{difference.kind, fmt.Sprintf("%s differ: %s and %s", difference.name, onlyX, onlyY)}
-		case onlyX != nil:
-			return Diff{difference.kind, fmt.Sprintf("%s differ: only one has %s", difference.name, onlyX)}
-		case onlyY != nil:
-			return Diff{difference.kind, fmt.Sprintf("%s differ: only one has %s", difference.name, onlyY)}
+			return Diff{kind, fmt.Sprintf("%s differ: %s and %s", kindNames[kind], onlyX, onlyY)}
+		case onlyX != nil || onlyY != nil:
+			return Diff{kind, fmt.Sprintf("%s differ: only one has %s", kindNames[kind], cmp.Or(onlyX, onlyY))}
 		}
 	}
-	// Both have the same terms, so neither is empty. They differ in a preposition or in the order.
+	// Here x and y have the same terms, so neither is empty. They differ in a preposition or in the order.
 	if x[0].equalText(&y[0]) {
 		return Diff{Words, fmt.Sprintf("words differ: %s and %s", x[0].preposition, y[0].preposition)}
 	}
 	return Diff{Order, fmt.Sprintf("order differs: %s and %s", &x[0], &y[0])}
 }
 
-// Missing returns a term of a text that another text lacks, as a difference. Its kind is Same if the other text has all terms, in any order
-// and any form. It prefers terms as Difference does.
+// Missing returns a term of s that another text lacks, as a difference. Its kind is Same if the other text has all terms of s, in any order and
+// any inflection.
 func Missing(s, in string) Diff {
 	exact, stems := make(map[string]bool), make(map[string]bool)
 	for _, t := range parseTerms(in) {
 		exact[fold(t.text)] = true
-		stems[text.Stem(fold(t.text))] = true
+		stems[t.stem()] = true
 	}
 	terms := parseTerms(s)
-	for kind, difference := range differences {
+	for kind := Numbers; kind <= Words; kind++ {
 		for i := range terms {
 			t := &terms[i]
-			isThere := exact[fold(t.text)] || !t.exact && stems[text.Stem(fold(t.text))]
-			if t.kind == termKind(kind) && !isThere && t.text != "or" { // a list may have a comma instead
-				return Diff{difference.kind, fmt.Sprintf("%s is missing", t)}
+			isFound := exact[fold(t.text)] || !t.exact && stems[t.stem()]
+			isOptional := t.text == "or" // a list may have a comma instead
+			if t.kind == kind && !isFound && !isOptional {
+				return Diff{kind, fmt.Sprintf("%s is missing", t)}
 			}
 		}
 	}
 	return Diff{}
 }
 
-// termKind is the kind of a term. It determines the name of a difference and its priority.
-type termKind int
-
-const (
-	number termKind = iota
-	identifier
-	negation
-	plainWord
-)
-
-// differences are the kinds of a difference by the kind of the term, with their names in a reason.
-var differences = [...]struct {
-	kind Kind
-	name string
-}{
-	number: {Numbers, "numbers"}, identifier: {Identifiers, "identifiers"}, negation: {Negations, "negations"}, plainWord: {Words, "words"},
-}
+// kindNames are the names of the kinds that a term can have, in a reason.
+var kindNames = [...]string{Numbers: "numbers", Identifiers: "identifiers", Negations: "negations", Words: "words"}
 
 // term is a part of a text that counts in the comparison.
 type term struct {
-	kind        termKind
+	kind        Kind   // from Numbers to Words
 	raw         string // as written
 	text        string // the form that is compared
 	preposition string // the preposition before it; it may be missing in one text
 	exact       bool   // for code, names and quotations: case matters, and a plural is another term
 }
 
-// equal reports whether two terms have equal texts, and do not have different prepositions.
+// equal reports whether two terms have equal texts and no different prepositions.
 func (t *term) equal(o *term) bool {
 	samePreposition := t.preposition == o.preposition || t.preposition == "" || o.preposition == ""
 	return samePreposition && t.equalText(o)
@@ -138,12 +123,15 @@ func (t *term) String() string {
 	return text.Line(t.raw, longest)
 }
 
+// stem returns the stem of the term, without case and width.
+func (t *term) stem() string { return text.Stem(fold(t.text)) }
+
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }
 
 // firstExtra returns the first term of a kind that occurs in terms more often than in others. It returns nil if there is none.
-func firstExtra(terms, others []term, kind termKind) *term {
-	left := make(map[string]int, len(others))
+func firstExtra(terms, others []term, kind Kind) *term {
+	left := make(map[string]int, len(others)) // by key: the terms of others that have no partner in terms yet
 	for i := range others {
 		left[others[i].key()]++
 	}
@@ -156,7 +144,7 @@ func firstExtra(terms, others []term, kind termKind) *term {
 	return nil
 }
 
-// key returns equal strings for equal terms, except for some plurals such as "boxes".
+// key returns equal strings for terms that equalText calls equal, except for some plurals such as "boxes".
 func (t *term) key() string {
 	if t.exact || notPlural[t.text] {
 		return t.text

@@ -6,7 +6,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// stopWords may differ without a change of the rule. The list excludes words that can change it: by, or, may, should
+// stopWords may differ without a change of the meaning. The list has no words that can change it: by, or, may, should
 // (as opposed to must), all, some, they, was, will, and directions such as from, off, up, before.
 var stopWords = text.Set(`a an the
 	is are be been being am do does has have shall must
@@ -17,7 +17,7 @@ var stopWords = text.Set(`a an the
 // in 3 days".
 var prepositions = text.Set("of to in on at as for with into")
 
-// negations reverse a rule or restrict it. The map has the form in which they are compared. Words for a plain "not" have the same form:
+// negations reverse a rule or restrict it. The map has the form in which each is compared. All words for a plain "not" have the same form:
 // "never round", "don't round" and "avoid to round" are one rule.
 var negations = map[string]string{
 	"not": "not", "never": "not", "no": "not", "without": "not", "avoid": "not",
@@ -40,7 +40,7 @@ var synonyms = map[string]string{"if": "when", "whenever": "when", "pct": "perce
 // notPlural are words whose meaning differs from the word without the s.
 var notPlural = text.Set("news goods customs")
 
-// isPlural reports whether many is the plural of the noun one, or one is a verb and many has the s of the third person.
+// isPlural reports whether many is the plural of the noun one, or the third person of the verb one.
 func isPlural(one, many string) bool {
 	stem, found := strings.CutSuffix(many, "s")
 	if !found || len(one) < 3 || notPlural[many] {

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// name reads a word or an identifier.
+// name reads a word or an identifier, see scanner.
 func (s *scanner) name() bool {
-	from := s.at // of the prefix
+	from := s.at // beginning of the prefix
 	s.skipPrefix()
-	start := s.at // of the name
+	start := s.at // beginning of the name
 	for isWord(s.peek(0)) || s.at > start && s.joinsName() {
 		if s.at > start && isDigit(s.peek(0)) && unicode.Is(unicode.Lo, s.peek(-1)) {
-			break // such as Chinese: it has no space between a word and a number
+			break // a script such as Chinese has no space between a word and a number
 		}
 		s.at++
 	}
@@ -24,7 +24,7 @@ func (s *scanner) name() bool {
 		return false
 	case start > from || isCode(raw):
 		if !stopWords[strings.ToLower(raw)] { // "e.g." has the form of an identifier
-			s.addExact(identifier, raw)
+			s.addExact(Identifiers, raw)
 		}
 	default:
 		s.word(raw)
@@ -35,7 +35,7 @@ func (s *scanner) name() bool {
 // skipPrefix skips the signs before a path, flag, variable or format: at most four, such as ../ or --.
 func (s *scanner) skipPrefix() {
 	const longest = 4
-	before := s.peek(-1) // a line break at the beginning of the text
+	before := s.peek(-1)
 	beginsWord := unicode.IsSpace(before) || strings.ContainsRune("([,=:", before)
 	if !beginsWord {
 		return
@@ -88,32 +88,32 @@ func (s *scanner) word(raw string) {
 	}
 	if base, found := splitNegation(text); found {
 		if base != "" {
-			s.add(plainWord, base, base)
+			s.add(Words, base, base)
 		}
-		s.add(negation, raw, "not")
+		s.add(Negations, raw, "not")
 		return
 	}
 	kind := s.kindOf(raw)
-	var last term // zero at the beginning
+	var last term // the term before the word, zero at the beginning
 	if n := len(s.terms); n > 0 {
 		last = s.terms[n-1]
 	}
-	isShortCode := len(raw) <= 2 && kind == identifier && strings.ToUpper(raw) == raw // such as AT, or a letter such as A
+	isShortCode := len(raw) <= 2 && kind == Identifiers && strings.ToUpper(raw) == raw // such as AT, or a letter such as A
 	switch {
 	case (stopWords[text] || prepositions[text]) && isShortCode:
-		s.add(identifier, raw, text)
-	case text == "always" && last.kind == negation: // else it is left out, but "not always" is weaker than "not"
-		s.add(plainWord, raw, text)
+		s.add(Identifiers, raw, text)
+	case text == "always" && last.kind == Negations: // a stop word, but "not always" is weaker than "not"
+		s.add(Words, raw, text)
 	case prepositions[text]:
 		s.preposition = strings.TrimSpace(s.preposition + " " + text)
 	case stopWords[text]: // left out
 	case numerals[text] != "":
-		s.add(number, raw, numerals[text])
+		s.add(Numbers, raw, numerals[text])
 	case negations[text] != "":
 		if auxiliaries[last.text] && stopWords[last.text] {
-			s.terms = s.terms[:len(s.terms)-1] // in DO NOT, the case of short codes has added DO, which is a stop word
+			s.terms = s.terms[:len(s.terms)-1] // the DO of "DO NOT": the first case above has taken it for a code
 		}
-		s.add(negation, raw, negations[text])
+		s.add(Negations, raw, negations[text])
 	case synonyms[text] != "":
 		s.add(kind, raw, synonyms[text])
 	default:
@@ -121,8 +121,8 @@ func (s *scanner) word(raw string) {
 	}
 }
 
-// splitNegation splits a word that is an auxiliary with "not", without its apostrophe. It returns false for another word. The auxiliary is ""
-// if it is a stop word, which is left out. Examples:
+// splitNegation splits a word such as "shouldnt", which is an auxiliary with "not" and without its apostrophe. ok is false for other words. The
+// auxiliary is "" if it is a stop word. Examples:
 //
 //	shouldnt  "should", true
 //	dont      "", true
@@ -144,18 +144,18 @@ func splitNegation(word string) (auxiliary string, ok bool) {
 	return base, true
 }
 
-// kindOf returns identifier for a code or a proper noun: a word in capitals, a capitalized word inside a sentence, or a single capital letter
-// that cannot be an article. It returns plainWord for other words.
-func (s *scanner) kindOf(raw string) termKind {
+// kindOf returns Identifiers for a code or a proper noun: a word in capitals, a capitalized word inside a sentence, or a single capital letter
+// that is not the article A. It returns Words for other words.
+func (s *scanner) kindOf(raw string) Kind {
 	first, size := utf8.DecodeRuneInString(raw)
 	rest := raw[size:]
 	switch {
 	case !unicode.IsUpper(first) || raw == "I":
-		return plainWord
+		return Words
 	case rest == "" && s.sentenceStart && s.peek(0) == ' ': // perhaps the article A
-		return plainWord
+		return Words
 	case rest == "" || !s.sentenceStart || strings.ToUpper(rest) == rest:
-		return identifier
+		return Identifiers
 	}
-	return plainWord
+	return Words
 }

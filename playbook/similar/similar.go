@@ -28,8 +28,8 @@ type Match struct {
 // paraphrase from a different rule on the same subject.
 const DuplicateThreshold = 0.88
 
-// Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
-// and of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
+// Similarity returns the similarity of two texts, from 0 to 1. It is the larger of two Jaccard indices: that of their sets of words,
+// and that of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
 // letter, number or symbol has similarity 0 to every text, including itself.
 func Similarity(a, b string) float64 { return Prepare(a).Similarity(b) }
 
@@ -48,9 +48,8 @@ func (t *Text) Similarity(other string) float64 {
 	return max(t.words.similarity(o.words), t.grams.similarity(o.grams))
 }
 
-// Index finds the most similar of the texts stored by id. It compares only the texts with the most rare words in common, by BM25: a text
-// with a high similarity has nearly all words in common. The zero value is empty. Searches may run concurrently, a change must
-// run alone.
+// Index finds the most similar of its texts. It compares only the maxCompared texts that BM25 ranks first, because a text with a high similarity has
+// nearly all words in common. The zero value is empty. Searches may run concurrently, a change must run alone.
 type Index struct {
 	words recall.WordIndex
 	texts map[string]string // by id
@@ -80,8 +79,8 @@ func (x *Index) Drop(id string) {
 	x.words.Drop(id)
 }
 
-// Duplicate returns a text that says the same as the given one: its similarity is at least DuplicateThreshold, and Difference finds nothing.
-// textOf returns the present text of an id, or "" to ignore it.
+// Duplicate returns the most similar text that is a duplicate: its similarity is at least DuplicateThreshold, and Difference finds nothing. It
+// returns false if there is none. textOf returns the present text of an id, or "" to ignore the id.
 func (x *Index) Duplicate(text string, textOf func(id string) string) (Match, bool) {
 	for _, m := range x.matches(text, DuplicateThreshold) {
 		if known := textOf(m.ID); known != "" && Difference(known, text).Kind == Same {
@@ -92,7 +91,7 @@ func (x *Index) Duplicate(text string, textOf func(id string) string) (Match, bo
 }
 
 // Nearest returns the most similar text with a similarity of at least limit and above 0. Of equally similar texts it returns the one with the
-// lowest id. It ignores ids that skip reports; nil skips none. It returns false if no text qualifies.
+// lowest id. It ignores the ids for which skip returns true; nil skips none. It returns false if no text qualifies.
 func (x *Index) Nearest(text string, limit float64, skip func(id string) bool) (Match, bool) {
 	for _, m := range x.matches(text, limit) {
 		if skip == nil || !skip(m.ID) {

@@ -7,8 +7,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// Two rules are on one subject if they share at least minShared rare words, and if Dice's coefficient (1945) of their rare words is at least
-// minSubject. Six wordings of one rule in a public bug report have a coefficient of 0.71 or more, and a Similarity of only 0.29 to 0.67.
+// Two rules are on one subject if they share at least minShared rare words, and if the coefficient of Dice (1945) of their rare words is at least
+// minSubject. Six wordings of one rule in a public bug report have a coefficient of 0.71 or more, but a Similarity of only 0.29 to 0.67.
 const (
 	minShared  = 3
 	minSubject = 0.6
@@ -18,9 +18,8 @@ const (
 type Rule struct{ When, Content string }
 
 // SameSubject groups items with rules on one subject by their rare words: the stems of words that are not common in English and not numbers.
-// The rules of a group are perhaps wordings of one rule, or they contradict each other; only a model or a person can tell. Rules are not on
-// one subject if each of them has an identifier that the other lacks, such as the rules for two currencies, or if a number, a name or a
-// negation makes their conditions two cases.
+// The rules of a group may be wordings of one rule, or contradict each other; only a model or a person can tell. Rules are not on
+// one subject if isOtherCase reports so, for example the rules for two currencies.
 //
 // SameSubject returns the groups with several items, in order. Each rule of a group is on one subject with the first rule of the group, and no
 // item is in two groups. 10,000 rules with few different words take two seconds, 100,000 take minutes.
@@ -32,7 +31,7 @@ func SameSubject[T any](items []T, ruleOf func(T) Rule) [][]T {
 	}
 	var all []*group
 	withWord := make(map[uint64][]int) // by word: the groups whose first rule has it
-	var shared []int                   // by group: number of rare words in common with this rule
+	var shared []int                   // by group: number of rare words in common with the current rule; 0 between rules
 	for _, item := range items {
 		rule := ruleOf(item)
 		words := rareWords(rule.When + " " + rule.Content)
@@ -44,12 +43,13 @@ func SameSubject[T any](items []T, ruleOf func(T) Rule) [][]T {
 				}
 			}
 		}
-		best := -1
+		best := -1 // the group with the most words in common; of equal ones the first
 		for _, g := range near {
 			n := shared[g]
 			dice := 2 * float64(n) / float64(len(words)+len(all[g].words))
-			isNearer := best < 0 || n > shared[best] || n == shared[best] && g < best
-			if n >= minShared && dice >= minSubject && isNearer && !isOtherCase(&all[g].first, &rule) {
+			onSubject := n >= minShared && dice >= minSubject
+			isBetter := best < 0 || n > shared[best] || n == shared[best] && g < best
+			if onSubject && isBetter && !isOtherCase(&all[g].first, &rule) {
 				best = g
 			}
 		}
@@ -74,7 +74,7 @@ func SameSubject[T any](items []T, ruleOf func(T) Rule) [][]T {
 	return several
 }
 
-// rareWords returns the set of the hashes of the rare words of a text.
+// rareWords returns the set of the rare words of a text, by their stems.
 func rareWords(s string) (words set) {
 	for word := range text.Words(s) {
 		word = fold(word)
@@ -87,8 +87,8 @@ func rareWords(s string) (words set) {
 	return slices.Compact(words)
 }
 
-// isOtherCase reports whether two rules are for two cases: their conditions differ in more than plain words, or each content has an identifier
-// that the other lacks.
+// isOtherCase reports whether two rules are for different cases: a number, an identifier or a negation in their conditions differs, or each content
+// has an identifier that the other lacks.
 func isOtherCase(a, b *Rule) bool {
 	if a.When != "" && b.When != "" {
 		switch Difference(a.When, b.When).Kind {
@@ -97,5 +97,5 @@ func isOtherCase(a, b *Rule) bool {
 		}
 	}
 	x, y := parseTerms(a.Content), parseTerms(b.Content)
-	return firstExtra(x, y, identifier) != nil && firstExtra(y, x, identifier) != nil
+	return firstExtra(x, y, Identifiers) != nil && firstExtra(y, x, Identifiers) != nil
 }

@@ -45,8 +45,8 @@ func canonicalRune(r rune) rune {
 type scanner struct {
 	text          []rune
 	at            int
-	sentenceStart bool   // at the beginning of a sentence, where a capital has no meaning
-	preposition   string // preposition of the next term
+	sentenceStart bool   // the next term begins a sentence, so its capital has no meaning
+	preposition   string // the prepositions before the next term, separated by spaces
 	terms         []term
 }
 
@@ -59,13 +59,13 @@ func (s *scanner) peek(by int) rune {
 }
 
 // add adds a term with the preposition that was read before it.
-func (s *scanner) add(kind termKind, raw, text string) {
+func (s *scanner) add(kind Kind, raw, text string) {
 	s.terms = append(s.terms, term{kind: kind, raw: raw, text: text, preposition: s.preposition})
 	s.preposition = ""
 }
 
 // addExact adds a term whose text is compared exactly.
-func (s *scanner) addExact(kind termKind, text string) {
+func (s *scanner) addExact(kind Kind, text string) {
 	s.add(kind, text, text)
 	s.terms[len(s.terms)-1].exact = true
 }
@@ -75,7 +75,7 @@ func (s *scanner) next() {
 	r := s.peek(0)
 	switch {
 	case unicode.IsSpace(r):
-		s.sentenceStart = s.sentenceStart || r == '\n' // other spaces keep it
+		s.sentenceStart = s.sentenceStart || r == '\n'
 		s.at++
 	case s.quotation() || s.number() || s.name():
 		s.sentenceStart = false
@@ -93,42 +93,60 @@ const (
 
 // quotation reads a text in quotes or backticks, or in brackets without a space, as a single term.
 func (s *scanner) quotation() bool {
-	mark, body := s.peek(0), s.text[s.at+1:]
-	marks := 1  // number of marks before and after the quoted text, which are not in the term
-	length := 0 // of the term, with which body begins; 0 or less without a quotation
+	mark := s.peek(0)
 	switch {
 	case mark == '`' && s.peek(1) == '`' && s.peek(2) == '`':
-		marks, body = 3, body[2:]
-		length = closingFence(body)
+		return s.quoted(3, closingFence(s.text[s.at+3:]))
 	case mark == '`' || mark == '"':
-		length = closing(body, mark, maxQuotation)
+		return s.quoted(1, closing(s.text[s.at+1:], mark, maxQuotation))
 	case mark == '\'' && !isWord(s.peek(-1)) && !unicode.IsSpace(s.peek(1)):
-		length = closing(body, mark, maxQuotation)
-		for length >= 0 && length+1 < len(body) && isWord(body[length+1]) { // the mark was an apostrophe: look for the next one
-			more := closing(body[length+1:], mark, maxQuotation-length)
-			if more < 0 {
-				return false
-			}
-			length += 1 + more
-		}
-	case mark == '{' || mark == '<' && (unicode.IsLetter(s.peek(1)) || s.peek(1) == '/'):
-		// The brackets are part of the term, so the length is one more than the index of the closing one, or 0 without one.
-		marks, body = 0, s.text[s.at:]
-		length = closing(body, map[rune]rune{'{': '}', '<': '>'}[mark], maxPlaceholder) + 1
-		if slices.ContainsFunc(body[:length], unicode.IsSpace) {
-			return false
-		}
+		return s.quoted(1, closingApostrophe(s.text[s.at+1:]))
+	case mark == '{':
+		return s.bracketed('}')
+	case mark == '<' && (unicode.IsLetter(s.peek(1)) || s.peek(1) == '/'):
+		return s.bracketed('>')
 	}
+	return false
+}
+
+// quoted reads a quotation of length characters. A number of marks is before and after it. The length is -1 without a closing mark.
+func (s *scanner) quoted(marks, length int) bool {
 	if length <= 0 {
 		return false
 	}
-	raw := strings.TrimSpace(string(body[:length]))
+	from := s.at + marks
+	raw := strings.TrimSpace(string(s.text[from : from+length]))
 	if raw == "" {
 		return false
 	}
-	s.addExact(identifier, raw)
-	s.at += marks + length + marks
+	s.addExact(Identifiers, raw)
+	s.at = from + length + marks
 	return true
+}
+
+// bracketed reads a placeholder with its brackets. It must not contain a space.
+func (s *scanner) bracketed(end rune) bool {
+	n := closing(s.text[s.at:], end, maxPlaceholder) + 1 // the brackets are part of the term
+	if n == 0 || slices.ContainsFunc(s.text[s.at:s.at+n], unicode.IsSpace) {
+		return false
+	}
+	s.addExact(Identifiers, string(s.text[s.at:s.at+n]))
+	s.at += n
+	return true
+}
+
+// closingApostrophe returns the index of the mark that closes a quotation in single quotes, or -1; see closing. A mark before a letter is an
+// apostrophe, which closes nothing.
+func closingApostrophe(body []rune) int {
+	end := closing(body, '\'', maxQuotation)
+	for end >= 0 && end+1 < len(body) && isWord(body[end+1]) {
+		next := closing(body[end+1:], '\'', maxQuotation-end)
+		if next < 0 {
+			return -1
+		}
+		end += 1 + next
+	}
+	return end
 }
 
 // closing returns the index of the closing mark, which is also the length of the text before it. It returns -1 if the mark is not on the same
@@ -158,11 +176,9 @@ func closingFence(body []rune) int {
 // number reads a number with its sign and an adjacent percent or currency sign.
 func (s *scanner) number() bool {
 	from := s.at
-	unit := ""
-	sign := ""
-	fraction := ""
+	currency, sign := "", ""
 	if unicode.Is(unicode.Sc, s.peek(0)) {
-		unit = string(s.peek(0))
+		currency = string(s.peek(0))
 		s.at++
 		s.skipSpace()
 	}
@@ -176,23 +192,22 @@ func (s *scanner) number() bool {
 		return false
 	}
 	integer := s.integer()
-	point, dots := s.at, 0
+	point, dots := s.at, 0 // beginning of the fraction, and number of its points
 	for ; s.peek(0) == '.' && isDigit(s.peek(1)); dots++ {
 		s.at++
 		s.skipDigits()
 	}
 	if dots > 1 { // a version, an address
 		raw := string(s.text[from:s.at])
-		s.addExact(identifier, raw)
+		s.addExact(Identifiers, raw)
 		return true
 	}
-	fraction = string(s.text[point:s.at])
+	fraction := string(s.text[point:s.at])
 	if strings.Trim(fraction, ".0") == "" {
 		fraction = "" // 10.0 is 10, but 3.10 is not 3.1: it may be a version
 	}
-	after := s.unit() // reads it even if a currency sign was before the number
-	unit = cmp.Or(unit, after)
-	s.add(number, string(s.text[from:s.at]), sign+integer+fraction+unit)
+	unit := s.unit()
+	s.add(Numbers, string(s.text[from:s.at]), sign+integer+fraction+cmp.Or(currency, unit))
 	return true
 }
 
@@ -259,7 +274,7 @@ func (s *scanner) unit() string {
 	return ""
 }
 
-// operator reads operators of code and arithmetic, symbols such as emoji, and brackets that group operands. It skips all other signs.
+// operator reads an operator of code or arithmetic, a symbol such as an emoji, or a bracket that groups operands. It skips any other sign.
 func (s *scanner) operator() {
 	from := s.at
 	r := s.peek(0)
@@ -267,7 +282,7 @@ func (s *scanner) operator() {
 	s.at++
 	switch {
 	case r == '%':
-		s.add(plainWord, "%", "percent")
+		s.add(Words, "%", "percent")
 		return
 	case isOperator(r):
 		for isOperator(s.peek(0)) {
@@ -279,17 +294,17 @@ func (s *scanner) operator() {
 	sign, right := string(s.text[from:s.at]), s.peek(0)
 	infix := isWord(left) && isWord(right) || left == ' ' && right == ' '
 	switch {
-	case strings.Trim(sign, "!") == "": // an exclamation
-	case sign == "&": // as the stop word "and"
-	case strings.Trim(sign, "*/") == "" && !infix: // emphasis, or the end of a path
+	case strings.Trim(sign, "!") == "": // skip an exclamation
+	case sign == "&": // skip it like the stop word "and"
+	case strings.Trim(sign, "*/") == "" && !infix: // skip emphasis, or the end of a path
 	default:
-		s.add(plainWord, sign, sign)
+		s.add(Words, sign, sign)
 	}
 }
 
-// isGrouping reports whether a bracket has an operator next to it, on its outer side: (a + b) * c is not a + (b * c).
+// isGrouping reports whether there is a bracket with an operator next to it, on its outer side: (a + b) * c is not a + (b * c).
 func (s *scanner) isGrouping(at int) bool {
-	step := map[rune]int{'(': -1, ')': 1}[s.text[at]] // to the outer side
+	step := map[rune]int{'(': -1, ')': 1}[s.text[at]] // direction of the outer side; 0 for another sign
 	if step == 0 {
 		return false
 	}

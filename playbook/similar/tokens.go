@@ -9,8 +9,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// normalize returns the words and symbols of a text in one case, separated by single spaces, or "" if it has none.
-// Words consist of letters, their marks, and numbers.
+// normalize returns the words and symbols of a text in lower case, separated by single spaces, or "" if it has none.
+// A word is a run of letters, marks and numbers, as in text.Words. Unlike there, a text in a script without spaces is not split.
 func normalize(s string) string {
 	buf := make([]byte, 0, len(s)+8)
 	spaceNeeded := false
@@ -29,7 +29,7 @@ func normalize(s string) string {
 	return string(buf)
 }
 
-// Roles of a character in a text.
+// Classes of a character in normalize.
 const (
 	separator = iota
 	inWord    // part of a word
@@ -37,29 +37,21 @@ const (
 	ignored
 )
 
-// classify returns a character without case and width, and its role. An apostrophe is ignored, so "don't" is one
+// classify returns a character without case and width, and its class. An apostrophe is ignored, so "don't" is one
 // word.
 func classify(r rune) (folded rune, class int) {
 	switch r = text.Narrow(r); {
-	case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-		return r, inWord
-	case r >= 'A' && r <= 'Z':
-		return r + 'a' - 'A', inWord
-	case r == '\'' || r == '’':
-		return r, ignored
-	case r < utf8.RuneSelf && !strings.ContainsRune("$+<=>|~", r) || r == utf8.RuneError:
-		return r, separator
-	case text.Invisible(r):
+	case r == '\'' || r == '’' || text.Invisible(r):
 		return r, ignored
 	case text.InWord(r):
 		return text.Fold(r), inWord
-	case unicode.In(r, unicode.Sm, unicode.Sc, unicode.So):
+	case r != utf8.RuneError && unicode.In(r, unicode.Sm, unicode.Sc, unicode.So):
 		return r, symbol
 	}
 	return r, separator
 }
 
-// set has the elements of a set in ascending order. An element is the hash of a word, or it encodes three characters.
+// set is a set of words or of groups of three characters, in ascending order. An element is the hash of a word, or the code points of three characters.
 type set []uint64
 
 // wordsOf returns the words of a normalized text.
@@ -71,16 +63,16 @@ func wordsOf(normalized string) (s set) {
 	return slices.Compact(s)
 }
 
-// gramsOf returns each three neighbouring characters of a text. A space before and after the text marks its ends, so that even one letter gives
-// three characters.
+// gramsOf returns the groups of three neighbouring characters of a normalized text. A space is added before and after the text, so that even
+// a single letter gives a group.
 func gramsOf(normalized string) set {
 	if normalized == "" {
 		return nil
 	}
 	const bitsOfRune = 21
-	const mask = 1<<(3*bitsOfRune) - 1 // the last three characters
+	const mask = 1<<(3*bitsOfRune) - 1 // of three characters
 	s := make(set, 0, len(normalized)+1)
-	key := uint64(' ')
+	key := uint64(' ') // the last three characters
 	for i, r := range normalized {
 		key = (key<<bitsOfRune | uint64(r)) & mask
 		if i > 0 { // before, the key has only the space and one character
