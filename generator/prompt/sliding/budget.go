@@ -20,10 +20,10 @@ const (
 	Analysis  Task = "analysis"
 )
 
-// taskFactors are the factors of the coding agent swecli. An unknown task counts as General.
+// taskFactors are the factors of the tasks in Budget, as in the coding agent swecli.
 var taskFactors = map[Task]float64{General: 1, Research: 1.3, Coding: 1.5, Debugging: 2, Analysis: 2.5}
 
-// recentTexts is the number of texts at the end of a conversation that decide its task and budget.
+// recentTexts is the number of texts at the end of a conversation that Budget and DetectTask read.
 const recentTexts = 10
 
 // BudgetInput holds the inputs of Budget.
@@ -34,12 +34,12 @@ type BudgetInput struct {
 	Recent   []string // texts of the conversation, oldest first; Budget reads the last 10
 }
 
-// maxBase ensures that 4 × base fits into an int on every platform. No model has a window of this size.
+// maxBase is the largest base. 4 × maxBase fits into an int on every platform, and no model has a window of this size.
 const maxBase = 1 << 28
 
 // Budget returns the number of tokens for a conversation and a text that explains the computation. The budget is base
-// × complexity × factor of the task, limited to ½ to 4 × base. It differs by at most ¼ base from the previous budget,
-// so that the window changes slowly. A previous budget outside the limits, from another base, is clamped first.
+// × complexity × factor of the task, but at least ½ base and at most 4 × base. It differs by at most ¼ base from the previous budget,
+// so that the window changes slowly. A previous budget from another base may exceed these limits; it is clamped first.
 //
 // Complexity is 0.5 + 2.5 × the mean points of the last 10 texts, so it is between 0.5 and 3. Each text gets up to 10
 // tenths of a point: 3 for code, 3 for an error, 2 for more than 500 characters, 1 for a technical term, 1 for a
@@ -69,26 +69,27 @@ func Budget(in BudgetInput) (tokens int, reason string) {
 	return tokens, reason
 }
 
-// complexityOf returns the complexity of the last texts, and a text with the points that it is computed from; see Budget.
+// complexityOf returns the complexity of the last texts, see Budget, and a text with the points that it is computed from.
 func complexityOf(texts []string) (complexity float64, points string) {
 	texts = texts[max(0, len(texts)-recentTexts):]
 	if len(texts) == 0 {
 		return 1, "no texts yet"
 	}
-	var codes, errors, long, terms, questions int
+	var codes, failures, long, technical, questions int // numbers of texts
 	for _, text := range texts {
 		f := detectFlags(text, User)
 		countIf(&codes, f&code != 0)
-		countIf(&errors, f&failure != 0)
+		countIf(&failures, f&failure != 0)
 		countIf(&long, utf8.RuneCountInString(text) > 500)
-		countIf(&terms, isTechnical(text))
+		countIf(&technical, isTechnical(text))
 		countIf(&questions, f&question != 0)
 	}
-	tenths := 3*codes + 3*errors + 2*long + terms + questions
+	tenths := 3*codes + 3*failures + 2*long + technical + questions
 	return 0.5 + 2.5*float64(tenths)/float64(10*len(texts)),
-		fmt.Sprintf("of the last %d: code %d, errors %d, long %d, technical %d, questions %d", len(texts), codes, errors, long, terms, questions)
+		fmt.Sprintf("of the last %d: code %d, errors %d, long %d, technical %d, questions %d", len(texts), codes, failures, long, technical, questions)
 }
 
+// countIf adds 1 to n if ok.
 func countIf(n *int, ok bool) {
 	if ok {
 		*n++
@@ -117,7 +118,7 @@ func isTechnical(text string) bool {
 	return false
 }
 
-// taskWords are the stems of the words that indicate a task. With equal points the earlier task wins: a failure is more
+// taskWords are the stems of the words that indicate a task. Of tasks with equal points the first one is chosen: a failure is more
 // urgent than writing code, and coding is more specific than research.
 var taskWords = [...]struct {
 	task  Task
@@ -128,6 +129,7 @@ var taskWords = [...]struct {
 	{Research, stems("research find found search learn learnt")},
 }
 
+// stems returns the stems of a list of words.
 func stems(list string) map[string]bool {
 	set := make(map[string]bool)
 	for word := range strings.FieldsSeq(list) {
@@ -141,14 +143,14 @@ func stems(list string) map[string]bool {
 // their inflections match, each once per text. A text counts half as much as the text after it. DetectTask reads the first
 // 8 KB of each of the last 10 texts, the newest last.
 func DetectTask(texts []string) Task {
-	var points [len(taskWords)]float64
+	var points [len(taskWords)]float64 // by index of taskWords
 	for _, s := range texts[max(0, len(texts)-recentTexts):] {
 		seen := make(map[string]bool)
 		for w := range words(s[:min(len(s), maxRead)]) {
 			seen[text.Stem(w)] = true
 		}
 		for i, t := range taskWords {
-			points[i] /= 2
+			points[i] /= 2 // of the texts before s
 			for stem := range t.stems {
 				if seen[stem] {
 					points[i]++
@@ -178,9 +180,9 @@ var largeTaskWords = text.Set(`refactor refactors refactored refactoring refacto
 	implement implements implemented implementing implementation implementations reimplement reimplementing
 	design designs designed designing redesign redesigns redesigned redesigning`)
 
-// TurnCount returns the number of recent user turns to show with a query: 3 for fewer than 5 words, 7 if it mentions
-// refactoring, implementing or designing in any form, else 5. An ideograph counts as a word. TurnCount reads the first 2
-// KB.
+// TurnCount returns the number of recent user turns to show with a query: 3 for a query of fewer than 5 words, 7 for one that
+// mentions refactoring, implementing or designing, else 5. A character of a script without spaces counts as a word. TurnCount reads the
+// first 2 KB of the query.
 func TurnCount(query string) int {
 	query = query[:min(len(query), queryBytes)]
 	switch {
@@ -195,16 +197,16 @@ func TurnCount(query string) int {
 // wordCount counts words as a reader does: "don't", "GitHub" and "main.go" are one word each.
 func wordCount(s string) (n int) {
 	for field := range strings.FieldsSeq(s) {
-		rest := 0
+		other := 0 // 1 if the field has letters of a script with spaces
 		for _, r := range field {
 			switch {
 			case text.Unspaced(r):
 				n++
 			case text.InWord(r):
-				rest = 1
+				other = 1
 			}
 		}
-		n += rest
+		n += other
 	}
 	return n
 }

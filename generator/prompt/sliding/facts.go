@@ -25,10 +25,10 @@ const (
 	path                // a/b, C:\x, main.go, https://…
 )
 
-// factsIn returns the facts of a sentence, unchanged and in order.
-func factsIn(sentence string) (facts []fact) {
-	first := true
-	for field := range strings.FieldsSeq(sentence) {
+// factsIn returns the facts in a text, unchanged and in order.
+func factsIn(text string) (facts []fact) {
+	isFirst := true // the token is the first of a sentence
+	for field := range strings.FieldsSeq(text) {
 		token := strings.TrimLeft(field, "([{<\"'`*“‘«,;:")
 		isCall := strings.Contains(token, "(")
 		token = strings.TrimRight(token, ")]}>\"'`*”’»,;:.!?(…")
@@ -36,13 +36,13 @@ func factsIn(sentence string) (facts []fact) {
 			continue
 		}
 		k := kindOf(token, isCall)
-		if k == name && first { // the first word is always capitalized
+		if k == name && isFirst { // its capital has no meaning
 			k = noFact
 		}
 		if k != noFact {
 			facts = append(facts, fact{token, k})
 		}
-		first = strings.ContainsAny(field[len(field)-1:], ".:?!")
+		isFirst = strings.ContainsAny(field[len(field)-1:], ".:?!")
 	}
 	return facts
 }
@@ -60,8 +60,8 @@ var notPaths = text.Set("and/or he/she him/her his/her yes/no n/a w/o either/or 
 
 // kindOf returns the kind of a token. isCall reports that a parenthesis follows it.
 func kindOf(token string, isCall bool) factKind {
-	isOrdinary := !strings.ContainsFunc(token, func(r rune) bool { return !unicode.IsLower(r) })
-	if isOrdinary && !isCall { // most words: the forms need not be tried
+	isLower := !strings.ContainsFunc(token, func(r rune) bool { return !unicode.IsLower(r) })
+	if isLower && !isCall { // no form below matches such a word
 		return noFact
 	}
 	first, _ := utf8.DecodeRuneInString(token)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Names in the tables of phrases.
+// phraseNames replaces the names in the tables of phrases by regular expressions. It does not replace END, which is a word of a normalized query.
 var phraseNames = strings.NewReplacer(
 	" ... ", "( [^ A-Z]+){0,5} ", // up to five words of the same clause
 	"KIND", kindPattern(),
@@ -31,16 +31,16 @@ func kindPattern() string {
 	return "(" + strings.Join(nouns, "|") + ")"
 }
 
-// irregularPast are past tenses and participles without -ed.
+// irregularPast has past tenses and participles without -ed.
 const irregularPast = "did ran wrote made had found used said got saw gave chose put set built sent took told thought began went came left met read " +
 	"done seen written made shown given taken chosen begun"
 
 // ordinalPhrase matches an ordinal that selects among interactions.
 var ordinalPhrase = phrases(`ORD (KIND|time|one)`)
 
-// phrases returns the pattern of a table with a phrase on each line. A phrase is a regular expression over a normalized query:
-// END is the beginning or the end of a clause, and phraseNames has the other names in capitals. The pattern is compiled at its
-// first use, because most programs with this package have no conversations.
+// phrases returns the pattern of a table, which has a phrase on each line. A phrase is a regular expression for a part of a normalized query, see
+// normalizeQuery. END is the beginning or the end of a clause, and phraseNames has the other names in capitals. All groups become
+// groups without capture. The pattern is compiled at its first use, because most programs with this package have no conversations.
 func phrases(table string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp {
 		lines := strings.FieldsFunc(table, func(r rune) bool { return r == '\n' || r == '\t' })
@@ -68,7 +68,7 @@ var nonReferences = phrases(`
 	remember to
 `)
 
-// lastTurnPhrases refer to the previous turn without naming it.
+// lastTurnPhrases refer to the last turn without naming it.
 var lastTurnPhrases = phrases(`
 	(do|run|try|apply|make|repeat|use) (that|this|it|so) ... (too|again|as well)
 	(do|does|did) the same( thing)? (END|for|with|to|on|in|here|there|again|but|now)

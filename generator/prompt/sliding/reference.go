@@ -15,30 +15,30 @@ import (
 // the query does not refer back, or if no candidate has the topic that it names.
 //
 // Only the phrases in this package's tables count as a reference; shared words alone do not. A query that only points
-// back ("do that for Y too") means the last candidate. For other queries the candidates are filtered by the kind that
-// the query names (command, error, file, function, query, test), then by the rarest words shared with the query. An
-// ordinal selects among the rest; without one the last is chosen. FindReferenced reads the first 2 KB of the query and the
-// first 8 KB of each candidate.
+// back ("do that for Y too") means the last candidate. For other queries FindReferenced keeps the candidates of the kind that
+// the query names (command, error, file, function, query, test), and of these the ones with the rarest words of the query. An
+// ordinal in the query selects one of them; without an ordinal it is the last one. FindReferenced reads the first 2 KB of the query and
+// the first 8 KB of each candidate.
 func FindReferenced(query string, n int, candidate func(int) string) int {
 	if n <= 0 {
 		return -1
 	}
 	query = query[:min(len(query), queryBytes)]
-	words := nonReferences().ReplaceAllLiteralString(normalizeQuery(query), otherText)
-	if lastTurnPhrases().MatchString(words) {
+	normalized := nonReferences().ReplaceAllLiteralString(normalizeQuery(query), otherText)
+	if lastTurnPhrases().MatchString(normalized) {
 		return n - 1
 	}
-	topicRequired := !kindPhrases().MatchString(words)
-	if topicRequired && !topicPhrases().MatchString(words) {
+	topicRequired := !kindPhrases().MatchString(normalized)
+	if topicRequired && !topicPhrases().MatchString(normalized) {
 		return -1
 	}
 
-	texts, pool := make([]string, n), make([]int, n)
+	texts, pool := make([]string, n), make([]int, n) // pool has the indices of the candidates that are left
 	for i := range n {
 		c := candidate(i)
 		texts[i], pool[i] = c[:min(len(c), maxRead)], i
 	}
-	if shows := kinds[firstKind(words)]; shows != nil {
+	if shows := kinds[firstKind(normalized)]; shows != nil {
 		ofKind := slices.DeleteFunc(slices.Clone(pool), func(i int) bool { return !shows(texts[i]) })
 		if len(ofKind) > 0 {
 			pool = ofKind
@@ -49,14 +49,14 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 	if topicRequired && len(topic) > 0 && !shared {
 		return -1
 	}
-	ordinal, _, ok := strings.Cut(ordinalPhrase().FindString(words), " ")
-	if position := ordinals[ordinal]; ok && 0 <= position && position < len(best) {
+	ordinal, _, _ := strings.Cut(ordinalPhrase().FindString(normalized), " ")
+	if position, ok := ordinals[ordinal]; ok && 0 <= position && position < len(best) {
 		return best[position]
 	}
 	return best[len(best)-1]
 }
 
-// ordinals map a word to an index from 0; -1 is the last one.
+// ordinals are the words for a position: an index from 0, or -1 for the last one.
 var ordinals = map[string]int{
 	"first": 0, "initial": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4,
 	"last": -1, "latest": -1, "previous": -1, "earlier": -1, "preceding": -1, "prior": -1, "recent": -1,
@@ -88,6 +88,7 @@ var kinds = func() map[string]func(string) bool {
 	return m
 }()
 
+// hasWord returns a function that reports whether a text has a word of a list.
 func hasWord(list string) func(string) bool {
 	wanted := text.Set(list)
 	return func(text string) bool { return containsWord(text, wanted) }
@@ -97,11 +98,12 @@ func hasPath(text string) bool {
 	return slices.ContainsFunc(factsIn(text), func(f fact) bool { return f.kind == path })
 }
 
-// firstKind returns the stem of the first kind in a normalized query, or "".
-func firstKind(words string) string {
-	for w := range strings.FieldsSeq(words) {
-		if _, ok := kinds[text.Stem(w)]; ok {
-			return text.Stem(w)
+// firstKind returns the stem of the first noun of kindTable in a normalized query, or "".
+func firstKind(normalized string) string {
+	for w := range strings.FieldsSeq(normalized) {
+		stem := text.Stem(w)
+		if _, ok := kinds[stem]; ok {
+			return stem
 		}
 	}
 	return ""
@@ -127,10 +129,10 @@ func topicWords(query string) (topic []string) {
 var referenceWords = text.Set(`remember repeat redo rerun replay run try use apply show tell explain said mentioned discussed suggested asked
 	talked agreed decided above previously already yesterday back like way thing things everything still exact other let look ` + irregularPast)
 
-// mostSimilar returns the elements of the pool that share the most words with the topic. A word that df of the n
-// texts contain weighs log(1 + n/df). If no text shares a word, it returns the whole pool.
+// mostSimilar returns the elements of the pool whose texts share the most words with the topic. A word that df of the n texts in the
+// pool contain weighs log(1 + n/df). If no text shares a word, it returns the whole pool, and shared is false.
 func mostSimilar(topic, texts []string, pool []int) (best []int, shared bool) {
-	found := make([]map[string]bool, len(pool))
+	found := make([]map[string]bool, len(pool)) // the stems of each text
 	df := make(map[string]int)
 	for k, i := range pool {
 		stems := make(map[string]bool)
@@ -162,10 +164,10 @@ func mostSimilar(topic, texts []string, pool []int) (best []int, shared bool) {
 	return best, highest > 0
 }
 
-// Words that normalizeQuery adds to a query. The query's own words are in lower case.
+// Words that replace parts of a query. The query's own words are in lower case.
 const (
 	clauseEnd = "END"
-	otherText = "_" // stands for a quotation, whose words are not the user's, or for a phrase that is no reference
+	otherText = "_" // in place of a quotation, or of a phrase that is no reference
 )
 
 var (

@@ -26,13 +26,11 @@ const (
 	positionShare  = 0.4
 )
 
-// maxTotal is the maximum of Score.Total. Dividing by it makes the priority of an item independent of the other
-// items.
+// maxTotal is the maximum of Score.Total.
 var maxTotal = recencyWeight + allFlags.weight() + semanticWeight + sourceWeights[Error]
 
-// Score is the score of an item by parts. Total is the sum of the four parts before it. It is not capped, so one more
-// flag or a younger age always raises it. From an age of about 50 days the difference in recency is below the
-// precision of a float64; the position still decides there.
+// Score is the score of an item by parts. Total is the sum of the four parts before it. One more flag or a younger age always raises it.
+// Beyond an age of about 50 days the recency no longer changes Total, because of the precision of a float64.
 type Score struct {
 	Recency  float64 // 0.3 × 2^(-age/24h)
 	Flags    float64 // starred 0.8, solution 0.7, error 0.6, question 0.5, code 0.4: the largest, and a tenth of the others
@@ -51,14 +49,15 @@ func score(i *Item, now time.Time, position, n int) Score {
 	if i.Starred {
 		f |= star
 	}
+	source := i.Source
+	if int(source) >= len(sourceWeights) {
+		source = System
+	}
 	s := Score{
 		Recency:  recencyWeight * recency(now.Sub(i.At)),
 		Flags:    f.weight(),
 		Semantic: semanticWeight * clampUnit(i.Semantic),
-		Source:   sourceWeights[System],
-	}
-	if int(i.Source) < len(sourceWeights) {
-		s.Source = sourceWeights[i.Source]
+		Source:   sourceWeights[source],
 	}
 	s.Total = s.Recency + s.Flags + s.Semantic + s.Source
 	s.Priority = relevanceShare*s.Total/maxTotal + positionShare*float64(position)/float64(max(1, n-1))
@@ -71,8 +70,9 @@ func recency(age time.Duration) float64 {
 	return math.Exp2(-float64(max(0, age)) / float64(halfLife))
 }
 
+// clampUnit returns the number from 0 to 1 that is next to x, 0 for NaN.
 func clampUnit(x float64) float64 {
-	if !(x > 0) { // NaN as well
+	if !(x > 0) {
 		return 0
 	}
 	return min(x, 1)
@@ -91,13 +91,13 @@ const (
 	allFlags = star | solution | failure | question | code
 )
 
-// flagWeights are indexed by bit, the largest first.
+// flagWeights are the weights of the flags, by bit. The largest is first.
 var flagWeights = [...]float64{0.8, 0.7, 0.6, 0.5, 0.4}
 
 // weight returns the largest weight of the flags plus a tenth of the others. An additional flag always raises the
 // weight, but many small flags never exceed a star.
 func (f flags) weight() (w float64) {
-	share := 1.0
+	share := 1.0 // of the weight of the next flag
 	for bit, x := range flagWeights {
 		if f&(1<<bit) != 0 {
 			w += share * x
@@ -139,7 +139,7 @@ func detectFlags(text string, by Source) flags {
 	return f
 }
 
-// keywords are the words that indicate a failure or a solution, if isMeant.
+// keywords are the words that indicate a failure or a solution, if isMeant reports so.
 var keywords = map[string]flags{
 	"error": failure, "errors": failure, "exception": failure, "exceptions": failure, "traceback": failure, "tracebacks": failure,
 	"failed": failure, "failure": failure, "failures": failure,
@@ -177,6 +177,7 @@ func isMeant(keyword, before string) bool {
 
 var interrogatives = text.Set("how what why where who whose whom which can could would should is are do does did")
 
+// isQuestion reports whether a text is a question, see detectFlags.
 func isQuestion(text string, by Source) bool {
 	end := strings.TrimRight(text[max(0, len(text)-questionBytes):], " \t\r\n\"'`)]}*_")
 	for _, mark := range [...]string{"?", "？", "؟"} {
@@ -186,12 +187,13 @@ func isQuestion(text string, by Source) bool {
 	}
 	if by == User {
 		for w := range words(text[:min(len(text), questionBytes)]) {
-			return interrogatives[w] // only the first word counts
+			return interrogatives[w] // the first word decides
 		}
 	}
 	return false
 }
 
+// hasCode reports whether a text has code, see detectFlags.
 func hasCode(text string) bool {
 	if strings.Contains(text[:min(len(text), fenceBytes)], "```") {
 		return true

@@ -29,10 +29,10 @@ const (
 // Item is the smallest unit that is kept or dropped: a user's message, an answer, or one step with its tool calls and
 // their results.
 type Item struct {
-	Ref      string // the caller's id of the item, not used here
+	Ref      string // the caller's id of the item; Fit does not read it
 	At       time.Time
 	Source   Source
-	Text     string  // input of the flags
+	Text     string  // Fit reads it to detect errors, questions and code, see Score.Flags
 	Tokens   int     // cost of keeping the item; a negative value counts as 0
 	Semantic float64 // similarity to the query; values are clamped to 0..1, NaN counts as 0
 
@@ -81,6 +81,7 @@ const (
 	rankOrdinary
 )
 
+// rank returns the rank of the item.
 func (i *Item) rank() int {
 	switch {
 	case i.Required:
@@ -102,7 +103,7 @@ func (i *Item) rank() int {
 // for each item. It reads at most 4.5 KB of each text.
 func Fit(items []Item, now time.Time, l Limits) Window {
 	w := Window{Scores: make([]Score, len(items))}
-	queue := make([]int, len(items))
+	queue := make([]int, len(items)) // indices of the items, in the order of admission
 	for i := range items {
 		queue[i], w.Scores[i] = i, score(&items[i], now, i, len(items))
 	}
@@ -114,13 +115,13 @@ func Fit(items []Item, now time.Time, l Limits) Window {
 		return cmp.Or(cmp.Compare(x, y), cmp.Compare(b, a)) // the newest first
 	})
 
-	pk := packer{items: items, limits: l, kept: make([]bool, len(items))}
-	reasons := make([]string, len(items))
+	p := packer{items: items, limits: l, kept: make([]bool, len(items))}
+	reasons := make([]string, len(items)) // by index of the item
 	for _, i := range queue {
-		reasons[i] = pk.add(i)
+		reasons[i] = p.add(i)
 	}
-	w.Tokens = pk.tokens
-	for i, kept := range pk.kept {
+	w.Tokens = p.tokens
+	for i, kept := range p.kept {
 		if kept {
 			w.Kept = append(w.Kept, i)
 		} else {
@@ -139,20 +140,19 @@ func parentOf(items []Item, i int) int {
 	return -1
 }
 
-// packer holds the items admitted so far. It never removes an item, so an item that does not fit now will not fit
-// later.
+// packer holds the items admitted so far. It never removes one, so an item that does not fit now will not fit later.
 type packer struct {
 	items  []Item
 	limits Limits
-	kept   []bool
-	count  int
-	tokens int
+	kept   []bool // by index of the item
+	count  int    // of the kept items
+	tokens int    // of the kept items
 }
 
 // add admits an item and those of its parents that are not admitted yet. If they do not all fit, it admits none of
 // them and returns the reason.
 func (p *packer) add(i int) (reason string) {
-	need, count := 0, 0
+	need, count := 0, 0 // tokens and number of the new items
 	for j := i; j >= 0 && !p.kept[j]; j = parentOf(p.items, j) {
 		cost := max(0, p.items[j].Tokens)
 		switch {

@@ -81,20 +81,21 @@ const bullet = "- "
 type sentence struct {
 	text  string
 	from  int      // index of its text
-	terms []string // stems of its content words, and its facts after a NUL, without duplicates
+	terms []string // stems of its content words, and its facts, each fact after a NUL; without duplicates
 	bonus float64  // points for facts, errors and decisions
 	cost  int      // tokens
-	value float64  // per length
+	value float64  // per length, see choose
 }
 
 // summarizer holds the sentences of all texts and their terms.
 type summarizer struct {
 	sentences []sentence      // the useful ones
 	total     int             // number of all sentences
-	df        map[string]int  // number of sentences with a term
-	query     map[string]bool // the terms of the query
+	df        map[string]int  // by term: the number of sentences that have it
+	query     map[string]bool // the stems of the content words of the query
 }
 
+// add adds a sentence of the text with the index from. It keeps the sentence only if it may be useful.
 func (sm *summarizer) add(line string, from int) {
 	s := sentence{text: line, from: from, cost: chat.Tokens(bullet + line + "\n")}
 	sm.total++
@@ -106,13 +107,13 @@ func (sm *summarizer) add(line string, from int) {
 			s.terms = append(s.terms, term)
 		}
 	}
-	wordCount := 0 // without numbers
+	wordCount := 0 // content words, without numbers
 	isDecision := false
-	last := ""
+	before := "" // the word before w
 	for w := range words(line) {
-		isUse := w == "use" && useSubjects[last]
+		isUse := w == "use" && useSubjects[before]
 		isDecision = isDecision || isUse || decisionWords[w]
-		last = w
+		before = w
 		if isContentWord(w) {
 			addTerm(text.Stem(w))
 			countIf(&wordCount, w[0] > '9')
@@ -131,17 +132,18 @@ func (sm *summarizer) add(line string, from int) {
 	}
 	matchesQuery := slices.ContainsFunc(s.terms, func(term string) bool { return sm.query[term] })
 	isImportant := s.bonus > 0 || matchesQuery
-	if wordCount >= minContentWords || isImportant && wordCount > 0 { // a number alone is not useful
+	if wordCount >= minContentWords || isImportant && wordCount > 0 {
 		sm.sentences = append(sm.sentences, s)
 	}
 }
 
-// minContentWords is the minimum number of content words of a sentence without facts, error, decision or query word.
+// minContentWords is the minimum number of content words of a sentence without a fact, an error, a decision or a word of the query. All other
+// sentences need one such word, because a number alone is not useful.
 const minContentWords = 3
 
-// choose returns the sentences that fit into the token limit, the highest value per length first.
+// choose returns the indices of the sentences that fit into the token limit, the highest value per length first.
 func (sm *summarizer) choose(tokens int) (chosen []int) {
-	order := make([]int, len(sm.sentences))
+	order := make([]int, len(sm.sentences)) // indices of sentences
 	for i := range sm.sentences {
 		s := &sm.sentences[i]
 		order[i], s.value = i, sm.points(s)/float64(lineOverhead+s.cost)
@@ -150,14 +152,14 @@ func (sm *summarizer) choose(tokens int) (chosen []int) {
 		return cmp.Or(cmp.Compare(sm.sentences[b].value, sm.sentences[a].value), cmp.Compare(a, b))
 	}
 	slices.SortFunc(order, byValue)
-	better := make(map[int]int) // number of better sentences, by text
+	better := make(map[int]int) // by text: the number of its sentences so far, which are better
 	for _, i := range order {
 		s := &sm.sentences[i]
 		s.value /= 1 + float64(better[s.from])/textPenalty
 		better[s.from]++
 	}
 	slices.SortFunc(order, byValue)
-	covered := make(map[string]bool)
+	covered := make(map[string]bool) // the terms of the chosen sentences
 	for _, i := range order {
 		s := &sm.sentences[i]
 		if s.cost > tokens || !slices.ContainsFunc(s.terms, func(term string) bool { return !covered[term] }) {
@@ -172,7 +174,7 @@ func (sm *summarizer) choose(tokens int) (chosen []int) {
 	return chosen
 }
 
-// points returns the value of a sentence.
+// points returns the value of a sentence, which does not depend on its length.
 func (sm *summarizer) points(s *sentence) float64 {
 	rarity, queryMatch := 0.0, 0.0
 	n := float64(sm.total)
@@ -190,7 +192,7 @@ func (sm *summarizer) points(s *sentence) float64 {
 var (
 	decisionWords = text.Set(`decided decide decision agreed chose chosen must always never require requires required requirement prefer prefers
 		preferred important constraint deadline instead conclusion`)
-	useSubjects = map[string]bool{"": true, "we": true, "will": true, "ll": true, "s": true} // "Use", "we'll use", "let's use"
+	useSubjects = map[string]bool{"": true, "we": true, "will": true, "ll": true, "s": true} // "" for "Use", ll for "we'll use", s for "let's use"
 )
 
 // sentences yields pieces of a text of at most maxSentence bytes, each one line. It splits at line breaks, after a
@@ -213,7 +215,7 @@ func sentences(text string) iter.Seq[string] {
 }
 
 // firstSentence splits a line after its first sentence.
-func firstSentence(line string) (s, rest string) {
+func firstSentence(line string) (first, rest string) {
 	for at, r := range line {
 		if at > maxSentence {
 			break
@@ -224,7 +226,7 @@ func firstSentence(line string) (s, rest string) {
 			return line[:len(line)-len(next)], next
 		case '.', '!', '?':
 			if after, ok := strings.CutPrefix(next, " "); ok {
-				if r, _ := utf8.DecodeRuneInString(after); !unicode.IsLower(r) { // not an abbreviation such as e.g.
+				if r, _ := utf8.DecodeRuneInString(after); !unicode.IsLower(r) { // else the point is of an abbreviation such as e.g.
 					return line[:len(line)-len(next)], after
 				}
 			}
@@ -240,14 +242,9 @@ func firstSentence(line string) (s, rest string) {
 	return line[:end], line[end:]
 }
 
-// cleanLine makes a line safe for a list: valid UTF-8, single spaces for white space and control characters, no code
-// fences, and no invisible characters or changes of text direction.
+// cleanLine makes a line safe for a list, as text.Line does. It also removes code fences.
 func cleanLine(line string) string {
-	line = text.Line(line, math.MaxInt)
-	if strings.Contains(line, "```") || strings.Contains(line, "~~~") {
-		line = fenceRemover.Replace(line)
-	}
-	return line
+	return fenceRemover.Replace(text.Line(line, math.MaxInt))
 }
 
 var fenceRemover = strings.NewReplacer("```", "", "~~~", "")

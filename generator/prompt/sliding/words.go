@@ -7,11 +7,10 @@ import (
 	"debrief/playbook/text"
 )
 
-// maxRead is the number of bytes read of one text, from its beginning. Some callers use smaller limits.
+// maxRead is the number of bytes that are read of a text, from its beginning, unless a smaller limit is stated.
 const maxRead = 8 << 10
 
-// words yields the words of a text in lower case; see [text.Words]. A capital after a small letter begins a new word, so
-// "ValueError" contains "error".
+// words yields the words of a text in lower case, see [text.Words]. A word such as ValueError is split into its [text.Parts].
 func words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for word := range text.Words(s) {
@@ -32,6 +31,7 @@ func isContentWord(w string) bool {
 	return !text.IsCommon(w)
 }
 
+// containsWord reports whether a text has a word of a list.
 func containsWord(text string, list map[string]bool) bool {
 	for w := range words(text) {
 		if list[w] {
