@@ -14,11 +14,12 @@ const maxArguments = 8 << 10
 // arguments are the arguments of a tool call.
 type arguments struct {
 	raw    string
-	key    string // equal for equivalent arguments: JSON with sorted names and without white space, else raw
+	key    string // equal for equivalent arguments: of JSON see text.CanonicalJSON, else raw
 	isJSON bool   // an object or a list
 	leaves []text.Leaf
 }
 
+// argumentsOf parses the arguments of a tool call.
 func argumentsOf(raw string) arguments {
 	raw = strings.TrimSpace(raw)
 	a := arguments{raw: raw, key: raw}
@@ -26,12 +27,13 @@ func argumentsOf(raw string) arguments {
 	if !mayBeJSON || len(raw) > maxArguments {
 		return a
 	}
-	if sorted, ok := text.CanonicalJSON(raw); ok {
-		return arguments{raw: raw, key: sorted, isJSON: true, leaves: text.Leaves(raw)}
+	if canonical, ok := text.CanonicalJSON(raw); ok {
+		return arguments{raw: raw, key: canonical, isJSON: true, leaves: text.Leaves(raw)}
 	}
 	return a
 }
 
+// argumentsOfAll parses the arguments of several calls, in order.
 func argumentsOfAll(calls []events.ToolCall) []arguments {
 	list := make([]arguments, len(calls))
 	for i := range calls {
@@ -40,7 +42,8 @@ func argumentsOfAll(calls []events.ToolCall) []arguments {
 	return list
 }
 
-// action returns the argument that selects the operation of a general tool: the command of a shell or an editor.
+// action returns the argument that selects the operation of a general tool, such as the command of a shell or an editor. Arguments that are not
+// JSON are the action. It returns "" if there is no such argument.
 func (a arguments) action() string {
 	if !a.isJSON {
 		return a.raw
@@ -54,28 +57,29 @@ func (a arguments) action() string {
 	return ""
 }
 
-// summary describes the arguments in at most maxSummary characters. It prefers strings of one line, then the
-// beginnings of longer strings, then numbers with their names. A word that only repeats the verb is omitted.
+// summary describes the arguments of a call with the verb v in at most maxSummary characters. It has all strings of one line, without a word that
+// only repeats the verb. If there are none, it has the beginnings of the longer strings, else the other values with their names.
 func (a arguments) summary(v verb) string {
 	if !a.isJSON {
 		line := clean(firstLine(a.raw), maxSummary)
-		if strings.ContainsRune(a.raw, '\n') && line != "" && !strings.HasSuffix(line, text.Ellipsis) {
+		hasMore := strings.ContainsRune(a.raw, '\n') && !strings.HasSuffix(line, text.Ellipsis)
+		if line != "" && hasMore {
 			line = clean(line, maxSummary-1) + text.Ellipsis
 		}
 		return line
 	}
-	var short, long, numbers []string
+	var short, long, others []string
 	action := a.action()
 	for _, l := range a.leaves {
 		value := clean(firstLine(l.Value), maxValue)
-		isVerb := l.Value == action && v != called && verbFromName(value) == v
+		repeatsVerb := l.Value == action && v != called && verbFromName(value) == v
 		switch {
 		case value == "":
 		case !l.IsString:
-			numbers = append(numbers, strings.TrimSpace(clean(l.Name, maxName)+" "+value))
+			others = append(others, strings.TrimSpace(clean(l.Name, maxName)+" "+value))
 		case strings.ContainsRune(strings.TrimSpace(l.Value), '\n'):
 			long = append(long, value)
-		case isVerb && !strings.Contains(value, " "): // it only repeats the verb
+		case repeatsVerb && !strings.Contains(value, " "):
 		case !slices.Contains(short, value):
 			short = append(short, value)
 		}
@@ -85,7 +89,7 @@ func (a arguments) summary(v verb) string {
 		best = long
 	}
 	if len(best) == 0 {
-		best = numbers
+		best = others
 	}
 	return clean(strings.Join(best, ", "), maxSummary)
 }

@@ -12,7 +12,7 @@ import (
 
 // Call is one tool call of a run with its cost.
 type Call struct {
-	Iteration int           `json:"iteration"` // number of the agent's step, from 1
+	Iteration int           `json:"iteration"` // number of the step among those of the agent, from 1
 	Tool      string        `json:"tool"`
 	Outcome   events.Label  `json:"outcome"`
 	Rationale string        `json:"rationale,omitempty"` // the agent's text before the call
@@ -25,25 +25,25 @@ type Call struct {
 // maxRationale is the maximum length of a rationale, in bytes.
 const maxRationale = 1000
 
-// Calls returns the tool calls of the steps in order. A step of a user is no iteration, and a text of the agent before that step is no
-// rationale of a later call.
+// Calls returns the tool calls of the steps in order. It does not count the steps of a user as iterations. A text of the agent before such a step
+// is not the rationale of a later call.
 func Calls(steps []events.Step) (all []Call) {
 	iteration := 0
-	before := "" // the agent's text since the last calls
+	rationale := "" // the agent's last text since its last calls
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == "user" {
-			before = ""
+			rationale = ""
 			continue
 		}
 		iteration++
 		if s.Text != "" {
-			before = s.Text
+			rationale = s.Text
 		}
 		for k := range s.Calls {
 			c := &s.Calls[k]
 			call := Call{
-				Iteration: iteration, Tool: c.Tool, Outcome: cmp.Or(c.Outcome, events.Success), Rationale: text.Excerpt(before, maxRationale),
+				Iteration: iteration, Tool: c.Tool, Outcome: cmp.Or(c.Outcome, events.Success), Rationale: text.Excerpt(rationale, maxRationale),
 				Took: c.Duration, Tokens: chat.Tokens(c.Arguments) + chat.Tokens(c.Output),
 			}
 			if k == 0 {
@@ -52,17 +52,17 @@ func Calls(steps []events.Step) (all []Call) {
 			all = append(all, call)
 		}
 		if len(s.Calls) > 0 {
-			before = ""
+			rationale = ""
 		}
 	}
 	return all
 }
 
-// Cost is the cost of all calls of one tool.
+// Cost is the sum of the calls of one tool.
 type Cost struct {
 	Tool   string
 	Calls  int
-	Failed int
+	Failed int // number of the calls that failed
 	Took   time.Duration
 	Tokens int // of all arguments and outputs, by chat.Tokens
 }
@@ -70,12 +70,12 @@ type Cost struct {
 // Costs returns the costs of every tool, the one with the most tokens first.
 func Costs(calls []Call) (list []Cost) {
 	for _, c := range calls {
-		at := slices.IndexFunc(list, func(sum Cost) bool { return sum.Tool == c.Tool })
-		if at < 0 {
-			at = len(list)
+		i := slices.IndexFunc(list, func(sum Cost) bool { return sum.Tool == c.Tool })
+		if i < 0 {
+			i = len(list)
 			list = append(list, Cost{Tool: c.Tool})
 		}
-		sum := &list[at]
+		sum := &list[i]
 		sum.Calls++
 		sum.Took += c.Took
 		sum.Tokens += c.Tokens

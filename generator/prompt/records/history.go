@@ -9,13 +9,13 @@ import (
 // history holds the earlier calls that later calls are compared with.
 type history struct {
 	last    map[callKey]lastCall // the most recent call with each key
-	changes int                  // number of calls that may have changed something
+	changes int                  // number of calls so far that may have changed something
 }
 
-// lastCall is an earlier call.
+// lastCall is the most recent call with a key.
 type lastCall struct {
 	result
-	changes int // history.changes after the call
+	changes int // history.changes right after the call
 }
 
 // result is the result of a call.
@@ -25,10 +25,14 @@ type result struct {
 	known  bool // the outcome is known
 }
 
-// add records the calls of one step with their arguments. It returns the progress of the step, "" without calls. The step is
-// regressing if a call fails that worked the last time, stuck if every call failed or repeated an earlier answer, and advancing
-// otherwise. repeats marks the calls that are useless repetitions: same tool, same arguments and same result, with only reading calls
-// in between. Any other call in between may have changed something, so repeating the call was reasonable.
+// add records the calls of one step with their arguments. It returns the progress of the step, which is "" without calls:
+//
+//   - regressing, if a call failed that worked the last time
+//   - stuck, if each call failed or was a useless repetition
+//   - advancing, otherwise
+//
+// repeats reports for each call whether it is a useless repetition: same tool, same arguments and same result as an earlier call, and only
+// reading calls in between. Any other call may have changed something, so that to repeat the call was reasonable.
 func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progress, repeats []bool) {
 	if len(calls) == 0 {
 		return "", nil
@@ -42,10 +46,10 @@ func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progr
 		c := &calls[i]
 		key := keyOf(c, args[i])
 		now := result{output: c.Output, failed: c.Outcome.Failed(), known: c.Outcome != events.Unknown}
-		previous, again := h.last[key]
-		if again && previous.known && now.known {
-			unchanged := previous.changes == h.changes // since the end of the earlier call
-			repeats[i] = unchanged && previous.result == now
+		previous, found := h.last[key]
+		if found && previous.known && now.known {
+			onlyReads := previous.changes == h.changes // since the previous call
+			repeats[i] = onlyReads && previous.result == now
 			regressed = regressed || now.failed && !previous.failed
 		}
 		if now.failed || repeats[i] {
@@ -70,8 +74,8 @@ type callKey struct{ tool, arguments string }
 
 func keyOf(c *events.ToolCall, a arguments) callKey { return callKey{tool: c.Tool, arguments: a.key} }
 
-// readsOnly reports whether the tool's name indicates that the call changes nothing. A ">" in the arguments may be a
-// shell command that writes.
+// readsOnly reports whether a call changes nothing, by the name of its tool. It is false for arguments with a ">", which may be a shell command
+// that writes.
 func readsOnly(c *events.ToolCall) bool {
 	return verbFromName(c.Tool).readsOnly() && !strings.Contains(c.Arguments, ">")
 }

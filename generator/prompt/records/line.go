@@ -16,15 +16,14 @@ const (
 	arrow     = "→"
 	arrowRoom = 3 // characters of the arrow and its spaces
 
-	markup = "#*+-=|~›… " // first characters of headings, lists and shortened text
+	markup = "#*+-=|~›… " // characters that may begin a heading, a list or the rest of a shortened text
 
 	maxName    = 40 // maximum length of a tool's name in characters
 	maxSummary = 80 // maximum length of the summary of a call's arguments
 	maxValue   = 60 // maximum length of one argument
 )
 
-// callLine describes a call in one line: action, arguments and result. lesson is the agent's own lesson, or ""; it replaces the result of
-// a successful call.
+// callLine describes a call in one line: action, arguments and result. If lesson is not "", it replaces the result of a successful call.
 func callLine(c *events.ToolCall, a arguments, lesson string) string {
 	v := callVerb(c.Tool, a)
 	action := string(v)
@@ -49,6 +48,7 @@ func callLine(c *events.ToolCall, a arguments, lesson string) string {
 	return action + " " + arrow + " " + result
 }
 
+// calledTool returns the action of a call with the verb called.
 func calledTool(tool string) string { return "called `" + toolName(tool) + "`" }
 
 // toolName returns a tool's name for a line, "?" if it is empty.
@@ -75,7 +75,7 @@ func failureVerb(c *events.ToolCall) string {
 	return "failed"
 }
 
-// resultText describes the result of a successful call: its size and beginning.
+// resultText describes the result of a successful call: its size and beginning. searched reports that the call looked for something.
 func resultText(c *events.ToolCall, searched bool) string {
 	found := ""
 	if searched {
@@ -90,8 +90,8 @@ func resultText(c *events.ToolCall, searched bool) string {
 	case output == "":
 		return "no output"
 	}
-	cut := strings.HasSuffix(output, cutMark)
-	if cut {
+	isCut := strings.HasSuffix(output, cutMark)
+	if isCut {
 		output = output[:max(0, strings.LastIndex(output, text.Ellipsis))]
 	}
 	if n, complete, ok := countItems(output); ok {
@@ -104,14 +104,15 @@ func resultText(c *events.ToolCall, searched bool) string {
 	}
 	first := firstReadableLine(output)
 	if lines := 1 + strings.Count(output, "\n"); lines > 1 {
-		return found + countText(lines, !cut, "line") + ": " + first
+		return found + countText(lines, !isCut, "line") + ": " + first
 	}
 	return found + first
 }
 
-// cutMark is the end of a text that events.TruncateChars shortened, such as "… [120 bytes left out]".
+// cutMark ends a text that events.TruncateChars has shortened, such as "… [120 bytes left out]".
 const cutMark = " bytes left out]"
 
+// countText formats a number of items or lines, such as "3 lines". If the output is not complete, it is "3 or more lines".
 func countText(n int, complete bool, noun string) string {
 	more := ""
 	if !complete {
@@ -138,7 +139,7 @@ func isEmptyOutput(output string) bool {
 // maxFields is the maximum number of JSON values in a line; more would not fit.
 const maxFields = 8
 
-// fields returns the first values of a JSON output with their names, after a colon. It returns "" without values.
+// fields returns the first values of a JSON output with their names, such as ": flight HAT139, price 112". It returns "" without values.
 func fields(output string) string {
 	list := text.Leaves(output[:min(len(output), maxRead)])
 	var values []string
@@ -153,8 +154,8 @@ func fields(output string) string {
 	return ": " + strings.Join(values, ", ")
 }
 
-// countItems counts the elements of a JSON list. complete is false if the end is missing. ok is false for text that
-// only begins with a bracket, such as a log line.
+// countItems counts the elements of a JSON list. complete is false if the end of the list is missing. ok is false for other text, also if it
+// begins with a bracket, such as a log line.
 func countItems(output string) (n int, complete, ok bool) {
 	d := json.NewDecoder(strings.NewReader(output))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
@@ -174,9 +175,8 @@ func countItems(output string) (n int, complete, ok bool) {
 	return n, true, err == io.EOF
 }
 
-// sanitizeLine cleans a line written by an agent or a Reflector. Only the first arrow and the backticks around a
-// tool's name after "called" keep their meaning, and the line does not begin like a heading or a list. Lines from
-// this package stay unchanged.
+// sanitizeLine cleans a line that an agent or a Reflector wrote. The first arrow stays, and so do the backticks around the name of a
+// tool after "called". The line then does not begin like a heading or a list. Lines from this package stay unchanged.
 func sanitizeLine(s string) string {
 	action, outcome, _ := strings.Cut(s[:min(len(s), maxRead)], arrow)
 	if rest, ok := strings.CutPrefix(action, string(called)+" `"); ok {

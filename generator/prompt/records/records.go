@@ -1,6 +1,6 @@
-// Package records summarizes an agent's steps. Each tool call becomes one line such as "searched X → found Y" with a
-// relevance, and Stuck detects work that repeats without progress. The parts of a record that the agent or a Reflector wrote
-// are kept; missing parts are computed from the call. No model is needed, so the next turn already has the records.
+// Package records summarizes an agent's steps. Lines describes each tool call by one line, such as "searched X → found Y", with a
+// relevance. Stuck detects work that repeats without progress. Calls and Costs sum up what the calls cost. A record may have parts that the agent or a
+// Reflector wrote: these are kept, and the missing parts are computed from the call. No model is needed, so the records are ready for the next turn.
 //
 // All functions are pure functions of the steps. The text of a trace is untrusted. Text that is copied into a line or
 // a recovery prompt is shortened to one line and loses all characters that could end a quotation or look like
@@ -29,7 +29,7 @@ type Line struct {
 	Tokens    int // by chat.Tokens, including the line break
 }
 
-// ranks order the known values of a relevance.
+// ranks order the known values of a relevance, the highest first. An unknown value has rank 0.
 var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Low: 3}
 
 // Lines returns the lines of all calls of the agent in order.
@@ -45,8 +45,8 @@ var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Lo
 func Lines(steps []events.Step, query string) (lines []Line) {
 	var past history
 	words := topicWords(query)
-	var found [][]string          // the words of the query in each call
-	calls := make(map[string]int) // by word: the number of calls that have it
+	var found [][]string              // by line: the words of the query in its call
+	callCount := make(map[string]int) // by word: the number of calls that have it
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
@@ -56,34 +56,35 @@ func Lines(steps []events.Step, query string) (lines []Line) {
 		_, repeats := past.add(s.Calls, args)
 		for j := range s.Calls {
 			c, record := &s.Calls[j], recordOf(s, j)
-			line := cmp.Or(sanitizeLine(record.Line), callLine(c, args[j], clean(cmp.Or(record.Learning, record.Insights), MaxLine)))
+			lesson := clean(cmp.Or(record.Learning, record.Insights), MaxLine)
+			line := cmp.Or(sanitizeLine(record.Line), callLine(c, args[j], lesson))
 			relevance := record.Relevance
 			if ranks[relevance] == 0 {
-				relevance = obviousRelevance(c, repeats[j])
+				relevance = obviousRelevance(c, repeats[j]) // may still be ""
 			}
 			lines = append(lines, Line{Relevance: relevance, Text: line, Tokens: chat.Tokens(line + "\n")})
 			inCall := wordsIn(c, words)
 			found = append(found, inCall)
 			for _, w := range inCall {
-				calls[w]++
+				callCount[w]++
 			}
 		}
 	}
-	few := max(2, len(lines)/4)
+	few := max(2, len(lines)/4) // the maximum number of calls with a rare word
 	for i := range lines {
 		l := &lines[i]
 		if l.Relevance != "" {
 			continue
 		}
 		l.Relevance = events.Medium
-		if slices.ContainsFunc(found[i], func(w string) bool { return calls[w] <= few }) {
+		if slices.ContainsFunc(found[i], func(w string) bool { return callCount[w] <= few }) {
 			l.Relevance = events.High
 		}
 	}
 	return lines
 }
 
-// recordOf returns the record of a call in a step's own record, empty without one.
+// recordOf returns the record of a call in the record of its step, empty without one.
 func recordOf(s *events.Step, call int) events.CallRecord {
 	if s.Record == nil || call >= len(s.Record.Calls) {
 		return events.CallRecord{}
@@ -91,7 +92,7 @@ func recordOf(s *events.Step, call int) events.CallRecord {
 	return s.Record.Calls[call]
 }
 
-// obviousRelevance returns the relevance of a call if it does not depend on the query, else "".
+// obviousRelevance returns the relevance of a call by the rules that do not need the query, or "" if none applies.
 func obviousRelevance(c *events.ToolCall, repeated bool) events.Relevance {
 	switch {
 	case repeated:
@@ -115,7 +116,7 @@ func topicWords(query string) map[string]bool {
 	return words
 }
 
-// wordsIn returns the words that occur in a call's arguments or output.
+// wordsIn returns those of the words that occur in the arguments or the output of a call, each once.
 func wordsIn(c *events.ToolCall, words map[string]bool) (found []string) {
 	if len(words) == 0 {
 		return nil
@@ -138,8 +139,8 @@ func isTopic(word string) bool {
 	return utf8.RuneCountInString(word) > 3 && !text.IsCommon(strings.ToLower(word))
 }
 
-// Rank keeps the most relevant lines within the token limit and returns the number of lines it left out. Higher
-// relevance comes first, then newer lines. A line that does not fit is skipped. The kept lines stay in order.
+// Rank keeps the most relevant lines within the token limit, and the newer ones of equal relevance. A line that does not fit is skipped. The
+// kept lines stay in order. omitted is the number of lines that were left out.
 func Rank(lines []Line, tokens int) (kept []Line, omitted int) {
 	order := make([]int, len(lines))
 	for i := range order {

@@ -14,10 +14,10 @@ const maxQuote = 160
 
 // attempt is an action that did not help: a call, or the text of a step without calls.
 type attempt struct {
-	call *events.ToolCall // nil for a step that called nothing
-	text string
-	args arguments
-	key  callKey
+	call *events.ToolCall // nil for a step without calls
+	text string           // of the step; only without a call
+	args arguments        // of the call
+	key  callKey          // of the call
 }
 
 func newAttempt(c *events.ToolCall) attempt {
@@ -49,7 +49,7 @@ func cycleRecovery(cycle []attempt) Recovery {
 	return newRecovery(fmt.Sprintf("the same %d calls %d times", len(cycle), repetitions), cycle)
 }
 
-// newRecovery returns the prompt that asks the model for a different approach. Quoted text from the trace is
+// newRecovery returns a Recovery that asks the model for a different approach. Text from the trace is quoted: it is
 // shortened to one line and cannot end its quotation.
 func newRecovery(reason string, attempts []attempt) Recovery {
 	var quoted []string
@@ -64,12 +64,13 @@ func newRecovery(reason string, attempts []attempt) Recovery {
 	return Recovery{Reason: reason, Text: prompt}
 }
 
+// String describes the attempt for the prompt of a Recovery.
 func (t attempt) String() string {
 	if t.call == nil {
 		return "a step without a call said " + quote(t.text, maxQuote)
 	}
 	said := "`" + toolName(t.call.Tool) + "`"
-	if summary := t.args.summary(called); summary != "" { // with all arguments, because "called" names none of them
+	if summary := t.args.summary(called); summary != "" { // with the verb called, no argument is left out
 		said += " with " + quote(summary, maxSummary)
 	}
 	switch {

@@ -20,12 +20,12 @@ type Recovery struct {
 	Text   string // for the model: the repeated calls and a suggestion
 }
 
-// Stuck reports whether the work currently repeats without progress. There are two cases. Either the same one to four
+// Stuck reports whether the work repeats without progress at the end of the steps. There are two cases. Either the same one to four
 // calls came three times in a row, each time with the same result or a failure. Or three steps in a row were stuck or
-// regressing. An error that was resolved later does not count, and neither does polling whose result changes.
+// regressing. An error that was resolved later does not count, nor do repeated calls whose result changes.
 //
-// A user may ask for the same action again. So the work is never stuck right after a user's turn, and of the steps
-// before that turn only failures in a row still count.
+// A user may ask for the same action again. So the work is never stuck right after a message of a user, and of the steps
+// before the message only failures count.
 func Stuck(steps []events.Step) (Recovery, bool) {
 	if r, ok := findCycle(steps); ok {
 		return r, true
@@ -35,32 +35,32 @@ func Stuck(steps []events.Step) (Recovery, bool) {
 
 // findCycle looks for a cycle of calls at the end, since the last user's turn.
 func findCycle(steps []events.Step) (Recovery, bool) {
+	const needed = repetitions * maxPeriod
 	var calls []attempt // the last ones, newest first
 	for _, s := range slices.Backward(steps) {
-		if s.Speaker == chat.User || len(calls) == repetitions*maxPeriod {
+		if s.Speaker == chat.User || len(calls) == needed {
 			break
 		}
 		for _, c := range slices.Backward(s.Calls) {
-			if len(calls) < repetitions*maxPeriod {
+			if len(calls) < needed {
 				calls = append(calls, newAttempt(&c))
 			}
 		}
 	}
 	for period := 1; period <= maxPeriod && repetitions*period <= len(calls); period++ {
-		same := true
-		for again := period; again < repetitions*period && same; again += period {
-			same = sameCalls(calls[:period], calls[again:again+period])
+		cycle, isSame := calls[:period], true
+		for from := period; from < repetitions*period && isSame; from += period {
+			isSame = sameCalls(cycle, calls[from:from+period])
 		}
-		if same {
-			cycle := calls[:period]
-			slices.Reverse(cycle)
+		if isSame {
+			slices.Reverse(cycle) // oldest first
 			return cycleRecovery(cycle), true
 		}
 	}
 	return Recovery{}, false
 }
 
-// sameCalls reports whether two rounds have the same calls with the same results or failures. A call with an unknown outcome is never the
+// sameCalls reports whether two lists have the same calls with the same results or failures. A call with an unknown outcome is never the
 // same, because it may have made progress.
 func sameCalls(a, b []attempt) bool {
 	return slices.EqualFunc(a, b, func(x, y attempt) bool {
@@ -75,8 +75,8 @@ func sameCalls(a, b []attempt) bool {
 // findNoProgress looks for steps without progress at the end. It ignores steps without a known progress.
 func findNoProgress(steps []events.Step) (Recovery, bool) {
 	var past history
-	var attempts []attempt
-	isCurrent := false // the last attempt is after the last message of a user
+	var attempts []attempt // one for each step in a row without progress
+	isCurrent := false     // the last attempt is after the last message of a user
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
@@ -88,7 +88,7 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 			continue
 		}
 		computed, _ := past.add(s.Calls, argumentsOfAll(s.Calls))
-		switch cmp.Or(knownProgress(s.Record), computed) {
+		switch cmp.Or(statedProgress(s.Record), computed) {
 		case events.Stuck, events.Regressing:
 			attempts = append(attempts, lastAttempt(s))
 			isCurrent = true
@@ -102,8 +102,8 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 	return newRecovery(fmt.Sprintf("%d steps in a row without progress", repetitions), attempts[len(attempts)-repetitions:]), true
 }
 
-// knownProgress returns the progress stated in a record, or "" if it is missing or unknown.
-func knownProgress(record *events.Record) events.Progress {
+// statedProgress returns the progress that a record states, or "" if it is missing or unknown.
+func statedProgress(record *events.Record) events.Progress {
 	if record != nil {
 		switch record.Progress {
 		case events.Advancing, events.Stuck, events.Regressing:

@@ -9,7 +9,7 @@ import (
 // maxRead is the number of bytes that are read of a text, from its beginning. It bounds the cost of long texts.
 const maxRead = 4 << 10
 
-// cleaner replaces the characters that could end a quotation or look like markup or our own marks. All text copied from
+// cleaner replaces the characters that could end a quotation, or look like markup or like the arrow of a line. All text from
 // a trace passes through clean.
 var cleaner = text.NewCleaner(map[rune]rune{
 	'`': '\'', '"': '\'', '“': '\'', '”': '\'', '[': '(', '{': '(', ']': ')', '}': ')', '<': '‹', '>': '›', '→': '›',

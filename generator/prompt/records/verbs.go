@@ -44,20 +44,20 @@ var verbs = func() map[string]verb {
 	return m
 }()
 
-// callVerb returns the action of a call by its tool's name. A tool that runs commands or has several operations names
-// the operation in an argument: a shell its command, an editor "view" or "create".
+// callVerb returns the action of a call. It is that of the name of the tool if the name says that the tool reads. Other tools may have several
+// operations, and name the operation in an argument: a shell its command, an editor "view" or "create".
 func callVerb(tool string, a arguments) verb {
 	v := verbFromName(tool)
 	if v.readsOnly() {
 		return v
 	}
-	if act := verbFromName(programName(a.action())); act != called {
-		return act
+	if operation := verbFromName(programName(a.action())); operation != called {
+		return operation
 	}
 	return v
 }
 
-// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search.
+// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search. Without one it is called.
 func verbFromName(name string) verb {
 	name = name[:min(len(name), 4*maxName)]
 	for word := range text.NameWords(name) {
@@ -77,6 +77,6 @@ func programName(command string) string {
 			return ""
 		}
 	}
-	work, _ := shell.MainCommand(commands)
-	return work.Program
+	main, _ := shell.MainCommand(commands)
+	return main.Program
 }
