@@ -9,21 +9,21 @@ import (
 	"debrief/playbook"
 )
 
-// selector is the state of one selection. It is reused, so that a selection need not allocate lists of the length of the index: release
-// clears only the rows that the selection has looked at.
+// selector is the state of one selection. A row is the index of a bullet in Index.rows. Selectors are reused, so that a selection allocates no lists
+// of the length of the index. release clears only the rows that the selection has read.
 type selector struct {
 	x        *Index
 	o        Options
 	room     int  // tokens left
 	weighted bool // ordered by a weighted sum
 
-	relevant    []int32      // rows of the rankings, best first
+	relevant    []int32      // rows of the rankings; chooseRest sorts them, the best first
 	ranks       []rank       // by row
 	totals      []float64    // weighted sums by row; only if weighted
 	decisions   []decision   // by row; notAmongBest for a row without a decision
 	decided     []int32      // rows with a decision
 	sections    []int        // number of chosen bullets by section
-	established int          // number of chosen bullets under the title
+	established int          // number of chosen bullets that are established, which are under the title
 	drawn       int32        // row of the bullet in an experiment, or -1
 	arm         playbook.Arm // of the experiment
 	chosen      []int32      // rows in the order of the choice
@@ -60,7 +60,7 @@ func (x *Index) newSelector(o Options) *selector {
 	return c
 }
 
-// withLength returns a list of n zero values. It reuses the memory of a list, whose values are zero up to its capacity.
+// withLength returns a list of n zero values. It reuses the memory of the given list, which must be zero up to its capacity.
 func withLength[T any](list []T, n int) []T {
 	if n <= cap(list) {
 		return list[:n]
@@ -68,6 +68,7 @@ func withLength[T any](list []T, n int) []T {
 	return make([]T, n, n+n/4)
 }
 
+// release clears the selector and returns it to the pool.
 func (c *selector) release() {
 	c.o = Options{} // drop references to the caller's values
 	for _, at := range c.relevant {
@@ -81,6 +82,7 @@ func (c *selector) release() {
 	c.x.selectors.Put(c)
 }
 
+// decide sets the decision on a row.
 func (c *selector) decide(at int32, d decision) {
 	if c.decisions[at] == notAmongBest {
 		c.decided = append(c.decided, at)
@@ -88,7 +90,7 @@ func (c *selector) decide(at int32, d decision) {
 	c.decisions[at] = d
 }
 
-// cost returns the tokens that a bullet adds.
+// cost returns the tokens that a bullet adds to the prompt, with the title and the header that it needs first.
 func (c *selector) cost(at int32) int {
 	r := &c.x.rows[at]
 	n := r.tokens
@@ -101,6 +103,7 @@ func (c *selector) cost(at int32) int {
 	return n
 }
 
+// add chooses a bullet.
 func (c *selector) add(at int32) {
 	c.room -= c.cost(at)
 	c.chosen = append(c.chosen, at)
@@ -120,12 +123,12 @@ func (c *selector) chooseAll() bool {
 	if c.o.MaxBullets > 0 && len(x.rows)-c.excluded > c.o.MaxBullets {
 		return false
 	}
-	sum := x.tokens // of the lines and headers of all rows, then without the excluded ones
+	sum := x.tokens // of the lines of all rows; the code below adds the headers and subtracts the excluded rows
 	for i := range x.sections {
 		sum += x.sections[i].header.tokens // 0 if the section is empty
 	}
-	newer, newerExcluded := 0, 0   // rows that are not established: all, and the excluded ones
-	for _, at := range c.decided { // so far only the excluded rows have a decision
+	newer, newerExcluded := 0, 0   // number of rows that are not established, and of the excluded ones among them
+	for _, at := range c.decided { // only the excluded rows have a decision yet
 		sum -= x.rows[at].tokens
 		if !x.rows[at].bullet.Established() {
 			newerExcluded++
@@ -140,8 +143,8 @@ func (c *selector) chooseAll() bool {
 	if newer < len(x.rows) {
 		sum += x.title.tokens
 	}
-	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum. Only between these limits does
-	// allFit count exactly.
+	// The tokens of each line are rounded up, so the whole text may have up to a quarter less than the sum. allFit, which is slower, counts
+	// exactly. It is needed only if the budget is between these limits.
 	least := sum - sum/4
 	if least > c.o.Tokens {
 		return false
@@ -172,7 +175,7 @@ func (c *selector) allFit() bool {
 // renderedTokens returns chat.Tokens of the rendered bullets of rows, from the costs of their lines and headers.
 func (x *Index) renderedTokens(rows []int32) int {
 	cost, established := x.renderedCost(rows)
-	switch { // the first line of the text has no line feed before it
+	switch { // the known costs are those after a line feed, but nothing is before the first line
 	case established:
 		cost += x.title.first - x.title.cost
 	case len(rows) > 0:
@@ -184,12 +187,12 @@ func (x *Index) renderedTokens(rows []int32) int {
 
 // renderedCost returns chat.Cost of the rendered bullets of rows after a line feed, and whether one of them is established.
 func (x *Index) renderedCost(rows []int32) (cost int, established bool) {
-	above := make([]bool, len(x.sections)) // the header is counted
+	counted := make([]bool, len(x.sections)) // the headers in cost
 	for _, at := range rows {
 		r := &x.rows[at]
 		established = established || r.bullet.Established()
-		if !above[r.section] {
-			above[r.section] = true
+		if !counted[r.section] {
+			counted[r.section] = true
 			cost += x.sections[r.section].header.cost
 		}
 		cost += r.cost
@@ -200,7 +203,7 @@ func (x *Index) renderedCost(rows []int32) (cost int, established bool) {
 	return cost, established
 }
 
-// choosePinned chooses the pinned bullets that fit, the best first, in any number.
+// choosePinned chooses the pinned bullets that fit, the best first, even beyond MaxBullets.
 func (c *selector) choosePinned() {
 	pinned := slices.Clone(c.x.lists[pinnedRows])
 	slices.SortFunc(pinned, c.x.byVotes)
@@ -241,7 +244,7 @@ func (c *selector) chooseRest() {
 
 // explore chooses the bullets of an experiment and bullets that were never tried.
 func (c *selector) explore() {
-	reserved := c.room - c.room/exploreShare // tokens for the other bullets
+	reserved := c.room - c.room/exploreShare // tokens to leave for the other bullets
 	maxChosen := 0                           // number of chosen bullets at which explore ends; 0 for no limit
 	if c.o.MaxBullets > 0 {
 		maxChosen = len(c.chosen) + max(1, (c.o.MaxBullets-len(c.chosen))/exploreShare)
@@ -274,13 +277,13 @@ func (c *selector) choose(at int32) bool {
 		c.decide(at, noRoom)
 		return false
 	}
-	mine := &c.x.rows[at]
-	for _, other := range c.chosen[:min(len(c.chosen), maxCompared)] {
-		its := &c.x.rows[other]
-		if !mine.is(untriedRows) && its.is(untriedRows) {
+	candidate := &c.x.rows[at]
+	for _, i := range c.chosen[:min(len(c.chosen), maxCompared)] {
+		chosen := &c.x.rows[i]
+		if !candidate.is(untriedRows) && chosen.is(untriedRows) {
 			continue
 		}
-		if strings.EqualFold(mine.bullet.When, its.bullet.When) && mine.words.nearlyEquals(its.words) {
+		if strings.EqualFold(candidate.bullet.When, chosen.bullet.When) && candidate.words.nearlyEquals(chosen.words) {
 			c.decide(at, duplicate)
 			c.similar = append(c.similar, at)
 			return false
@@ -290,8 +293,8 @@ func (c *selector) choose(at int32) bool {
 	return true
 }
 
-// finish writes the chosen bullets in the order of the prompt to s and returns their rows. If together they exceed the
-// budget, it removes those that were chosen last.
+// finish sets Bullets, Priority and Tokens of s, and returns the rows of the bullets, in the order of the prompt. If the chosen bullets exceed the
+// budget together, it first removes those that were chosen last.
 func (c *selector) finish(s *Selection) []int32 {
 	for len(c.chosen) > 0 {
 		s.Tokens = c.x.renderedTokens(c.chosen)

@@ -10,21 +10,21 @@ import (
 	"debrief/playbook"
 )
 
-// Draw describes the experiments of one task. An experiment has one bullet. Whether a task is used for an experiment, and with which bullet,
-// is decided before the arm and does not depend on the arm.
+// Draw describes the experiment of one task. An experiment has one bullet. Whether the task is used for an experiment, and with which bullet,
+// is decided before the arm and does not depend on it.
 //
-// Bullets on probation are used only in a random half of the tasks. It is the same half for all of them, because an answer may need several.
-// In that half they take part in experiments like all others, and a bullet that replaces another one takes its place.
+// Bullets on probation are shown only in a random half of the tasks. It is the same half for all of them, because an answer may need several.
+// In that half they take part in experiments like all others. One that replaces another bullet is shown in place of it.
 type Draw struct {
 	// Applicable returns the bullets that apply to the task, each once, by a prediction that does not depend on the arm. It is
-	// called at most once, and only if a bullet of the playbook could be in an experiment. A wrong prediction makes an experiment
-	// longer, but not wrong.
+	// called at most once, and only if a bullet of the playbook could be in an experiment. With a wrong prediction an experiment needs more
+	// tasks, but its result stays right.
 	Applicable func() []playbook.BulletID
 	// Task seeds the draw, so the same task gets the same bullet and arm, also in another book with the same bullets.
 	Task string
 }
 
-// shareOf returns the percentage of the tasks that are used for an experiment with a bullet.
+// shareOf returns the percentage of the tasks that are used for an experiment with a bullet, see Standing.ExperimentShare.
 func shareOf(b *playbook.Bullet) int {
 	if b.Pinned {
 		return 0
@@ -33,7 +33,7 @@ func shareOf(b *playbook.Bullet) int {
 	return e.Standing.ExperimentShare()
 }
 
-// countShare adds n to the number of rows with a share.
+// countShare adds n to the number of rows with a share above 0.
 func (x *Index) countShare(share, n int) {
 	if share > 0 {
 		x.shares[share] += n
@@ -69,7 +69,7 @@ func (c *selector) draw() {
 }
 
 // excludeReplaced excludes the bullets that a bullet on probation replaces. A replaced bullet stays if it is itself in the experiment.
-// It also stays if the experiment withholds the bullet on probation, to be compared with it.
+// It also stays if the experiment withholds the bullet on probation: the two are then compared.
 func (c *selector) excludeReplaced() {
 	for _, at := range c.x.lists[probationRows] {
 		old, known := c.x.rowOf[c.x.rows[at].bullet.Replaces]
@@ -94,8 +94,8 @@ func (c *selector) exclude(at int32, why decision) {
 // bullet returns the row of the bullet for an experiment with the task, or -1. A suspect bullet goes first.
 func (d *Draw) bullet(c *selector) int32 {
 	x := c.x
-	level := d.percent("level") // the task is used for bullets with a larger share
-	isPossible := false
+	level := d.percent("level") // the task is used only for bullets with a larger share
+	isPossible := false         // a bullet has a larger share
 	for share := range x.shares {
 		isPossible = isPossible || share > level
 	}
@@ -119,7 +119,8 @@ func (d *Draw) bullet(c *selector) int32 {
 	return best
 }
 
-// withhold applies the arm to the bullet of the experiment and returns its exposure. It returns nil if the arm changes nothing.
+// withhold applies the arm to the bullet of the experiment and returns its exposure. It returns nil without an experiment, or if the arm changes
+// nothing.
 func (c *selector) withhold() []events.Exposure {
 	if c.drawn < 0 || !c.isVaried(c.drawn) {
 		return nil

@@ -18,10 +18,10 @@ type Index struct {
 	gate    playbook.Gate
 	rows    []row // in no order
 	rowOf   map[playbook.BulletID]int32
-	lists   [rowKinds][]int32 // rows of each kind, in no order, except untriedRows
+	lists   [rowKinds][]int32 // rows of each kind, in no order; that of untriedRows is empty, see untried
 	shares  map[int]int       // number of rows by share, without share 0
 	untried [buckets][]int32  // the untriedRows, by the hash of the id, in no order
-	tokens  int               // of the lines of all rows
+	tokens  int               // sum of the tokens of the lines of all rows
 
 	sections     []section
 	sectionIDs   map[string]int32 // index in sections, by name
@@ -30,7 +30,7 @@ type Index struct {
 	votes     bool       // the bullets are shown with their votes
 	title     size       // of the title above the established bullets
 	round     uint32     // number of calls of Update that read the whole playbook
-	topRows   *sync.Once // fills top once for each version
+	topRows   *sync.Once // fills top at the first call of best after an Update
 	top       []int32    // result of best
 	selectors sync.Pool  // of *selector
 }
@@ -39,12 +39,12 @@ type Index struct {
 const (
 	pinnedRows    = iota // with a pin
 	probationRows        // on probation
-	untriedRows          // without votes and outcomes, one list for each bucket
+	untriedRows          // without a pin, votes and outcomes
 	rowKinds             // number of kinds
 )
 
-// buckets is the number of lists of bullets that were never tried. A selection begins to look in one of them, so that its
-// time does not depend on the number of such bullets.
+// buckets is the number of lists in Index.untried. A selection begins with the list that its seed selects, so that its time does not depend on
+// the number of bullets that were never tried.
 const buckets = 1 << 10
 
 // row holds the data of a bullet that does not depend on a task.
@@ -54,30 +54,32 @@ type row struct {
 	used          int64 // result of lastUse
 	size                // of the lines of the bullet
 	section       int32
-	round         uint32          // Index.round when an Update that read the whole playbook last found the bullet
+	round         uint32          // value of Index.round at the last Update that read the whole playbook and found the bullet
 	places        [rowKinds]int32 // position in each list from 1; 0 if it is not in the list
 	hash          uint32          // of the id
-	share         int             // percentage of the tasks used for experiments
+	share         int             // result of shareOf
 	words         *wordSet        // of the content without the condition
 }
 
+// is reports whether the row is of a kind.
 func (r *row) is(kind int) bool { return r.places[kind] > 0 }
 
 // newerSection is the name of the section of all bullets that are not established. No bullet has it.
 const newerSection = "\x00newer"
 
+// section is a section of the prompt.
 type section struct {
 	name   string
 	header size
 	rows   int // number of rows in the section
 }
 
-// size is the size of lines in a prompt. The costs of lines add up to the cost of all of them; the tokens add up to slightly
-// more, because each number is rounded up.
+// size is the size of lines in a prompt. The cost of a text is the sum of the costs of its lines. The sum of their tokens is slightly too large,
+// because each number is rounded up.
 type size struct {
 	tokens int // by chat.Tokens
-	cost   int // by chat.Cost
-	first  int // cost if nothing is before them
+	cost   int // by chat.Cost, after a line feed
+	first  int // by chat.Cost, if nothing is before the lines
 }
 
 func sizeOf(lines string) size {
@@ -90,6 +92,7 @@ func NewIndex(votes bool) *Index {
 	return &Index{votes: votes, rowOf: make(map[playbook.BulletID]int32), sectionIDs: make(map[string]int32), shares: make(map[int]int), topRows: new(sync.Once)}
 }
 
+// render formats bullets as they are in a prompt.
 func (x *Index) render(bullets []*playbook.Bullet) string {
 	return text.Clean(playbook.RenderPrompt(bullets, x.votes))
 }
@@ -112,8 +115,8 @@ func (x *Index) Cost(bullets []*playbook.Bullet) int {
 	return cost
 }
 
-// Update applies a playbook of any version. Bullets are immutable, so an unchanged pointer is skipped. Update returns the selectable
-// bullets that are new or changed, and the ids that were removed, both in no order, for the other indexes of the caller.
+// Update changes the index to a playbook of any version. It returns the selectable bullets that are new or changed, and the ids of the bullets
+// that are no longer selectable, both in no order, for the other indexes of the caller.
 func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, dropped []playbook.BulletID) {
 	gate, _ := p.Gate()
 	ids, now, known := p.ChangedSince(x.mark)
@@ -161,7 +164,7 @@ func (x *Index) isSelectable(b *playbook.Bullet) bool {
 	return admit.Decide(admit.Text{Use: admit.UseBullet, State: admit.StateOf(b), Gate: x.gate}).Shown()
 }
 
-// put stores a bullet and returns its row. isNew is false if the row already had it.
+// put stores a bullet and returns its row. isNew is false if the row already had the same pointer: bullets are immutable.
 func (x *Index) put(b *playbook.Bullet) (at int32, isNew bool) {
 	at, there := x.rowOf[b.ID]
 	if !there {
@@ -308,8 +311,8 @@ func (x *Index) leaveSection(at int32) {
 	}
 }
 
-// renderedParts splits the rendered bullet into the title of the playbook, the header of the section and the bullet's
-// own lines.
+// renderedParts renders a bullet and returns the title of the playbook, the header of the section and the lines of the bullet. It finds the
+// lines as what a second copy of the bullet adds.
 func (x *Index) renderedParts(b *playbook.Bullet) (title, header, own string) {
 	once := x.render([]*playbook.Bullet{b})
 	own = x.render([]*playbook.Bullet{b, b})[len(once):]

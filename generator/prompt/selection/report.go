@@ -28,22 +28,23 @@ const (
 	decisionCount
 )
 
-// why returns the reason as text.
+// why returns the reason of the decision on a row. It is "" for a bullet that is shown for its relevance.
 func (c *selector) why(at int32) string {
-	switch f := c.decisions[at]; {
-	case f == shown && c.x.rows[at].is(pinnedRows):
+	switch d := c.decisions[at]; {
+	case d == shown && c.x.rows[at].is(pinnedRows):
 		return "pinned"
-	case f == shown && at == c.drawn:
+	case d == shown && at == c.drawn:
 		return "shown by chance"
-	case f == shown:
+	case d == shown:
 		return ""
 	default:
-		return c.reason(f)
+		return c.reason(d)
 	}
 }
 
-func (c *selector) reason(f decision) string {
-	switch f {
+// reason returns the reason of a decision to omit a bullet.
+func (c *selector) reason(d decision) string {
+	switch d {
 	case duplicate:
 		return "nearly the same as another"
 	case noRoom:
@@ -63,19 +64,19 @@ func (c *selector) reason(f decision) string {
 	return "less relevant than the bullets that fit"
 }
 
-// left counts the omitted bullets by decision. Those without a decision are beyond the budget.
+// left counts the omitted bullets by decision, with the ids of the best ones.
 func (c *selector) left() []events.Omission {
 	var sums [decisionCount]events.Omission
 	var refs [decisionCount][]int32
-	rest := events.Omission{Count: len(c.x.rows), Tokens: c.x.tokens}
+	rest := events.Omission{Count: len(c.x.rows), Tokens: c.x.tokens} // the rows without a decision
 	for _, at := range c.decided {
-		f, tokens := c.decisions[at], c.x.rows[at].tokens
+		d, tokens := c.decisions[at], c.x.rows[at].tokens
 		rest.Count--
 		rest.Tokens -= tokens
-		if f != shown {
-			sums[f].Count++
-			sums[f].Tokens += tokens
-			refs[f] = append(refs[f], at)
+		if d != shown {
+			sums[d].Count++
+			sums[d].Tokens += tokens
+			refs[d] = append(refs[d], at)
 		}
 	}
 	sums[notAmongBest] = rest
@@ -83,13 +84,13 @@ func (c *selector) left() []events.Omission {
 		refs[notAmongBest] = c.following(maxRefs)
 	}
 	var all []events.Omission
-	for f, sum := range sums {
-		if decision(f) == shown || sum.Count == 0 {
+	for d, sum := range sums {
+		if decision(d) == shown || sum.Count == 0 {
 			continue
 		}
-		sum.Kind, sum.Why = events.PartBullet, c.reason(decision(f))
-		slices.SortFunc(refs[f], c.compare)
-		for _, at := range refs[f][:min(maxRefs, len(refs[f]))] {
+		sum.Kind, sum.Why = events.PartBullet, c.reason(decision(d))
+		slices.SortFunc(refs[d], c.compare)
+		for _, at := range refs[d][:min(maxRefs, len(refs[d]))] {
 			sum.Refs = append(sum.Refs, string(c.x.rows[at].bullet.ID))
 		}
 		all = append(all, sum)
@@ -117,7 +118,7 @@ func (c *selector) scores() []events.BulletScore {
 	if n := maxScores - len(rows); n > 0 {
 		var others []int32
 		for _, at := range c.decided {
-			if f := c.decisions[at]; f != shown && f != withheld {
+			if d := c.decisions[at]; d != shown && d != withheld {
 				others = append(others, at)
 			}
 		}

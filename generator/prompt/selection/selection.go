@@ -1,9 +1,9 @@
 // Package selection chooses the bullets of a playbook for a prompt, within a token budget.
 //
-// If all bullets fit the budget, all are chosen. Otherwise relevance to the query decides: the caller supplies rankings,
-// such as those by past tasks, by words and by conditions, and each ranking gets its best bullets into the prompt in turn, a more
+// If all bullets fit the budget, all are chosen. Otherwise relevance to the query decides. The caller supplies rankings,
+// such as those by past tasks, by words and by conditions. The rankings take turns: each gets its best bullets into the prompt, a more
 // reliable one more often. Votes break ties, and fill the rest of the budget. A part of the budget is for bullets that were
-// never tried, because they have no votes and no evidence yet. Pinned bullets come before all others.
+// never tried, because they have no votes and no outcomes yet. Pinned bullets come before all others.
 //
 // With Weights the bullets are ordered by a weighted sum of effectiveness, recency and relevance instead, as in the coding agent swecli.
 //
@@ -35,15 +35,15 @@ type Options struct {
 	// Reliability holds the reliability of each ranking, above 0 and at most 1. A place in a ranking counts as the place divided
 	// by the reliability: the first place at reliability 0.5 counts as the second. Missing and other values count as 1.
 	Reliability []float64
-	// Seed determines which of the bullets that were never tried are shown. Other tasks should have other seeds.
+	// Seed determines which of the bullets that were never tried are shown. Each task should have its own seed.
 	Seed string
 
 	// Weights enables the order by weighted sum. The zero value disables it.
 	Weights Weights
 	// Now is the time for the recency in a weighted sum.
 	Now time.Time
-	// TimeIndependent replaces Now by the newest use of any bullet and counts the age of the last use in whole days.
-	// Playbooks that were built by the same steps within a day then give the same selection.
+	// TimeIndependent replaces Now by the newest use of any bullet, and counts the age of a last use in whole days. Playbooks that were built by
+	// the same steps, each within a day, then give the same selection.
 	TimeIndependent bool
 
 	// Draw enables experiments. Nil disables them; bullets on probation are then not shown.
@@ -66,27 +66,27 @@ type Ranked struct {
 // Selection is the result of Select.
 type Selection struct {
 	// Bullets are in the order of the prompt: the established ones by section and id, then the others. They include the
-	// bullets that an experiment withholds. The caller removes those last, so that the rest of the prompt is the same in
-	// both arms.
+	// bullets that an experiment withholds. The caller removes these after it has cut the prompt to its size, so that the rest of the prompt is
+	// the same in both arms.
 	Bullets []*playbook.Bullet
-	// Parts is parallel to Bullets and describes each, for a manifest, which has one part for all of them. Each part has the tokens
-	// of its lines, and a reason unless the relevance was the reason.
+	// Parts is parallel to Bullets and describes each bullet for a manifest. A part has the tokens of the lines of its bullet, and a reason if it is
+	// not the relevance.
 	Parts []events.Part
-	// Priority is parallel to Bullets. It is 0 for the bullet that was chosen first. A caller without room drops the
-	// bullets with the highest numbers.
+	// Priority is parallel to Bullets. It is 0 for the bullet that was chosen first. A caller that must drop bullets drops those with the highest
+	// numbers.
 	Priority []int
 	// Tokens is chat.Tokens of the rendered Bullets and never exceeds the budget. The sum of the parts differs
 	// slightly: it lacks the headers, and each part is rounded up.
 	Tokens int
-	// Left counts the bullets that are not shown by reason, with the ids of the best.
+	// Left counts the bullets that are not shown, by reason, with the ids of the best ones.
 	Left []events.Omission
-	// PinnedNoRoom is the number of pinned bullets that exceed the budget, and PinnedTokens the tokens that they need in addition.
+	// PinnedNoRoom is the number of pinned bullets that do not fit into the budget, and PinnedTokens the tokens that they need in addition to it.
 	PinnedNoRoom, PinnedTokens int
-	// Exposures are the bullets in an experiment, with their arms. Withheld are the ids in Bullets that the experiment withholds.
+	// Exposures are the bullets in an experiment, with their arms. Withheld are the bullets in Bullets that the experiment withholds.
 	Exposures []events.Exposure
 	Withheld  []playbook.BulletID
-	// Scores holds the scores of Bullets and of the best omitted bullets: a hundred in total, or more if more are
-	// shown.
+	// Scores has the scores of Bullets and of the best omitted bullets: up to a hundred in total, or more if more are shown. It is nil without
+	// Options.Explain.
 	Scores []events.BulletScore
 }
 

@@ -12,9 +12,9 @@ import (
 // wordSet is the set of words of a bullet's content, for a similarity that is cheap enough for every selection. It
 // only prevents repetition in prompts; the Curator detects duplicates.
 type wordSet struct {
-	words         []uint32 // hashes, ascending, without duplicates; words with a digit come last because of digitBit
+	words         []uint32 // hashes of the words, in ascending order; words with a digit are last because of digitBit
 	withoutDigits int      // number of words without a digit
-	sketch        uint64   // one bit per word
+	sketch        uint64   // has the bit hash % 64 of each word
 }
 
 const digitBit = 1 << 31 // set in the hash of a word with a digit
@@ -43,11 +43,12 @@ func newWordSet(content string) *wordSet {
 // nearDuplicate is the Jaccard index above which word sets are nearly equal: for example, one of eight words differs.
 const nearDuplicate = 0.75
 
-// nearlyEquals compares the sets by their Jaccard index. Sets with different words with digits are never nearly equal, because texts
-// with different numbers differ in meaning.
+// nearlyEquals reports whether the Jaccard index of two sets is above nearDuplicate. It is false if the words with digits differ, because texts with
+// different numbers differ in meaning.
 func (w *wordSet) nearlyEquals(v *wordSet) bool {
 	a, b := len(w.words), len(v.words)
-	// Each bit that only one sketch has stands for a word that the other text lacks. So maxShared is an upper bound of the intersection.
+	// Each bit that only one sketch has stands for a word that the other set lacks. So maxShared is an upper bound of the number of common
+	// words. It is compared first because it is fast to compute.
 	maxShared := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
 	if jaccard(maxShared, a, b) <= nearDuplicate {
 		return false
@@ -56,6 +57,7 @@ func (w *wordSet) nearlyEquals(v *wordSet) bool {
 	return sameNumbers && jaccard(intersection(w.words, v.words), a, b) > nearDuplicate
 }
 
+// intersection returns the number of common elements of two ascending lists.
 func intersection(a, b []uint32) (n int) {
 	for len(a) > 0 && len(b) > 0 {
 		switch {
