@@ -55,8 +55,8 @@ func (id BulletID) Validate() error {
 	return nil
 }
 
-// MaxNumber is the largest number of a minted id. New bullets get numbers above all numbers of the book, so maxImported leaves enough of
-// them. An id with a number above MaxNumber, such as a timestamp, never equals a minted id.
+// MaxNumber is the largest number of a minted id. An id with a larger number, such as a timestamp, is never minted, so its number does not count.
+// maxImported is the largest number of an imported id that counts. It leaves enough numbers for new bullets, which get numbers above all others.
 const (
 	MaxNumber   = 1_000_000_000_000_000
 	maxImported = MaxNumber - 1_000_000_000_000
@@ -70,7 +70,7 @@ func (id BulletID) CheckImported() error {
 	return nil
 }
 
-// Number returns the number at the end of the id. It is 0 without a number, and with one above MaxNumber.
+// Number returns the number at the end of the id. It is 0 if there is none, or if it is above MaxNumber.
 func (id BulletID) Number() uint64 {
 	i := strings.LastIndexByte(string(id), '-')
 	if i < 0 {
@@ -144,15 +144,15 @@ type Bullet struct {
 	SupportBySource []SourceSupport `msgpack:"support_by_source,omitempty" json:"support_by_source,omitempty"`
 	// InferredSupport counts the supporting executions whose outcome was only inferred, see Evidence.Inferred.
 	InferredSupport int `msgpack:"inferred,omitempty" json:"inferred_support,omitempty"`
-	// OnlyInferred is set if only executions with inferred outcomes, and no person, have requested the text.
+	// OnlyInferred is set if executions with inferred outcomes have requested the text, and nothing else has: no other execution and no person.
 	OnlyInferred bool `msgpack:"only_inferred,omitempty" json:"only_inferred,omitempty"`
-	// LearnedFrom has the sequences of the reflections that requested the text: of many only the first and the newest ones.
+	// LearnedFrom has the sequences of the reflections that requested the text. If there are many, it has only the first and the newest ones.
 	LearnedFrom []uint64 `msgpack:"from,omitempty" json:"learned_from,omitempty"`
 	// Approved is set if a person wrote or approved exactly this text.
 	Approved bool `msgpack:"approved,omitempty" json:"approved,omitempty"`
 	// Replaces is the bullet that this one corrects, or empty.
 	Replaces BulletID `msgpack:"replaces,omitempty" json:"replaces,omitempty"`
-	// Contests is a supported bullet that was cited in the failure from which this one was learned, or empty.
+	// Contests is a supported bullet that this one contradicts, or empty: it was cited in the failure from which this one was learned.
 	Contests BulletID `msgpack:"contests,omitempty" json:"contests,omitempty"`
 
 	// Commit times of the deltas that added the bullet, last changed it, and last added votes to it.
@@ -269,8 +269,8 @@ func MintID(section string, n uint64) BulletID {
 	return BulletID(fmt.Sprintf("%s-%05d", slug, n))
 }
 
-// checksum returns the bullet's part of the playbook's checksum. It covers the same fields as the state hash.
-func (b *Bullet) checksum() Checksum {
+// hash returns the hash of the bullet for the checksum of a playbook. It covers the same fields as the state hash.
+func (b *Bullet) hash() Checksum {
 	var buf [1024]byte // on the stack, and longer than most bullets
 	sum := sha256.Sum256(b.appendState(buf[:0]))
 	return Checksum(sum[:16])

@@ -160,18 +160,6 @@ func (e *Experiment) Outcomes() int {
 	return max(e.Cited.Count(), e.Shown.Count()) + e.Withheld.Count()
 }
 
-// SourceSupport is the support of a bullet from one source.
-type SourceSupport struct {
-	Source string `msgpack:"o" json:"source"`
-	Count  int    `msgpack:"n" json:"n"` // number of supporting executions
-}
-
-// maxSources is the maximum length of SupportBySource, the entry of OtherSources included.
-const maxSources = 16
-
-// OtherSources is the entry that counts the support of all sources beyond the first ones.
-const OtherSources = "(others)"
-
 // CurrentExperiment returns the bullet's experiment, an empty one if the bullet has none.
 func (b *Bullet) CurrentExperiment() Experiment {
 	if b.Experiment == nil {
@@ -225,58 +213,6 @@ func (e *Experiment) addRecent(score int, undo bool) {
 	}
 	e.Recent += mark
 	e.Recent = e.Recent[max(0, len(e.Recent)-MaxRecent):]
-}
-
-// addSupport adds n to the counters SupportBySource and InferredSupport for each supporting execution of an operation; n is negative to take
-// support back. It copies the list SupportBySource before a change.
-func (b *Bullet) addSupport(covers []Cover, support []int, n int) {
-	copied := false
-	for _, i := range support {
-		if i >= len(covers) || covers[i].Evidence == nil {
-			continue
-		}
-		e := covers[i].Evidence
-		if e.Inferred {
-			b.InferredSupport = max(0, b.InferredSupport+n)
-		}
-		if e.Source == "" {
-			continue
-		}
-		if !copied {
-			b.SupportBySource = append([]SourceSupport(nil), b.SupportBySource...)
-			copied = true
-		}
-		b.SupportBySource = addToSource(b.SupportBySource, e.Source, n)
-	}
-}
-
-// mergeSupport returns SupportBySource with that of another bullet added.
-func (b *Bullet) mergeSupport(other []SourceSupport) []SourceSupport {
-	if len(other) == 0 {
-		return b.SupportBySource
-	}
-	list := append([]SourceSupport(nil), b.SupportBySource...)
-	for _, o := range other {
-		list = addToSource(list, o.Source, o.Count)
-	}
-	return list
-}
-
-// addToSource adds n to the entry of a source, and a new entry for a positive n if the list has none. The list may be changed.
-func addToSource(list []SourceSupport, source string, n int) []SourceSupport {
-	for i := range list {
-		if list[i].Source == source {
-			list[i].Count = max(0, list[i].Count+n)
-			return list
-		}
-	}
-	switch {
-	case n < 0:
-		return list
-	case source != OtherSources && len(list) >= maxSources-1:
-		return addToSource(list, OtherSources, n)
-	}
-	return append(list, SourceSupport{source, n})
 }
 
 // validate returns an error for a record that outcomes cannot produce. It accepts nil.

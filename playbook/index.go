@@ -36,7 +36,7 @@ func (p *Playbook) FindByContent(content string) *Bullet {
 	return p.bullets[p.byContent.first[ContentKeyOf(content)]].Bullet
 }
 
-// reindex updates the index of contents and the tally after a bullet has replaced old. old is nil for a new bullet, b for a removed one.
+// reindex updates the index of contents and the tally after b has replaced old. For a new bullet old is nil, and for a removed one b is nil.
 func (p *Playbook) reindex(old, b *Bullet) {
 	p.tally.countBullet(old, -1)
 	p.tally.countBullet(b, 1)
@@ -56,9 +56,10 @@ func (p *Playbook) reindex(old, b *Bullet) {
 // additions changes nothing, so that two folds of one log agree.
 type contentIndex struct {
 	first map[ContentKey]BulletID
-	more  map[ContentKey][]BulletID // further bullets of a content, sorted by id; the slices are never changed in place
+	more  map[ContentKey][]BulletID // further bullets of a content, sorted by id; the slices are immutable, because clones share them
 }
 
+// add adds a bullet with a content. It does nothing if the bullet is there already.
 func (x *contentIndex) add(k ContentKey, id BulletID) {
 	first, ok := x.first[k]
 	switch {
@@ -72,16 +73,17 @@ func (x *contentIndex) add(k ContentKey, id BulletID) {
 		return
 	case id < first:
 		x.first[k] = id
-		id = first // the one that goes to more
+		id = first // move the old one to more
 	}
-	if at, found := slices.BinarySearch(x.more[k], id); !found {
+	if i, found := slices.BinarySearch(x.more[k], id); !found {
 		if x.more == nil {
 			x.more = make(map[ContentKey][]BulletID)
 		}
-		x.more[k] = slices.Concat(x.more[k][:at], []BulletID{id}, x.more[k][at:])
+		x.more[k] = slices.Concat(x.more[k][:i], []BulletID{id}, x.more[k][i:])
 	}
 }
 
+// remove removes a bullet with a content.
 func (x *contentIndex) remove(k ContentKey, id BulletID) {
 	others := x.more[k]
 	switch {

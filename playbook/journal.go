@@ -6,13 +6,13 @@ import (
 )
 
 // journal has the ids of the bullets that changed last, so that an index of a large playbook reads only these at a new version. A clone of
-// the playbook starts a journal of its own.
+// the playbook starts its own journal.
 type journal struct {
-	ids []BulletID // the newest, at most 2*maxJournal
+	ids []BulletID // one for each of the newest changes, at most 2*maxJournal
 	end uint64     // number of changes so far
 }
 
-// maxJournal is the least number of changes that a full journal has: those of about nine deltas, see MaxDeltaKeys.
+// maxJournal is the number of changes that stay in the journal when it is full. These are at least the changes of nine deltas, see MaxDeltaKeys.
 const maxJournal = 1 << 13
 
 // record adds a change to the journal.
@@ -45,11 +45,11 @@ func (p *Playbook) ChangedSince(m Mark) (ids []BulletID, now Mark, known bool) {
 		return nil, Mark{}, false
 	}
 	now = Mark{j, j.end}
-	kept, changes := uint64(len(j.ids)), j.end-m.end
-	if m.journal != j || changes > kept {
+	n, changes := uint64(len(j.ids)), j.end-m.end
+	if m.journal != j || changes > n {
 		return nil, now, false
 	}
-	return j.ids[kept-changes:], now, true
+	return j.ids[n-changes:], now, true
 }
 
 // Texts has the texts of the bullets of one playbook at the last update, so that an index reads only those that have changed since. The
@@ -59,7 +59,8 @@ type Texts struct {
 	mark  Mark // of the last update
 }
 
-// Update calls put for each bullet of p whose text has changed since the last call, and drop for each that was removed.
+// Update calls put for each bullet of p whose text has changed since the last call, and drop for each bullet that was removed. The function text
+// returns the text of a bullet.
 func (t *Texts) Update(p *Playbook, text func(*Bullet) string, put func(id, text string), drop func(id string)) {
 	ids, now, known := p.ChangedSince(t.mark)
 	t.mark = now

@@ -10,8 +10,8 @@ import (
 // JudgePrefix begins the name of a judge in the field By of an outcome, and in Evidence.Judge. The model and the version of the rubric follow.
 const JudgePrefix = "judge/"
 
-// Judge is the measured error of a judge: a model that rates answers. Labels of people are the truth. A score of at least a half counts
-// as a success, on both sides.
+// Judge is the measured error of a judge, which is a model that rates answers. The labels of people count as right. A score of at least a half is
+// a success, for the judge and for people.
 type Judge struct {
 	Name           string `msgpack:"n" json:"name"`            // with its model and the version of its rubric
 	Right          int    `msgpack:"r" json:"right"`           // answers that people call a success
@@ -53,7 +53,7 @@ type Noise struct {
 	FalseSuccess float64 // of a failure
 }
 
-// Verdicts describes the newest outcomes of all tasks, older ones with less weight: an exponential average of length maxVerdicts.
+// Verdicts describes the newest outcomes of all tasks. Older outcomes have less weight: it has exponential averages of length maxVerdicts.
 type Verdicts struct {
 	Count int     `msgpack:"n,omitempty"` // at most maxVerdicts
 	Rate  float64 `msgpack:"s,omitempty"` // mean score
@@ -62,8 +62,7 @@ type Verdicts struct {
 
 const maxVerdicts = 100
 
-// add adds an outcome. judge is the name of the measured judge. Any other name counts as no judge, so that an agent that names a judge of
-// its own cannot end the correction.
+// add adds an outcome. judge is the name of the measured judge. An outcome with another name of a judge counts as one without a judge.
 func (v *Verdicts) add(e *Evidence, judge string) {
 	v.Count = min(v.Count+1, maxVerdicts)
 	n := float64(v.Count)
@@ -81,9 +80,9 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Exact returns the exact 95 % interval for a share of k in n: all shares with which neither k or more nor k or fewer has a
-// probability below 2.5 % (Clopper and Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934). Without trials it is 0
-// to 1.
+// Exact returns the exact 95 % confidence interval for a share, of which k successes in n trials were observed (Clopper and Pearson, "The use of
+// confidence or fiducial limits", Biometrika 26, 1934). With a share below the interval, k or more successes have a probability below 2.5 %; with
+// a share above it, k or fewer. For n = 0 the interval is 0 to 1.
 func Exact(k, n int) Interval {
 	const tail = 0.025
 	in := Interval{0, 1}
@@ -96,7 +95,7 @@ func Exact(k, n int) Interval {
 	return in
 }
 
-// bisect returns the p from 0 to 1 up to which below is true and after which it is false.
+// bisect returns the largest p from 0 to 1 for which below is true. below must be true up to some p and false from there on.
 func bisect(below func(p float64) bool) float64 {
 	low, high := 0.0, 1.0
 	for high-low > 1e-9 {
@@ -121,8 +120,8 @@ func binomial(k, n int, p float64) float64 {
 	return sum
 }
 
-// Noise returns the known error of the verdicts of a playbook. It is zero if none of the newest outcomes are from the judge whose error was
-// measured. If only a share of them is from this judge, each probability is the judge's multiplied by this share.
+// Noise returns the known error of the verdicts of a playbook: the error of the measured judge, multiplied by the share of the newest outcomes that
+// are from this judge. It is zero if no error was measured, or if no such outcome is from the judge.
 func (p *Playbook) Noise() Noise {
 	v, j := p.tally.Verdicts, p.judge
 	if j.Name == "" || v.Share == 0 {

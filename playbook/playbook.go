@@ -29,25 +29,26 @@ type Playbook struct {
 	judge     Judge
 	admission Admission
 	duplicate []BulletID // see DuplicateAdds
-	journal   *journal
+	journal   *journal   // nil before the first change
 
 	byContent *contentIndex // nil until the first call of FindByContent
 	tally     Tally
 }
 
-// entry is a bullet with its part of the checksum: a change removes the old part without hashing the old bullet again.
+// entry is a bullet with its hash, so that a change of the checksum need not hash the old bullet again.
 type entry struct {
 	*Bullet
-	part Checksum
+	hash Checksum
 }
 
-// Checksum is the exclusive or of the hashes of a set of bullets, so that its update is proportional to the change. It
+// Checksum is the exclusive or of the hashes of a set of bullets, so that the cost of an update is proportional to the change. It
 // detects views that are read while they are written. To compare playbooks, use the state hash.
 type Checksum [16]byte
 
-func (c *Checksum) toggle(part Checksum) {
+// toggle adds the hash of a bullet to the set, or removes it.
+func (c *Checksum) toggle(hash Checksum) {
 	for i := range c {
-		c[i] ^= part[i]
+		c[i] ^= hash[i]
 	}
 }
 
@@ -159,21 +160,21 @@ func VersionLabel(version uint64, chain []byte) string {
 func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
 	p := &Playbook{version: version, last: last}
 	for b := range bullets {
-		p.put(b, b.checksum())
+		p.put(b, b.hash())
 	}
 	p.journal = nil // a reader starts with all bullets
 	return p
 }
 
-// put stores a bullet and updates checksum and indexes.
-func (p *Playbook) put(b *Bullet, part Checksum) {
+// put stores a bullet with its hash, in place of an old one with its id. It updates the checksum and the indexes.
+func (p *Playbook) put(b *Bullet, hash Checksum) {
 	if p.bullets == nil {
 		p.bullets = make(map[BulletID]entry)
 	}
 	old := p.bullets[b.ID]
-	p.sum.toggle(old.part) // zero for a new bullet
-	p.sum.toggle(part)
-	p.bullets[b.ID] = entry{b, part}
+	p.sum.toggle(old.hash) // zero for a new bullet
+	p.sum.toggle(hash)
+	p.bullets[b.ID] = entry{b, hash}
 	p.reindex(old.Bullet, b)
 	p.record(b.ID)
 	if old.Bullet == nil {
@@ -181,28 +182,30 @@ func (p *Playbook) put(b *Bullet, part Checksum) {
 	}
 }
 
+// remove removes a bullet, if it exists.
 func (p *Playbook) remove(id BulletID) {
 	if old, ok := p.bullets[id]; ok {
-		p.sum.toggle(old.part)
+		p.sum.toggle(old.hash)
 		delete(p.bullets, id)
 		p.reindex(old.Bullet, nil)
 		p.record(id)
 	}
 }
 
-// ApplyChanges moves the playbook to a version. The map changed has the new state of each changed bullet, nil for a removed one. If the
-// result would not have the expected size (number of bullets) and checksum, it returns false and does not change the playbook.
+// ApplyChanges moves the playbook to a version. The map changed has the new state of each changed bullet, nil for a removed one. last is the
+// highest number in an id. If the result would not have the expected size (number of bullets) and checksum, ApplyChanges returns false
+// and does not change the playbook.
 func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
-	got, n := p.sum, len(p.bullets)
-	parts := make(map[BulletID]Checksum, len(changed))
+	got, n := p.sum, len(p.bullets) // checksum and size of the result
+	hashes := make(map[BulletID]Checksum, len(changed))
 	for id, b := range changed {
 		if old, ok := p.bullets[id]; ok {
-			got.toggle(old.part)
+			got.toggle(old.hash)
 			n--
 		}
 		if b != nil {
-			parts[id] = b.checksum()
-			got.toggle(parts[id])
+			hashes[id] = b.hash()
+			got.toggle(hashes[id])
 			n++
 		}
 	}
@@ -213,7 +216,7 @@ func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bull
 		if b == nil {
 			p.remove(id)
 		} else {
-			p.put(b, parts[id])
+			p.put(b, hashes[id])
 		}
 	}
 	p.version, p.last = version, max(last, p.last)
@@ -234,7 +237,7 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
 	}
 	p.version, p.duplicate = d.Version, nil
-	parts := p.change.Add(d)
+	parts := p.change.Add(d) // empty until the last delta of a change
 	if len(parts) > 0 {
 		p.tally.countTasks(d, parts, p.judge.Name)
 	}
@@ -258,7 +261,7 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 			before := p.bullets[op.Bullet].Bullet
 			if p.applyOp(op, d.Covers, part.Time) {
 				p.admission.applyOp(op, before)
-				changed = append(append(changed, op.Bullet), op.Sources...)
+				changed = append(append(changed, op.Bullet), op.Sources...) // a Merge changes its sources too
 			}
 		}
 	}
@@ -278,7 +281,7 @@ func (p *Playbook) SetExperimentNumber(id BulletID, number int) {
 	b, c := *old, old.CurrentExperiment()
 	c.Number = number
 	b.Experiment = &c
-	p.put(&b, b.checksum())
+	p.put(&b, b.hash())
 }
 
 // ResumeChange records a delta that the playbook's version already includes. A playbook that was stored in the middle of a
@@ -298,12 +301,12 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 		}
 		b := NewBullet(op, covers)
 		b.CreatedAt, b.UpdatedAt = at, at
-		p.put(b, b.checksum())
+		p.put(b, b.hash())
 		return true
 	}
 	if op.Kind == Put {
 		b := *op.PutBullet
-		p.put(&b, b.checksum())
+		p.put(&b, b.hash())
 		return true
 	}
 	if old == nil {
@@ -329,6 +332,6 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 		p.remove(src.ID)
 	}
 	b.stamp(op.Kind, at)
-	p.put(b, b.checksum())
+	p.put(b, b.hash())
 	return true
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// RedactedVersion names a delta whose texts were erased. The log has a redaction in the place of this delta, see package deltalog.
+// RedactedVersion names a delta whose texts were erased. The log has a redaction in place of this delta, see package deltalog.
 type RedactedVersion struct {
 	Version uint64 `msgpack:"v" json:"version"`
 	Sum     []byte `msgpack:"s" json:"sha256"` // SHA-256 of the payload of the redaction
@@ -37,7 +37,7 @@ func ErasedContent(version uint64, op int) string {
 	return ErasedText + " " + strconv.FormatUint(version, 10) + "." + strconv.Itoa(op)
 }
 
-// IsErased reports whether a text is in the place of one that was erased.
+// IsErased reports whether a text replaces one that was erased.
 func IsErased(text string) bool { return strings.HasPrefix(text, ErasedText) }
 
 // WithoutNames returns a selector without its user and session. number is its Selector.Erased.
@@ -49,8 +49,8 @@ func (s Selector) WithoutNames(number uint64) Selector {
 // HasNames reports whether the selector names a user or a session.
 func (s *Selector) HasNames() bool { return s.User != "" || s.Session != "" }
 
-// eraseNames removes the names of the selectors whose deltas were redacted: a fold of the redacted log has the same state. It does not
-// change slices of earlier copies.
+// eraseNames removes the names from the selectors whose deltas were redacted. So the state is the same as that of a fold of the redacted log. It does
+// not change slices of earlier copies.
 func (a *Admission) eraseNames(redacted []RedactedVersion) {
 	for i := range redacted {
 		r := &redacted[i]

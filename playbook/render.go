@@ -36,12 +36,11 @@ func RenderWithVotes(bullets []*Bullet) string { return render(bullets, true) }
 
 func render(bullets []*Bullet, votes bool) string {
 	var out strings.Builder
-	out.Grow(promptSize(bullets))
 	renderSections(&out, bullets, votes)
 	return out.String()
 }
 
-// renderSections writes a title and the sections. It writes nothing if there are no bullets.
+// renderSections writes the title and the sections with their bullets. Without bullets it writes nothing.
 func renderSections(out *strings.Builder, bullets []*Bullet, votes bool) {
 	if len(bullets) == 0 {
 		return
@@ -66,16 +65,7 @@ func renderSections(out *strings.Builder, bullets []*Bullet, votes bool) {
 	}
 }
 
-// promptSize estimates the number of bytes of rendered bullets without votes. It is seldom too low, so that a buffer seldom grows.
-func promptSize(bullets []*Bullet) int {
-	const headers, marks = 256, 8
-	size := headers
-	for _, b := range bullets {
-		size += len(b.ID) + len(b.Content) + marks
-	}
-	return size
-}
-
+// renderLine writes the lines of a bullet.
 func renderLine(out *strings.Builder, b *Bullet, votes bool) {
 	out.WriteString("- [")
 	out.WriteString(string(b.ID))
@@ -95,10 +85,10 @@ func renderLine(out *strings.Builder, b *Bullet, votes bool) {
 const newHeader = "\n## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
 
 // RenderPrompt formats bullets for a prompt in two parts: the established bullets as Render formats them, and then the others in the
-// given order. The others change often. Because they come last, the beginning of the prompt stays the same for a provider's cache.
+// given order. The others change often. They come last, so that the beginning of the prompt stays the same for a provider's cache.
 func RenderPrompt(bullets []*Bullet, votes bool) string { return AppendPrompt("", bullets, votes) }
 
-// AppendPrompt returns the text followed by what RenderPrompt returns.
+// AppendPrompt returns the text followed by the result of RenderPrompt.
 func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 	established := make([]*Bullet, 0, len(bullets))
 	var newer []*Bullet
@@ -110,7 +100,6 @@ func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 		}
 	}
 	var out strings.Builder
-	out.Grow(len(text) + promptSize(bullets))
 	out.WriteString(text)
 	renderSections(&out, established, votes)
 	if len(newer) > 0 {

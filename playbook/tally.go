@@ -2,9 +2,9 @@ package playbook
 
 // Tally sums the outcomes of a playbook.
 type Tally struct {
-	Cited int // outcomes of tasks that cited a shown bullet
-	Sum   int // sum of the scores of these outcomes, in tenths
-	Plain Plain
+	Cited int   // number of outcomes of tasks that cited a shown bullet
+	Sum   int   // sum of the scores of these outcomes, in tenths
+	Plain Plain // outcomes of tasks that cited no bullet
 	// Verdicts describes the newest outcomes of all tasks.
 	Verdicts Verdicts
 }
@@ -24,7 +24,7 @@ func (p *Playbook) SetPlain(o Plain) { p.tally.Plain = o }
 // SetVerdicts sets the newest outcomes, for a playbook restored from a view.
 func (p *Playbook) SetVerdicts(v Verdicts) { p.tally.Verdicts = v }
 
-// Typical is the mean score of the tasks that do not cite one bullet. The record of the bullet is compared with it.
+// Typical is the typical result of the tasks that do not cite a bullet. The gate compares the record of the bullet with it.
 type Typical struct {
 	Rate     float64 // mean score, from 0 to 1
 	Outcomes float64 // number of outcomes behind Rate
@@ -32,25 +32,25 @@ type Typical struct {
 	FalseFailures, FalseSuccesses float64
 }
 
-// maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. It is small, so that tasks that cite other bullets soon
-// outweigh them: these are the better comparison, because they are of the kinds that bullets are for.
+// maxPlain is the maximum weight of the tasks that cite no bullet, in outcomes. It is small, because tasks that cite other bullets are the better
+// comparison: they are of the kinds that bullets are for.
 const maxPlain = 10
 
-// Typical returns the mean score of the tasks that do not cite a bullet.
+// Typical returns the typical result of the tasks that do not cite the bullet.
 func (p *Playbook) Typical(id BulletID) Typical {
 	t := p.tally.without(p.Bullet(id))
 	t.FalseFailures, t.FalseSuccesses = p.falseShares()
 	return t
 }
 
-// without returns the mean score of tasks that cite another shown bullet than b. With few such tasks, the result is near a prior:
+// without returns the mean score of the tasks that cite another shown bullet than b. With few such tasks, the result is near a prior:
 //
-//   - The mean score of the tasks without a citation, if it is above a half. Tasks then succeed without advice, so a first bullet whose tasks
-//     fail is the likely cause.
-//   - Otherwise a half. Tasks without a citation that fail say nothing about b, because a playbook begins with tasks that lack advice.
+//   - It is the mean score of the tasks that cite no bullet, if this is above a half. Tasks then succeed without advice. If the tasks of a first
+//     bullet fail, the bullet is the likely cause.
+//   - Otherwise it is a half. If tasks that cite no bullet fail, this says nothing about b, because they lack advice.
 func (t Tally) without(b *Bullet) Typical {
-	t.countBullet(b, -1) // t is a copy
-	prior, plain := 0.5, 0.0
+	t.countBullet(b, -1)     // t is a copy
+	prior, plain := 0.5, 0.0 // plain is the number of outcomes behind prior
 	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior {
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
 	}
