@@ -2,19 +2,19 @@ package formats
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"debrief/playbook"
 )
 
-// A block is the part of a file for coding agents, such as CLAUDE.md, that belongs to a playbook. All else in the file belongs to the
-// user. Its first line has the name and the version of the playbook, and the ids of its bullets, so that an import can tell which lines
-// a person has changed, added or removed:
+// Block is the part of a file for coding agents, such as CLAUDE.md, that belongs to a playbook. The rest of the file belongs to the
+// user. The first line of the block has the name and the version of the playbook, and the ids of the bullets. With these, an import finds the
+// lines that a person has changed, added or removed:
 //
 //	<!-- debrief:begin book=shop version=12 bullets=misc-00001,ts-00002 -->
 //	## Learned Strategies
@@ -22,20 +22,18 @@ import (
 //	### Others
 //	- [misc-00001] Prices are in cents.
 //	<!-- debrief:end -->
-
-// Block is a block that was read from a file.
 type Block struct {
 	Book    string
 	Version uint64
-	IDs     []playbook.BulletID // that were written
+	IDs     []playbook.BulletID // in the first line
 	Lines   []BlockLine         // in the order of the file
 }
 
-// BlockLine is a bullet of a block. ID is empty for a line that a person has added.
+// BlockLine is a bullet of a block.
 type BlockLine struct {
-	ID      playbook.BulletID
+	ID      playbook.BulletID // empty for a line without an id of Block.IDs, which a person has added
 	Section string
-	Text    string
+	Text    string // may have several lines
 }
 
 const blockEnd = "<!-- debrief:end -->"
@@ -50,7 +48,7 @@ var (
 
 var errMarkers = errors.New("the marks debrief:begin and debrief:end must be there once, in this order: restore or remove them")
 
-// findBlock returns the place of the block in a file, or false.
+// findBlock returns the place of the block in a file. found is false without a block. An incomplete block is an error.
 func findBlock(file []byte) (start, end int, found bool, err error) {
 	begins, ends := anyBegin.FindAllIndex(file, -1), anyEnd.FindAllIndex(file, -1)
 	switch {
@@ -70,23 +68,22 @@ func HasBlock(file []byte) bool {
 
 // ForBlock returns the bullets for a block: the active ones that a person wrote or approved, or that an experiment has proven. No other
 // bullet may enter a file, because its text is in each prompt of an agent, and no experiment withholds it. Pinned bullets come first, then
-// those with the best score. The list ends before their size exceeds limit.
+// those with the best score. The list ends before the sum of their sizes exceeds limit.
 func ForBlock(bullets []*playbook.Bullet, limit int, size func(text string) int) (chosen []*playbook.Bullet) {
-	isBarred := func(b *playbook.Bullet) bool {
-		isProven := b.Experiment != nil && b.Experiment.Standing == playbook.StandingProven
-		return !b.Shown() || !(b.Approved || isProven)
-	}
-	all := slices.DeleteFunc(slices.Clone(bullets), isBarred)
-	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int {
-		if a.Pinned != b.Pinned {
-			if a.Pinned {
-				return -1
-			}
-			return 1
+	var pinned, others []*playbook.Bullet
+	for _, b := range bullets {
+		isProven := b.CurrentExperiment().Standing == playbook.StandingProven
+		switch {
+		case !b.Shown() || !b.Approved && !isProven:
+		case b.Pinned:
+			pinned = append(pinned, b)
+		default:
+			others = append(others, b)
 		}
-		return cmp.Or(b.Score()-a.Score(), strings.Compare(string(a.ID), string(b.ID)))
-	})
-	for _, b := range all {
+	}
+	slices.SortFunc(pinned, playbook.CompareScores)
+	slices.SortFunc(others, playbook.CompareScores)
+	for _, b := range slices.Concat(pinned, others) {
 		if limit -= size(blockText(b)) + size("- ["+string(b.ID)+"] "); limit < 0 {
 			break
 		}
@@ -100,21 +97,22 @@ func blockText(b *playbook.Bullet) string {
 	return strings.ReplaceAll(b.Content, "<!--", "‹!--")
 }
 
-// WriteBlock returns a file with the block for these bullets. A block that is there already is replaced; otherwise it is appended.
+// WriteBlock returns a file with a block of these bullets. It replaces the block of the file, or appends one.
 func WriteBlock(file []byte, book string, version uint64, bullets []*playbook.Bullet) ([]byte, error) {
 	start, end, found, err := findBlock(file)
 	if err != nil {
 		return nil, err
 	}
 	ids := make([]string, len(bullets))
-	shown := make([]*playbook.Bullet, len(bullets))
+	written := make([]*playbook.Bullet, len(bullets))
 	for i, b := range bullets {
 		ids[i] = string(b.ID)
 		copied := *b
 		copied.Content = blockText(b)
-		shown[i] = &copied
+		written[i] = &copied
 	}
-	block := fmt.Sprintf("<!-- debrief:begin book=%s version=%d bullets=%s -->\n%s\n%s", book, version, strings.Join(ids, ","), strings.TrimSpace(playbook.Render(shown)), blockEnd)
+	begin := fmt.Sprintf("<!-- debrief:begin book=%s version=%d bullets=%s -->", book, version, strings.Join(ids, ","))
+	block := begin + "\n" + strings.TrimSpace(playbook.Render(written)) + "\n" + blockEnd
 	if found {
 		return slices.Concat(file[:start], []byte(block), file[end:]), nil
 	}
@@ -139,10 +137,11 @@ func ReadBlock(file []byte) (*Block, error) {
 	if head == nil {
 		return nil, errMarkers
 	}
-	b := &Block{Book: head[1]}
-	if _, err := fmt.Sscan(head[2], &b.Version); err != nil {
+	version, err := strconv.ParseUint(head[2], 10, 64)
+	if err != nil {
 		return nil, errMarkers
 	}
+	b := &Block{Book: head[1], Version: version}
 	for id := range strings.SplitSeq(head[3], ",") {
 		if id != "" {
 			b.IDs = append(b.IDs, playbook.BulletID(id))
@@ -156,7 +155,7 @@ func ReadBlock(file []byte) (*Block, error) {
 			section = playbook.Section(m[1])
 		} else if m := blockBullet.FindStringSubmatch(line); m != nil {
 			l := BlockLine{ID: playbook.BulletID(m[1]), Section: section, Text: m[2]}
-			if !slices.Contains(b.IDs, l.ID) { // the brackets are a part of the text, as in "[x] done"
+			if !slices.Contains(b.IDs, l.ID) { // brackets with something else are a part of the text, as in "[x] done"
 				l.ID, l.Text = "", strings.TrimSpace(line[2:])
 			}
 			b.Lines = append(b.Lines, l)
@@ -167,8 +166,8 @@ func ReadBlock(file []byte) (*Block, error) {
 	return b, nil
 }
 
-// Changed compares a block with the bullets that were written to it. It returns lines whose text has changed, new lines, and the ids of
-// bullets that have no line.
+// Changed compares a block with the bullets that were written to it. It returns the lines whose text has changed, the new lines, and the ids of
+// bullets without a line. A second line with one id is new.
 func (b *Block) Changed(written []*playbook.Bullet) (changed, added []BlockLine, removed []playbook.BulletID) {
 	texts := map[playbook.BulletID]string{}
 	for _, w := range written {

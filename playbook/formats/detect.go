@@ -10,7 +10,7 @@ import (
 	"debrief/playbook"
 )
 
-const bom = "\ufeff"
+const bom = "\ufeff" // byte order mark
 
 // Detect returns the format of a file. Errors wrap ErrNoBullet for an empty file and for a text without bullets, else
 // ErrFormat.
@@ -27,23 +27,24 @@ func Detect(data []byte) (Format, error) {
 	}
 	f, err := detectJSON(trimmed)
 	if err != nil {
-		if f, err := detectText(text); err == nil { // a text with a brace at its start
-			return f, nil
+		if asText, textErr := detectText(text); textErr == nil { // a text may begin with a brace
+			return asText, nil
 		}
 	}
 	return f, err
 }
 
+// detectText returns the format of a text that is not JSON.
 func detectText(text string) (Format, error) {
-	var headers, plainBullets, certain bool
+	var hasHeader, hasBullet, isCertain bool
 	eachLine(text, func(_ int, _ string, l line) {
-		headers = headers || l.kind == header
-		plainBullets = plainBullets || l.kind == plain
+		hasHeader = hasHeader || l.kind == header
+		hasBullet = hasBullet || l.kind == plain
 		isNumbered := l.kind == plain && numberedID.MatchString(l.id)
-		certain = certain || isNumbered || l.kind == counted
+		isCertain = isCertain || isNumbered || l.kind == counted
 	})
 	switch {
-	case certain || plainBullets && headers: // log files, whose lines begin with [INFO], have no headers
+	case isCertain || hasBullet && hasHeader: // a log file with lines such as "[INFO] started" has no headers
 		return ACE, nil
 	case strings.Contains(text, "\x00") || !utf8.ValidString(text):
 		return "", fmt.Errorf("%w: %w in a binary file", ErrFormat, ErrNoBullet)
@@ -59,10 +60,11 @@ func detectText(text string) (Format, error) {
 func detectJSON(text string) (Format, error) {
 	var top map[string]json.RawMessage
 	err := decode(text, &top)
-	first, _, more := strings.Cut(text, "\n")
-	if err != nil && (!more || json.Unmarshal([]byte(first), &top) != nil) {
+	first, _, hasMore := strings.Cut(text, "\n")
+	if err != nil && (!hasMore || json.Unmarshal([]byte(first), &top) != nil) {
 		return "", fmt.Errorf("%w: %w", ErrFormat, err)
 	}
+	isOneObject := err == nil // else top is the first line
 	isNative := string(top["format"]) == `"`+native+`"`
 	isBullet := top["id"] != nil && top["section"] != nil && top["content"] != nil
 	isObject := func(name string) bool { return bytes.HasPrefix(top[name], []byte("{")) }
@@ -71,9 +73,9 @@ func detectJSON(text string) (Format, error) {
 		return JSON, nil
 	case isNative || isBullet: // the header, or a bullet without a header
 		return JSONL, nil
-	case err == nil && (isObject("skills") || isObject("bullets")):
+	case isOneObject && (isObject("skills") || isObject("bullets")):
 		return Kayba, nil
-	case err == nil && isObject("strategies"):
+	case isOneObject && isObject("strategies"):
 		return SweCLI, nil
 	}
 	return "", fmt.Errorf("%w: the JSON has no object \"skills\", \"bullets\" or \"strategies\" (kayba, swecli) and not \"format\":%q", ErrFormat, native)

@@ -3,8 +3,8 @@
 // store is listed in the Losses of an export.
 //
 // Only bullets are imported. Read ignores the rest of a file: a preamble, embeddings, fields of another tool. An export has the layout of
-// the tool whose format it is, and Read returns the same bullets from it, except for the Losses. An export of imported bullets therefore
-// differs from the imported file.
+// the tool whose format it is, and Read returns the same bullets from it, except for the Losses. An export of imported bullets is not
+// the imported file, because it lacks the rest.
 //
 // # Text: ace
 //
@@ -13,7 +13,7 @@
 //
 //   - a header: "##" at the start of the line;
 //   - a bullet with counters, "[id] helpful=1 harmful=0 :: content", white space before it allowed;
-//   - a malformed bullet: it starts like a bullet with counters and lacks the two numbers. It is ignored, with a Note;
+//   - a malformed bullet: it starts like a bullet with counters, but lacks the two numbers. It is ignored, with a Note;
 //   - in a file without counters a bullet "[id] content" at the start of the line. The id is a letter followed by
 //     letters, digits or any of _ - . : /, so that "[x] done", "[1, 2]" and "[i for i in all]" are not bullets. The
 //     content may begin on the next line if the id ends in a number;
@@ -34,8 +34,8 @@
 // has issues and insights instead of contents, is rejected. In swecli next_id is the next free number. A time without a
 // zone is read as UTC. An item with a field of another type is skipped with a Note.
 //
-// The project's own formats, json and jsonl, store every field of a bullet, and so its condition (when) twice: apart, and at the beginning
-// of the content. Read adds a condition that is missing in the content. The other formats store it only in the content, which is a Loss.
+// The project's own formats, json and jsonl, store every field of a bullet. They have the condition twice: in the field when, and at the beginning
+// of the content. Read adds a condition that is missing in the content. The other formats have it only in the content, which is a Loss.
 //
 // json is {"format":"debrief-playbook","schema":1,"book":name,"bullets":[…]}. jsonl has that object without
 // bullets on the first line and one bullet on each following line. A jsonl file without the first line is read with a Note, because other

@@ -14,6 +14,7 @@ import (
 // Format is the name of a file format.
 type Format string
 
+// The formats.
 const (
 	ACE      Format = "ace"      // text of ace-agent/ace, and of ace-agent/ace-appworld, which has no counters
 	Kayba    Format = "kayba"    // JSON of kayba-ai/agentic-context-engine
@@ -27,7 +28,7 @@ const (
 type codec struct {
 	read   func(r *reader, text string) ([]rawBullet, error)
 	write  func(w *writer) ([]byte, error)
-	stored []string // fields of a bullet besides id, section and content
+	stored []string // JSON names of the fields that the format stores, besides id, section and content
 }
 
 var codecs = map[Format]codec{
@@ -94,9 +95,9 @@ type Loss struct {
 	Reason string
 }
 
-// Read parses a file. An empty format is detected. The function taken reports whether the target book has another bullet with the id:
-// one with another section or content. It may be nil. Such an id, and a duplicate id in the file, is changed to "<id>-2",
-// "-3" and so on, with a Note. Errors may wrap ErrFormat or ErrNoBullet.
+// Read parses a file. If the format is empty, Read detects it. The function taken reports whether the target book has a bullet with the id but
+// with another section or content; nil means never. Read changes such an id, and a duplicate id in the file, to "<id>-2",
+// "<id>-3" and so on, with a Note. Errors may wrap ErrFormat or ErrNoBullet.
 func Read(data []byte, f Format, taken func(id playbook.BulletID, section, content string) bool) (*Document, error) {
 	if f == "" {
 		var err error
@@ -161,6 +162,7 @@ type rawBullet struct {
 	at Note // the place in the file
 }
 
+// note adds a Note about a place.
 func (r *reader) note(at Note, format string, args ...any) {
 	at.Text = fmt.Sprintf(format, args...)
 	r.doc.Notes = append(r.doc.Notes, at)
@@ -191,7 +193,7 @@ func (r *reader) addBullets(list []rawBullet) error {
 }
 
 // repair makes the values of a bullet valid, except its id. It calls report for each change, with the field. It returns false if the
-// content cannot be used.
+// condition or the content cannot be repaired.
 func repair(b *playbook.Bullet, report func(field, change string)) bool {
 	when, err := playbook.CleanWhen(b.When)
 	if err != nil {
@@ -248,10 +250,11 @@ type writer struct {
 	format  Format
 	name    string
 	bullets []*playbook.Bullet
-	given   map[playbook.BulletID]playbook.BulletID // the original id, by the id in the file, if they differ
+	given   map[playbook.BulletID]playbook.BulletID // by id in the file: the id that the caller gave, if it is another one
 	losses  []Loss
 }
 
+// addLoss adds a Loss of a bullet. id is its id in the file or the one that the caller gave.
 func (w *writer) addLoss(id playbook.BulletID, field, format string, args ...any) {
 	if given, ok := w.given[id]; ok {
 		id = given

@@ -28,10 +28,11 @@ func repairID(id string) string {
 type namer struct {
 	taken  func(id playbook.BulletID, section, content string) bool
 	used   map[string]bool // assigned ids
-	inFile map[string]bool // ids of the file's items; a derived id must differ from them
-	next   map[string]int  // by id, the next number to try, so that many duplicates of an id take linear time
+	inFile map[string]bool // ids of the bullets in the file; a derived id must differ from them
+	next   map[string]int  // by id: the next number to try, so that many duplicates of an id take linear time
 }
 
+// newNamer returns a namer for the bullets of one file. taken may be nil, see Read.
 func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
 	if taken == nil {
 		taken = func(playbook.BulletID, string, string) bool { return false }

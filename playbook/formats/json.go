@@ -25,6 +25,7 @@ type nativeHead struct {
 	Book   string `json:"book"`
 }
 
+// check returns an error for a file of another format or of a newer schema.
 func (h nativeHead) check() error {
 	switch {
 	case h.Format != native:
@@ -89,26 +90,25 @@ func (w *writer) head() nativeHead {
 }
 
 func (w *writer) writeJSON() ([]byte, error) {
-	return encodeIndented(struct {
+	return encode(struct {
 		nativeHead
 		Bullets []*playbook.Bullet `json:"bullets"`
-	}{w.head(), w.bullets})
+	}{w.head(), w.bullets}, indentation)
 }
 
 func (w *writer) writeJSONL() ([]byte, error) {
-	out, err := encode(w.head())
+	out, err := encode(w.head(), "")
 	if err != nil {
 		return nil, err
 	}
 	for _, b := range w.bullets {
-		raw, err := encode(b)
+		line, err := encode(b, "")
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, '\n')
-		out = append(out, raw...)
+		out = append(out, line...)
 	}
-	return append(out, '\n'), nil
+	return out, nil
 }
 
 // decode parses a JSON text. A syntax error has the number of the line.
@@ -124,21 +124,15 @@ func decode(text string, v any) error {
 	return fmt.Errorf("line %d: %w", 1+strings.Count(text[:syntax.Offset], "\n"), err)
 }
 
-// encode returns v as JSON without escaping < > &.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
-}
+// indentation is that of the JSON formats, except jsonl.
+const indentation = "  "
 
-// encodeIndented returns v as JSON with two spaces and a final line end.
-func encodeIndented(v any) ([]byte, error) {
+// encode returns v as JSON with a line end, without escaping < > &. Without an indentation it is one line.
+func encode(v any, indent string) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	err := enc.Encode(v)
 	return buf.Bytes(), err
 }

@@ -18,6 +18,7 @@ var (
 	numberedID    = regexp.MustCompile(`-\d+$`)
 )
 
+// kind is the kind of a line.
 type kind int
 
 const (
@@ -35,7 +36,7 @@ type line struct {
 	helpful, harmful int
 }
 
-// classify parses a line without its line end. Only a bullet with counters may be indented: see the package comment.
+// classify parses a line without its line end, by the rules in the package comment. Of the bullets only one with counters may be indented.
 func classify(text string) line {
 	trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
 	if strings.HasPrefix(text, "##") {
@@ -52,13 +53,16 @@ func classify(text string) line {
 	if malformedLine.MatchString(trimmed) {
 		return line{kind: malformed}
 	}
-	if m := plainLine.FindStringSubmatch(text); m != nil && (len(m[0]) < len(text) || numberedID.MatchString(m[1])) {
-		return line{kind: plain, id: m[1], body: text[len(m[0]):]}
+	if m := plainLine.FindStringSubmatch(text); m != nil {
+		hasBody := len(m[0]) < len(text) // else the content may begin on the next line, but only after a numbered id
+		if hasBody || numberedID.MatchString(m[1]) {
+			return line{kind: plain, id: m[1], body: text[len(m[0]):]}
+		}
 	}
 	return line{}
 }
 
-// eachLine calls fn for each line, without its line end.
+// eachLine calls fn for each line, without its line end. n is the number of the line, from 1.
 func eachLine(text string, fn func(n int, text string, l line)) {
 	n := 0
 	for raw := range strings.Lines(text) {
@@ -77,9 +81,9 @@ func (r *reader) readText(text string) (list []rawBullet, err error) {
 		}
 	})
 	section := "general"
-	outside := 0         // lines before, after and between bullets
-	var content []string // the lines of the last bullet, nil after its end
-	end := func() {
+	outside := 0         // number of lines before, after and between bullets
+	var content []string // the lines of the last bullet so far, nil after its end
+	end := func() {      // ends the last bullet
 		if content != nil {
 			list[len(list)-1].Content = strings.Join(content, "\n")
 		}
@@ -98,7 +102,7 @@ func (r *reader) readText(text string) (list []rawBullet, err error) {
 		case l.kind == malformed:
 			end()
 			r.note(Note{Line: n}, "malformed bullet: the counters are not non-negative integers; ignored")
-		case content != nil && begins == plain: // without counters every line up to the next bullet or header belongs to the bullet
+		case content != nil && begins == plain: // in a file without counters, every other line belongs to the bullet above it
 			content = append(content, text)
 		case content != nil && l.kind == other && strings.HasPrefix(text, "  "):
 			content = append(content, text[2:])
@@ -175,7 +179,7 @@ func (w *writer) escape(b *playbook.Bullet) string {
 	lines := strings.Split(b.Content, "\n")
 	for i, text := range lines[1:] {
 		trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
-		if kind := classify(trimmed).kind; kind != other && kind != plain { // beside bullets with counters a plain line begins no bullet
+		if kind := classify(trimmed).kind; kind != other && kind != plain { // in a file with counters, a plain line begins no bullet
 			text = text[:len(text)-len(trimmed)] + `\` + trimmed
 			w.addLoss(b.ID, "content", "line %d looks like a header or a bullet; escaped with a backslash", i+2)
 		}

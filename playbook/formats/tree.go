@@ -93,7 +93,7 @@ func (r *reader) readSwe(input string) ([]rawBullet, error) {
 	})
 }
 
-// readItems reads a map of items. The key of an item is its id.
+// readItems reads a map of items. name is that of the map, and bullet converts an item. The key of an item is its id.
 func readItems[T any](r *reader, items ordered, name string, bullet func(*T) playbook.Bullet) (list []rawBullet, err error) {
 	if items == nil {
 		return nil, fmt.Errorf("%w of this format: want an object %s", ErrFormat, name)
@@ -136,13 +136,13 @@ func (w *writer) writeKayba() ([]byte, error) {
 		for _, b := range bullets[section] {
 			ids = append(ids, b.ID)
 		}
-		raw, err := encode(ids)
+		raw, err := encode(ids, "")
 		if err != nil {
 			return nil, err
 		}
 		sections = append(sections, member{section, raw})
 	}
-	return encodeIndented(kaybaFile{Skills: items, Sections: sections, NextID: last, Decisions: ordered{}})
+	return encode(kaybaFile{Skills: items, Sections: sections, NextID: last, Decisions: ordered{}}, indentation)
 }
 
 func (w *writer) writeSwe() ([]byte, error) {
@@ -155,14 +155,14 @@ func (w *writer) writeSwe() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeIndented(sweFile{Strategies: items, NextID: last + 1})
+	return encode(sweFile{Strategies: items, NextID: last + 1}, indentation)
 }
 
-// writeItems returns the map of items, and the last number of an id.
+// writeItems returns a map with an item for each bullet, and the largest number in their ids.
 func writeItems(w *writer, item func(*playbook.Bullet) any) (items ordered, last uint64, err error) {
 	items = ordered{}
 	for _, b := range w.bullets {
-		raw, err := encode(item(b))
+		raw, err := encode(item(b), "")
 		if err != nil {
 			return nil, 0, fmt.Errorf("bullet %s: %w", b.ID, err)
 		}
@@ -172,7 +172,7 @@ func writeItems(w *writer, item func(*playbook.Bullet) any) (items ordered, last
 	return items, last, nil
 }
 
-// ordered is a JSON object with its members in file order, which a map would lose. It is nil for a JSON value of another kind.
+// ordered is a JSON object with its members in the order of the file. It is nil for a JSON value of another kind.
 type ordered []member
 
 // member is a name and a value of a JSON object.
@@ -185,7 +185,7 @@ type member struct {
 func (o *ordered) UnmarshalJSON(raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return err // nil for a value of another kind, which is ignored
+		return err // nil for a value of another kind, which leaves o nil
 	}
 	*o = ordered{}
 	for dec.More() {
@@ -209,7 +209,7 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		name, err := encode(m.name)
+		name, err := encode(m.name, "")
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +221,7 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 // isoTime is a time in the form of Python's isoformat.
 type isoTime struct {
 	at   time.Time
-	zone string // appended when it is written
+	zone string // suffix for MarshalText
 }
 
 func newTime(at time.Time, zone string) *isoTime {
