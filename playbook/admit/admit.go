@@ -1,6 +1,7 @@
 // Package admit decides which learned texts may enter the prompt of an agent or a Generator. It decides on all advice:
-// bullets, reflections, attempts of earlier rounds, lessons of models and of rules, and imports. The decisions are pure functions of
-// the facts about a text. If a fact is unknown, the text is refused.
+// bullets, reflections, attempts of earlier rounds, lessons of models and of rules, and imports. Decide and FirstStatus are pure functions of
+// the facts about a text, see Text. If a fact is unknown, the text is refused. Screen finds texts that give orders to models. Book finds the facts of
+// a playbook.
 //
 // The package does not decide on prompts of the Reflector and of the Curator: they contain learned texts only as quoted data.
 package admit
@@ -56,16 +57,16 @@ const (
 type Text struct {
 	Use      Use
 	Source   Source
-	Inferred bool // the outcome behind it was only inferred
+	Inferred bool // the outcome behind the text was only inferred
 	Trust    playbook.Trust
 	State    State
-	Gate     playbook.Gate // mode of the playbook
+	Gate     playbook.Gate // mode of the gate
 	Review   bool          // new texts wait for a person
 	Withheld bool          // this run withholds the bullet
 	Control  bool          // the session is in the control group
-	Foreign  bool          // of another owner or session; UseSession only
+	Foreign  bool          // the text is of another owner or session; UseSession only
 	Suspect  bool          // Screen or the Reflector found signs of an order to models
-	Repeated bool          // an earlier prompt of the conversation contains the text, and this prompt repeats that one
+	Repeated bool          // this prompt repeats an earlier prompt of the conversation, which contains the text; UseInsight only
 	Reworded bool          // the bullet of a repeated text has another text today; UseBullet only
 }
 
@@ -75,25 +76,25 @@ type Verdict string
 // The verdicts.
 const (
 	Shown    Verdict = "shown"
-	Withheld Verdict = "withheld" // by the experiment of this run
+	Withheld Verdict = "withheld" // the experiment of this run withholds it
 	Refused  Verdict = "refused"
 )
 
-// Code is the reason of a refusal. It is empty for a text that is shown.
+// Code is the reason why a text is not shown. It is empty for a text that is shown.
 type Code string
 
 // The codes.
 const (
 	CodeUnknown   Code = "unknown"   // a fact is unknown
 	CodeState     Code = "state"     // the state of its bullet
-	CodeDecided   Code = "decided"   // the Curator has decided: a prompt has the bullet or nothing
+	CodeDecided   Code = "decided"   // the Curator has decided on the reflection: a prompt has its bullet or nothing
 	CodeUntrusted Code = "untrusted" // the trust in its source
 	CodeInferred  Code = "inferred"  // its outcome was only inferred
 	CodeReview    Code = "review"    // a person must approve it first
 	CodeMode      Code = "mode"      // the gate is strict, so no new text is shown to all tasks
 	CodeForeign   Code = "foreign"   // of another owner or session
 	CodeSuspect   Code = "suspect"   // signs of an order to models
-	CodeWithheld  Code = "withheld"  // by the experiment of this run
+	CodeWithheld  Code = "withheld"  // the experiment of this run withholds it
 	CodeReworded  Code = "reworded"  // its bullet has another text today
 	CodeControl   Code = "control"   // the session is in the control group
 )
@@ -107,6 +108,7 @@ type Decision struct {
 // Shown reports whether the text may enter the prompt.
 func (d Decision) Shown() bool { return d.Verdict == Shown }
 
+// refuse returns a refusal with a reason.
 func refuse(code Code) Decision { return Decision{Refused, code} }
 
 // Decide returns whether a text may enter the prompt of a run.
@@ -130,7 +132,7 @@ func Decide(t Text) Decision {
 // knowsGate reports whether the mode of the gate is known.
 func (t *Text) knowsGate() bool { return t.Gate != "" && t.Gate.Valid() }
 
-// bullet decides on a bullet by its status. Source, trust and review do not count here: they decided the status, see FirstStatus.
+// bullet decides on a bullet. Source, trust and review are not read here: they have decided the status of the bullet, see FirstStatus.
 func (t *Text) bullet() Decision {
 	isShown := t.State == Active || t.State == Probation && t.Gate == playbook.GateStrict
 	switch {
@@ -146,8 +148,8 @@ func (t *Text) bullet() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// insight decides on an insight. When the Curator has decided on its reflection, a new prompt has the bullet in place of the insight. A
-// prompt that repeats an earlier one has the insight as before, as long as the bullet is shown to others:
+// insight decides on an insight. After the Curator has decided on its reflection, a new prompt has the bullet in place of the insight. A
+// prompt that repeats an earlier one keeps the insight, as long as the bullet is shown to others:
 //
 //	state              new prompt     prompt that repeats the insight
 //	undecided          shown          shown

@@ -18,9 +18,9 @@ type Book struct {
 	gate      playbook.Gate
 	admission playbook.Admission
 	mark      playbook.Mark                  // of the last update
-	learned   map[uint64][]playbook.BulletID // bullets by the sequence of a reflection that they were learned from
+	learned   map[uint64][]playbook.BulletID // by the sequence of a reflection: the bullets that were learned from it
 	states    map[playbook.BulletID]State    // of the bullets in learned
-	sources   map[playbook.BulletID][]uint64 // sequences of the reflections that a bullet in learned was learned from
+	sources   map[playbook.BulletID][]uint64 // by bullet in learned: the sequences of the reflections that it was learned from
 	hidden    similar.Index                  // texts of the bullets that are not shown to every task
 }
 
@@ -28,9 +28,9 @@ type Book struct {
 func (b *Book) Update(p *playbook.Playbook) {
 	b.known, b.admission = p.Version() > 0, p.Admission()
 	b.gate, _ = p.Gate()
-	ids, now, isComplete := p.ChangedSince(b.mark)
+	ids, now, known := p.ChangedSince(b.mark)
 	b.mark = now
-	if !isComplete {
+	if !known {
 		b.learned = map[uint64][]playbook.BulletID{}
 		b.states = map[playbook.BulletID]State{}
 		b.sources = map[playbook.BulletID][]uint64{}
@@ -45,7 +45,7 @@ func (b *Book) Update(p *playbook.Playbook) {
 	}
 }
 
-// put updates a bullet, which is nil if it was removed.
+// put updates the data of a bullet, which is nil if it was removed.
 func (b *Book) put(id playbook.BulletID, bullet *playbook.Bullet) {
 	for _, seq := range b.sources[id] { // the list is cloned, because a caller of Learned may still read it
 		b.learned[seq] = slices.DeleteFunc(slices.Clone(b.learned[seq]), func(o playbook.BulletID) bool { return o == id })
@@ -89,8 +89,8 @@ func (b *Book) HasHiddenCopy(text string) bool {
 	return found
 }
 
-// ReflectionState returns the state of the bullet that was learned from a reflection, which has a sequence and evidence. If several bullets
-// were learned from it, the first one that is retired, rejected or in quarantine counts, else the first one.
+// ReflectionState returns the state of the bullet that was learned from a reflection with this sequence and evidence. If several bullets
+// were learned from it, the state is that of the first one that is retired, rejected or in quarantine, else that of the first one.
 func (b *Book) ReflectionState(seq uint64, e *playbook.Evidence) State {
 	switch {
 	case !b.known || seq == 0:
@@ -119,9 +119,9 @@ func (b *Book) ReflectionState(seq uint64, e *playbook.Evidence) State {
 // Facts returns the facts about a text of a reflection. The caller sets Foreign, Suspect and Withheld, which the playbook does not know.
 func (b *Book) Facts(use Use, seq uint64, e *playbook.Evidence) Text {
 	t := Text{Use: use, Inferred: e.Inferred, State: b.ReflectionState(seq, e), Review: b.admission.ReviewsFirst(), Gate: b.Gate()}
-	if e.Model != "" {
+	if e.Model != "" { // else the source stays unknown: lessons of rules are edits, not reflections
 		t.Source = Model
-	} // else the author is unknown: lessons of rules are edits, not reflections
+	}
 	if b.known {
 		t.Trust = b.admission.Policy.Level(e.Source, e.Inferred)
 	}

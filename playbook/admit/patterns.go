@@ -8,8 +8,8 @@ import (
 )
 
 // parseSigns returns the signs in a list that is separated by spaces. A pattern is tried only on a text that contains one of its signs,
-// because an expression costs far more than a search for strings. In the list an underscore stands for a space, except in key_insight, and
-// longSign for a word of at least longWord bytes.
+// because a regular expression takes far more time than a search for strings. In the list an underscore stands for a space, except in
+// key_insight. The sign longSign stands for any word of at least longWord bytes.
 func parseSigns(list string) []string {
 	all := strings.Fields(list)
 	for i := range all {
@@ -25,6 +25,7 @@ const (
 	longWord = 80 // bytes
 )
 
+// hasSign reports whether a text contains one of the signs.
 func hasSign(s string, signs []string) bool {
 	for _, sign := range signs {
 		if strings.Contains(s, sign) || sign == longSign && hasLongWord(s) {
@@ -34,6 +35,7 @@ func hasSign(s string, signs []string) bool {
 	return false
 }
 
+// hasLongWord reports whether a text has a word of at least longWord bytes.
 func hasLongWord(s string) bool {
 	n := 0
 	for i := range len(s) {
@@ -143,7 +145,7 @@ var wholePatterns = []struct {
 		`|(?:%[0-9a-f]{2}){10,}`)},
 }
 
-// orderPatterns match within a sentence. An order that is negated or reported is advice, except with always: see order.
+// orderPatterns match within a sentence. An order that is negated or reported is advice, unless the pattern has always; see order.
 var orderPatterns = []order{
 	{name: "an order for each task", signs: parseSigns(`task time_you anything`), always: true, re: text.Pattern(
 		// before each new task

@@ -2,11 +2,11 @@ package admit
 
 import "debrief/playbook"
 
-// Pinned returns the old state of a playbook without the texts that no prompt may contain today. If a bullet of the newest state is in
-// quarantine or rejected, the bullets of the old state with its id or its text are quarantined. Bullets that were retired, changed, merged
-// or removed later stay as they were, so that versions can be compared. If nothing is refused, Pinned returns old itself.
+// Pinned returns an old state of a playbook for prompts of today. If a bullet of the newest state is in quarantine or rejected, Pinned
+// quarantines the bullets of the old state that have its id or its text. Bullets that were retired, changed, merged or removed later stay as
+// they were, so that versions can be compared. If nothing is refused, Pinned returns old itself.
 //
-// The old state must not contain the executions that were forgotten later; see history.StateAt.
+// The old state must not contain the executions that were forgotten later, see history.StateAt.
 func Pinned(old, newest *playbook.Playbook) *playbook.Playbook {
 	refusedTexts := map[playbook.ContentKey]bool{}
 	for b := range newest.All() {

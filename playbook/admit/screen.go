@@ -36,7 +36,7 @@ func Screen(s string) (Finding, bool) {
 	if len(s) > maxScreened {
 		return Finding{"a text that is too long for advice", text.Prefix(s, maxSentence)}, true
 	}
-	plain := fold(s, false) // first without replacing lookalikes, for the patterns in Cyrillic
+	plain := fold(s, false) // lookalikes stay, for the patterns in Cyrillic
 	if f, found := search(s, plain); found {
 		return f, true
 	}
@@ -46,8 +46,8 @@ func Screen(s string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// ScreenText is Screen for a text that begins with a condition. It also searches the condition and the rest alone, so that neither hides the
-// other.
+// ScreenText is Screen for the condition and the content of a bullet. It also screens the condition and the rest of the content alone, because together
+// they may look like advice.
 func ScreenText(when, content string) (Finding, bool) {
 	texts := []string{content}
 	if when != "" {
@@ -61,7 +61,7 @@ func ScreenText(when, content string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// search returns the first finding in a text and its folded form.
+// search returns the first finding in the folded form of a text. The Finding has the sentence of the text itself.
 func search(s, folded string) (Finding, bool) {
 	for i := range wholePatterns {
 		if !hasSign(folded, wholePatterns[i].signs) {
@@ -83,7 +83,8 @@ func search(s, folded string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// original returns the n-th part of a text. If the folded text has another number of parts, it returns the folded part.
+// original returns the part of a text with the index n. If the folded text has another number of parts, the index may be wrong, and original
+// returns the folded part.
 func original(parts, folded []string, n int) string {
 	if len(parts) != len(folded) {
 		parts = folded
@@ -155,32 +156,29 @@ func sentences(s string) (all []string) {
 	start := 0
 	for i := range len(s) {
 		isMark := strings.IndexByte(".!?", s[i]) >= 0
-		beforeGap := i+1 == len(s) || strings.IndexByte(" \n\"'", s[i+1]) >= 0
-		if s[i] == '\n' || isMark && beforeGap {
-			all = append(all, s[start:i+1])
-			start = i + 1
+		isLast := i+1 == len(s)
+		beforeGap := isLast || strings.IndexByte(" \n\"'", s[i+1]) >= 0
+		if s[i] != '\n' && !isLast && !(isMark && beforeGap) {
+			continue
 		}
-	}
-	all = append(all, s[start:])
-	kept := all[:0]
-	for _, sentence := range all {
-		sentence = strings.TrimSpace(sentence)
-		if sentence != "" {
-			kept = append(kept, sentence)
+		if sentence := strings.TrimSpace(s[start : i+1]); sentence != "" {
+			all = append(all, sentence)
 		}
+		start = i + 1
 	}
-	return kept
+	return all
 }
 
-// order is a pattern of orders.
+// order is a pattern for orders to models.
 type order struct {
 	name   string
 	signs  []string
 	re     func() *regexp.Regexp
-	always bool                  // orders that are negated or reported count, too
+	always bool                  // also matches orders that are negated or reported
 	except func() *regexp.Regexp // an order is advice if this matches its text or the rest of its sentence; nil for no exception
 }
 
+// matches reports whether a sentence gives an order of the pattern.
 func (o *order) matches(sentence string) bool {
 	if !hasSign(sentence, o.signs) {
 		return false
@@ -205,6 +203,7 @@ func (o *order) matches(sentence string) bool {
 	}
 }
 
+// firstWord returns the text before the first space.
 func firstWord(s string) string {
 	if i := strings.IndexByte(s, ' '); i >= 0 {
 		return s[:i]
