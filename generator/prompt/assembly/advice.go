@@ -33,8 +33,8 @@ func (a *assembler) addAdvice() error {
 	return nil
 }
 
-// advice returns the advice as one user message, or no message without bullets and reflections. A bullet cannot contain the
-// lines around the advice: its text would pose as the user's.
+// advice returns the advice as one user message, or no message without bullets and reflections. It escapes the tags of the first and the last line
+// in learned texts. Otherwise such a text could end the advice, and the rest of it would look like the user's text.
 func (r *renderer) advice() []chat.Message {
 	quoted := r.quotations()
 	isEmpty := len(r.bullets) == 0 && quoted == ""
@@ -51,8 +51,8 @@ func escapeTags(s string) string { return tags.ReplaceAllString(s, "‹$1") }
 
 var tags = regexp.MustCompile(`(?i)<([\s/]*playbook)`)
 
-// adviceLines returns the learned texts in the message of advice. The first line of a bullet begins with its id, and the heading of a
-// reflection with noteMark. Their further lines are indented, so a learned text cannot begin a line with an id or a mark.
+// adviceLines returns the places of the learned texts in the message of advice. It recognizes the first line of a bullet by its id, and the heading
+// of a reflection by noteMark. All further lines of both are indented, so a learned text cannot imitate such a line.
 func (a *assembler) adviceLines(messages []chat.Message, shown []*playbook.Bullet) []events.AdviceLine {
 	if !a.manifest.Advice || len(messages) == 0 {
 		return nil
@@ -78,12 +78,12 @@ func (a *assembler) adviceLines(messages []chat.Message, shown []*playbook.Bulle
 // adviceReader finds the learned texts in a message of advice.
 type adviceReader struct {
 	bullets map[string]*playbook.Bullet // by id
-	notes   []*events.Note              // whose headings are not read yet
-	lines   []events.AdviceLine
-	inside  bool // the next line of the message may continue the last of lines
+	notes   []*events.Note              // the notes whose headings are not read yet, in the order of the message
+	lines   []events.AdviceLine         // the result
+	inside  bool                        // an indented line belongs to the last of lines
 }
 
-// read reads the next line.
+// read reads the next line of the message, which is from start to end.
 func (r *adviceReader) read(line string, start, end int) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(line, "- ["), "] ")
 	b := r.bullets[id]
@@ -100,13 +100,13 @@ func (r *adviceReader) read(line string, start, end int) {
 		r.lines[len(r.lines)-1].End = end
 	default: // a field of a reflection
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		text := r.lines[len(r.lines)-1]
-		text.Start = start
-		text.End = end
-		text.Field = noteFieldNames[name]
-		r.lines = append(r.lines, text)
+		field := r.lines[len(r.lines)-1]
+		field.Start = start
+		field.End = end
+		field.Field = noteFieldNames[name]
+		r.lines = append(r.lines, field)
 	}
 }
 
-// noteFieldNames has the fields of a reflection by the names of the texts in a prompt.
+// noteFieldNames maps the name of a text in a prompt to the field of the reflection.
 var noteFieldNames = map[string]string{NoteError: events.FieldError, NoteApproach: events.FieldApproach, NoteInsight: events.FieldInsight}

@@ -41,8 +41,8 @@ type Input struct {
 	Query       string // the question of the task
 	TaskContext string // the context of the task
 	Task        string // general, research, coding, debugging or analysis; empty detects it
-	// Advice requests one text with bullets and reflections, to be added to the user's message. The query only selects them. The
-	// inputs of a conversation (TaskContext, Rounds, Window, Marks, Running, Recalled, Summary) are not used.
+	// Advice requests one text with bullets and reflections, which the caller adds to the user's message. The query then only selects bullets, and
+	// the inputs of a conversation (TaskContext, Rounds, Window, Marks, Running, Recalled, Summary) are not read.
 	Advice bool
 	Rounds []events.PreviousRound // earlier rounds of the task, oldest first
 
@@ -56,8 +56,8 @@ type Input struct {
 	Draw *selection.Draw
 
 	Notes []*events.Note // of the playbook and the session, newest last; only admitted texts
-	// Linked returns the bullets that were learned from a reflection. If the experiment withholds one of them, the reflection is left
-	// out. Nil returns none.
+	// Linked returns the bullets that were learned from a reflection. If the experiment withholds one of them, the reflection is omitted. Nil:
+	// no bullet was learned from a reflection.
 	Linked   func(events.Handle) []playbook.BulletID
 	Window   []*events.Interaction      // of the session, oldest first
 	Marks    []events.MarkedInteraction // turns of the session marked by users
@@ -125,32 +125,31 @@ type assembler struct {
 	recovery                   *events.Part // nil if the work is not stuck
 	systemCost                 int          // of the instructions; 0 if unknown
 	selection                  selection.Selection
-	bulletParts                []events.Part   // includes withheld bullets
-	priority                   []int           // of bulletParts; the highest is dropped first
-	withheld                   map[string]bool // by part reference
+	bulletParts                []events.Part // includes withheld bullets
+	priority                   []int         // parallel to bulletParts; the bullet with the highest number is dropped first
 	reflectionParts            []events.Part
-	before, after              []events.Part // before and after the query
+	before, after              []events.Part // pieces of the turns before the query, and of the steps since the query
 	recalledParts, recordParts []events.Part
 	roundParts                 []events.Part // newest first
 	summary                    *events.Part  // nil if the context has no summary
 
 	earlierTurns, currentTurns []turn // before the query and since
 	reflectionBudget           int
-	historyBudget              int      // tokens of the conversation that the window does not use
-	hidden                     []*piece // pieces outside the window
+	historyBudget              int      // tokens of the conversation that the shown turns do not use
+	hidden                     []*piece // pieces that are not shown, but may be in the summary and the record lines
 	windowScores               []events.WindowScore
-	hasQuotes                  bool // the overhead of quotations is reserved
+	hasQuotes                  bool // the tokens of the heading of all quotations are reserved
 }
 
 // messageOverhead is the number of tokens of a message besides its text, including rounding.
 const messageOverhead = 8
 
-func (a *assembler) spend(tokens int) { a.remaining -= tokens }
-
+// warn adds a warning to the manifest.
 func (a *assembler) warn(format string, args ...any) {
 	a.manifest.Warnings = append(a.manifest.Warnings, fmt.Sprintf(format, args...))
 }
 
+// omit adds an omitted part to the manifest, which counts those of a kind with the same reason together.
 func (a *assembler) omit(kind events.PartKind, why string, tokens int, ref string) {
 	for i := range a.manifest.Omitted {
 		if o := &a.manifest.Omitted[i]; o.Kind == kind && o.Why == why {
@@ -165,7 +164,7 @@ func (a *assembler) omit(kind events.PartKind, why string, tokens int, ref strin
 	a.manifest.Omitted = append(a.manifest.Omitted, events.Omission{Kind: kind, Why: why, Count: 1, Tokens: tokens, Refs: []string{ref}})
 }
 
-// omitParts records parts without room.
+// omitParts adds omitted parts to the manifest, with the reason that there was no room.
 func (a *assembler) omitParts(parts ...events.Part) {
 	for i := range parts {
 		p := &parts[i]
@@ -186,14 +185,14 @@ const (
 	whyWithheld = "an experiment withholds its bullet"
 )
 
-// addRequired adds the instructions, the query, its context, earlier rounds and the recovery text.
+// addRequired adds the parts that other parts must leave room for: the instructions, the query, its context, earlier rounds and the recovery text.
+// It returns an error if there is no room for the instructions and the query.
 func (a *assembler) addRequired() error {
-	in := &a.in
-	a.system = events.Part{Kind: events.PartSystem, Ref: in.SystemRef, Tokens: a.systemTokens(nil) + messageOverhead}
-	if in.SystemRef == "" {
-		a.system.Text = in.System
+	a.system = events.Part{Kind: events.PartSystem, Ref: a.in.SystemRef, Tokens: a.systemTokens(nil) + messageOverhead}
+	if a.in.SystemRef == "" {
+		a.system.Text = a.in.System
 	}
-	query := strings.TrimSpace(text.Clean(in.Query))
+	query := strings.TrimSpace(text.Clean(a.in.Query))
 	a.query = events.Part{Kind: events.PartQuery}
 	room := a.limits.Total - a.system.Tokens - chat.Tokens("# Task\n\n\n") - messageOverhead
 	a.query.Keep, a.query.Tokens = fitText(query, room)
@@ -204,38 +203,50 @@ func (a *assembler) addRequired() error {
 		a.warn("query: shortened from %d to %d tokens to fit the limit", chat.Tokens(query), a.query.Tokens)
 	}
 	a.remaining = room - a.query.Tokens
-
-	if about := strings.TrimSpace(text.Clean(in.TaskContext)); about != "" {
-		a.taskContext = events.Part{Kind: events.PartContext}
-		// A quarter of the remaining tokens is reserved for bullets and other learned parts.
-		room := a.remaining - a.remaining/4 - chat.Tokens("# Context\n\n\n\n")
-		a.taskContext.Keep, a.taskContext.Tokens = fitText(about, room)
-		if a.taskContext.Tokens > room {
-			a.warn("context: omitted, no room within the limit")
-			a.omit(events.PartContext, whyNoRoom, chat.Tokens(about), "")
-			a.taskContext = events.Part{}
-		} else {
-			if a.taskContext.Keep > 0 {
-				a.warn("context: shortened from %d to %d tokens to fit the limit", chat.Tokens(about), a.taskContext.Tokens)
-			}
-			a.spend(a.taskContext.Tokens + chat.Tokens("# Context\n\n\n\n"))
-		}
-	}
+	a.addTaskContext()
 	a.addRounds()
-	if r, stuck := records.Stuck(in.Running); stuck {
-		text := text.Clip(r.Text, 3*recoveryTokens)
-		p := events.Part{Kind: events.PartRecovery, Text: text, Why: r.Reason, Tokens: chat.Tokens(recoveryText(text)) + messageOverhead}
-		if p.Tokens <= a.remaining {
-			a.recovery = &p
-			a.spend(p.Tokens)
-		} else {
-			a.omit(events.PartRecovery, whyNoRoom, p.Tokens, "")
-		}
-	}
+	a.addRecovery()
 	return nil
 }
 
-// addRounds quotes the last rounds of the task, newest first. They may use half of the remaining tokens.
+// addTaskContext adds the context of the task, if there is one. It leaves a quarter of the remaining tokens for bullets and other learned parts.
+func (a *assembler) addTaskContext() {
+	context := strings.TrimSpace(text.Clean(a.in.TaskContext))
+	if context == "" {
+		return
+	}
+	headingTokens := chat.Tokens("# Context\n\n\n\n")
+	room := a.remaining - a.remaining/4 - headingTokens
+	keep, tokens := fitText(context, room)
+	if tokens > room {
+		a.warn("context: omitted, no room within the limit")
+		a.omit(events.PartContext, whyNoRoom, chat.Tokens(context), "")
+		return
+	}
+	if keep > 0 {
+		a.warn("context: shortened from %d to %d tokens to fit the limit", chat.Tokens(context), tokens)
+	}
+	a.taskContext = events.Part{Kind: events.PartContext, Keep: keep, Tokens: tokens}
+	a.remaining -= tokens + headingTokens
+}
+
+// addRecovery adds the text for work that repeats without progress.
+func (a *assembler) addRecovery() {
+	recovery, isStuck := records.Stuck(a.in.Running)
+	if !isStuck {
+		return
+	}
+	text := text.Clip(recovery.Text, 3*recoveryTokens)
+	p := events.Part{Kind: events.PartRecovery, Text: text, Why: recovery.Reason, Tokens: chat.Tokens(recoveryText(text)) + messageOverhead}
+	if p.Tokens > a.remaining {
+		a.omitParts(p)
+		return
+	}
+	a.recovery = &p
+	a.remaining -= p.Tokens
+}
+
+// addRounds quotes the last rounds of the task, the newest first. They may use half of the remaining tokens.
 func (a *assembler) addRounds() {
 	budget := a.remaining / 2
 	for n := len(a.in.Rounds); n > 0; n-- {
@@ -252,7 +263,7 @@ func (a *assembler) addRounds() {
 // maxRounds is the maximum number of earlier rounds in a prompt.
 const maxRounds = 3
 
-// fitText returns how many bytes of a text fit into tokens, and the tokens of this beginning. keep is 0 for the whole text. If even
+// fitText returns how many bytes of a text fit into tokens, see shorten, and the tokens of this beginning. keep is 0 if the whole text fits. If even
 // minShownBytes do not fit, cost exceeds tokens.
 func fitText(text string, tokens int) (keep, cost int) {
 	cost = chat.Tokens(text)
@@ -280,6 +291,7 @@ func (a *assembler) scaleBudgets() {
 	a.manifest.Conversation = a.manifest.Conversation * rest / wanted
 }
 
+// addBullets selects the bullets, including those that the experiment withholds.
 func (a *assembler) addBullets() {
 	if a.in.Index == nil {
 		return
@@ -298,36 +310,27 @@ func (a *assembler) addBullets() {
 		a.warn("bullets: %d pinned bullets omitted, no room within the limit", n)
 	}
 	a.bulletParts, a.priority = a.selection.Parts, a.selection.Priority
-	if len(a.selection.Withheld) > 0 {
-		a.withheld = make(map[string]bool)
-	}
-	for _, id := range a.selection.Withheld {
-		a.withheld[string(id)] = true
-	}
 	a.manifest.Omitted = append(a.manifest.Omitted, a.selection.Left...)
 	if len(a.selection.Bullets) > 0 {
-		a.spend(max(a.systemTokens(a.selection.Bullets)+messageOverhead-a.system.Tokens, 0))
+		a.remaining -= max(a.systemTokens(a.selection.Bullets)+messageOverhead-a.system.Tokens, 0)
 	}
 }
 
-// reserveQuote reserves tokens for one quoted line, and takes them from budget, too, unless budget is nil. first is true for the first line
-// of a quotation. It reports whether there is room.
-func (a *assembler) reserveQuote(tokens int, first bool, budget *int) bool {
-	if first {
+// reserveQuote reserves tokens for one quoted line. It takes them from budget and from the remaining tokens. isFirst reports that the line is the
+// first of its quotation. reserveQuote returns false if there is no room.
+func (a *assembler) reserveQuote(tokens int, isFirst bool, budget *int) bool {
+	if isFirst {
 		tokens += quoteOverhead
 	}
 	if !a.hasQuotes {
 		tokens += backgroundOverhead
 	}
-	exceedsBudget := budget != nil && tokens > *budget
-	if exceedsBudget || tokens > a.remaining {
+	if tokens > *budget || tokens > a.remaining {
 		return false
 	}
 	a.hasQuotes = true
-	a.spend(tokens)
-	if budget != nil {
-		*budget -= tokens
-	}
+	a.remaining -= tokens
+	*budget -= tokens
 	return true
 }
 
@@ -337,6 +340,7 @@ var (
 	backgroundOverhead = chat.Tokens(background) + messageOverhead
 )
 
+// addReflections quotes the newest reflections within their budget.
 func (a *assembler) addReflections() {
 	if a.limits.Reflections <= 0 {
 		return
@@ -344,7 +348,7 @@ func (a *assembler) addReflections() {
 	budget := a.reflectionBudget
 	for _, n := range slices.Backward(a.in.Notes) {
 		p := events.Part{Kind: events.PartReflection, Ref: string(n.Reflection), Why: noteFields(n), Tokens: chat.Tokens(reflectionText(n)) + 1}
-		if a.isWithheld(n) {
+		if a.withholdsBulletOf(n) {
 			a.omit(p.Kind, whyWithheld, p.Tokens, p.Ref)
 			continue
 		}
@@ -357,27 +361,14 @@ func (a *assembler) addReflections() {
 	}
 }
 
-// The names of the texts of a note, which the reason of its part lists.
-const (
-	NoteError    = "what went wrong"
-	NoteApproach = "what to do"
-	NoteInsight  = "insight"
-)
-
-// noteFields lists the texts that a note has.
-func noteFields(n *events.Note) string {
-	var names []string
-	for _, f := range [...]struct{ name, text string }{{NoteError, n.Error}, {NoteApproach, n.Approach}, {NoteInsight, n.Insight}} {
-		if f.text != "" {
-			names = append(names, f.name)
-		}
-	}
-	return strings.Join(names, ", ")
+// isWithheld reports whether the experiment of this task withholds a bullet.
+func (a *assembler) isWithheld(id playbook.BulletID) bool {
+	return slices.Contains(a.selection.Withheld, id)
 }
 
-// isWithheld reports whether the experiment of this task withholds a bullet that was learned from a note.
-func (a *assembler) isWithheld(n *events.Note) bool {
-	return a.in.Linked != nil && slices.ContainsFunc(a.in.Linked(n.Reflection), func(id playbook.BulletID) bool { return a.withheld[string(id)] })
+// withholdsBulletOf reports whether the experiment of this task withholds a bullet that was learned from a note.
+func (a *assembler) withholdsBulletOf(n *events.Note) bool {
+	return a.in.Linked != nil && slices.ContainsFunc(a.in.Linked(n.Reflection), a.isWithheld)
 }
 
 // finish orders and renders the parts. The tokens of the whole can exceed the sum over its parts by a few, so finish drops the least
@@ -385,38 +376,43 @@ func (a *assembler) isWithheld(n *events.Note) bool {
 // of the experiment.
 func (a *assembler) finish() *Context {
 	for {
-		fitted, shown := a.fittedBullets()
+		fitted, shown := a.selection.Bullets, a.shownBullets()
 		a.manifest.Parts, a.sources.Bullets = a.parts(), shown
 		messages, _ := Render(&a.manifest, a.sources)
-		a.manifest.Tokens = 0
-		for i := range messages {
-			m := &messages[i]
-			if m.Speaker == chat.System {
-				a.manifest.Tokens += a.systemTokens(shown) + new(chat.Message).Tokens()
-			} else {
-				a.manifest.Tokens += m.Tokens()
-			}
-		}
+		a.manifest.Tokens = a.messageTokens(messages, shown)
 		withheldTokens := 0
-		if len(shown) < len(fitted) { // an experiment withholds some
+		if len(shown) < len(fitted) {
 			withheldTokens = max(a.systemTokens(fitted)-a.systemTokens(shown), 0)
 		}
-		if a.manifest.Tokens+withheldTokens <= a.manifest.Limit || !a.dropLeastImportant() {
-			for _, x := range a.selection.Exposures {
-				if slices.ContainsFunc(fitted, func(b *playbook.Bullet) bool { return b.ID == x.Bullet }) {
-					a.manifest.Exposures = append(a.manifest.Exposures, x)
-				}
+		if a.manifest.Tokens+withheldTokens > a.manifest.Limit && a.dropLeastImportant() {
+			continue
+		}
+		for _, x := range a.selection.Exposures {
+			if slices.ContainsFunc(fitted, func(b *playbook.Bullet) bool { return b.ID == x.Bullet }) {
+				a.manifest.Exposures = append(a.manifest.Exposures, x)
 			}
-			return &Context{
-				Messages: messages, Manifest: a.manifest, Bullets: shown, Shown: a.shownBullets(), Scores: a.selection.Scores, WindowScores: a.finalWindowScores(),
-				Lines: a.adviceLines(messages, shown),
-			}
+		}
+		return &Context{
+			Messages: messages, Manifest: a.manifest, Bullets: shown, Shown: a.describeShown(), Scores: a.selection.Scores, WindowScores: a.finalWindowScores(),
+			Lines: a.adviceLines(messages, shown),
 		}
 	}
 }
 
-// systemTokens returns the tokens of the system message with some of the selected bullets. It adds the known costs of the parts, because
-// rendering and reading the long text takes time.
+// messageTokens returns the tokens of messages. The system message has the bullets shown.
+func (a *assembler) messageTokens(messages []chat.Message, shown []*playbook.Bullet) (n int) {
+	for i := range messages {
+		if m := &messages[i]; m.Speaker == chat.System {
+			n += a.systemTokens(shown) + new(chat.Message).Tokens()
+		} else {
+			n += m.Tokens()
+		}
+	}
+	return n
+}
+
+// systemTokens returns the tokens of the text of the system message with some of the selected bullets. It adds the known costs of the parts, because
+// to render and read the long text takes time.
 func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
 	if a.systemCost == 0 {
 		a.systemCost = chat.Cost("", text.Clean(a.in.System+separator))
@@ -427,53 +423,52 @@ func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
 	return chat.CostTokens(a.systemCost + a.in.Index.Cost(bullets))
 }
 
-// finalWindowScores marks the items that are in the context. The limit of the whole context can drop an item of the window.
+// finalWindowScores returns the scores of the items of the window, with the items that are in the context marked as shown. The limit of the whole
+// context may have dropped an item.
 func (a *assembler) finalWindowScores() []events.WindowScore {
 	for i := range a.windowScores {
 		s := &a.windowScores[i]
-		in := slices.ContainsFunc(a.manifest.Parts, func(p events.Part) bool { return p.Kind == s.Kind && p.Ref == s.Ref })
-		if s.Shown && !in {
+		isPart := slices.ContainsFunc(a.manifest.Parts, func(p events.Part) bool { return p.Kind == s.Kind && p.Ref == s.Ref })
+		if s.Shown && !isPart {
 			s.Why = whyNoRoom
 		}
-		s.Shown = in
+		s.Shown = isPart
 	}
 	return a.windowScores
 }
 
-// fittedBullets returns the bullets within the limit, and those of them that are shown.
-func (a *assembler) fittedBullets() (fitted, shown []*playbook.Bullet) {
-	fitted = a.selection.Bullets
-	if len(a.withheld) == 0 {
-		return fitted, fitted
+// shownBullets returns the selected bullets without those that the experiment withholds.
+func (a *assembler) shownBullets() (shown []*playbook.Bullet) {
+	if len(a.selection.Withheld) == 0 {
+		return a.selection.Bullets
 	}
-	for _, b := range fitted {
-		if !a.withheld[string(b.ID)] {
+	for _, b := range a.selection.Bullets {
+		if !a.isWithheld(b.ID) {
 			shown = append(shown, b)
 		}
 	}
-	return fitted, shown
+	return shown
 }
 
-// shownBullets returns the bullets that are shown, with the reasons. Selection.Bullets and bulletParts have the same order.
-func (a *assembler) shownBullets() []events.ShownBullet {
+// describeShown describes the bullets that are shown, with the reasons. Selection.Bullets and bulletParts have the same order.
+func (a *assembler) describeShown() []events.ShownBullet {
 	all := make([]events.ShownBullet, 0, len(a.bulletParts))
 	for i, b := range a.selection.Bullets {
-		if p := &a.bulletParts[i]; !a.withheld[p.Ref] {
+		if !a.isWithheld(b.ID) {
 			all = append(all, events.ShownBullet{
-				ID: b.ID, Content: b.Content, Wording: events.WordingOf(b.Content), Experiment: b.CurrentExperiment().Number, Why: p.Why,
+				ID: b.ID, Content: b.Content, Wording: events.WordingOf(b.Content), Experiment: b.CurrentExperiment().Number, Why: a.bulletParts[i].Why,
 			})
 		}
 	}
 	return all
 }
 
+// parts returns the parts of the context in their order. One part stands for all bullets.
 func (a *assembler) parts() []events.Part {
-	n := len(a.before) + len(a.recalledParts) + len(a.reflectionParts) + len(a.recordParts) + len(a.after)
-	all := make([]events.Part, 0, 8+n)
-	all = append(all, a.system)
+	all := []events.Part{a.system}
 	bullets := events.Part{Kind: events.PartBullet}
 	for _, p := range a.bulletParts {
-		if !a.withheld[p.Ref] {
+		if !a.isWithheld(playbook.BulletID(p.Ref)) {
 			bullets.Count++
 			bullets.Tokens += p.Tokens
 		}
@@ -504,29 +499,19 @@ func (a *assembler) parts() []events.Part {
 	return all
 }
 
-// dropLeastImportant drops one part. It returns false if only required parts are left.
+// dropLeastImportant drops a part, or shortens the query. The cases are in the order of importance, the least important first. It returns false if
+// nothing more can be dropped.
 func (a *assembler) dropLeastImportant() bool {
-	drop := func(list *[]events.Part) bool {
-		n := len(*list)
-		if n == 0 {
-			return false
-		}
-		a.omitParts((*list)[n-1])
-		*list = (*list)[:n-1]
-		return true
-	}
-	if drop(&a.recalledParts) || drop(&a.recordParts) {
-		return true
-	}
 	switch {
+	case a.dropLast(&a.recalledParts) || a.dropLast(&a.recordParts):
 	case a.summary != nil:
 		a.omitParts(*a.summary)
 		a.summary = nil
-	case drop(&a.reflectionParts) || a.dropOldest() || a.dropBullet():
+	case a.dropLast(&a.reflectionParts) || a.dropOldest() || a.dropBullet():
 	case a.recovery != nil:
 		a.omitParts(*a.recovery)
 		a.recovery = nil
-	case drop(&a.roundParts):
+	case a.dropLast(&a.roundParts):
 	case a.taskContext.Kind != "":
 		a.omitParts(a.taskContext)
 		a.taskContext = events.Part{}
@@ -534,44 +519,53 @@ func (a *assembler) dropLeastImportant() bool {
 	case len(a.after) > 0:
 		a.omitParts(a.after...)
 		a.after = nil
-	case a.query.Kind == "":
-		return false
 	default:
-		query := strings.TrimSpace(text.Clean(a.in.Query))
-		keep := a.query.Keep
-		if keep == 0 {
-			keep = len(query)
-		}
-		if keep <= minShownBytes {
-			return false
-		}
-		a.query.Keep = max(keep-keep/8-1, minShownBytes)
+		return a.shortenQuery()
 	}
 	return true
 }
 
-// dropBullet drops the bullet that was chosen last.
+// dropLast drops the last part of a list. It returns false for an empty list.
+func (a *assembler) dropLast(list *[]events.Part) bool {
+	n := len(*list)
+	if n == 0 {
+		return false
+	}
+	a.omitParts((*list)[n-1])
+	*list = (*list)[:n-1]
+	return true
+}
+
+// shortenQuery shortens the query by an eighth. It returns false if there is no query, or if it is short already.
+func (a *assembler) shortenQuery() bool {
+	keep := a.query.Keep
+	if keep == 0 { // the whole query
+		keep = len(strings.TrimSpace(text.Clean(a.in.Query)))
+	}
+	if a.query.Kind == "" || keep <= minShownBytes {
+		return false
+	}
+	a.query.Keep = max(keep-keep/8-1, minShownBytes)
+	return true
+}
+
+// dropBullet drops the bullet that was chosen last. It returns false without bullets.
 func (a *assembler) dropBullet() bool {
 	if len(a.bulletParts) == 0 {
 		return false
 	}
-	at := 0
-	for i, p := range a.priority {
-		if p > a.priority[at] {
-			at = i
-		}
-	}
-	p := a.bulletParts[at]
-	a.bulletParts = slices.Delete(slices.Clone(a.bulletParts), at, at+1)
-	a.priority = slices.Delete(slices.Clone(a.priority), at, at+1)
-	a.selection.Bullets = slices.Delete(slices.Clone(a.selection.Bullets), at, at+1)
-	if !a.withheld[p.Ref] { // withheld bullets are listed already
+	i := slices.Index(a.priority, slices.Max(a.priority))
+	p := a.bulletParts[i]
+	a.bulletParts = slices.Delete(slices.Clone(a.bulletParts), i, i+1)
+	a.priority = slices.Delete(slices.Clone(a.priority), i, i+1)
+	a.selection.Bullets = slices.Delete(slices.Clone(a.selection.Bullets), i, i+1)
+	if !a.isWithheld(playbook.BulletID(p.Ref)) { // withheld bullets are in Selection.Left already
 		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 	}
 	return true
 }
 
-// dropOldest drops the oldest earlier turn as a whole.
+// dropOldest drops the oldest earlier turn as a whole. It returns false without earlier turns.
 func (a *assembler) dropOldest() bool {
 	if len(a.before) == 0 {
 		return false
@@ -580,9 +574,7 @@ func (a *assembler) dropOldest() bool {
 	for n < len(a.before) && a.before[n].Kind != events.PartUser {
 		n++
 	}
-	for _, p := range a.before[:n] {
-		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
-	}
+	a.omitParts(a.before[:n]...)
 	a.before = a.before[n:]
 	return true
 }

@@ -17,11 +17,12 @@ import (
 type turn struct {
 	pieces     []piece
 	mark       events.Mark
-	reason     string // why an older turn is shown
+	reason     string // why a turn outside the window is shown; else ""
 	shown      bool
-	nearWindow bool // older than the window, but near enough for a summary
+	nearWindow bool // outside the window, but near enough for a summary
 }
 
+// splitTurns splits pieces into turns. It does not copy the pieces.
 func splitTurns(all []piece) []turn {
 	var turns []turn
 	begin := 0
@@ -42,7 +43,7 @@ func (a *assembler) findEarlierTurns() []turn {
 		mark events.Mark
 	}
 	var list []entry
-	position := make(map[events.ID]int)
+	position := make(map[events.ID]int) // in list
 	for _, i := range a.in.Window {
 		if _, duplicate := position[i.ID]; !duplicate {
 			position[i.ID] = len(list)
@@ -51,8 +52,8 @@ func (a *assembler) findEarlierTurns() []turn {
 	}
 	for k := range a.in.Marks {
 		m := &a.in.Marks[k]
-		if at, found := position[m.Interaction.ID]; found {
-			list[at].mark = m.Mark
+		if i, found := position[m.Interaction.ID]; found {
+			list[i].mark = m.Mark
 		} else {
 			position[m.Interaction.ID] = len(list)
 			list = append(list, entry{&m.Interaction, m.Mark})
@@ -74,14 +75,14 @@ func (a *assembler) findEarlierTurns() []turn {
 	return turns
 }
 
-// setConversationBudget adapts the configured tokens of the conversation to its topic and style.
+// setConversationBudget finds the turns, and adapts the configured tokens of the conversation to their texts.
 func (a *assembler) setConversationBudget() {
 	a.earlierTurns = a.findEarlierTurns()
 	a.sources.cache.pieces[""] = runningPieces(a.in.Running, a.in.Now)
 	a.currentTurns = splitTurns(a.sources.cache.pieces[""])
 	a.currentTurns[0].pieces = a.currentTurns[0].pieces[1:] // without the query itself
-	var recent []string
-	for _, turns := range [][]turn{a.currentTurns, a.earlierTurns} { // newest first
+	var recent []string                                     // the newest first
+	for _, turns := range [][]turn{a.currentTurns, a.earlierTurns} {
 		for _, t := range slices.Backward(turns) {
 			for i := len(t.pieces) - 1; i >= 0 && len(recent) < budgetTexts; i-- {
 				recent = append(recent, text.Clip(t.pieces[i].gist(), previewBytes))
@@ -99,7 +100,7 @@ func (a *assembler) setConversationBudget() {
 	a.manifest.Conversation, a.manifest.BudgetReason = sliding.Budget(in)
 }
 
-// gist returns the text of a piece for scores, budgets and summaries.
+// gist returns the text of a piece for scores, budgets and references: its text, and the beginnings of its arguments and outputs.
 func (p *piece) gist() string {
 	if p.step == nil {
 		return p.text
@@ -141,16 +142,15 @@ func (a *assembler) selectTurns() {
 	if a.limits.Window == AllTurns {
 		a.manifest.Window = int(AllTurns)
 	}
-	var before []*turn // without the current one
-	for i := range a.earlierTurns {
-		before = append(before, &a.earlierTurns[i])
+	var before []*turn // all turns except the last one
+	for _, turns := range [][]turn{a.earlierTurns, a.currentTurns} {
+		for i := range turns {
+			before = append(before, &turns[i])
+		}
 	}
-	for i := range a.currentTurns {
-		before = append(before, &a.currentTurns[i])
-	}
-	current := before[len(before)-1]
+	last := before[len(before)-1]
+	last.shown = true
 	before = before[:len(before)-1]
-	current.shown = true
 	for i, t := range before {
 		switch {
 		case t.mark == events.Star:
@@ -159,7 +159,7 @@ func (a *assembler) selectTurns() {
 			t.shown, t.reason = true, whyPinned
 		default:
 			t.shown = i >= len(before)-n
-			t.nearWindow = i >= len(before)-2*n
+			t.nearWindow = i >= len(before)-2*n // as many turns as are in the window
 		}
 	}
 	gistOf := func(i int) string {
@@ -179,12 +179,13 @@ func (a *assembler) addTurns() {
 	a.selectTurns()
 	conversation := min(a.manifest.Conversation, a.remaining)
 	items, candidates := a.conversationItems(conversation)
-	wanted, history := 0, a.estimateHistory()
+	wanted := 0 // tokens of all items
 	for i := range items {
 		wanted += items[i].Tokens
 	}
+	history := a.estimateHistory()
 	windowBudget := conversation
-	if wanted+history > conversation && wanted > conversation/2 { // the window gets what the history does not need, but at least half
+	if wanted+history > conversation { // the items get at least half, and the tokens that the history does not need
 		windowBudget = max(conversation-history, conversation/2)
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
@@ -193,10 +194,10 @@ func (a *assembler) addTurns() {
 			items[i].Semantic = a.in.Similar(text.Clip(items[i].Text, similarityBytes))
 		}
 	}
-	fitted := sliding.Fit(items, a.in.Now, sliding.Limits{Tokens: windowBudget, Items: a.limits.Items})
-	a.historyBudget = conversation - fitted.Tokens
-	a.spend(fitted.Tokens)
-	for _, i := range fitted.Kept {
+	window := sliding.Fit(items, a.in.Now, sliding.Limits{Tokens: windowBudget, Items: a.limits.Items})
+	a.historyBudget = conversation - window.Tokens
+	a.remaining -= window.Tokens
+	for _, i := range window.Kept {
 		p := candidates[i].part
 		if handleOf(p.Ref) == "" { // a step since the query
 			a.after = append(a.after, p)
@@ -205,14 +206,14 @@ func (a *assembler) addTurns() {
 		}
 	}
 	if a.in.Explain {
-		a.explainWindow(items, candidates, fitted)
+		a.explainWindow(items, candidates, window)
 	}
-	for _, left := range fitted.Omitted {
-		i := left.Item
-		a.omit(candidates[i].part.Kind, left.Reason, items[i].Tokens, candidates[i].part.Ref)
-		a.hidden = append(a.hidden, candidates[i].piece)
-		if items[i].Pinned || items[i].Starred {
-			a.warn("turn %s: marked turn omitted, no room within the limit", candidates[i].part.Ref)
+	for _, omitted := range window.Omitted {
+		item, c := &items[omitted.Item], &candidates[omitted.Item]
+		a.omit(c.part.Kind, omitted.Reason, item.Tokens, c.part.Ref)
+		a.hidden = append(a.hidden, c.piece)
+		if item.Pinned || item.Starred {
+			a.warn("turn %s: marked turn omitted, no room within the limit", c.part.Ref)
 		}
 	}
 }
@@ -237,57 +238,63 @@ type candidate struct {
 	part  events.Part
 }
 
-// conversationItems returns the pieces of the shown turns. Each is shortened so that it cannot use the whole budget.
-// Other pieces are listed as omitted.
+// conversationItems returns the pieces of the shown turns, as items and as candidates in the same order. Each is shortened so that it cannot use the
+// whole budget. Other pieces are omitted.
 func (a *assembler) conversationItems(budget int) (items []sliding.Item, candidates []candidate) {
-	newest := a.currentTurns[len(a.currentTurns)-1].pieces
+	last := &a.currentTurns[len(a.currentTurns)-1]
+	var newest *piece // nil if there is no piece since the last user message
+	if n := len(last.pieces); n > 0 {
+		newest = &last.pieces[n-1]
+	}
 	for _, turns := range [][]turn{a.earlierTurns, a.currentTurns} {
 		for k := range turns {
 			t := &turns[k]
-			parent := -1
+			if !t.shown {
+				a.hide(t)
+				continue
+			}
+			parent := -1 // index of the item with the user message of the turn
 			for i := range t.pieces {
 				p := &t.pieces[i]
-				isNewest := len(newest) > 0 && p == &newest[len(newest)-1]
-				switch {
-				case !t.shown:
-					a.omit(p.kind, whyOld, p.estimateTokens(), p.ref)
-					// An equal number of turns before the window is summarised. Older turns are left to recall, so
-					// that the context does not grow with the session.
-					if t.nearWindow {
-						a.hidden = append(a.hidden, p)
-					}
-					continue
-				case !a.limits.Texts.keeps(p):
+				if !a.limits.Texts.keeps(p) {
 					a.omit(p.kind, whyChatter, 0, p.ref)
 					continue
 				}
-				share := budget / 4
-				if isNewest {
-					share = budget / 2
+				share, reason := budget/4, t.reason
+				if p == newest {
+					share, reason = budget/2, whyNewest
 				}
 				keep, cost := p.fitTokens(a.limits.Texts, share)
-				part := events.Part{Kind: p.kind, Ref: p.ref, Keep: keep, Tokens: cost, Why: t.reason}
-				if isNewest {
-					part.Why = whyNewest
-				}
-				asksNow := p.kind == events.PartUser && t == &a.currentTurns[len(a.currentTurns)-1]
-				item := sliding.Item{
+				isLastMessage := p.kind == events.PartUser && t == last
+				items = append(items, sliding.Item{
 					Ref: p.ref, At: p.at, Source: source(p), Text: p.gist(), Tokens: cost, Parent: parent,
-					Pinned: t.mark == events.Pin, Starred: t.mark == events.Star, Required: isNewest || t.reason == whyReferred || asksNow,
-				}
+					Pinned: t.mark == events.Pin, Starred: t.mark == events.Star, Required: p == newest || t.reason == whyReferred || isLastMessage,
+				})
+				candidates = append(candidates, candidate{p, events.Part{Kind: p.kind, Ref: p.ref, Keep: keep, Tokens: cost, Why: reason}})
 				if p.kind == events.PartUser {
-					parent = len(items)
+					parent = len(items) - 1
 				}
-				items = append(items, item)
-				candidates = append(candidates, candidate{p, part})
 			}
 		}
 	}
 	return items, candidates
 }
 
+// hide omits the pieces of a turn outside the window. The turns near the window are summarised. Older turns can only be recalled, so that the
+// context does not grow with the session.
+func (a *assembler) hide(t *turn) {
+	for i := range t.pieces {
+		p := &t.pieces[i]
+		a.omit(p.kind, whyOld, p.estimateTokens(), p.ref)
+		if t.nearWindow {
+			a.hidden = append(a.hidden, p)
+		}
+	}
+}
+
 const whyChatter = "text between tool calls"
 
+// source returns the origin of a piece.
 func source(p *piece) sliding.Source {
 	switch {
 	case p.kind == events.PartUser:
@@ -300,15 +307,15 @@ func source(p *piece) sliding.Source {
 			return sliding.Error
 		}
 	}
-	return sliding.File // calls without an error
+	return sliding.File
 }
 
-// estimateHistory estimates the tokens of the history without a limit.
+// estimateHistory estimates the tokens of the history, if there is room for all of it.
 func (a *assembler) estimateHistory() int {
 	n := a.estimateHidden()
 	for k, i := range a.in.Recalled {
 		if k < a.limits.Recall {
-			n += a.sources.recalledTokens(i)
+			n += a.sources.recalledItem(i).tokens
 		}
 	}
 	return n
@@ -334,7 +341,7 @@ func (a *assembler) estimateHidden() (n int) {
 // Only the model's summary can repeat a recalled turn, because it summarises many turns together.
 func (a *assembler) addHistory() {
 	budget := min(a.historyBudget, a.remaining)
-	reserved := min(a.estimateHidden(), budget/2)
+	reserved := min(a.estimateHidden(), budget/2) // for the summary and the record lines
 	budget -= reserved
 	recalled := a.addRecalled(&budget)
 	budget += reserved
@@ -356,7 +363,7 @@ func (a *assembler) addRecalled(budget *int) map[string]bool {
 		shown[handleOf(p.Ref)] = true
 	}
 	for _, i := range a.in.Recalled {
-		p := events.Part{Kind: events.PartRecall, Ref: string(i.Execution), Tokens: a.sources.recalledTokens(i) + 1}
+		p := events.Part{Kind: events.PartRecall, Ref: string(i.Execution), Tokens: a.sources.recalledItem(i).tokens + 1}
 		if shown[p.Ref] || recalled[p.Ref] || len(recalled) >= a.limits.Recall {
 			continue
 		}
@@ -371,7 +378,7 @@ func (a *assembler) addRecalled(budget *int) map[string]bool {
 	return recalled
 }
 
-// addRecords adds record lines for the hidden tool calls of turns after the turn through, and for the newest call if its result is
+// addRecords adds record lines for the hidden tool calls of turns after the turn through, and for the newest calls if their results are
 // shortened.
 func (a *assembler) addRecords(budget *int, through int) {
 	var steps []events.Step
@@ -380,7 +387,7 @@ func (a *assembler) addRecords(budget *int, through int) {
 			steps = append(steps, *p.step)
 		}
 	}
-	if n := len(a.after); n > 0 && a.after[n-1].Kind == events.PartTools && a.after[n-1].Keep > 0 {
+	if n := len(a.after); n > 0 && a.after[n-1].Kind == events.PartTools && a.after[n-1].Keep > 0 { // Keep > 0: shortened
 		current := a.currentTurns[len(a.currentTurns)-1].pieces
 		if p := current[len(current)-1]; p.step != nil {
 			steps = append(steps, *p.step)
@@ -391,22 +398,22 @@ func (a *assembler) addRecords(budget *int, through int) {
 		return
 	}
 	room := min(recordTokens, *budget-quoteOverhead-backgroundOverhead)
-	lines, left := records.Rank(records.Lines(steps, a.in.Query), room)
+	lines, omitted := records.Rank(records.Lines(steps, a.in.Query), room)
 	for _, line := range lines {
 		p := events.Part{Kind: events.PartRecord, Text: line.Text, Tokens: chat.Tokens("- "+line.Text) + 1, Why: string(line.Relevance)}
 		if !a.reserveQuote(p.Tokens, len(a.recordParts) == 0, budget) {
-			left++
+			omitted++
 			continue
 		}
 		a.recordParts = append(a.recordParts, p)
 	}
-	for range left {
+	for range omitted {
 		a.omit(events.PartRecord, whyNoRoom, 0, "")
 	}
 }
 
-// addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it. It returns the last turn that the
-// model's summary is about, or 0 if the prompt has no such summary.
+// addSummary summarises the hidden turns: by the model's summary, and by excerpts of the turns after it. It returns the number of the last turn that
+// the model's summary covers, or 0 if the prompt does not have this summary.
 func (a *assembler) addSummary(budget *int) int {
 	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
 	summary := ""
@@ -430,8 +437,8 @@ func (a *assembler) addSummary(budget *int) int {
 		}
 		summary += excerpts
 	}
-	hasSource := len(texts) > 0 || a.in.Summary != nil && a.in.Summary.Text != ""
-	if !hasSource {
+	hasTexts := len(texts) > 0 || a.in.Summary != nil && a.in.Summary.Text != ""
+	if !hasTexts { // nothing to summarise
 		return 0
 	}
 	p := events.Part{Kind: events.PartSummary, Text: summary, Tokens: chat.Tokens(summary) + 1}

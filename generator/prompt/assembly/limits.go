@@ -9,15 +9,15 @@ import (
 	"debrief/generator/prompt/selection"
 )
 
-// Window is the number of earlier user turns in a context, AllTurns or AdaptiveTurns.
+// Window is the number of earlier user turns in a context, or one of AllTurns and AdaptiveTurns.
 type Window int
 
-// Special values of Window.
+// Values of Window.
 const (
 	AllTurns      Window = -1 // as many as fit into the limit
 	AdaptiveTurns Window = -2 // depends on the query, within WindowMin and WindowMax
 	DefaultWindow Window = 5
-	maxWindow            = 20 // the stored turns of a session
+	maxWindow            = 20 // number of turns of a session that are stored
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler: a number, "none" for no limit, or "adaptive".
@@ -35,16 +35,6 @@ func (w *Window) UnmarshalText(text []byte) error {
 		*w = Window(n)
 	}
 	return nil
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (t *Texts) UnmarshalText(text []byte) error {
-	switch v := Texts(text); v {
-	case FinalText, NoText, AllText:
-		*t = v
-		return nil
-	}
-	return fmt.Errorf("want final, none or all, got %q", text)
 }
 
 // Limits bound a context, in tokens as estimated by chat.Tokens unless stated otherwise. Zero fields take defaults.

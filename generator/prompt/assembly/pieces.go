@@ -16,21 +16,21 @@ import (
 // its tool calls and their results.
 type piece struct {
 	kind     events.PartKind
-	ref      string
+	ref      string // handle of its interaction, # and its position; the handle is "" for the work since the query
 	at       time.Time
 	turn     int          // turn in its session; 0 if unknown, and since the query
 	text     string       // of the user or the model
 	gistText string       // cached result of gist
-	step     *events.Step // set for tool calls
+	step     *events.Step // of tool calls; else nil
 	final    bool         // the last text of a turn
-	running  bool         // of the work since the query, where the model sees its own text between tool calls
+	running  bool         // of the work since the query, of which the model sees all texts
 }
 
 // isAfter reports whether a piece is of a later turn. A piece without a turn counts as later, because the summary up to the turn
 // may not be about it.
 func (p *piece) isAfter(turn int) bool { return p.turn == 0 || p.turn > turn }
 
-// pieces returns the pieces of an interaction in order. The position of a piece is part of its reference.
+// pieces returns the pieces of an interaction in order.
 func pieces(i *events.Interaction) []piece {
 	question := strings.TrimSpace(i.Question)
 	if about := strings.TrimSpace(i.Context); about != "" {
@@ -46,7 +46,7 @@ func pieces(i *events.Interaction) []piece {
 	return assignRefs(string(i.Execution), all)
 }
 
-// runningPieces returns the pieces since the query. Position 0 is the query itself.
+// runningPieces returns the query, without its text, and the pieces since the query.
 func runningPieces(steps []events.Step, now time.Time) []piece {
 	all := assignRefs("", append([]piece{{kind: events.PartUser, at: now}}, stepPieces(steps, now)...))
 	for i := range all {
@@ -55,6 +55,7 @@ func runningPieces(steps []events.Step, now time.Time) []piece {
 	return all
 }
 
+// stepPieces returns the pieces of steps. at is the time of steps without a time.
 func stepPieces(steps []events.Step, at time.Time) []piece {
 	var all []piece
 	for i := range steps {
@@ -77,6 +78,7 @@ func stepPieces(steps []events.Step, at time.Time) []piece {
 	return all
 }
 
+// assignRefs sets ref and final of the pieces of an interaction with the handle of.
 func assignRefs(of string, all []piece) []piece {
 	for i := range all {
 		p := &all[i]
@@ -96,7 +98,17 @@ const (
 	AllText   Texts = "all"   // all texts
 )
 
-// keeps reports whether earlier turns include this piece.
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *Texts) UnmarshalText(text []byte) error {
+	switch v := Texts(text); v {
+	case FinalText, NoText, AllText:
+		*t = v
+		return nil
+	}
+	return fmt.Errorf("want final, none or all, got %q", text)
+}
+
+// keeps reports whether a context includes this piece.
 func (t Texts) keeps(p *piece) bool {
 	switch {
 	case p.running || t == AllText || p.kind != events.PartAnswer:
@@ -107,8 +119,8 @@ func (t Texts) keeps(p *piece) bool {
 	return p.final
 }
 
-// messages converts a piece to chat messages. Texts are shortened to keep bytes; 0 keeps all. Call ids are numbered
-// from *calls, because ids of agents repeat.
+// messages converts a piece to chat messages. Texts are shortened to keep bytes; 0 keeps all. calls is the number of calls in the messages before.
+// Each call gets an id with the next number, because the ids of agents may repeat.
 func (p *piece) messages(texts Texts, keep int, calls *int) []chat.Message {
 	switch p.kind {
 	case events.PartUser:
@@ -134,16 +146,16 @@ func (p *piece) messages(texts Texts, keep int, calls *int) []chat.Message {
 	return append([]chat.Message{turn}, results...)
 }
 
-// tokens estimates the tokens of a piece.
+// tokens estimates the tokens of a piece with its texts shortened to keep bytes.
 func (p *piece) tokens(texts Texts, keep int) int {
-	n, calls := 0, 1000 // assume long call ids
+	n, calls := 0, 1000 // so that the ids of the calls are long
 	for _, m := range p.messages(texts, keep, &calls) {
 		n += m.Tokens()
 	}
 	return n
 }
 
-// estimateTokens estimates the tokens of an omitted piece. A rough estimate is enough here.
+// estimateTokens estimates the tokens of an omitted piece roughly, for the manifest.
 func (p *piece) estimateTokens() int {
 	n := chat.Tokens(p.text)
 	if p.step != nil {

@@ -29,24 +29,30 @@ type Sources struct {
 
 // textCache caches derived texts during one assembly.
 type textCache struct {
-	pieces   map[string][]piece // by handle; "" is the running turn
-	recalled map[string]string  // quoted text by handle
-	cost     map[string]int     // tokens of the quoted text by handle
-	system   systemMessage
+	pieces   map[string][]piece      // by handle; "" is the work since the query
+	recalled map[string]recalledItem // by handle
+	system   systemMessage           // the last one
 }
 
-// systemMessage is the text of a system message with the bullets in it.
+// recalledItem is the text of a recalled execution in a prompt.
+type recalledItem struct {
+	text   string
+	tokens int
+}
+
+// systemMessage is the text of a system message, and what it was made from.
 type systemMessage struct {
 	instructions string
 	bullets      []*playbook.Bullet
-	text         string // empty before the first one
+	text         string // empty before the first message
 }
 
+// newTextCache returns an empty cache.
 func newTextCache() *textCache {
-	return &textCache{pieces: map[string][]piece{}, recalled: map[string]string{}, cost: map[string]int{}}
+	return &textCache{pieces: map[string][]piece{}, recalled: map[string]recalledItem{}}
 }
 
-// systemText returns the text of a system message. A context that is over its limit is rendered again after each omission, mostly
+// systemText returns the text of a system message. It is cached because a context above its limit is rendered again after each omission, mostly
 // with the same bullets.
 func (c *textCache) systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
 	m := &c.system
@@ -75,6 +81,7 @@ func Render(m *events.Manifest, s Sources) (messages []chat.Message, missing []e
 	return r.out, missing
 }
 
+// renderer renders the parts of a manifest in order.
 type renderer struct {
 	manifest *events.Manifest
 	sources  Sources
@@ -86,21 +93,19 @@ type renderer struct {
 	system  *string // the instructions; nil after the system message is written
 	bullets []*playbook.Bullet
 
+	// The texts that the message with the query contains before the query.
 	reflections, recalled, records, rounds, summary, recovery []string
+	taskContext                                               string
 
-	taskContext  string
 	queryWritten bool
 }
 
-// addPart adds the next part. It returns false if its text is missing.
+// addPart adds the next part. It returns false if the sources do not have its text.
 func (r *renderer) addPart(p *events.Part) bool {
 	switch p.Kind {
 	case events.PartSystem:
-		text := p.Text
-		if text == "" {
-			text = r.sources.System
-		}
-		r.system = &text
+		instructions := cmp.Or(p.Text, r.sources.System)
+		r.system = &instructions
 		return true
 	case events.PartBullet:
 		r.bullets = r.sources.Bullets
@@ -121,7 +126,7 @@ func (r *renderer) addPart(p *events.Part) bool {
 	case events.PartRecall:
 		i := r.sources.Interactions[p.Ref]
 		if i != nil {
-			r.recalled = append(r.recalled, r.sources.recalledText(i))
+			r.recalled = append(r.recalled, r.sources.recalledItem(i).text)
 		}
 		return i != nil
 	case events.PartPreviousRound:
@@ -141,21 +146,15 @@ func (r *renderer) addPart(p *events.Part) bool {
 			r.recovery = append(r.recovery, recoveryText(p.Text))
 		}
 	case events.PartContext:
-		r.taskContext = shorten(strings.TrimSpace(textOf(p, r.sources.TaskContext)), p.Keep)
+		r.taskContext = shorten(strings.TrimSpace(cmp.Or(p.Text, r.sources.TaskContext)), p.Keep)
 	case events.PartQuery:
-		r.addMessage(chat.Message{Speaker: chat.User, Text: r.userMessage(shorten(strings.TrimSpace(textOf(p, r.sources.Query)), p.Keep))})
+		query := shorten(strings.TrimSpace(cmp.Or(p.Text, r.sources.Query)), p.Keep)
+		r.addMessage(chat.Message{Speaker: chat.User, Text: r.userMessage(query)})
 		r.queryWritten = true
 	default:
 		return false
 	}
 	return true
-}
-
-func textOf(p *events.Part, source string) string {
-	if p.Text != "" {
-		return p.Text
-	}
-	return source
 }
 
 // endSystem writes the system message, unless it is written already. It consists of the instructions and the playbook, without any text of
@@ -175,6 +174,7 @@ const (
 	emptyPlaybook = "The playbook is still empty.\n"
 )
 
+// systemText returns the text of a system message.
 func systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
 	if len(bullets) == 0 {
 		return text.Clean(instructions + separator + emptyPlaybook)
@@ -182,17 +182,17 @@ func systemText(instructions string, bullets []*playbook.Bullet, votes bool) str
 	return text.Clean(playbook.AppendPrompt(instructions+separator, bullets, votes))
 }
 
-// addPiece adds a piece of an earlier or the running turn.
+// addPiece adds a piece of an earlier turn or of the work since the query.
 func (r *renderer) addPiece(p *events.Part) bool {
-	of, _, _ := strings.Cut(p.Ref, "#")
-	all, ok := r.sources.cache.pieces[of]
+	handle := handleOf(p.Ref)
+	all, ok := r.sources.cache.pieces[handle]
 	if !ok {
-		if of == "" {
+		if handle == "" {
 			all = runningPieces(r.sources.Running, r.manifest.At)
-		} else if i := r.sources.Interactions[of]; i != nil {
+		} else if i := r.sources.Interactions[handle]; i != nil {
 			all = pieces(i)
 		}
-		r.sources.cache.pieces[of] = all
+		r.sources.cache.pieces[handle] = all
 	}
 	for i := range all {
 		if all[i].ref == p.Ref && all[i].kind == p.Kind {
@@ -205,8 +205,8 @@ func (r *renderer) addPiece(p *events.Part) bool {
 	return false
 }
 
-// addMessage adds a message. Some servers require that speakers alternate, so a placeholder replaces a missing
-// answer.
+// addMessage adds a message. Between two messages of a user it adds an answer without content, because some servers require that speakers
+// alternate.
 func (r *renderer) addMessage(m chat.Message) {
 	if n := len(r.out); m.Speaker == chat.User && n > 0 && r.out[n-1].Speaker == chat.User {
 		r.out = append(r.out, chat.Message{Speaker: chat.Assistant, Text: noAnswer})
@@ -264,40 +264,57 @@ const (
 	quoteRounds      = "earlier attempts at this task"
 )
 
+// recoveryText returns the text for work that repeats without progress.
 func recoveryText(advice string) string { return "# Change course\n\n" + text.Clean(advice) }
 
 // noteMark begins the heading of a reflection.
 const noteMark = "- after a "
 
+// The names of the texts of a reflection. The reason of its part lists them.
+const (
+	NoteError    = "what went wrong"
+	NoteApproach = "what to do"
+	NoteInsight  = "insight"
+)
+
+// noteFields returns the names of the texts that a note has.
+func noteFields(n *events.Note) string {
+	var names []string
+	for _, f := range namedTexts(n.Error, n.Approach, n.Insight) {
+		if f.text != "" {
+			names = append(names, f.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// namedText is a text of a reflection with its name.
+type namedText struct{ name, text string }
+
+// namedTexts returns the texts of a reflection in the order of a prompt.
+func namedTexts(errorText, approach, insight string) []namedText {
+	return []namedText{{NoteError, errorText}, {NoteApproach, approach}, {NoteInsight, insight}}
+}
+
 // reflectionText formats a reflection in a few lines.
 func reflectionText(n *events.Note) string {
 	var out strings.Builder
-	label := n.Label
-	if label == "" {
-		label = events.Unknown
-	}
-	out.Grow(80 + len(n.Error) + len(n.Approach) + len(n.Insight))
-	out.WriteString(noteMark)
-	out.WriteString(string(label))
-	out.WriteByte(':')
-	for _, part := range [...]struct{ name, text string }{{NoteError, n.Error}, {NoteApproach, n.Approach}, {NoteInsight, n.Insight}} {
-		if line := text.Line(part.text, math.MaxInt); line != "" {
-			out.WriteString("\n  ")
-			out.WriteString(part.name)
-			out.WriteString(": ")
-			out.WriteString(line)
+	fmt.Fprintf(&out, "%s%s:", noteMark, cmp.Or(n.Label, events.Unknown))
+	for _, f := range namedTexts(n.Error, n.Approach, n.Insight) {
+		if line := text.Line(f.text, math.MaxInt); line != "" {
+			fmt.Fprintf(&out, "\n  %s: %s", f.name, line)
 		}
 	}
 	return out.String()
 }
 
-// roundText formats an earlier round in a few lines.
-func roundText(n int, t *events.PreviousRound) string {
+// roundText formats an earlier round, from 1, in a few lines.
+func roundText(number int, t *events.PreviousRound) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "- attempt %d answered: %s", n, cmp.Or(text.Line(t.Answer, maxRoundAnswer), "nothing"))
-	for _, part := range [...]struct{ name, text string }{{NoteError, t.Error}, {NoteApproach, t.Approach}, {NoteInsight, t.Insight}} {
-		if line := text.Line(part.text, maxRoundAdvice); line != "" {
-			fmt.Fprintf(&out, "\n  %s: %s", part.name, line)
+	fmt.Fprintf(&out, "- attempt %d answered: %s", number, cmp.Or(text.Line(t.Answer, maxRoundAnswer), "nothing"))
+	for _, f := range namedTexts(t.Error, t.Approach, t.Insight) {
+		if line := text.Line(f.text, maxRoundAdvice); line != "" {
+			fmt.Fprintf(&out, "\n  %s: %s", f.name, line)
 		}
 	}
 	return out.String()
@@ -316,31 +333,21 @@ const (
 	maxRecalledCalls    = 6
 )
 
-func (s *Sources) recalledText(i *events.Interaction) string {
+// recalledItem returns the text of a recalled execution in a prompt, with its tokens.
+func (s *Sources) recalledItem(i *events.Interaction) recalledItem {
 	h := string(i.Execution)
-	text, ok := s.cache.recalled[h]
+	item, ok := s.cache.recalled[h]
 	if !ok {
-		text = recalledText(i)
-		s.cache.recalled[h] = text
+		text := recalledText(i)
+		item = recalledItem{text, chat.Tokens(text)}
+		s.cache.recalled[h] = item
 	}
-	return text
-}
-
-// recalledTokens returns the tokens of a recalled execution.
-func (s *Sources) recalledTokens(i *events.Interaction) int {
-	h := string(i.Execution)
-	n, ok := s.cache.cost[h]
-	if !ok {
-		n = chat.Tokens(s.recalledText(i))
-		s.cache.cost[h] = n
-	}
-	return n
+	return item
 }
 
 // recalledText formats an older execution in a few lines.
 func recalledText(i *events.Interaction) string {
 	var out strings.Builder
-	out.Grow(min(len(i.Question), maxRecalledQuestion) + min(len(i.Answer), maxRecalledAnswer) + 200)
 	out.WriteString("- asked: " + text.Line(i.Question, maxRecalledQuestion))
 	var tools []string
 	for _, s := range i.Steps {
