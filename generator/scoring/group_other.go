@@ -4,8 +4,8 @@ package scoring
 
 import "os/exec"
 
-// This system has no process groups. Killing a program leaves its children running.
-
+// startProcessGroup does nothing, because this system has no process groups. A program that is killed leaves its children running.
 func startProcessGroup(*exec.Cmd) {}
 
+// killProcessGroup does nothing, see startProcessGroup.
 func killProcessGroup(*exec.Cmd) {}

@@ -7,14 +7,13 @@ import (
 	"syscall"
 )
 
-// startProcessGroup starts cmd in a new process group. Cancellation kills the whole group.
+// startProcessGroup configures cmd, before its start, to run in a new process group. If its context is cancelled, the whole group is killed.
 func startProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// killProcessGroup kills the remaining children of cmd. The group id is valid while a child runs; otherwise kill
-// fails, which is harmless.
+// killProcessGroup kills the children of cmd that still run. If none runs, there is no group, and kill returns an error that is ignored.
 func killProcessGroup(cmd *exec.Cmd) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }

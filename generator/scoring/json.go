@@ -14,6 +14,7 @@ import (
 	"debrief/events"
 )
 
+// scoreJSON is the method of ByJSON.
 func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	want, err := parseJSON(target)
 	if err != nil {
@@ -27,8 +28,8 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	if d == nil {
 		return correct(), nil
 	}
-	path := cmp.Or(strings.TrimPrefix(d.path, "."), "the value as a whole")
-	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(path), formatValue(d.want), formatValue(d.got)), nil
+	place := cmp.Or(strings.TrimPrefix(d.path, "."), "the value as a whole")
+	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(place), formatValue(d.want), formatValue(d.got)), nil
 }
 
 // parseJSON parses exactly one value.
@@ -59,13 +60,13 @@ func stripFence(text string) string {
 	return text
 }
 
-// missingValue stands for a missing value.
+// missingValue stands for a value that an object or a list does not have.
 type missingValue struct{}
 
-// difference is a path at which two JSON values differ, with the two values there.
+// difference is a place where two JSON values differ.
 type difference struct {
-	path      string
-	want, got any
+	path      string // such as .items[2].price, or "" for the whole value
+	want, got any    // the values at the path
 }
 
 // firstDifference compares two decoded JSON values at a path. It returns their first difference, or nil if they are equal. Keys are
@@ -78,14 +79,9 @@ func firstDifference(path string, want, got any) *difference {
 		if !ok {
 			return here
 		}
-		keys := slices.Sorted(maps.Keys(w))
-		for k := range g {
-			if _, known := w[k]; !known {
-				keys = append(keys, k)
-			}
-		}
+		keys := slices.AppendSeq(slices.Collect(maps.Keys(w)), maps.Keys(g))
 		slices.Sort(keys)
-		for _, k := range keys {
+		for _, k := range slices.Compact(keys) {
 			if d := firstDifference(path+"."+k, member(w, k), member(g, k)); d != nil {
 				return d
 			}
@@ -109,7 +105,7 @@ func firstDifference(path string, want, got any) *difference {
 		return here
 	}
 	switch got.(type) {
-	case map[string]any, []any: // not comparable with ==, and different
+	case map[string]any, []any: // want is of another type; == would panic
 		return here
 	}
 	if want == got {
@@ -118,6 +114,7 @@ func firstDifference(path string, want, got any) *difference {
 	return here
 }
 
+// member returns a value of an object, or missingValue.
 func member(m map[string]any, k string) any {
 	if v, ok := m[k]; ok {
 		return v
@@ -125,6 +122,7 @@ func member(m map[string]any, k string) any {
 	return missingValue{}
 }
 
+// element returns a value of a list, or missingValue.
 func element(list []any, i int) any {
 	if i < len(list) {
 		return list[i]
@@ -154,7 +152,7 @@ func equalDecimal(a, b string) bool {
 	return okx && oky && x == y
 }
 
-// decimal is 0.digits times a power of ten. Zero has no digits, no sign and power 0.
+// decimal is the number 0.digits, multiplied by ten to the power. Equal numbers have equal decimals: zero has no digits, no sign and power 0.
 type decimal struct {
 	negative bool
 	digits   string // without leading and trailing zeros
@@ -172,9 +170,9 @@ func parseDecimal(s string) (d decimal, ok bool) {
 		d.power, s = int(power), s[:i]
 	}
 	whole, part, _ := strings.Cut(s, ".")
-	d.power += len(whole)
 	d.digits = strings.TrimLeft(whole+part, "0")
-	d.power -= len(whole) + len(part) - len(d.digits)
+	leadingZeros := len(whole) + len(part) - len(d.digits)
+	d.power += len(whole) - leadingZeros
 	d.digits = strings.TrimRight(d.digits, "0")
 	if d.digits == "" {
 		return decimal{}, true

@@ -16,12 +16,12 @@ import (
 	"debrief/playbook/text"
 )
 
-// ByJudge asks a model for a score by a rubric. If the task has a target, the model sees it as the reference. It is asked twice, with the
-// reference before and after the answer. If the two verdicts differ, the outcome is unknown. The gate can allow for the error of a judge only
-// after that error was measured on labels of people.
+// ByJudge asks a model for a score by a rubric. If the task has a target, the model sees it as the reference, and is asked twice: with the
+// reference before and after the answer. If one verdict is a success and the other is not, the outcome is unknown. The gate corrects for the error of a
+// judge only after that error was measured on labels of people.
 const ByJudge = events.JudgeEvaluator
 
-// WithModel returns a Scorer whose evaluator judge asks the model. A Scorer that has a model keeps it; a nil model changes nothing. A nil
+// WithModel returns a copy of the Scorer whose evaluator judge asks the model. If the Scorer has a model already, the copy keeps that one. A nil
 // Scorer counts as one without programs, with the default rubric.
 func (s *Scorer) WithModel(m chat.Model) *Scorer {
 	out := Scorer{}
@@ -54,7 +54,7 @@ var verdictSchema, namedSchema = chat.SchemaOf[verdict](), chat.SchemaOf[namedVe
 // scoresLine is the first line of a rubric that asks for several scores.
 var scoresLine = regexp.MustCompile(`(?i)^\s*scores:[ \t]*([\pL][\pL\pN _-]{0,39}(?:,[ \t]*[\pL][\pL\pN _-]{0,39}){1,9})[ \t]*(?:\r?\n|$)`)
 
-// ScoreNames returns the names of the scores that a rubric asks for, sorted. They stand in its first line, such as
+// ScoreNames returns the names of the scores that a rubric asks for, sorted. They are in its first line, such as
 //
 //	Scores: correct, tone, cost
 //
@@ -82,7 +82,8 @@ func JudgePrompts(rubric string, t *events.Task, a Answer) []chat.Prompt {
 	if names := ScoreNames(rubric); names != nil {
 		schema, fields = namedSchema, "reason and scores, which has an object with name and score for each of: "+strings.Join(names, ", ")
 	}
-	answer, reference := chat.Quotation{Name: "answer", Text: a.Final}, chat.Quotation{Name: "reference", Text: t.Target}
+	answer := chat.Quotation{Name: "answer", Text: a.Final}
+	reference := chat.Quotation{Name: "reference", Text: t.Target}
 	orders := [][]chat.Quotation{{answer}}
 	if t.Target != "" {
 		orders = [][]chat.Quotation{{reference, answer}, {answer, reference}}
@@ -97,6 +98,7 @@ func JudgePrompts(rubric string, t *events.Task, a Answer) []chat.Prompt {
 	return all
 }
 
+// judgeInstructions returns the system message of a judge.
 func judgeInstructions(rubric string) string {
 	if rubric == "" {
 		rubric = chat.DefaultRubric
@@ -108,7 +110,8 @@ func judgeInstructions(rubric string) string {
 	return instructions + chat.PromptQuotes + "\n\nRubric:\n\n" + rubric
 }
 
-// parseVerdict returns the parser of the replies of a judge, for the names of a rubric. The decoder knows the leading score.
+// parseVerdict returns a function that parses the replies of a judge. names are those of the rubric, see ScoreNames. The decoder selects the leading
+// score.
 func parseVerdict(names []string, d outcome.Decoder) func(chat.Reply) (events.Outcome, error) {
 	field := "score"
 	if names != nil {
@@ -148,7 +151,7 @@ func scoreNames(scores []events.NamedScore) (names []string) {
 	return names
 }
 
-// checkLeading returns an error if none of the scores of a rubric counts in the playbook.
+// checkLeading returns an error if the rubric asks for several scores and none of them is the leading score of the playbook.
 func checkLeading(names []string, d outcome.Decoder) error {
 	if names == nil {
 		return nil
@@ -164,9 +167,9 @@ func checkLeading(names []string, d outcome.Decoder) error {
 	return err
 }
 
-// Judge asks the model of the Scorer about an answer. Without a usable verdict, because the model fails, its replies are invalid or the two
-// orders differ, the outcome is unknown and its feedback says why. Of several scores, see ScoreNames, the leading one of the playbook counts:
-// leading returns its name, or "" if no person chose one. The usage counts all calls. The returned error is the error of ctx or of leading, or
+// Judge asks the model of the Scorer about an answer. If the model fails, its replies are invalid, or the verdicts of the two orders differ, the
+// outcome is unknown and its feedback has the reason. If the rubric asks for several scores, the leading one of the playbook counts:
+// leading returns its name, or "" if no person chose one. spent is the usage of all calls. The returned error is the error of ctx or of leading, or
 // ErrNotScorable without a model.
 func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading func() (string, error)) (o events.Outcome, spent chat.Usage, err error) {
 	if s == nil || s.judge == nil {
@@ -195,7 +198,7 @@ func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading fu
 		}
 		verdicts = append(verdicts, v)
 	}
-	first, last := verdicts[0], verdicts[len(verdicts)-1] // the same one without a target
+	first, last := verdicts[0], verdicts[len(verdicts)-1] // without a target both are the only verdict
 	if (first.Score >= 0.5) != (last.Score >= 0.5) {
 		o.Feedback = fmt.Sprintf("The judge gave no verdict: %.2f with the reference first, and %.2f with the answer first.", first.Score, last.Score)
 		return o, spent, nil
@@ -214,11 +217,13 @@ func mean(x, y float64) float64 { return math.Round(50*(x+y)) / 100 }
 // maxModelName is the maximum length of the model in the name of a judge, in bytes.
 const maxModelName = 200
 
-// judgeName returns the name of a judge: its model, and the version of its instructions and rubric. Its error is measured by this name.
+// judgeName returns the name of a judge: its model, and the version of its instructions and rubric. The measured error of a judge is stored with
+// this name.
 func judgeName(model, rubric string) string {
 	return events.JudgePrefix + text.Clip(model, maxModelName) + "/" + judgeVersion(rubric)
 }
 
+// judgeVersion returns the version of the instructions with a rubric.
 func judgeVersion(rubric string) string { return chat.Fingerprint(judgeInstructions(rubric)) }
 
 // IsRubricOf reports whether the judge with this name has this rubric and the instructions of this program. An empty rubric is

@@ -87,13 +87,13 @@ func (p *Program) UnmarshalText(text []byte) error {
 // splitCommand splits a command at white space like a shell. It supports '…', "…" and \, and no other syntax.
 func splitCommand(text string) (list []string, err error) {
 	var word []rune
-	inWord := false  // also for the empty word ''
+	inWord := false  // a word has begun; it may be empty, as in ''
 	escaped := false // after a backslash
 	quote := rune(0) // the open quotation mark, or 0
 	for _, r := range text {
 		switch {
 		case escaped:
-			if quote == '"' && r != '"' && r != '\\' {
+			if quote == '"' && r != '"' && r != '\\' { // in "…" a backslash escapes only " and \
 				word = append(word, '\\')
 			}
 			word, escaped = append(word, r), false
@@ -166,7 +166,7 @@ const (
 	maxOutput   = 1 << 20 // bytes
 	maxLogged   = 2 << 10 // bytes from the end of standard error
 	maxFeedback = 4000    // characters
-	// outputGrace bounds the wait for output after the exit of a program. Its children can keep the output open.
+	// outputGrace is the maximum wait for the end of the output after the exit of a program. Its children can keep the output open.
 	outputGrace = 500 * time.Millisecond
 )
 
@@ -176,7 +176,7 @@ var errOutputTooLong = errors.New("printed more than 1 MiB")
 func (s *Scorer) scoreWithProgram(ctx context.Context, p Program, t *events.Task, a Answer, log *zerolog.Logger) (events.Outcome, error) {
 	by := ByProgram + p.Name
 	select {
-	case s.slots <- struct{}{}:
+	case s.slots <- struct{}{}: // wait until fewer than maxParallel programs run
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return events.Outcome{}, ctx.Err()
@@ -202,7 +202,7 @@ func (s *Scorer) scoreWithProgram(ctx context.Context, p Program, t *events.Task
 	return o, nil
 }
 
-// runProgram runs a program once. After it returns, no process of the program's group is running.
+// runProgram runs a program once and returns its standard output. When it returns, no process of the program's group is running.
 func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr *tailBuffer) ([]byte, error) {
 	timeout := fmt.Errorf("timed out after %s", s.cfg.Timeout)
 	ctx, stop := context.WithTimeoutCause(ctx, s.cfg.Timeout, timeout)
@@ -238,6 +238,7 @@ func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr
 	return stdout.text, err
 }
 
+// parseOutput returns the outcome that a program has printed.
 func parseOutput(out []byte) (events.Outcome, error) {
 	var v programOutput
 	dec := json.NewDecoder(bytes.NewReader(out))
@@ -251,7 +252,7 @@ func parseOutput(out []byte) (events.Outcome, error) {
 	switch {
 	case v.Score == nil && v.Label != events.Unknown && !v.Violation:
 		return events.Outcome{}, errors.New("printed no score")
-	case v.Score == nil:
+	case v.Score == nil: // the score 0
 		v.Score = new(float64)
 	case !(*v.Score >= 0 && *v.Score <= 1):
 		return events.Outcome{}, fmt.Errorf("score: must be between 0 and 1, got %v", *v.Score)
@@ -267,18 +268,18 @@ func parseOutput(out []byte) (events.Outcome, error) {
 	return o.Complete(), nil
 }
 
-// limitedBuffer stores output up to maxOutput bytes, then calls onFull.
+// limitedBuffer stores output up to maxOutput bytes. For more output it calls onFull and returns errOutputTooLong.
 type limitedBuffer struct {
 	text   []byte
 	onFull func()
 }
 
-func (h *limitedBuffer) Write(p []byte) (int, error) {
-	if len(h.text)+len(p) > maxOutput {
-		h.onFull()
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > maxOutput {
+		b.onFull()
 		return 0, errOutputTooLong
 	}
-	h.text = append(h.text, p...)
+	b.text = append(b.text, p...)
 	return len(p), nil
 }
 

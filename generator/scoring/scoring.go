@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -68,13 +69,13 @@ var ErrNotScorable = errors.New("task cannot be scored")
 type Answer struct {
 	Reasoning string
 	Final     string // empty means a wrong answer
-	question  string
+	question  string // set by Evaluate
 }
 
 // method compares an answer with a target. The target is not empty.
 type method func(target string, a Answer) (events.Outcome, error)
 
-// findMethod returns the method of an evaluator, nil for a program.
+// findMethod returns the method of an evaluator. It is nil for a program, which scoreWithProgram runs. An unknown evaluator gives ErrNotScorable.
 func findMethod(evaluator string) (method, error) {
 	kind, option, hasOption := strings.Cut(evaluator, ":")
 	switch {
@@ -113,7 +114,7 @@ func findMethod(evaluator string) (method, error) {
 	return nil, fmt.Errorf("%w: unknown evaluator %q: want one of %s", ErrNotScorable, evaluator, EvaluatorSyntax)
 }
 
-// needsModel is the method of the evaluator judge, which Scorer.Judge asks.
+// needsModel is the method of ByJudge. It returns an error, because only Scorer.Judge asks a judge.
 func needsModel(string, Answer) (events.Outcome, error) {
 	return events.Outcome{}, errors.New("only a generator asks a judge")
 }
@@ -138,8 +139,8 @@ func Evaluate(t *events.Task, a Answer) (events.Outcome, error) {
 type Scorer struct {
 	programs map[string]Program
 	cfg      Config
-	slots    chan struct{}
-	judge    chat.Model // nil without a model
+	slots    chan struct{} // holds one element for each program that runs
+	judge    chat.Model    // nil without a model
 }
 
 // NewScorer returns a Scorer that runs at most maxParallel programs at a time.
@@ -201,19 +202,19 @@ func incorrect(format string, args ...any) events.Outcome {
 // twoStops matches the full stop of a quoted answer followed by the full stop of the sentence.
 var twoStops = regexp.MustCompile(`([^.])\.\.( |$)`)
 
-// passOrFail returns a method that scores 1 or 0.
+// passOrFail returns a method that scores 1 or 0: same compares the answer, and also the X of the answer "The answer is X."
 func passOrFail(same func(answer, target string) bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
 		return decide(same(a.Final, target) || same(statedAnswer(a.Final), target), target, a)
 	}
 }
 
-// scoreDefault compares as a person would.
+// scoreDefault is the method of ByDefault.
 func scoreDefault(target string, a Answer) (events.Outcome, error) {
 	return decide(outcome.Same(a.question, target, a.Final), target, a)
 }
 
-// scoreFormula compares as the scorer of the Formula tasks does.
+// scoreFormula is the method of ByFormula.
 func scoreFormula(target string, a Answer) (events.Outcome, error) {
 	x, errx := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(a.Final), ",", ""), 64)
 	y, erry := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(target), ",", ""), 64)
@@ -224,7 +225,7 @@ func scoreFormula(target string, a Answer) (events.Outcome, error) {
 	return decide(right, target, a)
 }
 
-// decide returns the outcome of a comparison.
+// decide returns the outcome of a right or a wrong answer.
 func decide(right bool, target string, a Answer) (events.Outcome, error) {
 	if right {
 		return correct(), nil
@@ -243,9 +244,10 @@ func statedAnswer(answer string) string {
 	return answer
 }
 
+// scorePattern returns the method of ByPattern. If whole is true, the pattern must match the whole answer.
 func scorePattern(whole bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
-		re, err := regexp.Compile(target)
+		re, err := regexp.Compile(target) // first alone: the group below could hide an error in its brackets
 		if err == nil && whole {
 			re, err = regexp.Compile(`\A(?:` + target + `)\z`)
 		}
@@ -259,10 +261,11 @@ func scorePattern(whole bool) method {
 	}
 }
 
+// scoreList is the method of ByList.
 func scoreList(target string, a Answer) (events.Outcome, error) {
 	want, got := splitList(target), splitList(a.Final)
 	right := 0
-	firstWrong := -1 // none
+	firstWrong := -1 // index of the first wrong entry, or -1
 	for i := range max(len(want), len(got)) {
 		if i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i]) {
 			right++
@@ -304,6 +307,7 @@ func splitList(text string) []string {
 	return list
 }
 
+// elementAt returns an entry of a list, or "" beyond its end.
 func elementAt(list []string, i int) string {
 	if i < len(list) {
 		return list[i]
@@ -311,6 +315,7 @@ func elementAt(list []string, i int) string {
 	return ""
 }
 
+// equalText compares texts without surrounding white space.
 func equalText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
 
 // shortText shortens a text for a line of feedback. It returns "nothing" for blank text.
@@ -322,16 +327,17 @@ func shortText(s string) string {
 // tolerance is the allowed difference: an absolute one plus one relative to the target.
 type tolerance struct{ absolute, relative float64 }
 
-func parseTolerance(text string, given bool) (t tolerance, err error) {
-	if !given {
+// parseTolerance parses the option of ByNumber. Without an option the tolerance is zero.
+func parseTolerance(option string, hasOption bool) (t tolerance, err error) {
+	if !hasOption {
 		return t, nil
 	}
-	number, percent := strings.CutSuffix(text, "%")
+	number, isPercentage := strings.CutSuffix(option, "%")
 	x, ok := parseNumber(number)
 	if !ok || x < 0 {
-		return t, fmt.Errorf("tolerance: want a number such as 0.01, or a percentage such as 1%%, got %q", text)
+		return t, fmt.Errorf("tolerance: want a number such as 0.01, or a percentage such as 1%%, got %q", option)
 	}
-	if percent {
+	if isPercentage {
 		return tolerance{relative: x / 100}, nil
 	}
 	return tolerance{absolute: x}, nil
@@ -347,13 +353,12 @@ func (t tolerance) equal(answer, target string) bool {
 	if x == y {
 		return true
 	}
-	allowed := t.absolute + t.relative*abs(y)
+	allowed := t.absolute + t.relative*math.Abs(y)
 	// The extra 1e-12 allows for binary rounding of decimals: 1.3 is within 0.1 of 1.2.
-	return allowed > 0 && abs(x-y) <= allowed+1e-12*max(abs(x), abs(y))
+	return allowed > 0 && math.Abs(x-y) <= allowed+1e-12*max(math.Abs(x), math.Abs(y))
 }
 
-func abs(x float64) float64 { return max(x, -x) }
-
+// equalNumber compares amounts without a tolerance.
 func equalNumber(a, b string) bool { return tolerance{}.equal(a, b) }
 
 var currencySymbols = strings.NewReplacer(",", "", "$", "", "€", "", "£", "", "¥", "", "USD", "", "EUR", "", "GBP", "", "CHF", "", "−", "-")

@@ -18,6 +18,7 @@ type stepTarget struct {
 	} `json:"steps"`
 }
 
+// scoreSteps is the method of BySteps.
 func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	var want stepTarget
 	if err := json.Unmarshal([]byte(target), &want); err != nil {
@@ -32,8 +33,8 @@ func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	const answer = "The answer is wrong: expected %s, got %s."
 	got := stepAmounts(a.Reasoning)
 	for i, s := range want.Steps {
-		amount, there := got[normalizeName(s.Name)]
-		if there && equalNumber(amount, s.Amount) {
+		amount, ok := got[normalizeName(s.Name)]
+		if ok && equalNumber(amount, s.Amount) {
 			continue
 		}
 		o := incorrect(answer+" First wrong step: %s: expected %s, got %s.",
@@ -46,8 +47,8 @@ func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	return o, nil
 }
 
-// stepAmounts returns the amounts of the lines "name: amount" in a reasoning. If a name has several lines, the last one counts: there the
-// model corrected itself.
+// stepAmounts returns the amounts of the lines "name: amount" in a reasoning, by normalized name. If a name has several lines, the last one counts,
+// because a model may correct itself.
 func stepAmounts(reasoning string) map[string]string {
 	got := make(map[string]string)
 	for line := range strings.Lines(reasoning) {
