@@ -40,9 +40,7 @@ func (d *gatekeeper) releaseWithheld() {
 }
 
 func (d *gatekeeper) decider() *gate.Decider {
-	decider := gate.NewDecider(d.Gate, d.mode, d, d.base.Typical, d.setStatus)
-	decider.Review = d.review
-	return decider
+	return &gate.Decider{Config: d.Gate, Mode: d.mode, Review: d.review, State: d, Typical: d.base.Typical, Apply: d.setStatus}
 }
 
 // setStatus drafts the status changes of one decision of the gate. It returns false and drafts none if the delta has no room for

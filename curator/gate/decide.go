@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"debrief/playbook"
+	"debrief/playbook/similar"
 )
 
 // maxWaiting is the maximum number of candidates of a playbook that wait for a confirmation. The others retire.
@@ -36,34 +37,31 @@ type State interface {
 	Bullet(playbook.BulletID) *playbook.Bullet // nil for an unknown bullet
 }
 
-// Decider decides on the bullets of one state. It is not safe for concurrent use.
+// Decider decides on the bullets of one state. All fields are required, except those whose zero value is a setting. It is not safe for
+// concurrent use.
 type Decider struct {
+	Config Config
+	Mode   playbook.Gate
 	// Review is set if a person must approve each bullet before it is shown. A bullet that the decider would show then goes to
 	// quarantine, and nothing else changes.
 	Review bool
+	State  State
+	// Typical returns the mean score of the tasks that do not cite a bullet.
+	Typical func(playbook.BulletID) playbook.Typical
+	// Apply applies the operations of one decision to the state: changes of statuses and standings. It applies all of them or none. It
+	// returns false if the delta has no room; then the decider decides no more.
+	Apply func([]playbook.Op) bool
 
-	cfg   Config
-	mode  playbook.Gate
-	state State
-	// typical returns the mean score of the tasks that do not cite a bullet.
-	typical func(playbook.BulletID) playbook.Typical
-	set     func([]playbook.Op) bool
-	ops     []playbook.Op // of the current decision
-	full    bool          // the delta is full: the next one continues
+	ops  []playbook.Op // of the current decision
+	full bool          // the delta is full: the next one continues
 }
 
-// NewDecider returns the decider of a state. set applies the operations of one decision to the state: changes of statuses and
-// standings. It applies all of them or none. It returns false if the delta has no room; then the decider decides no more.
-func NewDecider(cfg Config, mode playbook.Gate, state State, typical func(playbook.BulletID) playbook.Typical, set func([]playbook.Op) bool) *Decider {
-	return &Decider{cfg: cfg.WithDefaults(), mode: mode, state: state, typical: typical, set: set}
-}
-
-// Decide decides on the bullets with new evidence. It reports whether the delta is full, so that the next one has more to
-// decide.
+// Decide decides on the bullets with new evidence. It reports whether the delta is full. Then some bullets may have no decision yet, and
+// the next delta needs the same call.
 func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
-	waiting := false
+	hasCandidate := false
 	for _, id := range slices.Sorted(maps.Keys(changed)) {
-		b := d.state.Bullet(id)
+		b := d.State.Bullet(id)
 		if b == nil || b.Pinned {
 			continue
 		}
@@ -72,9 +70,10 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 		}
 		switch b.Status {
 		case playbook.Candidate:
-			waiting = true
-			if n := b.CurrentExperiment().Confirmations; n >= confirmationsNeeded(d.state, b, d.typical(b.ID)) {
-				d.release(b, playbook.ReasonConfirmed, fmt.Sprintf("requested by %s", otherExecutions(n)))
+			hasCandidate = true
+			n := b.CurrentExperiment().Confirmations
+			if needed, possible := confirmationsNeeded(d.State, b, d.Typical(b.ID)); possible && n >= needed {
+				d.show(b, playbook.Op{Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("requested by %s", otherExecutions(n))})
 			}
 		case playbook.Retired:
 			d.reconsider(b)
@@ -82,42 +81,41 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 		default:
 			d.assess(b)
 		}
-		d.apply()
+		d.endDecision()
 	}
-	if waiting {
+	if hasCandidate {
 		d.limitWaiting()
 	}
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a candidate needs, or never if it is refuted. It is the largest of
+// confirmationsNeeded returns the number of confirmations that a candidate needs. possible is false if no number is enough, because the
+// candidate is refuted. The number is the largest of
 //
 //   - confirmationsToShow,
 //   - the number that outweighs the candidate's own record after a suspension,
 //   - the requestShare of the failures of the supported bullet that the candidate replaces or contests. It does not count if this bullet
 //     fails now, or if the candidate extends it.
-func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
+func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) (needed int, possible bool) {
 	if isRefuted(s, b, typical) {
-		return never
+		return 0, false
 	}
 	e := b.CurrentExperiment()
-	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
+	needed = max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
 	old := shownBefore(s, b)
 	if old != nil && isExtension(old, b) {
-		return needed
+		return needed, true
 	}
 	if old == nil {
 		old = s.Bullet(b.Contests)
 	}
 	if old != nil && IsSupported(old, typical) && !failsNow(old) {
 		record := old.CurrentExperiment()
-		needed = max(needed, int(math.Ceil(failures(&record)*requestShare))-1) // the proposal is a request too
+		requests := int(math.Ceil(failures(&record) * requestShare))
+		needed = max(needed, requests-1) // the proposal of the candidate was the first request
 	}
-	return needed
+	return needed, true
 }
-
-// never is a number of confirmations that no bullet reaches.
-const never = math.MaxInt
 
 // isRefuted reports whether b would replace a trusted bullet that does not fail now, without extending it; see isExtension. Only one of the
 // two can be right, so b can help only in tasks where the trusted bullet fails. The record of the trusted bullet shows that these are few.
@@ -131,7 +129,13 @@ func isRefuted(s State, b *playbook.Bullet, typical playbook.Typical) bool {
 	return standing == playbook.StandingTrusted || standing == playbook.StandingProven
 }
 
-// otherExecutions returns "1 other execution", or the same for another number.
+// isExtension reports whether b, which would replace the bullet old, keeps the condition and the advice of old and adds to them. Then both
+// can be right, so a good record of old is no reason against b.
+func isExtension(old, b *playbook.Bullet) bool {
+	return old.Content != "" && similar.IsNarrower(old.When, b.When) && similar.IsExtension(old.Advice(), b.Advice())
+}
+
+// otherExecutions returns a number of executions in words, such as "1 other execution".
 func otherExecutions(n int) string {
 	if n == 1 {
 		return "1 other execution"
@@ -139,7 +143,7 @@ func otherExecutions(n int) string {
 	return fmt.Sprintf("%d other executions", n)
 }
 
-// failsNow reports whether at least half of the newest outcomes of a bullet are failures.
+// failsNow reports whether at least half of the newest outcomes of a bullet are failures. It is true for a bullet without outcomes.
 func failsNow(b *playbook.Bullet) bool {
 	recent := b.CurrentExperiment().Recent
 	recent = recent[max(0, len(recent)-recentOutcomes):]
@@ -148,18 +152,21 @@ func failsNow(b *playbook.Bullet) bool {
 
 // assess decides on a bullet that is shown or on probation.
 func (d *Decider) assess(b *playbook.Bullet) {
-	a := d.cfg.Assess(b, d.typical(b.ID))
-	op := playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: cmp.Or(b.Status, playbook.Active), Standing: a.Standing, Restart: a.Restart, Code: a.Code, Reason: a.Reason}
-	switch {
-	case a == Assessment{}:
+	a := d.Config.Assess(b, d.Typical(b.ID))
+	if a == (Assessment{}) {
 		return
+	}
+	op := playbook.Op{
+		Bullet: b.ID, Status: cmp.Or(b.Status, playbook.Active), Standing: a.Standing, Restart: a.Restart, Code: a.Code, Reason: a.Reason,
+	}
+	switch {
 	case a.Retire:
 		op.Status = playbook.Retired
 	case a.Suspend:
 		op.Status = playbook.Candidate
 	case op.Status == playbook.Probation && a.Standing.Established():
 		op.Status = playbook.Active
-	case a.Restart && d.mode == playbook.GateStrict:
+	case a.Restart && d.Mode == playbook.GateStrict:
 		op.Status = playbook.Probation
 	}
 	d.setStatus(op)
@@ -167,19 +174,22 @@ func (d *Decider) assess(b *playbook.Bullet) {
 	case a.Retire, a.Suspend:
 		d.restoreReplaced(b)
 	case a.Restart:
-		d.releaseAgainst(b.ID)
+		d.showAgainst(b.ID)
 	case op.Status == playbook.Active && b.Status == playbook.Probation:
 		d.takePlace(b)
 	}
 }
 
-// setStatus adds an operation to the current decision.
-func (d *Decider) setStatus(op playbook.Op) { d.ops = append(d.ops, op) }
+// setStatus adds a change of a status to the current decision. It sets the kind of op.
+func (d *Decider) setStatus(op playbook.Op) {
+	op.Kind = playbook.SetStatus
+	d.ops = append(d.ops, op)
+}
 
-// apply applies the operations of the current decision.
-func (d *Decider) apply() {
+// endDecision applies the operations of the current decision, unless the delta is full.
+func (d *Decider) endDecision() {
 	if len(d.ops) > 0 && !d.full {
-		d.full = !d.set(d.ops)
+		d.full = !d.Apply(d.ops)
 	}
 	d.ops = nil
 }
@@ -208,23 +218,21 @@ func shownBefore(s State, b *playbook.Bullet) *playbook.Bullet {
 	return nil
 }
 
-// restoreReplaced shows the newest bullet again that b had replaced, after b has retired. It leaves out bullets that their own record or a
-// person retired.
+// restoreReplaced shows the newest bullet that b had replaced, because b retires. It does nothing if such a bullet is shown already. It
+// leaves out bullets that their own record or a person retired.
 func (d *Decider) restoreReplaced(b *playbook.Bullet) {
-	for old := range replacedBy(d.state, b) {
+	for old := range replacedBy(d.State, b) {
 		if old.Shown() {
 			return
 		}
 		if !isRestorable(old) {
 			continue
 		}
-		why := fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID)
+		reason := fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID)
 		if d.Review {
-			d.holdForReview(old, why)
+			d.holdForReview(old, reason)
 		} else {
-			d.setStatus(playbook.Op{
-				Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active, Code: playbook.ReasonReturned, Reason: why,
-			})
+			d.setStatus(playbook.Op{Bullet: old.ID, Status: playbook.Active, Code: playbook.ReasonReturned, Reason: reason})
 		}
 		return
 	}
@@ -236,15 +244,11 @@ func isRestorable(b *playbook.Bullet) bool {
 	return b.Status == playbook.Retired && s.Established() && s != playbook.StandingKept
 }
 
-// release shows a candidate that has waited long enough.
-func (d *Decider) release(b *playbook.Bullet, code playbook.Reason, why string) {
-	d.show(b, playbook.Op{Code: code, Reason: why})
-}
-
-// show shows a bullet as a new one. A bullet that replaces another takes its place, unless a person keeps the other one. op has the code
-// and the reason of the operation.
+// show shows a candidate or a retired bullet as a new one, or puts it on probation if the gate is strict. A bullet that replaces another
+// takes its place. show does nothing if a person keeps the other one, or if all outcomes behind b are inferred. op has the code and the
+// reason, and may restart the experiment.
 func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
-	old := shownBefore(d.state, b)
+	old := shownBefore(d.State, b)
 	if b.OnlyInferred || old != nil && IsKept(old) {
 		return
 	}
@@ -252,11 +256,10 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 		d.holdForReview(b, op.Reason)
 		return
 	}
-	op.Kind = playbook.SetStatus
 	op.Bullet = b.ID
 	op.Standing = playbook.StandingNew
 	op.Status = playbook.Active
-	if d.mode == playbook.GateStrict {
+	if d.Mode == playbook.GateStrict {
 		op.Status = playbook.Probation
 	}
 	d.setStatus(op)
@@ -266,47 +269,45 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 }
 
 // holdForReview puts a bullet that would be shown into quarantine.
-func (d *Decider) holdForReview(b *playbook.Bullet, why string) {
-	d.setStatus(playbook.Op{
-		Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Quarantined, Code: playbook.ReasonReview, Reason: "review first: " + why,
-	})
+func (d *Decider) holdForReview(b *playbook.Bullet, reason string) {
+	d.setStatus(playbook.Op{Bullet: b.ID, Status: playbook.Quarantined, Code: playbook.ReasonReview, Reason: "review first: " + reason})
 }
 
 // takePlace retires the bullets that b replaces.
 func (d *Decider) takePlace(b *playbook.Bullet) {
-	for old := range replacedBy(d.state, b) {
+	for old := range replacedBy(d.State, b) {
 		if old.Status == playbook.Retired || IsKept(old) {
 			continue
 		}
 		d.setStatus(playbook.Op{
-			Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired,
-			Code: playbook.ReasonReplaced, Reason: fmt.Sprintf("replaced by bullet %q", b.ID),
+			Bullet: old.ID, Status: playbook.Retired, Code: playbook.ReasonReplaced, Reason: fmt.Sprintf("replaced by bullet %q", b.ID),
 		})
 	}
 }
 
-// releaseAgainst shows the candidates that wait because they contradict a bullet that has lost its trust. Of several that
-// would replace it, it shows the one with the most confirmations, else the newest.
-func (d *Decider) releaseAgainst(id playbook.BulletID) {
-	var best *playbook.Bullet // of those that would replace the bullet
-	var released []*playbook.Bullet
-	for b := range d.state.All() {
+// showAgainst shows the candidates that wait because they contradict a bullet that has lost its trust. Only one of them can replace the
+// bullet: the one with the most confirmations, else the newest.
+func (d *Decider) showAgainst(id playbook.BulletID) {
+	var replacement *playbook.Bullet
+	var list []*playbook.Bullet
+	for b := range d.State.All() {
 		switch {
 		case b.Status != playbook.Candidate:
 		case b.Replaces == id:
-			if best == nil || compareWaiting(b, best) < 0 {
-				best = b
+			if replacement == nil || compareWaiting(b, replacement) < 0 {
+				replacement = b
 			}
 		case b.Contests == id:
-			released = append(released, b)
+			list = append(list, b)
 		}
 	}
-	if best != nil {
-		released = append(released, best)
+	if replacement != nil {
+		list = append(list, replacement)
 	}
-	slices.SortFunc(released, compareWaiting)
-	for _, b := range released {
-		d.release(b, playbook.ReasonConfirmed, fmt.Sprintf("outcomes of bullet %q, which it contradicts, have become worse", id))
+	slices.SortFunc(list, compareWaiting)
+	reason := fmt.Sprintf("outcomes of bullet %q, which it contradicts, have become worse", id)
+	for _, b := range list {
+		d.show(b, playbook.Op{Code: playbook.ReasonConfirmed, Reason: reason})
 	}
 }
 
@@ -323,7 +324,7 @@ func compareWaiting(a, b *playbook.Bullet) int {
 func (d *Decider) reconsider(b *playbook.Bullet) {
 	e := b.CurrentExperiment()
 	isRequested := e.Confirmations >= confirmationsToReturn*max(1, e.Number)
-	if !MayReturn(b) || !isRequested || d.isReplaced(b.ID) || isRefuted(d.state, b, d.typical(b.ID)) {
+	if !MayReturn(b) || !isRequested || d.isReplaced(b.ID) || isRefuted(d.State, b, d.Typical(b.ID)) {
 		return
 	}
 	d.show(b, playbook.Op{Restart: true, Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("%d more executions request it", e.Confirmations)})
@@ -331,11 +332,11 @@ func (d *Decider) reconsider(b *playbook.Bullet) {
 
 // isReplaced reports whether a bullet that replaces id is shown or on probation.
 func (d *Decider) isReplaced(id playbook.BulletID) bool {
-	for b := range d.state.All() {
+	for b := range d.State.All() {
 		if !b.Shown() && b.Status != playbook.Probation {
 			continue
 		}
-		for old := range replacedBy(d.state, b) {
+		for old := range replacedBy(d.State, b) {
 			if old.ID == id {
 				return true
 			}
@@ -367,36 +368,37 @@ func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 	return b.Shown() && e.Standing != playbook.StandingSuspect && (e.Standing == "" || hasSuccess) && lead(&e, typical) >= 0
 }
 
-// Release shows the bullets that the gate withholds. Use it when the mode becomes less strict. Candidates that would replace a
-// shown bullet go on waiting.
+// Release shows the bullets that a stricter mode of the gate withheld: those on probation, and the candidates if the gate is off. A bullet
+// that would replace a shown one becomes or stays a candidate. A candidate also stays one if a person must approve it, or if all outcomes
+// behind it are inferred.
 func (d *Decider) Release() {
-	reason := fmt.Sprintf("the gate is %s", d.mode)
+	reason := fmt.Sprintf("the gate is %s", d.Mode)
 	var list []*playbook.Bullet
-	for b := range d.state.All() {
-		if b.Status == playbook.Probation || b.Status == playbook.Candidate && d.mode == playbook.GateOff {
+	for b := range d.State.All() {
+		if b.Status == playbook.Probation || b.Status == playbook.Candidate && d.Mode == playbook.GateOff {
 			list = append(list, b)
 		}
 	}
 	slices.SortFunc(list, compareWaiting)
 	for _, b := range list {
 		isCandidate := b.Status == playbook.Candidate
-		wouldReplace := shownBefore(d.state, b) != nil
+		wouldReplace := shownBefore(d.State, b) != nil
 		switch {
 		case isCandidate && (d.Review || b.OnlyInferred || wouldReplace):
 			continue
 		case wouldReplace:
-			d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Candidate, Code: playbook.ReasonUnconfirmed, Reason: reason})
+			d.setStatus(playbook.Op{Bullet: b.ID, Status: playbook.Candidate, Code: playbook.ReasonUnconfirmed, Reason: reason})
 		default:
-			d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Code: playbook.ReasonGateOff, Reason: reason})
+			d.setStatus(playbook.Op{Bullet: b.ID, Status: playbook.Active, Code: playbook.ReasonGateOff, Reason: reason})
 		}
-		d.apply()
+		d.endDecision()
 	}
 }
 
 // limitWaiting retires the waiting candidates with the fewest confirmations, the oldest first, if there are more than maxWaiting.
 func (d *Decider) limitWaiting() {
 	var list []*playbook.Bullet
-	for b := range d.state.All() {
+	for b := range d.State.All() {
 		if b.Status == playbook.Candidate && !IsKept(b) {
 			list = append(list, b)
 		}
@@ -407,9 +409,9 @@ func (d *Decider) limitWaiting() {
 	slices.SortFunc(list, compareWaiting)
 	for _, b := range list[maxWaiting:] {
 		d.setStatus(playbook.Op{
-			Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired, Code: playbook.ReasonTooMany,
+			Bullet: b.ID, Status: playbook.Retired, Code: playbook.ReasonTooMany,
 			Reason: fmt.Sprintf("%d other waiting bullets have more confirmations or are newer", maxWaiting),
 		})
-		d.apply()
+		d.endDecision()
 	}
 }

@@ -26,7 +26,9 @@ func (s *bullets) Bullet(id playbook.BulletID) *playbook.Bullet { return s.all[i
 func (s *bullets) clone() *bullets                              { return &bullets{all: maps.Clone(s.all)} }
 
 func (s *bullets) decider(mode playbook.Gate) *gate.Decider {
-	return gate.NewDecider(gate.Config{}, mode, s, func(playbook.BulletID) playbook.Typical { return playbook.Typical{Rate: 0.7} }, s.set)
+	return &gate.Decider{
+		Mode: mode, State: s, Typical: func(playbook.BulletID) playbook.Typical { return playbook.Typical{Rate: 0.7} }, Apply: s.set,
+	}
 }
 
 func (s *bullets) set(ops []playbook.Op) bool {

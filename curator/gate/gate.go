@@ -2,8 +2,8 @@
 // the question whether a new text contradicts a bullet or extends it; see isExtension. A record counts outcomes in two ways.
 //
 //   - Cited: the outcomes of tasks whose answer cited the bullet. They come fast, but they also depend on the difficulty of
-//     the tasks. A task may follow several bullets. If it has a flaw, package draft counts it only for those that the reflection votes
-//     on: nothing for a bullet that it blames, and the score of the task for one that it calls helpful.
+//     the tasks. An answer may cite several bullets. If the task has a flaw, package draft counts it only for the bullets that the
+//     reflection votes on: with the score 0 for a harmful bullet, and with the score of the task for a helpful one.
 //   - Shown and Withheld: the outcomes of an experiment. A bullet is withheld from a random half of the tasks of the
 //     experiment. The two groups differ only at random, so the difference between their outcomes is the effect of the bullet.
 //
@@ -16,7 +16,7 @@
 //     the Bayes factor of two success rates against one; see failing. It needs few outcomes if the effect is large. While
 //     nothing was withheld, the bullet is compared with the tasks that do not cite it; see playbook.Typical.
 //   - A new bullet that seems to fail is suspended: it goes back to the waiting candidates, and its record stays. It is shown
-//     again after as many requests of other executions as outweigh the evidence. So a wrong proposal costs few tasks.
+//     again when enough other executions have requested its text. The number of requests grows with the evidence against it.
 //   - A bullet is trusted if the tasks that cite it mostly succeed.
 //   - The outcomes of a trusted bullet have drifted if its newest tasks fail more often than chance explains; see drifted.
 //
@@ -31,25 +31,25 @@
 // holds for each outcome given all earlier ones; outcomes need not be independent. Which tasks are used for an experiment
 // may depend on everything before them.
 //
-// The test of the hypothesis "the lift is at most d" is a betting martingale. If the hypothesis is true, the product of
-// 1 + b·(z - d), with stakes b so small that each factor is positive, is a non-negative supermartingale. It reaches 1/α
-// with a probability of at most α, even if it is checked after every outcome (Ville 1939). So an experiment can stop at
-// any time. The mean of several such products is a supermartingale too. The package takes the mean over five constants m
-// and five stakes, because the best ones are not known in advance (Waudby-Smith and Ramdas, "Estimating means of bounded
-// random variables by betting", 2024). The stakes are fixed, so the product depends only on the number of outcomes of
-// each kind and not on their order. Therefore an experiment stores only counts, and outcomes can be added in any order and
-// removed again.
+// The test of the hypothesis "the lift is at most d" is a betting martingale. A bet starts with the wealth 1. Each outcome multiplies the
+// wealth by 1 + b·(z - d), with a stake b so small that each factor is positive. If the hypothesis is true, the wealth is a non-negative
+// supermartingale. It reaches 1/α with a probability of at most α, even if it is checked after every outcome (Ville 1939). So an
+// experiment can stop at any time. The mean wealth of several bets is a supermartingale too. The package takes the mean over five
+// constants m and five stakes, because the best ones are not known in advance (Waudby-Smith and Ramdas, "Estimating means of bounded
+// random variables by betting", 2024). The wealth is also called an e-value. It depends only on the number of outcomes of each kind and
+// not on their order, because the stakes are fixed. Therefore an experiment stores only counts, and outcomes can be added in any order
+// and removed again.
 //
 // # Decisions on a playbook
 //
 // Package draft decides which new advice waits as a candidate. A Decider applies assessments to the bullets with new evidence: which ones
-// retire, return, or take the place of another. It changes bullets only through the function of its caller. For a candidate that would
+// retire, return, or take the place of another. It changes bullets only through Decider.Apply. Three rules are for a candidate that would
 // replace a bullet, or that contradicts one:
 //
 //   - If the bullet has a good record, a share of the failures blamed on it must request the candidate: wrong verdicts request many
 //     different texts, and failures of a wrong bullet request the same text.
 //   - If the bullet is trusted, no number of requests is enough to replace it.
-//   - Both rules end when the newest outcomes of the bullet are bad, and neither is for a candidate that only adds to the bullet.
+//   - Both rules end when the newest outcomes of the bullet are bad. They do not apply to a candidate that only adds to the bullet.
 package gate
 
 import (

@@ -26,40 +26,44 @@ const trustedLead = 3
 // of the bullets that help are suspended by chance (TestErrorRatesWithCheckAfterEveryOutcome).
 const suspicion = 4
 
-// Assess returns the decision on a bullet that is shown or on probation, by the first rule below that applies. typical is the mean score
-// of other tasks.
+// Assess returns the decision on a bullet that is shown or on probation. typical is the mean score of other tasks. The first rule that
+// applies decides.
 func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment {
 	c = c.WithDefaults()
 	e := b.CurrentExperiment()
 	if e.Standing == playbook.StandingKept || e.Outcomes() == 0 {
 		return Assessment{}
 	}
+	certain := 1 / c.Alpha // the evidence that refutes a hypothesis
 	factor := failing(&e, typical)
-	harm := math.Exp(wealth(&e, below))
-	benefit := math.Exp(wealth(&e, above))
-	isTrusted := e.Standing == playbook.StandingProven || e.Standing == playbook.StandingTrusted
+	harm := math.Exp(logHarm(&e))
+	benefit := math.Exp(logBenefit(&e))
+	isNew := e.Standing == playbook.StandingNew
+	isSuspect := e.Standing == playbook.StandingSuspect
+	isTrusted := e.Standing == playbook.StandingTrusted
+	isProven := e.Standing == playbook.StandingProven
 	inUse := b.Shown() || b.Status == playbook.Probation
 	switch {
-	case harm >= 1/c.Alpha:
+	case harm >= certain:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonHarms, Reason: "it harms: " + c.experimentText(&e)}
 	case e.Standing.Established() && drifted(&e, c.Alpha):
 		return Assessment{
 			Standing: playbook.StandingSuspect, Restart: true, Code: playbook.ReasonDrift,
 			Reason: fmt.Sprintf("outcomes have become worse: mean score %.2f in %d tasks, but the newest are %s", e.Cited.Mean(), e.Cited.Count(), e.Recent),
 		}
-	case factor >= 1/c.Alpha && !e.Standing.Established():
+	case factor >= certain && (isNew || isSuspect):
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonFails, Reason: "tasks that cite it fail: " + citedText(&e, typical)}
-	case e.Standing != playbook.StandingProven && benefit >= 1/c.Alpha:
+	case benefit >= certain && !isProven:
 		return Assessment{Standing: playbook.StandingProven, Code: playbook.ReasonHelps, Reason: "it helps: " + c.experimentText(&e)}
-	case e.Standing != playbook.StandingSuspect && harm >= suspicion:
+	case harm >= suspicion && !isSuspect:
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "it seems to harm: " + c.experimentText(&e)}
-	case !isTrusted && lead(&e, typical) >= trustedLead && harm <= 1+tiny:
+	case !isTrusted && !isProven && lead(&e, typical) >= trustedLead && harm <= noEvidence:
 		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
-	case e.Standing == playbook.StandingTrusted && lead(&e, typical) <= 0:
+	case isTrusted && lead(&e, typical) <= 0:
 		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
-	case inUse && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
+	case inUse && (isNew || isSuspect) && e.Confirmations < confirmationsAgainst(factor):
 		return Assessment{Standing: playbook.StandingNew, Suspend: true, Code: playbook.ReasonSuspended, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
-	case e.Standing == "" && factor >= suspicion:
+	case e.Standing == "" && factor >= suspicion: // a person or an import added the bullet, so it is not suspended
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
 	case b.Status == playbook.Probation && e.Shown.Count()+e.Withheld.Count() >= c.MaxOutcomes:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonNoBenefit, Reason: "no result: " + c.experimentText(&e)}
@@ -67,18 +71,24 @@ func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment 
 	return Assessment{}
 }
 
-// confirmationsAgainst returns the number of confirmations that outweigh the evidence against a bullet: each divides its Bayes
-// factor by suspicion, and the rest must be below suspicion.
+// roundingError is added to results of floating-point arithmetic that are compared with an exact limit.
+const roundingError = 1e-9
+
+// noEvidence is the largest e-value that is no evidence against a hypothesis.
+const noEvidence = 1 + roundingError
+
+// confirmationsAgainst returns the number of confirmations that outweigh the Bayes factor against a bullet. Each confirmation divides the
+// factor by suspicion, until it is below suspicion.
 func confirmationsAgainst(factor float64) int {
 	if factor < suspicion {
 		return 0
 	}
-	return int(math.Log(factor)/math.Log(suspicion) + tiny)
+	return int(math.Log(factor)/math.Log(suspicion) + roundingError)
 }
 
-// lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both. The share of
-// successes that is probably false counts for none, because a false success credits all cited bullets. Failures need no such correction: they
-// count only for the bullets that a reflection blames.
+// lead returns the successes minus the failures of the tasks that cited a bullet. A task with the score 0.7 is 0.7 successes and 0.3
+// failures. Successes that are probably false do not count, because a false success credits all cited bullets. Failures need no such
+// correction: they count only for the bullets that a reflection blames.
 func lead(e *playbook.Experiment, typical playbook.Typical) float64 {
 	return successes(e, typical) - failures(e)
 }
@@ -102,28 +112,33 @@ const (
 	maxPrior = 20
 )
 
-// failing returns the Bayes factor of two hypotheses: tasks that cite a bullet succeed less often than tasks that it was withheld from,
-// against both succeed equally often. It is 0 if the tasks that cite the bullet succeed more often.
+// failing returns the Bayes factor of the first of two hypotheses against the second:
 //
-// The success rates have beta distributions: uniform for the cited tasks, and with the weight of the typical rate for
-// the withheld ones and for the common rate. The factor is the ratio of the marginal likelihoods (Kass and Raftery, "Bayes
-// factors", 1995). If the rates are equal and drawn from these distributions, it exceeds 1/α with a probability of at most α, at any
-// time. If the tasks of a bullet are much harder than typical ones, the probability is higher until enough outcomes are withheld.
+//  1. Tasks that cite a bullet succeed less often than tasks that it was withheld from.
+//  2. Both succeed equally often.
+//
+// It is 0 if the tasks that cite the bullet succeed more often. The prior of the success rate is a beta distribution: uniform for the cited
+// tasks, and with the typical rate for the withheld tasks and for the rate that both have under the second hypothesis. The factor is the
+// ratio of the marginal likelihoods (Kass and Raftery, "Bayes factors", 1995). If the rates are equal and drawn from these distributions,
+// the factor exceeds 1/α with a probability of at most α, at any time. If the tasks of a bullet are much harder than typical ones, the
+// probability is higher until enough outcomes are withheld.
 func failing(e *playbook.Experiment, typical playbook.Typical) float64 {
+	cited, withheld := float64(e.Cited.Count()), float64(e.Withheld.Count())
+	citedGood, withheldGood := float64(e.Cited.Sum())/playbook.MaxScore, float64(e.Withheld.Sum())/playbook.MaxScore
+	citedBad, withheldBad := cited-citedGood, withheld-withheldGood
+
 	rate := min(max(typical.Rate, 0.02), 0.98)
-	good, n := float64(e.Cited.Sum())/playbook.MaxScore, float64(e.Cited.Count())
-	weight := max(minPrior, min(typical.Outcomes, n, maxPrior))
-	without, m := float64(e.Withheld.Sum())/playbook.MaxScore, float64(e.Withheld.Count())
-	a, b := weight*rate, weight*(1-rate)
-	if n == 0 || (good+1)/(n+2) >= (without+a)/(m+weight) {
+	weight := max(minPrior, min(typical.Outcomes, cited, maxPrior))
+	priorGood, priorBad := weight*rate, weight*(1-rate)
+	if cited == 0 || (citedGood+1)/(cited+2) >= (withheldGood+priorGood)/(withheld+weight) {
 		return 0
 	}
-	bad, failures := n-good, m-without
-	apart := logBeta(1+good, 1+bad) + logBeta(a+without, b+failures) - logBeta(a, b)
-	same := logBeta(a+good+without, b+bad+failures) - logBeta(a, b)
-	return math.Exp(apart - same)
+	different := logBeta(1+citedGood, 1+citedBad) + logBeta(priorGood+withheldGood, priorBad+withheldBad)
+	equal := logBeta(priorGood+citedGood+withheldGood, priorBad+citedBad+withheldBad)
+	return math.Exp(different - equal)
 }
 
+// logBeta returns the logarithm of the beta function.
 func logBeta(a, b float64) float64 {
 	x, _ := math.Lgamma(a)
 	y, _ := math.Lgamma(b)
@@ -131,19 +146,19 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// drifted reports whether the newest tasks that cited a bullet fail more often than its record explains. It is the cumulative sum
-// test of Page ("Continuous inspection schemes", 1954) for a change from the failure rate of the record to at least one half.
-// The newest failures in a row are not part of the record. A stationary record of n outcomes gives a false alarm with a
-// probability of about n·exp(-threshold), so the threshold is log(n/alpha).
+// drifted reports whether the newest tasks that cited a bullet fail more often than its earlier tasks. It is the cumulative sum
+// test of Page ("Continuous inspection schemes", 1954) for a change from the earlier failure rate to at least one half. The earlier tasks
+// are all except the newest failures in a row. Without a change, n earlier outcomes give a false alarm with a probability of about
+// n·exp(-threshold), so the threshold is log(n/alpha).
 func drifted(e *playbook.Experiment, alpha float64) bool {
-	run := e.FailuresInARow()
-	if run == 0 {
+	newest := e.FailuresInARow()
+	if newest == 0 {
 		return false
 	}
-	n := float64(max(0, e.Cited.Count()-run))
-	failed := max(0, float64(e.Cited.Count())-float64(e.Cited.Sum())/playbook.MaxScore-float64(run))
-	rate := (failed + 1) / (n + 2)
-	if rate >= 0.5 {
+	n := float64(max(0, e.Cited.Count()-newest))
+	earlierFailures := max(0, failures(e)-float64(newest))
+	rate := (earlierFailures + 1) / (n + 2)
+	if rate >= 0.5 { // a change to one half would be no change for the worse
 		return false
 	}
 	sum := 0.0

@@ -19,10 +19,47 @@ func Describe(mode playbook.Gate) string {
 	return "new bullets are shown at once, and retire if tasks with them fail"
 }
 
-// Rows returns a report on the bullets of p with the configuration cfg. The tested bullets are those on probation, then the suspect, new and
-// other bullets that are shown; in each group the one with the most outcomes comes first. The waiting bullets are the candidates, the one
-// with the most confirmations first. With GateOff the next step of a bullet is the effect of that mode instead of a decision. Only the first
-// limit bullets of each list are assessed, because that takes time: the others have no lift and no decision. A limit of 0 assesses all.
+// Row is one bullet of a report, with the numbers that people compare.
+type Row struct {
+	ID       playbook.BulletID `json:"id"`
+	Status   playbook.Status   `json:"status"` // Active for every bullet that is shown
+	Standing playbook.Standing `json:"standing,omitempty"`
+	Shown    ArmScores         `json:"shown"` // at random
+	Withheld ArmScores         `json:"withheld"`
+	Cited    ArmScores         `json:"cited"`
+	Lift     *Lift             `json:"lift,omitempty"` // nil if the bullet was never withheld or is not assessed
+	Helpful  int               `json:"helpful"`
+	Harmful  int               `json:"harmful"`
+	Requests int               `json:"confirmations"`
+	Replaces playbook.BulletID `json:"replaces,omitempty"`
+	Contests playbook.BulletID `json:"contests,omitempty"`
+	Next     string            `json:"next"` // the next step of the gate on the present evidence, without a final period; "" if not assessed
+	// Remaining is the largest number of outcomes until the decision. It is 0 unless the bullet is on probation.
+	Remaining int    `json:"remaining,omitempty"`
+	Content   string `json:"content"`
+}
+
+// ArmScores has the number and the mean of the scores in one arm of an experiment.
+type ArmScores struct {
+	N    int     `json:"n"`
+	Mean float64 `json:"mean"`
+}
+
+// String returns the mean and the number, or "-" without scores.
+func (s ArmScores) String() string {
+	if s.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f in %d", s.Mean, s.N)
+}
+
+func newArmScores(s *playbook.Scores) ArmScores { return ArmScores{s.Count(), s.Mean()} }
+
+// Rows returns a report on the bullets of p with the configuration cfg. Only the first limit bullets of each list are assessed, because
+// that takes time: the others have no lift and no decision. A limit of 0 assesses all.
+//
+// The tested bullets are those on probation, then the suspect, new and other bullets that are shown. In each group the one with the most
+// outcomes comes first. The waiting bullets are the candidates, the one with the most confirmations first.
 func Rows(p *playbook.Playbook, cfg Config, limit int) (tested, waiting []Row) {
 	cfg = cfg.WithDefaults()
 	var shown, candidates []*playbook.Bullet
@@ -41,19 +78,20 @@ func Rows(p *playbook.Playbook, cfg Config, limit int) (tested, waiting []Row) {
 	return cfg.rows(p, shown, limit), cfg.rows(p, candidates, limit)
 }
 
+// rows returns the rows of the listed bullets, of which the first limit are assessed.
 func (c Config) rows(p *playbook.Playbook, list []*playbook.Bullet, limit int) (rows []Row) {
 	for i, b := range list {
 		row := newRow(p, b)
 		if limit <= 0 || i < limit {
-			c.complete(p, b, &row)
+			c.assessRow(p, b, &row)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// complete sets the fields of the row of a bullet that take time.
-func (c Config) complete(p *playbook.Playbook, b *playbook.Bullet, row *Row) {
+// assessRow sets the fields of a row that need an assessment of the bullet.
+func (c Config) assessRow(p *playbook.Playbook, b *playbook.Bullet, row *Row) {
 	e := b.CurrentExperiment()
 	if e.Withheld.Count() > 0 {
 		lift := c.Lift(&e)
@@ -62,10 +100,10 @@ func (c Config) complete(p *playbook.Playbook, b *playbook.Bullet, row *Row) {
 	if b.Status == playbook.Probation {
 		row.Remaining = c.remaining(&e)
 	}
-	switch {
-	case row.Next != "":
+	switch mode, _ := p.Gate(); {
+	case mode == playbook.GateOff: // newRow has set the next step
 	case b.Status == playbook.Candidate:
-		row.Next = waitsFor(confirmationsNeeded(p, b, p.Typical(b.ID))-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
+		row.Next = candidateStep(p, b)
 	default:
 		row.Next = c.nextStep(b, p.Typical(b.ID))
 	}
@@ -83,25 +121,26 @@ func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 		return nil
 	}
 	row := newRow(p, b)
-	Config{}.WithDefaults().complete(p, b, &row)
+	Config{}.WithDefaults().assessRow(p, b, &row)
 	return &row
 }
 
-// waitsFor returns the value of Row.Next for a candidate that needs more confirmations, or worse outcomes of the bullet
-// that it contradicts, if any.
-func waitsFor(confirmations int, against playbook.BulletID) string {
+// candidateStep returns the value of Row.Next for a candidate.
+func candidateStep(p *playbook.Playbook, b *playbook.Bullet) string {
+	against := cmp.Or(b.Replaces, b.Contests) // the bullet that b contradicts, or ""
 	worse := fmt.Sprintf("until outcomes of %s become worse", against)
-	if confirmations > never/2 { // never, less the confirmations so far; only a candidate against a bullet needs so many
+	needed, possible := confirmationsNeeded(p, b, p.Typical(b.ID))
+	if !possible {
 		return "waits " + worse
 	}
-	next := "waits for a request by " + otherExecutions(max(1, confirmations))
+	next := "waits for a request by " + otherExecutions(max(1, needed-b.CurrentExperiment().Confirmations))
 	if against != "" {
 		next += ", or " + worse
 	}
 	return next
 }
 
-// rank orders bullets by their records, those without a good one first.
+// rank returns the position of a bullet's group in a report: 0 for probation, then suspect, new and other bullets.
 func rank(b *playbook.Bullet) int {
 	switch s := b.CurrentExperiment().Standing; {
 	case b.Status == playbook.Probation:
@@ -114,6 +153,7 @@ func rank(b *playbook.Bullet) int {
 	return 3
 }
 
+// outcomes returns the number of outcomes in the current experiment of a bullet.
 func outcomes(b *playbook.Bullet) int {
 	e := b.CurrentExperiment()
 	return e.Outcomes()
@@ -138,65 +178,23 @@ func (c Config) nextStep(b *playbook.Bullet, typical playbook.Typical) string {
 	return "stays"
 }
 
-// Row is one bullet of a report, with the numbers that people compare.
-type Row struct {
-	ID       playbook.BulletID `json:"id"`
-	Status   playbook.Status   `json:"status"` // Active for every bullet that is shown
-	Standing playbook.Standing `json:"standing,omitempty"`
-	Shown    ArmScores         `json:"shown"` // at random
-	Withheld ArmScores         `json:"withheld"`
-	Cited    ArmScores         `json:"cited"`
-	Lift     *Lift             `json:"lift,omitempty"` // nil if the bullet was never withheld or is not assessed
-	Helpful  int               `json:"helpful"`
-	Harmful  int               `json:"harmful"`
-	Requests int               `json:"confirmations"`
-	Replaces playbook.BulletID `json:"replaces,omitempty"`
-	Contests playbook.BulletID `json:"contests,omitempty"`
-	Next     string            `json:"next"` // the next step of the gate on the present evidence, without a final period
-	// Remaining is the largest number of outcomes until the decision. It is 0 unless the bullet is on probation.
-	Remaining int    `json:"remaining,omitempty"`
-	Content   string `json:"content"`
-}
-
-// ArmScores has the number and the mean of the scores in one arm of an experiment.
-type ArmScores struct {
-	N    int     `json:"n"`
-	Mean float64 `json:"mean"`
-}
-
-// String returns the mean and the number, or "-" without scores.
-func (s ArmScores) String() string {
-	if s.N == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f in %d", s.Mean, s.N)
-}
-
-func newArmScores(s *playbook.Scores) ArmScores { return ArmScores{s.Count(), s.Mean()} }
-
-// stepOf returns the effect of a mode that makes no decisions, "" for the others.
-func stepOf(mode playbook.Gate, waiting bool) string {
-	switch {
-	case mode != playbook.GateOff:
-		return ""
-	case waiting:
-		return "waits"
-	}
-	return "is shown"
-}
-
-// newRow returns the row of a bullet of p without the fields that complete sets.
+// newRow returns the row of a bullet of p without the fields that assessRow sets. If the gate is off, it decides nothing, so newRow sets the
+// next step.
 func newRow(p *playbook.Playbook, b *playbook.Bullet) Row {
 	e := b.CurrentExperiment()
-	mode, _ := p.Gate()
 	row := Row{
 		ID: b.ID, Status: b.Status, Standing: e.Standing,
 		Shown: newArmScores(&e.Shown), Withheld: newArmScores(&e.Withheld), Cited: newArmScores(&e.Cited),
-		Helpful: b.Helpful, Harmful: b.Harmful, Requests: e.Confirmations, Replaces: b.Replaces, Contests: b.Contests,
-		Next: stepOf(mode, b.Status == playbook.Candidate), Content: b.Content,
+		Helpful: b.Helpful, Harmful: b.Harmful, Requests: e.Confirmations, Replaces: b.Replaces, Contests: b.Contests, Content: b.Content,
 	}
 	if b.Shown() {
 		row.Status = playbook.Active
+	}
+	if mode, _ := p.Gate(); mode == playbook.GateOff {
+		row.Next = "is shown"
+		if b.Status == playbook.Candidate {
+			row.Next = "waits"
+		}
 	}
 	return row
 }
