@@ -117,7 +117,7 @@ func TestCarelessModelLosesNoRule(t *testing.T) {
 			for _, proposal := range item.Proposals {
 				drafted.Proposals = append(drafted.Proposals, draft.Proposal{Op: proposal.Op})
 			}
-			out := draft.Build(p, draft.Policy{Costs: costs}, func(*draft.Item) bool { return false }, []*draft.Item{drafted}, nil)
+			out := draft.Build(p, draft.Config{Costs: costs}, []*draft.Item{drafted}, nil)
 			for _, d := range out.Deltas {
 				d.Version = p.Version() + 1
 				if d.Version > 1 {

@@ -214,17 +214,9 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 // commitItems commits deltas until every item is decided and the gate has no bullet left to check. If an item needs data of
 // the current state first, it reads the data and drafts again.
 func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) error {
-	floor, err := w.ackFloor(ctx)
-	if err != nil {
-		return err
-	}
-	policy := draft.Policy{
-		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
-		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
-	}
 	var unchecked []playbook.BulletID
 	for len(items)+len(unchecked) > 0 {
-		out, err := w.commit(ctx, b, policy, floor, items, unchecked)
+		out, err := w.commit(ctx, b, items, unchecked)
 		if err != nil {
 			return err
 		}
@@ -232,7 +224,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 		if !out.NotReady {
 			continue
 		}
-		switch item := items[0]; {
+		switch item := items[0]; { // the item that needs data
 		case item.Gathers():
 			items, err = w.gatherItems(ctx, b, item, items)
 		case item.IsCorrection():
@@ -247,23 +239,30 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 	return nil
 }
 
-// commit drafts and commits one change, and fills in the results of the items that it decides.
-func (w *worker) commit(
-	ctx context.Context, b *book, policy draft.Policy, floor uint64, items []*workItem, unchecked []playbook.BulletID,
-) (out draft.Result, err error) {
+// commit drafts and commits one change, and fills in the results of the items that it decides. unchecked is draft.Result.Unchecked of the
+// change before.
+func (w *worker) commit(ctx context.Context, b *book, items []*workItem, unchecked []playbook.BulletID) (out draft.Result, err error) {
+	floor, err := w.ackFloor(ctx)
+	if err != nil {
+		return out, err
+	}
 	now := time.Now()
-	policy.Burst, policy.Now = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, now
+	cfg := draft.Config{
+		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
+		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Policy: w.policy,
+		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, Now: now,
+	}
 	span := beginCommit(ctx)
-	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
+	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) { // is called again after a conflict
 		log := &coverLookup{state: s}
-		policy.HasFeedback = log.hasFeedback
-		out = draft.Build(s.Playbook(), policy, log.covered, drafts(items), unchecked)
+		cfg.Covered, cfg.HasFeedback = log.covered, log.hasFeedback
+		out = draft.Build(s.Playbook(), cfg, drafts(items), unchecked)
 		if log.err != nil {
 			return nil, log.err
 		}
-		at := time.Now().UTC()
+		committed := time.Now().UTC()
 		for _, delta := range out.Deltas {
-			delta.Floor, delta.Time = floor, at
+			delta.Floor, delta.Time = floor, committed
 		}
 		return out.Deltas, nil
 	})

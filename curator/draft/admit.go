@@ -2,7 +2,6 @@ package draft
 
 import (
 	"cmp"
-	"slices"
 
 	"debrief/curator/gate"
 	"debrief/curator/screen"
@@ -12,22 +11,15 @@ import (
 	"debrief/playbook/text"
 )
 
-// admission decides which proposals become operations.
-type admission struct {
-	*state
-	sources *sources
-	changes *changes
-}
-
 // propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. against is the bullet that
 // the proposal contradicts, or ""; see contested. propose returns the reason if the proposal is rejected, or nil.
-func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.Refusal {
+func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refusal {
 	old := d.Bullet(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
 		return unknownBullet(op.Bullet)
 	}
 	if op.Kind == playbook.Confirm {
-		return d.changes.confirm(&op, duplicateText(old))
+		return d.confirm(&op, duplicateText(old))
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge {
 		if refusal := d.keepCondition(&op); refusal != nil {
@@ -37,7 +29,7 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if refusal := d.refuseStatuses(&op, old); refusal != nil {
 		return refusal
 	}
-	status, refusal := d.firstStatus(&op, d.sources.authorKind(op.Support))
+	status, refusal := d.firstStatus(&op, d.authorKind(op.Support))
 	switch status {
 	case playbook.Quarantined:
 		return d.quarantine(op, refusal)
@@ -49,19 +41,19 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 		return d.proposeGated(op, old, against)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
-		if b := d.sources.contradictedBullet(&op); b != nil {
+		if b := d.contradictedBullet(&op); b != nil {
 			if op.Kind == playbook.Merge {
 				op.Bullet = b.ID // the text in quarantine would replace the bullet that it contradicts, which may be a source
 			}
 			return d.quarantine(op, refuseContradiction(b))
 		}
 	}
-	return d.changes.change(&op)
+	return d.change(&op)
 }
 
 // refuseStatuses refuses a MERGE that would hide a shown bullet, or that would show a waiting text although no execution requests it. It
 // returns nil for other operations. kept is the bullet that keeps its id.
-func (d *admission) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.Refusal {
+func (d *draft) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.Refusal {
 	for _, id := range op.Sources {
 		src := d.Bullet(id)
 		if src == nil {
@@ -80,10 +72,10 @@ func (d *admission) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *scre
 }
 
 // firstStatus returns the status of the text that a proposal would set, with the reason if it is not shown at once.
-func (d *admission) firstStatus(op *playbook.Op, source admit.Source) (playbook.Status, *screen.Refusal) {
-	level, least := d.sources.lowestTrust(op.Support)
+func (d *draft) firstStatus(op *playbook.Op, source admit.Source) (playbook.Status, *screen.Refusal) {
+	level, least := d.lowestTrust(op.Support)
 	status, code := admit.FirstStatus(admit.Text{
-		Source: source, Trust: level, Inferred: d.sources.allInferred(op.Support), Gate: d.mode, Review: d.review,
+		Source: source, Trust: level, Inferred: d.allInferred(op.Support), Gate: d.mode, Review: d.review,
 		Suspect: screen.IsSuspect(op),
 	})
 	switch code {
@@ -101,7 +93,7 @@ func (d *admission) firstStatus(op *playbook.Op, source admit.Source) (playbook.
 
 // addWaiting drafts the new text of a proposal as a candidate, which waits for another execution. The bullet old, which it would replace,
 // stays. A proposal without a text is rejected with the refusal.
-func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, refusal *screen.Refusal) *screen.Refusal {
+func (d *draft) addWaiting(op playbook.Op, old *playbook.Bullet, refusal *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Bullet: op.Bullet, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Candidate, Support: op.Support,
 		Code: refusal.Code, Reason: text.Excerpt(refusal.Reason, screen.MaxReason),
@@ -113,12 +105,12 @@ func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, refusal *sc
 	default:
 		return refusal
 	}
-	return d.changes.change(&add)
+	return d.change(&add)
 }
 
 // quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would
 // replace stays. A proposal without a text, such as a removal, is rejected with the refusal.
-func (d *admission) quarantine(op playbook.Op, refusal *screen.Refusal) *screen.Refusal {
+func (d *draft) quarantine(op playbook.Op, refusal *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
 		Code: refusal.Code, Reason: text.Excerpt(refusal.Reason, screen.MaxReason),
@@ -132,12 +124,12 @@ func (d *admission) quarantine(op playbook.Op, refusal *screen.Refusal) *screen.
 	default:
 		return refusal
 	}
-	return d.changes.change(&add)
+	return d.change(&add)
 }
 
 // proposeGated drafts a proposal while the gate decides. A proposal cannot change the text of a supported bullet or remove it.
 // Instead, the new text becomes a candidate that can take its place.
-func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against playbook.BulletID) *screen.Refusal {
+func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet, against playbook.BulletID) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add:
 		op.Contests = against
@@ -174,11 +166,11 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 			Code: playbook.ReasonRemoval, Reason: cmp.Or(op.Reason, "removal requested, and its record is not good"),
 		}
 	}
-	return d.changes.change(&op)
+	return d.change(&op)
 }
 
 // isSupported applies gate.IsSupported to a bullet of the state.
-func (d *state) isSupported(b *playbook.Bullet) bool { return gate.IsSupported(b, d.base.Typical("")) }
+func (d *draft) isSupported(b *playbook.Bullet) bool { return gate.IsSupported(b, d.base.Typical("")) }
 
 func refuseSupported(b *playbook.Bullet) *screen.Refusal {
 	return screen.Refusef(playbook.ReasonSupported, "outcomes support bullet %q: only outcomes can retire it, not a proposal", b.ID)
@@ -210,7 +202,7 @@ const (
 //     wrong, it would be shown until then.
 //
 // With a strict gate no advice is doubtful, because the gate tries all new advice first.
-func (d *admission) isDoubtful(op *playbook.Op) bool {
+func (d *draft) isDoubtful(op *playbook.Op) bool {
 	if d.mode != playbook.GateGuard || len(op.Support) >= 2 {
 		return false
 	}
@@ -222,7 +214,7 @@ func (d *admission) isDoubtful(op *playbook.Op) bool {
 	if isGood {
 		return true
 	}
-	if !d.sources.isLate(op.Support) {
+	if !d.isLate(op.Support) {
 		return false
 	}
 	untested := d.countUntested()
@@ -231,7 +223,7 @@ func (d *admission) isDoubtful(op *playbook.Op) bool {
 
 // countUntested counts the new bullets that are shown and untested: no task with an outcome cited them, and an arm of their experiment is
 // empty.
-func (d *admission) countUntested() (n int) {
+func (d *draft) countUntested() (n int) {
 	for b := range d.All() {
 		e := b.CurrentExperiment()
 		isTested := e.Cited.Count() > 0 || e.Shown.Count() > 0 && e.Withheld.Count() > 0
@@ -243,7 +235,7 @@ func (d *admission) countUntested() (n int) {
 }
 
 // setFirstStatus sets the status of a new bullet. Doubtful advice waits for a confirmation.
-func (d *admission) setFirstStatus(op *playbook.Op, isDoubtful bool) {
+func (d *draft) setFirstStatus(op *playbook.Op, isDoubtful bool) {
 	switch {
 	case isDoubtful:
 		op.Status, op.Code = playbook.Candidate, playbook.ReasonUnconfirmed
@@ -253,13 +245,13 @@ func (d *admission) setFirstStatus(op *playbook.Op, isDoubtful bool) {
 }
 
 // addCorrection drafts a correction of a supported bullet: a bullet that takes its place after a confirmation.
-func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
+func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), When: op.When, Content: op.Content, Replaces: old.ID,
 		Support: op.Support, Reason: op.Reason,
 	}
 	d.setFirstStatus(&add, true)
-	return d.changes.change(&add)
+	return d.change(&add)
 }
 
 // contested returns a supported bullet that the reflection behind a proposal blames for a failure, or ""; see blames. Such a proposal
@@ -282,65 +274,10 @@ func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	return ""
 }
 
-// voteOn returns the vote of a reflection on a bullet, or "".
-func voteOn(r *events.Reflection, id playbook.BulletID) events.Vote {
-	for _, t := range r.Tags {
-		if t.ID == id {
-			return t.Tag
-		}
-	}
-	return ""
-}
-
 // blames reports whether a reflection blames a bullet that its run cited: the run had a flaw and the vote is harmful. Without a vote on any
 // cited bullet, a run that failed blames all of them.
 func blames(r *events.Reflection, x *events.Exposure) bool {
 	isFlawed := r.FirstRoundScore < 1
 	hasFailed := r.FirstRoundScore < 0.5
 	return x.Cited && isFlawed && (voteOn(r, x.Bullet) == events.Harmful || hasFailed && !hasVotes(r))
-}
-
-// hasVotes reports whether a reflection has a vote on a bullet that its run cited.
-func hasVotes(r *events.Reflection) bool {
-	return slices.ContainsFunc(r.Exposures, func(x events.Exposure) bool { return x.Cited && voteOn(r, x.Bullet) != "" })
-}
-
-// confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. duplicate is the refusal
-// of op as a duplicate: it names that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
-func (d *changes) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
-	b := d.Bullet(duplicate.DuplicateOf)
-	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
-	if d.mode == playbook.GateOff { // only a text with inferred outcomes waits for another execution
-		waits = b.Status == playbook.Candidate && b.OnlyInferred
-	}
-	if d.byPerson || !waits {
-		return duplicate
-	}
-	key := countKey{bullet: b.ID, kind: playbook.Confirm}
-	// isCounted reports whether cover i requests the bullet in this draft already: in the sum of its requests, or in an operation.
-	isCounted := func(i int) bool {
-		if sum := d.sums[key]; sum != nil && slices.Contains(sum.Support, i) {
-			return true
-		}
-		return slices.ContainsFunc(d.ops, func(made playbook.Op) bool {
-			isRequest := made.Kind == playbook.Add || made.Kind == playbook.Confirm
-			return isRequest && made.Bullet == b.ID && slices.Contains(made.Support, i)
-		})
-	}
-	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)
-	if len(support) == 0 {
-		return duplicate
-	}
-	support, mistrusted := d.sources.trustedSupport(b, support)
-	if len(support) == 0 {
-		return mistrusted
-	}
-	confirm := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: support}
-	if !d.hasRoom(&confirm, 1) {
-		return errFull
-	}
-	d.changed[b.ID] = b.Apply(&confirm, d.covers)
-	d.sum(key, confirm)
-	d.evidenceChanged[b.ID] = struct{}{}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 func reviewing(t *testing.T, gate playbook.Gate) *draftTest {
 	t.Helper()
-	n := &draftTest{policy: Policy{GateMode: gate}}
+	n := &draftTest{policy: Config{GateMode: gate}}
 	n.seed(t, "one", "two")
 	k := edited("review")
 	k.Edit.Review = playbook.ReviewFirst
@@ -79,7 +79,7 @@ func TestInferredOutcomesActivateNothing(t *testing.T) {
 	for _, gate := range []playbook.Gate{playbook.GateGuard, playbook.GateStrict, playbook.GateOff} {
 		t.Run(string(gate), func(t *testing.T) {
 			t.Parallel()
-			n := &draftTest{policy: Policy{GateMode: gate}}
+			n := &draftTest{policy: Config{GateMode: gate}}
 			n.seed(t, "one")
 			for range 5 {
 				n.take(t, inferred(add("guessed"), op(playbook.Update, "misc-00001", "one, guessed")))
@@ -136,7 +136,7 @@ func TestImportBelievesNoClaim(t *testing.T) {
 						name := fmt.Sprintf("review %v, gate %s, claims %s, status %q, %s", first, gate, claim, status, content)
 						t.Run(name, func(t *testing.T) {
 							t.Parallel()
-							n := &draftTest{policy: Policy{GateMode: gate}}
+							n := &draftTest{policy: Config{GateMode: gate}}
 							n.seed(t, "one", "two")
 							if first {
 								k := edited("review")
@@ -181,7 +181,7 @@ func TestImportBelievesNoClaim(t *testing.T) {
 func TestTextOfUnknownAuthorWaits(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateGuard, playbook.GateStrict} {
-		n := &draftTest{policy: Policy{GateMode: mode}}
+		n := &draftTest{policy: Config{GateMode: mode}}
 		unknown := reflected("unknown", events.Reflection{}, add("of nobody"))
 		unknown.Reflection.Model = ""
 		rule := edited("rule", add("of a rule"))

@@ -81,14 +81,11 @@ func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 	s.section[b.Section] = sectionSum{in.tokens + sign*n, in.bullets + sign}
 }
 
-// pruner keeps the playbook within its token budget.
-type pruner struct{ *state }
-
 // enforceBudget keeps the playbook within its token budget. It retires the weakest bullets, and it drops new bullets that are
 // weaker than all others. A playbook that is already over its budget, after an import or a change of the setting, does
 // not grow further, but it is not cut to the budget at once. Pinned bullets stay. The budget does not apply to changes by
 // a person.
-func (d *pruner) enforceBudget() {
+func (d *draft) enforceBudget() {
 	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
@@ -132,7 +129,7 @@ func (d *pruner) enforceBudget() {
 }
 
 // mayGrow reports whether the draft contains an operation that can make the shown bullets longer.
-func (d *pruner) mayGrow() bool {
+func (d *draft) mayGrow() bool {
 	return slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		switch op.Kind {
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put, playbook.SetStatus:
@@ -164,7 +161,7 @@ func compareResults(a, b *playbook.Bullet) int {
 
 // weakestFirst returns the bullets that may retire, in the order of compareStrength, but of bullets with equal results those that are new
 // in this draft come last.
-func (d *pruner) weakestFirst() []*playbook.Bullet {
+func (d *draft) weakestFirst() []*playbook.Bullet {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {
 			return 1
@@ -193,7 +190,7 @@ func lastActivity(b *playbook.Bullet) time.Time {
 
 // retireOverBudget retires a bullet, or rejects the ADD that created it in this draft. It returns false if the delta has no
 // room for the operation.
-func (d *pruner) retireOverBudget(b *playbook.Bullet) bool {
+func (d *draft) retireOverBudget(b *playbook.Bullet) bool {
 	if d.base.Bullet(b.ID) == nil && d.isOnlyAdded(b.ID) {
 		d.dropAdd(b.ID)
 		return true
@@ -207,14 +204,14 @@ func (d *pruner) retireOverBudget(b *playbook.Bullet) bool {
 }
 
 // isOnlyAdded reports whether the draft contains only the ADD and updates of the content of a new bullet.
-func (d *pruner) isOnlyAdded(id playbook.BulletID) bool {
+func (d *draft) isOnlyAdded(id playbook.BulletID) bool {
 	return !slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		return op.Bullet == id && op.Kind != playbook.Add && op.Kind != playbook.Update
 	})
 }
 
 // dropAdd removes a new bullet and its operations from the draft, and records the rejection.
-func (d *pruner) dropAdd(id playbook.BulletID) {
+func (d *draft) dropAdd(id playbook.BulletID) {
 	d.ops = slices.DeleteFunc(d.ops, func(op playbook.Op) bool {
 		if op.Bullet != id {
 			return false

@@ -58,7 +58,7 @@ func TestBudgetCountsRenderedTokens(t *testing.T) {
 func TestTokenBudgetIsEnforced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &draftTest{policy: Policy{Budget: Budget{
+		n := &draftTest{policy: Config{Budget: Budget{
 			Book:    rapid.IntRange(150, 600).Draw(t, "budget"),
 			Section: rapid.SampledFrom([]int{-1, 100, 200}).Draw(t, "section budget"),
 		}}}
@@ -90,7 +90,7 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 					t.Fatalf("after batch %d section %s takes %d tokens, its budget is %d", i, s, got, n.policy.Budget.Section)
 				}
 			}
-			weakest := newDraft(&n.p, n.policy).pruner.weakestFirst()
+			weakest := newDraft(&n.p, n.policy).weakestFirst()
 			if want := slices.SortedFunc(mayRetireOf(&n.p), compareStrength); !slices.Equal(weakest, want) {
 				t.Fatalf("after batch %d: got the weakest bullets %v, want %v", i, weakest, want)
 			}
@@ -126,8 +126,8 @@ func mayRetireOf(p *playbook.Playbook) iter.Seq[*playbook.Bullet] {
 func TestStateDoesNotDependOnThresholds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(what string) Policy {
-			return Policy{
+		draw := func(what string) Config {
+			return Config{
 				Budget:     Budget{rapid.IntRange(100, 1000).Draw(t, what), rapid.SampledFrom([]int{-1, 80, 300}).Draw(t, what+" of a section")},
 				Duplicates: rapid.SampledFrom([]*DuplicateIndex{nil, new(DuplicateIndex)}).Draw(t, what+" of likeness"),
 			}
@@ -184,7 +184,7 @@ func TestWeakestBulletRetires(t *testing.T) {
 // removes.
 func TestImportOverBudgetStays(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: Policy{Budget: Budget{Book: 200}}}
+	n := &draftTest{policy: Config{Budget: Budget{Book: 200}}}
 	e := edited("e")
 	for i := range 100 {
 		e.Edit.Ops = append(e.Edit.Ops, add(fmt.Sprintf("bullet %d says what nobody else does", i)))
@@ -217,7 +217,7 @@ func TestParaphraseIsRejected(t *testing.T) {
 	} {
 		t.Run(test.new, func(t *testing.T) {
 			t.Parallel()
-			n := &draftTest{policy: Policy{Duplicates: new(DuplicateIndex)}}
+			n := &draftTest{policy: Config{Duplicates: new(DuplicateIndex)}}
 			n.seed(t, "For region North the region tax is 7 % of the amount so far, and it is rounded to cents.", "another")
 			n.take(t, reflected("r", events.Reflection{}, add(test.new)))
 			if made := n.p.Len() == 3; made == test.same {
@@ -247,7 +247,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 					}
 				}
 			})
-			by := Policy{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: make(Costs)}
+			by := Config{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: make(Costs)}
 			by.Duplicates.update(p)
 			p.FindByContent("") // as a book that had a lesson before
 			b.ReportAllocs()
@@ -256,7 +256,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 				i++
 				d := newDraft(p, by)
 				k := reflected(fmt.Sprint(i), events.Reflection{}, add(sentence(i)))
-				if out := d.draftItems(func(*Item) bool { return false }, []*Item{k}, nil); len(out.Deltas) != 1 {
+				if out := d.draftItems([]*Item{k}, nil); len(out.Deltas) != 1 {
 					b.Fatal("no delta")
 				}
 			}

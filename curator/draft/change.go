@@ -3,22 +3,14 @@ package draft
 import (
 	"slices"
 
+	"debrief/curator/gate"
 	"debrief/curator/screen"
 	"debrief/playbook"
-	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
-// changes drafts operations that change the content or the existence of bullets.
-type changes struct {
-	*state
-	sources     *sources
-	addedIndex  similar.Index // texts of the bullets that this draft added
-	baseIndexed bool          // Policy.Duplicates has the texts of base, the playbook before this draft
-}
-
 // change drafts an operation other than a vote, and sets the id of a new bullet. It returns nil, or the reason to reject it.
-func (d *changes) change(op *playbook.Op) *screen.Refusal {
+func (d *draft) change(op *playbook.Op) *screen.Refusal {
 	if !d.hasRoom(op, 1+len(op.Sources)) {
 		return errFull
 	}
@@ -78,7 +70,7 @@ func duplicateText(b *playbook.Bullet) *screen.Refusal {
 }
 
 // merge drafts the merge of the source bullets into b, which keeps its id.
-func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
+func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	var others []playbook.BulletID // without duplicates
 	for _, id := range op.Sources {
 		if id != op.Bullet && !slices.Contains(others, id) {
@@ -122,7 +114,7 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 }
 
 // add drafts a new bullet, unless a bullet has the same or nearly the same text.
-func (d *changes) add(op *playbook.Op) *screen.Refusal {
+func (d *draft) add(op *playbook.Op) *screen.Refusal {
 	if op.Bullet != "" {
 		return screen.Refusef(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
 			text.Excerpt(string(op.Bullet), screen.MaxName))
@@ -142,13 +134,53 @@ func (d *changes) add(op *playbook.Op) *screen.Refusal {
 		return d.confirm(op, refusal)
 	}
 	if op.Status != playbook.Quarantined {
-		d.sources.limitBurst(op)
+		d.limitBurst(op)
 	}
 	return d.mint(op)
 }
 
+// confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. duplicate is the refusal
+// of op as a duplicate: it names that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
+func (d *draft) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
+	b := d.Bullet(duplicate.DuplicateOf)
+	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
+	if d.mode == playbook.GateOff { // only a text with inferred outcomes waits for another execution
+		waits = b.Status == playbook.Candidate && b.OnlyInferred
+	}
+	if d.byPerson || !waits {
+		return duplicate
+	}
+	key := countKey{bullet: b.ID, kind: playbook.Confirm}
+	// isCounted reports whether cover i requests the bullet in this draft already: in the sum of its requests, or in an operation.
+	isCounted := func(i int) bool {
+		if sum := d.sums[key]; sum != nil && slices.Contains(sum.Support, i) {
+			return true
+		}
+		return slices.ContainsFunc(d.ops, func(made playbook.Op) bool {
+			isRequest := made.Kind == playbook.Add || made.Kind == playbook.Confirm
+			return isRequest && made.Bullet == b.ID && slices.Contains(made.Support, i)
+		})
+	}
+	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)
+	if len(support) == 0 {
+		return duplicate
+	}
+	support, mistrusted := d.trustedSupport(b, support)
+	if len(support) == 0 {
+		return mistrusted
+	}
+	confirm := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: support}
+	if !d.hasRoom(&confirm, 1) {
+		return errFull
+	}
+	d.changed[b.ID] = b.Apply(&confirm, d.covers)
+	d.sum(key, confirm)
+	d.evidenceChanged[b.ID] = struct{}{}
+	return nil
+}
+
 // mint drafts a new bullet under the next id.
-func (d *changes) mint(op *playbook.Op) *screen.Refusal {
+func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 	if d.lastMinted >= playbook.MaxNumber {
 		return screen.Refusef(playbook.ReasonNoIDs, "the playbook has no bullet number left")
 	}
@@ -165,13 +197,25 @@ func (d *changes) mint(op *playbook.Op) *screen.Refusal {
 	d.changed[op.Bullet] = playbook.NewBullet(op, d.covers)
 	d.contents[playbook.ContentKeyOf(op.Content)] = op.Bullet
 	if d.Duplicates != nil {
-		d.addedIndex.Put(string(op.Bullet), op.Content)
+		d.addedTexts.Put(string(op.Bullet), op.Content)
 	}
 	if !d.byPerson && d.Burst.Max > 0 {
-		for _, m := range d.sources.contributors(op.Support) {
-			d.sources.added[m]++
+		for _, m := range d.contributors(op.Support) {
+			d.added[m]++
 		}
 	}
 	d.addOp(*op)
+	return nil
+}
+
+// importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
+func (d *draft) importBullet(op *playbook.Op) *screen.Refusal {
+	if old := d.Bullet(op.Bullet); old != nil {
+		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
+			return nil
+		}
+		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists with another text", text.Excerpt(string(op.Bullet), screen.MaxName))
+	}
+	d.putBullet(*op)
 	return nil
 }

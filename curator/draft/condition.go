@@ -12,7 +12,7 @@ import (
 // keepCondition completes an UPDATE or a MERGE of a model, so that the bullet keeps its condition even if the model forgets it. An operation
 // without a condition gets that of the bullets. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
 // MERGE with another condition is refused.
-func (d *admission) keepCondition(op *playbook.Op) *screen.Refusal {
+func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 	replaced := []*playbook.Bullet{d.Bullet(op.Bullet)}
 	for _, id := range op.Sources {
 		if b := d.Bullet(id); b != nil {

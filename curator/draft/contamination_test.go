@@ -73,7 +73,7 @@ func (c *contaminated) run(seed uint64, wrong float64) {
 	c.apply(&first)
 	var unchecked []playbook.BulletID
 	for range 3000 {
-		out := Build(c.book.Clone(), Policy{}, func(*Item) bool { return false }, []*Item{{ID: events.NewID(), Reflection: c.reflection(wrong)}}, unchecked)
+		out := Build(c.book.Clone(), Config{}, []*Item{{ID: events.NewID(), Reflection: c.reflection(wrong)}}, unchecked)
 		unchecked = out.Unchecked
 		for _, d := range out.Deltas {
 			c.apply(d)

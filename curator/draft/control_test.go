@@ -16,11 +16,11 @@ func TestControlSalt(t *testing.T) {
 		return k
 	}
 	var salts [][]byte
-	for name, policy := range map[string]Policy{"by a person": {}, "by the settings": {Settings: playbook.Policy{Control: "5%"}}} {
+	for name, policy := range map[string]Config{"by a person": {}, "by the settings": {Policy: playbook.Policy{Control: "5%"}}} {
 		n := &draftTest{policy: policy}
 		n.seed(t, "one")
 		n.take(t, set("off", playbook.ShareOff))
-		if a := n.p.Admission(); len(a.ControlSalt) > 0 && policy.Settings.Control == "" || a.ControlShare() != playbook.ShareOff {
+		if a := n.p.Admission(); len(a.ControlSalt) > 0 && policy.Policy.Control == "" || a.ControlShare() != playbook.ShareOff {
 			t.Errorf("%s: a salt %x before the share is on: %s", name, a.ControlSalt, a.ControlShare())
 		}
 		n.take(t, set("on", "2.5%"))

@@ -60,8 +60,8 @@ func (d *draft) draftCorrection(item *Item) {
 		}
 	}
 	for _, id := range order {
-		d.evidence.correctVotes(id, counted[id], wanted[id], item.coverIndex, voted)
+		d.correctVotes(id, counted[id], wanted[id], item.coverIndex, voted)
 	}
-	d.evidence.correctOutcomes(item)
+	d.correctOutcomes(item)
 	d.draftProposals(item)
 }

@@ -2,6 +2,18 @@
 // playbook. It checks duplicates, trust in the source, the token budget and the size limits of a delta. It lets the gate
 // decide on experiments, and it records each rejection with a reason code and a sentence. It uses no transport and no model,
 // so it can be repeated against another state after a conflict.
+//
+//	draft.go      Build, and the draft of one reflection
+//	state.go      the state that a draft builds, and its operations
+//	admit.go      which proposals become operations, and with which status
+//	change.go     operations on the content and the existence of bullets
+//	evidence.go   votes and outcomes; correct.go replaces those of a sample
+//	trust.go      trust in sources; burst.go limits the bullets of one contributor
+//	gatekeeper.go the decisions of package gate
+//	budget.go     the token budget
+//	edit.go       edits; gather.go the reflections that an edit gathers
+//	limits.go     the size of a delta
+//	refine.go     plans that clean up a playbook
 package draft
 
 import (
@@ -16,16 +28,20 @@ import (
 	"debrief/playbook/history"
 )
 
-// draft turns proposals into operations against one state. Each proposal sees the effect of the earlier ones, so a batch
-// has the same result as its reflections one by one. Its parts share the state that is being built.
-type draft struct {
-	*state
-	sources    *sources
-	changes    *changes
-	admission  *admission
-	evidence   *evidence
-	pruner     *pruner
-	gatekeeper *gatekeeper
+// Config contains the settings, the caches and the look-ups of a draft.
+type Config struct {
+	Budget     Budget
+	Duplicates *DuplicateIndex // nil detects only equal texts as duplicates
+	Costs      Costs           // cache of token counts; nil disables it
+
+	Covered     func(*Item) bool            // reports whether the log covers an item; nil means that it covers none
+	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
+
+	GateMode playbook.Gate   // of a playbook without its own mode; empty means guard
+	Gate     gate.Config     // thresholds of its decisions
+	Policy   playbook.Policy // the settings of the Curator that the log records
+	Burst    Burst
+	Now      time.Time // zero disables decisions that depend on time
 }
 
 // Result is a drafted change, the number of items that it decides, and the remaining work.
@@ -37,22 +53,55 @@ type Result struct {
 	Unchecked []playbook.BulletID
 	// Added counts the bullets that the change adds, by session or source.
 	Added map[Contributor]int
-	// NotReady reports that the item after the decided ones needs data of this state first. Then Deltas is empty, and the log before it decides
-	// all of the decided items.
+	// NotReady reports that the item after the decided ones needs data of this state first; see Item.ready. Then Deltas is empty, because
+	// the log covers all of the decided items.
 	NotReady bool
 }
 
-// draftItems drafts one delta from as many items as fit, at least one. An edit or a correction gets a delta of its own; an edit that
-// exceeds the size of a delta, such as a restore, gets several. unchecked is the list that the draft before returned.
-func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
+// Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. unchecked is
+// Result.Unchecked of the draft before. Build does not change p, but it may change the decisions of the items.
+func Build(p *playbook.Playbook, cfg Config, items []*Item, unchecked []playbook.BulletID) Result {
+	return newDraft(p, cfg).draftItems(items, unchecked)
+}
+
+// draftItems is Build on an empty draft. An edit that exceeds the size of a delta, such as a restore, gets several.
+func (d *draft) draftItems(items []*Item, unchecked []playbook.BulletID) Result {
 	out := playbook.Delta{Author: history.Curator}
-	seen := map[playbook.CoverKey]bool{}
-	decided := 0
-	var edit *Item
+	decided, ready := d.addItems(items, &out)
+	if !ready {
+		return Result{Decided: decided, Unchecked: unchecked, NotReady: true}
+	}
+	d.flush()
+	unchecked = d.decideGate(unchecked)
+	d.enforceBudget()
+	if d.edit != nil && d.edit.Gathers() { // the decision also counts the bullets that the gate and the budget change
+		d.fillDecision(&d.edit.Decision)
+	}
+	if len(d.covers) == 0 && len(d.ops) == 0 { // nothing to write: so the delta had room for all decisions of the gate
+		return Result{Decided: decided}
+	}
+	if !d.byPerson {
+		d.recordSettings(&out)
+	}
+	AddControlSalt(&d.recorded, &out)
+	out.Covers = d.covers
+	out.Ops = d.ops
+	out.Rejected = d.rejections.list()
+	change := []*playbook.Delta{&out}
+	if d.edit != nil {
+		change = split(&out)
+	}
+	return Result{Deltas: change, Decided: decided, Unchecked: unchecked, Added: d.added}
+}
+
+// addItems adds the items that the delta has room for, and returns their number. It counts those that the log covers already. ready is false
+// if the first item that is not covered needs data first; then nothing is drafted.
+func (d *draft) addItems(items []*Item, out *playbook.Delta) (decided int, ready bool) {
+	seen := map[playbook.CoverKey]bool{} // a batch may contain an event twice
 	for _, item := range items {
 		cover := item.Cover()
 		key := cover.Key()
-		if seen[key] || covered(item) {
+		if seen[key] || d.covered(item) {
 			decided++
 			continue
 		}
@@ -61,56 +110,33 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		}
 		isAlone := item.Edit != nil || item.IsCorrection()
 		if len(d.covers) > 0 && (isAlone || !d.fits(item)) {
-			break // to the next delta
+			return decided, true // this item goes to the next delta
 		}
-		if !item.ready(d.base) && !d.forgets(item) { // only an item that is alone: nothing is drafted yet
-			return Result{Decided: decided, Unchecked: unchecked, NotReady: true}
+		if !item.ready(d.base) && !d.forgets(item) { // only an item that is alone needs data
+			return decided, false
 		}
 		seen[key] = true
 		decided++
 		if item.Edit != nil {
-			d.draftEdit(item, covered, &out)
-			edit = item
-			break
+			d.draftEdit(item, out)
+			return decided, true
 		}
-		item.coverIndex = d.cover(item)
-		d.draftReflection(item)
-		if item.Model != "" {
-			out.Model, out.Prompt = item.Model, item.Prompt
-		}
-		if item.IsCorrection() {
-			break
+		d.draftReflection(item, out)
+		if isAlone {
+			return decided, true
 		}
 	}
-	d.flush()
-	unchecked = d.gatekeeper.decideGate(unchecked)
-	d.pruner.enforceBudget()
-	if edit != nil && edit.Gathers() { // the decision also counts the bullets that the gate and the budget change
-		d.fillDecision(&edit.Decision)
-	}
-	if len(d.covers) == 0 && len(d.ops) == 0 { // then the gate had room for every decision: nothing is unchecked
-		return Result{Decided: decided}
-	}
-	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateGuard {
-		out.Gate = d.mode
-	}
-	d.recordSettings(&out)
-	AddControlSalt(&d.recorded, &out)
-	out.Covers = d.covers
-	out.Ops = d.ops
-	out.Rejected = d.rejections.list()
-	change := []*playbook.Delta{&out}
-	if d.unlimited {
-		change = split(&out)
-	}
-	return Result{Deltas: change, Decided: decided, Unchecked: unchecked, Added: d.sources.added}
+	return decided, true
 }
 
-// recordSettings records the settings of the Curator in a delta, if the log has others. An edit records none, because the program that
-// applies it, such as a command, may have other settings than the running Curator.
+// recordSettings records the settings of the Curator in a delta, if the log has others. The delta of an edit records none, because the
+// program that applies it, such as a command, may have other settings than the running Curator.
 func (d *draft) recordSettings(out *playbook.Delta) {
-	if !d.byPerson && !d.recorded.Policy.Equal(d.Settings) {
-		out.Policy = &d.Settings
+	if _, chosen := d.base.Gate(); !chosen && d.mode != playbook.GateGuard {
+		out.Gate = d.mode
+	}
+	if !d.recorded.Policy.Equal(d.Policy) {
+		out.Policy = &d.Policy
 	}
 }
 
@@ -126,40 +152,12 @@ func AddControlSalt(recorded *playbook.Admission, out *playbook.Delta) {
 // saltBytes is the length of a salt. Nobody can guess 128 random bits.
 const saltBytes = 16
 
-// Policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
-type Policy struct {
-	Budget      Budget
-	Duplicates  *DuplicateIndex             // nil detects only equal texts as duplicates
-	Costs       Costs                       // cache of token counts; nil disables it
-	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
-
-	GateMode playbook.Gate // of a playbook without its own mode; empty means guard
-	Gate     gate.Config   // thresholds of its decisions
-	// Settings are the settings of the Curator that the log records.
-	Settings playbook.Policy
-	Burst    Burst
-	Now      time.Time // zero disables decisions that depend on time
-}
-
-// Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. covered
-// reports whether the log covers an item. unchecked is Result.Unchecked of the draft before. Build does not change p, but it may change the
-// decisions of the items.
-func Build(p *playbook.Playbook, policy Policy, covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
-	return newDraft(p, policy).draftItems(covered, items, unchecked)
-}
-
-// newDraft returns an empty draft on a state.
-func newDraft(p *playbook.Playbook, policy Policy) *draft {
-	s := newState(p, policy)
-	d := &draft{state: s, sources: &sources{state: s, added: map[Contributor]int{}}, pruner: &pruner{s}, gatekeeper: &gatekeeper{s}}
-	d.changes = &changes{state: s, sources: d.sources}
-	d.admission = &admission{state: s, sources: d.sources, changes: d.changes}
-	d.evidence = &evidence{state: s, sources: d.sources}
-	return d
-}
-
 // draftReflection drafts the votes, outcomes and proposals of one reflection.
-func (d *draft) draftReflection(item *Item) {
+func (d *draft) draftReflection(item *Item, out *playbook.Delta) {
+	item.coverIndex = d.cover(item)
+	if item.Model != "" {
+		out.Model, out.Prompt = item.Model, item.Prompt
+	}
 	if d.forgets(item) { // the log gets no text of a forgotten execution
 		d.covers[item.coverIndex].Evidence.Excerpt = ""
 		op := playbook.Op{Support: []int{item.coverIndex}}
@@ -178,14 +176,17 @@ func (d *draft) draftReflection(item *Item) {
 	for _, r := range item.Rejected {
 		d.rejections.add(r)
 	}
-	d.evidence.addOutcomes(item)
+	d.addOutcomes(item)
 	voted := map[playbook.BulletID]bool{}
 	for _, t := range item.Reflection.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
-		d.evidence.vote(op, t.Tag, voted)
+		d.vote(op, t.Tag, voted)
 	}
 	d.draftProposals(item)
 }
+
+// covered reports whether the log covers an item.
+func (d *draft) covered(item *Item) bool { return d.Covered != nil && d.Covered(item) }
 
 // hasFeedback reports whether the log covers feedback on the sample of a reflection.
 func (d *draft) hasFeedback(item *Item) bool {
@@ -208,7 +209,7 @@ func (d *draft) draftProposals(item *Item) {
 			d.reject(op, screen.Refusef(playbook.ReasonForgotten, "an execution behind the proposal is forgotten"))
 			continue
 		}
-		if refusal := d.admission.propose(op, d.contested(item, p.From)); refusal != nil {
+		if refusal := d.propose(op, d.contested(item, p.From)); refusal != nil {
 			d.reject(op, refusal)
 		}
 	}

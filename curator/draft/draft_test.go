@@ -18,7 +18,7 @@ import (
 
 // draftTest is a book without a server: it applies drafts as the log and its writer do.
 type draftTest struct {
-	policy  Policy
+	policy  Config
 	p       playbook.Playbook
 	covered map[events.ID]bool
 	deltas  []*playbook.Delta
@@ -38,8 +38,10 @@ func (n *draftTest) take(t rapid.TB, cases ...*Item) {
 
 func (n *draftTest) one(t rapid.TB, cases []*Item) int {
 	t.Helper()
-	d := newDraft(&n.p, n.policy)
-	out := d.draftItems(func(k *Item) bool { return n.covered[k.ID] }, cases, n.unchecked)
+	cfg := n.policy
+	cfg.Covered = func(k *Item) bool { return n.covered[k.ID] }
+	d := newDraft(&n.p, cfg)
+	out := d.draftItems(cases, n.unchecked)
 	if out.Decided == 0 && len(cases) > 0 {
 		t.Fatal("a draft decided no item")
 	}
@@ -351,7 +353,7 @@ func TestDraft(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
-			n := &draftTest{policy: Policy{GateMode: playbook.GateOff}}
+			n := &draftTest{policy: Config{GateMode: playbook.GateOff}}
 			n.seed(t, "one", "two", "three")
 			n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
 			before := n.p.Clone()
@@ -383,7 +385,7 @@ func TestDraft(t *testing.T) {
 // TestOperationOnRemovedBulletIsRejected removes the bullet after the proposals were made.
 func TestOperationOnRemovedBulletIsRejected(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: Policy{GateMode: playbook.GateOff}}
+	n := &draftTest{policy: Config{GateMode: playbook.GateOff}}
 	n.seed(t, "one", "two")
 	n.take(t, edited("e", op(playbook.Remove, "misc-00001", "")), tagged("v", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}),
 		reflected("u", events.Reflection{}, op(playbook.Update, "misc-00001", "uno"), op(playbook.Remove, "misc-00001", "")),

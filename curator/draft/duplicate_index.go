@@ -20,7 +20,7 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""
 // if nothing matches. Texts with different numbers, negations or identifiers are different advice, even if
 // their similarity is high.
-func (d *changes) findSimilar(content string) (playbook.BulletID, float64) {
+func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
 	if d.Duplicates == nil {
 		return "", 0
 	}
@@ -31,12 +31,12 @@ func (d *changes) findSimilar(content string) (playbook.BulletID, float64) {
 	if id, likeness := d.findSimilarIn(&d.Duplicates.index, content); id != "" {
 		return id, likeness
 	}
-	return d.findSimilarIn(&d.addedIndex, content)
+	return d.findSimilarIn(&d.addedTexts, content)
 }
 
 // findSimilarIn searches one index. It ignores entries whose bullet the draft has removed, and those whose text in the draft is not
 // similar.
-func (d *changes) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
+func (d *draft) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
 	m, _ := index.Duplicate(content, func(id string) string {
 		b := d.Bullet(playbook.BulletID(id))
 		if b == nil || similar.Similarity(b.Content, content) < similar.DuplicateThreshold {

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,11 +14,10 @@ import (
 	"debrief/playbook/text"
 )
 
-// draftEdit drafts an edit as a separate change, completely or not at all: it replaces all that d has drafted before. The reasons for a
-// refusal are recorded in the log and sent in the reply. covered reports whether the log covers a reflection that the edit gathers.
-func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) {
-	*d = *newDraft(d.base, d.Policy)
-	d.unlimited, d.byPerson = true, true
+// draftEdit drafts an edit as a separate change, completely or not at all. The reasons for a refusal are recorded in the log and sent in the
+// reply.
+func (d *draft) draftEdit(item *Item, out *playbook.Delta) {
+	d.edit, d.byPerson = item, true
 	item.coverIndex, item.Decision = d.cover(item), events.EditReply{}
 	out.Author, out.Reason = text.Excerpt(item.Edit.Author, maxAuthor), text.Excerpt(item.Edit.Reason, screen.MaxReason)
 	switch {
@@ -27,107 +27,92 @@ func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	case len(item.Edit.Redact) > 0:
 		out.Reason = "erasure of texts"
 	}
-
-	refused := d.applyEdit(item, covered, out)
-	if len(refused) == 0 {
-		item.Decision.Changed = len(d.changed)
+	refused := d.applyEdit(item, out)
+	if len(refused) > 0 {
+		d.refuseEdit(item, refused, out)
 		return
 	}
-	*d = *newDraft(d.base, d.Policy)
+	item.Decision.Changed = len(d.changed)
+}
+
+// refuseEdit drops what was drafted for an edit, and records the refused parts in the change and in the reply.
+func (d *draft) refuseEdit(item *Item, refused []playbook.Rejection, out *playbook.Delta) {
+	*d = *newDraft(d.base, d.Config)
+	d.edit = item
 	*out = playbook.Delta{Author: out.Author, Reason: out.Reason}
 	if !item.Gathers() { // a copy of a refused gathering is tried again, see the package events
 		d.cover(item)
 	}
-	item.Decision.Added = nil
+	decision := &item.Decision
+	decision.Added = nil
 	for i, rejection := range refused {
 		d.rejections.add(rejection)
 		if i < maxReplyReasons {
-			item.Decision.Refused = append(item.Decision.Refused, events.Refusal{Code: rejection.Code, Text: rejection.Reason})
+			decision.Refused = append(decision.Refused, events.Refusal{Code: rejection.Code, Text: rejection.Reason})
 		}
 	}
 	if more := len(refused) - maxReplyReasons; more > 0 {
-		item.Decision.Refused = append(item.Decision.Refused, events.Refusal{Code: playbook.ReasonMore, Text: fmt.Sprintf("%d more", more), Count: more})
+		decision.Refused = append(decision.Refused, events.Refusal{Code: playbook.ReasonMore, Text: fmt.Sprintf("%d more", more), Count: more})
 	}
-	item.Decision.Conflicts = item.Decision.Conflicts[:min(len(item.Decision.Conflicts), maxReplyReasons)]
+	decision.Conflicts = decision.Conflicts[:min(len(decision.Conflicts), maxReplyReasons)]
 }
 
 // maxReplyReasons is the maximum number of reasons in a reply. The log has more.
 const maxReplyReasons = 10
 
+// editRefusals collects the refused parts of an edit.
+type editRefusals []playbook.Rejection
+
+func (r *editRefusals) add(op playbook.Op, refusal *screen.Refusal) { *r = append(*r, refusal.Rejection(op)) }
+
 // applyEdit drafts the parts of an edit and returns a rejection for each part that is impossible.
-func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) (refused []playbook.Rejection) {
+func (d *draft) applyEdit(item *Item, out *playbook.Delta) (refused editRefusals) {
 	e := item.Edit
-	refuse := func(op playbook.Op, refusal *screen.Refusal) {
-		refused = append(refused, refusal.Rejection(op))
-	}
-	usesLog := e.Restore != nil || e.Forget != nil
-	usesLogTwice := e.Restore != nil && e.Forget != nil
-	if usesLogTwice || usesLog && len(e.Ops) > 0 {
-		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
-		return refused
-	}
-	hasOthers := e.ChangesSettings() || usesLog || e.Rebuild || len(e.Ops)+len(e.Names) > 0
-	if item.Gathers() && hasOthers {
-		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
-		return refused
-	}
-	if len(e.Redact) > 0 && (item.Gathers() || hasOthers) {
-		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "redact: not allowed together with other changes"))
+	if refusal := refuseCombination(item); refusal != nil {
+		refused.add(playbook.Op{}, refusal)
 		return refused
 	}
 	for _, read := range e.Expect {
 		if current := d.currentOf(read.Bullet); current != read {
 			item.Decision.Conflicts = append(item.Decision.Conflicts, current)
-			refuse(playbook.Op{Bullet: read.Bullet},
+			refused.add(playbook.Op{Bullet: read.Bullet},
 				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", text.Excerpt(string(read.Bullet), screen.MaxName)))
 		}
 	}
-	if version := d.base.Version(); e.BaseVersion != nil && version > *e.BaseVersion {
-		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", version, *e.BaseVersion))
+	newest := d.base.Version()
+	if e.BaseVersion != nil && newest > *e.BaseVersion {
+		refused.add(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", newest, *e.BaseVersion))
 	}
 	if item.Gathers() {
 		for _, problem := range item.Gathered.Problems {
-			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", problem))
+			refused.add(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", problem))
 		}
 		if len(refused) == 0 {
-			if refusal := d.draftGathered(item, covered, out); refusal != nil {
-				refuse(playbook.Op{}, refusal)
+			if refusal := d.draftGathered(item, out); refusal != nil {
+				refused.add(playbook.Op{}, refusal)
 			}
 		}
 		return refused
 	}
 	for _, n := range e.Names {
-		if n.Version == 0 {
-			n.Version = d.base.Version()
-		}
-		if n.Version > d.base.Version() {
-			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: n.Version, Newest: d.base.Version()}))
+		n.Version = cmp.Or(n.Version, newest)
+		if n.Version > newest {
+			refused.add(playbook.Op{}, refuseVersion(n.Version, newest))
 		}
 		out.Names = append(out.Names, n)
 	}
-	if e.Gate != "" {
-		becomesLessStrict := strictness[e.Gate] < strictness[d.mode]
-		d.mode, out.Gate = e.Gate, e.Gate
-		if becomesLessStrict {
-			d.gatekeeper.releaseWithheld()
-		}
-	}
-	if e.Review != "" {
-		out.Review, d.review = e.Review, e.Review == playbook.ReviewFirst
-	}
-	out.Control, out.LeadingScore = e.Control, e.LeadingScore
-	out.About, out.Judge = e.About, e.Judge
 	for _, r := range e.Redact {
-		if r.Version > d.base.Version() {
-			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: r.Version, Newest: d.base.Version()}))
+		if r.Version > newest {
+			refused.add(playbook.Op{}, refuseVersion(r.Version, newest))
 		}
 	}
 	out.Redacted = e.Redact
-	d.applyEditOps(item, refuse)
-	if item.Target != nil && item.Target.Problem != "" {
-		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.Target.Problem))
-	} else if item.Target != nil && item.Target.Playbook != nil {
-		d.transformTo(item.Target.Playbook)
+	d.changeSettings(e, out)
+	refused = append(refused, d.applyEditOps(item)...)
+	if target := item.Target; target != nil && target.Problem != "" {
+		refused.add(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", target.Problem))
+	} else if target != nil && target.Playbook != nil {
+		d.transformTo(target.Playbook)
 	}
 	out.RestoredVersion, out.Fork = e.Restore, e.Fork
 	if e.Forget != nil {
@@ -136,17 +121,55 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	return refused
 }
 
+// refuseCombination returns the reason if an edit has parts that exclude each other, or nil.
+func refuseCombination(item *Item) *screen.Refusal {
+	e := item.Edit
+	usesLog := e.Restore != nil || e.Forget != nil
+	if e.Restore != nil && e.Forget != nil || usesLog && len(e.Ops) > 0 {
+		return screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them")
+	}
+	hasOthers := e.ChangesSettings() || usesLog || e.Rebuild || len(e.Ops)+len(e.Names) > 0
+	if item.Gathers() && hasOthers {
+		return screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes")
+	}
+	if len(e.Redact) > 0 && (item.Gathers() || hasOthers) {
+		return screen.Refusef(playbook.ReasonInvalid, "redact: not allowed together with other changes")
+	}
+	return nil
+}
+
+// refuseVersion returns the refusal of a version that does not exist.
+func refuseVersion(version, newest uint64) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: version, Newest: newest})
+}
+
+// changeSettings drafts the settings of an edit. A gate that becomes less strict shows the bullets that it withheld.
+func (d *draft) changeSettings(e *events.Edit, out *playbook.Delta) {
+	if e.Gate != "" {
+		becomesLessStrict := strictness[e.Gate] < strictness[d.mode]
+		d.mode, out.Gate = e.Gate, e.Gate
+		if becomesLessStrict {
+			d.releaseWithheld()
+		}
+	}
+	if e.Review != "" {
+		out.Review, d.review = e.Review, e.Review == playbook.ReviewFirst
+	}
+	out.Control, out.LeadingScore = e.Control, e.LeadingScore
+	out.About, out.Judge = e.About, e.Judge
+}
+
 // strictness orders the modes of the gate.
 var strictness = map[playbook.Gate]int{playbook.GateOff: 0, playbook.GateGuard: 1, playbook.GateStrict: 2}
 
-// applyEditOps drafts the operations of an edit. It calls refuse for each one that is impossible.
-func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusal)) {
+// applyEditOps drafts the operations of an edit, and returns a rejection for each one that is impossible.
+func (d *draft) applyEditOps(item *Item) (refused editRefusals) {
 	support := []int{item.coverIndex}
 	if covers := item.Edit.EvidenceCovers(item.Seq); len(covers) > 0 {
 		covers = slices.DeleteFunc(covers, func(c playbook.Cover) bool { return d.recorded.Forgets(c.Evidence) })
 		if len(covers) == 0 {
-			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonForgotten, "all executions behind the edit are forgotten"))
-			return
+			refused.add(playbook.Op{}, screen.Refusef(playbook.ReasonForgotten, "all executions behind the edit are forgotten"))
+			return refused
 		}
 		support = nil
 		for i := range covers {
@@ -160,18 +183,19 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 		invalid := cleanEditOp(&op)
 		d.admitEditOp(&op, item) // an invalid one too: the log records it with its code
 		if invalid != nil {
-			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", invalid))
+			refused.add(op, screen.Refusef(playbook.ReasonInvalid, "%v", invalid))
 		} else if refusal := d.refuseUnread(&op, item.Edit); refusal != nil {
-			refuse(op, refusal)
+			refused.add(op, refusal)
 		} else if refusal := screen.RefuseSecretOp(&op); refusal != nil {
 			op.When, op.Content, op.PutBullet = screen.Redact(op.When), screen.Redact(op.Content), nil
-			refuse(op, refusal)
-		} else if refusal := d.changes.change(&op); refusal != nil {
-			refuse(op, refusal)
+			refused.add(op, refusal)
+		} else if refusal := d.change(&op); refusal != nil {
+			refused.add(op, refusal)
 		} else if op.Kind == playbook.Add {
 			item.Decision.Added = append(item.Decision.Added, op.Bullet)
 		}
 	}
+	return refused
 }
 
 // admitEditOp sets the status and the standing that an operation of an edit leads to. An edit with evidence and an import are no
@@ -240,7 +264,7 @@ func (d *draft) admitRule(op *playbook.Op) {
 	}
 	op.Code = "" // a code in the edit must not count as a mark of Suspect
 	screen.Suspect(op)
-	status, refusal := d.admission.firstStatus(op, admit.Rule)
+	status, refusal := d.firstStatus(op, admit.Rule)
 	op.Code = "" // only firstStatus needs the mark
 	op.Status = status
 	if status == playbook.Active {
@@ -315,18 +339,6 @@ func (d *draft) transformTo(wanted *playbook.Playbook) {
 		op.Support = []int{0}
 		d.putBullet(op)
 	}
-}
-
-// importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
-func (d *changes) importBullet(op *playbook.Op) *screen.Refusal {
-	if old := d.Bullet(op.Bullet); old != nil {
-		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
-			return nil
-		}
-		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists with another text", text.Excerpt(string(op.Bullet), screen.MaxName))
-	}
-	d.putBullet(*op)
-	return nil
 }
 
 // split divides a change into as many deltas as the size limits require. If there are several, the last one has no operations: it has

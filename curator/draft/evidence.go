@@ -9,21 +9,15 @@ import (
 	"debrief/playbook"
 )
 
-// evidence drafts votes and the outcomes of experiments.
-type evidence struct {
-	*state
-	sources *sources
-}
-
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
 // ignores bullets that were removed or have a newer experiment. Inferred outcomes do not count: they promote and retire nothing.
 // Outcomes of an untrusted source count for active bullets: a lack of trust excludes texts and votes, but not measurements.
-func (d *evidence) addOutcomes(item *Item) {
+func (d *draft) addOutcomes(item *Item) {
 	if d.mode == playbook.GateOff || item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
 	}
 	for _, o := range outcomesOf(item.Reflection) {
-		if b := d.Bullet(o.bullet); b != nil && d.sources.measures(b, item.coverIndex) {
+		if b := d.Bullet(o.bullet); b != nil && d.measures(b, item.coverIndex) {
 			d.addOutcome(b, o.experiment, o.exposure, item.coverIndex)
 		}
 	}
@@ -82,6 +76,21 @@ func credit(r *events.Reflection, x *events.Exposure, score int) (earned int, co
 	return 0, false
 }
 
+// voteOn returns the vote of a reflection on a bullet, or "".
+func voteOn(r *events.Reflection, id playbook.BulletID) events.Vote {
+	for _, t := range r.Tags {
+		if t.ID == id {
+			return t.Tag
+		}
+	}
+	return ""
+}
+
+// hasVotes reports whether a reflection has a vote on a bullet that its run cited.
+func hasVotes(r *events.Reflection) bool {
+	return slices.ContainsFunc(r.Exposures, func(x events.Exposure) bool { return x.Cited && voteOn(r, x.Bullet) != "" })
+}
+
 // isValid reports whether an exposure is possible and says something about its bullet: an answer cannot cite a withheld bullet, and
 // a bullet that was shown without a random decision counts only if it was cited.
 func isValid(x *events.Exposure) bool {
@@ -97,7 +106,7 @@ func isValid(x *events.Exposure) bool {
 }
 
 // addOutcome drafts one outcome for a bullet, if its experiment still has this number.
-func (d *evidence) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
+func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
 	op := playbook.Op{Kind: playbook.AddExposures, Bullet: b.ID, ExperimentNumber: number, Exposures: []playbook.Exposure{s}, Support: []int{cover}}
 	if !d.hasRoomForBullet(&op) {
 		return
@@ -110,7 +119,7 @@ func (d *evidence) addOutcome(b *playbook.Bullet, number int, s playbook.Exposur
 }
 
 // vote drafts the vote of one reflection on one bullet. voted has the bullets with a vote of this sample: a further vote is rejected.
-func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
+func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
 	setVote(&op, v)
 	old := d.Bullet(op.Bullet)
 	switch {
@@ -124,7 +133,7 @@ func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.Bullet
 		d.reject(op, errFull)
 		return
 	}
-	if refusal := d.sources.refuseSource(old, op.Support[0]); refusal != nil {
+	if refusal := d.refuseSource(old, op.Support[0]); refusal != nil {
 		d.reject(op, refusal)
 		return
 	}
@@ -137,7 +146,7 @@ func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.Bullet
 }
 
 // moveVote drafts the move of a vote to another counter. An empty to removes the vote.
-func (d *evidence) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int) {
+func (d *draft) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int) {
 	op := playbook.Op{Kind: playbook.Retag, Bullet: id, OldVote: from, Support: []int{cover}}
 	if to != "" {
 		setVote(&op, to)
@@ -156,7 +165,7 @@ func (d *evidence) moveVote(id playbook.BulletID, from, to playbook.Vote, cover 
 
 // correctVotes drafts the change from the counted votes of a sample on a bullet to the wanted ones, and marks the bullet in voted. A bullet
 // has several votes of one sample if bullets with votes were merged into it.
-func (d *evidence) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
+func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
 	b := d.Bullet(id)
 	if b == nil && len(wanted) == 0 {
 		return // the bullet was removed together with its votes
@@ -196,12 +205,12 @@ func (d *evidence) correctVotes(id playbook.BulletID, counted, wanted []playbook
 
 // correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no outcome of the
 // sample, one is added only if no outcome was reported before: a reported one that is not in the log was left out for a reason.
-func (d *evidence) correctOutcomes(item *Item) {
+func (d *draft) correctOutcomes(item *Item) {
 	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
 	}
 	isFirst := !item.Reflection.Corrects || item.Contribution.Inferred()
-	isUntrusted := d.sources.trustLevel(item.coverIndex) == playbook.Untrusted
+	isUntrusted := d.trustLevel(item.coverIndex) == playbook.Untrusted
 	wanted := outcomesOf(item.Reflection)
 	seen := map[playbook.BulletID]bool{}
 	for _, x := range item.Reflection.Exposures {

@@ -20,7 +20,7 @@ func TestGateInvariants(t *testing.T) {
 	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &draftTest{policy: Policy{Gate: gate.Config{MaxOutcomes: 12}}}
+		n := &draftTest{policy: Config{Gate: gate.Config{MaxOutcomes: 12}}}
 		mode := drawMode.Draw(t, "mode")
 		n.switched(t, playbook.GateGuard)
 		n.seed(t, "kept", "pinned")

@@ -10,12 +10,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// gatekeeper lets the gate decide on the state.
-type gatekeeper struct{ *state }
-
 // decideGate drafts the gate's decisions on the unchecked bullets and those with new evidence. If the delta has no room for every decision,
 // it returns all these bullets, for the next delta to check. The change of a person leaves the unchecked bullets to the next delta, too.
-func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
+func (d *draft) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
 	switch {
 	case d.mode == playbook.GateOff:
 		if len(d.evidenceChanged) > 0 { // a reported outcome may have confirmed a text that only inferred outcomes supported
@@ -35,17 +32,17 @@ func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.Bullet
 }
 
 // releaseWithheld shows the bullets that the gate withheld in an earlier mode, if its mode now does not withhold them.
-func (d *gatekeeper) releaseWithheld() {
+func (d *draft) releaseWithheld() {
 	d.decider().Release()
 }
 
-func (d *gatekeeper) decider() *gate.Decider {
+func (d *draft) decider() *gate.Decider {
 	return &gate.Decider{Config: d.Gate, Mode: d.mode, Review: d.review, State: d, Typical: d.base.Typical, Apply: d.setStatus}
 }
 
 // setStatus drafts the status changes of one decision of the gate. It returns false and drafts none if the delta has no room for
 // all of them.
-func (d *gatekeeper) setStatus(ops []playbook.Op) bool {
+func (d *draft) setStatus(ops []playbook.Op) bool {
 	bytes, bullets := d.bytes+idSize, map[playbook.BulletID]struct{}{}
 	for i := range ops {
 		op := &ops[i]
@@ -58,7 +55,7 @@ func (d *gatekeeper) setStatus(ops []playbook.Op) bool {
 			bullets[op.Bullet] = struct{}{}
 		}
 	}
-	if !d.unlimited && (bytes > fullBytes || len(d.changed)+len(bullets) > fullKeys) {
+	if d.edit == nil && (bytes > fullBytes || len(d.changed)+len(bullets) > fullKeys) {
 		return false
 	}
 	for _, op := range ops {

@@ -13,27 +13,24 @@ import (
 )
 
 // draftGathered drafts the gathered reflections of an edit, except those that the log covers. It returns nil, or the reason
-// why the edit is refused.
-func (d *draft) draftGathered(item *Item, covered func(*Item) bool, out *playbook.Delta) *screen.Refusal {
+// why the edit is refused. The reflections count as evidence and not as decisions of a person.
+func (d *draft) draftGathered(item *Item, out *playbook.Delta) *screen.Refusal {
 	d.byPerson = false
-	d.Burst, d.Now = Burst{}, time.Time{}
+	d.Burst, d.Now = Burst{}, time.Time{} // the result must not depend on the time
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
 	out.Author, out.Reason = history.Curator, text.Excerpt(reason, screen.MaxReason)
 	size := coverBytes(&d.covers[item.coverIndex])
 	for _, gathered := range item.Gathered.Items {
-		if covered(gathered) {
+		if d.covered(gathered) {
 			continue
 		}
-		gathered.coverIndex = d.cover(gathered)
-		size += coverBytes(&d.covers[gathered.coverIndex])
+		cover := gathered.Cover()
+		size += coverBytes(&cover)
 		if size > fullBytes {
 			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
 				len(item.Gathered.Items))
 		}
-		d.draftReflection(gathered)
-		if gathered.Model != "" {
-			out.Model, out.Prompt = gathered.Model, gathered.Prompt
-		}
+		d.draftReflection(gathered, out)
 	}
 	return nil
 }

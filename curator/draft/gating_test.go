@@ -720,7 +720,7 @@ func TestModeChangeReleasesBullets(t *testing.T) {
 
 func TestGateFlagIsOnlyADefault(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: Policy{GateMode: playbook.GateStrict}}
+	n := &draftTest{policy: Config{GateMode: playbook.GateStrict}}
 	n.take(t, asks(add("one")))
 	if mode, set := n.p.Gate(); mode != playbook.GateStrict || !set || n.said(t, "one").Status != probation {
 		t.Errorf("got %s, %v and %s; want the mode recorded and unchanged", mode, set, n.said(t, "one").Status)
@@ -730,7 +730,7 @@ func TestGateFlagIsOnlyADefault(t *testing.T) {
 	if mode, _ := n.p.Gate(); mode != playbook.GateStrict {
 		t.Errorf("another flag changed the gate to %s", mode)
 	}
-	m := &draftTest{policy: Policy{GateMode: playbook.GateGuard}}
+	m := &draftTest{policy: Config{GateMode: playbook.GateGuard}}
 	m.take(t, asks(add("one")))
 	if _, set := m.p.Gate(); set {
 		t.Error("the default mode is recorded as if a person had chosen it")

@@ -247,7 +247,7 @@ func TestAddWithExistingIDIsRejected(t *testing.T) {
 	behind := newDraft(&n.p, n.policy)
 	behind.lastMinted = 1
 	op := add("three")
-	if why := behind.changes.mint(&op); why == nil || why.Code != playbook.ReasonExists || len(behind.ops) > 0 {
+	if why := behind.mint(&op); why == nil || why.Code != playbook.ReasonExists || len(behind.ops) > 0 {
 		t.Errorf("got %+v and %d operations, want a reason and none", why, len(behind.ops))
 	}
 }

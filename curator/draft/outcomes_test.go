@@ -117,7 +117,7 @@ func BenchmarkOutcomes(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for left := batch; len(left) > 0; {
-					left = left[newDraft(p, Policy{}).draftItems(func(*Item) bool { return false }, left, nil).Decided:]
+					left = left[newDraft(p, Config{}).draftItems(left, nil).Decided:]
 				}
 			}
 		})

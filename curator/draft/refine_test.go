@@ -192,7 +192,7 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 		e := plan.Edit()
 		e.ID, e.Author = events.NewID(), "ann"
 		k := &Item{ID: e.ID, Edit: e}
-		out := newDraft(p, Policy{}).draftItems(func(*Item) bool { return false }, []*Item{k}, nil)
+		out := newDraft(p, Config{}).draftItems([]*Item{k}, nil)
 		if len(k.Decision.Refused) > 0 {
 			t.Fatalf("refused: %v", k.Decision.Refused)
 		}
@@ -229,7 +229,7 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		k = &Item{ID: e.ID, Edit: e}
-		newDraft(moved, Policy{}).draftItems(func(*Item) bool { return false }, []*Item{k}, nil)
+		newDraft(moved, Config{}).draftItems([]*Item{k}, nil)
 		if len(k.Decision.Refused) == 0 {
 			t.Error("a plan for bullets that have changed was not refused")
 		}

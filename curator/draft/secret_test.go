@@ -19,7 +19,7 @@ func TestEditWithSecretIsRefused(t *testing.T) {
 		e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{op}}
 		n := new(draftTest)
 		k := &Item{ID: e.ID, Edit: e}
-		out := newDraft(&n.p, Policy{}).draftItems(func(*Item) bool { return false }, []*Item{k}, nil)
+		out := newDraft(&n.p, Config{}).draftItems([]*Item{k}, nil)
 		if len(k.Decision.Refused) != 1 || !strings.Contains(k.Decision.Refused[0].Text, "secret") {
 			t.Errorf("%s: got %v, want a refusal", name, k.Decision.Refused)
 		}

@@ -7,17 +7,20 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
-// state is the change that is being built: the operations so far, their effect on the playbook, and the rejections.
-type state struct {
-	Policy
+// draft is a change that is being built against one state of a playbook: the operations so far, their effect and the rejections. Each
+// proposal sees the effect of the earlier ones, so a batch has the same result as its reflections one by one.
+type draft struct {
+	Config
 	base       *playbook.Playbook
 	recorded   playbook.Admission                        // of base
 	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
 	lastMinted uint64                                    // last bullet number in use
 	contents   map[playbook.ContentKey]playbook.BulletID // bullets to which this draft gave a new text
+	added      map[Contributor]int                       // number of bullets that this draft added
 
 	covers     []playbook.Cover
 	ops        []playbook.Op
@@ -26,12 +29,15 @@ type state struct {
 	rejections rejections
 	bytes      int // upper bound of the encoded size of covers, ops and sums
 
-	mode      playbook.Gate // current gate mode
-	review    bool          // new texts wait for a person
-	unlimited bool          // an edit: it is committed completely, in several deltas if necessary
-	byPerson  bool          // a person asked for the operations, not a reflection
+	mode     playbook.Gate // current gate mode
+	review   bool          // new texts wait for a person
+	edit     *Item         // nil for a change by reflections; the change of an edit has no size limit, because it gets several deltas
+	byPerson bool          // a person asked for the operations, not a reflection
 
 	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
+
+	addedTexts  similar.Index // texts of the bullets that this draft added
+	baseIndexed bool          // Config.Duplicates has the texts of base
 }
 
 // countKey is the key of the operations that are added up into one. Operations with different keys stay separate, so that each
@@ -43,25 +49,26 @@ type countKey struct {
 	number int         // for AddExposures: the number of the experiment
 }
 
-// newState returns an empty change of p.
-func newState(p *playbook.Playbook, policy Policy) *state {
-	policy.Gate = policy.Gate.WithDefaults()
+// newDraft returns an empty draft against the state p.
+func newDraft(p *playbook.Playbook, cfg Config) *draft {
+	cfg.Gate = cfg.Gate.WithDefaults()
 	mode, chosen := p.Gate()
-	if !chosen && policy.GateMode != "" {
-		mode = policy.GateMode
+	if !chosen && cfg.GateMode != "" {
+		mode = cfg.GateMode
 	}
 	recorded := p.Admission()
-	own := recorded // with the settings of this Curator, which the log may not have yet
-	own.Policy = policy.Settings
-	return &state{
-		Policy: policy, base: p, recorded: recorded, lastMinted: p.LastMinted(), mode: mode, review: recorded.ReviewsFirst() || own.ReviewsFirst(),
+	configured := recorded // with the settings of this Curator, which the log may not have yet
+	configured.Policy = cfg.Policy
+	return &draft{
+		Config: cfg, base: p, recorded: recorded, lastMinted: p.LastMinted(), mode: mode,
+		review: recorded.ReviewsFirst() || configured.ReviewsFirst(), added: map[Contributor]int{},
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
 		contents: map[playbook.ContentKey]playbook.BulletID{}, evidenceChanged: map[playbook.BulletID]struct{}{},
 	}
 }
 
 // Bullet returns a bullet with the changes of the draft, or nil.
-func (d *state) Bullet(id playbook.BulletID) *playbook.Bullet {
+func (d *draft) Bullet(id playbook.BulletID) *playbook.Bullet {
 	if b, ok := d.changed[id]; ok {
 		return b
 	}
@@ -69,7 +76,7 @@ func (d *state) Bullet(id playbook.BulletID) *playbook.Bullet {
 }
 
 // All yields every bullet as the draft has it, in undefined order.
-func (d *state) All() iter.Seq[*playbook.Bullet] {
+func (d *draft) All() iter.Seq[*playbook.Bullet] {
 	return func(yield func(*playbook.Bullet) bool) {
 		for b := range d.base.All() {
 			if _, changed := d.changed[b.ID]; !changed && !yield(b) {
@@ -85,7 +92,7 @@ func (d *state) All() iter.Seq[*playbook.Bullet] {
 }
 
 // findByContent returns the id of a bullet with this content, ignoring white space and case. It returns "" if no bullet has it.
-func (d *state) findByContent(content string) playbook.BulletID {
+func (d *draft) findByContent(content string) playbook.BulletID {
 	key := playbook.ContentKeyOf(content)
 	stillHas := func(id playbook.BulletID) bool {
 		b := d.Bullet(id)
@@ -101,7 +108,7 @@ func (d *state) findByContent(content string) playbook.BulletID {
 }
 
 // cover adds the cover of an item and returns its index.
-func (d *state) cover(item *Item) int {
+func (d *draft) cover(item *Item) int {
 	c := item.Cover()
 	d.covers = append(d.covers, c)
 	d.bytes += coverBytes(&c)
@@ -110,7 +117,7 @@ func (d *state) cover(item *Item) int {
 
 // support returns the indexes of the covers in this delta that support a proposal of an item. Supporting reflections that another
 // delta covers are left out.
-func (d *state) support(item *Item, p *Proposal) []int {
+func (d *draft) support(item *Item, p *Proposal) []int {
 	if p.Op.Kind == playbook.Merge && len(p.From) == 0 {
 		return nil
 	}
@@ -126,12 +133,12 @@ func (d *state) support(item *Item, p *Proposal) []int {
 }
 
 // hasRoom reports whether the delta has room for an operation that changes a number of bullets besides those already changed.
-func (d *state) hasRoom(op *playbook.Op, bullets int) bool {
-	return d.unlimited || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
+func (d *draft) hasRoom(op *playbook.Op, bullets int) bool {
+	return d.edit != nil || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
 }
 
 // hasRoomForBullet reports whether the delta has room for an operation on op.Bullet alone.
-func (d *state) hasRoomForBullet(op *playbook.Op) bool {
+func (d *draft) hasRoomForBullet(op *playbook.Op) bool {
 	if d.changed[op.Bullet] != nil {
 		return d.hasRoom(op, 0)
 	}
@@ -139,13 +146,13 @@ func (d *state) hasRoomForBullet(op *playbook.Op) bool {
 }
 
 // addOp adds an operation. The caller has checked it, and has recorded its effect in changed.
-func (d *state) addOp(op playbook.Op) {
+func (d *draft) addOp(op playbook.Op) {
 	d.ops = append(d.ops, op)
 	d.bytes += opSize(&op)
 }
 
 // sum adds the counters of an operation to those of the earlier operations with the same key, see countKey.
-func (d *state) sum(key countKey, op playbook.Op) {
+func (d *draft) sum(key countKey, op playbook.Op) {
 	if total := d.sums[key]; total != nil {
 		total.Helpful += op.Helpful
 		total.Harmful += op.Harmful
@@ -161,7 +168,7 @@ func (d *state) sum(key countKey, op playbook.Op) {
 }
 
 // flush moves the sums to the operations. Call it before an operation that must come after the counts so far.
-func (d *state) flush() {
+func (d *draft) flush() {
 	for _, key := range d.order {
 		d.ops = append(d.ops, *d.sums[key])
 	}
@@ -169,7 +176,7 @@ func (d *state) flush() {
 }
 
 // changeBullet drafts an operation on an existing bullet.
-func (d *state) changeBullet(op playbook.Op) {
+func (d *draft) changeBullet(op playbook.Op) {
 	retires := op.Kind == playbook.SetStatus && op.Status == playbook.Retired
 	if retires || op.Restart || op.Kind == playbook.Update {
 		d.flush() // the counts so far belong to the state before
@@ -179,7 +186,7 @@ func (d *state) changeBullet(op playbook.Op) {
 }
 
 // putBullet drafts a PUT or the removal of a bullet. It overwrites an existing bullet.
-func (d *state) putBullet(op playbook.Op) {
+func (d *draft) putBullet(op playbook.Op) {
 	b := op.PutBullet
 	d.changed[op.Bullet] = b
 	if b != nil {
@@ -190,14 +197,14 @@ func (d *state) putBullet(op playbook.Op) {
 }
 
 // reject records a rejected operation.
-func (d *state) reject(op playbook.Op, refusal *screen.Refusal) {
+func (d *draft) reject(op playbook.Op, refusal *screen.Refusal) {
 	d.rejections.add(refusal.Rejection(op))
 }
 
 // personStanding returns the standing of a bullet whose status a person sets to s, "" for no new standing. A bullet that the person shows
 // while the gate is on, or retires in any mode, is kept: the gate does not change its status. But if new texts wait for a person, a bullet
 // that the person shows is new, so that the gate still measures it.
-func (d *state) personStanding(s playbook.Status) playbook.Standing {
+func (d *draft) personStanding(s playbook.Status) playbook.Standing {
 	if d.review && s != playbook.Retired && d.mode != playbook.GateOff {
 		return playbook.StandingNew
 	}
@@ -208,7 +215,7 @@ func (d *state) personStanding(s playbook.Status) playbook.Standing {
 }
 
 // newStanding returns the standing of a new wording.
-func (d *state) newStanding() playbook.Standing {
+func (d *draft) newStanding() playbook.Standing {
 	if d.byPerson || d.mode == playbook.GateOff {
 		return ""
 	}

@@ -1,30 +1,21 @@
 package draft
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/admit"
-	"debrief/playbook/text"
 )
 
 // freeVotes is the number of votes of a limited source on a bullet that count without a check of its share, because the first vote on a new
 // bullet is a large share of all.
 const freeVotes = 2
 
-// sources decides how much the sources of reflections are trusted.
-type sources struct {
-	*state
-	added map[Contributor]int // number of bullets that this draft added
-}
-
 // evidenceOf returns the evidence of a cover, or an empty one.
-func (d *sources) evidenceOf(cover int) playbook.Evidence {
+func (d *draft) evidenceOf(cover int) playbook.Evidence {
 	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
 		return *d.covers[cover].Evidence
 	}
@@ -32,15 +23,15 @@ func (d *sources) evidenceOf(cover int) playbook.Evidence {
 }
 
 // trustLevel returns the trust level of a cover: the lower one of its source and, if its outcome was inferred, of inferred outcomes.
-func (d *sources) trustLevel(cover int) playbook.Trust {
+func (d *draft) trustLevel(cover int) playbook.Trust {
 	e := d.evidenceOf(cover)
-	return d.Settings.Level(e.Source, e.Inferred)
+	return d.Policy.Level(e.Source, e.Inferred)
 }
 
 // refuseSource returns the reason why the support of one reflection for a bullet must not count because of its source, or nil if it may.
-func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
+func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	e := d.evidenceOf(cover)
-	trust := d.Settings.Of(e.Source)
+	trust := d.Policy.Of(e.Source)
 	fromSource := 0
 	for _, o := range b.SupportBySource {
 		if playbook.MatchesSource(trust.Source, o.Source) {
@@ -53,7 +44,7 @@ func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	if !e.Inferred {
 		return nil
 	}
-	return refuseShare(b, d.Settings.OfInferred(), b.InferredSupport)
+	return refuseShare(b, d.Policy.OfInferred(), b.InferredSupport)
 }
 
 // refuseShare returns the reason why one more vote of a source on a bullet must not count, or nil if it may. fromSource is the number of
@@ -74,7 +65,7 @@ func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, fromSource int)
 
 // measures reports whether the outcome behind a cover counts in the experiment of a bullet. A source without trust measures only bullets
 // that are shown already, so it helps no other bullet to be shown.
-func (d *sources) measures(b *playbook.Bullet, cover int) bool {
+func (d *draft) measures(b *playbook.Bullet, cover int) bool {
 	switch d.trustLevel(cover) {
 	case playbook.Untrusted:
 		return b.Shown()
@@ -86,7 +77,7 @@ func (d *sources) measures(b *playbook.Bullet, cover int) bool {
 
 // authorKind returns the kind of the author of a proposal: a model, if a model made each reflection in its support. Otherwise the author is
 // unknown, "".
-func (d *sources) authorKind(support []int) admit.Source {
+func (d *draft) authorKind(support []int) admit.Source {
 	for _, i := range support {
 		if e := d.evidenceOf(i); e.Model == "" {
 			return ""
@@ -99,7 +90,7 @@ func (d *sources) authorKind(support []int) admit.Source {
 const lateAfter = 100
 
 // isLate reports whether the outcome behind a proposal came late: the agents meanwhile did other tasks without the advice.
-func (d *sources) isLate(support []int) bool {
+func (d *draft) isLate(support []int) bool {
 	return slices.ContainsFunc(support, func(i int) bool {
 		e := d.evidenceOf(i)
 		execution, _, err := events.Handle(e.Execution).Parse()
@@ -109,7 +100,7 @@ func (d *sources) isLate(support []int) bool {
 
 // lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
 // to distrust the operation, because the model itself chose the reflections in the support.
-func (d *sources) lowestTrust(support []int) (playbook.Trust, string) {
+func (d *draft) lowestTrust(support []int) (playbook.Trust, string) {
 	worst, name := playbook.Trusted, ""
 	for _, i := range support {
 		l := d.trustLevel(i)
@@ -118,7 +109,7 @@ func (d *sources) lowestTrust(support []int) (playbook.Trust, string) {
 		}
 		e := d.evidenceOf(i)
 		worst, name = l, e.Source
-		if d.Settings.Of(e.Source).Level != l { // the level is that of inferred outcomes
+		if d.Policy.Of(e.Source).Level != l { // the level is that of inferred outcomes
 			name = playbook.InferredSource
 		}
 		if l == playbook.Untrusted {
@@ -129,7 +120,7 @@ func (d *sources) lowestTrust(support []int) (playbook.Trust, string) {
 }
 
 // allInferred reports whether every execution behind an operation has an inferred outcome. It is false without executions.
-func (d *sources) allInferred(support []int) bool {
+func (d *draft) allInferred(support []int) bool {
 	found := false
 	for _, i := range support {
 		if i < len(d.covers) && d.covers[i].Evidence != nil {
@@ -144,7 +135,7 @@ func (d *sources) allInferred(support []int) bool {
 
 // trustedSupport returns the part of an operation's support that may count for a bullet. If it leaves some out, refusal is the reason for the
 // last of these.
-func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, refusal *screen.Refusal) {
+func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, refusal *screen.Refusal) {
 	for _, i := range support {
 		if refused := d.refuseSource(b, i); refused != nil {
 			refusal = refused
@@ -153,100 +144,6 @@ func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []i
 		}
 	}
 	return trusted, refusal
-}
-
-// burstWindow is the time within which a session, or a source that is not fully trusted, may add Burst.Max bullets. Further
-// bullets go to quarantine and wait for a person. Each Curator process counts for itself, and begins at 0 after a restart.
-const burstWindow = 10 * time.Minute
-
-// Contributor is the origin of bullets: a session, or a source that is not fully trusted.
-type Contributor struct {
-	source bool // name is that of a source, not of a session
-	name   string
-}
-
-// String returns the kind and the name of the contributor.
-func (c Contributor) String() string {
-	if c.source {
-		return fmt.Sprintf("source %q", c.name)
-	}
-	return fmt.Sprintf("session %q", c.name)
-}
-
-// Burst limits the bullets that one contributor may add within burstWindow. A value of Max below 1 disables the limit.
-type Burst struct {
-	Max    int
-	Recent map[Contributor]int // bullets added within the window, before this draft
-}
-
-// contributors returns the contributors in the support of an operation, each once.
-func (d *sources) contributors(support []int) (all []Contributor) {
-	add := func(m Contributor) {
-		if m.name != "" && !slices.Contains(all, m) {
-			all = append(all, m)
-		}
-	}
-	for _, i := range support {
-		e := d.evidenceOf(i)
-		add(Contributor{name: e.Session})
-		if d.Settings.Of(e.Source).Level != playbook.Trusted {
-			add(Contributor{source: true, name: e.Source})
-		}
-		if e.Inferred && d.Settings.OfInferred().Level != playbook.Trusted {
-			add(Contributor{source: true, name: playbook.InferredSource})
-		}
-	}
-	return all
-}
-
-// limitBurst puts a new bullet into quarantine if one of its contributors has reached the burst limit.
-func (d *sources) limitBurst(op *playbook.Op) {
-	if d.Burst.Max < 1 {
-		return
-	}
-	for _, m := range d.contributors(op.Support) {
-		if d.Burst.Recent[m]+d.added[m] >= d.Burst.Max {
-			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
-			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", text.Excerpt(m.String(), screen.MaxName), d.Burst.Max, int(burstWindow.Minutes()))
-			return
-		}
-	}
-}
-
-// Additions counts the bullets that each contributor has added within burstWindow. The zero value is empty.
-type Additions struct {
-	at map[Contributor][]additionCount
-}
-
-type additionCount struct {
-	time time.Time
-	n    int
-}
-
-// Recent returns the counts at the time now. It deletes the entries that are older than burstWindow.
-func (b *Additions) Recent(now time.Time) map[Contributor]int {
-	counts := map[Contributor]int{}
-	for m, list := range b.at {
-		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
-		b.at[m] = list
-		if len(list) == 0 {
-			delete(b.at, m)
-		}
-		for _, c := range list {
-			counts[m] += c.n
-		}
-	}
-	return counts
-}
-
-// Add adds counts of new bullets.
-func (b *Additions) Add(added map[Contributor]int, now time.Time) {
-	for m, n := range added {
-		if b.at == nil {
-			b.at = map[Contributor][]additionCount{}
-		}
-		b.at[m] = append(b.at[m], additionCount{now, n})
-	}
 }
 
 // A bullet is well supported if it has at least minVotes votes, and if at least minHelpfulShare of them are helpful. The share is the lower
@@ -287,7 +184,7 @@ func requiredToOverturn(b *playbook.Bullet) int {
 
 // contradictedBullet returns the first well supported bullet that the operation would remove or rewrite with the support of
 // too few executions, or nil.
-func (d *sources) contradictedBullet(op *playbook.Op) *playbook.Bullet {
+func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 	ids := []playbook.BulletID{op.Bullet}
 	if op.Kind == playbook.Merge {
 		ids = append(ids, op.Sources...)

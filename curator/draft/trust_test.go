@@ -25,7 +25,7 @@ func (k *Item) voting(id playbook.BulletID, vote events.Vote) *Item {
 
 func believing(t *testing.T, known ...playbook.SourceTrust) *draftTest {
 	t.Helper()
-	n := &draftTest{policy: Policy{Settings: playbook.Policy{Trust: known}}}
+	n := &draftTest{policy: Config{Policy: playbook.Policy{Trust: known}}}
 	n.seed(t, "one", "two")
 	return n
 }
@@ -117,7 +117,7 @@ func TestBurstGoesToQuarantine(t *testing.T) {
 				n.policy.Burst.Recent = made.Recent(now)
 				k := from(test.source, test.session, add(fmt.Sprint("advice ", i)))
 				n.take(t, k)
-				made.Add(n.last.sources.added, now)
+				made.Add(n.last.added, now)
 				now = now.Add(time.Minute)
 			}
 			count := 0
