@@ -36,3 +36,18 @@ func TestControlSalt(t *testing.T) {
 		t.Error("two playbooks have the same salt")
 	}
 }
+
+// TestRefusedEditRecordsNoSettings: a refused edit records no settings, like an edit that is carried out, because a command with other
+// settings than the running Curator may have applied it.
+func TestRefusedEditRecordsNoSettings(t *testing.T) {
+	t.Parallel()
+	n := &draftTest{}
+	n.seed(t, "one")
+	n.policy = Config{GateMode: playbook.GateStrict, Policy: playbook.Policy{Control: "5%"}}
+	refused := edited("refused", playbook.Op{Kind: playbook.Remove, Bullet: "xyz-00009"})
+	n.take(t, refused)
+	last := n.deltas[len(n.deltas)-1]
+	if len(refused.Decision.Refused) != 1 || last.Policy != nil || last.Gate != "" {
+		t.Errorf("got the refusals %v, policy %+v and gate %q, want one refusal and no settings", refused.Decision.Refused, last.Policy, last.Gate)
+	}
+}

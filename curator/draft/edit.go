@@ -39,6 +39,7 @@ func (d *draft) draftEdit(item *Item, out *playbook.Delta) {
 func (d *draft) refuseEdit(item *Item, refused []playbook.Rejection, out *playbook.Delta) {
 	*d = *newDraft(d.base, d.Config)
 	d.edit = item
+	d.byPerson = !item.Gathers()
 	*out = playbook.Delta{Author: out.Author, Reason: out.Reason}
 	if !item.Gathers() { // a copy of a refused gathering is tried again, see the package events
 		d.cover(item)
