@@ -29,7 +29,7 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 	if refusal := d.refuseStatuses(&op, old); refusal != nil {
 		return refusal
 	}
-	status, refusal := d.firstStatus(&op, d.authorKind(op.Support))
+	status, refusal := d.firstStatus(&op, authorOf(d.evidenceBehind(op.Support)))
 	switch status {
 	case playbook.Quarantined:
 		return d.quarantine(op, refusal)
@@ -72,10 +72,11 @@ func (d *draft) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.R
 }
 
 // firstStatus returns the status of the text that a proposal would set, with the reason if it is not shown at once.
-func (d *draft) firstStatus(op *playbook.Op, source admit.Source) (playbook.Status, *screen.Refusal) {
-	level, least := d.lowestTrust(op.Support)
+func (d *draft) firstStatus(op *playbook.Op, author admit.Source) (playbook.Status, *screen.Refusal) {
+	evidence := d.evidenceBehind(op.Support)
+	level, least := d.lowestTrust(evidence)
 	status, code := admit.FirstStatus(admit.Text{
-		Source: source, Trust: level, Inferred: d.allInferred(op.Support), Gate: d.mode, Review: d.review,
+		Source: author, Trust: level, Inferred: allInferred(evidence), Gate: d.mode, Review: d.review,
 		Suspect: screen.IsSuspect(op),
 	})
 	switch code {
@@ -214,7 +215,7 @@ func (d *draft) isDoubtful(op *playbook.Op) bool {
 	if isGood {
 		return true
 	}
-	if !d.isLate(op.Support) {
+	if !isLate(d.evidenceBehind(op.Support)) {
 		return false
 	}
 	untested := d.countUntested()

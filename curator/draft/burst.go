@@ -16,13 +16,13 @@ const burstWindow = 10 * time.Minute
 
 // Contributor is the origin of bullets: a session, or a source that is not fully trusted.
 type Contributor struct {
-	source bool // name is that of a source, not of a session
-	name   string
+	isSource bool // name is that of a source, not of a session
+	name     string
 }
 
 // String returns the kind and the name of the contributor.
 func (c Contributor) String() string {
-	if c.source {
+	if c.isSource {
 		return fmt.Sprintf("source %q", c.name)
 	}
 	return fmt.Sprintf("session %q", c.name)
@@ -34,21 +34,20 @@ type Burst struct {
 	Recent map[Contributor]int // bullets added within the window, before this draft
 }
 
-// contributors returns the contributors in the support of an operation, each once.
-func (d *draft) contributors(support []int) (all []Contributor) {
-	add := func(m Contributor) {
-		if m.name != "" && !slices.Contains(all, m) {
-			all = append(all, m)
+// contributors returns the contributors behind an operation, each once.
+func (d *draft) contributors(op *playbook.Op) (all []Contributor) {
+	add := func(c Contributor) {
+		if c.name != "" && !slices.Contains(all, c) {
+			all = append(all, c)
 		}
 	}
-	for _, i := range support {
-		e := d.evidenceOf(i)
+	for _, e := range d.evidenceBehind(op.Support) {
 		add(Contributor{name: e.Session})
 		if d.Policy.Of(e.Source).Level != playbook.Trusted {
-			add(Contributor{source: true, name: e.Source})
+			add(Contributor{isSource: true, name: e.Source})
 		}
 		if e.Inferred && d.Policy.OfInferred().Level != playbook.Trusted {
-			add(Contributor{source: true, name: playbook.InferredSource})
+			add(Contributor{isSource: true, name: playbook.InferredSource})
 		}
 	}
 	return all
@@ -59,10 +58,10 @@ func (d *draft) limitBurst(op *playbook.Op) {
 	if d.Burst.Max < 1 {
 		return
 	}
-	for _, m := range d.contributors(op.Support) {
-		if d.Burst.Recent[m]+d.added[m] >= d.Burst.Max {
+	for _, c := range d.contributors(op) {
+		if d.Burst.Recent[c]+d.added[c] >= d.Burst.Max {
 			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
-			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", text.Excerpt(m.String(), screen.MaxName), d.Burst.Max, int(burstWindow.Minutes()))
+			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", text.Excerpt(c.String(), screen.MaxName), d.Burst.Max, int(burstWindow.Minutes()))
 			return
 		}
 	}
@@ -70,7 +69,7 @@ func (d *draft) limitBurst(op *playbook.Op) {
 
 // Additions counts the bullets that each contributor has added within burstWindow. The zero value is empty.
 type Additions struct {
-	at map[Contributor][]additionCount
+	counts map[Contributor][]additionCount // oldest first
 }
 
 type additionCount struct {
@@ -79,27 +78,28 @@ type additionCount struct {
 }
 
 // Recent returns the counts at the time now. It deletes the entries that are older than burstWindow.
-func (b *Additions) Recent(now time.Time) map[Contributor]int {
-	counts := map[Contributor]int{}
-	for m, list := range b.at {
-		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
-		b.at[m] = list
+func (a *Additions) Recent(now time.Time) map[Contributor]int {
+	sums := map[Contributor]int{}
+	for c, list := range a.counts {
+		list = slices.DeleteFunc(list, func(added additionCount) bool { return now.Sub(added.time) >= burstWindow })
 		if len(list) == 0 {
-			delete(b.at, m)
+			delete(a.counts, c)
+			continue
 		}
-		for _, c := range list {
-			counts[m] += c.n
+		a.counts[c] = list
+		for _, added := range list {
+			sums[c] += added.n
 		}
 	}
-	return counts
+	return sums
 }
 
-// Add adds counts of new bullets.
-func (b *Additions) Add(added map[Contributor]int, now time.Time) {
-	for m, n := range added {
-		if b.at == nil {
-			b.at = map[Contributor][]additionCount{}
-		}
-		b.at[m] = append(b.at[m], additionCount{now, n})
+// Add adds the numbers of bullets that the contributors have added at the time now.
+func (a *Additions) Add(added map[Contributor]int, now time.Time) {
+	if a.counts == nil {
+		a.counts = map[Contributor][]additionCount{}
+	}
+	for c, n := range added {
+		a.counts[c] = append(a.counts[c], additionCount{now, n})
 	}
 }

@@ -165,9 +165,16 @@ func (d *draft) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refu
 	if len(support) == 0 {
 		return duplicate
 	}
-	support, mistrusted := d.trustedSupport(b, support)
+	var refusal *screen.Refusal
+	support = slices.DeleteFunc(support, func(i int) bool {
+		refused := d.refuseSource(b, d.covers[i].Evidence)
+		if refused != nil {
+			refusal = refused
+		}
+		return refused != nil
+	})
 	if len(support) == 0 {
-		return mistrusted
+		return refusal
 	}
 	confirm := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: support}
 	if !d.hasRoom(&confirm, 1) {
@@ -200,8 +207,8 @@ func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 		d.addedTexts.Put(string(op.Bullet), op.Content)
 	}
 	if !d.byPerson && d.Burst.Max > 0 {
-		for _, m := range d.contributors(op.Support) {
-			d.added[m]++
+		for _, c := range d.contributors(op) {
+			d.added[c]++
 		}
 	}
 	d.addOp(*op)

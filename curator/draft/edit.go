@@ -64,7 +64,9 @@ const maxReplyReasons = 10
 // editRefusals collects the refused parts of an edit.
 type editRefusals []playbook.Rejection
 
-func (r *editRefusals) add(op playbook.Op, refusal *screen.Refusal) { *r = append(*r, refusal.Rejection(op)) }
+func (r *editRefusals) add(op playbook.Op, refusal *screen.Refusal) {
+	*r = append(*r, refusal.Rejection(op))
+}
 
 // applyEdit drafts the parts of an edit and returns a rejection for each part that is impossible.
 func (d *draft) applyEdit(item *Item, out *playbook.Delta) (refused editRefusals) {
@@ -176,7 +178,7 @@ func (d *draft) applyEditOps(item *Item) (refused editRefusals) {
 		for i := range covers {
 			support = append(support, len(d.covers))
 			d.covers = append(d.covers, covers[i])
-			d.bytes += coverBytes(&covers[i])
+			d.bytes += sizeOfCover(&covers[i])
 		}
 	}
 	for _, op := range item.Edit.Ops {
@@ -347,12 +349,12 @@ func (d *draft) transformTo(wanted *playbook.Playbook) {
 func split(d *playbook.Delta) []*playbook.Delta {
 	size := 0
 	for i := range d.Covers {
-		size += coverBytes(&d.Covers[i])
+		size += sizeOfCover(&d.Covers[i])
 	}
 	for i := range d.Ops {
-		size += opSize(&d.Ops[i])
+		size += sizeOfOp(&d.Ops[i])
 	}
-	if size <= fullBytes && len(d.Ops) <= fullKeys {
+	if size <= hardBytes && len(d.Ops) <= hardBullets {
 		return []*playbook.Delta{d}
 	}
 	var parts []*playbook.Delta
@@ -362,9 +364,9 @@ func split(d *playbook.Delta) []*playbook.Delta {
 		if d.Author != history.Curator {
 			op.Support = nil // in an edit this means all covers, see Op.Support
 		}
-		n := opSize(&op)
-		if p == nil || room < n || len(p.Ops) == fullKeys {
-			p, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, fullBytes
+		n := sizeOfOp(&op)
+		if p == nil || room < n || len(p.Ops) == hardBullets {
+			p, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, hardBytes
 			parts = append(parts, p)
 		}
 		p.Ops = append(p.Ops, op)

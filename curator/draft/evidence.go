@@ -17,7 +17,7 @@ func (d *draft) addOutcomes(item *Item) {
 		return
 	}
 	for _, o := range outcomesOf(item.Reflection) {
-		if b := d.Bullet(o.bullet); b != nil && d.measures(b, item.coverIndex) {
+		if b := d.Bullet(o.bullet); b != nil && d.measures(b, d.covers[item.coverIndex].Evidence) {
 			d.addOutcome(b, o.experiment, o.exposure, item.coverIndex)
 		}
 	}
@@ -133,7 +133,7 @@ func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]
 		d.reject(op, errFull)
 		return
 	}
-	if refusal := d.refuseSource(old, op.Support[0]); refusal != nil {
+	if refusal := d.refuseSource(old, d.covers[op.Support[0]].Evidence); refusal != nil {
 		d.reject(op, refusal)
 		return
 	}
@@ -210,7 +210,7 @@ func (d *draft) correctOutcomes(item *Item) {
 		return
 	}
 	isFirst := !item.Reflection.Corrects || item.Contribution.Inferred()
-	isUntrusted := d.trustLevel(item.coverIndex) == playbook.Untrusted
+	isUntrusted := d.trustLevel(d.covers[item.coverIndex].Evidence) == playbook.Untrusted
 	wanted := outcomesOf(item.Reflection)
 	seen := map[playbook.BulletID]bool{}
 	for _, x := range item.Reflection.Exposures {

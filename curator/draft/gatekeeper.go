@@ -43,19 +43,19 @@ func (d *draft) decider() *gate.Decider {
 // setStatus drafts the status changes of one decision of the gate. It returns false and drafts none if the delta has no room for
 // all of them.
 func (d *draft) setStatus(ops []playbook.Op) bool {
-	bytes, bullets := d.bytes+idSize, map[playbook.BulletID]struct{}{}
+	bytes, bullets := d.bytes+addedOpBytes, map[playbook.BulletID]struct{}{}
 	for i := range ops {
 		op := &ops[i]
 		op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 		if d.byPerson {
 			op.Support = []int{0} // the edit
 		}
-		bytes += opSize(op)
+		bytes += sizeOfOp(op)
 		if d.changed[op.Bullet] == nil {
 			bullets[op.Bullet] = struct{}{}
 		}
 	}
-	if d.edit == nil && (bytes > fullBytes || len(d.changed)+len(bullets) > fullKeys) {
+	if d.edit == nil && (bytes > hardBytes || len(d.changed)+len(bullets) > hardBullets) {
 		return false
 	}
 	for _, op := range ops {

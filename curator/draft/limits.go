@@ -10,112 +10,111 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of one delta, below those of the log. A reflection that does not fit into the soft limits (room) goes into the next delta. If a
-// reflection alone exceeds the hard limits (full), the operations that do not fit are rejected. The space between the soft and the hard
-// limits is for the decisions of the gate.
+// Limits of one delta, below those of the log: the number of changed bullets, and the encoded size. A reflection that exceeds a soft limit
+// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected. The space between the
+// soft and the hard limits is for the decisions of the gate.
 const (
-	roomKeys  = playbook.MaxDeltaKeys - 100
-	roomBytes = playbook.MaxDeltaBytes * 3 / 4
-	fullKeys  = playbook.MaxDeltaKeys
-	fullBytes = playbook.MaxDeltaBytes * 7 / 8
+	softBullets = playbook.MaxDeltaKeys - 100
+	softBytes   = playbook.MaxDeltaBytes * 3 / 4
+	hardBullets = playbook.MaxDeltaKeys
+	hardBytes   = playbook.MaxDeltaBytes * 7 / 8
 	// Rejections have separate limits, so that many rejections do not cause more.
 	maxRejections  = 200
 	rejectionBytes = playbook.MaxDeltaBytes / 16
 
-	// The author in a delta, in bytes.
-	maxAuthor = 200
+	maxAuthor = 200 // bytes of the author in a delta
 )
 
 // Encoded sizes in bytes, rounded up, without texts.
 const (
-	coverSize      = 24
-	evidenceSize   = 96
-	comparedSize   = 18
-	supportSize    = 5
-	exposureSize   = 18
-	sourceSize     = 12
-	reflectionSize = 9                              // a sequence
-	experimentSize = 40 + 3*(playbook.MaxScore+1)*5 // three arrays of counts
-	bulletSize     = 180
-	opFixedSize    = 80
+	coverBytes      = 24
+	evidenceBytes   = 96
+	comparedBytes   = 18
+	supportBytes    = 5 // one index of a cover
+	exposureBytes   = 18
+	sourceBytes     = 12
+	sequenceBytes   = 9
+	experimentBytes = 40 + 3*(playbook.MaxScore+1)*5 // three arrays of counts
+	bulletBytes     = 180
+	opBytes         = 80
 )
 
-// opSize returns an upper bound of the encoded size of an operation.
-func opSize(op *playbook.Op) int {
-	n := opFixedSize + len(op.Bullet) + len(op.Section) + len(op.When) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
-		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + exposureSize*len(op.Exposures)
+// sizeOfOp returns an upper bound of the encoded size of an operation.
+func sizeOfOp(op *playbook.Op) int {
+	n := opBytes + len(op.Bullet) + len(op.Section) + len(op.When) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportBytes*len(op.Support) +
+		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + exposureBytes*len(op.Exposures)
 	for _, id := range op.Sources {
 		n += 5 + len(id)
 	}
 	if b := op.PutBullet; b != nil {
-		n += bulletSize + len(b.ID) + len(b.Section) + len(b.When) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests) + reflectionSize*len(b.LearnedFrom)
+		n += bulletBytes + len(b.ID) + len(b.Section) + len(b.When) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests) + sequenceBytes*len(b.LearnedFrom)
 		if e := b.Experiment; e != nil {
-			n += experimentSize + len(e.Standing) + len(e.Recent)
+			n += experimentBytes + len(e.Standing) + len(e.Recent)
 		}
 		for _, s := range b.SupportBySource {
-			n += sourceSize + len(s.Source)
+			n += sourceBytes + len(s.Source)
 		}
 	}
 	return n
 }
 
-// coverBytes returns an upper bound of the encoded size of a cover.
-func coverBytes(c *playbook.Cover) int {
-	n := coverSize + len(c.ID)
+// sizeOfCover returns an upper bound of the encoded size of a cover.
+func sizeOfCover(c *playbook.Cover) int {
+	n := coverBytes + len(c.ID)
 	if e := c.Evidence; e != nil {
-		n += evidenceSize + len(e.Execution) + len(e.Sample) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) +
+		n += evidenceBytes + len(e.Execution) + len(e.Sample) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) +
 			len(e.Reflector) + len(e.Model) + len(e.Judge)
 		if other := e.Compared; other != nil {
-			n += comparedSize + len(other.Execution) + len(other.User) + len(other.Session)
+			n += comparedBytes + len(other.Execution) + len(other.User) + len(other.Session)
 		}
 	}
 	return n
 }
 
-// idSize is the maximum size that a new id, a section and a condition add to an operation. The condition counts twice, because the content
-// begins with it.
-const idSize = 60 + playbook.MaxSection + 2*playbook.MaxWhen
+// addedOpBytes is the maximum size by which an operation grows while it is drafted: by a new id, a section and a condition. The condition
+// counts twice, because the content begins with it.
+const addedOpBytes = 60 + playbook.MaxSection + 2*playbook.MaxWhen
 
 // fits reports whether the delta has room for all that a reflection may change. Otherwise the reflection goes into the next delta, so
 // that none of its operations is rejected only because of the other reflections.
 func (d *draft) fits(item *Item) bool {
-	keys := len(d.changed) + len(item.Reflection.Tags) + len(item.Proposals)
+	bullets := len(d.changed) + len(item.Reflection.Tags) + len(item.Proposals)
 	cover := item.Cover()
-	bytes := d.bytes + coverBytes(&cover)
+	bytes := d.bytes + sizeOfCover(&cover)
 	for _, t := range item.Reflection.Tags {
-		bytes += opFixedSize + supportSize + len(t.ID)
+		bytes += opBytes + supportBytes + len(t.ID)
 	}
 	for _, id := range item.Reflection.Suspends {
-		keys++
-		bytes += opFixedSize + len(id) + maxViolation
+		bullets++
+		bytes += opBytes + len(id) + maxViolation
 	}
 	exposures := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)]
 	if d.mode == playbook.GateOff {
 		exposures = nil // they are not recorded
 	}
 	for _, t := range exposures {
-		bytes += supportSize + exposureSize
+		bytes += supportBytes + exposureBytes
 		if d.sums[countKey{bullet: t.Bullet, kind: playbook.AddExposures, number: t.Experiment}] == nil {
-			keys++
-			bytes += opFixedSize + len(t.Bullet)
+			bullets++
+			bytes += opBytes + len(t.Bullet)
 		}
 	}
 	for i := range item.Proposals {
 		op := &item.Proposals[i].Op
-		keys += len(op.Sources)
-		bytes += opSize(op) + supportSize*(1+len(item.Proposals[i].From)) + idSize
+		bullets += len(op.Sources)
+		bytes += sizeOfOp(op) + supportBytes*(1+len(item.Proposals[i].From)) + addedOpBytes
 	}
-	return keys < roomKeys && bytes < roomBytes
+	return bullets < softBullets && bytes < softBytes
 }
 
-// rejections collects the rejections of a delta. It truncates their texts and only counts those beyond the limits.
+// rejections collects the rejections of a delta.
 type rejections struct {
 	kept  []playbook.Rejection
-	more  int
-	bytes int
+	more  int // number of rejections beyond the limits, which are only counted
+	bytes int // upper bound of the encoded size of kept
 }
 
-// add adds a rejection.
+// add adds a rejection with truncated texts.
 func (r *rejections) add(rejection playbook.Rejection) {
 	op := &rejection.Op
 	op.PutBullet = nil
@@ -136,7 +135,7 @@ func (r *rejections) add(rejection playbook.Rejection) {
 			op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
 		}
 	}
-	size := opSize(op) + len(op.Kind) + 16 + len(rejection.Code) + len(rejection.Reason)
+	size := sizeOfOp(op) + len(op.Kind) + 16 + len(rejection.Code) + len(rejection.Reason)
 	if len(r.kept) == maxRejections || r.bytes+size > rejectionBytes {
 		r.more++
 		return

@@ -61,7 +61,7 @@ func TestCoverBytesIsUpperBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := coverBytes(&c); got < len(data) {
+		if got := sizeOfCover(&c); got < len(data) {
 			t.Errorf("texts of %d bytes: estimated at most %d bytes, got %d", n, got, len(data))
 		}
 	}
@@ -97,7 +97,7 @@ func TestOpSizeIsUpperBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := opSize(&op); got < len(data) {
+		if got := sizeOfOp(&op); got < len(data) {
 			t.Errorf("%s: estimated at most %d bytes, got %d", name, got, len(data))
 		}
 	}

@@ -111,7 +111,7 @@ func (d *draft) findByContent(content string) playbook.BulletID {
 func (d *draft) cover(item *Item) int {
 	c := item.Cover()
 	d.covers = append(d.covers, c)
-	d.bytes += coverBytes(&c)
+	d.bytes += sizeOfCover(&c)
 	return len(d.covers) - 1
 }
 
@@ -134,7 +134,7 @@ func (d *draft) support(item *Item, p *Proposal) []int {
 
 // hasRoom reports whether the delta has room for an operation that changes a number of bullets besides those already changed.
 func (d *draft) hasRoom(op *playbook.Op, bullets int) bool {
-	return d.edit != nil || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
+	return d.edit != nil || d.bytes+sizeOfOp(op)+addedOpBytes <= hardBytes && len(d.changed)+bullets <= hardBullets
 }
 
 // hasRoomForBullet reports whether the delta has room for an operation on op.Bullet alone.
@@ -148,7 +148,7 @@ func (d *draft) hasRoomForBullet(op *playbook.Op) bool {
 // addOp adds an operation. The caller has checked it, and has recorded its effect in changed.
 func (d *draft) addOp(op playbook.Op) {
 	d.ops = append(d.ops, op)
-	d.bytes += opSize(&op)
+	d.bytes += sizeOfOp(&op)
 }
 
 // sum adds the counters of an operation to those of the earlier operations with the same key, see countKey.
@@ -159,12 +159,12 @@ func (d *draft) sum(key countKey, op playbook.Op) {
 		total.Neutral += op.Neutral
 		total.Support = append(total.Support, op.Support...)
 		total.Exposures = append(total.Exposures, op.Exposures...)
-		d.bytes += supportSize*len(op.Support) + exposureSize*len(op.Exposures)
+		d.bytes += supportBytes*len(op.Support) + exposureBytes*len(op.Exposures)
 		return
 	}
 	d.sums[key] = &op
 	d.order = append(d.order, key)
-	d.bytes += opSize(&op)
+	d.bytes += sizeOfOp(&op)
 }
 
 // flush moves the sums to the operations. Call it before an operation that must come after the counts so far.

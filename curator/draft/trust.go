@@ -14,28 +14,26 @@ import (
 // bullet is a large share of all.
 const freeVotes = 2
 
-// evidenceOf returns the evidence of a cover, or an empty one.
-func (d *draft) evidenceOf(cover int) playbook.Evidence {
-	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
-		return *d.covers[cover].Evidence
+// evidenceBehind returns the executions behind an operation with this support. An edit without executions has none.
+func (d *draft) evidenceBehind(support []int) (all []*playbook.Evidence) {
+	for _, i := range support {
+		if e := d.covers[i].Evidence; e != nil {
+			all = append(all, e)
+		}
 	}
-	return playbook.Evidence{}
+	return all
 }
 
-// trustLevel returns the trust level of a cover: the lower one of its source and, if its outcome was inferred, of inferred outcomes.
-func (d *draft) trustLevel(cover int) playbook.Trust {
-	e := d.evidenceOf(cover)
-	return d.Policy.Level(e.Source, e.Inferred)
-}
+// trustLevel returns the trust in an execution: that in its source or, if lower, that in inferred outcomes.
+func (d *draft) trustLevel(e *playbook.Evidence) playbook.Trust { return d.Policy.Level(e.Source, e.Inferred) }
 
-// refuseSource returns the reason why the support of one reflection for a bullet must not count because of its source, or nil if it may.
-func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
-	e := d.evidenceOf(cover)
+// refuseSource returns the reason why one more execution must not count as support of a bullet because of its source, or nil if it may.
+func (d *draft) refuseSource(b *playbook.Bullet, e *playbook.Evidence) *screen.Refusal {
 	trust := d.Policy.Of(e.Source)
 	fromSource := 0
-	for _, o := range b.SupportBySource {
-		if playbook.MatchesSource(trust.Source, o.Source) {
-			fromSource += o.Count
+	for _, s := range b.SupportBySource {
+		if playbook.MatchesSource(trust.Source, s.Source) {
+			fromSource += s.Count
 		}
 	}
 	if refusal := refuseShare(b, trust, fromSource); refusal != nil {
@@ -54,34 +52,32 @@ func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, fromSource int)
 	case playbook.Untrusted:
 		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", trust.Source, b.ID)
 	case playbook.Limited:
-		before := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 // the first proposal of the bullet
-		all, ofSource := before+1, fromSource+1
-		if ofSource > freeVotes && ofSource*100 > trust.Share*all {
-			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", trust.Source, b.ID, fromSource, before, trust.Share)
+		support := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 // 1 is the first proposal of the bullet
+		isOverShare := (fromSource+1)*100 > trust.Share*(support+1)
+		if fromSource >= freeVotes && isOverShare {
+			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%",
+				trust.Source, b.ID, fromSource, support, trust.Share)
 		}
 	}
 	return nil
 }
 
-// measures reports whether the outcome behind a cover counts in the experiment of a bullet. A source without trust measures only bullets
+// measures reports whether the outcome of an execution counts in the experiment of a bullet. A source without trust measures only bullets
 // that are shown already, so it helps no other bullet to be shown.
-func (d *draft) measures(b *playbook.Bullet, cover int) bool {
-	switch d.trustLevel(cover) {
+func (d *draft) measures(b *playbook.Bullet, e *playbook.Evidence) bool {
+	switch d.trustLevel(e) {
 	case playbook.Untrusted:
 		return b.Shown()
 	case playbook.Limited:
-		return d.refuseSource(b, cover) == nil
+		return d.refuseSource(b, e) == nil
 	}
 	return true
 }
 
-// authorKind returns the kind of the author of a proposal: a model, if a model made each reflection in its support. Otherwise the author is
-// unknown, "".
-func (d *draft) authorKind(support []int) admit.Source {
-	for _, i := range support {
-		if e := d.evidenceOf(i); e.Model == "" {
-			return ""
-		}
+// authorOf returns the author of a proposal: a model, if a model made each reflection behind it. Otherwise the author is unknown, "".
+func authorOf(evidence []*playbook.Evidence) admit.Source {
+	if slices.ContainsFunc(evidence, func(e *playbook.Evidence) bool { return e.Model == "" }) {
+		return ""
 	}
 	return admit.Model
 }
@@ -89,61 +85,37 @@ func (d *draft) authorKind(support []int) admit.Source {
 // lateAfter is the number of events in the stream between an execution and its feedback from which on the outcome is late.
 const lateAfter = 100
 
-// isLate reports whether the outcome behind a proposal came late: the agents meanwhile did other tasks without the advice.
-func (d *draft) isLate(support []int) bool {
-	return slices.ContainsFunc(support, func(i int) bool {
-		e := d.evidenceOf(i)
+// isLate reports whether an outcome behind a proposal came late: the agents meanwhile did other tasks without the advice.
+func isLate(evidence []*playbook.Evidence) bool {
+	return slices.ContainsFunc(evidence, func(e *playbook.Evidence) bool {
 		execution, _, err := events.Handle(e.Execution).Parse()
 		return err == nil && e.FeedbackSeq >= execution+lateAfter
 	})
 }
 
-// lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
-// to distrust the operation, because the model itself chose the reflections in the support.
-func (d *draft) lowestTrust(support []int) (playbook.Trust, string) {
-	worst, name := playbook.Trusted, ""
-	for _, i := range support {
-		l := d.trustLevel(i)
-		if l == playbook.Trusted {
+// lowestTrust returns the lowest trust in the executions behind an operation, and the source with it, "" if all are trusted. One untrusted
+// source is enough to distrust the operation, because the model itself chose the reflections behind it.
+func (d *draft) lowestTrust(evidence []*playbook.Evidence) (playbook.Trust, string) {
+	lowest, name := playbook.Trusted, ""
+	for _, e := range evidence {
+		level := d.trustLevel(e)
+		if level == playbook.Trusted {
 			continue
 		}
-		e := d.evidenceOf(i)
-		worst, name = l, e.Source
-		if d.Policy.Of(e.Source).Level != l { // the level is that of inferred outcomes
+		lowest, name = level, e.Source
+		if d.Policy.Of(e.Source).Level != level { // the level is that of inferred outcomes
 			name = playbook.InferredSource
 		}
-		if l == playbook.Untrusted {
-			return worst, name
+		if level == playbook.Untrusted {
+			break
 		}
 	}
-	return worst, name
+	return lowest, name
 }
 
-// allInferred reports whether every execution behind an operation has an inferred outcome. It is false without executions.
-func (d *draft) allInferred(support []int) bool {
-	found := false
-	for _, i := range support {
-		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			found = true
-			if !d.covers[i].Evidence.Inferred {
-				return false
-			}
-		}
-	}
-	return found
-}
-
-// trustedSupport returns the part of an operation's support that may count for a bullet. If it leaves some out, refusal is the reason for the
-// last of these.
-func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, refusal *screen.Refusal) {
-	for _, i := range support {
-		if refused := d.refuseSource(b, i); refused != nil {
-			refusal = refused
-		} else {
-			trusted = append(trusted, i)
-		}
-	}
-	return trusted, refusal
+// allInferred reports whether the outcome of every execution behind an operation is inferred. It is false without executions.
+func allInferred(evidence []*playbook.Evidence) bool {
+	return len(evidence) > 0 && !slices.ContainsFunc(evidence, func(e *playbook.Evidence) bool { return !e.Inferred })
 }
 
 // A bullet is well supported if it has at least minVotes votes, and if at least minHelpfulShare of them are helpful. The share is the lower
@@ -165,9 +137,9 @@ func isWellSupported(helpful, harmful int) bool {
 	return low >= minHelpfulShare
 }
 
+// Limits of the number of executions that must agree against a well supported bullet. Fewer than minAgree are not enough, because an attacker
+// can plant one execution and repeat it.
 const (
-	// minAgree is the minimum number of executions that must agree against a well supported bullet. An attacker can plant one
-	// execution, and repeat it.
 	minAgree = 3
 	maxAgree = 1000 // a delta has fewer covers than this
 )
@@ -189,11 +161,9 @@ func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 	if op.Kind == playbook.Merge {
 		ids = append(ids, op.Sources...)
 	}
-	agree := map[string]bool{}
-	for _, i := range op.Support {
-		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			agree[d.covers[i].Evidence.Execution] = true
-		}
+	agree := map[string]bool{} // executions
+	for _, e := range d.evidenceBehind(op.Support) {
+		agree[e.Execution] = true
 	}
 	for _, id := range ids {
 		b := d.Bullet(id)
