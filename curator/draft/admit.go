@@ -11,8 +11,11 @@ import (
 	"debrief/playbook/text"
 )
 
-// propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. against is the bullet that
-// the proposal contradicts, or ""; see contested. propose returns the reason if the proposal is rejected, or nil.
+// propose drafts a proposal of a model or a lesson. It returns the reason if the proposal is rejected, or nil. against is the bullet that the
+// proposal contradicts, or ""; see contested.
+//
+// A text that must not be shown yet becomes a bullet in quarantine or a candidate. Otherwise the gate decides how the text is tried. With the
+// gate off, the votes decide: a proposal against a well supported bullet goes to quarantine.
 func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refusal {
 	old := d.Bullet(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
@@ -30,22 +33,19 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 		return refusal
 	}
 	status, refusal := d.firstStatus(&op, authorOf(d.evidenceBehind(op.Support)))
-	switch status {
-	case playbook.Quarantined:
-		return d.quarantine(op, refusal)
-	case playbook.Candidate:
-		return d.addWaiting(op, old, refusal)
+	if status == playbook.Quarantined || status == playbook.Candidate {
+		return d.addInstead(op, status, refusal)
 	}
-	op.Code = "" // an operation with a mark of the screen is in quarantine by now
+	op.Code = "" // only firstStatus needs the mark of package screen
 	if d.mode != playbook.GateOff {
 		return d.proposeGated(op, old, against)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
-		if b := d.contradictedBullet(&op); b != nil {
+		if contradicted := d.contradictedBullet(&op); contradicted != nil {
 			if op.Kind == playbook.Merge {
-				op.Bullet = b.ID // the text in quarantine would replace the bullet that it contradicts, which may be a source
+				op.Bullet = contradicted.ID // the text in quarantine would replace this bullet, which may be a source of the merge
 			}
-			return d.quarantine(op, refuseContradiction(b))
+			return d.addInstead(op, playbook.Quarantined, refuseContradiction(contradicted))
 		}
 	}
 	return d.change(&op)
@@ -62,6 +62,7 @@ func (d *draft) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.R
 		sameStatus := src.Status == kept.Status || src.Shown() && kept.Shown()
 		switch {
 		case sameStatus:
+			continue
 		case src.Shown():
 			return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown and bullet %q is not: keep the first one", src.ID, kept.ID)
 		case len(op.Support) == 0:
@@ -92,36 +93,20 @@ func (d *draft) firstStatus(op *playbook.Op, author admit.Source) (playbook.Stat
 	return status, nil
 }
 
-// addWaiting drafts the new text of a proposal as a candidate, which waits for another execution. The bullet old, which it would replace,
-// stays. A proposal without a text is rejected with the refusal.
-func (d *draft) addWaiting(op playbook.Op, old *playbook.Bullet, refusal *screen.Refusal) *screen.Refusal {
+// addInstead drafts the new text of a proposal as a bullet of its own with a status: a candidate waits for another execution, and a bullet in
+// quarantine waits for a person. The bullet that the text would replace stays. A proposal without a text, such as a removal, is rejected with
+// the refusal.
+func (d *draft) addInstead(op playbook.Op, status playbook.Status, refusal *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
-		Kind: playbook.Add, Bullet: op.Bullet, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Candidate, Support: op.Support,
-		Code: refusal.Code, Reason: text.Excerpt(refusal.Reason, screen.MaxReason),
-	}
-	switch op.Kind {
-	case playbook.Add:
-	case playbook.Update, playbook.Merge:
-		add.Bullet, add.Section, add.Replaces = "", cmp.Or(add.Section, old.Section), old.ID
-	default:
-		return refusal
-	}
-	return d.change(&add)
-}
-
-// quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would
-// replace stays. A proposal without a text, such as a removal, is rejected with the refusal.
-func (d *draft) quarantine(op playbook.Op, refusal *screen.Refusal) *screen.Refusal {
-	add := playbook.Op{
-		Kind: playbook.Add, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
+		Kind: playbook.Add, Section: op.Section, When: op.When, Content: op.Content, Status: status, Support: op.Support,
 		Code: refusal.Code, Reason: text.Excerpt(refusal.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
 	case playbook.Add:
 		add.Bullet = op.Bullet // usually ""; kept so that change refuses an ADD whose model chose an id
 	case playbook.Update, playbook.Merge:
-		b := d.Bullet(op.Bullet)
-		add.Section, add.Replaces = cmp.Or(add.Section, b.Section), b.ID
+		replaced := d.Bullet(op.Bullet)
+		add.Section, add.Replaces = cmp.Or(add.Section, replaced.Section), replaced.ID
 	default:
 		return refusal
 	}
@@ -134,12 +119,17 @@ func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet, against playb
 	switch op.Kind {
 	case playbook.Add:
 		op.Contests = against
-		d.setFirstStatus(&op, against != "" || d.isDoubtful(&op))
+		if against != "" || d.isDoubtful(&op) {
+			op.Status, op.Code = playbook.Candidate, playbook.ReasonUnconfirmed
+		} else if d.mode == playbook.GateStrict {
+			op.Status = playbook.Probation
+		}
 	case playbook.Update, playbook.Merge:
+		isProtected := d.isSupported(old) || gate.IsKept(old)
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
 			op.When, op.Content = old.When, old.Content // only white space or case differs, so the text stays
-		} else if d.isSupported(old) || gate.IsKept(old) || op.Kind == playbook.Update && d.isDoubtful(&op) {
-			return d.addCorrection(op, old)
+		} else if isProtected || op.Kind == playbook.Update && d.isDoubtful(&op) {
+			return d.addReplacement(op, old)
 		}
 		for _, id := range op.Sources {
 			src := d.Bullet(id)
@@ -235,31 +225,19 @@ func (d *draft) countUntested() (n int) {
 	return n
 }
 
-// setFirstStatus sets the status of a new bullet. Doubtful advice waits for a confirmation.
-func (d *draft) setFirstStatus(op *playbook.Op, isDoubtful bool) {
-	switch {
-	case isDoubtful:
-		op.Status, op.Code = playbook.Candidate, playbook.ReasonUnconfirmed
-	case d.mode == playbook.GateStrict:
-		op.Status = playbook.Probation
-	}
-}
-
-// addCorrection drafts a correction of a supported bullet: a bullet that takes its place after a confirmation.
-func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
-	add := playbook.Op{
+// addReplacement drafts the new text of a bullet as a candidate, which takes the place of the bullet after a confirmation.
+func (d *draft) addReplacement(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
+	return d.change(&playbook.Op{
 		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), When: op.When, Content: op.Content, Replaces: old.ID,
-		Support: op.Support, Reason: op.Reason,
-	}
-	d.setFirstStatus(&add, true)
-	return d.change(&add)
+		Support: op.Support, Status: playbook.Candidate, Code: playbook.ReasonUnconfirmed, Reason: op.Reason,
+	})
 }
 
-// contested returns a supported bullet that the reflection behind a proposal blames for a failure, or ""; see blames. Such a proposal
-// contradicts a bullet with a good record, so the failure may be a wrong verdict.
+// contested returns a supported bullet that a reflection behind a proposal blames for a flaw of its run, or ""; see blames. Such a proposal
+// contradicts a bullet with a good record, so the verdict on the run may be wrong.
 func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
-	for _, k := range append([]*Item{item}, from...) {
-		r := k.Reflection
+	for _, supporting := range append([]*Item{item}, from...) {
+		r := supporting.Reflection
 		if r == nil || !r.Outcome.Known() {
 			continue
 		}

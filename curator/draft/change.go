@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"slices"
 
 	"debrief/curator/gate"
@@ -9,7 +10,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// change drafts an operation other than a vote, and sets the id of a new bullet. It returns nil, or the reason to reject it.
+// change drafts an operation on the content, the status or the existence of a bullet, and sets the id of a new bullet. It returns nil, or the
+// reason to reject the operation.
 func (d *draft) change(op *playbook.Op) *screen.Refusal {
 	if !d.hasRoom(op, 1+len(op.Sources)) {
 		return errFull
@@ -69,20 +71,20 @@ func duplicateText(b *playbook.Bullet) *screen.Refusal {
 	return refusal
 }
 
-// merge drafts the merge of the source bullets into b, which keeps its id.
+// merge drafts the merge of the source bullets into b, which keeps its id. It removes b and duplicates from op.Sources.
 func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
-	var others []playbook.BulletID // without duplicates
+	var ids []playbook.BulletID
 	for _, id := range op.Sources {
-		if id != op.Bullet && !slices.Contains(others, id) {
-			others = append(others, id)
+		if id != op.Bullet && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
-	op.Sources = others
-	if len(op.Sources) == 0 {
+	op.Sources = ids
+	if len(ids) == 0 {
 		return screen.Refusef(playbook.ReasonInvalid, "source_ids: at least one other bullet is required")
 	}
 	var sources []*playbook.Bullet
-	for _, id := range op.Sources {
+	for _, id := range ids {
 		src := d.Bullet(id)
 		switch {
 		case src == nil:
@@ -100,7 +102,7 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 			return refusal
 		}
 	}
-	d.flush()
+	d.flush() // votes on the bullets must come before the merge
 	for _, id := range op.Sources {
 		d.changed[id] = nil
 	}
@@ -128,8 +130,8 @@ func (d *draft) add(op *playbook.Op) *screen.Refusal {
 		}
 		return d.mint(op)
 	}
-	if same, likeness := d.findSimilar(op.Content); same != "" {
-		refusal := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
+	if same, similarity := d.findSimilar(op.Content); same != "" {
+		refusal := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, similarity)
 		refusal.DuplicateOf = same
 		return d.confirm(op, refusal)
 	}
@@ -139,38 +141,22 @@ func (d *draft) add(op *playbook.Op) *screen.Refusal {
 	return d.mint(op)
 }
 
-// confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. duplicate is the refusal
-// of op as a duplicate: it names that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
+// confirm drafts a Confirm: one more request for the text of a bullet that waits or is retired. duplicate is the refusal of op as a duplicate
+// of that bullet. confirm returns duplicate if the bullet needs no request, or if this draft counts the request already.
 func (d *draft) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(duplicate.DuplicateOf)
-	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
-	if d.mode == playbook.GateOff { // only a text with inferred outcomes waits for another execution
-		waits = b.Status == playbook.Candidate && b.OnlyInferred
-	}
-	if d.byPerson || !waits {
+	if d.byPerson || !d.countsRequests(b) {
 		return duplicate
 	}
-	key := countKey{bullet: b.ID, kind: playbook.Confirm}
-	// isCounted reports whether cover i requests the bullet in this draft already: in the sum of its requests, or in an operation.
-	isCounted := func(i int) bool {
-		if sum := d.sums[key]; sum != nil && slices.Contains(sum.Support, i) {
-			return true
-		}
-		return slices.ContainsFunc(d.ops, func(made playbook.Op) bool {
-			isRequest := made.Kind == playbook.Add || made.Kind == playbook.Confirm
-			return isRequest && made.Bullet == b.ID && slices.Contains(made.Support, i)
-		})
-	}
-	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)
+	counted := d.countedRequests(b.ID)
+	support := slices.DeleteFunc(slices.Clone(op.Support), func(i int) bool { return slices.Contains(counted, i) })
 	if len(support) == 0 {
 		return duplicate
 	}
 	var refusal *screen.Refusal
 	support = slices.DeleteFunc(support, func(i int) bool {
 		refused := d.refuseSource(b, d.covers[i].Evidence)
-		if refused != nil {
-			refusal = refused
-		}
+		refusal = cmp.Or(refused, refusal)
 		return refused != nil
 	})
 	if len(support) == 0 {
@@ -181,9 +167,31 @@ func (d *draft) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refu
 		return errFull
 	}
 	d.changed[b.ID] = b.Apply(&confirm, d.covers)
-	d.sum(key, confirm)
+	d.sum(countKey{bullet: b.ID, kind: playbook.Confirm}, confirm)
 	d.evidenceChanged[b.ID] = struct{}{}
 	return nil
+}
+
+// countsRequests reports whether requests for the text of a bullet change its status. With the gate off, only a text with inferred outcomes
+// waits for another execution.
+func (d *draft) countsRequests(b *playbook.Bullet) bool {
+	if d.mode == playbook.GateOff {
+		return b.Status == playbook.Candidate && b.OnlyInferred
+	}
+	return b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
+}
+
+// countedRequests returns the covers that request a bullet in this draft already.
+func (d *draft) countedRequests(id playbook.BulletID) (covers []int) {
+	if sum := d.sums[countKey{bullet: id, kind: playbook.Confirm}]; sum != nil {
+		covers = slices.Clone(sum.Support)
+	}
+	for i := range d.ops {
+		if op := &d.ops[i]; op.Bullet == id && (op.Kind == playbook.Add || op.Kind == playbook.Confirm) {
+			covers = append(covers, op.Support...)
+		}
+	}
+	return covers
 }
 
 // mint drafts a new bullet under the next id.

@@ -12,16 +12,14 @@ import (
 func (d *draft) rejectOutdated(item *Item) {
 	refusal := screen.Refusef(playbook.ReasonCorrected, "later feedback changed the outcome")
 	for _, t := range item.Reflection.Tags {
-		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
-		setVote(&op, t.Tag)
-		d.reject(op, refusal)
+		d.reject(voteOp(t.ID, t.Tag, item.coverIndex), refusal)
 	}
 	for _, p := range item.Proposals {
 		op := p.Op
 		op.Support = []int{item.coverIndex}
 		d.reject(op, refusal)
 	}
-	if len(item.Reflection.Tags)+len(item.Proposals) == 0 {
+	if len(item.Reflection.Tags)+len(item.Proposals) == 0 { // at least one rejection says why the reflection has no effect
 		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{item.coverIndex}}, refusal)
 	}
 }
@@ -36,8 +34,8 @@ func (d *draft) draftCorrection(item *Item) {
 		d.rejections.add(r)
 	}
 	wanted := map[playbook.BulletID][]playbook.Vote{} // several if bullets with votes were merged
-	var order []playbook.BulletID
 	tagged := map[playbook.BulletID]bool{}
+	var order []playbook.BulletID // of the tags, then of the bullets whose votes are withdrawn
 	for _, t := range item.Reflection.Tags {
 		if tagged[t.ID] {
 			continue // only the first vote on a bullet counts
@@ -52,7 +50,6 @@ func (d *draft) draftCorrection(item *Item) {
 		}
 		wanted[id] = append(wanted[id], t.Tag)
 	}
-	voted := map[playbook.BulletID]bool{}
 	counted := item.Contribution.Votes() // before this correction
 	for _, id := range slices.Sorted(maps.Keys(counted)) {
 		if wanted[id] == nil {
@@ -60,7 +57,7 @@ func (d *draft) draftCorrection(item *Item) {
 		}
 	}
 	for _, id := range order {
-		d.correctVotes(id, counted[id], wanted[id], item.coverIndex, voted)
+		d.correctVotes(id, counted[id], wanted[id], item.coverIndex)
 	}
 	d.correctOutcomes(item)
 	d.draftProposals(item)

@@ -179,8 +179,11 @@ func (d *draft) draftReflection(item *Item, out *playbook.Delta) {
 	d.addOutcomes(item)
 	voted := map[playbook.BulletID]bool{}
 	for _, t := range item.Reflection.Tags {
-		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
-		d.vote(op, t.Tag, voted)
+		if voted[t.ID] {
+			d.reject(voteOp(t.ID, t.Tag, item.coverIndex), screen.Refusef(playbook.ReasonVoted, "bullet %q already has a vote of this sample", t.ID))
+			continue
+		}
+		voted[t.ID] = d.vote(t.ID, t.Tag, item.coverIndex)
 	}
 	d.draftProposals(item)
 }

@@ -13,8 +13,8 @@ type DuplicateIndex struct {
 }
 
 // update updates the index to the state p. It indexes only the texts that have changed since the last call.
-func (a *DuplicateIndex) update(p *playbook.Playbook) {
-	a.texts.Update(p, func(b *playbook.Bullet) string { return b.Content }, a.index.Put, a.index.Drop)
+func (x *DuplicateIndex) update(p *playbook.Playbook) {
+	x.texts.Update(p, func(b *playbook.Bullet) string { return b.Content }, x.index.Put, x.index.Drop)
 }
 
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""
@@ -28,8 +28,8 @@ func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
 		d.Duplicates.update(d.base)
 		d.baseIndexed = true
 	}
-	if id, likeness := d.findSimilarIn(&d.Duplicates.index, content); id != "" {
-		return id, likeness
+	if id, similarity := d.findSimilarIn(&d.Duplicates.index, content); id != "" {
+		return id, similarity
 	}
 	return d.findSimilarIn(&d.addedTexts, content)
 }

@@ -232,6 +232,20 @@ func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 	}
 }
 
+// personStanding returns the standing of a bullet that a person shows or retires, "" for no new standing. A kept bullet is one whose status
+// the gate does not change.
+func (d *draft) personStanding(s playbook.Status) playbook.Standing {
+	switch {
+	case s == playbook.Retired:
+		return playbook.StandingKept
+	case d.mode == playbook.GateOff:
+		return ""
+	case d.review: // the person approves each new text, so the gate still measures it
+		return playbook.StandingNew
+	}
+	return playbook.StandingKept
+}
+
 // forked returns the bullet of the copied playbook that a fork names by its id and text, or nil.
 func (item *Item) forked(op *playbook.Op) *playbook.Bullet {
 	if item.Edit.Fork == nil || item.Target == nil || item.Target.Source == nil {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -40,19 +39,17 @@ func outcomesOf(r *events.Reflection) (all []countedOutcome) {
 			continue
 		}
 		seen[x.Bullet] = true
-		add := func(arm playbook.Arm, score int, cited bool) {
-			all = append(all, countedOutcome{x.Bullet, x.Experiment, playbook.Exposure{Arm: arm, Score: score, Cited: cited}})
-		}
+		add := func(e playbook.Exposure) { all = append(all, countedOutcome{x.Bullet, x.Experiment, e}) }
 		earned, counts := credit(r, &x, score)
-		counts = counts && x.Cited
+		countsAsCited := counts && x.Cited
 		switch {
-		case x.Arm.Random() && counts && earned != score:
-			add(x.Arm, score, false)
-			add(playbook.ArmOpen, earned, true)
+		case x.Arm.Random() && countsAsCited && earned != score: // two outcomes, because the scores differ
+			add(playbook.Exposure{Arm: x.Arm, Score: score})
+			add(playbook.Exposure{Arm: playbook.ArmOpen, Score: earned, Cited: true})
 		case x.Arm.Random():
-			add(x.Arm, score, counts)
-		case counts:
-			add(playbook.ArmOpen, earned, true)
+			add(playbook.Exposure{Arm: x.Arm, Score: score, Cited: countsAsCited})
+		case countsAsCited:
+			add(playbook.Exposure{Arm: playbook.ArmOpen, Score: earned, Cited: true})
 		}
 	}
 	return all
@@ -118,31 +115,35 @@ func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, 
 	}
 }
 
-// vote drafts the vote of one reflection on one bullet. voted has the bullets with a vote of this sample: a further vote is rejected.
-func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
-	setVote(&op, v)
-	old := d.Bullet(op.Bullet)
+// vote drafts the vote of one reflection on one bullet. It reports whether the vote counts, and otherwise records why not.
+func (d *draft) vote(id playbook.BulletID, v events.Vote, cover int) bool {
+	op := voteOp(id, v, cover)
+	b := d.Bullet(id)
 	switch {
-	case old == nil:
-		d.reject(op, unknownBullet(op.Bullet))
-		return
-	case voted[op.Bullet]:
-		d.reject(op, screen.Refusef(playbook.ReasonVoted, "bullet %q already has a vote of this sample", op.Bullet))
-		return
+	case b == nil:
+		d.reject(op, unknownBullet(id))
+		return false
 	case !d.hasRoomForBullet(&op):
 		d.reject(op, errFull)
-		return
+		return false
 	}
-	if refusal := d.refuseSource(old, d.covers[op.Support[0]].Evidence); refusal != nil {
+	if refusal := d.refuseSource(b, d.covers[cover].Evidence); refusal != nil {
 		d.reject(op, refusal)
-		return
+		return false
 	}
-	voted[op.Bullet] = true
 	if v == events.Harmful {
-		d.evidenceChanged[op.Bullet] = struct{}{}
+		d.evidenceChanged[id] = struct{}{}
 	}
-	d.changed[op.Bullet] = old.Apply(&op, d.covers)
-	d.sum(countKey{bullet: op.Bullet, kind: playbook.Tag, vote: v}, op)
+	d.changed[id] = b.Apply(&op, d.covers)
+	d.sum(countKey{bullet: id, kind: playbook.Tag, vote: v}, op)
+	return true
+}
+
+// voteOp returns the operation of a vote.
+func voteOp(id playbook.BulletID, v events.Vote, cover int) playbook.Op {
+	op := playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{cover}}
+	setVote(&op, v)
+	return op
 }
 
 // moveVote drafts the move of a vote to another counter. An empty to removes the vote.
@@ -163,20 +164,20 @@ func (d *draft) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int
 	d.addOp(op)
 }
 
-// correctVotes drafts the change from the counted votes of a sample on a bullet to the wanted ones, and marks the bullet in voted. A bullet
-// has several votes of one sample if bullets with votes were merged into it.
-func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
+// correctVotes drafts the change from the counted votes of a sample on a bullet to the wanted ones. A bullet has
+// several votes of one sample if bullets with votes were merged into it.
+func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vote, cover int) {
 	b := d.Bullet(id)
 	if b == nil && len(wanted) == 0 {
 		return // the bullet was removed together with its votes
 	}
-	var old []playbook.Vote         // votes to move
 	left := map[playbook.Vote]int{} // votes in the counters; a vote that they no longer contain cannot be moved
 	if b != nil {
 		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
 	}
 	wanted = slices.Clone(wanted)
-	kept := 0
+	hasVote := false // a counted vote stays or moves to a wanted one
+	var wrong []playbook.Vote
 	for _, v := range counted {
 		if left[v] == 0 {
 			continue
@@ -184,27 +185,26 @@ func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vo
 		left[v]--
 		if i := slices.Index(wanted, v); i >= 0 {
 			wanted = slices.Delete(wanted, i, i+1)
-			kept++
+			hasVote = true
 		} else {
-			old = append(old, v)
+			wrong = append(wrong, v)
 		}
 	}
-	for _, from := range old {
+	for _, from := range wrong {
 		to := playbook.Vote("")
 		if len(wanted) > 0 {
 			to, wanted = wanted[0], wanted[1:]
-			kept++
+			hasVote = true
 		}
 		d.moveVote(id, from, to, cover)
 	}
-	if len(wanted) > 0 && kept == 0 {
-		d.vote(playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{cover}}, wanted[0], voted)
+	if len(wanted) > 0 && !hasVote { // otherwise further votes would give the sample more votes than before
+		d.vote(id, wanted[0], cover)
 	}
-	voted[id] = true
 }
 
 // correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no outcome of the
-// sample, one is added only if no outcome was reported before: a reported one that is not in the log was left out for a reason.
+// sample, one is added only if no outcome was reported before: if one was, an earlier draft left it out for a reason.
 func (d *draft) correctOutcomes(item *Item) {
 	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
@@ -222,23 +222,23 @@ func (d *draft) correctOutcomes(item *Item) {
 		if isUntrusted && !b.Shown() { // see addOutcomes
 			continue
 		}
-		var right []playbook.Exposure
+		var corrected []playbook.Exposure
 		for _, o := range wanted {
 			if o.bullet == x.Bullet {
-				right = append(right, o.exposure)
+				corrected = append(corrected, o.exposure)
 			}
 		}
 		op := playbook.Op{Kind: playbook.AddExposures, Bullet: x.Bullet, ExperimentNumber: x.Experiment}
 		counted := item.Contribution.Outcomes(x.Bullet, x.Experiment)
 		switch {
 		case len(counted) == 0 && isFirst && d.mode != playbook.GateOff:
-			op.Exposures = right
-		case len(counted) > 0 && !slices.Equal(counted, right):
+			op.Exposures = corrected
+		case len(counted) > 0 && !slices.Equal(counted, corrected):
 			for _, old := range counted {
 				old.Undo = true
 				op.Exposures = append(op.Exposures, old)
 			}
-			op.Exposures = append(op.Exposures, right...)
+			op.Exposures = append(op.Exposures, corrected...)
 		}
 		if len(op.Exposures) == 0 {
 			continue
@@ -256,11 +256,8 @@ func (d *draft) correctOutcomes(item *Item) {
 	}
 }
 
-// setVote sets the counters of an operation to one vote.
+// setVote sets the counter of a vote in an operation without counters.
 func setVote(op *playbook.Op, v events.Vote) {
-	op.Helpful = 0
-	op.Harmful = 0
-	op.Neutral = 0
 	switch v {
 	case events.Helpful:
 		op.Helpful = 1

@@ -132,7 +132,8 @@ func (d *draft) support(item *Item, p *Proposal) []int {
 	return slices.Compact(support)
 }
 
-// hasRoom reports whether the delta has room for an operation that changes a number of bullets besides those already changed.
+// hasRoom reports whether the delta has room for an operation that changes this number of bullets besides those already changed. An edit
+// always has room.
 func (d *draft) hasRoom(op *playbook.Op, bullets int) bool {
 	return d.edit != nil || d.bytes+sizeOfOp(op)+addedOpBytes <= hardBytes && len(d.changed)+bullets <= hardBullets
 }
@@ -151,7 +152,8 @@ func (d *draft) addOp(op playbook.Op) {
 	d.bytes += sizeOfOp(&op)
 }
 
-// sum adds the counters of an operation to those of the earlier operations with the same key, see countKey.
+// sum drafts an operation that is added up with the earlier operations of the same key, see countKey. The caller has recorded its effect in
+// changed.
 func (d *draft) sum(key countKey, op playbook.Op) {
 	if total := d.sums[key]; total != nil {
 		total.Helpful += op.Helpful
@@ -167,7 +169,7 @@ func (d *draft) sum(key countKey, op playbook.Op) {
 	d.bytes += sizeOfOp(&op)
 }
 
-// flush moves the sums to the operations. Call it before an operation that must come after the counts so far.
+// flush moves the sums to the operations. Call it before an operation that must come after the votes and outcomes so far.
 func (d *draft) flush() {
 	for _, key := range d.order {
 		d.ops = append(d.ops, *d.sums[key])
@@ -179,7 +181,7 @@ func (d *draft) flush() {
 func (d *draft) changeBullet(op playbook.Op) {
 	retires := op.Kind == playbook.SetStatus && op.Status == playbook.Retired
 	if retires || op.Restart || op.Kind == playbook.Update {
-		d.flush() // the counts so far belong to the state before
+		d.flush() // the votes and outcomes so far belong to the state before
 	}
 	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)
 	d.addOp(op)
@@ -199,19 +201,6 @@ func (d *draft) putBullet(op playbook.Op) {
 // reject records a rejected operation.
 func (d *draft) reject(op playbook.Op, refusal *screen.Refusal) {
 	d.rejections.add(refusal.Rejection(op))
-}
-
-// personStanding returns the standing of a bullet whose status a person sets to s, "" for no new standing. A bullet that the person shows
-// while the gate is on, or retires in any mode, is kept: the gate does not change its status. But if new texts wait for a person, a bullet
-// that the person shows is new, so that the gate still measures it.
-func (d *draft) personStanding(s playbook.Status) playbook.Standing {
-	if d.review && s != playbook.Retired && d.mode != playbook.GateOff {
-		return playbook.StandingNew
-	}
-	if d.byPerson && (d.mode != playbook.GateOff || s == playbook.Retired) {
-		return playbook.StandingKept
-	}
-	return ""
 }
 
 // newStanding returns the standing of a new wording.

@@ -25,7 +25,9 @@ func (d *draft) evidenceBehind(support []int) (all []*playbook.Evidence) {
 }
 
 // trustLevel returns the trust in an execution: that in its source or, if lower, that in inferred outcomes.
-func (d *draft) trustLevel(e *playbook.Evidence) playbook.Trust { return d.Policy.Level(e.Source, e.Inferred) }
+func (d *draft) trustLevel(e *playbook.Evidence) playbook.Trust {
+	return d.Policy.Level(e.Source, e.Inferred)
+}
 
 // refuseSource returns the reason why one more execution must not count as support of a bullet because of its source, or nil if it may.
 func (d *draft) refuseSource(b *playbook.Bullet, e *playbook.Evidence) *screen.Refusal {
