@@ -23,13 +23,13 @@ type Budget struct {
 
 func (b Budget) isSet() bool { return b.Book > 0 || b.Section > 0 }
 
-// The functions below return the lines that playbook.Render writes. The sum of the tokens of single lines is never less
+// renderTitle, renderHeading and renderLine return the lines that playbook.Render writes. The sum of the tokens of single lines is never less
 // than the tokens of the whole text.
 const renderTitle = "## Learned Strategies\n"
 
 func renderHeading(section string) string { return "\n### " + playbook.SectionTitle(section) + "\n" }
 
-// renderLine returns the line of a bullet, without votes: a vote cannot move a playbook over its budget.
+// renderLine leaves out the votes, so that a vote cannot move a playbook over its budget.
 func renderLine(b *playbook.Bullet) string {
 	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + "\n"
 }
@@ -73,12 +73,12 @@ func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 	if b == nil || !b.Shown() {
 		return
 	}
-	n, in := s.costs.Tokens(b), s.section[b.Section]
-	if in.bullets == 0 || in.bullets+sign == 0 { // the section heading is added or removed too
+	n, old := s.costs.Tokens(b), s.section[b.Section]
+	if old.bullets == 0 || old.bullets+sign == 0 { // the section heading is added or removed too
 		n += chat.Tokens(renderHeading(b.Section))
 	}
 	s.book += sign * n
-	s.section[b.Section] = sectionSum{in.tokens + sign*n, in.bullets + sign}
+	s.section[b.Section] = sectionSum{old.tokens + sign*n, old.bullets + sign}
 }
 
 // enforceBudget keeps the playbook within its token budget. It retires the weakest bullets, and it drops new bullets that are
@@ -98,33 +98,32 @@ func (d *draft) enforceBudget() {
 		after.add(d.base.Bullet(id), -1)
 		after.add(b, 1)
 	}
-	over := func(section string) bool { // "": only the whole playbook
-		bookOver := d.Budget.Book > 0 && after.book > max(d.Budget.Book, before.book)
-		sectionOver := d.Budget.Section > 0 && section != "" && after.section[section].tokens > max(d.Budget.Section, before.section[section].tokens)
-		return bookOver || sectionOver
-	}
-	var sections []string
 	if d.Budget.Section > 0 {
-		sections = slices.SortedFunc(maps.Keys(after.section), func(a, b string) int { return strings.Compare(b, a) })
+		for _, section := range slices.Sorted(maps.Keys(after.section)) {
+			limit := max(d.Budget.Section, before.section[section].tokens)
+			isOver := func() bool { return after.section[section].tokens > limit }
+			d.retireWeakest(after, isOver, func(b *playbook.Bullet) bool { return b.Section == section })
+		}
 	}
-	sections = append(sections, "")
-	for _, s := range sections {
-		if !over(s) {
+	if d.Budget.Book > 0 {
+		limit := max(d.Budget.Book, before.book)
+		d.retireWeakest(after, func() bool { return after.book > limit }, func(*playbook.Bullet) bool { return true })
+	}
+}
+
+// retireWeakest retires the weakest of the eligible bullets until isOver returns false or the delta is full. It updates the sums.
+func (d *draft) retireWeakest(sums *tokenSums, isOver func() bool, eligible func(*playbook.Bullet) bool) {
+	if !isOver() {
+		return
+	}
+	for _, b := range d.weakestFirst() {
+		if !eligible(b) {
 			continue
 		}
-		for _, b := range d.weakestFirst() {
-			if !over(s) {
-				break
-			}
-			inOther := s != "" && b.Section != s
-			if inOther || !d.Bullet(b.ID).Shown() { // not shown: retired already, because of another section
-				continue
-			}
-			if !d.retireOverBudget(b) {
-				return
-			}
-			after.add(b, -1)
+		if !isOver() || !d.retireOverBudget(b) {
+			return
 		}
+		sums.add(b, -1)
 	}
 }
 
@@ -139,9 +138,6 @@ func (d *draft) mayGrow() bool {
 	})
 }
 
-// mayRetire reports whether a bullet may retire because of the budget.
-func mayRetire(b *playbook.Bullet) bool { return b.Shown() && !b.Pinned }
-
 // compareStrength orders bullets that are not new in a draft, the weakest first. Bullets without an experiment are weaker
 // than bullets with one. Then the lower score is weaker, then the older last activity.
 func compareStrength(a, b *playbook.Bullet) int {
@@ -150,17 +146,17 @@ func compareStrength(a, b *playbook.Bullet) int {
 
 // compareResults orders bullets by the experiment and the score, the weakest first.
 func compareResults(a, b *playbook.Bullet) int {
-	tried := func(b *playbook.Bullet) int {
+	experiments := func(b *playbook.Bullet) int {
 		if b.Experiment != nil && b.Experiment.Withheld.Count() > 0 {
 			return 1 // the experiment did not retire the bullet, so it is likely to help
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()))
+	return cmp.Or(cmp.Compare(experiments(a), experiments(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// weakestFirst returns the bullets that may retire, in the order of compareStrength, but of bullets with equal results those that are new
-// in this draft come last.
+// weakestFirst returns the bullets that may retire because of the budget, the weakest first. Of bullets with equal results, those that are new
+// in this draft come last, and the others are in the order of compareStrength.
 func (d *draft) weakestFirst() []*playbook.Bullet {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {
@@ -170,7 +166,7 @@ func (d *draft) weakestFirst() []*playbook.Bullet {
 	}
 	var all []*playbook.Bullet
 	for b := range d.All() {
-		if mayRetire(b) {
+		if b.Shown() && !b.Pinned {
 			all = append(all, b)
 		}
 	}

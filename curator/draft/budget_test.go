@@ -114,7 +114,7 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 func mayRetireOf(p *playbook.Playbook) iter.Seq[*playbook.Bullet] {
 	return func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
-			if mayRetire(b) && !yield(b) {
+			if b.Shown() && !b.Pinned && !yield(b) {
 				return
 			}
 		}
@@ -271,4 +271,23 @@ func sentence(i int) string {
 		pick(1, "an invoice", "a credit note", "an order", "a reservation", "a refund"), pick(5, "is late", "has a discount", "lacks a signature", "names two regions"),
 		pick(20, "a new customer", "a reseller", "the public sector", "a member"), pick(80, "add", "check", "leave out", "round"),
 		pick(320, "currency", "delivery", "region"), pick(960, "fee", "tax", "surcharge"), pick(2880, "once", "for each line"), i%97, pick(7, "send", "close", "approve"))
+}
+
+// TestBookBudgetRetiresWeakestOfAllSections checks that a playbook over its budget loses its weakest bullet, whatever its section, if there is
+// a budget for sections too.
+func TestBookBudgetRetiresWeakestOfAllSections(t *testing.T) {
+	t.Parallel()
+	n := &draftTest{policy: Config{GateMode: playbook.GateOff}}
+	weak, strong := add("a weak bullet says what nobody needs to know"), add("a strong bullet says what helps in every task")
+	weak.Section, strong.Section = "alpha", "zeta"
+	e := edited("e", weak, strong)
+	n.take(t, e)
+	ids := e.Decision.Added
+	n.take(t, votes(ids[0], events.Harmful, 2)...)
+	n.take(t, votes(ids[1], events.Helpful, 2)...)
+	n.policy.Budget = Budget{Book: estimated(&n.p, "") + 5, Section: 10_000}
+	n.take(t, reflected("r", events.Reflection{}, add("a lesson that is new to the playbook")))
+	if got := n.p.Bullet(ids[0]).Status; got != playbook.Retired || !n.p.Bullet(ids[1]).Shown() {
+		t.Errorf("got the weak bullet %q and the strong one %q, want only the weak one to retire", got, n.p.Bullet(ids[1]).Status)
+	}
 }
