@@ -79,10 +79,14 @@ type planBuilder struct {
 	touched map[playbook.BulletID]bool // the bullets that a step changes or removes
 }
 
-// Refine plans the clean-up of a playbook; it does not change the playbook. The plan merges bullets with the same or nearly
-// the same text (similar.DuplicateThreshold). It retires bullets with clearly more harmful than helpful votes if the gate is off, and
-// candidates without activity for a long time. Then it retires the weakest bullets until the others fit the token budget. It never
-// retires a pinned bullet or merges it into another one. It leaves out bullets that are retired or in quarantine.
+// Refine plans the clean-up of a playbook; it does not change the playbook. The plan has these steps, in this order:
+//
+//   - Merge bullets with the same or nearly the same text, and those of RefineOptions.Merges.
+//   - If the gate is off, retire bullets with clearly more harmful than helpful votes.
+//   - Retire candidates without activity for a long time.
+//   - Retire the weakest bullets until the others fit the token budget.
+//
+// It never retires a pinned bullet or merges it into another one. It leaves out bullets that are retired or in quarantine.
 func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	r = r.WithDefaults()
 	f := &planBuilder{
@@ -146,6 +150,7 @@ func (f *planBuilder) refinable() []*playbook.Bullet {
 	return all
 }
 
+// comparePriority orders bullets as refinable returns them.
 func comparePriority(a, b *playbook.Bullet) int {
 	return cmp.Or(
 		cmp.Compare(priority(b), priority(a)), cmp.Compare(b.Score(), a.Score()),
@@ -165,40 +170,40 @@ func priority(b *playbook.Bullet) int {
 	return 0
 }
 
+// duplicates are the bullets that mergeDuplicates merges into another one.
+type duplicates struct {
+	sources []playbook.BulletID
+	lowest  float64 // lowest similarity of a source; 1 if all have the same text
+}
+
 // mergeDuplicates merges bullets with the same or nearly the same text. All duplicates of a bullet are merged in one step:
 // the Curator refuses a merge into a text that a third bullet still has.
 func (f *planBuilder) mergeDuplicates() {
 	var kept similar.Index
-	sources, leastSimilar := make(map[playbook.BulletID][]playbook.BulletID), make(map[playbook.BulletID]float64)
-	var order []playbook.BulletID
+	found := make(map[playbook.BulletID]*duplicates) // by the kept bullet
+	var order []playbook.BulletID                    // the kept bullets
 	for _, b := range f.refinable() {
-		into, likeness := f.findDuplicate(&kept, b)
-		if b.Pinned || into == "" {
+		match, ok := kept.Duplicate(b.Content, func(id string) string { return f.bullets[playbook.BulletID(id)].Content })
+		if b.Pinned || !ok {
 			kept.Put(string(b.ID), b.Content)
+			found[b.ID] = &duplicates{lowest: 1}
 			order = append(order, b.ID)
 			continue
 		}
-		isSame := playbook.ContentKeyOf(b.Content) == playbook.ContentKeyOf(f.bullets[into].Content)
-		if least, ok := leastSimilar[into]; !isSame && (!ok || likeness < least) {
-			leastSimilar[into] = likeness
+		into := playbook.BulletID(match.ID)
+		d := found[into]
+		d.sources = append(d.sources, b.ID)
+		if playbook.ContentKeyOf(b.Content) != playbook.ContentKeyOf(f.bullets[into].Content) {
+			d.lowest = min(d.lowest, match.Similarity)
 		}
-		sources[into] = append(sources[into], b.ID)
 	}
 	for _, id := range order {
 		reason := "same text"
-		if least, ok := leastSimilar[id]; ok {
-			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", least)
+		if lowest := found[id].lowest; lowest < 1 {
+			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", lowest)
 		}
-		f.merge(f.bullets[id], sources[id], reason)
+		f.merge(f.bullets[id], found[id].sources, reason)
 	}
-}
-
-// findDuplicate returns a bullet in kept that has the same or nearly the same text as b, and their similarity. It returns
-// "" if nothing matches. Texts with different numbers, negations or names are different advice, even if their similarity
-// is high.
-func (f *planBuilder) findDuplicate(kept *similar.Index, b *playbook.Bullet) (playbook.BulletID, float64) {
-	m, _ := kept.Duplicate(b.Content, func(id string) string { return f.bullets[playbook.BulletID(id)].Content })
-	return playbook.BulletID(m.ID), m.Similarity
 }
 
 // mergeParaphrase adds a merge that a model proposed, unless the texts differ in a number, name or negation, or the merge would lose a
@@ -216,12 +221,12 @@ func (f *planBuilder) mergeParaphrase(proposed *playbook.Op) {
 	if completeCondition(&op, bullets) != nil || refuseLoss(&op, bullets) != nil {
 		return
 	}
-	for i, b := range bullets {
-		for _, other := range append(bullets[:i:i], &playbook.Bullet{Content: op.Content}) {
-			if changesMeaning(other.Content, b.Content) {
-				return
-			}
+	texts := []string{op.Content}
+	for _, b := range bullets {
+		if slices.ContainsFunc(texts, func(text string) bool { return changesMeaning(text, b.Content) }) {
+			return
 		}
+		texts = append(texts, b.Content)
 	}
 	slices.SortFunc(bullets, comparePriority)
 	into, sources := bullets[0], []playbook.BulletID{}
@@ -254,7 +259,7 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	into := merged.ID
 	same := f.before.FindByContent(merged.Content)
 	isOther := same != nil && same.ID != into && !slices.Contains(sources, same.ID)
-	if isOther && f.bullets[same.ID] != nil {
+	if isOther && f.bullets[same.ID] != nil { // it is not merged into another bullet
 		return
 	}
 	before := f.tokens.book
@@ -275,6 +280,7 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	f.Steps = append(f.Steps, Step{op, reason, before - f.tokens.book})
 }
 
+// retire adds a step that retires a bullet.
 func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
 	before := f.tokens.book
 	f.tokens.add(b, -1)
@@ -284,17 +290,17 @@ func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
 	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, before - f.tokens.book})
 }
 
-func (f *planBuilder) retireHarmful(votes int) {
+func (f *planBuilder) retireHarmful(minVotes int) {
 	for _, b := range f.refinable() {
-		if !b.Pinned && b.Harmful >= votes && areHarmful(b.Helpful, b.Harmful) {
+		if !b.Pinned && b.Harmful >= minVotes && harmfulTooOften(b.Helpful, b.Harmful) {
 			f.retire(b, fmt.Sprintf("more harmful than helpful: %d helpful, %d harmful votes", b.Helpful, b.Harmful))
 		}
 	}
 }
 
-// areHarmful reports whether votes are harmful too often for chance, by a sign test: if both kinds were equally likely, so many or more
-// harmful ones would have a probability below 5 %. A few wrong verdicts therefore do not retire a right bullet.
-func areHarmful(helpful, harmful int) bool {
+// harmfulTooOften reports whether there are more harmful votes than chance explains, by a sign test: if both kinds were equally likely, so many
+// or more harmful votes would have a probability below 5 %. A few wrong verdicts therefore do not retire a right bullet.
+func harmfulTooOften(helpful, harmful int) bool {
 	n := helpful + harmful
 	term := math.Pow(0.5, float64(n)) // the probability of exactly k helpful votes
 	sum := 0.0
@@ -305,6 +311,7 @@ func areHarmful(helpful, harmful int) bool {
 	return sum < 0.05
 }
 
+// retireUnused retires the candidates without activity since a time.
 func (f *planBuilder) retireUnused(since time.Time) {
 	for _, b := range f.refinable() {
 		if active := lastActivity(b); !b.Pinned && b.Status == playbook.Candidate && active.Before(since) {
@@ -313,6 +320,7 @@ func (f *planBuilder) retireUnused(since time.Time) {
 	}
 }
 
+// retireOverBudget retires the weakest shown bullets until the others have at most this number of tokens. It does nothing below 0.
 func (f *planBuilder) retireOverBudget(tokens int) {
 	if tokens < 0 {
 		return
