@@ -382,7 +382,7 @@ func TestQuestionContainsOnlyNewContent(t *testing.T) {
 	t.Parallel()
 	p := bookOf("Gold customers get 7 percent off.")
 	d := &Proposer{Rules: screen.NewRules(Texts()...)}
-	refuse := d.refuseLesson(new(RejectionLog))
+	round := &Round{Playbook: p, Rejections: new(RejectionLog)}
 	for _, test := range []struct {
 		why, insight string
 		lessons      []string
@@ -402,9 +402,9 @@ func TestQuestionContainsOnlyNewContent(t *testing.T) {
 			r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
 		}
 		k := &Item{Reflection: r}
-		q := k.modelInput(p, k.splitLessons(p, refuse), refuse)
 		got := ""
-		if q != nil {
+		if fresh := d.splitLessons(round, k); len(fresh) > 0 {
+			q := d.modelInput(round, k, fresh)
 			_, got, _ = strings.Cut(requestPrompt(Request{Reflections: []*events.Reflection{q}}).Messages[1].Text, "a line\n\n")
 		}
 		if strings.TrimSpace(got) != test.want || len(k.Proposals) != test.proposed || len(k.Rejected) != test.rejected {

@@ -20,7 +20,7 @@ type groupProposal struct {
 	model   string
 }
 
-// key is equal for equal proposals.
+// key returns the same string for proposals that differ only in their support, section, condition and reason.
 func (p *groupProposal) key() string {
 	op := &p.op
 	text := playbook.ContentKeyOf(op.Content)
@@ -35,18 +35,18 @@ func (p *groupProposal) key() string {
 	return fmt.Sprint(op.Kind, "\x00", op.Bullet)
 }
 
-// addSupport adds items to the support and updates the owner. place has the index of each item in the batch.
-func (p *groupProposal) addSupport(from []*Item, place map[*Item]int) {
-	for _, item := range from {
-		if !slices.Contains(p.support, item) {
-			p.support = append(p.support, item)
-		}
-	}
-	slices.SortFunc(p.support, func(a, b *Item) int { return place[a] - place[b] })
-	for _, item := range p.support {
-		if place[item] > place[p.owner] {
-			p.owner = item
-		}
+// sortSupport sorts the support in the order of the batch and removes duplicates.
+func (p *groupProposal) sortSupport() {
+	slices.SortFunc(p.support, func(a, b *Item) int { return a.index - b.index })
+	p.support = slices.Compact(p.support)
+}
+
+// addSupport adds the support of another proposal. The later one of the owners becomes the owner.
+func (p *groupProposal) addSupport(other *groupProposal) {
+	p.support = slices.Concat(p.support, other.support)
+	p.sortSupport()
+	if other.owner.index > p.owner.index {
+		p.owner = other.owner
 	}
 }
 
@@ -74,16 +74,13 @@ func (p *groupProposal) inheritCondition() {
 }
 
 // mergeEqual replaces equal proposals by one with their joint support, at the position of the first.
-func mergeEqual(all []*groupProposal, place map[*Item]int) []*groupProposal {
+func mergeEqual(all []*groupProposal) []*groupProposal {
 	var kept []*groupProposal
 	known := make(map[string]*groupProposal, len(all))
 	for _, p := range all {
 		key := p.key()
 		if same := known[key]; same != nil {
-			same.addSupport(p.support, place)
-			if place[p.owner] > place[same.owner] {
-				same.owner = p.owner
-			}
+			same.addSupport(p)
 			continue
 		}
 		known[key] = p
@@ -118,8 +115,8 @@ const reducerThreshold = 16
 // needsReducer reports whether a model must compare the proposals of several groups: two of them affect the same bullet,
 // have similar texts or come from the same reflection, or there are more than reducerThreshold.
 func needsReducer(all []*groupProposal) bool {
-	several := slices.ContainsFunc(all, func(p *groupProposal) bool { return p.group != all[0].group })
-	if !several {
+	fromSeveralGroups := slices.ContainsFunc(all, func(p *groupProposal) bool { return p.group != all[0].group })
+	if !fromSeveralGroups {
 		return false
 	}
 	if len(all) > reducerThreshold {
@@ -145,27 +142,27 @@ func needsReducer(all []*groupProposal) bool {
 	return false
 }
 
-// resolveConflicts keeps, of conflicting proposals, the one with the most supporting reflections, or the first of equals.
+// resolveConflicts keeps, of conflicting proposals, the one with the most supporting reflections. Of equals it keeps the first.
 // Proposals of the same group do not conflict, because one reply is consistent.
 func resolveConflicts(all []*groupProposal) (kept []*groupProposal, rejected []droppedProposal) {
 	order := slices.Clone(all)
 	slices.SortStableFunc(order, func(a, b *groupProposal) int { return len(b.support) - len(a.support) })
 	lost := make(map[*groupProposal]bool)
 	for i, p := range order {
-		winner := slices.IndexFunc(order[:i], func(better *groupProposal) bool {
-			return !lost[better] && better.group != p.group && conflict(better, p)
+		better := slices.IndexFunc(order[:i], func(earlier *groupProposal) bool {
+			return !lost[earlier] && earlier.group != p.group && conflict(earlier, p)
 		})
-		if winner < 0 {
+		if better < 0 {
 			continue
 		}
 		lost[p] = true
-		better := order[winner]
+		winner := order[better]
 		var ids []string
-		for _, id := range affectedBullets(&better.op) {
+		for _, id := range affectedBullets(&winner.op) {
 			ids = append(ids, string(id))
 		}
 		rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
-			text.Excerpt(strings.Join(ids, ", "), screen.MaxName), countReflections(len(better.support)), better.op.Kind)})
+			text.Excerpt(strings.Join(ids, ", "), screen.MaxName), countReflections(len(winner.support)), winner.op.Kind)})
 	}
 	for _, p := range all {
 		if !lost[p] {

@@ -148,7 +148,7 @@ func TestPromptTellsTasksApart(t *testing.T) {
 	behind := log.tasks.learnedFrom(&playbook.Bullet{LearnedFrom: []uint64{1, 2}}, new(playbook.Admission))
 	insights := requestPrompt(Request{Reflections: []*events.Reflection{items[0].Reflection, items[1].Reflection}})
 	groups := []*groupProposal{{op: playbook.Op{Kind: playbook.Add}, support: items}}
-	proposals, _ := reducerPrompt(new(playbook.Playbook), groups, map[*Item]int{})
+	proposals, _ := reducerPrompt(new(playbook.Playbook), groups)
 	for name, got := range map[string]string{
 		"behind a bullet": strings.Join(behind, "\n"), "of an insight": insights.Messages[1].Text, "of a proposal": proposals.Messages[1].Text,
 	} {

@@ -67,7 +67,7 @@ type promptProposal struct {
 
 // reducerPrompt returns the prompt that asks which proposals to keep. It contains the first shown proposals, as many as the
 // limits allow. The others are not compared.
-func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]int) (prompt chat.Prompt, shown int) {
+func reducerPrompt(p *playbook.Playbook, all []*groupProposal) (prompt chat.Prompt, shown int) {
 	var user strings.Builder
 	user.WriteString("# Proposals, one JSON object a line\n\n")
 	tokens := 0
@@ -80,7 +80,7 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]i
 			line.Current = text.Excerpt(b.Content, maxInsight)
 		}
 		for _, item := range proposed.support {
-			line.RestsOn = append(line.RestsOn, place[item]+1)
+			line.RestsOn = append(line.RestsOn, item.index+1)
 			if task := taskLine(item.Reflection.Question, maxTask); task != "" && len(line.Tasks) < maxTasks {
 				line.Tasks = append(line.Tasks, task)
 			}
@@ -187,9 +187,9 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 // reduce asks a model which of the proposals to keep. If that fails, all are kept, and resolveConflicts decides about those
 // that conflict. The notes are sentences about parts of the reply that were ignored.
 func (w *Proposer) reduce(
-	ctx context.Context, round *Round, all []*groupProposal, place map[*Item]int,
+	ctx context.Context, round *Round, all []*groupProposal,
 ) (kept []*groupProposal, dropped []droppedProposal, notes []string) {
-	prompt, shown := reducerPrompt(round.Playbook, all, place)
+	prompt, shown := reducerPrompt(round.Playbook, all)
 	var ignored []string
 	decisions, reply, err := chat.Ask(ctx, w.Model, prompt, func(r chat.Reply) (d []reducerDecision, err error) {
 		d, ignored, err = parseReduction(r, shown)
@@ -206,8 +206,8 @@ func (w *Proposer) reduce(
 		if d.keep >= 0 {
 			reason = "another proposal replaces it"
 			isOther := func(i int) bool { return hasOtherCondition(round.Playbook, &all[d.keep].op, &all[i].op) }
-			if at := slices.IndexFunc(d.drop, isOther); at >= 0 {
-				ignored = append(ignored, fmt.Sprintf("decision to keep %d: proposal %d has another condition", d.keep+1, d.drop[at]+1))
+			if other := slices.IndexFunc(d.drop, isOther); other >= 0 {
+				ignored = append(ignored, fmt.Sprintf("decision to keep %d: proposal %d has another condition", d.keep+1, d.drop[other]+1))
 				continue
 			}
 			note, ok := w.rewrite(round, all[d.keep], &d)
@@ -218,7 +218,7 @@ func (w *Proposer) reduce(
 				continue
 			}
 			for _, i := range d.drop {
-				all[d.keep].addSupport(all[i].support, place)
+				all[d.keep].addSupport(all[i])
 			}
 		}
 		if d.reason != "" {
@@ -262,7 +262,7 @@ func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision
 	if op.When, op.Content, err = playbook.CleanText(op.When, d.content); err != nil {
 		return fmt.Sprintf("decision to keep %d: %v", d.keep+1, err), len(d.drop) == 0
 	}
-	if refusal := w.refuse(round.Rejections, &op); refusal != nil {
+	if refusal := w.refuse(round, &op); refusal != nil {
 		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, refusal.Reason), len(d.drop) == 0
 	}
 	kept.op = op

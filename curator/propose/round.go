@@ -32,7 +32,8 @@ type Item struct {
 	Useful    bool   // a model was asked about the reflection, and its reply was useful
 	Err       error  // no request about the reflection succeeded; it has no proposals
 
-	input *events.Reflection // see modelInput
+	index int                // in the batch for the model
+	input *events.Reflection // the part of Reflection that the model sees
 }
 
 // Proposal is an operation and the items that support it. It belongs to the last of these items in the batch.
@@ -61,12 +62,12 @@ type Round struct {
 	Costs      TokenCounter
 	// TokenBudget is the maximum number of tokens of the shown bullets; below 1 for no limit.
 	TokenBudget int
-
-	// AllOrNothing requires that the result does not depend on temporary failures. Err is such a failure; then the
-	// proposals of the round must not be used.
+	// AllOrNothing requires that the result does not depend on temporary failures.
 	AllOrNothing bool
-	Err          error
 
+	// Propose sets the fields below.
+
+	Err   error // with AllOrNothing: a temporary failure, so that the proposals must not be used
 	Usage chat.Usage
 	Asked int // number of reflections in requests to a model
 }
@@ -78,22 +79,12 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 	round.Rejections.update(round.Playbook)
 	var open []*Item // items that need a model
 	for _, item := range items {
-		refuse := w.refuseLesson(round.Rejections)
-		fresh := item.splitLessons(round.Playbook, refuse)
-		if w.Model != nil && !item.NoModel {
-			item.input = item.modelInput(round.Playbook, fresh, refuse)
-			if item.input != nil {
-				open = append(open, item)
-			}
-			continue
-		}
-		for _, op := range fresh {
-			if refusal := w.refuse(round.Rejections, &op); refusal != nil {
-				item.reject(op, refusal)
-				continue
-			}
-			screen.Suspect(&op)
-			item.Proposals = append(item.Proposals, Proposal{Op: op})
+		fresh := w.splitLessons(round, item)
+		if w.Model == nil || item.NoModel {
+			w.proposeLessons(round, item, fresh)
+		} else if len(fresh) > 0 {
+			item.input = w.modelInput(round, item, fresh)
+			open = append(open, item)
 		}
 	}
 	if len(open) > 0 {
@@ -101,39 +92,12 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 	}
 }
 
-// refuse returns the reason to reject a proposal because of its text alone, or nil. It does not look at the playbook.
-func (w *Proposer) refuse(m *RejectionLog, op *playbook.Op) *screen.Refusal {
-	switch op.Kind {
-	case playbook.Add, playbook.Update, playbook.Merge:
-	default:
-		return nil
-	}
-	if refusal := w.Rules.Refuse(op.Content); refusal != nil {
-		return refusal
-	}
-	return m.refuse(op.Content)
-}
-
-// refuseLesson returns a function that returns the reason not to send a lesson to a model, or nil. A text that is too short
-// for a bullet is sent: the model may turn it into advice.
-func (w *Proposer) refuseLesson(m *RejectionLog) func(string) *screen.Refusal {
-	return func(content string) *screen.Refusal {
-		if refusal := w.Rules.RefuseMaterial(content); refusal != nil {
-			return refusal
-		}
-		return m.refuse(content)
-	}
-}
-
-// reject records a rejected operation of the item, with secrets redacted.
-func (item *Item) reject(op playbook.Op, refusal *screen.Refusal) {
-	op.When, op.Content, op.Reason = screen.Redact(op.When), screen.Redact(op.Content), screen.Redact(op.Reason)
-	item.Rejected = append(item.Rejected, refusal.Rejection(op))
-}
-
-// splitLessons returns the lessons with new content as operations. It rejects invalid lessons. A lesson whose text a bullet
-// already has becomes a proposal at once: the draft decides whether it confirms that bullet or is a duplicate.
-func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen.Refusal) (fresh []playbook.Op) {
+// splitLessons returns the lessons with new content as operations. It rejects invalid lessons. It proposes these lessons at once, without a
+// model:
+//
+//   - A lesson that looks like an order to models. The draft puts it into quarantine.
+//   - A lesson whose text a bullet already has. The draft decides whether it confirms that bullet or is a duplicate.
+func (w *Proposer) splitLessons(round *Round, item *Item) (fresh []playbook.Op) {
 	for _, l := range item.Reflection.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
 		when, content, err := playbook.CleanText(l.When, l.Content)
@@ -149,12 +113,13 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 			op.Code = ""
 		}
 		screen.Suspect(&op)
-		if screen.IsSuspect(&op) {
-			item.proposeSuspect(op, refuse)
-		} else if inPlaybook(p, content) || isReturnable(p, content) {
+		isKnown := inPlaybook(round.Playbook, content) || isReturnable(round.Playbook, content)
+		if isKnown && !screen.IsSuspect(&op) {
 			item.Proposals = append(item.Proposals, Proposal{Op: op})
-		} else if refusal := refuse(content); refusal != nil {
+		} else if refusal := w.refuseLesson(round, content); refusal != nil {
 			item.reject(op, refusal)
+		} else if screen.IsSuspect(&op) {
+			item.Proposals = append(item.Proposals, Proposal{Op: op})
 		} else {
 			fresh = append(fresh, op)
 		}
@@ -162,15 +127,63 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 	return fresh
 }
 
-// proposeSuspect proposes a lesson that looks like an order to models. No model sees it: the draft puts it into quarantine.
-func (item *Item) proposeSuspect(op playbook.Op, refuse func(string) *screen.Refusal) {
-	if refusal := refuse(op.Content); refusal != nil {
-		item.reject(op, refusal)
-		return
+// proposeLessons proposes each lesson as a bullet.
+func (w *Proposer) proposeLessons(round *Round, item *Item, lessons []playbook.Op) {
+	for _, op := range lessons {
+		if refusal := w.refuse(round, &op); refusal != nil {
+			item.reject(op, refusal)
+		} else {
+			item.Proposals = append(item.Proposals, Proposal{Op: op})
+		}
 	}
-	item.Proposals = append(item.Proposals, Proposal{Op: op})
 }
 
+// modelInput returns the reflection to send to a model, with the fresh lessons only.
+func (w *Proposer) modelInput(round *Round, item *Item, fresh []playbook.Op) *events.Reflection {
+	r := *item.Reflection
+	insight := playbook.ContentKeyOf(r.KeyInsight)
+	if inPlaybook(round.Playbook, r.KeyInsight) || w.refuseLesson(round, r.KeyInsight) != nil || looksLikeOrder(r.KeyInsight) {
+		r.KeyInsight = ""
+	}
+	r.Lessons = make([]events.Lesson, len(fresh))
+	for i, op := range fresh {
+		r.Lessons[i] = events.Lesson{Section: op.Section, When: op.When, Content: op.Content}
+		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == insight {
+			r.Lessons[i].Content = r.KeyInsight // exactly equal, so that the prompt leaves out the lesson
+		}
+	}
+	return &r
+}
+
+// refuse returns the reason to reject a proposal because of its text alone, or nil. It does not look at the playbook.
+func (w *Proposer) refuse(round *Round, op *playbook.Op) *screen.Refusal {
+	switch op.Kind {
+	case playbook.Add, playbook.Update, playbook.Merge:
+	default:
+		return nil
+	}
+	if refusal := w.Rules.Refuse(op.Content); refusal != nil {
+		return refusal
+	}
+	return round.Rejections.refuse(op.Content)
+}
+
+// refuseLesson returns the reason not to send a text to a model, or nil. A text that is too short for a bullet is sent: the model may turn it
+// into advice.
+func (w *Proposer) refuseLesson(round *Round, content string) *screen.Refusal {
+	if refusal := w.Rules.RefuseMaterial(content); refusal != nil {
+		return refusal
+	}
+	return round.Rejections.refuse(content)
+}
+
+// reject records a rejected operation of the item, with secrets redacted.
+func (item *Item) reject(op playbook.Op, refusal *screen.Refusal) {
+	op.When, op.Content, op.Reason = screen.Redact(op.When), screen.Redact(op.Content), screen.Redact(op.Reason)
+	item.Rejected = append(item.Rejected, refusal.Rejection(op))
+}
+
+// looksLikeOrder reports whether a text looks like an order to models.
 func looksLikeOrder(content string) bool {
 	_, suspect := admit.Screen(content)
 	return suspect
@@ -188,26 +201,6 @@ func isReturnable(p *playbook.Playbook, content string) bool {
 	mode, _ := p.Gate()
 	b := p.FindByContent(content)
 	return mode != playbook.GateOff && b != nil && gate.MayReturn(b)
-}
-
-// modelInput returns the reflection to send to a model, with the fresh lessons only. Without fresh lessons it returns nil: no model is asked.
-func (item *Item) modelInput(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *screen.Refusal) *events.Reflection {
-	if len(fresh) == 0 {
-		return nil
-	}
-	r := *item.Reflection
-	insight := playbook.ContentKeyOf(r.KeyInsight)
-	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil || looksLikeOrder(r.KeyInsight)) {
-		r.KeyInsight = ""
-	}
-	r.Lessons = make([]events.Lesson, len(fresh))
-	for i, op := range fresh {
-		r.Lessons[i] = events.Lesson{Section: op.Section, When: op.When, Content: op.Content}
-		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == insight {
-			r.Lessons[i].Content = r.KeyInsight // exactly equal, so that the prompt leaves out the lesson
-		}
-	}
-	return &r
 }
 
 // noteError records a failed request. Useless output is not recorded: it counts as a reply without proposals.
@@ -231,20 +224,23 @@ type groupResult struct {
 // An item whose requests all failed gets the error.
 func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item) {
 	ids := make([]events.ID, len(items))
-	place := make(map[*Item]int, len(items))
 	for i, item := range items {
-		ids[i], place[item] = item.ID, i
+		ids[i], item.index = item.ID, i
 	}
-	groups := assignGroups(ids)
-	requests := make([]Request, len(groups))
 	round.Bullets.update(round.Playbook)
 	state := round.state(items)
-	for g, members := range groups {
-		requests[g].State = state
+	var groups [][]*Item // an item may be in several groups
+	var requests []Request
+	for _, members := range assignGroups(ids) {
+		var group []*Item
+		request := Request{State: state}
 		for _, i := range members {
-			requests[g].Reflections = append(requests[g].Reflections, items[i].input)
+			group = append(group, items[i])
+			request.Reflections = append(request.Reflections, items[i].input)
 		}
-		round.addContext(&requests[g])
+		round.addContext(&request)
+		groups = append(groups, group)
+		requests = append(requests, request)
 	}
 	results := w.askAll(ctx, requests)
 
@@ -253,53 +249,53 @@ func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item)
 		item.input = nil
 	}
 	var all []*groupProposal
-	for g, members := range groups {
+	for g, group := range groups {
 		round.Usage = round.Usage.Add(results[g].usage)
 		if err := results[g].err; err != nil {
 			round.noteError(err)
 			continue
 		}
-		for _, i := range members {
-			items[i].Useful = true
+		for _, item := range group {
+			item.Useful = true
 		}
-		all = append(all, w.groupProposals(round, g, &results[g], members, items, place)...)
+		all = append(all, w.groupProposals(round, g, group, &results[g])...)
 	}
-	for g, members := range groups {
-		for _, i := range members {
-			if item := items[i]; !item.Useful && item.Err == nil {
+	for g, group := range groups {
+		for _, item := range group {
+			if !item.Useful && item.Err == nil {
 				item.Err = fmt.Errorf("propose changes: %w", results[g].err)
 			}
 		}
 	}
-	w.assignProposals(ctx, round, all, place)
+	w.assignProposals(ctx, round, all)
 }
 
-// groupProposals returns the proposals of one group. The rejected ones are recorded with an item of the group. members
-// contains the indexes of the group in items.
-func (w *Proposer) groupProposals(
-	round *Round, group int, result *groupResult, members []int, items []*Item, place map[*Item]int,
-) (all []*groupProposal) {
-	last := items[slices.Max(members)]
+// groupProposals returns the proposals of one group. It records the rejected ones with an item of the group.
+func (w *Proposer) groupProposals(round *Round, number int, group []*Item, result *groupResult) (all []*groupProposal) {
+	last := slices.MaxFunc(group, func(a, b *Item) int { return a.index - b.index })
 	for _, r := range result.suggestions.Rejected {
 		last.reject(r.Op, screen.Refusef(r.Code, "%s", r.Reason))
 	}
 	for _, suggested := range result.suggestions.Proposals {
+		isMerge := suggested.Op.Kind == playbook.Merge
 		numbers := suggested.Reflections
-		if len(numbers) == 0 && len(members) == 1 && suggested.Op.Kind != playbook.Merge {
+		if len(numbers) == 0 && len(group) == 1 && !isMerge {
 			numbers = []int{1} // the request had no other insight
 		}
-		p := &groupProposal{op: suggested.Op, owner: last, group: group, model: result.model}
-		if len(numbers) > 0 {
-			p.owner = items[members[numbers[0]-1]]
-		} else if p.op.Kind != playbook.Merge { // a merge can rest on its bullets alone
-			last.reject(p.op, screen.Refusef(playbook.ReasonInvalid, "reflections: required: the numbers of the insights that the operation rests on"))
+		if len(numbers) == 0 && !isMerge { // a merge can rest on its bullets alone
+			last.reject(suggested.Op, screen.Refusef(playbook.ReasonInvalid, "reflections: required: the numbers of the insights that the operation rests on"))
 			continue
 		}
+		p := &groupProposal{op: suggested.Op, owner: last, group: number, model: result.model}
 		for _, n := range numbers {
-			p.addSupport([]*Item{items[members[n-1]]}, place)
+			p.support = append(p.support, group[n-1])
+		}
+		p.sortSupport()
+		if len(p.support) > 0 {
+			p.owner = p.support[len(p.support)-1]
 		}
 		p.inheritCondition()
-		if refusal := w.refuse(round.Rejections, &p.op); refusal != nil {
+		if refusal := w.refuse(round, &p.op); refusal != nil {
 			p.owner.reject(p.op, refusal)
 			continue
 		}
@@ -341,10 +337,8 @@ func (w *Proposer) askGroup(ctx context.Context, in Request) groupResult {
 }
 
 // assignProposals combines the proposals of all groups, resolves their conflicts and adds each one to its owner.
-func (w *Proposer) assignProposals(
-	ctx context.Context, round *Round, all []*groupProposal, place map[*Item]int,
-) {
-	all = mergeEqual(all, place)
+func (w *Proposer) assignProposals(ctx context.Context, round *Round, all []*groupProposal) {
+	all = mergeEqual(all)
 	if len(all) == 0 {
 		return
 	}
@@ -352,11 +346,11 @@ func (w *Proposer) assignProposals(
 	if needsReducer(all) {
 		last := all[len(all)-1].owner
 		var notes []string
-		all, dropped, notes = w.reduce(ctx, round, all, place)
+		all, dropped, notes = w.reduce(ctx, round, all)
 		for _, note := range notes {
 			last.reject(playbook.Op{}, screen.Refusef(playbook.ReasonNotCompared, "%s", note))
 		}
-		all = mergeEqual(all, place)
+		all = mergeEqual(all)
 	}
 	all, more := resolveConflicts(all)
 	for _, drop := range append(dropped, more...) {
