@@ -28,16 +28,16 @@ const (
 	maxContext       = 200    // bullets
 	maxContextTokens = 24_000 // of all bullets together
 	maxPerInsight    = 12     // search matches for one insight
-	maxTurnedDown    = 20     // rejected and retired texts
-	// minTurnedDownScore is the minimum search score of a rejected text. A text that has every word of the insight once
+	maxRejected      = 20     // rejected and retired texts, of which at most half are retired
+	// minRejectedScore is the minimum search score of a rejected text. A text that has every word of the insight once
 	// scores about 0.45.
-	minTurnedDownScore = 0.2
+	minRejectedScore = 0.2
 )
 
 // insightMatch is a text that was found for one of several insights.
 type insightMatch struct {
 	key   string
-	rank  int
+	rank  int // among the matches of its insight, from 0
 	score float64
 }
 
@@ -57,10 +57,10 @@ func nearestTexts(words *recall.WordIndex, insights []string, limit int, minScor
 	})
 	keys := make([]string, 0, len(all))
 	known := make(map[string]bool, len(all))
-	for _, r := range all {
-		if !known[r.key] {
-			known[r.key] = true
-			keys = append(keys, r.key)
+	for _, match := range all {
+		if !known[match.key] {
+			known[match.key] = true
+			keys = append(keys, match.key)
 		}
 	}
 	return keys
@@ -118,7 +118,7 @@ func (round *Round) addContext(in *Request) {
 		switch {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
-			if len(in.Rejected) < maxTurnedDown/2 {
+			if len(in.Rejected) < maxRejected/2 {
 				in.Rejected = append(in.Rejected, RejectedText{text.Excerpt(bullet.Content, screen.MaxExcerpt), rejections.retiredReason(bullet.ID)})
 			}
 		default:
@@ -132,8 +132,8 @@ func (round *Round) addContext(in *Request) {
 	for _, bullet := range p.Top(maxContext) {
 		include(bullet)
 	}
-	for _, id := range nearestTexts(&rejections.words, texts, maxPerInsight, minTurnedDownScore) {
-		if t := rejections.texts[id]; t != nil && len(in.Rejected) < maxTurnedDown {
+	for _, id := range nearestTexts(&rejections.words, texts, maxPerInsight, minRejectedScore) {
+		if t := rejections.texts[id]; t != nil && len(in.Rejected) < maxRejected {
 			in.Rejected = append(in.Rejected, RejectedText{t.text, t.reason})
 		}
 	}

@@ -118,17 +118,18 @@ type reducerDecision struct {
 }
 
 // parseReduction reads a reply about n proposals. It returns the valid decisions, and a sentence for each decision that it
-// ignores. It returns an error if the reply has no list of decisions.
+// ignores. If two decisions disagree on a proposal, the first one counts. parseReduction returns an error if the reply
+// has no list of decisions.
 func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored []string, err error) {
 	list, err := chat.ParseList(r, "decisions", "drop")
 	if err != nil {
 		return nil, nil, err
 	}
-	gone, stays := make(map[int]bool), make(map[int]bool)
+	dropped, kept := make(map[int]bool), make(map[int]bool)
 	for _, raw := range list {
-		d, reason := parseDecision(raw, n, gone, stays)
-		if reason != "" {
-			ignored = append(ignored, reason)
+		d, problem := parseDecision(raw, n, dropped, kept)
+		if problem != "" {
+			ignored = append(ignored, problem)
 			continue
 		}
 		decisions = append(decisions, d)
@@ -136,9 +137,9 @@ func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored [
 	return decisions, ignored, nil
 }
 
-// parseDecision reads one decision about n proposals. gone and stays contain the indexes of the proposals that earlier decisions drop or
+// parseDecision reads one decision about n proposals. dropped and kept contain the indexes of the proposals that earlier decisions drop or
 // keep; parseDecision adds those of this decision. It returns a sentence if the decision is invalid.
-func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, reason string) {
+func parseDecision(raw json.RawMessage, n int, dropped, kept map[int]bool) (d reducerDecision, problem string) {
 	var fields chat.Object
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
 		return d, fmt.Sprintf("decision %s: not a JSON object", text.Excerpt(string(raw), 80))
@@ -154,7 +155,7 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		keep, ok = parseNumber(raw)
 	}
 	d.keep = keep - 1 // proposals have the numbers 1 to n, and 0 stands for none
-	if !ok || gone[d.keep] {
+	if !ok || dropped[d.keep] {
 		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", text.Excerpt(string(fields["keep"]), 40), n)
 	}
 	if text := op.text("content"); text != "" && d.keep >= 0 {
@@ -171,16 +172,16 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 	for _, raw := range drop {
 		number, ok := parseNumber(raw)
 		i := number - 1
-		mayGo := i >= 0 && i != d.keep && !stays[i]
-		if ok && mayGo && !gone[i] {
-			gone[i] = true
+		isKept := i == d.keep || kept[i]
+		if ok && i >= 0 && !isKept && !dropped[i] {
+			dropped[i] = true
 			d.drop = append(d.drop, i)
 		}
 	}
 	if len(d.drop) == 0 && d.content == "" {
 		return d, fmt.Sprintf("decision to keep %d: no proposal to drop", keep)
 	}
-	stays[d.keep] = true
+	kept[d.keep] = true
 	return d, ""
 }
 
@@ -200,7 +201,7 @@ func (w *Proposer) reduce(
 		round.noteError(err)
 		return all, nil, []string{fmt.Sprintf("a model did not compare the proposals: %v", err)}
 	}
-	gone := make(map[int]bool)
+	isDropped := make(map[int]bool)
 	for _, d := range decisions {
 		reason := "dropped after comparison with the other proposals"
 		if d.keep >= 0 {
@@ -225,12 +226,12 @@ func (w *Proposer) reduce(
 			reason += ": " + d.reason
 		}
 		for _, i := range d.drop {
-			gone[i] = true
+			isDropped[i] = true
 			dropped = append(dropped, droppedProposal{all[i], reason})
 		}
 	}
 	for i, proposed := range all {
-		if !gone[i] {
+		if !isDropped[i] {
 			kept = append(kept, proposed)
 		}
 	}
@@ -252,7 +253,8 @@ func hasOtherCondition(p *playbook.Playbook, a, b *playbook.Op) bool {
 }
 
 // rewrite gives a kept proposal the new text of a decision. If the new text is rejected, the proposal keeps its text and
-// rewrite returns a note. ok is then false if the decision drops other proposals, which the new text was to replace: they stay.
+// rewrite returns a note. ok is false if the decision must not be carried out: its new text is rejected, and it drops other proposals that
+// this text was to replace.
 func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision) (note string, ok bool) {
 	if d.content == "" || kept.op.Content == "" || d.content == kept.op.Content {
 		return "", true

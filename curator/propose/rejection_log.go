@@ -20,19 +20,21 @@ import (
 // does not see later deltas of another Curator. The log is bounded and may lose entries; the deltas hold every rejection with its reason.
 // It also knows the tasks behind the bullets. The zero value is an empty log. It is not safe for concurrent use.
 type RejectionLog struct {
-	loaded   bool
+	loaded   bool                   // Load has read the log
 	texts    map[string]*loggedText // by rejectedID or retiredID
 	rejected []string               // the ids of the rejected texts, oldest first
 	retired  []string               // the ids of the retired bullets, oldest first
-	words    recall.WordIndex       // full-text index of the rejected texts
-	barred   similar.Index          // the texts that must not come back, see isPermanent and retiredForText
+	words    recall.WordIndex       // full-text index of the rejected texts, by id
+	barred   similar.Index          // the texts that must not come back, by id; see isPermanent and retiredForText
 	tasks    taskLog
 }
 
-// loggedText is a rejected text or a retired bullet, with the reason. The text of a retired bullet is that at the last call of update.
+// loggedText is a rejected text or a retired bullet, with the reason. The deltas do not contain the text of a retired bullet, so update reads
+// it from the playbook.
 type loggedText struct {
-	text, reason string
-	code         playbook.Reason
+	text   string
+	reason string // a sentence
+	code   playbook.Reason
 }
 
 // Limits of a RejectionLog.
@@ -109,11 +111,12 @@ func (m *RejectionLog) Load(ctx context.Context, log DeltaReader) error {
 // Add adds the rejections and retirements of a committed delta. Adding the same delta twice has no further effect.
 func (m *RejectionLog) Add(d *playbook.Delta) {
 	m.tasks.add(d)
+	byPerson := d.Author != history.Curator
 	for i := range d.Rejected {
-		j := &d.Rejected[i]
-		hasText := j.Op.Content != "" && !redact.Marked(j.Op.Content)
-		if d.Author == history.Curator && hasText && j.DuplicateOf == "" && concernsText(j.Code) {
-			m.addRejected(j.Op.Content, j.Code, j.Reason)
+		r := &d.Rejected[i]
+		hasText := r.Op.Content != "" && !redact.Marked(r.Op.Content)
+		if !byPerson && hasText && r.DuplicateOf == "" && concernsText(r.Code) {
+			m.addRejected(r.Op.Content, r.Code, r.Reason)
 		}
 	}
 	for i := range d.Ops {
@@ -125,14 +128,14 @@ func (m *RejectionLog) Add(d *playbook.Delta) {
 				continue
 			}
 			code, reason := op.Code, op.Reason
-			if d.Author != history.Curator {
+			if byPerson {
 				code, reason = playbook.ReasonPerson, cmp.Or(reason, "retired by a person")
 			}
 			m.add(&m.retired, maxRetired, retiredID(op.Bullet), &loggedText{reason: reason, code: code})
 		case playbook.Remove:
 			m.remove(retiredID(op.Bullet))
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
-			if d.Author != history.Curator { // a person accepts the text
+			if byPerson { // a person accepts the text
 				content := op.Content
 				if op.PutBullet != nil {
 					content = op.PutBullet.Content
@@ -143,8 +146,8 @@ func (m *RejectionLog) Add(d *playbook.Delta) {
 	}
 }
 
-// addRejected adds a text. A permanent reason is not replaced by a temporary one, nor by ReasonRejectedText, which only
-// refers to the first rejection.
+// addRejected adds a text. It keeps an earlier permanent reason, unless the new reason is permanent too and is not ReasonRejectedText, which
+// only refers to the first rejection.
 func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason string) {
 	id := rejectedID(text)
 	if old := m.texts[id]; old != nil && isPermanent(old.code) && (!isPermanent(code) || code == playbook.ReasonRejectedText) {
@@ -170,6 +173,7 @@ func (m *RejectionLog) add(list *[]string, limit int, id string, l *loggedText) 
 	}
 }
 
+// remove removes a text, if it is in the log.
 func (m *RejectionLog) remove(id string) {
 	if m.texts[id] == nil {
 		return
@@ -177,11 +181,11 @@ func (m *RejectionLog) remove(id string) {
 	delete(m.texts, id)
 	m.words.Drop(id)
 	m.barred.Drop(id)
-	isIt := func(known string) bool { return known == id }
-	m.rejected, m.retired = slices.DeleteFunc(m.rejected, isIt), slices.DeleteFunc(m.retired, isIt)
+	isRemoved := func(other string) bool { return other == id }
+	m.rejected, m.retired = slices.DeleteFunc(m.rejected, isRemoved), slices.DeleteFunc(m.retired, isRemoved)
 }
 
-// update updates the texts of the retired bullets to the state p.
+// update reads the texts of the retired bullets from the state p. A bullet that is no longer retired, or that may return, is not barred.
 func (m *RejectionLog) update(p *playbook.Playbook) {
 	for _, id := range m.retired {
 		l, b := m.texts[id], p.Bullet(playbook.BulletID(strings.TrimPrefix(id, retiredPrefix)))
