@@ -129,7 +129,7 @@ func (c Config) Validate() error {
 	return e.Join()
 }
 
-// policy returns the settings that Generators read in the log of a playbook.
+// policy returns the settings that the log of a playbook records, for Generators.
 func (c Config) policy() (playbook.Policy, error) {
 	sources, err := parseTrust(c.Trust)
 	return playbook.Policy{Review: c.Review, Trust: sources, Control: c.Control}, err

@@ -18,8 +18,7 @@ import (
 // It also executes a rebuild, because the delta of a rebuild only records it.
 func (w *worker) prepareTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
-		// With a target, this is a later call: the rebuild is done, but another version was added before the commit.
-		if item.Target == nil {
+		if item.Target == nil { // otherwise it is done, and another version was added before the commit
 			if err := w.rebuild(ctx, b); err != nil {
 				return err
 			}
@@ -27,7 +26,7 @@ func (w *worker) prepareTarget(ctx context.Context, b *book, item *workItem) err
 		item.Target = &draft.Target{Version: b.writer.State().Playbook().Version()}
 		return nil
 	}
-	log := b.log.history(ctx, w.store, b.name)
+	log := b.logCache.history(ctx, w.store, b.name)
 	item.Target = new(draft.Target)
 	var err error
 	switch {

@@ -45,13 +45,13 @@ func isHeld(e events.Event) bool {
 	return ok && r.Origin.Held
 }
 
-// gatherItems reads the reflections of an edit and gets proposals for them against the newest state. If a model fails, its
-// error is the result of the edit, and gatherItems returns the other items.
+// gatherItems reads the reflections of the edit item and gets proposals for them against the newest state. It returns items. If a model
+// fails, its error is the result of the edit, and gatherItems returns the items without it.
 func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items []*workItem) (left []*workItem, err error) {
 	g := new(gatherResult)
 	known := make(map[events.ID]bool, len(item.Edit.Gather)) // by sample
 	log := coverLookup{state: b.writer.State()}
-	var open []*workItem
+	var open []*workItem // those that need proposals
 	for _, h := range item.Edit.Gather {
 		r, seq, err := w.findHeld(ctx, b.name, h)
 		if invalid := (*gatherError)(nil); errors.As(err, &invalid) {
@@ -75,15 +75,15 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 		return nil, log.err
 	}
 	if len(g.problems) == 0 {
-		round := &propose.Round{Rejections: &b.fullLog.rejectionLog, AllOrNothing: true}
-		load := func(ctx context.Context) error { return b.fullLog.read(ctx, w.store, b) }
-		answered, err := w.propose(ctx, b, round, load, open)
+		round := &propose.Round{AllOrNothing: true}
+		answered, err := w.propose(ctx, b, round, open)
 		if err != nil {
 			return nil, err
 		}
 		if round.Err != nil {
 			*item.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), round.Err)}
-			return slices.DeleteFunc(slices.Clone(items), func(other *workItem) bool { return other == item }), nil //nolint:nilerr // the error is the result of the edit
+			left = slices.DeleteFunc(slices.Clone(items), func(other *workItem) bool { return other == item })
+			return left, nil //nolint:nilerr // the error is the result of the edit
 		}
 		g.usage, g.asked = round.Usage, round.Asked
 		g.removeSkipped(open, answered)
@@ -147,24 +147,24 @@ func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle)
 	return r, seq, nil
 }
 
-// fullLog is a rejection log of the complete log of a book, so that it is equal in every process.
-type fullLog struct {
-	rejectionLog propose.RejectionLog
-	parts        playbook.ChangeAssembler
-	readSeq      uint64
+// fullRejections is a rejection log of the complete log of a book, so that it is equal in every process.
+type fullRejections struct {
+	propose.RejectionLog
+	parts   playbook.ChangeAssembler
+	readSeq uint64 // sequence of the last delta that was read
 }
 
 var errUpToDate = errors.New("end of the known log")
 
 // read continues to read the log up to the version of the writer.
-func (l *fullLog) read(ctx context.Context, store *deltalog.Store, b *book) error {
+func (l *fullRejections) read(ctx context.Context, store *deltalog.Store, b *book) error {
 	newest := b.writer.State().Playbook().Version()
 	err := store.DeltasAfter(ctx, b.name, l.readSeq, func(r *deltalog.Record) error {
 		if r.Version > newest {
 			return errUpToDate
 		}
 		for _, delta := range l.parts.Add(&r.Delta) {
-			l.rejectionLog.Add(delta)
+			l.Add(delta)
 		}
 		l.readSeq = r.Seq
 		return nil

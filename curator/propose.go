@@ -9,17 +9,14 @@ import (
 	"debrief/playbook"
 )
 
-// propose makes the proposals of all work items with lessons, and returns the items that can be committed. load loads the
-// rejection log of the round, and is called only if there are lessons. If a model fails, the items that need it get the
-// error as their result.
-func (w *worker) propose(
-	ctx context.Context, b *book, round *propose.Round, load func(context.Context) error, items []*workItem,
-) (ready []*workItem, err error) {
+// propose makes the proposals of all work items with lessons, and returns the items that can be committed. The caller sets only AllOrNothing
+// of the round. If a model fails, the items that need it get the error as their result.
+func (w *worker) propose(ctx context.Context, b *book, round *propose.Round, items []*workItem) (ready []*workItem, err error) {
 	s := b.writer.State()
 	admission := s.Playbook().Admission()
 	log := coverLookup{state: s}
 	var list []*propose.Item
-	origin := make(map[*propose.Item]*workItem)
+	workItems := make(map[*propose.Item]*workItem)
 	for _, item := range items {
 		if item.Reflection == nil || len(item.Reflection.Lessons) == 0 {
 			continue
@@ -33,12 +30,12 @@ func (w *worker) propose(
 			NoModel: w.policy.Level(item.Reflection.Origin.Source, item.Reflection.Outcome.Inferred) == playbook.Untrusted,
 		}
 		list = append(list, proposed)
-		origin[proposed] = item
+		workItems[proposed] = item
 	}
 	if len(list) == 0 || log.err != nil {
 		return items, log.err
 	}
-	if err := load(ctx); err != nil {
+	if err := w.loadRejections(ctx, b, round); err != nil {
 		return nil, err
 	}
 	round.Playbook = s.Playbook()
@@ -49,7 +46,7 @@ func (w *worker) propose(
 	proposer.Propose(ctx, round, list)
 	failed := make(map[*workItem]bool)
 	for _, proposed := range list {
-		item := origin[proposed]
+		item := workItems[proposed]
 		if proposed.Err != nil {
 			*item.result = bus.Result{Err: proposed.Err}
 			failed[item] = true
@@ -62,7 +59,7 @@ func (w *worker) propose(
 		for _, p := range proposed.Proposals {
 			from := make([]*draft.Item, len(p.From))
 			for i, f := range p.From {
-				from[i] = &origin[f].Item
+				from[i] = &workItems[f].Item
 			}
 			item.Proposals = append(item.Proposals, draft.Proposal{Op: p.Op, From: from})
 		}
@@ -73,4 +70,15 @@ func (w *worker) propose(
 		}
 	}
 	return ready, nil
+}
+
+// loadRejections reads the rejected texts of a book for a round. In a round that is all or nothing they must not depend on the memory of this
+// process, so they come from the complete log.
+func (w *worker) loadRejections(ctx context.Context, b *book, round *propose.Round) error {
+	if round.AllOrNothing {
+		round.Rejections = &b.fullRejections.RejectionLog
+		return b.fullRejections.read(ctx, w.store, b)
+	}
+	round.Rejections = &b.rejectionLog
+	return b.rejectionLog.Load(ctx, b.writer)
 }

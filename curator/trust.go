@@ -27,12 +27,12 @@ func parseTrust(list []string) ([]playbook.SourceTrust, error) {
 		return slices.ContainsFunc(all, func(t playbook.SourceTrust) bool { return t.Source == source })
 	}
 	for _, text := range list {
-		at := strings.LastIndex(text, "=") // the name of a source may contain "="
-		if at < 1 {
+		i := strings.LastIndex(text, "=") // the name of a source may contain "="
+		if i < 1 {
 			return nil, fmt.Errorf("want SOURCE=LEVEL[:SHARE], got %q", text)
 		}
-		level, share, limit := strings.Cut(text[at+1:], ":")
-		t := playbook.SourceTrust{Source: text[:at], Level: playbook.Trust(level)}
+		level, share, hasShare := strings.Cut(text[i+1:], ":")
+		t := playbook.SourceTrust{Source: text[:i], Level: playbook.Trust(level)}
 		switch t.Level {
 		case playbook.Trusted, playbook.Untrusted:
 		case playbook.Limited:
@@ -40,7 +40,7 @@ func parseTrust(list []string) ([]playbook.SourceTrust, error) {
 		default:
 			return nil, fmt.Errorf("level of source %q must be trusted, limited or untrusted, got %q", t.Source, level)
 		}
-		if limit {
+		if hasShare {
 			n, err := strconv.Atoi(strings.TrimSuffix(share, "%"))
 			isPercentage := err == nil && n >= 1 && n <= 99
 			if !isPercentage || t.Level != playbook.Limited {

@@ -43,10 +43,10 @@ type book struct {
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex      propose.BulletIndex
 	rejectionLog     propose.RejectionLog
-	fullLog          fullLog              // replaces rejectionLog when reflections are gathered
-	added            draft.Additions      // recently added bullets; survives unload
+	fullRejections   fullRejections       // in place of rejectionLog when reflections are gathered
+	additions        draft.Additions      // recently added bullets; survives unload
 	samples          sampleIndex          // for corrections
-	log              logCache             // for edits that fold the whole log
+	logCache         logCache             // for edits that fold the whole log
 	waiting          map[uint64]time.Time // first delivery of each correction that waits, by sequence
 	lastUsed         time.Time
 	settingsRecorded bool // since the start of this process; see recordSettings
@@ -63,10 +63,10 @@ func (b *book) unload() {
 	b.costs = nil
 	b.bulletIndex = propose.BulletIndex{}
 	b.rejectionLog = propose.RejectionLog{}
-	b.fullLog = fullLog{}
+	b.fullRejections = fullRejections{}
 	b.waiting = nil
 	b.samples = sampleIndex{}
-	b.log = logCache{}
+	b.logCache = logCache{}
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -75,13 +75,6 @@ func (b *book) close() {
 		b.writer.Close()
 	}
 	b.writer = nil
-}
-
-// initCaches creates the caches of a batch. It drops the costs if most of them belong to removed bullets.
-func (b *book) initCaches() {
-	if b.costs == nil || len(b.costs) > 2*b.writer.State().Playbook().Len()+100 {
-		b.costs = make(draft.Costs)
-	}
 }
 
 // book returns the state of a playbook and creates it if necessary.
@@ -103,9 +96,10 @@ func (w *worker) open(ctx context.Context, b *book) error {
 	}
 	writer, err := w.store.Writer(ctx, b.name)
 	b.writer = writer
-	b.fullLog = fullLog{}
+	// The log may have been replaced.
+	b.fullRejections = fullRejections{}
 	b.samples = sampleIndex{}
-	b.log = logCache{} // the log may have been replaced
+	b.logCache = logCache{}
 	return err
 }
 
@@ -115,19 +109,23 @@ func (w *worker) warm(ctx context.Context, name playbook.Book) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lastUsed = time.Now()
-	err := w.open(ctx, b)
-	if err == nil {
-		err = b.writer.OpenIndex(ctx)
-	}
-	if err == nil {
-		err = b.samples.read(ctx, w.store, b.name)
-	}
-	if err == nil {
-		err = b.log.read(ctx, w.store, b.name)
-	}
-	if err != nil {
+	if err := w.fillCaches(ctx, b); err != nil {
 		b.close()
 	}
+}
+
+// fillCaches opens the writer of a book and reads its log into the caches.
+func (w *worker) fillCaches(ctx context.Context, b *book) error {
+	if err := w.open(ctx, b); err != nil {
+		return err
+	}
+	if err := b.writer.OpenIndex(ctx); err != nil {
+		return err
+	}
+	if err := b.samples.read(ctx, w.store, b.name); err != nil {
+		return err
+	}
+	return b.logCache.read(ctx, w.store, b.name)
 }
 
 // errPending marks a delivery that has no decision yet.
@@ -190,9 +188,10 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 		return err
 	}
 	sortItems(items)
-	b.initCaches()
-	load := func(ctx context.Context) error { return b.rejectionLog.Load(ctx, b.writer) }
-	items, err := w.propose(ctx, b, &propose.Round{Rejections: &b.rejectionLog}, load, items)
+	if b.costs == nil || len(b.costs) > 2*b.writer.State().Playbook().Len()+100 { // most costs belong to removed bullets
+		b.costs = make(draft.Costs)
+	}
+	items, err := w.propose(ctx, b, new(propose.Round), items)
 	if err != nil {
 		return err
 	}
@@ -206,7 +205,7 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 		b.viewChecked = false
 	}
 	if slices.ContainsFunc(items, func(item *workItem) bool { return item.Edit != nil && len(item.Edit.Redact) > 0 }) {
-		b.unload() // its caches have texts that were erased
+		b.unload() // the caches contain texts that were erased
 	}
 	return nil
 }
@@ -250,7 +249,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 	cfg := draft.Config{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Policy: w.policy,
-		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, Now: now,
+		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.additions.Recent(now)}, Now: now,
 	}
 	span := beginCommit(ctx)
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) { // is called again after a conflict
@@ -274,7 +273,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 		b.rejectionLog.Add(delta)
 		w.cfg.reportMetrics(delta)
 	}
-	b.added.Add(out.Added, now)
+	b.additions.Add(out.Added, now)
 	w.conn.Stats.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))
 	outcomes, failures := countOutcomes(out.Deltas)
 	changed := slices.ContainsFunc(out.Deltas, (*playbook.Delta).ChangesBullets)
@@ -283,7 +282,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 	return out, nil
 }
 
-// countOutcomes counts the known outcomes behind a change, and the failures among them.
+// countOutcomes counts the executions with a known outcome that a change covers, and the failures among them.
 func countOutcomes(change []*playbook.Delta) (outcomes, failures int) {
 	for _, delta := range change {
 		for i := range delta.Covers {
