@@ -35,7 +35,7 @@ type Overview struct {
 	Lag     []index.Sample                  `json:"lag" doc:"Samples of the last hour, oldest first."`
 	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
 	Waiting Waiting                         `json:"waiting" doc:"Items that wait for a person."`
-	Books   []BookActivity                  `json:"books"`
+	Books   []index.BookActivity            `json:"books"`
 }
 
 // StateByBullet are the states of bullets of one playbook.
@@ -56,7 +56,7 @@ func (c *call) lessonStates(changes []index.Change) map[playbook.Book]StateByBul
 		}
 	}
 	for name, states := range all {
-		p, _, err := c.handler.books.newest(c.ctx, name)
+		p, _, err := c.handler.index.Books.Newest(c.ctx, name)
 		if err != nil {
 			delete(all, name) // the playbook's own row has the error
 			continue
@@ -83,24 +83,10 @@ type Waiting struct {
 	Dead        int `json:"dead_letters"`
 }
 
-// BookActivity has the numbers of a playbook.
-type BookActivity struct {
-	Book playbook.Book `json:"book"`
-	playbook.About
-	Label       string `json:"label"`
-	Bullets     int    `json:"bullets"`
-	Shown       int    `json:"shown" doc:"Bullets that generators show."`
-	Probation   int    `json:"probation"`
-	Candidates  int    `json:"candidates"`
-	Quarantined int    `json:"quarantined"`
-	Executions  int    `json:"executions" doc:"Executions since the start of the retention."`
-	Error       string `json:"error,omitempty" doc:"Damage of the log of the playbook."`
-}
-
 func getOverview(c *call) (*Overview, error) {
 	state := c.handler.index.Activity.State()
 	out := &Overview{ // empty lists, not null
-		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []BookActivity{},
+		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []index.BookActivity{},
 	}
 	now := time.Now()
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
@@ -120,7 +106,7 @@ func getOverview(c *call) (*Overview, error) {
 	}
 	executions := c.handler.index.Executions.Counts()
 	for _, name := range names {
-		b, err := c.handler.books.activity(c.ctx, name)
+		b, err := c.handler.index.Books.Activity(c.ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -292,7 +292,7 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	if err := generator.ScoreFeedback(event, e); err != nil {
 		return nil, err
 	}
-	effect, err := request.NewFeedbackResult(c.ctx, c.handler.books.store, event, e)
+	effect, err := request.NewFeedbackResult(c.ctx, c.handler.store, event, e)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +368,7 @@ func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outco
 	const field = "outcome"
 	decoder := outcome.Decoder{Reviews: c.token.Allows(tokens.Review)}
 	if c.handler.conn != nil {
-		decoder.Leading = func() (string, error) { return c.handler.books.store.LeadingScore(c.ctx, b) }
+		decoder.Leading = func() (string, error) { return c.handler.store.LeadingScore(c.ctx, b) }
 	}
 	d, err := decoder.Decode(raw)
 	if errors.As(err, new(*outcome.LookupError)) {

@@ -64,7 +64,7 @@ func listRejections(c *call) (*Page[history.Rejection], error) {
 	if _, _, err := c.playbook(""); err != nil { // an unknown playbook is an error, not an empty list
 		return nil, err
 	}
-	all, err := history.Rejections(c.handler.books.store.History(c.ctx, c.book()))
+	all, err := history.Rejections(c.handler.store.History(c.ctx, c.book()))
 	if err != nil {
 		return nil, explain.LogError(err)
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
@@ -27,7 +27,7 @@ func bookRoutes() []route {
 		{name: "q", kind: "string", doc: "Only bullets that contain each of these words."},
 		{name: "section", kind: "string", doc: "Only bullets of this section."},
 		{name: "state", kind: "string", doc: "Only bullets in this state; shown is all that generators show.", values: bulletStates},
-		{name: "sort", kind: "string", doc: "Order; default: id.", values: bulletOrders},
+		{name: "sort", kind: "string", doc: "Order; default: id.", values: index.BulletOrders},
 		atParameter,
 	}, pageParameters...)
 	bullets.tagged, bullets.example = true, example{path: inBook, query: "q=invoice&sort=helpful&limit=10"}
@@ -118,17 +118,17 @@ func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
 	if point != "" {
 		return c.handler.index.Logs.At(c.ctx, c.book(), point)
 	}
-	p, label, err := c.handler.books.newest(c.ctx, c.book())
+	p, label, err := c.handler.index.Books.Newest(c.ctx, c.book())
 	if err == nil && p.Version() == 0 {
-		err = errNoBook
+		err = index.ErrBookNotFound
 	}
 	return p, label, err
 }
 
-// checkBook returns errNoBook if the playbook in the path has neither a version nor a stored execution. Lists of executions call it: without
+// checkBook returns index.ErrBookNotFound if the playbook in the path has neither a version nor a stored execution. Lists of executions call it: without
 // it, a misspelt name would look like a playbook without executions.
 func (c *call) checkBook() error {
-	if _, _, err := c.playbook(""); !errors.Is(err, errNoBook) {
+	if _, _, err := c.playbook(""); !errors.Is(err, index.ErrBookNotFound) {
 		return nil // known, or damaged: its executions can still be read
 	}
 	subject := events.KindExecution.Subject(c.book())
@@ -138,7 +138,7 @@ func (c *call) checkBook() error {
 	}
 	info, err := stream.Info(c.ctx, jetstream.WithSubjectFilter(subject))
 	if err == nil && info.State.Subjects[subject] == 0 {
-		err = errNoBook
+		err = index.ErrBookNotFound
 	}
 	return err
 }
@@ -146,16 +146,13 @@ func (c *call) checkBook() error {
 // isOfUnknownBook reports whether the cause of an error is that the playbook in the path is unknown, also if the error says that a bullet or
 // a session of it was not found.
 func (c *call) isOfUnknownBook(err error) bool {
-	if errors.Is(err, errNoBook) {
+	if errors.Is(err, index.ErrBookNotFound) {
 		return true
 	}
 	known := (*statusError)(nil)
 	isNotFound := errors.As(classify(err), &known) && known.status == http.StatusNotFound
-	return isNotFound && c.book() != "" && errors.Is(c.checkBook(), errNoBook)
+	return isNotFound && c.book() != "" && errors.Is(c.checkBook(), index.ErrBookNotFound)
 }
-
-// errNoBook is the error for a playbook without a version; see bookNotFound.
-var errNoBook = errors.New("playbook not found")
 
 // maxNames is the number of playbooks that the error for an unknown one names.
 const maxNames = 10
@@ -199,7 +196,7 @@ type bookItem struct {
 
 // permittedBooks returns the names of the playbooks that the token permits, sorted.
 func (c *call) permittedBooks() ([]playbook.Book, error) {
-	names, err := c.handler.books.store.AllBooks(c.ctx)
+	names, err := c.handler.store.AllBooks(c.ctx)
 	names = slices.DeleteFunc(names, func(b playbook.Book) bool { return !c.token.AllowsBook(b) })
 	slices.Sort(names)
 	return names, err
@@ -217,9 +214,9 @@ func listBooks(c *call) (*Page[bookItem], error) {
 	out := &Page[bookItem]{Items: []bookItem{}, Next: part.Next}
 	for _, b := range part.Items {
 		item := bookItem{Book: b}
-		p, label, err := c.handler.books.newest(c.ctx, b)
+		p, label, err := c.handler.index.Books.Newest(c.ctx, b)
 		switch {
-		case isDamaged(err):
+		case index.IsDamaged(err):
 			item.Error = err.Error()
 		case err != nil:
 			return nil, err
@@ -235,115 +232,41 @@ func listBooks(c *call) (*Page[bookItem], error) {
 	return out, nil
 }
 
-// BulletItem is a bullet with its record in experiments.
-type BulletItem struct {
-	*playbook.Bullet
-	State  playbook.Status `json:"state" doc:"State; active for each bullet that is shown without an experiment."`
-	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
-}
+var bulletStates = []string{index.ShownState, string(playbook.Active), string(playbook.Probation), string(playbook.Candidate), string(playbook.Quarantined), string(playbook.Retired)}
 
-// bulletItems returns the bullets of the playbook in the path at a version, the playbook, and the label of the version. An empty point is
-// the newest version. The bullets are sorted by id and have no records. The caller must not change them.
-func (c *call) bulletItems(point string) ([]BulletItem, *playbook.Playbook, string, error) {
-	if point != "" {
-		p, label, err := c.playbook(point)
-		if err != nil {
-			return nil, nil, "", err
-		}
-		return bulletItems(p), p, label, nil
-	}
-	return c.handler.books.items(c.ctx, c.book())
-}
-
-// bulletItems returns the bullets of a playbook, sorted by id. They have no records, because those of 10,000 bullets take a second.
-func bulletItems(p *playbook.Playbook) []BulletItem {
-	var all []BulletItem
-	for _, b := range p.Sorted() {
-		all = append(all, BulletItem{Bullet: b, State: cmp.Or(b.Status, playbook.Active)})
-	}
-	return all
-}
-
-var bulletStates = []string{"shown", string(playbook.Active), string(playbook.Probation), string(playbook.Candidate), string(playbook.Quarantined), string(playbook.Retired)}
-
-// bulletSorts compare bullets by the values of the parameter sort.
-var bulletSorts = map[string]func(a, b BulletItem) int{
-	"id":      func(a, b BulletItem) int { return cmp.Compare(a.ID, b.ID) },
-	"section": func(a, b BulletItem) int { return cmp.Compare(a.Section, b.Section) },
-	"helpful": func(a, b BulletItem) int { return cmp.Compare(b.Helpful, a.Helpful) },
-	"harmful": func(a, b BulletItem) int { return cmp.Compare(b.Harmful, a.Harmful) },
-	"lift":    func(a, b BulletItem) int { return cmp.Compare(b.lift(), a.lift()) },
-	"updated": func(a, b BulletItem) int { return b.UpdatedAt.Compare(a.UpdatedAt) },
-	"used":    func(a, b BulletItem) int { return b.LastUsed.Compare(a.LastUsed) },
-}
-
-// bulletOrders are the values of the parameter sort, the default first.
-var bulletOrders = []string{"id", "section", "helpful", "harmful", "lift", "updated", "used"}
-
-// lift returns the estimated lift of a bullet, from -1 to 1, or -2 if it was not measured.
-func (b BulletItem) lift() float64 {
-	e := b.CurrentExperiment()
-	tested := b.Shown() || b.State == playbook.Probation
-	if !tested || e.Shown.Count() == 0 || e.Withheld.Count() == 0 {
-		return -2
-	}
-	return e.Shown.Mean() - e.Withheld.Mean()
-}
-
-func listBullets(c *call) (*Page[BulletItem], error) {
-	items, p, label, err := c.bulletItems(c.query.Get("at"))
+func listBullets(c *call) (*Page[index.BulletItem], error) {
+	list, err := c.handler.index.Books.BulletsAt(c.ctx, c.book(), c.query.Get("at"))
 	if err != nil {
 		return nil, err
 	}
-	if err := c.setETag(label); err != nil {
+	if err := c.setETag(list.Label); err != nil {
 		return nil, err
 	}
-	words, section, state := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section"), c.query.Get("state")
-	all := slices.DeleteFunc(slices.Clone(items), func(b BulletItem) bool {
-		return !b.isIn(state) || section != "" && b.Section != section || !b.containsAll(words)
+	all := list.Select(&index.BulletFilter{
+		Words: strings.Fields(strings.ToLower(c.query.Get("q"))), Section: c.query.Get("section"), State: c.query.Get("state"), Order: c.query.Get("sort"),
 	})
-	slices.SortStableFunc(all, bulletSorts[cmp.Or(c.query.Get("sort"), "id")])
-	part, err := paginate(c, all, func(b BulletItem) string { return string(b.ID) })
+	part, err := paginate(c, all, func(b index.BulletItem) string { return string(b.ID) })
 	if err != nil {
 		return nil, err
 	}
 	for i := range part.Items {
-		part.Items[i].Record = gate.RowOf(p, part.Items[i].Bullet)
+		part.Items[i].Record = gate.RowOf(list.Playbook, part.Items[i].Bullet)
 	}
 	return part, nil
 }
 
-// isIn reports whether a bullet is in a state. "shown" stands for all states that generators show, "" for every state.
-func (b BulletItem) isIn(state string) bool {
-	switch state {
-	case "":
-		return true
-	case "shown":
-		return b.Shown()
-	}
-	return string(b.State) == state
-}
-
-// containsAll reports whether the text of a bullet contains each of some words in lower case.
-func (b BulletItem) containsAll(words []string) bool {
-	content := strings.ToLower(b.Content)
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(content, w) })
-}
-
-func getBullet(c *call) (*BulletItem, error) {
-	items, p, label, err := c.bulletItems("")
+func getBullet(c *call) (*index.BulletItem, error) {
+	list, err := c.handler.index.Books.Bullets(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
-	if err := c.setETag(label); err != nil {
+	if err := c.setETag(list.Label); err != nil {
 		return nil, err
 	}
-	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path("id")), func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	item, found := list.Find(playbook.BulletID(c.path("id")))
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path("id"))))
 	}
-	item := items[i]
-	item.Record = gate.RowOf(p, item.Bullet)
 	return &item, nil
 }
 
@@ -441,7 +364,7 @@ type GateState struct {
 
 func getGate(c *call) (*GateState, error) {
 	limit := c.limit()
-	g, err := c.handler.books.gate(c.ctx, c.book(), limit)
+	g, err := c.handler.index.Books.Gate(c.ctx, c.book(), limit)
 	if err != nil {
 		return nil, err
 	}

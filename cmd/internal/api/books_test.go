@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -120,7 +121,7 @@ func TestPagesCoverTheList(t *testing.T) {
 		ops = append(ops, add(fmt.Sprintf("Rule %d is for parcel number %d.", i, i)))
 	}
 	w.edit(t, "default", &events.Edit{Ops: ops})
-	for _, order := range bulletOrders {
+	for _, order := range index.BulletOrders {
 		seen := map[string]bool{}
 		pages := 0
 		for after := ""; ; pages++ {

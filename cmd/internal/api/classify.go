@@ -5,12 +5,12 @@ import (
 	"net/http"
 
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/train/replay"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/deltalog"
 	"debrief/events/service"
 	"debrief/playbook/history"
 	"debrief/playbook/text"
@@ -23,7 +23,7 @@ func classify(err error) error {
 	}
 	out := &statusError{text: err.Error()}
 	switch {
-	case isDamaged(err), errors.As(err, new(*request.ModelError)), errors.As(err, new(*bus.DeniedError)):
+	case index.IsDamaged(err), errors.As(err, new(*request.ModelError)), errors.As(err, new(*bus.DeniedError)):
 		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
 	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound), errors.Is(err, replay.ErrRunNotFound):
 		out.status, out.code = http.StatusNotFound, CodeNotFound
@@ -60,14 +60,6 @@ func readError(err error) error {
 	}
 	return err
 }
-
-// isDamaged reports whether the log of a playbook cannot be read: it is damaged, or a newer program wrote it.
-func isDamaged(err error) bool {
-	return errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
-}
-
-// excerpt returns the beginning of a text for a list.
-func excerpt(s string) string { return text.Clip(s, maxExcerpt) }
 
 // text40 returns the beginning of a text of the client for an error.
 func text40(s string) string { return text.Clip(s, 40) }

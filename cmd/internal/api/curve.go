@@ -27,9 +27,9 @@ func getHealth(c *call) (*explain.Health, error) {
 		return nil, err
 	}
 	if len(days) == 0 {
-		return nil, errNoBook
+		return nil, index.ErrBookNotFound
 	}
-	subjects, err := c.handler.books.subjects(c.ctx, c.book())
+	subjects, err := c.handler.index.Books.Subjects(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
@@ -169,13 +170,13 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil || done != nil {
 		return done, err
 	}
-	newest, label, err := c.handler.books.newest(c.ctx, c.book())
+	newest, label, err := c.handler.index.Books.Newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
 	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil // needs no stored playbook
 	if newest.Version() == 0 && !mayBegin {
-		return nil, errNoBook
+		return nil, index.ErrBookNotFound
 	}
 	out := &EditReply{Book: c.book(), Version: newest.Version(), Label: label, DryRun: r.DryRun}
 	e, err := r.edit(c, newest, out)

@@ -1,13 +1,10 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
@@ -23,7 +20,7 @@ func executionRoutes() []route {
 	inBook := map[string]string{"book": "default"}
 	list := get("/books/{book}/executions", "listExecutions", "List the stored executions of a playbook, newest first.", listExecutions)
 	list.query = append([]parameter{
-		{name: "q", kind: "string", doc: fmt.Sprintf("Only executions whose question and answer contain each of these words. A page looks at %d executions at most, so it may be empty and yet have a next one.", maxSearch)},
+		{name: "q", kind: "string", doc: fmt.Sprintf("Only executions whose question and answer contain each of these words. A page looks at %d executions at most, so it may be empty and yet have a next one.", index.MaxSearch)},
 		{name: "session", kind: "string", doc: "Only executions of this session."},
 		{name: "run", kind: "string", doc: "Only executions with this run id."},
 		{name: "task", kind: "string", doc: "Only executions of the task with this label."},
@@ -53,49 +50,6 @@ func executionRoutes() []route {
 }
 
 var labels = []string{string(events.Success), string(events.Partial), string(events.Failure), string(events.Unknown)}
-
-// ExecutionItem is an execution in a list.
-type ExecutionItem struct {
-	Handle   events.Handle `json:"handle"`
-	RunID    string        `json:"run_id"`
-	Task     string        `json:"task,omitempty" doc:"Label of the task."`
-	Owner    string        `json:"owner,omitempty" doc:"Owner of the run; empty: the common owner."`
-	User     string        `json:"user,omitempty"`
-	Session  string        `json:"session,omitempty"`
-	Turn     int           `json:"turn,omitempty"`
-	Started  time.Time     `json:"started"`
-	Question string        `json:"question" doc:"Beginning of the question."`
-	Answer   string        `json:"answer" doc:"Beginning of the answer."`
-	// AnswerLength lets people see whether a judge prefers long answers.
-	AnswerLength int            `json:"answer_length" doc:"Length of the whole answer, in characters."`
-	Outcome      events.Outcome `json:"outcome" doc:"As stored with the execution, without later feedback."`
-	// Corrected is known soon after the feedback is stored.
-	Corrected *events.Outcome `json:"corrected,omitempty" doc:"Outcome after feedback, without texts; missing without feedback on the outcome."`
-	Purpose   events.Purpose  `json:"purpose,omitempty"`
-	// LabelSuspect is known soon after the reflection is stored.
-	LabelSuspect string              `json:"label_suspect,omitempty" doc:"Reason why the Reflector doubts the outcome."`
-	Version      uint64              `json:"playbook_version"`
-	Shown        []playbook.BulletID `json:"shown" doc:"Bullets in the prompt."`
-	Cited        []playbook.BulletID `json:"cited,omitempty"`
-	Steps        int                 `json:"steps" doc:"Number of steps."`
-	Model        string              `json:"model,omitempty"`
-}
-
-// maxExcerpt is the maximum length of a text in a list, in bytes.
-const maxExcerpt = 300
-
-func newExecutionItem(seq uint64, e *events.Execution) ExecutionItem {
-	item := ExecutionItem{
-		Handle: events.NewHandle(seq, e.ID), RunID: e.RunID, Task: e.Origin.Task, Owner: e.Owner, User: e.User,
-		Session: e.Session, Turn: e.Turn, Started: e.Started,
-		Question: excerpt(e.Question), Answer: excerpt(e.Answer), AnswerLength: utf8.RuneCountInString(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose,
-		Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
-	}
-	for _, b := range e.Shown {
-		item.Shown = append(item.Shown, b.ID)
-	}
-	return item
-}
 
 // ownerFilter returns the owner whose executions a list contains, nil for all owners. It is the parameter owner, if there is one.
 func (c *call) ownerFilter() (*string, error) {
@@ -129,7 +83,7 @@ func (c *call) executionFilter() (f *index.Filter, err error) {
 	return f, err
 }
 
-func listExecutions(c *call) (*Page[ExecutionItem], error) {
+func listExecutions(c *call) (*Page[index.ExecutionItem], error) {
 	if err := c.checkBook(); err != nil {
 		return nil, err
 	}
@@ -148,8 +102,8 @@ func listExecutions(c *call) (*Page[ExecutionItem], error) {
 			return nil, err
 		}
 	}
-	out := &Page[ExecutionItem]{Items: []ExecutionItem{}}
-	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e ExecutionItem) bool {
+	out := &Page[index.ExecutionItem]{Items: []index.ExecutionItem{}}
+	next, err := c.handler.index.Executions.NewestFirst(c.ctx, filter, end, func(e index.ExecutionItem) bool {
 		out.Items = append(out.Items, e)
 		return len(out.Items) < c.limit()
 	})
@@ -226,67 +180,20 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 	return builder.Rebuild(c.ctx, events.Handle(c.path("handle")))
 }
 
-// SessionItem is a session in a list.
-type SessionItem struct {
-	Session    string        `json:"session"`
-	Owner      string        `json:"owner,omitempty" doc:"Owner of the session; empty: the common owner. Sessions of two owners with one name are two sessions."`
-	Executions int           `json:"executions" doc:"Number of executions in the index of the gateway."`
-	Last       events.Handle `json:"last" doc:"Handle of the last execution."`
-	At         time.Time     `json:"at" doc:"Start of the last execution."`
-	Question   string        `json:"question" doc:"Beginning of the last question."`
-}
-
-func listSessions(c *call) (*Page[*SessionItem], error) {
+func listSessions(c *call) (*Page[*index.SessionItem], error) {
 	if err := c.checkBook(); err != nil {
-		return nil, err
-	}
-	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}
 	owner, err := c.ownerFilter()
 	if err != nil {
 		return nil, err
 	}
-	sessions := c.handler.index.Executions.Sessions(c.book(), owner, c.limit())
-	seqs := make([]uint64, len(sessions))
-	for i, s := range sessions {
-		seqs[i] = s.Last
-	}
-	all, err := c.handler.readAll(c.ctx, &index.Filter{Book: c.book(), Owner: owner, InSession: true}, seqs)
-	if err != nil {
+	executions := c.handler.index.Executions
+	if err := executions.Await(c.ctx); err != nil {
 		return nil, err
 	}
-	out := &Page[*SessionItem]{Items: []*SessionItem{}}
-	for i, e := range all {
-		if e.Handle != "" {
-			out.Items = append(out.Items, &SessionItem{
-				Session: e.Session, Owner: e.Owner, Executions: sessions[i].Executions, Last: e.Handle, At: e.Started, Question: e.Question,
-			})
-		}
-	}
-	return out, nil
-}
-
-// indexWait is the longest wait for the index to read executions that were just stored.
-const indexWait = time.Second
-
-// awaitIndex waits until the index has read the executions that are stored at the call, but at most indexWait.
-func (h *handler) awaitIndex(ctx context.Context) error {
-	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
-	if err != nil {
-		return err
-	}
-	want, end := stream.CachedInfo().State.LastSeq, time.Now().Add(indexWait)
-	for {
-		if _, last := h.index.Executions.Range(&index.Filter{}); last >= want || time.Now().After(end) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	all, err := executions.Sessions(c.ctx, c.book(), owner, c.limit())
+	return &Page[*index.SessionItem]{Items: all}, err
 }
 
 // SessionWindow is the window of a session.

@@ -148,7 +148,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 	}
 	s, c := open(t, desk{}, Options{Conn: w.conn, Index: index.New(w.conn, nil)}, defaultLimits)
 	without := &world{Server: s, client: c}
-	if err := w.http.Config.Handler.(*handler).awaitIndex(t.Context()); err != nil {
+	if err := w.http.Config.Handler.(*handler).index.Executions.Await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range []string{"", "&session=s-3", "&outcome=failure", "&session=s-3&outcome=failure", "&task=t-77", "&bullet=misc-00001", "&session=none"} {

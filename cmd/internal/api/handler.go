@@ -48,7 +48,7 @@ type handler struct {
 	agents  service.Backend
 	conn    *bus.Conn         // nil: only the routes of agents
 	index   *index.Index      // nil without conn
-	books   *books            // nil without conn
+	store   *deltalog.Store   // logs of the playbooks; nil without conn
 	texts   *deltalog.Texts   // of shown bullets; nil without conn
 	program program.Effective // settings
 	tokens  *tokens.Set       // nil: no token is required, and requests must name the loopback
@@ -78,9 +78,8 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn != nil {
-		store := deltalog.New(h.conn.JetStream())
-		h.books, h.texts = newBooks(store, o.Index.Logs), store.Texts()
-		o.Index.OnStart(h.books.readAll)
+		h.store = deltalog.New(h.conn.JetStream())
+		h.texts = h.store.Texts()
 		routes = slices.Concat(
 			routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(),
 			operateRoutes(), activityRoutes(), experimentRoutes(), erasureRoutes(),

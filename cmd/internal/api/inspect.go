@@ -49,7 +49,7 @@ func runDoctor(c *call) (*Findings, error) {
 		report.Clock(c.ctx, conn.JetStream(), reports, time.Now())
 		if allStreams { // else the following fail only for this reason
 			report.Workers(c.ctx, conn, reports)
-			report.Playbooks(c.ctx, c.handler.books.store)
+			report.Playbooks(c.ctx, c.handler.store)
 		}
 	}
 	return &Findings{report.Failed(), report.Checks}, c.ctx.Err()

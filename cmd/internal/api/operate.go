@@ -288,7 +288,7 @@ func getStatus(c *call) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Books, err = c.handler.books.states(c.ctx, c.handler.conn.JetStream()); err != nil {
+	if o.Books, err = c.handler.index.Books.States(c.ctx, c.handler.conn.JetStream()); err != nil {
 		return nil, err
 	}
 	o.Rate()

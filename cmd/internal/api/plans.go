@@ -57,7 +57,7 @@ func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 	if r.Format != "" && !slices.Contains(known, r.Format) {
 		return nil, invalid("format", fmt.Sprintf("want one of %v, got %q", known, text40(string(r.Format))))
 	}
-	newest, label, err := c.handler.books.newest(c.ctx, c.book())
+	newest, label, err := c.handler.index.Books.Newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 	if _, _, err := c.playbook(""); err != nil { // the playbook must exist
 		return nil, err
 	}
-	store := c.handler.books.store
+	store := c.handler.store
 	known, err := store.BooksWithLog(c.ctx)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func proposeBullet(c *call, r *ProposalRequest) (*EditReply, error) {
 	case len(content) > maxProposed:
 		return nil, invalid("content", fmt.Sprintf("must have at most %d bytes with its condition, got %d", maxProposed, len(content)))
 	}
-	newest, label, err := c.handler.books.newest(c.ctx, c.book())
+	newest, label, err := c.handler.index.Books.Newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/playbook"
 	"debrief/playbook/history"
 	"debrief/playbook/text"
@@ -10,19 +11,10 @@ import (
 // Quarantined is a bullet in quarantine, with what a person needs to decide.
 type Quarantined struct {
 	*history.Quarantined
-	Replaced  string         `json:"replaced,omitempty" doc:"Text of the bullet that it replaces if a person approves it."`
-	Contested string         `json:"contested,omitempty" doc:"Text of the bullet that it contradicts."`
-	Nearest   *nearestBullet `json:"nearest,omitempty" doc:"The bullet with the most similar text, if any is similar."`
-	Example   *reviewExample `json:"example,omitempty" doc:"The newest stored execution that it was learned from."`
-}
-
-// nearestBullet is the bullet whose text is most similar to another one.
-type nearestBullet struct {
-	ID         playbook.BulletID `json:"id"`
-	Content    string            `json:"content"`
-	State      playbook.Status   `json:"state"`
-	Similarity float64           `json:"similarity" doc:"From 0 to 1, by words and by neighbouring characters."`
-	Difference string            `json:"difference,omitempty" doc:"What separates the two texts, such as other numbers or a negation; empty if they mean the same."`
+	Replaced  string               `json:"replaced,omitempty" doc:"Text of the bullet that it replaces if a person approves it."`
+	Contested string               `json:"contested,omitempty" doc:"Text of the bullet that it contradicts."`
+	Nearest   *index.NearestBullet `json:"nearest,omitempty" doc:"The bullet with the most similar text, if any is similar."`
+	Example   *reviewExample       `json:"example,omitempty" doc:"The newest stored execution that it was learned from."`
 }
 
 // reviewExample is an excerpt of an execution.
@@ -37,7 +29,7 @@ type reviewExample struct {
 const maxExampleText = 600
 
 func listReview(c *call) (*Page[Quarantined], error) {
-	list, err := c.handler.books.review(c.ctx, c.book())
+	list, err := c.handler.index.Books.Review(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +41,12 @@ func listReview(c *call) (*Page[Quarantined], error) {
 	if err != nil || len(part.Items) == 0 {
 		return part, err
 	}
-	texts, p, err := c.handler.books.texts(c.ctx, c.book())
+	texts, err := c.handler.index.Books.Texts(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
 	content := func(id playbook.BulletID) string {
-		if b := p.Bullet(id); b != nil {
+		if b := texts.Playbook.Bullet(id); b != nil {
 			return b.Content
 		}
 		return ""
@@ -63,7 +55,7 @@ func listReview(c *call) (*Page[Quarantined], error) {
 	for i := range part.Items {
 		q := &part.Items[i]
 		q.Replaced, q.Contested = content(q.Replaces), content(q.Contests)
-		q.Nearest = texts.nearest(p, q.Bullet)
+		q.Nearest = texts.Nearest(q.Bullet)
 		if q.Example, err = newestExample(c, stored, q.Evidence); err != nil {
 			return nil, err
 		}

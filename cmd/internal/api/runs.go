@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"debrief/cmd/internal/api/index"
+
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
@@ -51,7 +53,7 @@ type DifferingPair struct {
 
 // evaluatedAnswer is an answer of a run in an evaluation.
 type evaluatedAnswer struct {
-	ExecutionItem
+	index.ExecutionItem
 	target  string
 	version uint64
 }
@@ -137,7 +139,7 @@ func (c *call) evaluations(parameter string) (map[string]map[string]*evaluatedAn
 		if all[set] == nil {
 			all[set] = map[string]*evaluatedAnswer{}
 		}
-		all[set][sample] = &evaluatedAnswer{newExecutionItem(s.Seq, e), excerpt(e.Target), version} // a later evaluation replaces it
+		all[set][sample] = &evaluatedAnswer{index.NewExecutionItem(s.Seq, e), index.Excerpt(e.Target), version} // a later evaluation replaces it
 		return nil
 	})
 	return all, err

@@ -27,7 +27,7 @@ func listVersions(c *call) (*Page[*index.Version], error) {
 	case err != nil:
 		return nil, err
 	case newest == 0:
-		return nil, errNoBook
+		return nil, index.ErrBookNotFound
 	case before != math.MaxInt64 && before > newest:
 		return nil, invalid("after", "the list does not have this item any more: begin again without it")
 	}

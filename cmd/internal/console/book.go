@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/playbook/history"
 )
 
 // bookPage is the list of bullets.
 type bookPage struct {
-	api.Page[api.BulletItem]
+	api.Page[index.BulletItem]
 	Sections []string   // of the items
 	Query    url.Values // parameters of the page
 	States   []string
@@ -60,17 +61,17 @@ func showBook(q *request) (any, error) {
 // bulletPage is the life of a bullet.
 type bulletPage struct {
 	ID      string
-	Current *api.BulletItem // nil if it was removed
+	Current *index.BulletItem // nil if it was removed
 	Life    api.BulletLife
 	// The executions behind the bullet, by what they have to do with it; see history.Role.
 	Learned, Helped, Harmed, NoEffect api.Page[api.EvidenceItem]
 
 	Charts    []*chart // e-values, wide and narrow; empty without outcomes
 	Threshold float64  // e-value at which the gate decides
-	Similar   api.Page[api.SimilarItem]
+	Similar   api.Page[index.SimilarItem]
 	Label     string // of the version of the newest event
 	// Executions in which the bullet was in the prompt, newest first.
-	Used api.Page[api.ExecutionItem]
+	Used api.Page[index.ExecutionItem]
 }
 
 // maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
@@ -103,7 +104,7 @@ func showBullet(q *request) (any, error) {
 	slices.Reverse(p.Life.Events) // newest first
 	p.Label = p.Life.Labels[p.Life.Events[0].Version]
 	if p.Life.Current != nil {
-		p.Current = new(api.BulletItem)
+		p.Current = new(index.BulletItem)
 		if err := q.get(base, nil, p.Current); err != nil {
 			return nil, err
 		}

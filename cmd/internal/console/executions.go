@@ -8,6 +8,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -16,7 +17,7 @@ import (
 
 // executionsPage is a list of executions.
 type executionsPage struct {
-	api.Page[api.ExecutionItem]
+	api.Page[index.ExecutionItem]
 	Query  url.Values // parameters of the page
 	Labels []string
 }
@@ -135,7 +136,7 @@ func giveFeedback(q *request) (notice, error) {
 
 func showSessions(q *request) (any, error) {
 	q.title = "Sessions of " + q.book
-	all := new(api.Page[api.SessionItem])
+	all := new(api.Page[index.SessionItem])
 	return all, q.get(api.Path("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
 }
 
@@ -143,7 +144,7 @@ func showSessions(q *request) (any, error) {
 type sessionPage struct {
 	Session string
 	api.SessionWindow
-	Stored api.Page[api.ExecutionItem]
+	Stored api.Page[index.ExecutionItem]
 }
 
 func showSession(q *request) (any, error) {

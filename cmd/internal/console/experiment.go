@@ -5,12 +5,12 @@ import (
 	"math"
 	"net/url"
 
-	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/explain"
 )
 
 // addExperiment draws the e-values of the current wording over its outcomes, on a logarithmic scale from 1.
 func (p *bulletPage) addExperiment(q *request, base string) error {
-	var e api.Experiment
+	var e explain.Experiment
 	if err := q.get(base+"/experiment", url.Values{"limit": {"100"}}, &e); err != nil {
 		return err
 	}

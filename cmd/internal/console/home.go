@@ -35,7 +35,7 @@ func showHome(q *request) (any, error) {
 	}
 	q.overview = &p.Overview
 	p.drawLag()
-	busiest := slices.SortedStableFunc(slices.Values(p.Books), func(a, b api.BookActivity) int { return b.Executions - a.Executions })
+	busiest := slices.SortedStableFunc(slices.Values(p.Books), func(a, b index.BookActivity) int { return b.Executions - a.Executions })
 	for _, b := range busiest[:min(homeBooks, len(busiest))] {
 		if b.Error != "" {
 			continue // its row has the error

@@ -13,6 +13,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/worth"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
@@ -151,7 +152,7 @@ Examples:
 // Run implements the command.
 func (d *doubtsBook) Run(ctx context.Context, c *program.Common) error {
 	return list(ctx, c, &d.newestFlags, map[string]string{"doubted": "true"}, "executions", "The Reflector doubts no outcome.",
-		"execution\twhen\toutcome\tquestion\treason", func(w io.Writer, e api.ExecutionItem) {
+		"execution\twhen\toutcome\tquestion\treason", func(w io.Writer, e index.ExecutionItem) {
 			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Handle, e.Started.Local().Format(time.DateTime), explain.Outcome(string(e.Outcome.Label), e.Outcome.Score),
 				term.OneLine(e.Question, 80), term.OneLine(e.LabelSuspect, 200))
 		})

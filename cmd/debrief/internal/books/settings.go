@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -305,7 +306,7 @@ Examples:
 // Run implements the command.
 func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	stop := term.Doing("reading the executions")
-	all, _, err := apiclient.List[api.ExecutionItem](ctx, c, s.Flags, s.Path("executions"), nil, 0)
+	all, _, err := apiclient.List[index.ExecutionItem](ctx, c, s.Flags, s.Path("executions"), nil, 0)
 	stop()
 	if err != nil {
 		return err
@@ -364,7 +365,7 @@ type rating struct {
 
 // ratingsOf returns the verdicts of a judge on executions with feedback. all are in the order of the API, newest first. Without a
 // name it takes the judge of the newest rated execution. judge is "" if no execution was rated by it.
-func ratingsOf(all []api.ExecutionItem, name string) (judge string, rated []rating) {
+func ratingsOf(all []index.ExecutionItem, name string) (judge string, rated []rating) {
 	for i := range all {
 		verdict, label := &all[i].Outcome, all[i].Corrected
 		if name == "" {

@@ -229,20 +229,20 @@ func (x *Executions) Counts() map[playbook.Book]int {
 	return all
 }
 
-// Session is a session in a list.
-type Session struct {
-	Last       uint64 // sequence of the last execution
-	Executions int
+// session is a session in the index.
+type session struct {
+	last       uint64 // sequence of the last execution
+	executions int
 }
 
-// Sessions returns the n sessions of a playbook that have the newest executions, newest first. A nil owner means all owners. Sessions of two
-// owners with the same name are two sessions.
-func (x *Executions) Sessions(b playbook.Book, owner *string, n int) []Session {
+// newestSessions returns the n sessions of a playbook that have the newest executions, newest first. A nil owner means all owners. Sessions of
+// two owners with the same name are two sessions.
+func (x *Executions) newestSessions(b playbook.Book, owner *string, n int) []session {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	book, none := hash(string(b)), hash("")
 	at := map[[2]uint64]int{} // index in all, by the hashes of owner and name
-	all := []Session{}
+	all := []session{}
 	for _, r := range slices.Backward(x.rows) {
 		if r.book != book || r.session == none {
 			continue
@@ -254,10 +254,10 @@ func (x *Executions) Sessions(b playbook.Book, owner *string, n int) []Session {
 		i, ok := at[key]
 		switch {
 		case ok:
-			all[i].Executions++
+			all[i].executions++
 		case len(all) < n:
 			at[key] = len(all)
-			all = append(all, Session{r.seq, 1})
+			all = append(all, session{r.seq, 1})
 		}
 	}
 	return all

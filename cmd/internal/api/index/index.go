@@ -3,17 +3,19 @@
 //   - Executions has the executions that lists find, their results per version and day, and the comparison of the sessions with and
 //     without each playbook.
 //   - Logs has the logs of the playbooks. Pages about a bullet, an execution or an old version read only the deltas that they show.
+//   - Books has the playbooks that were read last, with what pages compute from them.
 //   - Activity has the newest changes, the lag of the roles and the number of dead letters.
 //
 // One Index follows each stream once and hands each event to its views. Executions can be behind the stream: its method Range and the
-// field behind of its results tell how far it is. Logs is never behind, and also works without Run: each request first reads the new
-// deltas.
+// field behind of its results tell how far it is. Logs and Books are never behind, and also work without Run: each request first reads the
+// new deltas.
 package index
 
 import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +24,7 @@ import (
 	"debrief/cmd/internal/operate/prices"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 )
 
@@ -36,52 +39,33 @@ const (
 type Index struct {
 	Executions *Executions
 	Logs       *Logs
+	Books      *Books
 	Activity   *Activity
 
 	conn *bus.Conn
 
-	mu      sync.Mutex
-	started bool                    // Run was called
-	reads   []func(context.Context) // what remains to be read after a start
-	unread  int                     // parts of the first read that have not ended
-
-	endExecutions, endLogs func() // each counts once; set by Run
+	// Run sets started, and the other two when it has read the stored executions and playbooks for the first time.
+	started, hasExecutions, hasBooks atomic.Bool
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
 func New(conn *bus.Conn, table *prices.Table) *Index {
 	activity := newActivity(conn)
-	return &Index{Executions: newExecutions(conn, table), Logs: newLogs(conn, activity), Activity: activity, conn: conn, unread: 2} // executions and logs
+	logs := newLogs(conn, activity)
+	return &Index{
+		Executions: newExecutions(conn, table), Logs: logs, Books: newBooks(deltalog.New(conn.JetStream()), logs), Activity: activity, conn: conn,
+	}
 }
 
 // Reading reports whether Run still reads for the first time what is stored, so that requests can take long.
 func (x *Index) Reading() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.started && x.unread > 0
-}
-
-// OnStart lets Run call fn once, after it has read the logs. Run reads until fn has ended. It must be called before Run.
-func (x *Index) OnStart(fn func(context.Context)) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.reads = append(x.reads, fn)
-}
-
-// endRead notes that a part of the first read has ended.
-func (x *Index) endRead() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.unread--
+	return x.started.Load() && !(x.hasExecutions.Load() && x.hasBooks.Load())
 }
 
 // Run reads what is stored, and then what is new, until the context ends. It continues after failed reads. It must be called once.
 func (x *Index) Run(ctx context.Context) {
 	defer close(x.Activity.closed)
-	x.mu.Lock()
-	x.started = true
-	x.mu.Unlock()
-	x.endExecutions, x.endLogs = sync.OnceFunc(x.endRead), sync.OnceFunc(x.endRead)
+	x.started.Store(true)
 	var group sync.WaitGroup
 	for source, follow := range map[string]func(context.Context) error{
 		"executions":   x.followExecutions,
@@ -138,7 +122,7 @@ func (x *Index) followExecutions(ctx context.Context) error {
 		if err := x.Executions.Read(ctx); err != nil {
 			return err
 		}
-		x.endExecutions()
+		x.hasExecutions.Store(true)
 		took := time.Since(began)
 		if state, err = x.pollExecutions(ctx, state, time.Now().Add(expiryFactor*took)); err != nil {
 			return err
@@ -207,15 +191,9 @@ func (x *Index) followDeltas(ctx context.Context) error {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	last, err := x.Logs.followAll(ctx, 0)
-	if err == nil {
-		x.mu.Lock()
-		reads := x.reads
-		x.reads = nil
-		x.mu.Unlock()
-		for _, fn := range reads {
-			fn(ctx)
-		}
-		x.endLogs()
+	if err == nil && !x.hasBooks.Load() {
+		x.Books.readAll(ctx)
+		x.hasBooks.Store(true)
 	}
 	for err == nil {
 		select {

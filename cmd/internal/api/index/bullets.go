@@ -1,0 +1,134 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"debrief/curator/gate"
+	"debrief/playbook"
+	"debrief/playbook/similar"
+)
+
+// BulletItem is a bullet with its record in experiments.
+type BulletItem struct {
+	*playbook.Bullet
+	State  playbook.Status `json:"state" doc:"State; active for each bullet that is shown without an experiment."`
+	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
+}
+
+// BulletList has the bullets of a version of a playbook, sorted by id. They have no records, because those of 10,000 bullets take a second.
+type BulletList struct {
+	Playbook *playbook.Playbook
+	Label    string // of the version
+	Items    []BulletItem
+}
+
+// Find returns a bullet of the list with its record.
+func (l *BulletList) Find(id playbook.BulletID) (item BulletItem, found bool) {
+	i, found := slices.BinarySearchFunc(l.Items, id, func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	if !found {
+		return item, false
+	}
+	item = l.Items[i]
+	item.Record = gate.RowOf(l.Playbook, item.Bullet)
+	return item, true
+}
+
+// bulletItems returns the bullets of a playbook, sorted by id.
+func bulletItems(p *playbook.Playbook) []BulletItem {
+	var all []BulletItem
+	for _, b := range p.Sorted() {
+		all = append(all, BulletItem{Bullet: b, State: cmp.Or(b.Status, playbook.Active)})
+	}
+	return all
+}
+
+// ShownState selects all bullets that generators show; see BulletFilter.
+const ShownState = "shown"
+
+// BulletFilter selects and sorts bullets. Empty fields select all.
+type BulletFilter struct {
+	Words   []string // the text contains each of these words, which are in lower case
+	Section string
+	State   string // a playbook.Status, or ShownState
+	Order   string // one of BulletOrders; empty for the first
+}
+
+// BulletOrders are the orders of a list of bullets.
+var BulletOrders = []string{"id", "section", "helpful", "harmful", "lift", "updated", "used"}
+
+// compareBullets has a function for each of BulletOrders.
+var compareBullets = map[string]func(a, b BulletItem) int{
+	"id":      func(a, b BulletItem) int { return cmp.Compare(a.ID, b.ID) },
+	"section": func(a, b BulletItem) int { return cmp.Compare(a.Section, b.Section) },
+	"helpful": func(a, b BulletItem) int { return cmp.Compare(b.Helpful, a.Helpful) },
+	"harmful": func(a, b BulletItem) int { return cmp.Compare(b.Harmful, a.Harmful) },
+	"lift":    func(a, b BulletItem) int { return cmp.Compare(b.lift(), a.lift()) },
+	"updated": func(a, b BulletItem) int { return b.UpdatedAt.Compare(a.UpdatedAt) },
+	"used":    func(a, b BulletItem) int { return b.LastUsed.Compare(a.LastUsed) },
+}
+
+// unmeasured is the lift of a bullet that was not measured, below every other lift.
+const unmeasured = -2
+
+// lift returns the estimated lift of a bullet, from -1 to 1, or unmeasured.
+func (b BulletItem) lift() float64 {
+	e := b.CurrentExperiment()
+	isTested := b.Shown() || b.State == playbook.Probation
+	if !isTested || e.Shown.Count() == 0 || e.Withheld.Count() == 0 {
+		return unmeasured
+	}
+	return e.Shown.Mean() - e.Withheld.Mean()
+}
+
+// Select returns the bullets that match, in the order of the filter.
+func (l *BulletList) Select(f *BulletFilter) []BulletItem {
+	all := slices.DeleteFunc(slices.Clone(l.Items), func(b BulletItem) bool { return !f.matches(b) })
+	slices.SortStableFunc(all, compareBullets[cmp.Or(f.Order, BulletOrders[0])])
+	return all
+}
+
+// matches reports whether a bullet matches.
+func (f *BulletFilter) matches(b BulletItem) bool {
+	switch f.State {
+	case "", string(b.State):
+	case ShownState:
+		if !b.Shown() {
+			return false
+		}
+	default:
+		return false
+	}
+	content := strings.ToLower(b.Content)
+	isMissing := func(word string) bool { return !strings.Contains(content, word) }
+	return (f.Section == "" || b.Section == f.Section) && !slices.ContainsFunc(f.Words, isMissing)
+}
+
+// SimilarItem is a bullet with a similar text.
+type SimilarItem struct {
+	BulletItem
+	Similarity float64 `json:"similarity" doc:"From 0 to 1, by words and by neighbouring characters."`
+	Duplicate  bool    `json:"duplicate" doc:"The Curator would take one for a duplicate of the other."`
+}
+
+// minSimilarity is the least similarity of two bullets that are shown as similar.
+const minSimilarity = 0.3
+
+// Similar returns the bullets with the most similar texts to that of a bullet, at most limit.
+func (l *BulletList) Similar(to *playbook.Bullet, limit int) []SimilarItem {
+	all := []SimilarItem{}
+	text := similar.Prepare(to.Content)
+	for _, b := range l.Items {
+		if s := text.Similarity(b.Content); b.ID != to.ID && s >= minSimilarity {
+			all = append(all, SimilarItem{BulletItem: b, Similarity: s})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b SimilarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	all = all[:min(limit, len(all))]
+	for i := range all {
+		x := &all[i]
+		x.Duplicate = x.Similarity >= similar.DuplicateThreshold && similar.Difference(to.Content, x.Content).Kind == similar.Same
+	}
+	return all
+}
