@@ -23,11 +23,11 @@ type Tokens interface {
 
 // Token is the access of a caller.
 type Token struct {
-	Caller  events.Caller
-	Calls   bool            // it may make model calls
-	Reports bool            // it may report runs, and so set outcomes
-	Leaves  bool            // it may leave calls out of the control share
-	Books   []playbook.Book // empty means all books
+	Caller          events.Caller
+	MayCall         bool            // call models
+	MayReport       bool            // report runs, and so set outcomes
+	MayLeaveControl bool            // leave calls out of the control share
+	Books           []playbook.Book // empty means all books
 }
 
 // checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none. It refuses
@@ -41,20 +41,19 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 		return nil
 	}
 	if !isLoopback(r.Host) {
-		return refusal(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
+		return newFailure(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 	}
 	_, isModelPath := findRoute(r)
-	if isModelPath && g.origins.Check(r) != nil {
-		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
-	}
-	origin := r.Header.Get("Origin")
-	if u, err := url.Parse(origin); err == nil && origin != "" && isLoopback(u.Host) {
-		return nil
-	}
+	origin := r.Header.Get("Origin") // the page that made the request; "" for agents, and for images and scripts of a page
+	originURL, err := url.Parse(origin)
 	isEmbedded := r.Header.Get("Sec-Fetch-Site") == "cross-site" // an image or a script
-	callsModel := isModelPath && isEmbedded
-	if callsModel || origin != "" {
-		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
+	switch {
+	case isModelPath && g.origins.Check(r) != nil:
+		return newFailure(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
+	case origin != "" && err == nil && isLoopback(originURL.Host):
+		return nil
+	case origin != "" || isModelPath && isEmbedded:
+		return newFailure(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
 	}
 	return nil
 }
@@ -76,17 +75,17 @@ func isLoopback(host string) bool {
 // runs, and all their runs have the same owner. The API key does not identify an owner, because a client may renew it within a run.
 func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure) {
 	if g.o.Tokens == nil {
-		return Token{Reports: true}, nil
+		return Token{MayReport: true}, nil
 	}
 	token, ok := g.findToken(cmp.Or(h.Get(headerToken), h.Get(headerKey), bearer(h)))
 	if !ok {
-		return Token{}, refusal(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
+		return Token{}, newFailure(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
 	}
-	if !token.Calls {
-		return Token{}, refusal(http.StatusForbidden, "scope_forbidden", "the token "+token.Caller.Name+" does not have the scope context, which permits calls of models")
+	if !token.MayCall {
+		return Token{}, newFailure(http.StatusForbidden, "scope_forbidden", "the token "+token.Caller.Name+" does not have the scope context, which permits calls of models")
 	}
 	if len(token.Books) > 0 && !slices.Contains(token.Books, book) {
-		return Token{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Caller.Name+" has no access to book "+string(book))
+		return Token{}, newFailure(http.StatusForbidden, "book_forbidden", "the token "+token.Caller.Name+" has no access to book "+string(book))
 	}
 	return token, nil
 }
@@ -98,9 +97,9 @@ func leaveControl(h http.Header, token *Token) *failure {
 	case value == "":
 		return nil
 	case value != events.ControlOff:
-		return refusal(http.StatusBadRequest, "invalid_control", events.HeaderControl+": must be "+events.ControlOff)
-	case !token.Leaves:
-		return refusal(http.StatusForbidden, "scope_forbidden", events.HeaderControl+" requires a token with the scope operate")
+		return newFailure(http.StatusBadRequest, "invalid_control", events.HeaderControl+": must be "+events.ControlOff)
+	case !token.MayLeaveControl:
+		return newFailure(http.StatusForbidden, "scope_forbidden", events.HeaderControl+" requires a token with the scope operate")
 	}
 	token.Caller.Uncontrolled = true
 	return nil
@@ -131,12 +130,12 @@ func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 		return nil
 	}
 	if !rt.isBelow(ownKeyPaths...) {
-		return refusal(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
+		return newFailure(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
 	}
 	own := g.upstreams[rt.provider].key
 	switch {
 	case own == "" && removed:
-		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
+		return newFailure(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
 	case own == "":
 		return nil // the provider refuses the request itself
 	case rt.provider == Anthropic:
@@ -145,15 +144,6 @@ func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 		h.Set("Authorization", "Bearer "+own)
 	}
 	return nil
-}
-
-// requestID returns the id of the client if it is valid, else a random one.
-func requestID(id string) string {
-	invisible := strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
-	if id == "" || len(id) > 128 || invisible {
-		return string(events.NewID())
-	}
-	return id
 }
 
 // cookiePrefix begins the names of the console's cookies, such as debrief_token. They belong to this server, not to the provider.
@@ -280,14 +270,14 @@ func (g *Gateway) checkHops(h http.Header) *failure {
 	if last := g.loopLog.Load(); now-last >= int64(loopLogInterval) && g.loopLog.CompareAndSwap(last, now) {
 		g.o.Log.Error().Str("fix", "set "+upstreamFlags(OpenAI)+", or --upstream-anthropic to the provider").Msg(message)
 	}
-	return refusal(http.StatusLoopDetected, "loop", message+": set the address of the provider")
+	return newFailure(http.StatusLoopDetected, "loop", message+": set the address of the provider")
 }
 
 // checkSocket refuses a WebSocket of the responses API: the gateway could neither advise nor capture its calls. After the refusal clients
 // use POST and event streams.
 func checkSocket(r *http.Request, x *exchange) *failure {
 	if x.mode != ModeOff && isWebSocket(r.Header) && x.route.rest == "/responses" {
-		return refusal(http.StatusUpgradeRequired, "websocket", "the gateway does not read WebSockets: send the request by POST, with stream for events")
+		return newFailure(http.StatusUpgradeRequired, "websocket", "the gateway does not read WebSockets: send the request by POST, with stream for events")
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestTokens(t *testing.T) {
 	url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Api-Key"))
 	})
-	known := tokenTable{"all": {Caller: events.Caller{Name: "a"}, Calls: true}, "sales": {Caller: events.Caller{Name: "s"}, Calls: true, Books: []playbook.Book{"sales"}}, "reader": {Caller: events.Caller{Name: "r"}}}
+	known := tokenTable{"all": {Caller: events.Caller{Name: "a"}, MayCall: true}, "sales": {Caller: events.Caller{Name: "s"}, MayCall: true, Books: []playbook.Book{"sales"}}, "reader": {Caller: events.Caller{Name: "r"}}}
 	var log bytes.Buffer
 	o := gatewayOptions{Tokens: known, Log: zerolog.New(zerolog.SyncWriter(&log))}
 	o.OpenAI.Key, o.Anthropic.Key = "own-openai", "own-anthropic"
@@ -109,7 +109,7 @@ func TestBrowsers(t *testing.T) {
 	url := upstream(t, func(http.ResponseWriter, *http.Request) {})
 	mounts := map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	local, c := open(t, url, gatewayOptions{Mounts: mounts})
-	guarded, _ := open(t, url, gatewayOptions{Mounts: mounts, Tokens: tokenTable{"t": {Calls: true}}})
+	guarded, _ := open(t, url, gatewayOptions{Mounts: mounts, Tokens: tokenTable{"t": {MayCall: true}}})
 	for _, test := range []struct {
 		path, header, value string
 		want                int

@@ -93,23 +93,24 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 		return nil, err
 	}
 	edit := &Edit{Header: http.Header{headerRun: {string(open.Run)}}}
-	repeatFailed := a.repeat(ctx, c.Book, open)
-	block, stored, reason := a.advise(ctx, c, request, open)
-	if block.ContextID == "" && open.Block.ContextID == "" && !open.Closed {
-		block.Control, reason = a.checkRepeated(ctx, c, request, open, reason)
+	filterReason := a.filterEarlier(ctx, c.Book, open)
+	given, reason := a.advise(ctx, c, request, open)
+	onlyRepeats := given.block.ContextID == "" && open.Block.ContextID == "" && !open.Closed
+	if onlyRepeats {
+		given.block.Control, reason = a.checkControl(ctx, c, request, open, reason)
 	}
-	edit.Degraded = cmp.Or(reason, repeatFailed)
-	if block.Control || open.Block.Control {
-		open.DropBlocks() // advice of turns before the share was switched on
+	edit.Degraded = cmp.Or(reason, filterReason)
+	if given.block.Control || open.Block.Control {
+		open.DropBlocks() // they are from turns before the playbook had a control share
 		edit.Degraded = cmp.Or(reason, inControl)
 	}
-	open.Start(block, stored)
+	open.Start(given.block, given.store)
 	edit.Body, err = insert(c.Mode, request, open)
 	if err != nil {
 		edit.Body, edit.Degraded = nil, noPlace
 	}
 	setHeaders(edit.Header, open)
-	edit.Recorder = &recorder{api: c.API, store: open, losses: a.losses, countUnread: a.countUnread, background: call.Background}
+	edit.Recorder = a.newRecorder(c, open, call.Background)
 	return edit, nil
 }
 
@@ -126,17 +127,17 @@ func refusalReason(err error) string {
 	return ""
 }
 
-// repeat leaves out the lines in the advice of earlier calls that may not be shown anymore. If the playbook is not available, it
-// leaves out all lines and returns the reason.
-func (a *advisor) repeat(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
-	for at, b := range open.Blocks {
+// filterEarlier removes the lines from the advice of earlier calls that may not be shown anymore. If the playbook is not available, it
+// removes all lines and returns the reason.
+func (a *advisor) filterEarlier(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
+	for i, b := range open.Blocks {
 		now, err := a.books.admitted(ctx, name, b)
 		if err != nil {
-			reason = degraded(err)
+			reason = adviceReason(err)
 		}
-		open.Blocks[at] = now
+		open.Blocks[i] = now
 		if now.Text == "" {
-			delete(open.Blocks, at)
+			delete(open.Blocks, i)
 		}
 		if b.ContextID == open.Block.ContextID {
 			open.Block.Bullets = now.Bullets
@@ -145,78 +146,84 @@ func (a *advisor) repeat(ctx context.Context, name playbook.Book, open *capture.
 	return reason
 }
 
-// advise returns the advice for a new run with the function that stores its context, or the reason why the call has none. The reason is
-// empty, too, if the call needs no new advice.
-func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (b capture.Block, store func(context.Context) error, reason string) {
+// advice is the advice for a new run. The zero value is no advice.
+type advice struct {
+	block capture.Block
+	store func(context.Context) error // stores the context of the block
+}
+
+// advise returns the advice for a new run, or the reason why the call has none. The reason is empty, too, if the call needs no new advice.
+func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (_ advice, reason string) {
 	turn := request.Turn()
 	inherits := c.Mode == ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	switch {
 	case open.Closed:
-		return b, nil, runClosed
+		return advice{}, runClosed
 	case !open.New, inherits, turn < 0, c.Mode == ModeObserve:
-		return b, nil, "" // no new advice
+		return advice{}, ""
 	}
 	query := queryOf(request, turn, open.Number)
 	if query == "" {
-		return b, nil, nothingSaid
+		return advice{}, nothingSaid
 	}
-	b, store, err := a.request(ctx, c, query, open)
+	given, err := a.requestAdvice(ctx, c, query, open)
 	if err != nil {
-		return b, nil, degraded(err)
+		return advice{}, adviceReason(err)
 	}
-	if b.Text != "" {
-		open.Blocks[turn] = b
-		a.books.follow(c.Book) // the next call needs the playbook for repeat
+	if given.block.Text != "" {
+		open.Blocks[turn] = given.block
+		a.books.follow(c.Book) // filterEarlier of the next call needs the playbook
 	}
-	return b, store, ""
+	return given, ""
 }
 
-// checkRepeated reports whether a run that only repeats the advice of earlier turns is in the control group. If a request for advice cannot
-// tell, checkRepeated leaves the advice out of this call. It requests advice only while the playbook has a control share.
-func (a *advisor) checkRepeated(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open, reason string) (inControl bool, _ string) {
+// checkControl reports whether a run that only repeats the advice of earlier turns is in the control group. It requests advice for that, and
+// only while the playbook has a control share. If the request fails, checkControl leaves the advice out of this call. The argument reason is
+// the result of advise. checkControl returns it, or the reason of its own failure.
+func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open, reason string) (inControl bool, _ string) {
 	if len(open.Blocks) == 0 || !a.books.hasControl(c.Book) {
 		return false, reason
 	}
-	var err error
-	if reason == "" || reason == nothingSaid { // otherwise the request has failed just now
-		var b capture.Block
-		b, _, err = a.request(ctx, c, cmp.Or(queryOf(request, max(request.Turn(), 0), 1), lastQuestion(request.Items), "?"), open)
+	adviseFailed := reason != "" && reason != nothingSaid
+	if !adviseFailed {
+		query := cmp.Or(queryOf(request, max(request.Turn(), 0), 1), lastQuestion(request.Items), "?") // any text: only the control group matters
+		given, err := a.requestAdvice(ctx, c, query, open)
 		if err == nil {
-			return b.Control, reason
+			return given.block.Control, reason
 		}
-		reason = degraded(err)
+		reason = adviceReason(err)
 	}
 	clear(open.Blocks)
 	return false, reason
 }
 
-// request requests advice. It returns the function that stores its context.
-func (a *advisor) request(ctx context.Context, c *Call, query string, open *capture.Open) (b capture.Block, store func(context.Context) error, err error) {
+// requestAdvice asks the Generator for advice.
+func (a *advisor) requestAdvice(ctx context.Context, c *Call, query string, open *capture.Open) (advice, error) {
 	r := &events.ContextRequest{
 		Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book, Query: query, Advice: true, Unstored: true,
 		RunID: open.Session, // the name of the session in later turns
 	}
-	startsSession := open.Session == string(open.Run) // then nothing is stored of the session yet
-	if !startsSession {
+	startsSession := open.Session == string(open.Run)
+	if !startsSession { // nothing is stored of a session that starts
 		r.Session = open.Session
 	}
 	reply, err := a.contexts.Context(ctx, r)
 	if err != nil {
-		return b, nil, err
+		return advice{}, err
 	}
-	r.Session = open.Session
+	r.Session = open.Session // the stored context has the session in any case
 	served, err := events.NewServedContext(r, reply)
 	if err != nil {
-		return b, nil, err
+		return advice{}, err
 	}
-	b = capture.Block{ContextID: reply.ID, Version: reply.Version, Lines: reply.Lines, Control: reply.Control != nil && reply.Control.Held}
+	b := capture.Block{ContextID: reply.ID, Version: reply.Version, Lines: reply.Lines, Control: reply.Control != nil && reply.Control.Held}
 	if len(reply.Messages) > 0 { // advice is one message, or none
 		b.Text = reply.Messages[0].Text
 	}
 	for _, shown := range reply.Shown {
 		b.Bullets = append(b.Bullets, shown.ID)
 	}
-	return b, func(ctx context.Context) error { return a.windows.PutContext(ctx, served) }, nil
+	return advice{b, func(ctx context.Context) error { return a.windows.PutContext(ctx, served) }}, nil
 }
 
 // poll observes a poll for a response that the model creates in the background.
@@ -225,10 +232,7 @@ func (a *advisor) poll(ctx context.Context, c *Call) (*Edit, error) {
 	if err != nil || pending == nil {
 		return nil, err
 	}
-	return &Edit{
-		Header:   http.Header{headerRun: {string(pending.Run)}},
-		Recorder: &recorder{api: c.API, store: pending, losses: a.losses, countUnread: a.countUnread, background: true},
-	}, nil
+	return &Edit{Header: http.Header{headerRun: {string(pending.Run)}}, Recorder: a.newRecorder(c, pending, true)}, nil
 }
 
 // insert returns the body with the advice, or nil without advice.
@@ -247,19 +251,7 @@ func insert(mode Mode, request *modelapi.Request, open *capture.Open) ([]byte, e
 	return request.Insert(texts, "")
 }
 
-// Headers of requests and responses. Before a request is sent to the provider, the gateway removes its headers with headerPrefix.
-const (
-	headerRun     = "X-Debrief-Run"
-	headerContext = "X-Debrief-Context"
-	headerVersion = "X-Debrief-Playbook-Version"
-	headerBullets = "X-Debrief-Bullets"
-
-	headerSession = "X-Debrief-Session" // of a response: the session of a conversation without a name, for its sub-agents
-	headerTask    = "X-Debrief-Task"
-	headerUser    = "X-Debrief-User"
-	headerRetry   = "X-Stainless-Retry-Count" // of the SDKs of OpenAI and Anthropic
-)
-
+// setHeaders adds the session and the advice of a run to the headers of the response.
 func setHeaders(h http.Header, open *capture.Open) {
 	if !open.Named {
 		h.Set(headerSession, open.Session)
@@ -287,7 +279,7 @@ func newCall(c *Call, request *modelapi.Request) *capture.Call {
 	}
 }
 
-// inBackground reports whether the model may reply later.
+// inBackground reports whether the client asks for a reply in the background: it polls for it later.
 func inBackground(c *Call) bool {
 	if c.API != modelapi.Responses || !bytes.Contains(c.Body, []byte(`"background"`)) {
 		return false
@@ -298,6 +290,7 @@ func inBackground(c *Call) bool {
 	return json.Unmarshal(c.Body, &body) == nil && body.Background
 }
 
+// retries returns how often the client has sent the call before, or 0 if it does not say so.
 func retries(h http.Header) int {
 	n, err := strconv.Atoi(h.Get(headerRetry))
 	if err != nil {
@@ -306,16 +299,16 @@ func retries(h http.Header) int {
 	return n
 }
 
-// degraded returns the reason code for missing advice.
-func degraded(err error) string {
+// adviceReason returns the reason code for advice that an error prevents.
+func adviceReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return lateAdvice
 	}
 	return noAdvice
 }
 
-// store stores the reply to one call: a capture.Open or a capture.Pending.
-type store interface {
+// replyStore stores the reply to one call: a capture.Open or a capture.Pending.
+type replyStore interface {
 	Finish(ctx context.Context, reply *modelapi.Reply, status int) error
 	Wait(ctx context.Context) error
 	Failed() error
@@ -325,13 +318,17 @@ type store interface {
 // recorder reads one response for the store of runs.
 type recorder struct {
 	api         modelapi.API
-	store       store
+	store       replyStore
 	losses      zerolog.Logger
 	countUnread func(reason string)
-	background  bool
-	status      int
+	background  bool // the model may reply later: see inBackground
+	status      int  // of HTTP
 	collector   *modelapi.Collector
 	failed      error // of Wait
+}
+
+func (a *advisor) newRecorder(c *Call, s replyStore, background bool) *recorder {
+	return &recorder{api: c.API, store: s, losses: a.losses, countUnread: a.countUnread, background: background}
 }
 
 // Start implements proxy.Recorder. A response that is no stream waits until the beginning of the call is stored. The end of a stream waits

@@ -17,14 +17,14 @@ import (
 	"debrief/playbook/admit"
 )
 
-// books decides about advice that a conversation repeats: it leaves out a text that package admit refuses by now. It follows the
+// books removes lines from advice that a conversation repeats, if package admit refuses them by now. It follows the
 // playbooks of recent calls, so a change of a playbook counts as soon as its follower has read it. It is safe for concurrent use.
 type books struct {
 	conn  *bus.Conn
 	store *deltalog.Store
 	mu    sync.Mutex
-	open  *simplelru.LRU[playbook.Book, *book] // nil after close
-	all   sync.WaitGroup                       // one goroutine for each open book
+	open  *simplelru.LRU[playbook.Book, *book] // nil after close; removing a book stops it
+	runs  sync.WaitGroup                       // one goroutine for each open book
 }
 
 // maxBooks is the number of playbooks that are followed.
@@ -56,7 +56,7 @@ func (s *books) close() {
 	s.open.Purge()
 	s.open = nil
 	s.mu.Unlock()
-	s.all.Wait()
+	s.runs.Wait()
 }
 
 // follow returns a playbook, which may still be loading, or nil after close.
@@ -71,12 +71,12 @@ func (s *books) follow(name playbook.Book) *book {
 		ctx, stop := context.WithCancel(context.Background())
 		b = &book{stop: stop, ready: make(chan struct{}), evidence: map[events.Handle]*playbook.Evidence{}}
 		s.open.Add(name, b)
-		s.all.Go(func() { s.run(ctx, name, b) })
+		s.runs.Go(func() { s.run(ctx, name, b) })
 	}
 	return b
 }
 
-// run follows a playbook until ctx ends. After an error the next call tries again.
+// run follows a playbook until ctx ends. After an error it forgets the playbook, so that the next call of follow tries again.
 func (s *books) run(ctx context.Context, name playbook.Book, b *book) {
 	defer b.stop()
 	var wait func()
@@ -137,7 +137,8 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	return block, nil
 }
 
-// hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded, whose advice admitted refuses.
+// hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded: admitted has then removed its
+// advice.
 func (s *books) hasControl(name playbook.Book) bool {
 	b := s.follow(name)
 	if b == nil {
@@ -154,8 +155,8 @@ func (s *books) hasControl(name playbook.Book) bool {
 	return admission.ControlShare().PerMille() > 0
 }
 
-// evidenceOf returns the evidence of a reflection. It is nil without a handle, and for a reflection that is not stored anymore or has no
-// texts anymore.
+// evidenceOf returns the evidence of a reflection. It is nil for an empty handle, and for a reflection that is no longer stored or no
+// longer has texts.
 func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) (*playbook.Evidence, error) {
 	b.mu.Lock()
 	evidence, known := b.evidence[h]

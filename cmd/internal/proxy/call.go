@@ -30,7 +30,7 @@ type Call struct {
 	API  modelapi.API
 	Mode Mode // not ModeOff
 	Book playbook.Book
-	// Caller is the holder of the token, zero without tokens. A caller never sees runs of other owners.
+	// Caller is the holder of the token. It is zero without tokens. A caller never sees runs of other owners.
 	Caller events.Caller
 	// Outcome is the outcome in the headers. It is zero without such headers, and for a caller that may not report runs.
 	Outcome events.Outcome
@@ -48,7 +48,7 @@ type Edit struct {
 	Body []byte
 	// Header has headers for the response, such as X-Debrief-Context.
 	Header http.Header
-	// Degraded is the code of the reason why the edit is incomplete, such as "no-advice". Empty means that it is complete.
+	// Degraded is the code of the reason why the call is not advised or not captured, such as "no-advice". It is empty without one.
 	Degraded string
 	// Recorder observes the response. Nil disables it.
 	Recorder Recorder
@@ -102,9 +102,9 @@ func (x *exchange) bodyFailure() *failure {
 	}
 	switch failed, slow := x.source.Failed(); {
 	case slow:
-		return refusal(http.StatusRequestTimeout, "slow_body", "request body arrives too slowly")
+		return newFailure(http.StatusRequestTimeout, "slow_body", "request body arrives too slowly")
 	case failed:
-		return refusal(http.StatusBadRequest, "incomplete_body", "incomplete request body")
+		return newFailure(http.StatusBadRequest, "incomplete_body", "incomplete request body")
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ type exchange struct {
 	code   string        // of headerError, or CodeCut; "" without an error
 	whole  bool          // the upstream sent the whole response
 	failed error         // the reason why the response is not whole, if known
-	stored chan struct{} // closed after Recorder.End; nil before Gateway.end
+	stored chan struct{} // closed after Recorder.End; nil before Gateway.endCall
 }
 
 type exchangeKey struct{}
@@ -151,7 +151,7 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 		return nil
 	}
 	x.degraded = x.route.unread(r)
-	if x.route.api == "" || x.degraded != (reason{}) {
+	if x.route.api == "" || x.degraded != (reason{}) { // no call of a model, or one that the gateway cannot read
 		return nil
 	}
 	if x.route.response != "" {
@@ -192,8 +192,8 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 		Header: r.Header.Clone(), Body: x.body, Response: x.route.response, At: x.began,
 	}
 	var edit *Edit
-	var err error
-	g.guard(func() { edit, err = g.o.Middleware.Begin(ctx, call) }, func() { err = errPanic })
+	err := errPanic
+	g.runGuarded(func() { edit, err = g.o.Middleware.Begin(ctx, call) })
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		x.degraded = tooLate
@@ -213,19 +213,19 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 
 var errPanic = errors.New("panic")
 
-// guard runs f. It logs a panic in f and then runs failed, because an error in the Middleware must not fail a call.
-func (g *Gateway) guard(f, failed func()) {
+// runGuarded runs code of the Middleware, and reports whether it returned. A panic is logged, because it must not fail a call.
+func (g *Gateway) runGuarded(f func()) (returned bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.o.Log.Error().Str("panic", fmt.Sprintf("%T", p)).Bytes("stack", debug.Stack()).Msg("process a model call")
-			failed()
 		}
 	}()
 	f()
+	return true
 }
 
-// end starts Recorder.End, and gives the memory of the body back after it. Only the first call has an effect.
-func (g *Gateway) end(x *exchange) {
+// endCall starts Recorder.End, and gives the memory of the body back after it. Only the first call has an effect.
+func (g *Gateway) endCall(x *exchange) {
 	if x.stored != nil {
 		return
 	}
@@ -245,29 +245,33 @@ func (g *Gateway) end(x *exchange) {
 		defer cancel()
 		defer close(x.stored)
 		defer g.memory.Release(x.room)
-		g.guard(func() { rec.End(ctx, err) }, func() {})
+		g.runGuarded(func() { rec.End(ctx, err) })
 	})
 }
 
 // noteDegraded asks the recorder why the call is not observed.
 func (g *Gateway) noteDegraded(x *exchange) {
-	g.guard(func() {
-		if text := x.edit.Recorder.Degraded(); text != "" {
-			x.degraded = reason{text, text}
+	g.runGuarded(func() {
+		if code := x.edit.Recorder.Degraded(); code != "" {
+			x.degraded = reason{code, code}
 		}
-	}, func() {})
+	})
 }
 
 // awaitStored waits until the recorder has stored a call, or releases the client.
 func (g *Gateway) awaitStored(x *exchange) {
 	limit := time.NewTicker(g.o.Deadline)
 	defer limit.Stop()
-	for hold := true; hold; {
+	for {
 		select {
 		case <-x.stored:
 			return
 		case <-limit.C:
-			g.guard(func() { hold = x.edit.Recorder.Hold() }, func() { hold = false })
+			hold := false
+			g.runGuarded(func() { hold = x.edit.Recorder.Hold() })
+			if !hold {
+				return
+			}
 		}
 	}
 }
@@ -289,16 +293,19 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	ended := err == io.EOF || isLast //nolint:errorlint // readers return io.EOF itself
 	b.left -= int64(n)
 	if n > 0 && b.copy != nil {
-		b.g.guard(func() {
+		returned := b.g.runGuarded(func() {
 			_, _ = b.copy.Write(p[:n])
 			ended = ended || b.copy.Ended()
-		}, func() { b.copy = nil })
+		})
+		if !returned {
+			b.copy = nil
+		}
 	}
 	switch {
 	case ended && b.x.stored == nil:
 		b.x.whole = true
-		b.copy = nil // the recorder reads the copy from now on
-		b.g.end(b.x)
+		b.copy = nil // from now on only the recorder uses it
+		b.g.endCall(b.x)
 		b.g.awaitStored(b.x)
 		b.g.noteDegraded(b.x)
 	case err != nil && !ended:
@@ -307,14 +314,13 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// teaches reports whether the work of a call could teach: a call of a model that the provider answered. A call that the gateway cannot read
-// counts, too. Helper calls, embeddings and counts of tokens do not.
-func (x *exchange) teaches() bool {
+// isWork reports whether a call is a part of an agent's work that should be captured: a call of a model that the provider answered. A call that
+// the gateway cannot read counts, too. Helper calls, polls, embeddings and counts of tokens do not.
+func (x *exchange) isWork() bool {
 	isRead := x.route.api != "" && x.route.response == "" && x.degraded.code != helperCall
 	isUnread := x.degraded == unreadPath || x.degraded == webSocket
 	answered := x.code == "" && x.status/100 != 4 && x.status/100 != 5
-	isModelCall := isRead || isUnread
-	return isModelCall && answered && x.mode != ModeOff
+	return (isRead || isUnread) && answered && x.mode != ModeOff
 }
 
 // uncaptured returns the reason why a call is not captured, or "".
@@ -325,12 +331,6 @@ func (x *exchange) uncaptured() string {
 	}
 	return cmp.Or(x.degraded.code, "unknown")
 }
-
-// Headers with the outcome of the run of a call.
-const (
-	headerScore = "X-Debrief-Score"
-	headerLabel = "X-Debrief-Label"
-)
 
 // readOutcome reads the outcome in the headers of a request. It refuses an unknown form. If the leading score of the book cannot be read
 // from NATS, it ignores the outcome: the call must pass, and without NATS it is not captured anyway.
@@ -344,8 +344,8 @@ func (g *Gateway) readOutcome(r *http.Request, x *exchange) *failure {
 	case errors.As(err, new(*outcome.LookupError)):
 		g.o.Log.Warn().Err(err).Str("book", string(x.book)).Msg("ignore the outcome in the headers of a call")
 	case err != nil:
-		return refusal(http.StatusBadRequest, "invalid_outcome", headerScore+", "+headerLabel+": "+err.Error())
-	case given.Known() && x.token.Reports:
+		return newFailure(http.StatusBadRequest, "invalid_outcome", headerScore+", "+headerLabel+": "+err.Error())
+	case given.Known() && x.token.MayReport:
 		x.outcome = given
 		x.outcome.By = "header"
 	}

@@ -371,7 +371,7 @@ func TestLateFailureIsCounted(t *testing.T) {
 
 // slowStore has not stored the beginning of a call.
 type slowStore struct {
-	store
+	replyStore
 	waited bool
 }
 

@@ -8,6 +8,9 @@
 //	/books/{book}/anthropic/v1/…
 //	other paths                    mounted handlers
 //
+// An exchange is one HTTP request with its response. A call is an exchange that asks a model. A turn is a message of a user in a
+// conversation. A run is the work on one turn: the calls that continue each other.
+//
 // # Pass-through
 //
 // In ModeOff, the bodies of requests and responses are not changed, nor are headers, except hop-by-hop headers. Queries,
@@ -23,10 +26,11 @@
 // that disconnects cancels the upstream call.
 //
 // In other modes, calls of the three model APIs go through the Middleware. A failure of the Middleware never fails a call: the
-// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middleware receives a copy of
-// the response. The Middleware stores a call while the model works: an event stream begins at once. The client receives the last bytes
-// after the call is stored, or after the deadline. So if the process is killed, the calls whose responses a client has are stored. If
-// storing fails after a stream has begun, only the metrics have the reason.
+// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason.
+//
+// The Middleware receives a copy of the response. It stores a call while the model works, so an event stream begins at once. The client
+// receives the last bytes after the call is stored, or after the deadline. So if the process is killed, the calls whose responses a client
+// has are stored. If storing fails after a stream has begun, only the metrics have the reason.
 //
 // # Advice
 //
@@ -40,7 +44,7 @@
 // Sessions in the control group of a playbook (playbook.Share) get no advice in any mode, not even that of earlier turns. The Generator
 // decides which sessions these are.
 //
-// A later call gets the text without the bullets and reflections that admission refuses by then, for example those that a person has
+// A later call gets the text without the bullets and reflections that package admit refuses by then, for example those that a person has
 // rejected or forgotten. A provider that stores the conversation itself (previous_response_id) keeps the text that it got.
 //
 // A call passes unchanged and uncaptured if it has no user text, or if it is a helper call: it asks for a title or a summary of a
@@ -53,19 +57,19 @@
 //
 // # The walk of one call
 //
-// An exchange is one HTTP request with its response. A call is an exchange that asks a model. A run is the work on one message of a
-// user: the calls that continue each other.
-//
 //	front.go    Listen, Connect   put the gateway together for a program: it listens, and mounts the API and the console beside it
 //	gateway.go  ServeHTTP         methods, web pages, mounted handlers
 //	route.go    findRoute         provider, playbook and model API of the path
-//	proxy.go    serveModel        the exchange: checks, the call, ReverseProxy; rewrite and modifyResponse on its way
+//	proxy.go    serveModel        checks, the call, ReverseProxy with rewrite and modifyResponse
 //	access.go   authorize         token, key of the provider, loops
+//	upstream.go point             the address of the provider
 //	call.go     begin, offer      the body goes to the Middleware, within the deadline; recordedBody holds back the last bytes
+//	errors.go   writeFailure      an error of the gateway itself; finish logs each exchange
 //
 // The Middleware is an advisor, with the runs of package capture:
 //
 //	advice.go   Begin             parse the call, find its run, ask for advice, insert it
+//	advice_select.go  queryOf     the text that selects advice; which calls are helper calls
 //	advice_repeat.go  admitted    the advice of earlier calls, without lines that may not be shown
 //	open.go     Begin             the run that the call continues, or a new one
 //	open.go     Start, Finish     store the beginning with the context of the advice while the model works, and the end with the reply

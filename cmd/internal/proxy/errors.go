@@ -7,19 +7,21 @@ import (
 	"strings"
 	"time"
 
+	"debrief/events"
 	"debrief/playbook/text"
 )
 
 // CodeCut is the code of an Observation whose response was cut, by the upstream or by the client.
 const CodeCut = "cut"
 
-// failure is an error of the gateway itself.
+// failure is an error of the gateway itself, and the response to the request that it refuses.
 type failure struct {
-	status        int
-	code, message string
+	status  int    // of HTTP
+	code    string // of headerError: see the list in doc.go
+	message string
 }
 
-func refusal(status int, code, message string) *failure { return &failure{status, code, message} }
+func newFailure(status int, code, message string) *failure { return &failure{status, code, message} }
 
 // body returns the failure in the shape of the provider's API. Anthropic's shape has no place for a code.
 func (f *failure) body(p Provider) []byte {
@@ -55,12 +57,6 @@ func errorType(p Provider, status int) string {
 	return "server_error"
 }
 
-// refuse answers with a failure and finishes the request.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, x *exchange, f *failure) {
-	g.writeFailure(w, r, x, f)
-	g.finish(r, x)
-}
-
 // writeFailure answers with a failure.
 func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchange, f *failure) {
 	x.respond(f.status)
@@ -90,6 +86,15 @@ func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchan
 	_, _ = w.Write(body) // ignore the error: the client has disconnected
 }
 
+// requestID returns the id of the client if it is valid, else a random one.
+func requestID(id string) string {
+	invisible := strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
+	if id == "" || len(id) > 128 || invisible {
+		return string(events.NewID())
+	}
+	return id
+}
+
 // finish logs a request and reports it to the observer.
 func (g *Gateway) finish(r *http.Request, x *exchange) {
 	took := time.Since(x.began)
@@ -97,6 +102,6 @@ func (g *Gateway) finish(r *http.Request, x *exchange) {
 		Int("status", x.status).Str("error", x.code).Str("degraded", x.degraded.code).Dur("took", took).Msg("request")
 	g.o.Observe(Observation{
 		Class: x.class, Book: x.book, Status: x.status, Header: x.header, Total: took,
-		Degraded: x.degraded.code, Error: x.code, Model: x.teaches(), Uncaptured: x.uncaptured(),
+		Degraded: x.degraded.code, Error: x.code, Work: x.isWork(), Uncaptured: x.uncaptured(),
 	})
 }

@@ -26,7 +26,7 @@ func TestFailureHasTheShapeOfTheProvider(t *testing.T) {
 		"messages, client":  {Anthropic, modelapi.Messages, 421, `{"type":"error","error":{"type":"invalid_request_error","message":"debrief gateway: no \"route\""}}`},
 	} {
 		var got, want any
-		body := refusal(tt.status, "upstream_unreachable", `no "route"`).body(tt.provider)
+		body := newFailure(tt.status, "upstream_unreachable", `no "route"`).body(tt.provider)
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

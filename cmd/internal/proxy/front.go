@@ -64,42 +64,22 @@ type Front struct {
 	views   atomic.Pointer[index.Index]
 }
 
-// Listen starts to pass calls of models through. The caller must call Close.
+// Listen starts to pass calls of models through. The caller must call Close. Invalid settings are errors with ExitUsage.
 func Listen(o Options) (*Front, error) {
-	f := &Front{o: o}
-	g := gatewayOptions{
-		OpenAI: Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: Upstream{URL: o.UpstreamAnthropic},
-		Mode: Mode(o.GatewayMode), Middleware: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log,
-	}
-	var err error
-	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
-		return nil, err
-	}
-	if g.TLS, err = o.TLS(o.Log); err != nil {
-		return nil, err
-	}
-	if o.UpstreamOpenAI == "" { // the upstream is o.OpenAI, to which this key belongs
-		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, o.OpenAIKey)
-	}
+	f := &Front{o: o, countCapture: o.Metrics.Captures()}
 	if o.Tokens != "" {
+		var err error
 		f.tokens, err = tokens.Load(o.Tokens, func(err error) { o.Log.Error().Err(err).Msg("read the changed tokens file") })
 		if err != nil {
 			return nil, program.Exit(program.ExitUsage, fmt.Errorf("--tokens: %w", err))
 		}
-		g.Tokens = callers{f.tokens}
 		o.Metrics.Calls().WatchTokens(f.tokens.Check)
 	}
 	o.Metrics.Health(f.health)
 	f.traces = otlp.NewHandler(f.tokens)
-	g.Mounts = f.mounts()
-	observe := o.Metrics.Gateway()
-	f.countCapture = o.Metrics.Captures()
-	g.Observe = func(x Observation) {
-		if x.Model {
-			o.Metrics.Calls().Add(x.Uncaptured)
-			o.Metrics.GatewayCall(x.Book, x.Uncaptured).Inc()
-		}
-		observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error)
+	g, err := f.gatewayOptions()
+	if err != nil {
+		return nil, err
 	}
 	handler, err := newGateway(g)
 	if err != nil {
@@ -117,6 +97,41 @@ func Listen(o Options) (*Front, error) {
 		return nil, program.Exit(program.ExitUsage, errors.Join(err, f.Close()))
 	}
 	return f, nil
+}
+
+// gatewayOptions returns the options of the gateway. It reads the keys of the providers and the certificate.
+func (f *Front) gatewayOptions() (g gatewayOptions, err error) {
+	g = gatewayOptions{
+		OpenAI:       Upstream{URL: cmp.Or(f.o.UpstreamOpenAI, f.o.OpenAI)},
+		Anthropic:    Upstream{URL: f.o.UpstreamAnthropic},
+		Mode:         Mode(f.o.GatewayMode),
+		Middleware:   f,
+		LeadingScore: f.leadingScore,
+		Deadline:     f.o.AdviceTimeout,
+		Mounts:       f.mounts(),
+		Log:          f.o.Log,
+	}
+	if g.OpenAI.Key, g.Anthropic.Key, err = f.o.Keys(); err != nil {
+		return g, err
+	}
+	if f.o.UpstreamOpenAI == "" { // the upstream is f.o.OpenAI, to which this key belongs
+		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, f.o.OpenAIKey)
+	}
+	if g.TLS, err = f.o.TLS(f.o.Log); err != nil {
+		return g, err
+	}
+	if f.tokens != nil { // without tokens g.Tokens must be nil
+		g.Tokens = callers{f.tokens}
+	}
+	observe := f.o.Metrics.Gateway()
+	g.Observe = func(x Observation) {
+		if x.Work {
+			f.o.Metrics.Calls().Add(x.Uncaptured)
+			f.o.Metrics.GatewayCall(x.Book, x.Uncaptured).Inc()
+		}
+		observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error)
+	}
+	return g, nil
 }
 
 // health returns the health of a playbook, or nil without a connection. The health of an unknown playbook is zero.
@@ -137,13 +152,13 @@ func (f *Front) health(ctx context.Context, b playbook.Book) *history.Health {
 
 // checkUpstreams returns an error if the address of a model is the gateway's own: each call would call the gateway again.
 func (f *Front) checkUpstreams() error {
-	for _, setting := range [][2]string{
+	for _, setting := range []struct{ name, address string }{
 		{"--upstream-openai", f.o.UpstreamOpenAI},
 		{"--upstream-anthropic", f.o.UpstreamAnthropic},
 		{"--base-url (DEBRIEF_BASE_URL, OPENAI_BASE_URL)", f.o.OpenAI},
 	} {
-		if name, address := setting[0], setting[1]; address != "" && f.server.IsOwn(address) {
-			return fmt.Errorf("%s: %s is the gateway's own address, for agents only: set the address of the model's server", name, redact.Address(address))
+		if setting.address != "" && f.server.IsOwn(setting.address) {
+			return fmt.Errorf("%s: %s is the gateway's own address, for agents only: set the address of the model's server", setting.name, redact.Address(setting.address))
 		}
 	}
 	return nil
@@ -158,7 +173,7 @@ func (c callers) Find(secret string) (Token, bool) {
 	if !ok {
 		return Token{}, false
 	}
-	return Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Leaves: t.LeavesControl(), Books: t.Books}, true
+	return Token{Caller: t.Caller(), MayCall: t.Allows(tokens.Context), MayReport: t.Allows(tokens.Report), MayLeaveControl: t.LeavesControl(), Books: t.Books}, true
 }
 
 // URL returns the URL of the gateway, without a path.
@@ -206,19 +221,19 @@ func (f *Front) leadingScore(ctx context.Context, b playbook.Book) (string, erro
 // mounts returns the handlers beside the model APIs.
 func (f *Front) mounts() map[string]http.Handler {
 	alive := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "alive") })
-	served := http.HandlerFunc(f.serveAPI)
+	apiHandler := http.HandlerFunc(f.serveAPI)
 	mounts := map[string]http.Handler{
 		"/livez":    alive,
 		"/readyz":   alive, // always, because calls pass without a NATS server, too
 		"/clients/": http.StripPrefix("/clients/", api.Clients()),
-		"/api/":     served,
-		mcp.Path:    mcp.NewHandler(served),
+		"/api/":     apiHandler,
+		mcp.Path:    mcp.NewHandler(apiHandler),
 		otlp.Path:   f.traces, otlp.LogsPath: f.traces,
 	}
 	if f.o.Health != nil {
 		mounts["/healthz"], mounts["/metrics"] = http.HandlerFunc(f.serveHealth), http.HandlerFunc(f.serveHealth)
 	}
-	site := console.New(console.Options{API: served, Log: f.o.Log})
+	site := console.New(console.Options{API: apiHandler, Log: f.o.Log})
 	for _, path := range console.Paths {
 		mounts[path] = site
 	}

@@ -122,8 +122,8 @@ type Observation struct {
 	Total      time.Duration // from the request to the end of the response
 	Degraded   string        // reason code of X-Debrief-Degraded, or ""
 	Error      string        // code of X-Debrief-Error, CodeCut or ""
-	Model      bool          // an answered call of a model whose work could teach: see exchange.teaches
-	Uncaptured string        // with Model: the reason why the call is not captured, or ""
+	Work       bool          // a call of a model that should be captured: see exchange.isWork
+	Uncaptured string        // with Work: the reason why the call is not captured, or ""
 }
 
 // Gateway handles the requests. It is safe for concurrent use.
@@ -145,9 +145,16 @@ func newGateway(o gatewayOptions) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: body.Pace{Step: 8 << 10, Window: 10 * time.Second}, origins: http.NewCrossOriginProtection(), id: string(events.NewID())}
-	g.memory = body.NewMemory(g.o.Memory)
-	g.upstreams = map[Provider]*target{}
+	o = o.WithDefaults()
+	g := &Gateway{
+		o:         o,
+		upstreams: map[Provider]*target{},
+		transport: newTransport(),
+		origins:   http.NewCrossOriginProtection(),
+		memory:    body.NewMemory(o.Memory),
+		pace:      body.Pace{Step: 8 << 10, Window: 10 * time.Second},
+		id:        string(events.NewID()),
+	}
 	for p, u := range map[Provider]Upstream{OpenAI: g.o.OpenAI, Anthropic: g.o.Anthropic} {
 		t, err := u.target(p)
 		if err != nil {
@@ -184,30 +191,31 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if failed == nil {
 		failed = g.checkBrowser(r)
 	}
-	if failed != nil {
-		g.refuse(w, r, &exchange{began: time.Now(), class: ClassOther}, failed)
-		return
-	}
-	if rt, ok := findRoute(r); ok {
+	rt, isModelPath := findRoute(r)
+	if failed == nil && isModelPath {
 		g.serveModel(w, r, rt)
 		return
 	}
-	g.serveMount(w, r)
+	x := &exchange{began: time.Now(), class: ClassOther}
+	defer g.finish(r, x)
+	if failed != nil {
+		g.writeFailure(w, r, x, failed)
+		return
+	}
+	g.serveMount(w, r, x)
 }
 
 // serveMount serves a request with the mounted handler of the longest path.
-func (g *Gateway) serveMount(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{began: time.Now(), class: ClassOther}
+func (g *Gateway) serveMount(w http.ResponseWriter, r *http.Request, x *exchange) {
 	id := requestID(r.Header.Get("X-Request-Id"))
 	r.Header.Set("X-Request-Id", id)
 	w.Header().Set("X-Request-Id", id)
 	h, class := g.mount(r.URL.Path)
 	if h == nil {
-		g.refuse(w, r, x, refusal(http.StatusNotFound, "unknown_path", "unknown path"))
+		g.writeFailure(w, r, x, newFailure(http.StatusNotFound, "unknown_path", "unknown path"))
 		return
 	}
 	x.class = class
-	defer g.finish(r, x)
 	h.ServeHTTP(&statusWriter{w, x}, r)
 	x.respond(http.StatusOK) // without effect if the handler has responded
 }

@@ -34,7 +34,7 @@ func TestLoop(t *testing.T) {
 	seen := make(chan Observation, 8)
 	// The token does not come back: the check of loops is before that of tokens.
 	first, c := open(t, second.URL(), gatewayOptions{
-		Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "a"}, Calls: true}}, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel),
+		Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "a"}, MayCall: true}}, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel),
 		Observe: func(o Observation) { seen <- o },
 	})
 	target, err := url.Parse(first.URL())

@@ -15,28 +15,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-func (g *Gateway) newProxy() *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		Rewrite:        g.rewrite,
-		ModifyResponse: g.modifyResponse,
-		ErrorHandler:   g.handleError,
-		Transport:      g.transport,
-		FlushInterval:  -1, // each chunk at once
-		BufferPool:     &bufferPool{},
-		ErrorLog:       stdlog.New(debugLog{g.o.Log}, "", 0),
-	}
-}
-
-// debugLog logs the errors of ReverseProxy, such as the reason of a cut response. They have addresses, but no paths.
-type debugLog struct{ log zerolog.Logger }
-
-// Write implements io.Writer.
-func (l debugLog) Write(p []byte) (int, error) {
-	l.log.Debug().Str("reason", strings.TrimSpace(string(p))).Msg("proxy")
-	return len(p), nil
-}
-
-// serveModel passes a request to its provider.
+// serveModel passes a request to its provider. Each request ends with finish, and each request that admit accepts also with endCall.
 func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 	x := &exchange{began: time.Now(), class: rt.class, route: rt}
 	defer g.finish(r, x)
@@ -48,7 +27,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 		g.writeFailure(w, r, x, f)
 		return
 	}
-	defer g.end(x)
+	defer g.endCall(x)
 	if f := g.begin(r, x); f != nil {
 		x.failed = errors.New(f.message)
 		g.writeFailure(w, r, x, f)
@@ -58,8 +37,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 	h["Content-Type"], h["Date"] = nil, nil // the server adds neither if the upstream sends none
 	returned := false
 	defer func() {
-		panicked := !returned // the proxy panics to abort a response
-		if panicked && x.code == "" {
+		if !returned && x.code == "" { // the proxy panics to cut a response
 			x.code = CodeCut
 		}
 	}()
@@ -67,7 +45,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 	returned = true
 }
 
-// admit checks a request, and sets the key for the upstream.
+// admit checks a request. It sets the book, the mode, the token and the outcome of the exchange, and the key for the upstream.
 func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if f = checkPath(r.URL.EscapedPath()); f != nil {
 		return f
@@ -96,33 +74,63 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	return g.setKey(r, x.route)
 }
 
+// newProxy returns the proxy that sends requests upstream. It calls rewrite before a request, and modifyResponse or handleError after it.
+func (g *Gateway) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        g.rewrite,
+		ModifyResponse: g.modifyResponse,
+		ErrorHandler:   g.handleError,
+		Transport:      g.transport,
+		FlushInterval:  -1, // each chunk at once
+		ErrorLog:       stdlog.New(debugLog{g.o.Log}, "", 0),
+	}
+}
+
+// debugLog logs the errors of ReverseProxy, such as the reason of a cut response. They have addresses, but no paths.
+type debugLog struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (l debugLog) Write(p []byte) (int, error) {
+	l.log.Debug().Str("reason", strings.TrimSpace(string(p))).Msg("proxy")
+	return len(p), nil
+}
+
 // rewrite makes the request for the upstream. ReverseProxy has removed hop-by-hop headers.
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	x := exchangeOf(pr.In.Context())
-	out := pr.Out
-	if err := g.upstreams[x.route.provider].point(out, x.route.rest, pr.In.URL.RawQuery); err != nil {
-		out.URL.Scheme, out.URL.Host = "", "" // so the transport refuses the request
+	if err := g.upstreams[x.route.provider].point(pr.Out, x.route.rest, pr.In.URL.RawQuery); err != nil {
+		pr.Out.URL.Scheme, pr.Out.URL.Host = "", "" // so the transport refuses the request
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := pr.In.Header[name]; ok { // ReverseProxy has removed it
-			out.Header[name] = values
-		}
-	}
-	for name := range out.Header {
-		if strings.HasPrefix(name, headerPrefix) {
-			delete(out.Header, name)
-		}
-	}
-	out.Header.Del("Expect") // the server has answered it
-	out.Header.Add(headerHops, g.id)
-	if !isWebSocket(out.Header) { // another protocol could carry requests that the gateway does not check
-		out.Header.Del("Upgrade")
-		out.Header.Del("Connection")
-	}
-	out.Trailer = pr.In.Trailer
+	g.rewriteHeader(pr.Out.Header, pr.In.Header)
 	if x.edit.Recorder != nil {
-		restrictEncodings(out.Header)
+		restrictEncodings(pr.Out.Header)
 	}
+	pr.Out.Trailer = pr.In.Trailer
+	rewriteBody(pr.Out, x)
+}
+
+// rewriteHeader changes the header for the upstream: in is the header of the client.
+func (g *Gateway) rewriteHeader(out, in http.Header) {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := in[name]; ok { // ReverseProxy has removed it
+			out[name] = values
+		}
+	}
+	for name := range out {
+		if strings.HasPrefix(name, headerPrefix) {
+			delete(out, name)
+		}
+	}
+	out.Del("Expect") // the server has answered it
+	out.Add(headerHops, g.id)
+	if !isWebSocket(out) { // another protocol could carry requests that the gateway does not check
+		out.Del("Upgrade")
+		out.Del("Connection")
+	}
+}
+
+// rewriteBody sets the body for the upstream: x.body if the gateway holds it, else the streamed body of the client.
+func rewriteBody(out *http.Request, x *exchange) {
 	if body := x.body; len(body) > 0 {
 		out.ContentLength = int64(len(body))
 		out.TransferEncoding = nil
@@ -191,7 +199,7 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	removeSetCookies(res.Header)
 	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
 		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
-		g.guard(func() { body.copy = g.startRecorder(res, x) }, func() {})
+		g.runGuarded(func() { body.copy = g.startRecorder(res, x) })
 		res.Body = body
 		g.noteDegraded(x)
 	}
@@ -222,7 +230,7 @@ func (g *Gateway) handleError(w http.ResponseWriter, r *http.Request, err error)
 	}
 	if f == nil {
 		g.o.Log.Warn().Err(err).Str("provider", string(x.route.provider)).Msg("call the model provider")
-		f = refusal(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check that it runs, and "+upstreamFlags(x.route.provider))
+		f = newFailure(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check that it runs, and "+upstreamFlags(x.route.provider))
 	}
 	g.writeFailure(w, r, x, f)
 }
@@ -235,19 +243,3 @@ func upstreamFlags(p Provider) string {
 	}
 	return flags
 }
-
-// bufferPool has the buffers that copy responses.
-type bufferPool struct{ pool sync.Pool }
-
-const bufferSize = 16 << 10
-
-// Get implements httputil.BufferPool.
-func (p *bufferPool) Get() []byte {
-	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
-		return b[:]
-	}
-	return make([]byte, bufferSize)
-}
-
-// Put implements httputil.BufferPool.
-func (p *bufferPool) Put(b []byte) { p.pool.Put((*[bufferSize]byte)(b)) }

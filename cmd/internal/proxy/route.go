@@ -123,7 +123,7 @@ func checkPath(escaped string) *failure {
 }
 
 func invalidPath(reason string) *failure {
-	return refusal(http.StatusBadRequest, "invalid_path", "path: "+reason)
+	return newFailure(http.StatusBadRequest, "invalid_path", "path: "+reason)
 }
 
 // checkMethod refuses methods that are no calls: TRACE returns the headers of a request, with the key, and CONNECT opens a tunnel.
@@ -131,7 +131,7 @@ func checkMethod(method string) *failure {
 	if slices.Contains(methods, method) {
 		return nil
 	}
-	return refusal(http.StatusMethodNotAllowed, "method_not_allowed", "method: want "+strings.Join(methods, ", "))
+	return newFailure(http.StatusMethodNotAllowed, "method_not_allowed", "method: want "+strings.Join(methods, ", "))
 }
 
 var methods = []string{
@@ -170,18 +170,6 @@ func unescape(segment string) string {
 	return segment
 }
 
-// Headers of requests and responses.
-const (
-	headerPrefix   = "X-Debrief-"
-	headerBook     = "X-Debrief-Book"
-	headerMode     = "X-Debrief-Mode"
-	headerToken    = "X-Debrief-Token"
-	headerDegraded = "X-Debrief-Degraded"
-	headerError    = "X-Debrief-Error"
-	headerKey      = "X-Api-Key"    // of Anthropic
-	headerHops     = "Debrief-Hops" // ids of the gateways that forwarded a call
-)
-
 // bookOf returns the book of a request: from the path, else from the header, else the default.
 func (g *Gateway) bookOf(r *http.Request, rt route) (playbook.Book, *failure) {
 	book, where := playbook.Book(rt.book), "path"
@@ -192,7 +180,7 @@ func (g *Gateway) bookOf(r *http.Request, rt route) (playbook.Book, *failure) {
 		return g.o.Book, nil
 	}
 	if err := events.ValidateBook(book); err != nil {
-		return "", refusal(http.StatusBadRequest, "invalid_book", where+": "+err.Error())
+		return "", newFailure(http.StatusBadRequest, "invalid_book", where+": "+err.Error())
 	}
 	return book, nil
 }
@@ -204,7 +192,7 @@ func (g *Gateway) modeOf(r *http.Request) (Mode, *failure) {
 		return g.o.Mode, nil
 	}
 	if !mode.Valid() {
-		return "", refusal(http.StatusBadRequest, "invalid_mode", headerMode+": must be tail, system, observe or off")
+		return "", newFailure(http.StatusBadRequest, "invalid_mode", headerMode+": must be tail, system, observe or off")
 	}
 	return mode, nil
 }

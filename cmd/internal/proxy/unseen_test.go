@@ -26,7 +26,7 @@ func TestEveryUnseenCallSaysSo(t *testing.T) {
 	observe := func(o Observation) {
 		mu.Lock()
 		defer mu.Unlock()
-		if o.Model {
+		if o.Work {
 			observed = append(observed, o.Uncaptured)
 		}
 	}
