@@ -129,7 +129,7 @@ func refusalReason(err error) string {
 
 // filterEarlier removes the lines from the advice of earlier calls that may not be shown anymore. If the playbook is not available, it
 // removes all lines and returns the reason.
-func (a *advisor) filterEarlier(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
+func (a *advisor) filterEarlier(ctx context.Context, name playbook.Book, open *capture.ActiveCall) (reason string) {
 	for i, b := range open.Blocks {
 		now, err := a.books.admitted(ctx, name, b)
 		if err != nil {
@@ -153,7 +153,7 @@ type advice struct {
 }
 
 // advise returns the advice for a new run, or the reason why the call has none. The reason is empty, too, if the call needs no new advice.
-func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (_ advice, reason string) {
+func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.ActiveCall) (_ advice, reason string) {
 	turn := request.Turn()
 	inherits := c.Mode == ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	switch {
@@ -162,7 +162,7 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 	case !open.New, inherits, turn < 0, c.Mode == ModeObserve:
 		return advice{}, ""
 	}
-	query := queryOf(request, turn, open.Number)
+	query := queryOf(request, turn, open.TurnNumber)
 	if query == "" {
 		return advice{}, nothingSaid
 	}
@@ -180,7 +180,7 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 // checkControl reports whether a run that only repeats the advice of earlier turns is in the control group. It requests advice for that, and
 // only while the playbook has a control share. If the request fails, checkControl leaves the advice out of this call. The argument reason is
 // the result of advise. checkControl returns it, or the reason of its own failure.
-func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open, reason string) (inControl bool, _ string) {
+func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, open *capture.ActiveCall, reason string) (inControl bool, _ string) {
 	if len(open.Blocks) == 0 || !a.books.hasControl(c.Book) {
 		return false, reason
 	}
@@ -198,7 +198,7 @@ func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.R
 }
 
 // requestAdvice asks the Generator for advice.
-func (a *advisor) requestAdvice(ctx context.Context, c *Call, query string, open *capture.Open) (advice, error) {
+func (a *advisor) requestAdvice(ctx context.Context, c *Call, query string, open *capture.ActiveCall) (advice, error) {
 	r := &events.ContextRequest{
 		Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book, Query: query, Advice: true, Unstored: true,
 		RunID: open.Session, // the name of the session in later turns
@@ -236,7 +236,7 @@ func (a *advisor) poll(ctx context.Context, c *Call) (*Edit, error) {
 }
 
 // insert returns the body with the advice, or nil without advice.
-func insert(mode Mode, request *modelapi.Request, open *capture.Open) ([]byte, error) {
+func insert(mode Mode, request *modelapi.Request, open *capture.ActiveCall) ([]byte, error) {
 	if mode == ModeObserve || len(open.Blocks) == 0 {
 		return nil, nil
 	}
@@ -252,7 +252,7 @@ func insert(mode Mode, request *modelapi.Request, open *capture.Open) ([]byte, e
 }
 
 // setHeaders adds the session and the advice of a run to the headers of the response.
-func setHeaders(h http.Header, open *capture.Open) {
+func setHeaders(h http.Header, open *capture.ActiveCall) {
 	if !open.Named {
 		h.Set(headerSession, open.Session)
 	}
@@ -307,7 +307,7 @@ func adviceReason(err error) string {
 	return noAdvice
 }
 
-// replyStore stores the reply to one call: a capture.Open or a capture.Pending.
+// replyStore stores the reply to one call: a capture.ActiveCall or a capture.PendingCall.
 type replyStore interface {
 	Finish(ctx context.Context, reply *modelapi.Reply, status int) error
 	Wait(ctx context.Context) error

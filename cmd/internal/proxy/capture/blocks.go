@@ -25,19 +25,19 @@ func (r *run) placements() []placement {
 	if r.Block == nil || r.Block.Text == "" {
 		return r.Earlier
 	}
-	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Question, r.ID})
+	return append(slices.Clone(r.Earlier), placement{r.TurnItem, r.Question, r.ID})
 }
 
 // earlierPlacements returns the placements of the newest earlier turn of the conversation that has a run. Open runs are preferred.
-func (o *Open) earlierPlacements(ctx context.Context) ([]placement, error) {
-	keys := o.place.earlier // newest first
-	for _, b := range []*bucket{&o.store.open, &o.store.closed} {
-		found, err := o.store.lookup(ctx, b, o.call.owns, keys...)
+func (ac *ActiveCall) earlierPlacements(ctx context.Context) ([]placement, error) {
+	keys := ac.place.earlier // newest first
+	for _, b := range []*bucket{&ac.store.open, &ac.store.closed} {
+		found, err := ac.store.lookup(ctx, b, ac.call.owns, keys...)
 		if err != nil {
 			return nil, err
 		}
 		for _, key := range keys {
-			if list := o.narrowPrevious(found[key].runs); len(list) > 0 {
+			if list := ac.narrowPrevious(found[key].runs); len(list) > 0 {
 				newest := list[len(list)-1] // references are listed oldest first
 				return newest.placements(), nil
 			}
@@ -47,19 +47,19 @@ func (o *Open) earlierPlacements(ctx context.Context) ([]placement, error) {
 }
 
 // setBlocks sets the blocks to insert: those of the earlier turns that are in the call, and the block of this turn if it has one.
-func (o *Open) setBlocks(ctx context.Context) error {
-	if b := o.match.run.Block; b != nil {
-		o.Block = *b
+func (ac *ActiveCall) setBlocks(ctx context.Context) error {
+	if b := ac.match.run.Block; b != nil {
+		ac.Block = *b
 	}
-	places := o.locateBlocks()
-	runs, err := o.runsAt(ctx, places)
+	places := ac.locateBlocks()
+	runs, err := ac.runsAt(ctx, places)
 	if err != nil {
 		return err
 	}
-	o.Blocks = make(map[int]Block, len(places))
+	ac.Blocks = make(map[int]Block, len(places))
 	for _, p := range places {
 		if r := runs[p.Run].run; r != nil && r.Block != nil && r.Block.Text != "" {
-			o.Blocks[p.Item] = *r.Block
+			ac.Blocks[p.Item] = *r.Block
 		}
 	}
 	return nil
@@ -71,14 +71,14 @@ func (o *Open) setBlocks(ctx context.Context) error {
 //  1. at the item where it was in the earlier call,
 //  2. else at the last such item,
 //  3. else it is left out.
-func (o *Open) locateBlocks() (places []placement) {
-	items := o.call.Request.Items
-	end := o.place.turn // the item of the next newer block, at first the turn
-	for _, p := range slices.Backward(o.match.run.placements()) {
+func (ac *ActiveCall) locateBlocks() (places []placement) {
+	items := ac.call.Request.Items
+	end := ac.place.turn // the item of the next newer block, at first the turn
+	for _, p := range slices.Backward(ac.match.run.placements()) {
 		isTurn := func(i int) bool { return items[i].IsTurn() && questionHash(items[i].Text) == p.Question }
 		at := -1
-		if p.Run == o.Run {
-			at = o.place.turn
+		if p.Run == ac.Run {
+			at = ac.place.turn
 		} else if p.Item < end && isTurn(p.Item) {
 			at = p.Item
 		}
@@ -98,22 +98,22 @@ func (o *Open) locateBlocks() (places []placement) {
 
 // runsAt returns the runs of placements. It reads only those that are not in the cache, because a block never changes. Runs that do not exist
 // anymore are left out.
-func (o *Open) runsAt(ctx context.Context, places []placement) (map[events.ID]revision, error) {
-	known := map[events.ID]revision{o.Run: {run: o.match.run}}
+func (ac *ActiveCall) runsAt(ctx context.Context, places []placement) (map[events.ID]revision, error) {
+	known := map[events.ID]revision{ac.Run: {run: ac.match.run}}
 	var missing []events.ID
 	for _, p := range places {
 		r := known[p.Run] // of the run of this call; no run for another one
-		r = o.store.recent.run(p.Run, r)
+		r = ac.store.recent.run(p.Run, r)
 		if r.run != nil {
 			known[p.Run] = r
 		} else {
 			missing = append(missing, p.Run)
 		}
 	}
-	read, err := o.store.runs(ctx, missing)
+	read, err := ac.store.runs(ctx, missing)
 	for id, r := range read {
 		known[id] = r
-		o.store.recent.putRun(r)
+		ac.store.recent.putRun(r)
 	}
 	return known, err
 }

@@ -188,14 +188,14 @@ func TestDue(t *testing.T) {
 	}{
 		"active":                {run{Active: ago(time.Minute)}, false},
 		"idle":                  {run{Active: ago(11 * time.Minute)}, true},
-		"waits for tools":       {run{Active: ago(11 * time.Minute), Waits: true}, false},
-		"never got its tools":   {run{Active: ago(61 * time.Minute), Waits: true}, true},
+		"waits for tools":       {run{Active: ago(11 * time.Minute), WaitsForTools: true}, false},
+		"never got its tools":   {run{Active: ago(61 * time.Minute), WaitsForTools: true}, true},
 		"in flight":             {run{Active: ago(11 * time.Minute), Attempts: []attempt{{}}}, false},
 		"its gateway died":      {run{Active: ago(61 * time.Minute), Attempts: []attempt{{}}}, true},
 		"closing":               {run{Active: ago(time.Hour), Closing: ago(time.Second)}, false},
 		"a dead gateway closes": {run{Active: now, Closing: ago(time.Minute)}, true},
 	} {
-		if got := test.run.due(now, 10*time.Minute); got != test.want {
+		if got := test.run.isDue(now, 10*time.Minute); got != test.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

@@ -277,7 +277,7 @@ func TestStoredHistory(t *testing.T) {
 			if name == "conversation" {
 				c.conv = "conv-1"
 			}
-			send := func(r *modelapi.Reply, add func()) *Open {
+			send := func(r *modelapi.Reply, add func()) *ActiveCall {
 				c.items = nil
 				add()
 				o := c.next(r)

@@ -18,17 +18,17 @@ import (
 // The end of a run has four steps:
 //
 //  1. A gateway marks the run: it sets Closing. From then on no call continues the run. endPrevious marks it for the user's next
-//     message, Open.storeEnd for an explicit outcome, closeWith for feedback, and closeIdle after the idle time.
+//     message, ActiveCall.storeEnd for an explicit outcome, closeWith for feedback, and closeIdle after the idle time.
 //  2. reportRun sends the report of the run.
 //  3. reportRun stores the closed run in the second bucket.
 //  4. reportRun removes the open run.
 //
-// endPrevious and Open.storeEnd leave the steps 2 to 4 to closeWoken of the same gateway. If a gateway dies between two steps, the run
+// endPrevious and ActiveCall.storeEnd leave the steps 2 to 4 to closeWoken of the same gateway. If a gateway dies between two steps, the run
 // stays marked, and after closingTimeout a sweep of any gateway repeats all steps. Two gateways may take the steps at once: their
 // reports have the same run id, so they are one execution.
 
-// settled is the wait of a closing run for its calls in flight, whose replies the clients may have already.
-var settled = waiting{tries: 60, pause: 50 * time.Millisecond}
+// closeWait is the wait of a closing run for its calls in flight, whose replies the clients may have already.
+var closeWait = wait{tries: 60, pause: 50 * time.Millisecond}
 
 // Limits of closing.
 const (
@@ -42,25 +42,25 @@ const (
 var errTaken = errors.New("another gateway closes the run")
 
 // endPrevious marks the run of the turn before a call. If that fails the run ends by its idle time, and the user's words do not count
-// for its outcome. A run that waits for tools is not marked, but gets Ended: the call may belong to a fork of the conversation, and
+// for its outcome. A run that waits for tools is not marked, but gets NextBegan: the call may belong to a fork of the conversation, and
 // the client may still send the results. Such a run is closed after the idle time.
-func (o *Open) endPrevious(ctx context.Context) {
-	next := clip(o.call.Request.Items[o.place.turn].Text, maxText)
-	last := part{Items: newItems(o.place.tail)}
+func (ac *ActiveCall) endPrevious(ctx context.Context) {
+	next := clip(ac.call.Request.Items[ac.place.turn].Text, maxText)
+	last := part{Items: newItems(ac.place.tail)}
 	last.shrink()
-	r, err := o.store.update(ctx, o.match.previous, nil, func(r *run) error {
-		if !r.open() {
+	r, err := ac.store.update(ctx, ac.match.previous, nil, func(r *run) error {
+		if !r.isOpen() {
 			return errClosed
 		}
 		r.Next, r.Tail = next, last.Items
-		r.Ended = time.Now()
-		if !r.Waits {
-			r.Closing = r.Ended
+		r.NextBegan = time.Now()
+		if !r.WaitsForTools {
+			r.Closing = r.NextBegan
 		}
 		return nil
 	})
 	if err == nil && !r.Closing.IsZero() {
-		o.store.wakeFor(r.ID)
+		ac.store.wakeFor(r.ID)
 	}
 }
 
@@ -69,7 +69,7 @@ func (o *Open) endPrevious(ctx context.Context) {
 // no gateway had marked the run before.
 func (s *Store) closeWith(ctx context.Context, id events.ID, outcome events.Outcome) (closed *run, gaveOutcome bool, err error) {
 	_, err = s.update(ctx, id, nil, func(r *run) error {
-		gaveOutcome = r.open() && outcome.Known()
+		gaveOutcome = r.isOpen() && outcome.Known()
 		if gaveOutcome {
 			r.Outcome = outcome
 		}
@@ -81,21 +81,21 @@ func (s *Store) closeWith(ctx context.Context, id events.ID, outcome events.Outc
 	} else if err != nil {
 		return nil, false, err
 	}
-	closed, err = s.reportRun(ctx, id, settled)
+	closed, err = s.reportRun(ctx, id, closeWait)
 	return closed, gaveOutcome, err
 }
 
 // closeIdle closes a run that is due, unless another gateway is closing it. It waits for no call in flight.
 func (s *Store) closeIdle(ctx context.Context, id events.ID) error {
 	_, err := s.update(ctx, id, nil, func(r *run) error {
-		if !r.open() && time.Since(r.Closing) < closingTimeout {
+		if !r.isOpen() && time.Since(r.Closing) < closingTimeout {
 			return errTaken
 		}
 		r.Closing = time.Now()
 		return nil
 	})
 	if err == nil || errors.Is(err, errClosed) {
-		_, err = s.reportRun(ctx, id, waiting{})
+		_, err = s.reportRun(ctx, id, wait{})
 	}
 	if errors.Is(err, errTaken) || errors.Is(err, errClosed) {
 		return nil
@@ -105,12 +105,12 @@ func (s *Store) closeIdle(ctx context.Context, id events.ID) error {
 
 // reportRun reports a marked run, stores that it is closed, and removes the open run. Before, it waits for calls in flight. It returns
 // errClosed if the run does not exist anymore.
-func (s *Store) reportRun(ctx context.Context, id events.ID, wait waiting) (*run, error) {
+func (s *Store) reportRun(ctx context.Context, id events.ID, wait wait) (*run, error) {
 	var r *run
 	err := wait.until(ctx, func() (bool, error) {
 		now, err := s.latest(ctx, id, nil)
 		r = now.run
-		return err == nil && (r.Closed || !r.busy()), err
+		return err == nil && (r.Closed || !r.isBusy()), err
 	})
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait waiting) (*run
 		return nil, err
 	}
 	s.recent.putRun(revision{final, rev})
-	if err := s.refer(ctx, s.closedReferences(r)); err != nil {
+	if err := s.putReferences(ctx, s.closedReferences(r)); err != nil {
 		return nil, err
 	}
 	s.quota.remove(r.Owner)
@@ -212,7 +212,7 @@ func (s *Store) closeWoken(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case id := <-s.wake:
-			if _, err := s.reportRun(ctx, id, settled); err != nil && !errors.Is(err, errClosed) && ctx.Err() == nil {
+			if _, err := s.reportRun(ctx, id, closeWait); err != nil && !errors.Is(err, errClosed) && ctx.Err() == nil {
 				s.log.Warn().Err(err).Msg("cannot report a run of the gateway, will retry")
 			}
 		}
@@ -228,8 +228,8 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 		if err != nil || r == nil {
 			return nil //nolint:nilerr // an unreadable run is lost
 		}
-		values[r.Owner] += r.size()
-		if r.due(now, s.idle) {
+		values[r.Owner] += r.countValues()
+		if r.isDue(now, s.idle) {
 			due = append(due, r.ID)
 		}
 		return nil

@@ -64,11 +64,11 @@ func TestFeedback(t *testing.T) {
 	d := open(t)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	good := &events.FeedbackRequest{ID: events.NewID(), Outcome: events.Outcome{Label: events.Success, By: "ann"}}
-	for name, ref := range map[string]func(o *Open, r *modelapi.Reply) string{
-		"response": func(_ *Open, r *modelapi.Reply) string { return r.ID },
-		"run":      func(o *Open, _ *modelapi.Reply) string { return string(o.Run) },
-		"session":  func(*Open, *modelapi.Reply) string { return "session 1" },
-		"trace id": func(*Open, *modelapi.Reply) string { return events.TraceID(trace) },
+	for name, ref := range map[string]func(o *ActiveCall, r *modelapi.Reply) string{
+		"response": func(_ *ActiveCall, r *modelapi.Reply) string { return r.ID },
+		"run":      func(o *ActiveCall, _ *modelapi.Reply) string { return string(o.Run) },
+		"session":  func(*ActiveCall, *modelapi.Reply) string { return "session 1" },
+		"trace id": func(*ActiveCall, *modelapi.Reply) string { return events.TraceID(trace) },
 	} {
 		d.reset(t)
 		c := d.client(modelapi.Chat)
@@ -306,7 +306,7 @@ func TestNextCallBeforeReplyIsStored(t *testing.T) {
 	c.store = 0 // also if the run is not stored yet
 	stored := make(chan error)
 	go func() {
-		<-time.After(settling.pause)
+		<-time.After(lookupWait.pause)
 		stored <- o.Finish(context.Background(), reply, 200)
 	}()
 	next := c.begin()

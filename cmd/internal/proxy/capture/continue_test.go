@@ -239,8 +239,8 @@ func TestEqualBeginningsAreTwoSessions(t *testing.T) {
 	if a.Session == b.Session || d.counted(Ambiguous) != 2 {
 		t.Errorf("got sessions %s and %s, %d ambiguous calls", a.Session, b.Session, d.counted(Ambiguous))
 	}
-	if next := ann.ask("Thanks.", says("Bye.")); next.Session != a.Session || next.Number != 3 {
-		t.Errorf("got session %s, turn %d, want session %s", next.Session, next.Number, a.Session)
+	if next := ann.ask("Thanks.", says("Bye.")); next.Session != a.Session || next.TurnNumber != 3 {
+		t.Errorf("got session %s, turn %d, want session %s", next.Session, next.TurnNumber, a.Session)
 	}
 	if got := d.closeAll(); len(got) != 5 {
 		t.Errorf("got %d executions", len(got))
@@ -368,8 +368,8 @@ func TestQuota(t *testing.T) {
 func TestEndedRunIsDue(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := run{Active: now.Add(-20 * time.Minute), Waits: true, Ended: now.Add(-11 * time.Minute)}
-	if !r.due(now, 10*time.Minute) || r.due(now, 12*time.Minute) {
+	r := run{Active: now.Add(-20 * time.Minute), WaitsForTools: true, NextBegan: now.Add(-11 * time.Minute)}
+	if !r.isDue(now, 10*time.Minute) || r.isDue(now, 12*time.Minute) {
 		t.Error("the idle time does not count from the next turn")
 	}
 }

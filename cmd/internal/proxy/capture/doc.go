@@ -29,9 +29,9 @@
 //	turn.go        findRepeated, newRun    the one whose first call it repeats, or a new one in the session of the turn before
 //	lookup.go      lookup, runs          the runs behind keys
 //	blocks.go      setBlocks             the blocks to insert into the call
-//	open.go        Start, begin          store the beginning while the model works: the context of its block, the run, the references to it
+//	open.go        Start, storeBeginning store the beginning while the model works: the context of its block, the run, the references to it
 //	update.go      update                change a stored run
-//	references.go  refer                 store references
+//	references.go  putReferences         store references
 //	release.go     Hold, awaitBegin      how long the client waits for a slow server
 //	open.go        Finish, storeEnd      store the end: the part of the call, the references to its reply
 //	part.go        newPart               what the call adds to its run

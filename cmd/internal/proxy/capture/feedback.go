@@ -87,7 +87,7 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 }
 
 // refWait is the wait for an unknown reference: a client can have a reply before its reference is stored.
-var refWait = waiting{tries: 5, pause: 100 * time.Millisecond}
+var refWait = wait{tries: 5, pause: 100 * time.Millisecond}
 
 // resolveRef returns the run that a reference names.
 func (s *Store) resolveRef(ctx context.Context, ref Ref) (r *run, err error) {
@@ -103,12 +103,12 @@ func (s *Store) resolveRef(ctx context.Context, ref Ref) (r *run, err error) {
 
 // findRef returns the run that a reference names, or nil. An id that names runs of two kinds has the first meaning in the order of Ref.
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
-	key := keys{ref.Caller.Owner, ref.Book}.of
+	key := keys{ref.Caller.Owner, ref.Book}.key
 	if ref.Caller.Reviews {
-		key = keys{book: ref.Book}.ofAll
+		key = keys{book: ref.Book}.filter
 	}
-	response, session := key(ofResponse, ref.ID), key(ofSession, events.FitName(ref.ID))
-	turn, trace := key(ofTurn, fitTurn(ref.ID)), key(ofTrace, ref.ID)
+	response, session := key(kindResponse, ref.ID), key(kindSession, events.FitName(ref.ID))
+	turn, trace := key(kindTurn, fitTurn(ref.ID)), key(kindTrace, ref.ID)
 	found, err := s.lookup(ctx, &s.closed, ref.Caller.MayRate, response, session, turn, trace)
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
@@ -124,7 +124,7 @@ func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 		}
 	}
 	for _, list := range [][]candidate{found[response].runs, itself, found[session].runs, found[turn].runs, found[trace].runs} {
-		list = having(list, func(c *candidate) bool { return c.Book == ref.Book })
+		list = filter(list, func(c *candidate) bool { return c.Book == ref.Book })
 		if len(list) > 0 && !isOneRun(list) {
 			return nil, ambiguous(ref, list)
 		}

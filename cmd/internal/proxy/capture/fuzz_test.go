@@ -20,14 +20,14 @@ func FuzzStoredRun(f *testing.F) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	full := &run{
-		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &Block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "q", "h"}},
-		Attempts: []attempt{{ID: "a", Call: 1, Number: 1, State: complete}, {ID: "b", Call: 2, After: 1, Number: 1}}, Calls: 2,
-		Started: at, Active: at, Parts: []*part{{Number: 1, Attempt: 1}}, Tail: []modelapi.Item{{Role: modelapi.RoleTool, Results: []modelapi.ToolResult{{CallID: "a"}}}}, Next: "no",
+		ID: "id", Owner: "ann", Book: "b", TurnItem: 1, Block: &Block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "q", "h"}},
+		Attempts: []attempt{{ID: "a", Call: 1, Try: 1, State: complete}, {ID: "b", Call: 2, After: 1, Try: 1}}, Calls: 2,
+		Started: at, Active: at, Parts: []*part{{Call: 1, Try: 1}}, Tail: []modelapi.Item{{Role: modelapi.RoleTool, Results: []modelapi.ToolResult{{CallID: "a"}}}}, Next: "no",
 	}
 	reply := newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: "t", Calls: []modelapi.ToolCall{{ID: "a", Name: "n"}}})
-	f.Add(seed(full), seed(&part{Number: 1, Attempt: 1, Question: "q", Complete: true, Reply: reply, Begun: at, Ended: at}))
-	f.Add(seed(&run{ID: "id"}), seed(&part{Number: 2, Complete: true, Items: []modelapi.Item{{Role: modelapi.RoleTool}, {Role: modelapi.RoleUser, Text: "u"}}}))
-	f.Add(seed(&run{Attempts: []attempt{{Call: -1, Number: -1, State: 9}}}), seed(&part{Number: -1, Complete: true}))
+	f.Add(seed(full), seed(&part{Call: 1, Try: 1, Question: "q", Complete: true, Reply: reply, Begun: at, Ended: at}))
+	f.Add(seed(&run{ID: "id"}), seed(&part{Call: 2, Complete: true, Items: []modelapi.Item{{Role: modelapi.RoleTool}, {Role: modelapi.RoleUser, Text: "u"}}}))
+	f.Add(seed(&run{Attempts: []attempt{{Call: -1, Try: -1, State: 9}}}), seed(&part{Call: -1, Complete: true}))
 	f.Add([]byte{}, []byte("\xc1"))
 	f.Fuzz(func(t *testing.T, runData, callData []byte) {
 		r, err := decode[run](&direct.Message{Header: events.SchemaHeader(), Data: runData})
@@ -35,11 +35,11 @@ func FuzzStoredRun(f *testing.F) {
 			return
 		}
 		now := at.Add(time.Hour)
-		_, _, _ = r.due(now, time.Minute), r.lastReply(), r.placements()
+		_, _, _ = r.isDue(now, time.Minute), r.lastReply(), r.placements()
 		list := []candidate{{revision{r, 1}, 1}}
 		_ = openOnly(list)
 		_, _ = repeatedStart(list, 1)
-		if a, err := r.clone().begin("new", r.lastReply(), 1, 0, now); err == nil && a.ID != "new" {
+		if a, err := r.clone().addAttempt("new", r.lastReply(), 1, 0, now); err == nil && a.ID != "new" {
 			t.Errorf("began %+v", a)
 		}
 		c, err := decode[part](&direct.Message{Header: events.SchemaHeader(), Data: callData})

@@ -11,6 +11,16 @@ import (
 	"debrief/playbook/text"
 )
 
+// ending describes the end of a run without an explicit outcome.
+type ending struct {
+	Question     string
+	Steps        []events.Step
+	Finish       modelapi.Finish // of the last complete reply
+	Status       int             // HTTP status of the last call
+	EndsComplete bool            // the last call has a complete reply
+	Next         string          // the user's next message
+}
+
 // infer derives the outcome of a run from its messages. The label of most runs is unknown, because they show neither success nor failure.
 // The rules know English only. Precision matters more than recall, because a false outcome teaches a wrong lesson.
 //

@@ -22,14 +22,14 @@ type keys struct {
 
 func (c *Call) keys() keys { return keys{c.Owner, c.Book} }
 
-// of returns the key of a kind of reference: a hash of the kind, the playbook and the parts, and a hash of the owner. The hashes are
+// key returns the key of a kind of reference: a hash of the kind, the playbook and the parts, and a hash of the owner. The hashes are
 // short because a run has many references. If the hashes of two owners are equal, a key has maxReferences for both, and each sees only its own runs.
-func (k keys) of(kind string, parts ...string) string {
+func (k keys) key(kind string, parts ...string) string {
 	return k.inBook(kind, parts) + string(events.Hash("owner", k.owner)[:6])
 }
 
-// ofAll returns the filter for such keys of all owners.
-func (k keys) ofAll(kind string, parts ...string) string { return k.inBook(kind, parts) + "*" }
+// filter returns the filter for such keys of all owners.
+func (k keys) filter(kind string, parts ...string) string { return k.inBook(kind, parts) + "*" }
 
 func (k keys) inBook(kind string, parts []string) string {
 	return "r." + string(events.Hash(append([]string{kind, string(k.book)}, parts...)...)[:16]) + "."
@@ -37,16 +37,16 @@ func (k keys) inBook(kind string, parts []string) string {
 
 // Kinds of references with an id that clients know.
 const (
-	ofResponse     = "response"
-	ofSession      = "session"
-	ofTurn         = "turn"
-	ofTrace        = "trace"
-	ofConversation = "conversation" // that the provider stores
+	kindResponse     = "response"
+	kindSession      = "session"
+	kindTurn         = "turn"
+	kindTrace        = "trace"
+	kindConversation = "conversation" // that the provider stores
 )
 
 // start returns the key of the runs that began with the texts of a conversation.
 func (k keys) start(chain textChain, r *modelapi.Request) string {
-	return k.of("start", string(chain), r.PreviousID, r.Conversation)
+	return k.key("start", string(chain), r.PreviousID, r.Conversation)
 }
 
 // named returns the key of the runs that began with a question in a session that the client names. Without a session or a question the
@@ -55,7 +55,7 @@ func (k keys) named(session, question string) string {
 	if session == "" || question == "" {
 		return ""
 	}
-	return k.of("named", session, question)
+	return k.key("named", session, question)
 }
 
 // reply returns the key of the runs with a reply after a conversation. A reply with calls is identified by its last call: id, name and
@@ -64,18 +64,19 @@ func (k keys) named(session, question string) string {
 func (k keys) reply(before textChain, calls []modelapi.ToolCall, text string) string {
 	calls = modelapi.ClientCalls(calls)
 	if n := len(calls); n > 0 && calls[n-1].ID != "" {
-		return k.of("calls", callParts(calls[n-1:], true)...)
+		last := calls[n-1]
+		return k.key("calls", last.ID, last.Name, canonicalArguments(last.Arguments))
 	}
-	return k.of("reply", append([]string{string(before), replyText(text)}, callParts(calls, false)...)...)
+	return k.key("reply", append([]string{string(before), replyText(text)}, callParts(calls)...)...)
 }
 
 // stored returns the key of the runs whose last reply ends a history that the provider stores. Without such a history it is empty.
 func (k keys) stored(r *modelapi.Request) string {
 	switch {
 	case r.PreviousID != "":
-		return k.of(ofResponse, r.PreviousID)
+		return k.key(kindResponse, r.PreviousID)
 	case r.Conversation != "":
-		return k.of(ofConversation, r.Conversation)
+		return k.key(kindConversation, r.Conversation)
 	}
 	return ""
 }
@@ -89,17 +90,14 @@ func (c textChain) add(i *modelapi.Item) textChain {
 	case i.IsTurn():
 		return textChain(events.Hash("user", string(c), withoutSpaces(modelapi.WithoutReminders(i.Text))))
 	case i.Role == modelapi.RoleAssistant:
-		return textChain(events.Hash(append([]string{"assistant", string(c), replyText(i.Text)}, callParts(modelapi.ClientCalls(i.Calls), false)...)...))
+		return textChain(events.Hash(append([]string{"assistant", string(c), replyText(i.Text)}, callParts(modelapi.ClientCalls(i.Calls))...)...))
 	}
 	return c
 }
 
-// callParts returns names and arguments of calls, and their ids if ids is set.
-func callParts(calls []modelapi.ToolCall, ids bool) (parts []string) {
+// callParts returns the names and arguments of calls.
+func callParts(calls []modelapi.ToolCall) (parts []string) {
 	for _, c := range calls {
-		if ids {
-			parts = append(parts, c.ID)
-		}
 		parts = append(parts, c.Name, canonicalArguments(c.Arguments))
 	}
 	return parts

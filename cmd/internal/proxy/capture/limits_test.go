@@ -77,7 +77,7 @@ func TestManySteps(t *testing.T) {
 	for i := range 20_000 {
 		r.Steps = append(r.Steps, events.Step{Text: fmt.Sprint("step ", i, strings.Repeat(".", 100))})
 	}
-	fit(r)
+	fitReport(r)
 	if n := size(r); n > maxReport || len(r.Steps) < 1000 || !strings.HasPrefix(r.Steps[len(r.Steps)-1].Text, "step 19999") || r.Context == "" {
 		t.Errorf("got %d bytes, %d steps, context %q", n, len(r.Steps), r.Context)
 	}
@@ -248,14 +248,14 @@ func TestBusyServerLosesNoCall(t *testing.T) {
 	if !o.Hold() {
 		t.Error("the client is released")
 	}
-	if o.failed = o.begin(t.Context()); o.failed != nil {
+	if o.failed = o.storeBeginning(t.Context()); o.failed != nil {
 		t.Error(o.failed)
 	}
 	close(o.done)
 	if err := <-finished; err != nil {
 		t.Error(err)
 	}
-	o.release.held = time.Now().Add(-maxHold)
+	o.release.firstHold = time.Now().Add(-maxHold)
 	if o.Hold() {
 		t.Error("the client waits without a limit")
 	}

@@ -15,7 +15,7 @@ func TestIdsOfOthersHideNothing(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	speak := func(owner string, n int) *Open {
+	speak := func(owner string, n int) *ActiveCall {
 		c := d.client(modelapi.Responses)
 		c.owner, c.session, c.trace, c.conv = owner, "s", trace, "conv_1"
 		c.user(fmt.Sprint("Who is number ", n, "?"))
@@ -49,8 +49,8 @@ func TestIdsOfOthersHideNothing(t *testing.T) {
 		c.store = 2
 		link(c)
 		c.user("And " + name + "?")
-		if o := c.next(says("Bob.")); o.Session != own.Session || o.Number != 2 && name == "response" {
-			t.Errorf("%s: got session %q, turn %d, want that of run %s", name, o.Session, o.Number, own.Run)
+		if o := c.next(says("Bob.")); o.Session != own.Session || o.TurnNumber != 2 && name == "response" {
+			t.Errorf("%s: got session %q, turn %d, want that of run %s", name, o.Session, o.TurnNumber, own.Run)
 		}
 	}
 	d.closeAll()

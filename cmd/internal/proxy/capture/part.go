@@ -18,8 +18,8 @@ import (
 
 // part is what one call adds to a run: results of tools, and a reply.
 type part struct {
-	Number   int             `msgpack:"n"`
-	Attempt  int             `msgpack:"t"`
+	Call     int             `msgpack:"n"`           // number of the call, from 1
+	Try      int             `msgpack:"t"`           // number of the attempt, from 1
 	Question string          `msgpack:"q,omitempty"` // of a call that extends no stored reply
 	Items    []modelapi.Item `msgpack:"i,omitempty"` // added by the client: tool results, or all work if the call extends no stored reply
 	Complete bool            `msgpack:"ok,omitempty"`
@@ -32,21 +32,21 @@ type part struct {
 	Ended    time.Time       `msgpack:"e"`
 }
 
-// A small call is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
+// A small part is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
 // limits the rate of calls. The limits bound the size of a run, because each call writes the whole run twice.
 const (
-	maxSmall      = 4 << 10 // of a small call, in bytes
+	maxSmall      = 4 << 10 // of a small part, in bytes
 	maxSmallCalls = 4       // of a run
 )
 
-// small reports whether the call is stored in its run.
-func (c *part) small() bool {
-	return c.Number <= maxSmallCalls && c.Attempt == 1 && c.size() <= maxSmall
+// isSmall reports whether the part is stored in its run.
+func (p *part) isSmall() bool {
+	return p.Call <= maxSmallCalls && p.Try == 1 && p.size() <= maxSmall
 }
 
-// key returns the key of the call of a run.
-func (c *part) key(id events.ID) string {
-	return fmt.Sprintf("%s.%d.%d", callKey(id), c.Number, c.Attempt)
+// key returns the key of the part of a run.
+func (p *part) key(id events.ID) string {
+	return fmt.Sprintf("%s.%d.%d", partKey(id), p.Call, p.Try)
 }
 
 // Limits of stored texts, in bytes. From a longer text both ends are kept, with a note between them.
@@ -60,48 +60,48 @@ const (
 )
 
 // newPart returns the stored form of the call, redacted.
-func (o *Open) newPart(reply *modelapi.Reply, status int) *part {
-	c := &part{
-		Number: o.attempt.Call, Attempt: o.attempt.Number, Begun: o.call.At,
-		Items: newItems(o.added()), Model: clip(o.call.Request.Model, maxID),
+func (ac *ActiveCall) newPart(reply *modelapi.Reply, status int) *part {
+	p := &part{
+		Call: ac.attempt.Call, Try: ac.attempt.Try, Begun: ac.call.At,
+		Items: newItems(ac.added()), Model: clip(ac.call.Request.Model, maxID),
 	}
-	if o.isFirst() && o.place.turn >= 0 {
-		c.Question = clip(modelapi.WithoutReminders(o.call.Request.Items[o.place.turn].Text), maxQuestion)
+	if ac.isFirst() && ac.place.turn >= 0 {
+		p.Question = clip(modelapi.WithoutReminders(ac.call.Request.Items[ac.place.turn].Text), maxQuestion)
 	}
-	c.end(reply, status)
-	return c
+	p.setReply(reply, status)
+	return p
 }
 
-// end sets the reply to the call, and shortens and redacts the part.
-func (c *part) end(reply *modelapi.Reply, status int) {
-	c.Complete, c.Finish = reply.Complete(), reply.Finish
-	c.Status, c.Usage = status, reply.Usage
-	c.Ended = time.Now()
+// setReply sets the reply to the call, and shortens and redacts the part.
+func (p *part) setReply(reply *modelapi.Reply, status int) {
+	p.Complete, p.Finish = reply.Complete(), reply.Finish
+	p.Status, p.Usage = status, reply.Usage
+	p.Ended = time.Now()
 	if reply.Model != "" {
-		c.Model = clip(reply.Model, maxID)
+		p.Model = clip(reply.Model, maxID)
 	}
-	if c.Complete {
-		c.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
+	if p.Complete {
+		p.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
 	}
-	c.shrink()
-	redact.Fields(c)
+	p.shrink()
+	redact.Fields(p)
 }
 
 // isFirst reports whether the call extends no stored reply. It begins its run, or the end of each earlier call was lost.
-func (o *Open) isFirst() bool { return o.attempt.After == 0 }
+func (ac *ActiveCall) isFirst() bool { return ac.attempt.After == 0 }
 
 // added returns the items that the client has added to the work on the turn: results of tools. If no earlier reply of the run is stored,
 // these are all items.
 //
 // The results begin behind the last item of the assistant. But clients of some APIs write a reply with two calls as call 1, result 1,
 // call 2, result 2. Then the results begin behind the work that the request before had.
-func (o *Open) added() []modelapi.Item {
-	p := o.place
-	if o.isFirst() {
+func (ac *ActiveCall) added() []modelapi.Item {
+	p := ac.place
+	if ac.isFirst() {
 		return p.work
 	}
 	from := p.answer + 1
-	before := o.match.run.attemptAt(o.attempt.After)
+	before := ac.match.run.attemptAt(ac.attempt.After)
 	isWhole := p.turn >= 0 // the request has all work on the turn
 	if before != nil && isWhole {
 		from = min(from, before.Work)
@@ -152,18 +152,18 @@ func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
 
 func clip(s string, limit int) string { return steps.ClipTo(s, limit) }
 
-// shrink cuts the texts of a call until they fit into a message. With maxParts texts of minText bytes an item always fits. Only a
+// shrink cuts the texts of a part until they fit into a message. With maxParts texts of minText bytes an item always fits. Only a
 // run that begins in the middle has thousands of items: it loses the first ones.
-func (c *part) shrink() {
-	for limit := maxText; c.size() > maxCall && limit > minText; {
+func (p *part) shrink() {
+	for limit := maxText; p.size() > maxCall && limit > minText; {
 		limit /= 2
-		for i := range c.Items {
-			clipItem(&c.Items[i], limit)
+		for i := range p.Items {
+			clipItem(&p.Items[i], limit)
 		}
-		clipItem(&c.Reply, limit)
+		clipItem(&p.Reply, limit)
 	}
-	for c.size() > maxCall && len(c.Items) > 1 {
-		c.Items = c.Items[(len(c.Items)+1)/2:]
+	for p.size() > maxCall && len(p.Items) > 1 {
+		p.Items = p.Items[(len(p.Items)+1)/2:]
 	}
 }
 
@@ -180,10 +180,10 @@ func clipItem(i *modelapi.Item, limit int) {
 	}
 }
 
-func (c *part) size() int {
-	size := len(c.Question) + itemSize(&c.Reply)
-	for i := range c.Items {
-		size += itemSize(&c.Items[i])
+func (p *part) size() int {
+	size := len(p.Question) + itemSize(&p.Reply)
+	for i := range p.Items {
+		size += itemSize(&p.Items[i])
 	}
 	return size
 }
@@ -203,15 +203,15 @@ func itemSize(i *modelapi.Item) int {
 	return size
 }
 
-// parts returns all stored attempts at the calls of a run, and the keys of those that are stored apart from the run.
+// parts returns the parts of a run, one for each stored attempt, and the keys of those that are stored apart from the run.
 func (s *Store) parts(ctx context.Context, r *run) (parts []*part, keys []string, err error) {
 	parts = slices.Clone(r.Parts)
-	err = s.open.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
-		c, err := decode[part](m)
-		if err != nil || c == nil {
+	err = s.open.read(ctx, partKey(r.ID)+".>", func(m *direct.Message) error {
+		p, err := decode[part](m)
+		if err != nil || p == nil {
 			return nil //nolint:nilerr // an unreadable call is lost
 		}
-		parts = append(parts, c)
+		parts = append(parts, p)
 		keys = append(keys, m.Subject[len(s.open.prefix()):])
 		return nil
 	})
@@ -221,23 +221,23 @@ func (s *Store) parts(ctx context.Context, r *run) (parts []*part, keys []string
 // countedParts returns one part for each call, in order: of several attempts the last complete one, else the last one.
 func countedParts(parts []*part) (list []*part) {
 	parts = slices.Clone(parts)
-	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(a.Number, b.Number) })
-	for _, c := range parts {
+	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(a.Call, b.Call) })
+	for _, p := range parts {
 		last := len(list) - 1
 		switch {
-		case last < 0 || list[last].Number != c.Number:
-			list = append(list, c)
-		case c.replaces(list[last]):
-			list[last] = c
+		case last < 0 || list[last].Call != p.Call:
+			list = append(list, p)
+		case p.replaces(list[last]):
+			list[last] = p
 		}
 	}
 	return list
 }
 
 // replaces reports whether an attempt counts instead of another one at the same call.
-func (c *part) replaces(other *part) bool {
-	if c.Complete != other.Complete {
-		return c.Complete
+func (p *part) replaces(other *part) bool {
+	if p.Complete != other.Complete {
+		return p.Complete
 	}
-	return c.Attempt > other.Attempt
+	return p.Try > other.Try
 }

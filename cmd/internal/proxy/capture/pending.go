@@ -15,8 +15,8 @@ func isPending(c *Call, r *modelapi.Reply) bool {
 	return c.Background && r.ID != "" && r.Finish == modelapi.FinishNone
 }
 
-// Pending is a call whose response is created in the background.
-type Pending struct {
+// PendingCall is a call whose response is created in the background.
+type PendingCall struct {
 	Run     events.ID
 	store   *Store
 	call    *Call // has only the owner and the playbook
@@ -24,23 +24,23 @@ type Pending struct {
 }
 
 // Poll returns the call that waits for a response, or nil if no open run of the owner has such a call.
-func (s *Store) Poll(ctx context.Context, owner string, book playbook.Book, response string) (*Pending, error) {
+func (s *Store) Poll(ctx context.Context, owner string, book playbook.Book, response string) (*PendingCall, error) {
 	call := &Call{Owner: owner, Book: book}
-	key := call.keys().of(ofResponse, response)
+	key := call.keys().key(kindResponse, response)
 	found, err := s.lookup(ctx, &s.closed, call.owns, key)
 	if err != nil {
 		return nil, fmt.Errorf("find the run of response %.80q: %w", response, err)
 	}
 	for _, c := range found[key].runs {
-		if a := c.attemptAt(c.call); c.open() && a != nil && a.State == inFlight {
-			return &Pending{Run: c.ID, store: s, call: call, attempt: *a}, nil
+		if a := c.attemptAt(c.call); c.isOpen() && a != nil && a.State == inFlight {
+			return &PendingCall{Run: c.ID, store: s, call: call, attempt: *a}, nil
 		}
 	}
 	return nil, nil
 }
 
 // Finish stores the reply of a pending call. It ignores a reply that is still pending, and a poll that failed.
-func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int) error {
+func (p *PendingCall) Finish(ctx context.Context, reply *modelapi.Reply, status int) error {
 	pollFailed := status >= 300 && reply.Finish != modelapi.FinishFailed
 	if reply.Finish == modelapi.FinishNone || pollFailed {
 		return nil
@@ -49,21 +49,21 @@ func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int)
 	if err != nil {
 		return fmt.Errorf("read a call of run %s: %w", p.Run, err)
 	}
-	stored.end(reply, status)
-	e := end{run: p.Run, part: stored}
+	stored.setReply(reply, status)
+	e := callEnd{run: p.Run, part: stored}
 	key := ""
 	if reply.Complete() {
 		key = p.call.keys().reply(p.attempt.Chain, reply.Calls, reply.Text)
-		e.references = []write{p.store.openReference(key, reference{Run: p.Run, Call: p.attempt.Call})}
+		e.references = []referenceWrite{p.store.openReference(key, reference{Run: p.Run, Call: p.attempt.Call})}
 	}
-	if err := p.store.putEnd(ctx, e, func(r *run) { r.end(p.attempt.ID, key, reply, status, time.Now()) }); err != nil {
+	if err := p.store.putEnd(ctx, e, func(r *run) { r.endAttempt(p.attempt.ID, key, reply, status, time.Now()) }); err != nil {
 		return fmt.Errorf("store a call of run %s: %w", p.Run, err)
 	}
 	return nil
 }
 
 // part returns a copy of the stored part of the call, or a new part if none is stored. It returns errClosed if the run does not exist.
-func (p *Pending) part(ctx context.Context) (*part, error) {
+func (p *PendingCall) part(ctx context.Context) (*part, error) {
 	r, err := p.store.latest(ctx, p.Run, nil)
 	if err != nil {
 		return nil, err
@@ -73,19 +73,19 @@ func (p *Pending) part(ctx context.Context) (*part, error) {
 		return nil, err
 	}
 	for _, c := range parts {
-		if c.Number == p.attempt.Call && c.Attempt == p.attempt.Number {
+		if c.Call == p.attempt.Call && c.Try == p.attempt.Try {
 			own := *c
 			return &own, nil
 		}
 	}
-	return &part{Number: p.attempt.Call, Attempt: p.attempt.Number, Begun: time.Now()}, nil
+	return &part{Call: p.attempt.Call, Try: p.attempt.Try, Begun: time.Now()}, nil
 }
 
 // Wait returns nil, because the beginning of the call is stored.
-func (p *Pending) Wait(context.Context) error { return nil }
+func (p *PendingCall) Wait(context.Context) error { return nil }
 
 // Failed returns nil, because the beginning of the call is stored.
-func (p *Pending) Failed() error { return nil }
+func (p *PendingCall) Failed() error { return nil }
 
 // Hold returns false: the client need not wait, because it can poll again.
-func (p *Pending) Hold() bool { return false }
+func (p *PendingCall) Hold() bool { return false }

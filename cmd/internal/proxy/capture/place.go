@@ -36,13 +36,13 @@ var ErrNoTurn = errors.New("the request has no text of a user")
 //  3. earlier[0]: if none has the last reply, a run that began with the turn before
 type place struct {
 	// The turn, and the runs that began with it.
-	turn     int    // index of the last user item, or -1 if only the provider has it
-	number   int    // of the turn in the items of the call, from 1
-	question string // hash of the text of the turn; empty if turn is -1
-	system   string // hash of the system prompt
-	exact    string // hash of the whole request up to the turn, with the system prompt
-	start    string // key of the texts of the conversation up to the turn
-	named    string // key of the named session and the question; empty without one of them
+	turn       int    // index of the last user item, or -1 if only the provider has it
+	turnNumber int    // of the turn in the items of the call, from 1
+	question   string // hash of the text of the turn; empty if turn is -1
+	system     string // hash of the system prompt
+	exact      string // hash of the whole request up to the turn, with the system prompt
+	start      string // key of the texts of the conversation up to the turn
+	named      string // key of the named session and the question; empty without one of them
 
 	// The work on the turn, and the reply that the call extends.
 	work   []modelapi.Item // everything behind the turn
@@ -79,7 +79,7 @@ const maxEarlier = 16
 func locate(c *Call) (*place, error) {
 	r := c.Request
 	turn := modelapi.LastTurn(r.Items)
-	p := &place{turn: turn, number: 1, system: string(events.Hash(string(r.API), r.System)), work: r.Items[turn+1:]}
+	p := &place{turn: turn, turnNumber: 1, system: string(events.Hash(string(r.API), r.System)), work: r.Items[turn+1:]}
 	p.begins = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	p.answer = lastAssistant(p.work)
 	providerHasTurn := r.PreviousID != "" || r.Conversation != ""
@@ -139,7 +139,7 @@ func (p *place) setEarlier(c *Call, chains []textChain) {
 			continue
 		}
 		if lastAssistant(items[i:end]) >= 0 {
-			p.number++
+			p.turnNumber++
 			if len(p.earlier) < maxEarlier {
 				p.earlier = append(p.earlier, c.keys().start(chains[i+1], c.Request))
 			}

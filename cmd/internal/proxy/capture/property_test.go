@@ -19,12 +19,12 @@ type agent struct {
 	calls   int
 	turn    *execution // of the open turn; nil before the first one
 	turns   []*execution
-	waiting []string // calls without results
-	asked   []string // calls of the last reply
-	sent    []int    // indexes of the results that the call in flight contains
-	flight  *Open    // a call in flight
-	retry   bool     // the last call had no complete reply
-	tries   int      // attempts at the last call
+	waiting []string    // calls without results
+	asked   []string    // calls of the last reply
+	sent    []int       // indexes of the results that the call in flight contains
+	flight  *ActiveCall // a call in flight
+	retry   bool        // the last call had no complete reply
+	tries   int         // attempts at the last call
 }
 
 // TestInterleavedConversations plays random conversations at the same time, over two gateways that may die. Several of them have
@@ -170,7 +170,7 @@ func (a *agent) finish(rt *rapid.T) {
 	}
 }
 
-func (a *agent) complete(o *Open, r *modelapi.Reply) {
+func (a *agent) complete(o *ActiveCall, r *modelapi.Reply) {
 	a.end(o, r)
 	a.turn.Calls++
 	a.turn.Answer = r.Text

@@ -17,7 +17,7 @@ var ErrQuota = errors.New("too many open runs of this token")
 var ErrFull = errors.New("too many open runs")
 
 // quota limits the stored values of open runs, for one owner and in total. A sweep counts the values of all gateways. Until the next
-// sweep, each gateway adds valuesOfRun for a run that it begins. The bucket has its own limit: see refused. Safe for concurrent use.
+// sweep, each gateway adds valuesOfRun for a run that it begins. The bucket has its own limit: see refused. quota is safe for concurrent use.
 type quota struct {
 	mu     sync.Mutex
 	values map[string]int // stored values by owner
@@ -85,5 +85,7 @@ func (q *quota) refused(err error) bool {
 	return true
 }
 
-// size returns the number of values that an open run with a block has.
-func (r *run) size() int { return 2 + len(r.Slots) + len(r.Attempts) + max(0, r.Calls-len(r.Parts)) }
+// countValues returns the number of stored values of an open run with a block: the run, the block, references and parts.
+func (r *run) countValues() int {
+	return 2 + len(r.Slots) + len(r.Attempts) + max(0, r.Calls-len(r.Parts))
+}

@@ -106,7 +106,7 @@ func (c *recent) namesOpenRun(key string) bool {
 	list, _ := c.references.Get(key)
 	return slices.ContainsFunc(list, func(s storedReference) bool {
 		r, ok := c.runs.Get(s.Run)
-		return ok && r.open()
+		return ok && r.isOpen()
 	})
 }
 

@@ -35,8 +35,8 @@ const maxReferences = 32
 // newest is the token of a reference that names the newest run of a session or conversation.
 const newest = "newest"
 
-// write is a reference to store.
-type write struct {
+// referenceWrite is a reference to store.
+type referenceWrite struct {
 	bucket *bucket
 	key    string
 	token  string
@@ -45,22 +45,22 @@ type write struct {
 }
 
 // openReference returns a reference by which the next call finds an open run. Its token is the run.
-func (s *Store) openReference(key string, ref reference) write {
-	return write{bucket: &s.open, key: key, token: string(ref.Run), ref: ref}
+func (s *Store) openReference(key string, ref reference) referenceWrite {
+	return referenceWrite{bucket: &s.open, key: key, token: string(ref.Run), ref: ref}
 }
 
 // closedReference returns a reference by which the next call or turn finds a closed run. Its token is the run.
-func (s *Store) closedReference(key string, ref reference) write {
-	return write{bucket: &s.closed, key: key, token: string(ref.Run), ref: ref, ttl: referenceTTL}
+func (s *Store) closedReference(key string, ref reference) referenceWrite {
+	return referenceWrite{bucket: &s.closed, key: key, token: string(ref.Run), ref: ref, ttl: referenceTTL}
 }
 
 // idReference returns a reference by an id that clients know. It lives as long as the closed run.
-func (s *Store) idReference(key, token string, ref reference) write {
-	return write{bucket: &s.closed, key: key, token: token, ref: ref}
+func (s *Store) idReference(key, token string, ref reference) referenceWrite {
+	return referenceWrite{bucket: &s.closed, key: key, token: token, ref: ref}
 }
 
-// refer stores references.
-func (s *Store) refer(ctx context.Context, writes []write) error {
+// putReferences stores references.
+func (s *Store) putReferences(ctx context.Context, writes []referenceWrite) error {
 	var all errgroup.Group
 	for _, w := range writes {
 		all.Go(func() error {
@@ -76,22 +76,22 @@ func (s *Store) refer(ctx context.Context, writes []write) error {
 }
 
 // beginReferences returns the references to a new run: by its first texts, its session, its turn and its trace.
-func (o *Open) beginReferences() (writes []write) {
-	r, keys := o.match.run, o.call.keys()
+func (ac *ActiveCall) beginReferences() (writes []referenceWrite) {
+	r, keys := ac.match.run, ac.call.keys()
 	ref := reference{Run: r.ID}
 	for _, slot := range r.Slots {
 		dot := strings.LastIndexByte(slot, '.')
-		w := o.store.openReference(slot[:dot], ref)
+		w := ac.store.openReference(slot[:dot], ref)
 		w.token = slot[dot+1:]
 		writes = append(writes, w)
 	}
 	if r.Named {
-		turn := fmt.Sprintf("%s/%d", r.Session, r.Number)
-		writes = append(writes, o.store.idReference(keys.of(ofSession, r.Session), newest, ref))
-		writes = append(writes, o.store.idReference(keys.of(ofTurn, turn), string(r.ID), ref))
+		turn := fmt.Sprintf("%s/%d", r.Session, r.TurnNumber)
+		writes = append(writes, ac.store.idReference(keys.key(kindSession, r.Session), newest, ref))
+		writes = append(writes, ac.store.idReference(keys.key(kindTurn, turn), string(r.ID), ref))
 	}
-	if id := events.TraceID(o.call.Trace); id != "" {
-		writes = append(writes, o.store.idReference(keys.of(ofTrace, id), string(r.ID), ref))
+	if id := events.TraceID(ac.call.Trace); id != "" {
+		writes = append(writes, ac.store.idReference(keys.key(kindTrace, id), string(r.ID), ref))
 	}
 	return writes
 }
@@ -112,36 +112,36 @@ func freeSlot(key string, stored []storedReference) string {
 }
 
 // replyReferences returns the references to a reply: by the conversation up to it, its id, and the conversation of the provider.
-func (o *Open) replyReferences(reply *modelapi.Reply) (writes []write) {
-	ref, keys := reference{Run: o.Run, Call: o.attempt.Call}, o.call.keys()
-	key := o.replyKey(reply)
+func (ac *ActiveCall) replyReferences(reply *modelapi.Reply) (writes []referenceWrite) {
+	ref, keys := reference{Run: ac.Run, Call: ac.attempt.Call}, ac.call.keys()
+	key := ac.replyKey(reply)
 	switch {
-	case key != "" && o.Closed:
-		writes = append(writes, o.store.closedReference(key, ref))
+	case key != "" && ac.Closed:
+		writes = append(writes, ac.store.closedReference(key, ref))
 	case key != "":
-		writes = append(writes, o.store.openReference(key, ref))
+		writes = append(writes, ac.store.openReference(key, ref))
 	}
-	if reply.ID != "" && (reply.Complete() || isPending(o.call, reply)) {
-		writes = append(writes, o.store.idReference(keys.of(ofResponse, reply.ID), string(o.Run), ref))
+	if reply.ID != "" && (reply.Complete() || isPending(ac.call, reply)) {
+		writes = append(writes, ac.store.idReference(keys.key(kindResponse, reply.ID), string(ac.Run), ref))
 	}
-	if c := o.call.Request.Conversation; c != "" && reply.Complete() {
-		writes = append(writes, o.store.idReference(keys.of(ofConversation, c), newest, ref))
+	if c := ac.call.Request.Conversation; c != "" && reply.Complete() {
+		writes = append(writes, ac.store.idReference(keys.key(kindConversation, c), newest, ref))
 	}
 	return writes
 }
 
 // replyKey returns the key of a reply to the call, or "" if it is not complete.
-func (o *Open) replyKey(reply *modelapi.Reply) string {
+func (ac *ActiveCall) replyKey(reply *modelapi.Reply) string {
 	if !reply.Complete() {
 		return ""
 	}
-	return o.call.keys().reply(o.place.chain, reply.Calls, reply.Text)
+	return ac.call.keys().reply(ac.place.chain, reply.Calls, reply.Text)
 }
 
 // closedReferences returns the references by which the next turn finds a closed run: by its first texts and its last reply.
-func (s *Store) closedReferences(r *run) []write {
+func (s *Store) closedReferences(r *run) []referenceWrite {
 	ref := reference{Run: r.ID, Call: r.lastReply()}
-	writes := []write{s.closedReference(r.Start, ref)}
+	writes := []referenceWrite{s.closedReference(r.Start, ref)}
 	if a := r.attemptAt(ref.Call); a != nil {
 		writes = append(writes, s.closedReference(a.Reply, ref))
 	}

@@ -16,28 +16,28 @@ var errLate = errors.New("its beginning was not stored in time")
 
 // release records whether the client of a call was released before its beginning was stored. It is safe for concurrent use.
 type release struct {
-	mu    sync.Mutex
-	begun bool      // the beginning is stored
-	late  bool      // the client was released before the beginning was stored
-	held  time.Time // of the first Hold
+	mu        sync.Mutex
+	stored    bool      // the beginning is stored
+	released  bool      // the client was released before the beginning was stored
+	firstHold time.Time // of the first Hold
 }
 
 // setBegun records that the beginning is stored. It returns errLate if the client was released before.
 func (r *release) setBegun() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.late {
+	if r.released {
 		return errLate
 	}
-	r.begun = true
+	r.stored = true
 	return nil
 }
 
-// state reports whether the beginning is stored, and whether the client was released before.
-func (r *release) state() (begun, late bool) {
+// state returns the fields stored and released.
+func (r *release) state() (stored, released bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.begun, r.late
+	return r.stored, r.released
 }
 
 // maxHold is the longest time for which a client waits for a busy server.
@@ -45,48 +45,48 @@ const maxHold = 2 * time.Second
 
 // Hold reports whether the client should wait longer for the end of Finish, because the server is busy but stores other calls. If
 // Hold returns false, the caller releases the client.
-func (o *Open) Hold() bool {
-	r := &o.release
+func (ac *ActiveCall) Hold() bool {
+	r := &ac.release
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held.IsZero() {
-		r.held = time.Now()
+	if r.firstHold.IsZero() {
+		r.firstHold = time.Now()
 	}
-	if !r.late && o.store.working() && time.Since(r.held) < maxHold {
+	if !r.released && ac.store.working() && time.Since(r.firstHold) < maxHold {
 		return true
 	}
-	r.late = !r.begun
+	r.released = !r.stored // a stored beginning makes the release harmless
 	return false
 }
 
 // Wait waits until the beginning of the call is stored, or until ctx ends. It returns an error if the call is not captured.
-func (o *Open) Wait(ctx context.Context) error {
-	if err := o.Failed(); err != nil {
+func (ac *ActiveCall) Wait(ctx context.Context) error {
+	if err := ac.Failed(); err != nil {
 		return err
 	}
 	select {
-	case <-o.done:
-		return o.Failed()
+	case <-ac.done:
+		return ac.Failed()
 	case <-ctx.Done():
 		return errLate
 	}
 }
 
 // Failed returns the known error for which the call is not captured, or nil. It may be called during Finish.
-func (o *Open) Failed() error {
-	if !o.match.run.open() {
+func (ac *ActiveCall) Failed() error {
+	if !ac.match.run.isOpen() {
 		return errClosed
 	}
-	switch begun, late := o.release.state(); {
-	case late:
+	switch stored, released := ac.release.state(); {
+	case released:
 		return errLate
-	case begun:
+	case stored:
 		return nil
 	}
 	select {
-	case <-o.done:
-		if !errors.Is(o.failed, errClosed) { // a run that was closed meanwhile is no error: Finish returns none for it either
-			return o.failed
+	case <-ac.done:
+		if !errors.Is(ac.failed, errClosed) { // a run that was closed meanwhile is no error: Finish returns none for it either
+			return ac.failed
 		}
 	default:
 	}
@@ -94,19 +94,19 @@ func (o *Open) Failed() error {
 }
 
 // awaitBegin waits until the beginning is stored. If Start has failed to store it, awaitBegin tries once more.
-func (o *Open) awaitBegin(ctx context.Context) error {
+func (ac *ActiveCall) awaitBegin(ctx context.Context) error {
 	select {
-	case <-o.done:
+	case <-ac.done:
 	case <-ctx.Done():
 		return errLate
 	}
-	if o.failed == nil {
+	if ac.failed == nil {
 		return nil
 	}
-	if _, late := o.release.state(); late {
+	if _, released := ac.release.state(); released {
 		return errLate
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	return o.begin(ctx)
+	return ac.storeBeginning(ctx)
 }

@@ -24,7 +24,7 @@ func newReport(r *run, calls []*part) *events.Report {
 	}
 	lastCall := calls[len(calls)-1]
 	report := &events.Report{
-		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number,
+		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.TurnNumber,
 		Answer: answer.Reply.Text, Agent: r.Agent, Model: answer.Model, Started: r.Started, Duration: max(0, lastCall.Ended.Sub(r.Started)),
 	}
 	if r.Block != nil {
@@ -46,7 +46,7 @@ func newReport(r *run, calls []*part) *events.Report {
 			Question: report.Question, Steps: report.Steps, Finish: answer.Finish, Status: r.Status, EndsComplete: answer == lastCall, Next: r.Next,
 		})
 	}
-	fit(report)
+	fitReport(report)
 	return report
 }
 
@@ -147,9 +147,9 @@ func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelap
 	return list
 }
 
-// fit shortens the texts of a report until it fits into a message. If even short texts do not fit, it leaves out the first
+// fitReport shortens the texts of a report until it fits into a message. If even short texts do not fit, it leaves out the first
 // steps: the last ones lead to the answer.
-func fit(r *events.Report) {
+func fitReport(r *events.Report) {
 	for limit := maxText; size(r) > maxReport; {
 		if limit > minText {
 			limit /= 2
@@ -184,14 +184,4 @@ func size(r *events.Report) int {
 		return 0 // the reporter returns the error
 	}
 	return len(data)
-}
-
-// ending describes the end of a run without an explicit outcome.
-type ending struct {
-	Question     string
-	Steps        []events.Step
-	Finish       modelapi.Finish // of the last complete reply
-	Status       int             // HTTP status of the last call
-	EndsComplete bool            // the last call has a complete reply
-	Next         string          // the user's next message
 }

@@ -149,7 +149,7 @@ func (d *desk) settle() {
 	d.t.Helper()
 	for _, s := range d.stores {
 		for len(s.wake) > 0 {
-			if _, err := s.reportRun(d.t.Context(), <-s.wake, settled); err != nil && !errors.Is(err, errClosed) {
+			if _, err := s.reportRun(d.t.Context(), <-s.wake, closeWait); err != nil && !errors.Is(err, errClosed) {
 				d.t.Fatal(err)
 			}
 		}
@@ -301,18 +301,18 @@ func (c *client) request() *modelapi.Request {
 }
 
 // begin sends a call. Calls go to both gateways in turn.
-func (c *client) begin() *Open { return c.beginAgain(0) }
+func (c *client) begin() *ActiveCall { return c.beginAgain(0) }
 
 // abandon sends a call whose gateway dies while the model works.
 func (c *client) abandon() { c.begin().die() }
 
 // die simulates that the gateway of a call dies after the writes so far.
-func (o *Open) die() {
+func (o *ActiveCall) die() {
 	<-o.done
 	o.store.calls.add(o.place.start, -1)
 }
 
-func (c *client) beginAgain(retry int) *Open {
+func (c *client) beginAgain(retry int) *ActiveCall {
 	c.d.t.Helper()
 	o := c.match(retry)
 	o.Start(Block{}, nil)
@@ -320,7 +320,7 @@ func (c *client) beginAgain(retry int) *Open {
 }
 
 // beginWith sends a call that gets a block if it begins a run.
-func (c *client) beginWith(b Block) *Open {
+func (c *client) beginWith(b Block) *ActiveCall {
 	c.d.t.Helper()
 	o := c.match(0)
 	o.Start(b, nil)
@@ -328,7 +328,7 @@ func (c *client) beginWith(b Block) *Open {
 }
 
 // match sends a call and returns it before Start.
-func (c *client) match(retry int) *Open {
+func (c *client) match(retry int) *ActiveCall {
 	c.d.t.Helper()
 	s := c.d.stores[c.store%len(c.d.stores)]
 	c.store++
@@ -347,7 +347,7 @@ func (c *client) call(retry int) *Call {
 }
 
 // end finishes a call, and adds a complete reply to the conversation.
-func (c *client) end(o *Open, r *modelapi.Reply) {
+func (c *client) end(o *ActiveCall, r *modelapi.Reply) {
 	c.d.t.Helper()
 	status := 200
 	if r.Finish == modelapi.FinishFailed {
@@ -362,14 +362,14 @@ func (c *client) end(o *Open, r *modelapi.Reply) {
 }
 
 // ask sends the text of a user and returns the call after its reply.
-func (c *client) ask(text string, r *modelapi.Reply) *Open {
+func (c *client) ask(text string, r *modelapi.Reply) *ActiveCall {
 	c.d.t.Helper()
 	c.user(text)
 	return c.next(r)
 }
 
 // next sends the conversation and returns the call after its reply.
-func (c *client) next(r *modelapi.Reply) *Open {
+func (c *client) next(r *modelapi.Reply) *ActiveCall {
 	c.d.t.Helper()
 	o := c.match(0)
 	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: "ctx-" + o.Run, Version: 3}, nil)

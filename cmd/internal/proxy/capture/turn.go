@@ -18,27 +18,27 @@ type neighbours struct {
 }
 
 // findNeighbours returns the neighbours of a call that begins a run, or that continues an unknown one.
-func (o *Open) findNeighbours(ctx context.Context) (n neighbours, err error) {
-	err = settling.until(ctx, func() (ready bool, err error) {
-		n, err = o.openNeighbours(ctx)
-		return !o.mayMiss(n), err
+func (ac *ActiveCall) findNeighbours(ctx context.Context) (n neighbours, err error) {
+	err = lookupWait.until(ctx, func() (ready bool, err error) {
+		n, err = ac.openNeighbours(ctx)
+		return !ac.mayMiss(n), err
 	})
 	if err != nil {
 		return n, err
 	}
-	err = o.addClosed(ctx, &n)
+	err = ac.addClosed(ctx, &n)
 	return n, err
 }
 
 // openNeighbours returns the neighbours in the bucket of open runs.
-func (o *Open) openNeighbours(ctx context.Context) (n neighbours, err error) {
-	p := o.place
-	open, err := o.store.lookup(ctx, &o.store.open, o.call.owns, p.start, p.named, p.previous, p.previousCalls, p.before())
+func (ac *ActiveCall) openNeighbours(ctx context.Context) (n neighbours, err error) {
+	p := ac.place
+	open, err := ac.store.lookup(ctx, &ac.store.open, ac.call.owns, p.start, p.named, p.previous, p.previousCalls, p.before())
 	if err != nil {
 		return n, err
 	}
 	if p.begins {
-		n.same = having(open[p.start].runs, o.isSame)
+		n.same = filter(open[p.start].runs, ac.isSame)
 	}
 	n.before = open[p.before()].runs
 	n.replied = mostInCommon(open[p.previous].runs, func(c *candidate) bool {
@@ -53,49 +53,49 @@ func (o *Open) openNeighbours(ctx context.Context) (n neighbours, err error) {
 }
 
 // isSame reports whether a run began with the request of the call.
-func (o *Open) isSame(c *candidate) bool { return c.Exact == o.place.exact }
+func (ac *ActiveCall) isSame(c *candidate) bool { return c.Exact == ac.place.exact }
 
-// mayMiss reports whether a neighbour that the call needs may still be stored: see settling.
-func (o *Open) mayMiss(n neighbours) bool {
-	p := o.place
-	if p.begins && o.call.Retry > 0 && len(n.same) == 0 {
+// mayMiss reports whether a neighbour that the call needs may still be stored: see lookupWait.
+func (ac *ActiveCall) mayMiss(n neighbours) bool {
+	p := ac.place
+	if p.begins && ac.call.Retry > 0 && len(n.same) == 0 {
 		return true
 	}
-	unknownResponse := len(p.earlier) == 0 && o.call.Request.PreviousID != ""
-	mayCome := anyBusy(n.before) || o.store.calls.has(p.before()) || unknownResponse
+	unknownResponse := len(p.earlier) == 0 && ac.call.Request.PreviousID != ""
+	mayCome := anyBusy(n.before) || ac.store.calls.has(p.before()) || unknownResponse
 	return p.previous != "" && len(n.replied) == 0 && mayCome
 }
 
 // addClosed adds closed runs where no open one is known.
-func (o *Open) addClosed(ctx context.Context, n *neighbours) error {
-	p := o.place
+func (ac *ActiveCall) addClosed(ctx context.Context, n *neighbours) error {
+	p := ac.place
 	var same, previous, before string
-	if o.call.Retry > 0 && len(n.same) == 0 {
+	if ac.call.Retry > 0 && len(n.same) == 0 {
 		same = p.start
 	}
 	if len(n.replied) == 0 {
 		previous = p.previous
 		before = p.before()
 	}
-	closed, err := o.store.lookup(ctx, &o.store.closed, o.call.owns, same, previous, before)
+	closed, err := ac.store.lookup(ctx, &ac.store.closed, ac.call.owns, same, previous, before)
 	if err != nil {
 		return err
 	}
-	n.same = append(n.same, having(closed[same].runs, o.isSame)...)
+	n.same = append(n.same, filter(closed[same].runs, ac.isSame)...)
 	n.replied = append(n.replied, closed[previous].runs...)
 	n.before = append(n.before, closed[before].runs...)
 	return nil
 }
 
 // findRepeated returns the run whose first call this call repeats, or nothing.
-func (o *Open) findRepeated(ctx context.Context, n neighbours) (match, error) {
-	if r, retry := repeatedStart(n.same, o.call.Retry); r != nil {
-		m, err := o.claim(ctx, r.ID, retry)
+func (ac *ActiveCall) findRepeated(ctx context.Context, n neighbours) (match, error) {
+	if r, retry := repeatedStart(n.same, ac.call.Retry); r != nil {
+		m, err := ac.claim(ctx, r.ID, retry)
 		if err != nil || m.run != nil {
 			return m, err
 		}
 	}
-	if r := repeatedClosed(n.same, o.call); r != nil {
+	if r := repeatedClosed(n.same, ac.call); r != nil {
 		return match{run: r.run}, nil
 	}
 	return match{}, nil
@@ -111,7 +111,7 @@ func repeatedStart(list []candidate, marked int) (r *candidate, retry int) {
 	}
 	for i := range list {
 		c := &list[i]
-		if c.open() && c.Calls == 1 && c.repeated(0, retry) != nil {
+		if c.isOpen() && c.Calls == 1 && c.repeatedAttempt(0, retry) != nil {
 			return c, retry
 		}
 	}
@@ -120,13 +120,13 @@ func repeatedStart(list []candidate, marked int) (r *candidate, retry int) {
 
 // claim stores that the call repeats the first call of a run. It returns nothing if another call has repeated it meanwhile: then this
 // call belongs to another run. Begin needs to know, so claim cannot run in the background, as other writes do.
-func (o *Open) claim(ctx context.Context, id events.ID, retry int) (match, error) {
+func (ac *ActiveCall) claim(ctx context.Context, id events.ID, retry int) (match, error) {
 	var claimed attempt
-	r, err := o.store.update(ctx, id, nil, func(r *run) (err error) {
-		if r.Calls != 1 || r.repeated(0, retry) == nil {
+	r, err := ac.store.update(ctx, id, nil, func(r *run) (err error) {
+		if r.Calls != 1 || r.repeatedAttempt(0, retry) == nil {
 			return errTaken
 		}
-		claimed, err = r.begin(o.id, 0, retry, len(o.place.work), o.call.At)
+		claimed, err = r.addAttempt(ac.id, 0, retry, len(ac.place.work), ac.call.At)
 		return err
 	})
 	if errors.Is(err, errTaken) || errors.Is(err, errClosed) {
@@ -144,7 +144,7 @@ func repeatedClosed(list []candidate, c *Call) *candidate {
 		return nil
 	}
 	r := &list[0]
-	closedByOutcome := !r.open() && r.Calls == 1 && r.Outcome.Known()
+	closedByOutcome := !r.isOpen() && r.Calls == 1 && r.Outcome.Known()
 	if !closedByOutcome || c.At.Sub(r.Active) >= repetitionTime {
 		return nil
 	}
@@ -156,17 +156,17 @@ const repetitionTime = time.Minute
 
 // newRun returns a run that the call begins. A session without a name begins with its run, so that the equal first words of two persons
 // are two sessions.
-func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
-	c, p := o.call, o.place
+func (ac *ActiveCall) newRun(ctx context.Context, n neighbours) (match, error) {
+	c, p := ac.call, ac.place
 	r := &run{
 		ID: events.NewID(), Owner: c.Owner, Caller: c.Caller, User: c.User, Book: c.Book, Session: c.Session, Named: c.Session != "", Task: c.Task, Trace: c.Trace,
 		Start: p.start, Exact: p.exact, Question: p.question, System: p.system, Slots: n.slots,
-		Turn: p.turn, Number: p.number, Started: c.At, Active: c.At,
+		TurnItem: p.turn, TurnNumber: p.turnNumber, Started: c.At, Active: c.At,
 	}
 	m := match{run: r, created: true}
-	last := o.turnBefore(n)
+	last := ac.turnBefore(n)
 	if len(last) > 0 {
-		m.previous = o.follow(r, last)
+		m.previous = ac.follow(r, last)
 	}
 	switch {
 	case len(p.earlier) == 0: // the provider has stored the earlier turns with their blocks
@@ -174,7 +174,7 @@ func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 		r.Earlier = last[0].placements()
 	default:
 		var err error
-		if r.Earlier, err = o.earlierPlacements(ctx); err != nil {
+		if r.Earlier, err = ac.earlierPlacements(ctx); err != nil {
 			return match{}, err
 		}
 	}
@@ -186,17 +186,17 @@ func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 
 // follow gives a new run the number and the session of the turn before. It returns the open run of that turn, which ends now, or "". If the
 // turn before may be in several sessions, the new run gets none of them and ends no run: they may be of different persons.
-func (o *Open) follow(r *run, last []candidate) (previous events.ID) {
+func (ac *ActiveCall) follow(r *run, last []candidate) (previous events.ID) {
 	before := last[0]
-	r.Number = max(r.Number, before.Number+1)
+	r.TurnNumber = max(r.TurnNumber, before.TurnNumber+1)
 	if slices.ContainsFunc(last, func(c candidate) bool { return c.Session != before.Session }) {
-		o.store.count(Ambiguous)
+		ac.store.count(Ambiguous)
 		return ""
 	}
 	if r.Session == "" {
 		r.Session, r.Named = before.Session, before.Named
 	}
-	if o.place.begins && before.open() {
+	if ac.place.begins && before.isOpen() {
 		return before.ID
 	}
 	return ""
@@ -204,7 +204,7 @@ func (o *Open) follow(r *run, last []candidate) (previous events.ID) {
 
 // turnBefore returns the runs that may be the turn before the call: those with its last reply, else those that began with it. Open runs
 // are before closed ones, and newer ones before older ones.
-func (o *Open) turnBefore(n neighbours) []candidate {
+func (ac *ActiveCall) turnBefore(n neighbours) []candidate {
 	list := n.replied
 	if len(list) == 0 {
 		list = openOnly(n.before)
@@ -212,16 +212,16 @@ func (o *Open) turnBefore(n neighbours) []candidate {
 	if len(list) == 0 {
 		list = n.before
 	}
-	list = slices.Clone(o.narrowPrevious(list))
+	list = slices.Clone(ac.narrowPrevious(list))
 	slices.SortStableFunc(list, func(a, b candidate) int { return b.Started.Compare(a.Started) })
-	closed := having(list, func(c *candidate) bool { return !c.open() })
+	closed := filter(list, func(c *candidate) bool { return !c.isOpen() })
 	return append(openOnly(list), closed...)
 }
 
 // narrowPrevious returns the runs of the turn before that have most in common with the call.
-func (o *Open) narrowPrevious(list []candidate) []candidate {
+func (ac *ActiveCall) narrowPrevious(list []candidate) []candidate {
 	return mostInCommon(list,
-		func(c *candidate) bool { return o.call.Session != "" && c.Session == o.call.Session },
-		func(c *candidate) bool { return c.System == o.place.system },
+		func(c *candidate) bool { return ac.call.Session != "" && c.Session == ac.call.Session },
+		func(c *candidate) bool { return c.System == ac.place.system },
 	)
 }

@@ -41,10 +41,10 @@ func (s *Store) update(ctx context.Context, id events.ID, initial *run, change f
 		}
 		next := now.clone()
 		if err := change(next); err != nil {
-			if isLatest {
-				return now.run, err
+			if !isLatest {
+				continue // with the latest run
 			}
-			continue
+			return now.run, err
 		}
 		next.Block = nil // it never changes, and is stored apart
 		rev, err := s.open.put(ctx, openKey(id), next, 0, jetstream.WithExpectLastSequencePerSubject(now.rev))
@@ -90,14 +90,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// waiting describes a wait for a value that may still be stored.
-type waiting struct {
+// wait describes a wait for a value that may still be stored.
+type wait struct {
 	tries int
 	pause time.Duration // between two tries
 }
 
 // until calls ready until it returns true or an error, or until the last try.
-func (w waiting) until(ctx context.Context, ready func() (bool, error)) error {
+func (w wait) until(ctx context.Context, ready func() (bool, error)) error {
 	for try := 1; ; try++ {
 		ok, err := ready()
 		if ok || err != nil || try >= w.tries {
