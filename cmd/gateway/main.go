@@ -44,7 +44,7 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 		return err
 	}
 	log := c.Logger()
-	health := new(program.Checks)
+	health := new(program.HealthHandler)
 	f, err := proxy.Listen(proxy.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Health: health, Log: log})
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 		return err
 	}
 	defer conn.NATS().Close()
-	stop, err := c.Serve(conn, m, events.UserGateway, 0, health, log) // 0: no roles run here
+	stop, err := c.Serve(conn, program.HealthOptions{Program: events.UserGateway, Metrics: m, Handler: health, Log: log})
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,13 @@
 //
 //	program.go   Main         parses the command line, runs the command until a signal, exits with a code
 //	settings.go  newSettings  reads the file that --config names; Resolve finds the value of a flag, and where it came from
+//	arguments.go checkRivals  checks of the command line that kong does not have
 //	mapping.go   copyFields   flags to the Config of a library, whose errors FlagErrors translates back to flags
 //	nats.go      Dial, Open   the connection, with the user of the program, and its streams
 //	model.go     Client       the model of a role, with its key
+//	roles.go     Generator …  the flags of each role; gateway.go, retention.go and telemetry.go have further flags
 //	worker.go    Work         connection, health, metrics and one role
+//	health.go    Serve        health checks over HTTP
 //	worker.go    Run          all roles of a process; the first error stops the others
 //	exit.go      ExitCode     the meaning of an error for a script
 package program

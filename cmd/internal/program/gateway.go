@@ -1,12 +1,9 @@
 package program
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -59,21 +56,6 @@ func (g Gateway) Check() error {
 	return err
 }
 
-// certificateInterval is the minimum time between two checks whether the files of a certificate have changed.
-const certificateInterval = time.Second
-
-// certificate is the certificate of the gateway. It reads its files again after a change, so that a renewal needs no restart.
-type certificate struct {
-	files [2]string // of the chain and of the key, in PEM
-	log   zerolog.Logger
-	now   func() time.Time
-
-	mu      sync.Mutex
-	pair    *tls.Certificate
-	data    [2][]byte // of the files; nil for one that cannot be read
-	checked time.Time
-}
-
 // TLS returns the configuration of HTTPS, or nil without a certificate. Its error names the setting.
 func (g Gateway) TLS(log zerolog.Logger) (*tls.Config, error) {
 	switch {
@@ -84,49 +66,10 @@ func (g Gateway) TLS(log zerolog.Logger) (*tls.Config, error) {
 	case g.TLSCert == "":
 		return nil, Exit(ExitUsage, errors.New("--tls-cert: required with --tls-key"))
 	}
-	c := &certificate{files: [2]string{g.TLSCert, g.TLSKey}, log: log, now: time.Now}
+	c := &certificate{chainFile: g.TLSCert, keyFile: g.TLSKey, log: log, now: time.Now}
 	if err := c.read(); err != nil {
 		return nil, Exit(ExitUsage, err)
 	}
 	c.checked = c.now()
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
-}
-
-// get implements tls.Config.GetCertificate. If the changed files are invalid, such as between the writes of both, it returns the
-// certificate from before.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.checked) >= certificateInterval {
-		c.checked = now
-		if err := c.read(); err != nil {
-			c.log.Error().Err(err).Msg("read the changed certificate, the earlier one stays in use")
-		}
-	}
-	return c.pair, nil
-}
-
-// read reads the files. It returns a problem once for each change.
-func (c *certificate) read() error {
-	var data [2][]byte
-	var errs [2]error
-	for i, setting := range []string{"--tls-cert", "--tls-key"} {
-		var err error
-		if data[i], err = os.ReadFile(c.files[i]); err != nil {
-			data[i], errs[i] = nil, fmt.Errorf("%s: %w", setting, err)
-		}
-	}
-	if c.pair != nil && bytes.Equal(data[0], c.data[0]) && bytes.Equal(data[1], c.data[1]) {
-		return nil
-	}
-	c.data = data
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
-	}
-	pair, err := tls.X509KeyPair(data[0], data[1])
-	if err != nil {
-		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", c.files[0], c.files[1], err)
-	}
-	c.pair = &pair
-	return nil
 }

@@ -37,6 +37,15 @@ func Metrics(program string) *metrics.Metrics {
 	return metrics.New(program, Version(), metrics.Figures{})
 }
 
+// HealthOptions describes the program whose health Health.Serve reports.
+type HealthOptions struct {
+	Program string
+	Roles   int // number of roles that must work before the program is ready; 0 for a program without roles
+	Metrics *metrics.Metrics
+	Handler *HealthHandler // serves the checks if the flag --health has no address; nil if the program has no other HTTP server
+	Log     zerolog.Logger
+}
+
 // Serve answers 'debrief status' over NATS. With an address, it also answers health checks over HTTP:
 //
 //	/livez    200 while the process runs
@@ -44,24 +53,23 @@ func Metrics(program string) *metrics.Metrics {
 //	/healthz  503 if learning is red, which includes a store that accepts nothing; else 200
 //	/metrics  for Prometheus
 //
-// Bodies contain no payloads. Beyond loopback they contain no text of models either. The program is ready when as many roles work
-// as the argument roles says. Without an address, another HTTP server of the program serves the checks: other, or nil without one.
-func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, other *Checks, log zerolog.Logger) (stop func(), err error) {
+// Bodies contain no payloads. Beyond loopback they contain no text of models either.
+func (h Health) Serve(conn *bus.Conn, o HealthOptions) (stop func(), err error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
-	watch := liveness.NewProcess(conn, program, h.AlarmAfter)
-	watch.Gateway(m.Calls())
+	watch := liveness.NewProcess(conn, o.Program, h.AlarmAfter)
+	watch.Gateway(o.Metrics.Calls())
 	stopReports, err := watch.ServeReports()
 	if err != nil {
 		return nil, err
 	}
-	c := checks{conn: conn, watch: watch, metrics: m, roles: roles}
+	c := checks{conn: conn, watch: watch, metrics: o.Metrics, roles: o.Roles}
 	if h.Health == "" {
-		if other != nil {
-			m.Watch(conn, watch)
+		if o.Handler != nil {
+			o.Metrics.Watch(conn, watch)
 			c.showReasons = true // the other server asks for a token
-			other.set(c.mux())
+			o.Handler.checks.Store(c.mux())
 		}
 		return stopReports, nil
 	}
@@ -70,7 +78,7 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 		stopReports()
 		return nil, Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
-	m.Watch(conn, watch)
+	o.Metrics.Watch(conn, watch)
 	c.showReasons = l.Addr().(*net.TCPAddr).IP.IsLoopback()
 	srv := &http.Server{
 		Handler:           c.mux(),
@@ -78,7 +86,7 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 	}
 	go func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error().Err(err).Msg("serve health checks")
+			o.Log.Error().Err(err).Msg("serve health checks")
 		}
 	}()
 	return func() {
@@ -116,16 +124,14 @@ func (h Health) Check() error {
 	return nil
 }
 
-// Checks serves the health checks of a program on another HTTP server, such as the gateway. The zero value answers 503, until
-// Serve sets the checks.
-type Checks struct{ handler atomic.Pointer[http.Handler] }
-
-func (c *Checks) set(h http.Handler) { c.handler.Store(&h) }
+// HealthHandler serves the health checks of a program on another HTTP server, such as the gateway. The zero value answers 503, until
+// Health.Serve sets the checks.
+type HealthHandler struct{ checks atomic.Pointer[http.ServeMux] }
 
 // ServeHTTP implements http.Handler.
-func (c *Checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h := c.handler.Load(); h != nil {
-		(*h).ServeHTTP(w, r)
+func (h *HealthHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if checks := h.checks.Load(); checks != nil {
+		checks.ServeHTTP(w, r)
 		return
 	}
 	http.Error(w, "unavailable: no NATS server is connected, or --health has another address", http.StatusServiceUnavailable)
@@ -224,13 +230,13 @@ func (h Health) probe(ctx context.Context) error {
 	if err != nil {
 		return Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return fmt.Errorf("not ready: %w", err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s returned %s", url, answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s returned %s", url, response.Status)
 	}
 	return nil
 }

@@ -94,11 +94,12 @@ func callDefaulters(v reflect.Value) {
 // defaultText formats a default as on the command line.
 func defaultText(v reflect.Value) string {
 	if d, ok := v.Interface().(time.Duration); ok {
-		text := d.String() // 168h0m0s: 0s is cut, then 0m
-		for _, zero := range []string{"m0s", "h0m"} {
-			if strings.HasSuffix(text, zero) {
-				text = text[:len(text)-2]
-			}
+		text := d.String() // such as 168h0m0s, which becomes 168h
+		if strings.HasSuffix(text, "m0s") {
+			text = strings.TrimSuffix(text, "0s")
+		}
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
 		}
 		return text
 	}

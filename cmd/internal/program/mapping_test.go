@@ -132,7 +132,7 @@ func TestDefaultsAreThoseOfTheLibraries(t *testing.T) {
 			t.Errorf("%T: got %+v, want %+v", l.flags, got, l.config)
 		}
 	}
-	for _, flag := range flagsOf(p.run) { // the tag zero-value defaults only; others would be written twice
+	for _, flag := range flagsOf(p.kong) { // the tag zero-value defaults only; others would be written twice
 		if d := flag.Tag.Default; d != "" && d != "0" && !slices.Contains([]string{"log-level", "redact", "replicas"}, flag.Name) {
 			t.Errorf("--%s: the default %s is written in the tag, want it from the library", flag.Name, d)
 		}
@@ -147,7 +147,7 @@ func TestErrorsOfLibrariesNameTheFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	tried := 0
-	for _, flag := range flagsOf(p.run) {
+	for _, flag := range flagsOf(p.kong) {
 		unit := ""
 		switch typ := flag.Target.Type().String(); {
 		case typ == "time.Duration":

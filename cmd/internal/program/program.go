@@ -79,18 +79,18 @@ type Command struct {
 // Main parses the command line, runs the command and returns the exit code. Settings come from flags, then the
 // environment (DEBRIEF_ and the flag in capitals), then the file of --config, then defaults. A first interrupt
 // cancels the context; a second one ends the program.
-func (m Program) Main(args []string) int {
+func (p Program) Main(args []string) int {
 	zerolog.ErrorMarshalFunc = func(err error) any { return bus.Loggable(err) } // for every logger
-	if len(args) == 0 && len(m.Commands) > 0 {
+	if len(args) == 0 && len(p.Commands) > 0 {
 		args = []string{"--help"}
 	}
-	p, err := m.parse(args)
+	line, err := p.parse(args)
 	if err != nil {
 		isJSON := slices.Contains(args, "--json")
-		m.printError(firstLine(explain(err, args)), ExitUsage, isJSON)
+		p.printError(firstLine(explain(err, args)), ExitUsage, isJSON)
 		var invalid *kong.ParseError
 		if errors.As(err, &invalid) && invalid.Context != nil && !isJSON {
-			command := m.Name
+			command := p.Name
 			if n := invalid.Context.Selected(); n != nil {
 				command = n.FullPath()
 			}
@@ -100,20 +100,20 @@ func (m Program) Main(args []string) int {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	if err := p.do(ctx); err != nil {
+	if err := line.run(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = context.Cause(ctx) // the signal says more than "context canceled"
 		}
-		m.printError(firstLine(userError(err)), ExitCode(err), p.isJSON())
+		p.printError(firstLine(userError(err)), ExitCode(err), line.isJSON())
 		return ExitCode(err)
 	}
 	return exitDone
 }
 
 // printError prints an error to standard error: a line of text, or with --json a line with a JSON document.
-func (m Program) printError(text string, code int, isJSON bool) {
+func (p Program) printError(text string, code int, isJSON bool) {
 	if !isJSON {
-		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, text)
+		term.Fprintf(term.Stderr, "%s: %s\n", p.Name, text)
 		return
 	}
 	document, err := json.Marshal(struct {
@@ -127,8 +127,8 @@ func (m Program) printError(text string, code int, isJSON bool) {
 }
 
 // isJSON reports whether the command prints JSON.
-func (p *parsed) isJSON() bool {
-	for _, s := range p.settings.effective(p.run) {
+func (l *commandLine) isJSON() bool {
+	for _, s := range l.settings.effective(l.kong) {
 		if s.Name == "json" {
 			return s.Value == "true"
 		}
@@ -160,24 +160,24 @@ func untilSignal() (ctx context.Context, stop func()) {
 	return ctx, func() { signal.Stop(signals); end(nil) }
 }
 
-// parsed is a parsed command line.
-type parsed struct {
+// commandLine is a parsed command line.
+type commandLine struct {
 	program  Program
-	run      *kong.Context // the selected command and its flags
+	kong     *kong.Context // the selected command and its flags
 	settings *settings
 }
 
 // parse parses a command line with the environment and the settings file. An unknown flag, environment variable or key of the
 // file is an error.
-func (m Program) parse(args []string) (*parsed, error) {
+func (p Program) parse(args []string) (*commandLine, error) {
 	s, err := newSettings(args)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.checkEnvironment(os.Environ()); err != nil {
+	if err := p.checkEnvironment(os.Environ()); err != nil {
 		return nil, err
 	}
-	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
+	parser := p.parser(p.neededCommands(s, args), kong.Resolvers(s))
 	// An empty Tag.Envs keeps kong from reading the environment. The type settings reads it instead, by flag.Envs: it leaves out a flag
 	// whose rival takes precedence, and kong would set both.
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
@@ -185,39 +185,39 @@ func (m Program) parse(args []string) (*parsed, error) {
 	if err == nil {
 		err = errors.Join(checkRivals(run), checkZeros(run), checkEmpty(run))
 	}
-	return &parsed{program: m, run: run, settings: s}, err
+	return &commandLine{program: p, kong: run, settings: s}, err
 }
 
 // neededCommands returns the commands that the command line may name: to build the flags of all commands takes longer than most
 // commands run. The help of the program names no command, so it gets all of them. So does a settings file, whose keys may belong to
 // any command.
-func (m Program) neededCommands(s *settings, args []string) []Command {
+func (p Program) neededCommands(s *settings, args []string) []Command {
 	var named []Command
-	for _, c := range m.Commands {
+	for _, c := range p.Commands {
 		if slices.Contains(args, c.Name) {
 			named = append(named, c)
 		}
 	}
 	if len(named) == 0 || s.file != "" {
-		return m.Commands
+		return p.Commands
 	}
 	return named
 }
 
 // parser returns a parser for the flags of the program and of some of its commands.
-func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
+func (p Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	vars := kong.Vars{"version": CurrentBuild().String()}
-	maps.Copy(vars, m.Vars)
+	maps.Copy(vars, p.Vars)
 	help := new(helpPrinter)
 	options = append([]kong.Option{
-		kong.Name(m.Name), kong.Description(m.Description), kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars,
+		kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars,
 		kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); addExamples(k.Model.Node); return nil }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help.print), kong.Bind(help),
 	}, options...)
 	for _, c := range commands {
 		options = append(options, kong.DynamicCommand(c.Name, c.Help, c.Group, c.Run))
 	}
-	parser, err := kong.New(m.CLI, options...)
+	parser, err := kong.New(p.CLI, options...)
 	if err != nil {
 		panic(err) // invalid struct tags; the tests parse the flags of every program
 	}
@@ -225,21 +225,21 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 }
 
 // Model returns the commands and flags of the program.
-func (m Program) Model() *kong.Application { return m.parser(m.Commands).Model }
+func (p Program) Model() *kong.Application { return p.parser(p.Commands).Model }
 
 // ShowHelp prints the help of the command with these words, or of the program for no words, and ends the process. It returns only
 // for an unknown command, with an error.
-func (m Program) ShowHelp(words []string) error {
-	if _, err := m.parse(append(words, "--help")); err != nil {
-		return Exit(ExitUsage, fmt.Errorf("%w: '%s help' lists the commands", err, m.Name))
+func (p Program) ShowHelp(words []string) error {
+	if _, err := p.parse(append(words, "--help")); err != nil {
+		return Exit(ExitUsage, fmt.Errorf("%w: '%s help' lists the commands", err, p.Name))
 	}
 	return nil
 }
 
-// show prints the settings, with --json as JSON, and returns the errors of invalid ones.
-func (p *parsed) show() (err error) {
-	all := p.settings.effective(p.run)
-	if p.isJSON() {
+// showSettings prints the settings, with --json as JSON, and returns the errors of invalid ones.
+func (l *commandLine) showSettings() (err error) {
+	all := l.settings.effective(l.kong)
+	if l.isJSON() {
 		err = json.NewEncoder(term.Stdout).Encode(all)
 	} else {
 		w := term.NewTable(term.Stdout)
@@ -249,49 +249,50 @@ func (p *parsed) show() (err error) {
 		}
 		err = w.Flush()
 	}
-	return errors.Join(err, p.check())
+	return errors.Join(err, l.check())
 }
 
-// chosen returns the selected command, or the program itself if it has no commands.
-func (p *parsed) chosen() any {
-	if n := p.run.Selected(); n != nil {
+// command returns the selected command, or the program itself if it has no commands.
+func (l *commandLine) command() any {
+	if n := l.kong.Selected(); n != nil {
 		return n.Target.Addr().Interface()
 	}
-	return p.program.CLI
+	return l.program.CLI
 }
 
-// checker is a command that can validate its settings without side effects.
+// checker is a command that can validate its settings without side effects. Check also reads the files that settings name. Validate, a method
+// of kong, only checks values while the command line is parsed.
 type checker interface{ Check() error }
 
 // check returns the errors of invalid settings before the command does anything.
-func (p *parsed) check() error {
-	if c, ok := p.chosen().(checker); ok {
+func (l *commandLine) check() error {
+	if c, ok := l.command().(checker); ok {
 		return c.Check()
 	}
 	return nil
 }
 
-// do runs the command, or shows its settings (--show-config), or checks another process (--probe).
-func (p *parsed) do(ctx context.Context) error {
-	common := p.program.CLI.common()
+// run runs the command, or shows its settings (--show-config), or checks another process (--probe).
+func (l *commandLine) run(ctx context.Context) error {
+	common := l.program.CLI.common()
 	if common.ShowConfig {
-		return p.show()
+		return l.showSettings()
 	}
-	if c, ok := p.chosen().(prober); ok && c.probes() {
+	if c, ok := l.command().(prober); ok && c.probes() {
 		return c.probe(ctx)
 	}
-	if err := p.check(); err != nil {
+	if err := l.check(); err != nil {
 		return err
 	}
 	redact.Personal(common.Redact == "personal")
-	ctx, flush, err := common.trace(ctx, p.program.Name, common.Logger())
+	ctx, flush, err := common.trace(ctx, l.program.Name, common.Logger())
 	if err != nil {
 		return err
 	}
 	defer flush()
-	p.run.Bind(common, p.settings.effective(p.run)) // arguments of Run
-	p.run.BindTo(ctx, (*context.Context)(nil))
-	return p.run.Run()
+	l.kong.Bind(common, l.settings.effective(l.kong)) // arguments of Run
+	l.kong.BindTo(ctx, (*context.Context)(nil))
+	return l.kong.Run()
 }
 
 // The errors for a full store that userError returns.

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -136,18 +135,6 @@ func excludes(flag, other *kong.Flag) bool {
 	return slices.Contains(strings.Split(flag.Tag.Get("instead"), ","), other.Name)
 }
 
-// checkRivals returns an error for two flags on the command line that exclude each other.
-func checkRivals(run *kong.Context) error {
-	for _, flag := range flagsOf(run) {
-		for _, other := range flagsOf(run) {
-			if excludes(flag, other) && onCommandLine(run, flag) && onCommandLine(run, other) {
-				return fmt.Errorf("--%s: is set, and so is --%s: choose one", flag.Name, other.Name)
-			}
-		}
-	}
-	return nil
-}
-
 // flagsOf returns the flags of the selected command, in the order of its help.
 func flagsOf(run *kong.Context) (all []*kong.Flag) {
 	for _, step := range run.Path {
@@ -171,52 +158,6 @@ func eachFlag(n *kong.Node, fn func(*kong.Flag)) {
 	}
 }
 
-// checkZeros returns an error for a number that is set to 0 although its library has another default. The library would replace
-// the 0 with the default.
-func checkZeros(run *kong.Context) error {
-	var errs []error
-	for _, flag := range flagsOf(run) {
-		v := flag.Target
-		isZero := (v.CanInt() || v.CanFloat()) && v.IsZero()
-		hasLibraryDefault := flag.HasDefault && !flag.Tag.HasDefault // see setDefaults
-		if isZero && hasLibraryDefault && !flag.Tag.Has("zero") {
-			errs = append(errs, fmt.Errorf("--%s: must not be 0; leave it out for the default, which is %s", flag.Name, flag.Default))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// checkEmpty returns an error for each flag and argument on the command line that is an empty text. A script whose variable has no value
-// passes one, and commands would take it for a flag that is left out: erase with an empty --session would erase the playbook.
-func checkEmpty(run *kong.Context) error {
-	var errs []error
-	check := func(value *kong.Value, name string) {
-		v := value.Target
-		isText := v.Kind() == reflect.String || v.Kind() == reflect.Slice
-		isEmpty := isText && v.Len() == 0
-		for i := 0; v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String && i < v.Len(); i++ {
-			isEmpty = isEmpty || v.Index(i).Len() == 0
-		}
-		if isEmpty {
-			fix := "give a value, or leave it out"
-			if value.Required {
-				fix = "give a value"
-			}
-			errs = append(errs, fmt.Errorf("%s: is empty: %s", name, fix))
-		}
-	}
-	for _, step := range run.Path {
-		switch {
-		case step.Resolved: // from the environment or the file, where an empty value sets nothing
-		case step.Flag != nil:
-			check(step.Flag.Value, "--"+step.Flag.Name)
-		case step.Positional != nil && !step.Positional.Passthrough: // else the words are those of another command line
-			check(step.Positional, "<"+step.Positional.Name+">")
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Setting is one setting of a command, with its value and source. Secrets are not shown.
 type Setting struct {
 	Name   string `json:"name"`
@@ -231,13 +172,12 @@ type Effective []Setting
 // "default".
 func (e Effective) Origin(name string) string {
 	for _, s := range e {
-		switch {
-		case s.Name != name:
-			continue
-		case s.Origin == "flag":
+		if s.Name == name && s.Origin == "flag" {
 			return "--" + name
 		}
-		return s.Origin
+		if s.Name == name {
+			return s.Origin
+		}
 	}
 	return "default"
 }
@@ -304,7 +244,7 @@ type workers struct {
 var commandSettings = []string{"DEBRIEF_BOOK", "DEBRIEF_DATA_DIR", "DEBRIEF_JSON", "DEBRIEF_MAX_STORE", "DEBRIEF_SYNC"}
 
 // checkEnvironment returns an error for an unknown variable with our prefix. A misspelt setting would be ignored otherwise.
-func (m Program) checkEnvironment(environment []string) error {
+func (p Program) checkEnvironment(environment []string) error {
 	var known []string
 	for _, line := range environment {
 		v, value, _ := strings.Cut(line, "=")
@@ -313,56 +253,17 @@ func (m Program) checkEnvironment(environment []string) error {
 		}
 		if known == nil {
 			anyWorker := Program{CLI: new(workers), Vars: kong.Vars{"evaluators": ""}} // a help text has the variable
-			known = slices.Concat(commandSettings, m.variables(), anyWorker.variables())
+			known = slices.Concat(commandSettings, p.variables(), anyWorker.variables())
 		}
 		if !slices.Contains(known, v) {
-			return fmt.Errorf("unknown environment variable %s: '%s --help-all' lists the variables", v, m.Name)
+			return fmt.Errorf("unknown environment variable %s: '%s --help-all' lists the variables", v, p.Name)
 		}
 	}
 	return nil
 }
 
 // variables returns the environment variables of all commands.
-func (m Program) variables() (names []string) {
-	eachFlag(m.parser(m.Commands).Model.Node, func(flag *kong.Flag) { names = append(names, flag.Envs...) })
+func (p Program) variables() (names []string) {
+	eachFlag(p.parser(p.Commands).Model.Node, func(flag *kong.Flag) { names = append(names, flag.Envs...) })
 	return names
-}
-
-// negative matches a negative number, which the parser of flags takes for another flag.
-var negative = regexp.MustCompile(`^-[0-9.]`)
-
-// joinNegative joins a flag with a negative number behind it: --reflections -1 becomes --reflections=-1. No flag begins with a digit.
-func joinNegative(args []string) (joined []string) {
-	for i, arg := range args {
-		if arg == "--" {
-			return append(joined, args[i:]...)
-		}
-		isValue := i > 0 && negative.MatchString(arg) && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=")
-		if isValue {
-			joined[len(joined)-1] += "=" + arg
-			continue
-		}
-		joined = append(joined, arg)
-	}
-	return joined
-}
-
-// explain returns the error of the parser, or a clearer one for a flag at the end that has no value.
-func explain(err error, args []string) error {
-	var invalid *kong.ParseError
-	if !errors.As(err, &invalid) || invalid.Context == nil || len(args) == 0 {
-		return err
-	}
-	name, isFlag := strings.CutPrefix(args[len(args)-1], "--")
-	if !isFlag {
-		return err
-	}
-	lacksValue := false
-	eachFlag(invalid.Context.Model.Node, func(flag *kong.Flag) {
-		lacksValue = lacksValue || flag.Name == name && !flag.IsBool()
-	})
-	if !lacksValue {
-		return err
-	}
-	return fmt.Errorf("--%s: has no value", name)
 }

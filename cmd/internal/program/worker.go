@@ -76,7 +76,7 @@ func (w Worker) Work(ctx context.Context, name string, m *metrics.Metrics, model
 		return ignoreStop(ctx, err)
 	}
 	w.checkRights(ctx, conn, name, log)
-	stop, err := w.Serve(conn, m, name, 1, nil, log)
+	stop, err := w.Serve(conn, HealthOptions{Program: name, Roles: 1, Metrics: m, Log: log})
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func LimitMemory(limit int64) {
 	}
 }
 
-// softLimit returns the memory limit for a process whose cgroup allows this many bytes, math.MaxInt64 for any number.
+// softLimit returns the memory limit for a process whose cgroup allows this many bytes. math.MaxInt64 is a cgroup without a limit.
 func softLimit(limit, allowed int64) int64 {
 	if allowed == math.MaxInt64 {
 		return limit

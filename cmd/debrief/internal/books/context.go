@@ -20,7 +20,7 @@ import (
 	"debrief/generator"
 	"debrief/generator/prompt/records"
 	"debrief/generator/scoring"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // Context groups the commands to inspect and change the context of a model.
@@ -120,7 +120,7 @@ func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 // request returns the request that the flags describe. It reads the files that they name, and the version of --at.
 func (s *showContext) request(ctx context.Context, a *apiclient.Client) (*events.ContextRequest, error) {
 	r := &events.ContextRequest{
-		Book: book.Book(s.Book), Session: s.Session, Query: s.Query, Context: s.Context, MinVersion: s.MinVersion, Task: s.TaskKind,
+		Book: playbook.Book(s.Book), Session: s.Session, Query: s.Query, Context: s.Context, MinVersion: s.MinVersion, Task: s.TaskKind,
 		Explain: s.Explain, DryRun: true,
 	}
 	if s.Query == "-" {

@@ -12,7 +12,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // change has the flags of the commands that change a playbook over the API. A Curator makes the change.
@@ -57,11 +57,11 @@ func done(format string, args ...any) func(*api.EditReply) string {
 // bulletArg is a bullet id on the command line. It may have brackets, because prompts show ids in brackets.
 type bulletArg string
 
-func (a bulletArg) id() book.BulletID { return book.BulletID(strings.Trim(string(a), "[] ")) }
+func (a bulletArg) id() playbook.BulletID { return playbook.BulletID(strings.Trim(string(a), "[] ")) }
 
 // ids returns the ids of arguments.
-func ids(args []bulletArg) []book.BulletID {
-	out := make([]book.BulletID, len(args))
+func ids(args []bulletArg) []playbook.BulletID {
+	out := make([]playbook.BulletID, len(args))
 	for i, a := range args {
 		out[i] = a.id()
 	}
@@ -135,7 +135,7 @@ type mergeBullets struct {
 
 // Run implements the command.
 func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
-	all := append([]book.BulletID{m.Keep.id()}, ids(m.Others)...)
+	all := append([]playbook.BulletID{m.Keep.id()}, ids(m.Others)...)
 	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
 	return m.edit(ctx, c, apiclient.Change, r, done("Merged %s into %s.", term.Join(all[1:]), all[0]))
 }

@@ -17,7 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 type eraseData struct {
@@ -95,7 +95,7 @@ func (d *eraseData) Run(ctx context.Context, c *program.Common) error {
 			}
 		}
 		r := &api.ErasureRequest{
-			Book: book.Book(d.Book), User: d.User, Session: d.Session, Owner: d.Owner, Execution: events.Handle(d.Execution),
+			Book: playbook.Book(d.Book), User: d.User, Session: d.Session, Owner: d.Owner, Execution: events.Handle(d.Execution),
 		}
 		if out.Erasure, err = api.Post[api.ErasureState](ctx, a.Client, "/erasures", nil, r); err != nil {
 			return err

@@ -19,7 +19,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events/chat"
-	book "debrief/playbook"
+	"debrief/playbook"
 	"debrief/playbook/formats"
 )
 
@@ -131,7 +131,7 @@ func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	if !slices.Contains(writable, format) {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", writable, ex.Format))
 	}
-	all, _, err := apiclient.List[*book.Bullet](ctx, c, ex.Flags, ex.Path("bullets"), map[string]string{"at": ex.At}, 0)
+	all, _, err := apiclient.List[*playbook.Bullet](ctx, c, ex.Flags, ex.Path("bullets"), map[string]string{"at": ex.At}, 0)
 	if err != nil {
 		return err
 	}
@@ -266,12 +266,12 @@ func sameBlock(before, after []byte) bool {
 }
 
 // versionOf returns a version of a playbook with its bullets. An empty point is the newest version.
-func versionOf(ctx context.Context, a *apiclient.Client, p apiclient.BookFlags, at string) (*api.BookState, []*book.Bullet, error) {
+func versionOf(ctx context.Context, a *apiclient.Client, p apiclient.BookFlags, at string) (*api.BookState, []*playbook.Bullet, error) {
 	state, err := api.Get[api.BookState](ctx, a.Client, p.Path(), map[string]string{"at": at})
 	if err != nil {
 		return nil, nil, err
 	}
-	all, _, err := api.List[*book.Bullet](ctx, a.Client, p.Path("bullets"), map[string]string{"at": strconv.FormatUint(state.Version, 10)}, 0)
+	all, _, err := api.List[*playbook.Bullet](ctx, a.Client, p.Path("bullets"), map[string]string{"at": strconv.FormatUint(state.Version, 10)}, 0)
 	return state, all, err
 }
 
@@ -296,7 +296,7 @@ func (im *importBook) importBlock(ctx context.Context, c *program.Common, data [
 	changed, added, removed := b.Changed(written)
 	if len(changed)+len(added)+len(removed) == 0 {
 		if im.JSON {
-			return cli.WriteJSON(term.Stdout, api.EditReply{Book: book.Book(im.Book), Version: b.Version, DryRun: im.DryRun})
+			return cli.WriteJSON(term.Stdout, api.EditReply{Book: playbook.Book(im.Book), Version: b.Version, DryRun: im.DryRun})
 		}
 		_, err := term.Printf("%s: nothing was changed in the block since its export.\n", im.File)
 		return err

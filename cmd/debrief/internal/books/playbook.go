@@ -14,7 +14,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // Playbook has the commands on playbooks.
@@ -102,7 +102,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	if !sh.Hidden {
 		query["state"] = "shown"
 	}
-	bullets, _, err := api.List[*book.Bullet](ctx, a.Client, sh.Path("bullets"), query, 0)
+	bullets, _, err := api.List[*playbook.Bullet](ctx, a.Client, sh.Path("bullets"), query, 0)
 	if err != nil {
 		return err
 	}
@@ -110,13 +110,13 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	case sh.JSON:
 		return cli.WriteJSON(term.Stdout, struct {
 			*api.BookState
-			Bullets []*book.Bullet `json:"bullets"`
-		}{b, append([]*book.Bullet{}, bullets...)}) // [] and not null without bullets
+			Bullets []*playbook.Bullet `json:"bullets"`
+		}{b, append([]*playbook.Bullet{}, bullets...)}) // [] and not null without bullets
 	case sh.Prompt:
-		_, err = term.Fprintf(term.Stdout, "%s", term.Block(book.Render(bullets)))
+		_, err = term.Fprintf(term.Stdout, "%s", term.Block(playbook.Render(bullets)))
 	default:
 		if !sh.Hidden {
-			slices.SortFunc(bullets, book.CompareScores)
+			slices.SortFunc(bullets, playbook.CompareScores)
 		}
 		_, err = term.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %s.\n",
 			term.Block(cli.FormatBullets(bullets, term.Width(term.Stdout))), b.Book, b.Label, term.Plural(b.Bullets, "bullet"), b.Shown, b.StateHash)
@@ -140,12 +140,12 @@ func (sh *showBook) printStats(b *api.BookState, h *explain.Health) error {
 }
 
 // newPlaybook returns a playbook in memory with these bullets.
-func newPlaybook(bullets []*book.Bullet) (*book.Playbook, error) {
-	d := &book.Delta{Version: 1}
+func newPlaybook(bullets []*playbook.Bullet) (*playbook.Playbook, error) {
+	d := &playbook.Delta{Version: 1}
 	for _, b := range bullets {
-		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
+		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
 	}
-	p := new(book.Playbook)
+	p := new(playbook.Playbook)
 	_, err := p.Apply(d)
 	return p, err
 }

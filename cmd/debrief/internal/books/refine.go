@@ -17,7 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // refineBook merges similar bullets and retires weak ones.
@@ -100,8 +100,8 @@ func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
 }
 
 // paraphrases asks the model for bullets that state the same rule in other words.
-func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model chat.Model) ([]book.Op, error) {
-	bullets, _, err := api.List[*book.Bullet](ctx, a.Client, r.Path("bullets"), nil, 0)
+func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model chat.Model) ([]playbook.Op, error) {
+	bullets, _, err := api.List[*playbook.Bullet](ctx, a.Client, r.Path("bullets"), nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func printPlan(r *api.RefineReply) error {
 	w := term.NewTable(term.Stdout)
 	term.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
 	for _, s := range r.Steps {
-		if s.Op.Kind == book.Merge {
+		if s.Op.Kind == playbook.Merge {
 			term.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", term.Join(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
 		} else {
 			term.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.TokensSaved, s.Reason)

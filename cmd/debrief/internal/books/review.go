@@ -13,7 +13,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // review groups the commands on bullets in quarantine.
@@ -64,7 +64,7 @@ Examples:
 // Run implements the command.
 func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 	if m.Mode != "" {
-		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: book.Review(m.Mode)}, func(d *api.EditReply) string {
+		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: playbook.Review(m.Mode)}, func(d *api.EditReply) string {
 			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(d.Unapproved)))
 		})
 	}
@@ -77,7 +77,7 @@ func printReviewMode(g *api.GateState) error {
 }
 
 // unapproved returns a line about shown bullets that no person approved. Without any it returns "".
-func unapproved(ids []book.BulletID) string {
+func unapproved(ids []playbook.BulletID) string {
 	if len(ids) == 0 {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/curator/gate"
 	"debrief/events"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // about shows or sets the name and the description of a playbook.
@@ -55,9 +55,9 @@ func (a *about) Run(ctx context.Context, c *program.Common) error {
 
 // aboutState has the fields of api.BookState that the command about shows.
 type aboutState struct {
-	Book  book.Book `json:"book"`
-	Label string    `json:"label"`
-	book.About
+	Book  playbook.Book `json:"book"`
+	Label string        `json:"label"`
+	playbook.About
 }
 
 func printAbout(b *aboutState) error {
@@ -70,7 +70,7 @@ func orNone(text string) string {
 	if text == "" {
 		return "none"
 	}
-	return term.OneLine(text, book.MaxContent)
+	return term.OneLine(text, playbook.MaxContent)
 }
 
 // control shows or sets the control share.
@@ -100,7 +100,7 @@ Examples:
 // Run implements the command.
 func (s *control) Run(ctx context.Context, c *program.Common) error {
 	if s.Share != "" {
-		return s.edit(ctx, c, apiclient.Create, &api.EditRequest{Control: book.Share(s.Share)}, func(*api.EditReply) string {
+		return s.edit(ctx, c, apiclient.Create, &api.EditRequest{Control: playbook.Share(s.Share)}, func(*api.EditReply) string {
 			return fmt.Sprintf("The control share is %s.", s.Share)
 		})
 	}
@@ -109,9 +109,9 @@ func (s *control) Run(ctx context.Context, c *program.Common) error {
 
 // controlState has the fields of api.GateState that the command control shows.
 type controlState struct {
-	Book    book.Book  `json:"book"`
-	Label   string     `json:"label"`
-	Control book.Share `json:"control"`
+	Book    playbook.Book  `json:"book"`
+	Label   string         `json:"label"`
+	Control playbook.Share `json:"control"`
 }
 
 func printControl(g *controlState) error {
@@ -157,9 +157,9 @@ func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 
 // leadingScoreState has the fields of api.GateState that the command leading-score shows.
 type leadingScoreState struct {
-	Book         book.Book `json:"book"`
-	Label        string    `json:"label"`
-	LeadingScore string    `json:"leading_score"`
+	Book         playbook.Book `json:"book"`
+	Label        string        `json:"label"`
+	LeadingScore string        `json:"leading_score"`
 }
 
 func printLeadingScore(g *leadingScoreState) (err error) {
@@ -204,7 +204,7 @@ Examples:
 
 // Run implements the command.
 func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
-	mode := book.Gate(g.Mode)
+	mode := playbook.Gate(g.Mode)
 	if mode != "" {
 		return g.edit(ctx, c, apiclient.Create, &api.EditRequest{Gate: mode}, func(d *api.EditReply) string {
 			return fmt.Sprintf("The gate is %s: %s. %s changed.", mode, gate.Describe(mode), term.Plural(d.Changed, "bullet"))
@@ -224,18 +224,18 @@ func printGate(v *api.GateState) error {
 		origin = " (default)"
 	}
 	term.Printf("The gate of playbook %q at version %s is %s%s: %s.\n", v.Book, v.Label, v.Mode, origin, gate.Describe(v.Mode))
-	if v.Mode == book.GateOff {
+	if v.Mode == playbook.GateOff {
 		term.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
 	}
 	w := term.NewTable(term.Stdout)
 	if len(v.Bullets) > 0 {
 		term.Fprintf(w, "\nbullet\tstate\tcited\tshown\twithheld\tlift in points\n")
 	}
-	next := make(map[string][]book.BulletID) // bullets with the same next step
+	next := make(map[string][]playbook.BulletID) // bullets with the same next step
 	for _, l := range v.Bullets {
 		state := string(l.Status)
 		lift := "-"
-		if l.Status == book.Active && l.Standing != "" {
+		if l.Status == playbook.Active && l.Standing != "" {
 			state = string(l.Standing)
 		}
 		if l.Lift != nil {
@@ -273,7 +273,7 @@ func printGate(v *api.GateState) error {
 	}
 	for _, d := range v.Decisions {
 		status := string(d.Status)
-		if d.Status == book.Probation {
+		if d.Status == playbook.Probation {
 			status = "on probation again"
 		}
 		term.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, status, d.Reason)
@@ -325,12 +325,12 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	if s.JSON {
 		failures, successes := j.Errors()
 		return cli.WriteJSON(term.Stdout, struct {
-			book.Judge
-			Failures  book.Interval `json:"false_failure_interval"`
-			Successes book.Interval `json:"false_success_interval"`
-			Missing   int           `json:"missing_labels"`
-			ByLength  *judgeLengths `json:"by_length,omitempty"`
-		}{j, failures, successes, max(0, book.MinLabels-len(rated)), lengths})
+			playbook.Judge
+			Failures  playbook.Interval `json:"false_failure_interval"`
+			Successes playbook.Interval `json:"false_success_interval"`
+			Missing   int               `json:"missing_labels"`
+			ByLength  *judgeLengths     `json:"by_length,omitempty"`
+		}{j, failures, successes, max(0, playbook.MinLabels-len(rated)), lengths})
 	}
 	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(len(rated), "execution"))
 	printErrors("  ", &j)
@@ -345,12 +345,12 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-func percents(i book.Interval) string {
+func percents(i playbook.Interval) string {
 	return fmt.Sprintf("%.1f to %.1f %%", 100*i.Low, 100*i.High)
 }
 
 // printErrors prints the errors of a judge with their intervals.
-func printErrors(indent string, j *book.Judge) {
+func printErrors(indent string, j *playbook.Judge) {
 	failures, successes := j.Errors()
 	term.Printf("%sfalse failures   %d of %d that are a success, %s\n", indent, j.FalseFailures, j.Right, percents(failures))
 	term.Printf("%sfalse successes  %d of %d that are a failure, %s\n", indent, j.FalseSuccesses, j.Wrong, percents(successes))
@@ -383,8 +383,8 @@ func ratingsOf(all []index.ExecutionItem, name string) (judge string, rated []ra
 }
 
 // withCounts returns the judge with a name and the counts of its right and false verdicts.
-func withCounts(name string, rated []rating) book.Judge {
-	j := book.Judge{Name: name}
+func withCounts(name string, rated []rating) playbook.Judge {
+	j := playbook.Judge{Name: name}
 	for _, r := range rated {
 		switch {
 		case r.isRight && r.saysRight:
@@ -404,14 +404,14 @@ func withCounts(name string, rated []rating) book.Judge {
 
 // judgeLengths has the errors of a judge on short and on long answers. Models often prefer the longer answer.
 type judgeLengths struct {
-	Median  int        `json:"median"` // length in characters up to which an answer is short
-	Shorter book.Judge `json:"shorter"`
-	Longer  book.Judge `json:"longer"`
+	Median  int            `json:"median"` // length in characters up to which an answer is short
+	Shorter playbook.Judge `json:"shorter"`
+	Longer  playbook.Judge `json:"longer"`
 }
 
 // byLength divides the answers at their median length. It returns nil for too few labels, or for answers of one length.
 func byLength(name string, rated []rating) *judgeLengths {
-	if len(rated) < book.MinLabels {
+	if len(rated) < playbook.MinLabels {
 		return nil
 	}
 	rated = slices.SortedStableFunc(slices.Values(rated), func(a, b rating) int { return cmp.Compare(a.length, b.length) })

@@ -17,7 +17,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // logBook lists the changes of a playbook.
@@ -68,7 +68,7 @@ func (l *logBook) printOperations(ctx context.Context, a *apiclient.Client, all 
 		err = cli.WriteJSON(term.Stdout, struct {
 			Label string `json:"label"`
 			Bytes int    `json:"bytes"`
-			*book.Delta
+			*playbook.Delta
 		}{v.Label, v.Bytes, d.Delta})
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ Examples:
 
 // Run implements the command.
 func (f *forkBook) Run(ctx context.Context, c *program.Common) error {
-	out, err := apiclient.Send[api.ForkReply](ctx, c, f.Flags, apiclient.Change, "", f.Path("fork"), &api.ForkRequest{To: book.Book(f.To), At: f.At})
+	out, err := apiclient.Send[api.ForkReply](ctx, c, f.Flags, apiclient.Change, "", f.Path("fork"), &api.ForkRequest{To: playbook.Book(f.To), At: f.At})
 	switch {
 	case err != nil:
 		return err
@@ -176,7 +176,7 @@ Examples:
 
 // Run implements the command.
 func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
-	if err := events.ValidateBook(book.Book(p.To)); err != nil {
+	if err := events.ValidateBook(playbook.Book(p.To)); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--to: %w", err))
 	}
 	if p.From == p.To {
@@ -186,7 +186,7 @@ func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
 	if p.DryRun {
 		access = apiclient.Read
 	}
-	body := &api.PromoteRequest{Run: book.Book(p.From), At: p.At, Merge: p.Merge, Reason: p.Reason, DryRun: p.DryRun}
+	body := &api.PromoteRequest{Run: playbook.Book(p.From), At: p.At, Merge: p.Merge, Reason: p.Reason, DryRun: p.DryRun}
 	plan, err := apiclient.Send[request.Promotion](ctx, c, p.Flags, access, p.Author, api.Path("books", p.To, "promote"), body)
 	if err != nil {
 		return err

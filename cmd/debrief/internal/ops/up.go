@@ -49,7 +49,7 @@ type Up struct {
 	CuratorConfig   program.Curator    `embed:""`
 
 	settings program.Effective
-	health   program.Checks
+	health   program.HealthHandler
 }
 
 // Help implements kong.HelpProvider.
@@ -128,7 +128,7 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	if _, err := u.SetLimits(ctx, s.Conn, u.Replicas, settings); err != nil {
 		return err
 	}
-	stop, err := u.Serve(s.Conn, m, "debrief up", working, &u.health, log)
+	stop, err := u.Serve(s.Conn, program.HealthOptions{Program: "debrief up", Roles: working, Metrics: m, Handler: &u.health, Log: log})
 	if err != nil {
 		return err
 	}

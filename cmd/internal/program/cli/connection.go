@@ -1,16 +1,3 @@
-// Package cli has the parts that commands share: the connection to a server or to an embedded one, playbooks, and output. It has
-// no commands. Worker programs do not use it, because it links the server.
-//
-// A command connects with the method of ServerFlags for its purpose:
-//
-//	Connect                 --nats, or the server on the data directory, which it starts if none runs
-//	ConnectReading          the same without creating a directory or a stream; the default server if there is no directory
-//	ConnectReadingOrEmpty   the same, or an empty temporary server
-//	ConnectChanging         ConnectReading, then missing streams are created
-//	ConnectRunning          a server that already runs; starts none
-//	Attach                  any server, with or without streams, for a diagnosis
-//	StartServer             a server on the data directory, which may listen at an address
-//	StartTemporary          a server on a temporary directory
 package cli
 
 import (
@@ -33,7 +20,7 @@ import (
 	"debrief/events/inspect"
 	"debrief/events/natsd"
 	"debrief/events/streams"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // ServerFlags holds the flags that select the server with the streams: a remote server, or an embedded one on a directory.
@@ -216,7 +203,10 @@ func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session,
 func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
 	s, err := p.startOnData(ctx, listen, p.create, log)
 	if err == nil {
-		s.prepareRoles(ctx, listen == "", log)
+		s.watchStore()
+		if listen == "" { // no worker of another process can connect
+			s.reclaim(ctx, log)
+		}
 	}
 	return s, err
 }
@@ -225,7 +215,8 @@ func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog
 func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {
 	s, err := p.start(ctx, natsd.Config{Sync: sync}, p.create, log)
 	if err == nil {
-		s.prepareRoles(ctx, true, log)
+		s.watchStore()
+		s.reclaim(ctx, log)
 	}
 	return s, err
 }
@@ -275,7 +266,8 @@ func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*
 		return nil, err
 	}
 	s.Conn = conn
-	s.prepareRoles(ctx, true, log)
+	s.watchStore()
+	s.reclaim(ctx, log)
 	return s, nil
 }
 
@@ -331,14 +323,17 @@ func (p ServerFlags) Embedded() bool {
 	return p.NATS.NATS == "" && err == nil && i.IsDir()
 }
 
-// prepareRoles prepares an embedded server for roles in this process; it does nothing for a server of another process. exclusive: no
-// worker in another process can hold messages, so those without an ack belong to workers that have ended.
-func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.Logger) {
-	if s.Server == nil {
-		return
+// watchStore reports to the connection when the embedded server stops to store. It does nothing for a server of another process.
+func (s *Session) watchStore() {
+	if s.Server != nil {
+		s.Server.Watch(s.SetStoreClosed)
 	}
-	s.Server.Watch(s.SetStoreClosed)
-	if !exclusive {
+}
+
+// reclaim takes back the messages of an embedded server that no worker has acknowledged: they belong to workers that have ended, because no
+// other process can connect. It does nothing for a server of another process.
+func (s *Session) reclaim(ctx context.Context, log zerolog.Logger) {
+	if s.Server == nil {
 		return
 	}
 	if err := s.Consumers.Reclaim(ctx); err != nil {
@@ -347,8 +342,8 @@ func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.
 }
 
 // ParseBook validates the name of a playbook from the command line.
-func ParseBook(name string) (book.Book, error) {
-	b := book.Book(name)
+func ParseBook(name string) (playbook.Book, error) {
+	b := playbook.Book(name)
 	if err := events.ValidateBook(b); err != nil {
 		return "", program.Exit(program.ExitUsage, fmt.Errorf("--book: %w", err))
 	}

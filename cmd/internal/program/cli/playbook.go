@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/program/term"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // BookFlags has the flags of a command on one playbook.
@@ -16,7 +16,7 @@ type BookFlags struct {
 }
 
 // NotFoundError is the error for an unknown playbook.
-func NotFoundError(name book.Book, known []book.Book) error {
+func NotFoundError(name playbook.Book, known []playbook.Book) error {
 	if len(known) == 0 {
 		return fmt.Errorf("playbook %q: not found, and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
 	}
@@ -32,7 +32,7 @@ const (
 )
 
 // FormatBullets formats bullets as a table, by section. The width is that of the output, 0 if it has none.
-func FormatBullets(bullets []*book.Bullet, width int) string {
+func FormatBullets(bullets []*playbook.Bullet, width int) string {
 	if len(bullets) == 0 {
 		return "The playbook is empty.\n"
 	}
@@ -41,14 +41,14 @@ func FormatBullets(bullets []*book.Bullet, width int) string {
 		limit = min(maxBulletText, max(width-otherColumns, minBulletText))
 	}
 	bySection := slices.Clone(bullets)
-	slices.SortStableFunc(bySection, func(a, b *book.Bullet) int { return strings.Compare(a.Section, b.Section) })
+	slices.SortStableFunc(bySection, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
 	var out strings.Builder
 	w := &term.Table{Out: &out, Plain: true}
 	section := ""
 	for _, b := range bySection {
 		if b.Section != section {
 			section = b.Section
-			term.Fprintf(w, "%s\thelpful\tharmful\t\n", book.SectionTitle(section))
+			term.Fprintf(w, "%s\thelpful\tharmful\t\n", playbook.SectionTitle(section))
 		}
 		columns := fmt.Sprintf("  %s\t%d\t%d", term.Line(string(b.ID)+mark(b)), b.Helpful, b.Harmful)
 		for paragraph := range strings.SplitSeq(b.Content, "\n") {
@@ -63,12 +63,12 @@ func FormatBullets(bullets []*book.Bullet, width int) string {
 }
 
 // FormatStats formats the statistics of a playbook as a table.
-func FormatStats(s book.Stats) string {
+func FormatStats(s playbook.Stats) string {
 	var out strings.Builder
 	w := &term.Table{Out: &out, Plain: true}
 	row := func(name string, n int, note string) { term.Fprintf(w, "  %s\t%d\t%s\n", name, n, note) }
 	term.Fprintf(w, "status\tbullets\t\n")
-	for _, status := range []book.Status{book.Active, book.Probation, book.Candidate, book.Quarantined, book.Retired} {
+	for _, status := range []playbook.Status{playbook.Active, playbook.Probation, playbook.Candidate, playbook.Quarantined, playbook.Retired} {
 		if n := s.ByStatus[status]; n > 0 {
 			row(string(status), n, "")
 		}
@@ -80,14 +80,14 @@ func FormatStats(s book.Stats) string {
 	row("unused", s.Unused, "no vote")
 	term.Fprintf(w, "section of active bullets\tbullets\t\n")
 	for _, section := range s.Sections {
-		row(book.SectionTitle(section.Section), section.Bullets, fmt.Sprintf("helpful %d, harmful %d", section.Helpful, section.Harmful))
+		row(playbook.SectionTitle(section.Section), section.Bullets, fmt.Sprintf("helpful %d, harmful %d", section.Helpful, section.Harmful))
 	}
 	_ = w.Flush()
 	return out.String()
 }
 
 // mark returns the pin or the status of a bullet, "" for an active one without a pin.
-func mark(b *book.Bullet) string {
+func mark(b *playbook.Bullet) string {
 	switch {
 	case b.Pinned:
 		return " (pinned)"
