@@ -84,7 +84,7 @@ func TestFormsNeedTheirScope(t *testing.T) {
 	in := newInstallation(t)
 	forms := in.forms(t)
 	all := slices.Clone(actions)
-	slices.SortStableFunc(all, func(a, b action) int { // feedback is last, because the roles change the playbook later
+	slices.SortStableFunc(all, func(a, b actionRoute) int { // feedback is last, because the roles change the playbook later
 		return strings.Count(a.pattern, "/feedback") - strings.Count(b.pattern, "/feedback")
 	})
 	for _, a := range all {

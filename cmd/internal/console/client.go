@@ -17,7 +17,12 @@ func (q *request) post(path, key string, body, into any) error {
 	return q.send(http.MethodPost, path, nil, key, body, into)
 }
 
-// send sends a request to the API in this process on behalf of the browser.
+// delete deletes an object of the API.
+func (q *request) delete(path string) error {
+	return q.send(http.MethodDelete, path, nil, "", nil, nil)
+}
+
+// send sends a request to the API in this process on behalf of the browser. The key is an idempotency key; "" is none.
 func (q *request) send(method, path string, query url.Values, key string, body, into any) error {
 	r, err := q.api.NewRequest(q.Context(), method, path, query, body)
 	if err != nil {

@@ -28,8 +28,8 @@ type Site struct {
 // New returns the handler of the pages.
 func New(o Options) *Site {
 	s := &Site{api: o.API, client: api.InProcess(o.API), origins: http.NewCrossOriginProtection(), mux: http.NewServeMux(), log: o.Log}
-	for _, v := range pages {
-		s.mux.HandleFunc("GET "+v.pattern, s.show(v))
+	for _, p := range pages {
+		s.mux.HandleFunc("GET "+p.pattern, s.show(p))
 	}
 	for _, a := range actions {
 		s.mux.HandleFunc("POST "+a.pattern, s.act(a))
@@ -45,49 +45,49 @@ func New(o Options) *Site {
 // it, and /{$} is the root alone.
 var Paths = []string{"/{$}", "/books/", "/runs", "/runs/", "/dead", "/dead/", "/status", "/settings", "/erasures", "/login", "/logout", "/theme", "/live", "/static/"}
 
-// view is a page.
-type view struct {
+// pageRoute is the route of a page.
+type pageRoute struct {
 	pattern string                      // path for http.ServeMux
 	file    string                      // name of the template
 	tab     string                      // entry of the navigation
 	run     func(*request) (any, error) // returns the data of the template
 }
 
-// action is a form that changes something.
-type action struct {
+// actionRoute is the route of a form that changes something.
+type actionRoute struct {
 	pattern string                         // path for http.ServeMux
 	run     func(*request) (notice, error) // does the change
 }
 
 // pages are all pages that need a token.
-var pages = []view{
-	{"/{$}", "home", "home", showHome},
-	{"/books/{book}", "book", "playbook", showBook},
-	{"/books/{book}/bullets/{id}", "bullet", "playbook", showBullet},
-	{"/books/{book}/review", "review", "review", showReview},
-	{"/books/{book}/gate", "gate", "gate", showGate},
-	{"/books/{book}/versions", "versions", "versions", showVersions},
-	{"/books/{book}/versions/{version}", "version", "versions", showVersion},
-	{"/books/{book}/diff", "diff", "versions", showDiff},
-	{"/books/{book}/restore", "restore", "versions", showRestore},
-	{"/books/{book}/executions", "executions", "executions", showExecutions},
-	{"/books/{book}/executions/{handle}", "execution", "executions", showExecution},
-	{"/books/{book}/sessions", "sessions", "sessions", showSessions},
-	{"/books/{book}/sessions/{session}", "session", "sessions", showSession},
-	{"/books/{book}/curve", "curve", "curve", showCurve},
-	{"/books/{book}/worth", "worth", "worth", showWorth},
-	{"/runs", "runs", "runs", showRuns},
-	{"/runs/{run}", "run", "runs", showRun},
-	{"/runs/{run}/compare", "compare", "runs", compareRuns},
-	{"/dead", "dead", "dead", showDead},
-	{"/dead/{letter}", "letter", "dead", showLetter},
-	{"/status", "status", "status", showStatus},
-	{"/settings", "settings", "settings", showSettings},
-	{"/erasures", "erasures", "erasures", showErasures},
+var pages = []pageRoute{
+	{pattern: "/{$}", file: "home", tab: "home", run: showHome},
+	{pattern: "/books/{book}", file: "book", tab: "playbook", run: showBook},
+	{pattern: "/books/{book}/bullets/{id}", file: "bullet", tab: "playbook", run: showBullet},
+	{pattern: "/books/{book}/review", file: "review", tab: "review", run: showReview},
+	{pattern: "/books/{book}/gate", file: "gate", tab: "gate", run: showGate},
+	{pattern: "/books/{book}/versions", file: "versions", tab: "versions", run: showVersions},
+	{pattern: "/books/{book}/versions/{version}", file: "version", tab: "versions", run: showVersion},
+	{pattern: "/books/{book}/diff", file: "diff", tab: "versions", run: showDiff},
+	{pattern: "/books/{book}/restore", file: "restore", tab: "versions", run: showRestore},
+	{pattern: "/books/{book}/executions", file: "executions", tab: "executions", run: showExecutions},
+	{pattern: "/books/{book}/executions/{handle}", file: "execution", tab: "executions", run: showExecution},
+	{pattern: "/books/{book}/sessions", file: "sessions", tab: "sessions", run: showSessions},
+	{pattern: "/books/{book}/sessions/{session}", file: "session", tab: "sessions", run: showSession},
+	{pattern: "/books/{book}/curve", file: "curve", tab: "curve", run: showCurve},
+	{pattern: "/books/{book}/worth", file: "worth", tab: "worth", run: showWorth},
+	{pattern: "/runs", file: "runs", tab: "runs", run: showRuns},
+	{pattern: "/runs/{run}", file: "run", tab: "runs", run: showRun},
+	{pattern: "/runs/{run}/compare", file: "compare", tab: "runs", run: compareRuns},
+	{pattern: "/dead", file: "dead", tab: "dead", run: showDead},
+	{pattern: "/dead/{letter}", file: "letter", tab: "dead", run: showLetter},
+	{pattern: "/status", file: "status", tab: "status", run: showStatus},
+	{pattern: "/settings", file: "settings", tab: "settings", run: showSettings},
+	{pattern: "/erasures", file: "erasures", tab: "erasures", run: showErasures},
 }
 
 // actions are all forms.
-var actions = []action{
+var actions = []actionRoute{
 	{"/books/{book}/bullets", addBullet},
 	{"/books/{book}/bullets/{id}/{change}", changeBullet},
 	{"/books/{book}/review", decide},
@@ -107,16 +107,24 @@ var actions = []action{
 // others are the handlers that are neither pages nor actions, by method and path.
 func (s *Site) others() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /login": s.showLogin, "POST /login": s.login, "POST /logout": s.logout, "POST /theme": s.setTheme, "GET /live": s.live, "GET /static/{file}": serveStatic,
+		"GET /login":         s.showLogin,
+		"POST /login":        s.login,
+		"POST /logout":       s.logout,
+		"POST /theme":        s.setTheme,
+		"GET /live":          s.live,
+		"GET /static/{file}": serveStatic,
 	}
 }
 
 // securityHeaders are the headers of each response.
 var securityHeaders = map[string]string{
-	"Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-	"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
-	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
-	"Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+	"Content-Security-Policy":      "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+	"X-Frame-Options":              "DENY",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
 }
 
 // Limits of a form.

@@ -37,8 +37,8 @@ func showCurve(q *request) (any, error) {
 		return nil, err
 	}
 	const withBook, withoutBook = "with the playbook", "without the playbook"
-	inject := marks(withBook, measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Inject }), minOutcomes)
-	observe := marks(withoutBook, measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Observe }), minOutcomes)
+	inject := accuracyMarks(withBook, outcomesOfArm(p.Versions, func(c index.ByArm) *index.Cell { return c.Inject }), minOutcomes)
+	observe := accuracyMarks(withoutBook, outcomesOfArm(p.Versions, func(c index.ByArm) *index.Cell { return c.Observe }), minOutcomes)
 	if len(inject)+len(observe) == 0 {
 		return p, nil
 	}
@@ -101,20 +101,20 @@ func (p *curvePage) addHealth(q *request) error {
 	return nil
 }
 
-// measuredOf returns the outcomes of an arm in each version. The step of a version is the number of executions up to its end.
-func measuredOf(points []index.Point, arm func(index.ByArm) *index.Cell) (out []measured) {
+// outcomesOfArm returns the outcomes of an arm in each version. The step of a version is the number of executions up to its end.
+func outcomesOfArm(points []index.Point, arm func(index.ByArm) *index.Cell) (out []stepOutcomes) {
 	steps := 0
 	for _, v := range points {
 		steps += v.Executions
 		if c := arm(v.ByArm); c != nil && c.Accuracy.N > 0 {
-			out = append(out, measured{step: steps, n: c.Accuracy.N, right: rightOf(c.Accuracy), at: fmt.Sprintf("version %d", *v.Version)})
+			out = append(out, stepOutcomes{step: steps, n: c.Accuracy.N, right: rightOf(c.Accuracy), at: fmt.Sprintf("version %d", *v.Version)})
 		}
 	}
 	return out
 }
 
-// measured are the outcomes at a step of a curve: their number n, and how many are right.
-type measured struct {
+// stepOutcomes are the outcomes at a step of a curve: their number n, and how many are right.
+type stepOutcomes struct {
 	step, n, right int
 	group          int    // only neighbours of one group are pooled; all marks of a curve over versions are in group 0
 	at             string // the step in words
@@ -123,9 +123,9 @@ type measured struct {
 // rightOf returns the number of outcomes that are a success.
 func rightOf(share report.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
 
-// marks returns the accuracies of a series. Neighbours are pooled until a mark has at least minimum outcomes. The last mark of a group may
+// accuracyMarks returns the accuracies of a series. Neighbours are pooled until a mark has at least minimum outcomes. The last mark of a group may
 // have fewer.
-func marks(name string, all []measured, minimum int) (out []mark) {
+func accuracyMarks(name string, all []stepOutcomes, minimum int) (out []mark) {
 	known, right := 0, 0 // outcomes of the next mark
 	first := ""          // step where the next mark begins
 	for i, m := range all {

@@ -9,8 +9,8 @@ import (
 	"debrief/cmd/internal/api"
 )
 
-// edit is the body of an edit of the API.
-type edit map[string]any
+// object is a JSON object in the body of a request to the API.
+type object map[string]any
 
 // field returns a field of the form, without spaces around it.
 func (q *request) field(name string) string {
@@ -27,8 +27,10 @@ func (q *request) key(step string) string {
 }
 
 // edit sends an edit of the playbook in the path.
-func (q *request) edit(e edit) (out api.EditReply, err error) {
-	return out, q.post(api.Path("books", q.book, "edits"), q.key("edit"), e, &out)
+func (q *request) edit(body object) (api.EditReply, error) {
+	var out api.EditReply
+	err := q.post(api.Path("books", q.book, "edits"), q.key("edit"), body, &out)
+	return out, err
 }
 
 // saved returns the notice of a change of the playbook.
@@ -37,7 +39,7 @@ func (q *request) saved(text string, version uint64) notice {
 }
 
 func addBullet(q *request) (notice, error) {
-	out, err := q.edit(edit{"add": []edit{{"content": q.field("content"), "when": q.field("when"), "section": q.field("section")}}, "reason": q.field("reason")})
+	out, err := q.edit(object{"add": []object{{"content": q.field("content"), "when": q.field("when"), "section": q.field("section")}}, "reason": q.field("reason")})
 	if err != nil {
 		return notice{}, err
 	}
@@ -54,39 +56,50 @@ var errNoText = &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, C
 // condition returns the condition in a form. An empty condition in the form removes the condition of the bullet.
 func (q *request) condition() string { return cmp.Or(q.field("when"), "always") }
 
-// changes are the changes of one bullet without further fields, with their notices.
-var changes = map[string]string{"pin": "Pinned.", "unpin": "Unpinned.", "retire": "Retired: it is no longer shown.", "activate": "It is shown again.", "remove": "Removed."}
+// bulletChanges has the notice of each change of a bullet that needs no further fields.
+var bulletChanges = map[string]string{
+	"pin":      "Pinned.",
+	"unpin":    "Unpinned.",
+	"retire":   "Retired: it is no longer shown.",
+	"activate": "It is shown again.",
+	"remove":   "Removed.",
+}
 
 func changeBullet(q *request) (notice, error) {
-	id, change := q.PathValue("id"), q.PathValue("change")
-	e, done := edit{"reason": q.field("reason")}, changes[change]
-	switch {
-	case change == "edit" && q.field("content") == "":
-		return notice{}, errNoText
-	case change == "edit":
-		e["change"], done = []edit{{"id": id, "content": q.field("content"), "when": q.condition(), "section": q.field("section")}}, "Saved."
-		e["read"] = q.field("read")
-	case done == "":
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
-	default:
-		e[change] = []string{id}
+	change := q.PathValue("change")
+	if change == "edit" {
+		return editBullet(q)
 	}
-	out, err := q.edit(e)
+	done := bulletChanges[change]
+	if done == "" {
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
+	}
+	out, err := q.edit(object{change: []string{q.PathValue("id")}, "reason": q.field("reason")})
 	return q.saved(done, out.Version), err
 }
 
+// editBullet changes the text, the condition and the section of a bullet.
+func editBullet(q *request) (notice, error) {
+	if q.field("content") == "" {
+		return notice{}, errNoText
+	}
+	bullet := object{"id": q.PathValue("id"), "content": q.field("content"), "when": q.condition(), "section": q.field("section")}
+	out, err := q.edit(object{"change": []object{bullet}, "read": q.field("read"), "reason": q.field("reason")})
+	return q.saved("Saved.", out.Version), err
+}
+
 func setGate(q *request) (notice, error) {
-	out, err := q.edit(edit{"gate": q.field("mode"), "reason": q.field("reason")})
+	out, err := q.edit(object{"gate": q.field("mode"), "reason": q.field("reason")})
 	return q.saved("The mode of the gate is "+q.field("mode")+".", out.Version), err
 }
 
 func setReview(q *request) (notice, error) {
-	out, err := q.edit(edit{"review": q.field("mode"), "reason": q.field("reason")})
+	out, err := q.edit(object{"review": q.field("mode"), "reason": q.field("reason")})
 	return q.saved("The review mode is "+q.field("mode")+".", out.Version), err
 }
 
 func setControl(q *request) (notice, error) {
-	out, err := q.edit(edit{"control": q.field("share"), "reason": q.field("reason")})
+	out, err := q.edit(object{"control": q.field("share"), "reason": q.field("reason")})
 	return q.saved("The control share is "+q.field("share")+".", out.Version), err
 }
 
@@ -95,7 +108,7 @@ func setLeadingScore(q *request) (notice, error) {
 		return notice{}, refuse("The name of the leading score is missing.")
 	}
 	name := q.field("name")
-	out, err := q.edit(edit{"leading_score": name, "reason": q.field("reason")})
+	out, err := q.edit(object{"leading_score": name, "reason": q.field("reason")})
 	if name == "" {
 		return q.saved("The playbook has no leading score.", out.Version), err
 	}
@@ -106,17 +119,17 @@ func setAbout(q *request) (notice, error) {
 	if !q.PostForm.Has("name") || !q.PostForm.Has("description") { // empty ones remove the texts
 		return notice{}, refuse("The name or the description is missing.")
 	}
-	out, err := q.edit(edit{"about": edit{"name": q.field("name"), "description": q.field("description")}})
+	out, err := q.edit(object{"about": object{"name": q.field("name"), "description": q.field("description")}})
 	return q.saved("Saved the name and the description.", out.Version), err
 }
 
 func tagVersion(q *request) (notice, error) {
-	_, err := q.edit(edit{"tag": edit{"name": q.field("name"), "version": q.field("version")}})
+	_, err := q.edit(object{"tag": object{"name": q.field("name"), "version": q.field("version")}})
 	return notice{Text: fmt.Sprintf("Version %s is named %s.", q.field("version"), q.field("name"))}, err
 }
 
 func restoreVersion(q *request) (notice, error) {
-	out, err := q.edit(edit{"restore": q.field("version"), "read": q.field("read"), "reason": q.field("reason")})
+	out, err := q.edit(object{"restore": q.field("version"), "read": q.field("read"), "reason": q.field("reason")})
 	n := q.saved(fmt.Sprintf("Restored the bullets of version %s.", q.field("version")), out.Version)
 	n.To = api.Path("books", q.book, "versions")
 	return n, err
@@ -137,7 +150,7 @@ func decide(q *request) (notice, error) {
 	}
 	var out api.EditReply
 	for i, id := range ids {
-		body := edit{"reason": q.field("reason"), "read": q.field("read")}
+		body := object{"reason": q.field("reason"), "read": q.field("read")}
 		if err := q.post(api.Path("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
 			if i > 0 {
 				return notice{}, fmt.Errorf("%s %d of %d bullets, then %s: %w", strings.ToLower(verb), i, len(ids), id, err)
@@ -153,6 +166,6 @@ func editQuarantined(q *request) (notice, error) {
 	if q.field("content") == "" {
 		return notice{}, errNoText
 	}
-	out, err := q.edit(edit{"change": []edit{{"id": q.PathValue("id"), "content": q.field("content"), "when": q.condition()}}, "reason": q.field("reason")})
+	out, err := q.edit(object{"change": []object{{"id": q.PathValue("id"), "content": q.field("content"), "when": q.condition()}}, "reason": q.field("reason")})
 	return q.saved("Saved. It still waits for a decision.", out.Version), err
 }

@@ -120,11 +120,11 @@ type line struct {
 }
 
 func giveFeedback(q *request) (notice, error) {
-	outcome := map[string]any{"label": q.field("label"), "by": q.me.Name}
+	outcome := object{"label": q.field("label"), "by": q.me.Name}
 	if words := q.field("feedback"); words != "" {
 		outcome["feedback"] = words
 	}
-	body := map[string]any{"book": q.book, "execution": q.PathValue("handle"), "outcome": outcome}
+	body := object{"book": q.book, "execution": q.PathValue("handle"), "outcome": outcome}
 	if score, err := strconv.ParseFloat(q.field("score"), 64); err == nil {
 		outcome["score"] = score
 	}

@@ -1,18 +1,13 @@
 package console
 
 import (
-	_ "embed"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// baseCSS is the style sheet of all pages: colours of both themes as variables, text, tables and charts.
-//
-//go:embed base.css
-var baseCSS string
 
 // percent formats a share: 0.5 is "50.0 %".
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
@@ -83,4 +78,60 @@ func ago(then, now time.Time) string {
 		return fmt.Sprintf(form, strconv.Itoa(int(d.Hours()))+"\u00a0h")
 	}
 	return fmt.Sprintf(form, thousands(int(d.Hours()/24))+"\u00a0d")
+}
+
+// pvalue formats a probability with four decimals.
+func pvalue(p float64) string {
+	if p < 0.0001 {
+		return "below 0.0001"
+	}
+	return strconv.FormatFloat(p, 'f', 4, 64)
+}
+
+// cost formats an amount in dollars, "–" for none.
+func cost(dollars float64) string {
+	if dollars == 0 {
+		return "–"
+	}
+	if dollars < 0.1 {
+		return "$" + strconv.FormatFloat(dollars, 'f', 4, 64)
+	}
+	return "$" + strconv.FormatFloat(dollars, 'f', 2, 64)
+}
+
+// took formats a duration with three digits, "–" for none.
+func took(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	precision := time.Duration(1)
+	for d/precision >= 1000 {
+		precision *= 10
+	}
+	return unitStart.ReplaceAllString(d.Round(precision).String(), "$1\u00a0$2")
+}
+
+// unitStart matches the last digit of a number and the first letter of its unit.
+var unitStart = regexp.MustCompile(`(\d)([a-zµ])`)
+
+// size formats a number of bytes: "18.6 kB".
+func size(n uint64) string {
+	if n < 1000 {
+		return strconv.FormatUint(n, 10) + "\u00a0B"
+	}
+	v := float64(n) / 1000
+	units := []string{"kB", "MB", "GB", "TB"}
+	for v >= 999.95 && len(units) > 1 { // 999.95 would become 1000.0
+		v /= 1000
+		units = units[1:]
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + "\u00a0" + units[0]
+}
+
+// capital returns a word with a capital letter.
+func capital(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
 }

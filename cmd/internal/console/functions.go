@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,14 +105,6 @@ func join(list any) string {
 	return strings.Join(texts, ", ")
 }
 
-// pvalue formats a probability with four decimals.
-func pvalue(p float64) string {
-	if p < 0.0001 {
-		return "below 0.0001"
-	}
-	return strconv.FormatFloat(p, 'f', 4, 64)
-}
-
 // first returns the first n items of a slice, or all if it has fewer.
 func first(items any, n int) any {
 	v := reflect.ValueOf(items)
@@ -132,42 +123,19 @@ func lift(r *gate.Row) *interval {
 	return &interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}
 }
 
-// cost formats an amount in dollars, "–" for none.
-func cost(dollars float64) string {
-	if dollars == 0 {
-		return "–"
-	}
-	if dollars < 0.1 {
-		return "$" + strconv.FormatFloat(dollars, 'f', 4, 64)
-	}
-	return "$" + strconv.FormatFloat(dollars, 'f', 2, 64)
+// meanings explain the states and the standings of bullets.
+var meanings = map[string]string{
+	string(playbook.Active):          "It is in the prompts of new tasks that it fits.",
+	string(playbook.Probation):       "A random half of the tasks gets it, until its effect is measured.",
+	string(playbook.Candidate):       "It is in no prompt: it waits until a second execution asks for it.",
+	string(playbook.Quarantined):     "It is in no prompt: it waits for a person.",
+	string(playbook.Retired):         "It is in no prompt any more: it did harm, had no effect, or was replaced.",
+	string(playbook.StandingNew):     "Too few outcomes to judge it.",
+	string(playbook.StandingSuspect): "Outcomes with it are worse than without it.",
+	string(playbook.StandingTrusted): "Tasks that cite it mostly succeed.",
+	string(playbook.StandingProven):  "A random comparison shows that it helps.",
+	string(playbook.StandingKept):    "A person decided on it, so the gate leaves it alone.",
 }
 
-// took formats a duration with three digits, "–" for none.
-func took(d time.Duration) string {
-	if d == 0 {
-		return "–"
-	}
-	precision := time.Duration(1)
-	for d/precision >= 1000 {
-		precision *= 10
-	}
-	return unitStart.ReplaceAllString(d.Round(precision).String(), "$1\u00a0$2")
-}
-
-// unitStart matches the last digit of a number and the first letter of its unit.
-var unitStart = regexp.MustCompile(`(\d)([a-zµ])`)
-
-// size formats a number of bytes: "18.6 kB".
-func size(n uint64) string {
-	if n < 1000 {
-		return strconv.FormatUint(n, 10) + "\u00a0B"
-	}
-	v := float64(n) / 1000
-	units := []string{"kB", "MB", "GB", "TB"}
-	for v >= 999.95 && len(units) > 1 { // 999.95 would become 1000.0
-		v /= 1000
-		units = units[1:]
-	}
-	return strconv.FormatFloat(v, 'f', 1, 64) + "\u00a0" + units[0]
-}
+// explained explains a state or a standing of a bullet in a sentence, "" for another word.
+func explained(word any) string { return meanings[fmt.Sprint(word)] }

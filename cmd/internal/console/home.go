@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"debrief/cmd/internal/api"
@@ -148,12 +147,4 @@ func (p *homePage) drawLag() {
 			c.AddLine(role, lagColours[i], marks)
 		}
 	})
-}
-
-// capital returns a word with a capital letter.
-func capital(word string) string {
-	if word == "" {
-		return ""
-	}
-	return strings.ToUpper(word[:1]) + word[1:]
 }

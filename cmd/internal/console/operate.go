@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	"debrief/cmd/internal/api"
@@ -64,9 +63,9 @@ func changeDead(q *request) (notice, error) {
 	for i, id := range ids {
 		var err error
 		if change == "drop" {
-			err = q.send(http.MethodDelete, api.Path("dead", id), nil, "", nil, nil)
+			err = q.delete(api.Path("dead", id))
 		} else {
-			err = q.post(api.Path("dead", id, "requeue"), "", map[string]any{}, nil)
+			err = q.post(api.Path("dead", id, "requeue"), "", object{}, nil)
 		}
 		if err != nil {
 			return notice{}, fmt.Errorf("%s %d of %d, then %s: %w", verb, i, len(ids), id, err)

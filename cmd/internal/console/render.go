@@ -22,6 +22,11 @@ import (
 //go:embed templates static
 var files embed.FS
 
+// baseCSS is the style sheet of all pages: colours of both themes as variables, text, tables and charts.
+//
+//go:embed base.css
+var baseCSS string
+
 // templates returns the templates of all pages by their names. Each has the layout and the shared parts.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
@@ -51,8 +56,8 @@ type frame struct {
 	Server string         // result of request.address
 	About  playbook.About // of the book
 	Books  []string
-	Tab    string
-	waiting
+	Tab    string // entry of the navigation
+	waitingCounts
 	Me      identity
 	Known   bool // the browser has a valid token, or the server has no tokens
 	Notice  *notice
@@ -62,7 +67,17 @@ type frame struct {
 
 // render writes a page.
 func (s *Site) render(q *request, status int, file string, content any) {
-	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Server: q.address(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
+	f := &frame{
+		Title:   q.title,
+		Here:    q.URL.RequestURI(),
+		Book:    q.book,
+		Server:  q.address(),
+		Tab:     q.tab,
+		Me:      q.me,
+		Known:   q.me.Name != "",
+		Key:     string(events.NewID()),
+		Content: content,
+	}
 	if file == "reading" {
 		f.Known = false // the navigation would wait for the data, too
 	}
@@ -90,8 +105,8 @@ func (s *Site) render(q *request, status int, file string, content any) {
 // maxBookLinks limits the playbooks in the navigation.
 const maxBookLinks = 50
 
-// waiting are the numbers of things that wait for a person.
-type waiting struct {
+// waitingCounts are the numbers of things that wait for a person.
+type waitingCounts struct {
 	Quarantined int // bullets of the playbook
 	Dead        int // dead letters
 }
@@ -102,8 +117,8 @@ func (q *request) readNavigation(f *frame) {
 	o := q.overview
 	if o == nil {
 		o = new(api.Overview)
-		if q.get("/overview", url.Values{"limit": {"1"}}, o) != nil {
-			o = new(api.Overview)
+		if err := q.get("/overview", url.Values{"limit": {"1"}}, o); err != nil {
+			o = new(api.Overview) // a page must show an error of its own
 		}
 	}
 	switch {

@@ -65,12 +65,12 @@ func secretOf(r *http.Request) string {
 func (q *request) param(name string) string { return strings.TrimSpace(q.URL.Query().Get(name)) }
 
 // show returns the handler of a page.
-func (s *Site) show(v view) http.HandlerFunc {
+func (s *Site) show(p pageRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := s.newRequest(w, r)
-		q.tab = v.tab
+		q.tab = p.tab
 		var content any
-		if err == nil && q.me.Reading && !s.runsSoon(q, v) {
+		if err == nil && q.me.Reading && !s.runsSoon(q, p) {
 			q.title = "The server is reading"
 			w.Header().Set("Retry-After", "2")
 			w.Header().Set("Refresh", "2")
@@ -78,13 +78,13 @@ func (s *Site) show(v view) http.HandlerFunc {
 			return
 		}
 		if err == nil {
-			content, err = v.run(q)
+			content, err = p.run(q)
 		}
 		if err != nil {
 			s.fail(q, err)
 			return
 		}
-		s.render(q, http.StatusOK, v.file, content)
+		s.render(q, http.StatusOK, p.file, content)
 	}
 }
 
@@ -94,7 +94,7 @@ const firstWait = 150 * time.Millisecond
 
 // runsSoon reports whether a page can be rendered now. It runs the page and the navigation once without output, and gives up after
 // firstWait.
-func (s *Site) runsSoon(q *request, v view) bool {
+func (s *Site) runsSoon(q *request, p pageRoute) bool {
 	ctx, cancel := context.WithTimeout(q.Context(), firstWait)
 	defer cancel()
 	try := *q
@@ -103,7 +103,7 @@ func (s *Site) runsSoon(q *request, v view) bool {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = v.run(&try) // the page itself shows an error
+		_, _ = p.run(&try) // the page itself shows an error
 		try.readNavigation(new(frame))
 	}()
 	select {
@@ -122,7 +122,7 @@ type notice struct {
 }
 
 // act returns the handler of a form. After success the browser loads the next page, so that a reload does not repeat the action.
-func (s *Site) act(a action) http.HandlerFunc {
+func (s *Site) act(a actionRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := s.newRequest(w, r)
 		if err == nil {
@@ -249,8 +249,8 @@ type errorPage struct {
 	Back string // path of the page before; "/" if it is unknown
 }
 
-// Advice returns the next step for the user, "" if there is nothing to do.
-func (e errorPage) Advice() string {
+// NextStep returns the next step for the user, "" if there is nothing to do.
+func (e errorPage) NextStep() string {
 	switch e.Status {
 	case http.StatusForbidden:
 		return "Log in with a token that has this right. The command 'debrief token new' makes one."

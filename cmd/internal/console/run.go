@@ -49,12 +49,12 @@ func (p *runPage) draw() {
 	if r == nil {
 		return
 	}
-	sets := map[string][]measured{} // by the name of the data set
-	last := 0                       // last step
+	sets := map[string][]stepOutcomes{} // by the name of the data set
+	last := 0                           // last step
 	for _, x := range r.Points {
 		last = max(last, x.Step)
 		if x.Score.N > 0 {
-			sets[x.Set] = append(sets[x.Set], measured{step: x.Step, n: x.Score.N, right: x.Score.Right, group: x.Epoch, at: "sample " + strconv.Itoa(x.Step)})
+			sets[x.Set] = append(sets[x.Set], stepOutcomes{step: x.Step, n: x.Score.N, right: x.Score.Right, group: x.Epoch, at: "sample " + strconv.Itoa(x.Step)})
 		}
 	}
 	samples := 0
@@ -62,9 +62,9 @@ func (p *runPage) draw() {
 		samples += x.n
 	}
 	p.MinSamples = max(minOutcomes, samples/maxMarks)
-	training := marks("training", sets["train"], p.MinSamples)
-	validation := marks("validation", sets["validation"], 1)
-	test := marks("test", sets["test"], 1)
+	training := accuracyMarks("training", sets["train"], p.MinSamples)
+	validation := accuracyMarks("validation", sets["validation"], 1)
+	test := accuracyMarks("test", sets["test"], 1)
 	if len(training)+len(validation)+len(test) == 0 {
 		return
 	}

@@ -207,17 +207,17 @@ func TestRunFileEscapesTexts(t *testing.T) {
 func TestPoolingCountsEveryOutcomeOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var all []measured
+		var all []stepOutcomes
 		known, right := 0, 0
 		ofGroup := map[int]int{}
 		for i := range rapid.IntRange(1, 300).Draw(t, "measurements") {
-			m := measured{step: i, n: rapid.IntRange(1, 40).Draw(t, "n"), group: i / 50}
+			m := stepOutcomes{step: i, n: rapid.IntRange(1, 40).Draw(t, "n"), group: i / 50}
 			m.right = rapid.IntRange(0, m.n).Draw(t, "right")
 			known, right, all = known+m.n, right+m.right, append(all, m)
 			ofGroup[m.group] += m.n
 		}
 		few := map[int]int{}
-		for _, m := range marks("series", all, 20) {
+		for _, m := range accuracyMarks("series", all, 20) {
 			n, of := 0, 0
 			if _, err := fmt.Sscanf(strings.ReplaceAll(m.Title[strings.Index(m.Title, ", ")+2:], "\u202f", ""), "%d of %d", &n, &of); err != nil {
 				t.Fatal(err)

@@ -108,14 +108,14 @@ func TestMarksPoolVersions(t *testing.T) {
 		return index.Point{Version: &version, ByArm: index.ByArm{Cell: cell, Inject: &cell}}
 	}
 	arm := func(c index.ByArm) *index.Cell { return c.Inject }
-	got := marks("with", measuredOf([]index.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}, arm), minOutcomes)
+	got := accuracyMarks("with", outcomesOfArm([]index.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}, arm), minOutcomes)
 	if len(got) != 3 || got[0].Step != 25 || got[0].Value != 40 || got[1].Step != 65 || got[1].Value != 100 || got[2].Value != 50 {
 		t.Errorf("got %+v", got)
 	}
 	if !strings.HasPrefix(got[0].Title, "with 40.0\u00a0%, 8 of 20\u00a0outcomes") || !strings.HasSuffix(got[0].Title, "version 1 to version 2") {
 		t.Errorf("got %q", got[0].Title)
 	}
-	if got := marks("with", nil, minOutcomes); got != nil {
+	if got := accuracyMarks("with", nil, minOutcomes); got != nil {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -153,7 +153,7 @@ func showRestore(q *request) (any, error) {
 		Label   string       `json:"label"`
 		Changes []difference `json:"changes"`
 	}
-	if err := q.post(api.Path("books", q.book, "edits"), "", edit{"restore": to, "dry_run": true}, &preview); err != nil {
+	if err := q.post(api.Path("books", q.book, "edits"), "", object{"restore": to, "dry_run": true}, &preview); err != nil {
 		return nil, err
 	}
 	return &diffPage{From: preview.Label, To: to, Items: preview.Changes}, nil

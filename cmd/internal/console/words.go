@@ -1,11 +1,6 @@
 package console
 
-import (
-	"fmt"
-	"unicode"
-
-	"debrief/playbook"
-)
+import "unicode"
 
 // word is a part of two compared texts.
 type word struct {
@@ -83,20 +78,3 @@ func splitWords(s string) (out []string) {
 	}
 	return out
 }
-
-// meanings explain the states and the standings of bullets.
-var meanings = map[string]string{
-	string(playbook.Active):          "It is in the prompts of new tasks that it fits.",
-	string(playbook.Probation):       "A random half of the tasks gets it, until its effect is measured.",
-	string(playbook.Candidate):       "It is in no prompt: it waits until a second execution asks for it.",
-	string(playbook.Quarantined):     "It is in no prompt: it waits for a person.",
-	string(playbook.Retired):         "It is in no prompt any more: it did harm, had no effect, or was replaced.",
-	string(playbook.StandingNew):     "Too few outcomes to judge it.",
-	string(playbook.StandingSuspect): "Outcomes with it are worse than without it.",
-	string(playbook.StandingTrusted): "Tasks that cite it mostly succeed.",
-	string(playbook.StandingProven):  "A random comparison shows that it helps.",
-	string(playbook.StandingKept):    "A person decided on it, so the gate leaves it alone.",
-}
-
-// explained explains a state or a standing of a bullet in a sentence, "" for another word.
-func explained(word any) string { return meanings[fmt.Sprint(word)] }
