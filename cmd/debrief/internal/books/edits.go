@@ -49,8 +49,8 @@ func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.
 	return nil
 }
 
-// done returns a function for the parameter text of edit. The function formats a sentence, and does not use the reply.
-func done(format string, args ...any) func(*api.EditReply) string {
+// fixedText returns a function for the parameter text of edit. The function formats a sentence, and does not use the reply.
+func fixedText(format string, args ...any) func(*api.EditReply) string {
 	return func(*api.EditReply) string { return fmt.Sprintf(format, args...) }
 }
 
@@ -78,7 +78,7 @@ type addBullet struct {
 // Run implements the command.
 func (a *addBullet) Run(ctx context.Context, c *program.Common) error {
 	r := &api.EditRequest{Add: []api.NewBullet{{Content: a.Content, When: a.When, Section: a.Section}}}
-	return a.edit(ctx, c, apiclient.Create, r, func(d *api.EditReply) string { return fmt.Sprintf("Added %v.", d.Added) })
+	return a.edit(ctx, c, apiclient.Create, r, func(reply *api.EditReply) string { return fmt.Sprintf("Added %v.", reply.Added) })
 }
 
 type editBullet struct {
@@ -94,7 +94,7 @@ type editBullet struct {
 func (ed *editBullet) Run(ctx context.Context, c *program.Common) error {
 	id := ed.Bullet.id()
 	r := &api.EditRequest{Change: []api.ChangedBullet{{ID: id, Content: ed.Content, When: ed.When, Section: ed.Section}}, Read: ed.Read}
-	return ed.edit(ctx, c, apiclient.Change, r, done("Changed %s.", id))
+	return ed.edit(ctx, c, apiclient.Change, r, fixedText("Changed %s.", id))
 }
 
 type removeBullet struct {
@@ -106,7 +106,7 @@ type removeBullet struct {
 // Run implements the command.
 func (r *removeBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
-	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Remove: list, Read: r.Read}, done("Removed %s.", term.Join(list)))
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Remove: list, Read: r.Read}, fixedText("Removed %s.", term.Join(list)))
 }
 
 type pinBullet struct {
@@ -119,9 +119,9 @@ type pinBullet struct {
 func (p *pinBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(p.Bullets)
 	if p.Off {
-		return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Unpin: list}, done("Unpinned %s.", term.Join(list)))
+		return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Unpin: list}, fixedText("Unpinned %s.", term.Join(list)))
 	}
-	return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Pin: list}, done("Pinned %s.", term.Join(list)))
+	return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Pin: list}, fixedText("Pinned %s.", term.Join(list)))
 }
 
 type mergeBullets struct {
@@ -137,7 +137,7 @@ type mergeBullets struct {
 func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
 	all := append([]playbook.BulletID{m.Keep.id()}, ids(m.Others)...)
 	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
-	return m.edit(ctx, c, apiclient.Change, r, done("Merged %s into %s.", term.Join(all[1:]), all[0]))
+	return m.edit(ctx, c, apiclient.Change, r, fixedText("Merged %s into %s.", term.Join(all[1:]), all[0]))
 }
 
 type tagBook struct {
@@ -159,7 +159,7 @@ Examples:
 // Run implements the command.
 func (t *tagBook) Run(ctx context.Context, c *program.Common) error {
 	r := &api.EditRequest{Tag: &api.NewTag{Name: t.Name, Version: t.Version}}
-	return t.edit(ctx, c, apiclient.Change, r, func(d *api.EditReply) string { return fmt.Sprintf("Version %s is %q.", d.Of, t.Name) })
+	return t.edit(ctx, c, apiclient.Change, r, func(reply *api.EditReply) string { return fmt.Sprintf("Version %s is %q.", reply.Of, t.Name) })
 }
 
 type restoreBook struct {
@@ -184,8 +184,8 @@ Examples:
 
 // Run implements the command.
 func (r *restoreBook) Run(ctx context.Context, c *program.Common) error {
-	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Restore: r.Version, Read: r.Read}, func(d *api.EditReply) string {
-		return fmt.Sprintf("Restored the bullets of version %s; %d of them changed.", d.Of, d.Changed)
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Restore: r.Version, Read: r.Read}, func(reply *api.EditReply) string {
+		return fmt.Sprintf("Restored the bullets of version %s; %d of them changed.", reply.Of, reply.Changed)
 	})
 }
 
@@ -204,8 +204,8 @@ Examples:
 
 // Run implements the command.
 func (r *rebuildBook) Run(ctx context.Context, c *program.Common) error {
-	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Rebuild: true}, func(d *api.EditReply) string {
-		return fmt.Sprintf("Rebuilt the view: %s, state %s.", term.Plural(d.Bullets, "bullet"), d.StateHash)
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Rebuild: true}, func(reply *api.EditReply) string {
+		return fmt.Sprintf("Rebuilt the view: %s, state %s.", term.Plural(reply.Bullets, "bullet"), reply.StateHash)
 	})
 }
 
@@ -240,11 +240,11 @@ Examples:
 // Run implements the command.
 func (f *forgetExecutions) Run(ctx context.Context, c *program.Common) error {
 	selected := &api.Forgotten{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
-	return f.edit(ctx, c, apiclient.Change, &api.EditRequest{Forget: selected, DryRun: f.DryRun}, func(d *api.EditReply) string {
-		if d.DryRun {
-			return fmt.Sprintf("Version %s of the playbook learned from %s of %s. Changes:\n\n%s", d.Label, term.Plural(d.Matched, "reflection"), d.Of,
-				term.Block(explain.Differences(d.Changes, "Nothing was changed.")))
+	return f.edit(ctx, c, apiclient.Change, &api.EditRequest{Forget: selected, DryRun: f.DryRun}, func(reply *api.EditReply) string {
+		if reply.DryRun {
+			return fmt.Sprintf("Version %s of the playbook learned from %s of %s. Changes:\n\n%s", reply.Label, term.Plural(reply.Matched, "reflection"), reply.Of,
+				term.Block(explain.Differences(reply.Changes, "Nothing was changed.")))
 		}
-		return fmt.Sprintf("Forgot %s; %s changed.", d.Of, term.Plural(d.Changed, "bullet"))
+		return fmt.Sprintf("Forgot %s; %s changed.", reply.Of, term.Plural(reply.Changed, "bullet"))
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
-
 	"debrief/playbook"
 )
 
@@ -64,14 +63,20 @@ Examples:
   debrief playbook erase --list`
 }
 
-// erased is the output of --json.
-type erased struct {
+// eraseOutput is the output of --json.
+type eraseOutput struct {
 	Erasure  *api.ErasureState `json:"erasure,omitempty"`
 	Pending  bool              `json:"pending"` // a program with the rights of the operator removes the data
 	Runs     int               `json:"runs"`
 	Messages int               `json:"removed_messages"`
 	Versions int               `json:"redacted_versions"`
 	Letters  int               `json:"dead_letters_with_new_ids"`
+}
+
+func (e *eraseOutput) add(runs, messages, versions int) {
+	e.Runs += runs
+	e.Messages += messages
+	e.Versions += versions
 }
 
 // Run implements the command.
@@ -87,7 +92,7 @@ func (d *eraseData) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer a.Close()
-	out := new(erased)
+	out := new(eraseOutput)
 	if !d.Pending {
 		if !d.Yes {
 			if err := cli.Confirm(fmt.Sprintf("Erase %s for ever?", d.selection())); err != nil {
@@ -101,7 +106,7 @@ func (d *eraseData) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 	}
-	if a.Session == nil {
+	if a.Session == nil { // a client of a gateway
 		return d.printRecorded(out)
 	}
 	return d.remove(ctx, a, out)
@@ -125,7 +130,7 @@ func (d *eraseData) selection() string {
 }
 
 // printRecorded prints the result of a gateway, which only records the erasure.
-func (d *eraseData) printRecorded(out *erased) error {
+func (d *eraseData) printRecorded(out *eraseOutput) error {
 	if d.Pending {
 		return program.Exit(program.ExitUsage, errors.New("--pending: needs the rights of the operator: name the server with --nats or --data"))
 	}
@@ -138,7 +143,7 @@ func (d *eraseData) printRecorded(out *erased) error {
 }
 
 // remove removes the data, and prints each step.
-func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased) error {
+func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *eraseOutput) error {
 	e := erase.New(a.Conn)
 	e.Progress = func(step string) { term.Fprintf(term.Stderr, "%s …\n", step) }
 	e.Edit = func(ctx context.Context, edit *events.Edit) error {
@@ -153,10 +158,10 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *erased
 		return fmt.Errorf("%w; 'debrief playbook erase --pending' continues", err)
 	}
 	if len(done.Done) == 0 { // no new erasure: data of older ones, which a restore has brought back
-		out.Runs, out.Messages, out.Versions = done.Runs, done.Removed, done.Versions
+		out.add(done.Runs, done.Removed, done.Versions)
 	}
 	for _, t := range done.Done {
-		out.Runs, out.Messages, out.Versions = out.Runs+t.Runs, out.Messages+t.Removed(), out.Versions+t.Versions
+		out.add(t.Runs, t.Removed(), t.Versions)
 	}
 	out.Letters = done.Letters
 	if d.JSON {

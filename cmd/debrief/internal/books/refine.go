@@ -16,7 +16,6 @@ import (
 	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/chat"
-
 	"debrief/playbook"
 )
 

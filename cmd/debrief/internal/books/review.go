@@ -12,7 +12,6 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
-
 	"debrief/playbook"
 )
 
@@ -64,8 +63,8 @@ Examples:
 // Run implements the command.
 func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 	if m.Mode != "" {
-		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: playbook.Review(m.Mode)}, func(d *api.EditReply) string {
-			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(d.Unapproved)))
+		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: playbook.Review(m.Mode)}, func(reply *api.EditReply) string {
+			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(reply.Unapproved)))
 		})
 	}
 	return apiclient.Show(ctx, c, m.Flags, m.JSON, m.Path("gate"), map[string]string{"limit": "1"}, printReviewMode)
@@ -103,28 +102,28 @@ func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
 		term.Printf("No bullets in quarantine.\n")
 		return nil
 	}
-	for _, h := range list {
+	for _, q := range list {
 		from := ""
-		if len(h.From) > 0 {
-			from = ", from " + strings.Join(h.From, ", ")
+		if len(q.From) > 0 {
+			from = ", from " + strings.Join(q.From, ", ")
 		}
-		term.Printf("%s [%s] since version %d, %s%s\n", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime), from)
-		if h.Reason != "" {
-			term.Printf("  reason: %s\n", h.Reason)
+		term.Printf("%s [%s] since version %d, %s%s\n", q.ID, q.Section, q.Version, q.Time.Local().Format(time.DateTime), from)
+		if q.Reason != "" {
+			term.Printf("  reason: %s\n", q.Reason)
 		}
-		if h.Replaced != "" {
-			term.Printf("  replaces %s: %s\n", h.Replaces, term.OneLine(h.Replaced, 160))
+		if q.Replaced != "" {
+			term.Printf("  replaces %s: %s\n", q.Replaces, term.OneLine(q.Replaced, 160))
 		}
-		if h.Contested != "" {
-			term.Printf("  contradicts %s: %s\n", h.Contests, term.OneLine(h.Contested, 160))
+		if q.Contested != "" {
+			term.Printf("  contradicts %s: %s\n", q.Contests, term.OneLine(q.Contested, 160))
 		}
-		if n := h.Nearest; n != nil {
+		if n := q.Nearest; n != nil {
 			term.Printf("  similar to %s (%s, %.0f %%): %s\n", n.ID, n.State, 100*n.Similarity, term.OneLine(n.Content, 160))
 		}
-		if e := h.Example; e != nil {
+		if e := q.Example; e != nil {
 			term.Printf("  learned in %s: %s\n", e.Execution, term.OneLine(e.Question, 160))
 		}
-		term.Printf("%s", term.Block(explain.Marked("  > ", h.Content)))
+		term.Printf("%s", term.Block(explain.Marked("  > ", q.Content)))
 	}
 	term.Printf("%s in quarantine.\n", term.Plural(len(list), "bullet"))
 	return nil
@@ -139,10 +138,10 @@ type reviewApprove struct {
 // Run implements the command.
 func (a *reviewApprove) Run(ctx context.Context, c *program.Common) error {
 	list := ids(a.Bullets)
-	return a.edit(ctx, c, apiclient.Change, &api.EditRequest{Approve: list}, func(d *api.EditReply) string {
+	return a.edit(ctx, c, apiclient.Change, &api.EditRequest{Approve: list}, func(reply *api.EditReply) string {
 		text := fmt.Sprintf("Approved %s: active in new prompts.", term.Join(list))
-		if len(d.Retired) > 0 {
-			text += fmt.Sprintf(" Retired: %s.", term.Join(d.Retired))
+		if len(reply.Retired) > 0 {
+			text += fmt.Sprintf(" Retired: %s.", term.Join(reply.Retired))
 		}
 		return text
 	})
@@ -157,5 +156,5 @@ type reviewReject struct {
 // Run implements the command.
 func (r *reviewReject) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
-	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Reject: list}, done("Rejected %s.", term.Join(list)))
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Reject: list}, fixedText("Rejected %s.", term.Join(list)))
 }

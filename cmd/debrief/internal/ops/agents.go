@@ -49,8 +49,8 @@ Examples:
   debrief connect --skill`
 }
 
-// connected is the result with --json.
-type connected struct {
+// connectOutput is the result with --json.
+type connectOutput struct {
 	Agent       string   `json:"agent"`
 	Book        string   `json:"book,omitempty"`
 	URL         string   `json:"url,omitempty"`
@@ -72,15 +72,20 @@ func (c *Connect) options() (o connect.Options, err error) {
 		}
 		o.Token = strings.TrimSpace(string(data))
 	}
-	for _, set := range []struct {
-		to  *string
-		get func() (string, error)
-	}{{&o.Dir, os.Getwd}, {&o.Home, os.UserHomeDir}, {&o.Settings, hooks.SettingsFile}, {&o.State, hooks.StateDir}, {&o.Executable, os.Executable}} {
-		if *set.to, err = set.get(); err != nil {
-			return o, err
-		}
+	if o.Dir, err = os.Getwd(); err != nil {
+		return o, err
 	}
-	return o, nil
+	if o.Home, err = os.UserHomeDir(); err != nil {
+		return o, err
+	}
+	if o.Settings, err = hooks.SettingsFile(); err != nil {
+		return o, err
+	}
+	if o.State, err = hooks.StateDir(); err != nil {
+		return o, err
+	}
+	o.Executable, err = os.Executable()
+	return o, err
 }
 
 // Run implements the command.
@@ -138,7 +143,7 @@ func (c *Connect) describe(p *connect.Plan) {
 }
 
 func (c *Connect) print(p *connect.Plan) error {
-	out := connected{Agent: c.Agent, Files: []string{}, Changed: p.Changed(), DryRun: c.DryRun}
+	out := connectOutput{Agent: c.Agent, Files: []string{}, Changed: p.Changed(), DryRun: c.DryRun}
 	for _, f := range p.Files {
 		out.Files = append(out.Files, f.Name)
 	}

@@ -181,25 +181,8 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	}
 	began := time.Now()
 	defer term.Doing("restoring the streams")()
-	err = m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace)
-	var notEmpty *backup.NotEmptyError
-	switch {
-	case errors.As(err, &notEmpty):
-		return program.Exit(program.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
-	case err != nil:
-		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", invalidError(b.From, err))
-	}
-	if _, err := b.Open(ctx, s.NATS(), "", c.Logger()); err != nil { // creates the streams that the backup does not have
+	if err := b.restore(ctx, c, s, m); err != nil {
 		return err
-	}
-	var restored []string
-	for _, stream := range m.Streams {
-		restored = append(restored, stream.Name)
-	}
-	if s.Server != nil { // what was damaged is there again, and the damage report names this command as the remedy
-		if err := natsd.AcceptDamage(b.Dir(), restored...); err != nil {
-			return err
-		}
 	}
 	if !b.JSON {
 		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
@@ -212,6 +195,29 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 		term.Printf("Data that was erased since is not used. 'debrief up', or 'debrief playbook erase --pending', removes it again.\n")
 	}
 	return verifyRestored(ctx, s, out, b.JSON)
+}
+
+// restore restores the streams, creates those that the backup does not have, and clears the damage report of the restored ones.
+func (b *backupRestore) restore(ctx context.Context, c *program.Common, s *cli.Session, m *backup.Manifest) error {
+	err := m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace)
+	var notEmpty *backup.NotEmptyError
+	switch {
+	case errors.As(err, &notEmpty):
+		return program.Exit(program.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
+	case err != nil:
+		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", invalidError(b.From, err))
+	}
+	if _, err := b.Open(ctx, s.NATS(), "", c.Logger()); err != nil {
+		return err
+	}
+	if s.Server == nil { // only an embedded server has a damage report
+		return nil
+	}
+	var restored []string
+	for _, stream := range m.Streams {
+		restored = append(restored, stream.Name)
+	}
+	return natsd.AcceptDamage(b.Dir(), restored...)
 }
 
 // checkReplicas returns an error if a stream would have fewer replicas than in the backup, unless --fewer-replicas allows that. On the

@@ -1,6 +1,3 @@
-// Package ops has the commands that run and operate Debrief: the server with the roles, tasks, status, diagnosis, dead
-// letters, backups, credentials, set-up and the simulated model. The flags of a command are the fields of a struct; Run is
-// the command.
 package ops
 
 import (
@@ -98,12 +95,12 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	u.settings = settings
 	log := c.Logger()
 	program.LimitMemory(int64(u.Memory))
-	gatewayURL := make(chan string, 1)
+	gatewayURL := make(chan string, 1) // gets the URL of the gateway, or "" without a gateway
 	m, err := u.Metrics("debrief up")
 	if err != nil {
 		return err
 	}
-	roles, working, err := u.roles(ctx, m, gatewayURL)
+	roles, err := u.roles(ctx, m, gatewayURL)
 	if err != nil {
 		return err
 	}
@@ -128,7 +125,7 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	if _, err := u.SetLimits(ctx, s.Conn, u.Replicas, settings); err != nil {
 		return err
 	}
-	stop, err := u.Serve(s.Conn, program.HealthOptions{Program: "debrief up", Roles: working, Metrics: m, Handler: &u.health, Log: log})
+	stop, err := u.Serve(s.Conn, program.HealthOptions{Program: "debrief up", Roles: u.working(), Metrics: m, Handler: &u.health, Log: log})
 	if err != nil {
 		return err
 	}
@@ -137,7 +134,7 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	go func() {
 		select {
 		case url := <-gatewayURL:
-			u.announce(s, working, url)
+			u.announce(s, url)
 		case <-ctx.Done():
 		}
 	}()
@@ -145,6 +142,70 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 		defer term.Printf("debrief has stopped\n")
 	}
 	return program.Run(ctx, s.Conn, roles...)
+}
+
+// working returns the number of roles that process events. Without a model the generator does not: it only serves contexts.
+func (u *Up) working() int {
+	if u.Simulated || u.Model.NameOf(events.RoleGenerator) != "" {
+		return len(streams.Roles)
+	}
+	return len(streams.Roles) - 1
+}
+
+// roles returns the roles. The generator serves the gateway, and sends its URL to gatewayURL when the gateway listens.
+func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- string) ([]program.Role, error) {
+	models := u.Model
+	var err error
+	if u.Simulated {
+		if models, err = train.Simulate(ctx, models, simulated.Options{Seed: 1}); err != nil {
+			return nil, err
+		}
+	}
+	modelOf := map[string]chat.Model{} // nil for a role without a model
+	for _, role := range streams.Roles {
+		if modelOf[role], err = models.Optional(role); err != nil {
+			return nil, err
+		}
+	}
+	embedder, err := u.Embedder(models)
+	if err != nil {
+		return nil, err
+	}
+	generatorConfig, err := u.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	judge, err := models.Judge()
+	if err != nil {
+		return nil, err
+	}
+	if judge != nil { // without --judge-model, the generator's model judges, and counts the calls as its own
+		judge = m.Model(scoring.ByJudge, judge)
+	}
+	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
+	reflectorConfig, err := u.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	curatorConfig := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
+	generatorConfig.Meter, curatorConfig.Meter = m.Generator(), m.Curator()
+	generatorConfig.ModelName, generatorConfig.Rounds = models.NameOf(events.RoleGenerator), reflectorConfig.Rounds
+	curatorConfig.Instructions = []string{generatorConfig.Instructions, reflectorConfig.Instructions}
+	endpoints := []generator.Endpoint{program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, gatewayURL)}
+	g, err := generator.New(m.Model(events.RoleGenerator, modelOf[events.RoleGenerator]), m.Embedder(embedder), generatorConfig, endpoints...)
+	if err != nil {
+		return nil, err
+	}
+	m.SetFollowerLag(g.VersionLag)
+	r, err := reflector.New(m.Model(events.RoleReflector, modelOf[events.RoleReflector]), reflectorConfig)
+	if err != nil {
+		return nil, err
+	}
+	c, err := curator.New(m.Model(events.RoleCurator, modelOf[events.RoleCurator]), curatorConfig)
+	if err != nil {
+		return nil, err
+	}
+	return []program.Role{g, r, c}, nil
 }
 
 // serveHTTP returns the gateway as an endpoint of the generator. Its start sends the URL to gatewayURL, or "" with --http none. Calls
@@ -163,7 +224,15 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 		if u.Simulated { // it answers all three model APIs
 			gateway.UpstreamAnthropic = cmp.Or(gateway.UpstreamAnthropic, models.BaseURL)
 		}
-		f, err := proxy.Listen(proxy.Options{Gateway: gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
+		f, err := proxy.Listen(proxy.Options{
+			Gateway:   gateway,
+			OpenAI:    models.BaseURL,
+			OpenAIKey: string(key),
+			Settings:  u.settings,
+			Metrics:   m,
+			Health:    &u.health,
+			Log:       *conn.Log(),
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -178,66 +247,8 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 	}
 }
 
-// roles returns the roles and the number of them that process events. Without a model the generator does not: it only serves contexts.
-func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- string) (roles []program.Role, working int, err error) {
-	models := u.Model
-	if u.Simulated {
-		if models, err = train.Simulate(ctx, models, simulated.Options{Seed: 1}); err != nil {
-			return nil, 0, err
-		}
-	}
-	modelOf := map[string]chat.Model{} // nil for a role without a model
-	for _, role := range streams.Roles {
-		if modelOf[role], err = models.Optional(role); err != nil {
-			return nil, 0, err
-		}
-	}
-	embedder, err := u.Embedder(models)
-	if err != nil {
-		return nil, 0, err
-	}
-	generatorConfig, err := u.GeneratorConfig.Settings()
-	if err != nil {
-		return nil, 0, err
-	}
-	judge, err := models.Judge()
-	if err != nil {
-		return nil, 0, err
-	}
-	if judge != nil { // without --judge-model, the generator's model judges, and counts the calls as its own
-		judge = m.Model(scoring.ByJudge, judge)
-	}
-	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
-	reflectorConfig, err := u.ReflectorConfig.Settings()
-	if err != nil {
-		return nil, 0, err
-	}
-	working = len(streams.Roles)
-	if modelOf[events.RoleGenerator] == nil {
-		working--
-	}
-	curatorConfig := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
-	generatorConfig.Meter, curatorConfig.Meter = m.Generator(), m.Curator()
-	generatorConfig.ModelName, generatorConfig.Rounds = models.NameOf(events.RoleGenerator), reflectorConfig.Rounds
-	curatorConfig.Instructions = []string{generatorConfig.Instructions, reflectorConfig.Instructions}
-	g, err := generator.New(m.Model(events.RoleGenerator, modelOf[events.RoleGenerator]), m.Embedder(embedder), generatorConfig, program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, gatewayURL))
-	if err != nil {
-		return nil, 0, err
-	}
-	m.SetFollowerLag(g.VersionLag)
-	r, err := reflector.New(m.Model(events.RoleReflector, modelOf[events.RoleReflector]), reflectorConfig)
-	if err != nil {
-		return nil, 0, err
-	}
-	c, err := curator.New(m.Model(events.RoleCurator, modelOf[events.RoleCurator]), curatorConfig)
-	if err != nil {
-		return nil, 0, err
-	}
-	return []program.Role{g, r, c}, working, nil
-}
-
 // announce prints the roles and the addresses. url is the address of the gateway, "" without one.
-func (u *Up) announce(s *cli.Session, working int, url string) {
+func (u *Up) announce(s *cli.Session, url string) {
 	if u.JSON {
 		at := struct {
 			NATS      string `json:"nats,omitempty"` // empty if the embedded server accepts no connections
@@ -265,7 +276,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 	switch {
 	case u.Simulated:
 		roles += " with the simulated model"
-	case working == len(streams.Roles):
+	case u.working() == len(streams.Roles):
 		roles += " with " + u.Model.Describe(events.RoleGenerator)
 	default:
 		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"

@@ -1,0 +1,51 @@
+package ops
+
+import (
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+)
+
+// Help prints the help of another command.
+type Help struct {
+	Program func() program.Program `kong:"-"` // the program with the commands
+
+	Command []string `arg:"" optional:"" passthrough:"" help:"Command to explain. Default: the list of commands."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Help) Help() string {
+	return `Examples:
+
+  debrief help
+  debrief help status
+  debrief help playbook edit --help-all`
+}
+
+// Run implements the command.
+func (h *Help) Run() error { return h.Program().ShowHelp(h.Command) }
+
+// Version prints the build of the program.
+type Version struct {
+	JSON bool `help:"Print one JSON document."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Version) Help() string {
+	return `Print the module version, the commit with its time, and the Go version of this build. A "+" after the commit says that files
+were changed. A build from an archive has no commit.
+
+Examples:
+
+  debrief version
+  debrief version --json`
+}
+
+// Run implements the command.
+func (v *Version) Run() error {
+	if v.JSON {
+		return cli.WriteJSON(term.Stdout, program.CurrentBuild())
+	}
+	term.Printf("debrief %s\n", program.CurrentBuild())
+	return nil
+}
