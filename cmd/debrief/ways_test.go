@@ -393,7 +393,7 @@ func (w *ways) newHookUser(r *sentRun) *hookUser {
 	if err != nil {
 		w.Fatal(err)
 	}
-	u.hook = &hooks.Hook{Agent: hooks.ClaudeCode, Settings: filepath.Join(dir, "agents.json"), State: filepath.Join(dir, "state"), HandOver: func() error { return nil }}
+	u.hook = &hooks.Hook{Agent: hooks.ClaudeCode, Settings: filepath.Join(dir, "agents.json"), State: filepath.Join(dir, "state"), StartHandOver: func() error { return nil }}
 	return u
 }
 

@@ -8,32 +8,32 @@
 //
 // # The walk of a message
 //
-//	connect/connect.go   Connect    before: the user connects an agent in a repository; its settings get the hooks
-//	hooks/event.go       parse      the event of the agent: a message of the user
-//	hooks/binding.go     Of         the repository around the directory of the agent, and the consent of the user
-//	hooks/hook.go        advise     asks the API for advice, and leaves out what the conversation has
-//	hooks/event.go       advise     the output in the form of the agent
-//	hooks/hook.go        handOver   when the agent stops: the run goes into the spool, and another process starts
-//	hooks/spool.go       HandOver   that process reports the runs that wait
-//	hooks/report.go      reportOf   the steps of the transcript; package runs reads it, and events/outcome finds the outcome
+//	connect/connect.go   Connect       before: the user connects an agent in a repository; its settings get the hooks
+//	hooks/event.go       parse         the event of the agent: a message of the user
+//	hooks/repository.go  Of            the repository around the directory of the agent, and the consent of the user
+//	hooks/hook.go        advise        asks the API for advice, and leaves out what the conversation has
+//	hooks/event.go       adviceOutput  the output in the form of the agent
+//	hooks/hook.go        spoolRun      when the agent stops: the run goes into the spool, and another process starts
+//	hooks/spool.go       HandOver      that process reports the runs that wait
+//	hooks/report.go      reportOf      the steps of the transcript; package runs reads it, and events/outcome finds the outcome
 //
 // connect/json.go and connect/server.go edit the settings of agents. Files such as CLAUDE.md are written by the package playbook/formats (block.go).
 //
 // # The walk of a tool call over MCP
 //
-//	mcp/handler.go     ServeHTTP   the path names the playbook, and the API checks the token of the request
-//	mcp/server.go      newServer   the tools and resources for this request; over stdio for all requests of a process
-//	mcp/lines.go       Read        over stdio: a line that is no message gets an error
-//	mcp/tools.go       report      the arguments become a request to the API
-//	mcp/server.go      refusal     the error of the API becomes a result with its code and field
-//	mcp/resources.go   read        the playbook and its bullets as text
+//	mcp/handler.go       ServeHTTP     the path names the playbook, and the API checks the token of the request
+//	mcp/server.go        newServer     the tools and resources for this request; over stdio for all requests of a process
+//	mcp/lines.go         Read          over stdio: a line that is no message gets an error
+//	mcp/tools.go         report        the arguments become a request to the API
+//	mcp/server.go        errorResult   the error of the API becomes a result with its code and field
+//	mcp/resources.go     read          the playbook and its bullets as text
 //
 // # The walk of a trace
 //
-//	otlp/handler.go    ServeHTTP   the token decides the owner and the playbook; the body is read within its limits
-//	otlp/decode.go     decodeTraces  the spans, as protobuf or JSON, with secrets replaced; decodeLogs has the events of models in logs
-//	otlp/buffer.go     Put         stores the spans until their trace is complete; then the client gets its answer
-//	otlp/close.go      sweep       finds complete traces, of this and of other gateways
-//	otlp/close.go      close       package runs/spans reads the trace; its runs are reported, and its spans deleted
-//	otlp/close.go      rate        an evaluation that came after its run was reported becomes feedback
+//	otlp/handler.go      ServeHTTP     the token decides the owner and the playbook; the body is read within its limits
+//	otlp/decode.go       decodeTraces  the spans, as protobuf or JSON, with secrets replaced; decodeLogs has the events of models in logs
+//	otlp/buffer.go       Put           stores the spans until their trace is complete; then the client gets its answer
+//	otlp/close.go        sweep         finds complete traces, of this and of other gateways
+//	otlp/close.go        close         package runs/spans reads the trace; its runs are reported, and its spans deleted
+//	otlp/close.go        rate          an evaluation that came after its run was reported becomes feedback
 package agents

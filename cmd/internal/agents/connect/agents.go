@@ -8,40 +8,46 @@ import (
 	"debrief/cmd/internal/agents/hooks"
 )
 
-// agent describes where a coding agent has its settings, and their form.
+// agent describes where a coding agent has its settings, and their form. A function of home gets the home directory of the user.
 type agent struct {
-	name    string
-	title   string
-	home    func(home string) string // directory of its settings of the user who has this home directory
-	project string                   // the same in a repository
-	file    string                   // settings in home
-	local   string                   // settings in project, if they have another name
-	events  []string                 // that Debrief handles
-	flat    bool                     // a hook has one command; otherwise it is a group with a list of commands
-	version bool                     // the settings have a member version
-	timeout int                      // of a hook, in the unit of the agent; a hook ends much earlier
-	command string                   // file in home or project that makes /debrief known, "" if the agent needs none
-	text    string                   // of that file
-	note    string                   // for the user
+	name  string
+	title string // for people
+	note  string // for the user, after Connect
 
-	servers   func(home string) string // file with the MCP servers of that user
-	toml      bool                     // that file is TOML, not JSON
-	workspace string                   // argument of a server for the directory of the repository
+	// The hooks. A file name is relative to homeDir, or to projectDir in a repository.
+	homeDir          func(home string) string // directory of the user's settings of the agent
+	projectDir       string                   // directory of the settings in a repository
+	hooksFile        string
+	projectHooksFile string   // the same in a repository; "" for the same name
+	events           []string // that Debrief handles
+	isFlat           bool     // a hook has one command; otherwise it is a group with a list of commands
+	hasVersion       bool     // the settings have a member version
+	timeout          int      // of a hook, in the unit of the agent; a hook ends much earlier
+
+	// The file that makes the command /debrief known. Both are "" if the agent needs none.
+	commandFile string
+	commandText string
+
+	// The MCP servers, always in the user's settings.
+	serversFile   func(home string) string
+	serversInTOML bool   // else in JSON
+	workspace     string // argument of a server for the directory of the repository
 }
 
-// entry returns a hook in the form of the agent.
-func (a *agent) entry(command string) any {
-	if a.flat {
+// hookEntry returns a hook in the form of the agent.
+func (a *agent) hookEntry(command string) any {
+	if a.isFlat {
 		return map[string]any{"command": command, "timeout": a.timeout}
 	}
 	return map[string]any{"hooks": []any{map[string]any{"type": "command", "command": command, "timeout": a.timeout}}}
 }
 
-// inHome returns the directory of a variable, or one in the home directory.
+// inHome returns the directory that an environment variable names, or else a directory of the home directory.
 func inHome(variable, name string) func(string) string {
 	return func(home string) string { return cmp.Or(os.Getenv(variable), filepath.Join(home, name)) }
 }
 
+// inDir returns a file of a directory.
 func inDir(dir func(string) string, file string) func(string) string {
 	return func(home string) string { return filepath.Join(dir(home), file) }
 }
@@ -56,30 +62,31 @@ func claudeServers(home string) string {
 // docs/tools/mcp-server.md, and for Cursor in cursor.com/docs/context/mcp.
 var agents = []*agent{
 	{
-		name: hooks.ClaudeCode, title: "Claude Code", home: inHome("CLAUDE_CONFIG_DIR", ".claude"), project: ".claude", file: "settings.json", local: "settings.local.json",
+		name: hooks.ClaudeCode, title: "Claude Code",
+		homeDir: inHome("CLAUDE_CONFIG_DIR", ".claude"), projectDir: ".claude", hooksFile: "settings.json", projectHooksFile: "settings.local.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"}, timeout: 5,
-		servers: claudeServers, workspace: ".",
+		serversFile: claudeServers, workspace: ".",
 		// Claude Code refuses an unknown command before it calls a hook. The hook keeps this text from the model.
-		command: "commands/debrief.md",
-		text:    "---\ndescription: Rate the last run for Debrief, good or bad, and say why\nargument-hint: good|bad [words]\n---\n/debrief $ARGUMENTS\n",
+		commandFile: "commands/debrief.md",
+		commandText: "---\ndescription: Rate the last run for Debrief, good or bad, and say why\nargument-hint: good|bad [words]\n---\n/debrief $ARGUMENTS\n",
 	},
 	{
-		name: hooks.Codex, title: "Codex", home: inHome("CODEX_HOME", ".codex"), project: ".codex", file: "hooks.json",
+		name: hooks.Codex, title: "Codex", homeDir: inHome("CODEX_HOME", ".codex"), projectDir: ".codex", hooksFile: "hooks.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop"}, timeout: 5,
-		servers: inDir(inHome("CODEX_HOME", ".codex"), "config.toml"), toml: true, workspace: ".",
+		serversFile: inDir(inHome("CODEX_HOME", ".codex"), "config.toml"), serversInTOML: true, workspace: ".",
 		note: "Codex asks once whether you trust the hooks. Rate a run with: debrief good, or: debrief bad WORDS",
 	},
 	{
-		name: hooks.Gemini, title: "Gemini CLI", home: inHome("", ".gemini"), project: ".gemini", file: "settings.json",
+		name: hooks.Gemini, title: "Gemini CLI", homeDir: inHome("", ".gemini"), projectDir: ".gemini", hooksFile: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd"}, timeout: 5000,
-		servers: inDir(inHome("", ".gemini"), "settings.json"), workspace: ".",
-		command: "commands/debrief.toml",
-		text:    "description = \"Rate the last run for Debrief, good or bad, and say why\"\nprompt = \"/debrief {{args}}\"\n",
+		serversFile: inDir(inHome("", ".gemini"), "settings.json"), workspace: ".",
+		commandFile: "commands/debrief.toml",
+		commandText: "description = \"Rate the last run for Debrief, good or bad, and say why\"\nprompt = \"/debrief {{args}}\"\n",
 	},
 	{
-		name: hooks.Cursor, title: "Cursor", home: inHome("", ".cursor"), project: ".cursor", file: "hooks.json", flat: true, version: true,
+		name: hooks.Cursor, title: "Cursor", homeDir: inHome("", ".cursor"), projectDir: ".cursor", hooksFile: "hooks.json", isFlat: true, hasVersion: true,
 		events: []string{"sessionStart", "beforeSubmitPrompt", "postToolUse", "postToolUseFailure", "afterAgentResponse", "stop", "sessionEnd"}, timeout: 5,
-		servers: inDir(inHome("", ".cursor"), "mcp.json"), workspace: "${workspaceFolder}",
+		serversFile: inDir(inHome("", ".cursor"), "mcp.json"), workspace: "${workspaceFolder}",
 		note: "Cursor cannot add text to a message: advice comes when a session starts and with the first tool call. Rate a run with: debrief good",
 	},
 }

@@ -1,5 +1,3 @@
-// Package connect connects coding agents with a playbook: it edits the settings of an agent so that it calls hooks and
-// has the MCP server, and records the consent of the user for a repository. Disconnect restores the files byte for byte.
 package connect
 
 import (
@@ -50,13 +48,13 @@ type Plan struct {
 	Files      []File            // of the agent, with changes
 	Repository *hooks.Repository // after the changes; nil if no agent is connected any more
 
-	agent    *agent
-	options  Options
-	settings *hooks.Settings // after the changes
-	gitDir   string
-	backups  backups
-	changed  bool // the settings change
-	removes  bool // the plan is of Disconnect
+	agent           *agent
+	options         Options
+	settings        *hooks.Settings // after the changes
+	gitDir          string
+	backups         backups
+	settingsChanged bool // the settings change
+	isRemoval       bool // the plan is of Disconnect
 }
 
 // File is the change of one file.
@@ -66,7 +64,7 @@ type File struct {
 }
 
 // Changed reports whether the plan changes anything.
-func (p *Plan) Changed() bool { return len(p.Files) > 0 || p.changed }
+func (p *Plan) Changed() bool { return len(p.Files) > 0 || p.settingsChanged }
 
 // Diff returns the changes of files of the agent as unified diffs. They contain no secret of Debrief.
 func (p *Plan) Diff() string {
@@ -134,22 +132,22 @@ func Connect(o Options) (*Plan, error) {
 		return nil, fmt.Errorf("address %q: want one such as http://127.0.0.1:4280", r.URL)
 	}
 	after, _ := json.Marshal(r)
-	p.changed = !bytes.Equal(before, after)
+	p.settingsChanged = !bytes.Equal(before, after)
 	command := quoted(o.Executable) + " hook " + o.Agent
 	if o.Project { // others may have the program elsewhere
 		command = "debrief hook " + o.Agent
 	}
 	dir := p.dir(o.Project)
-	if err := p.plan(filepath.Join(dir, p.fileName(o.Project)), func(data []byte) ([]byte, error) { return p.agent.install(data, command) }); err != nil {
+	if err := p.planEdit(filepath.Join(dir, p.fileName(o.Project)), func(data []byte) ([]byte, error) { return p.agent.installHooks(data, command) }); err != nil {
 		return nil, err
 	}
 	if err := p.planServer(o); err != nil {
 		return nil, err
 	}
-	if p.agent.command == "" {
+	if p.agent.commandFile == "" {
 		return p, nil
 	}
-	return p, p.plan(filepath.Join(dir, p.agent.command), func([]byte) ([]byte, error) { return []byte(p.agent.text), nil })
+	return p, p.planEdit(filepath.Join(dir, p.agent.commandFile), func([]byte) ([]byte, error) { return []byte(p.agent.commandText), nil })
 }
 
 // Disconnect plans to take the connection of an agent back. The hooks in the settings of the user stay while another repository uses them.
@@ -158,42 +156,38 @@ func Disconnect(o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.removes = true
+	p.isRemoval = true
 	if r := p.Repository; r != nil && slices.Contains(r.Agents, o.Agent) {
-		p.changed = true
+		p.settingsChanged = true
 		r.Agents = slices.DeleteFunc(r.Agents, func(name string) bool { return name == o.Agent })
 		if len(r.Agents) == 0 {
 			p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(other *hooks.Repository) bool { return other == r })
 			p.Repository = nil
 		}
 	}
-	for _, project := range []bool{true, false} {
-		if !project && p.settings.Uses(o.Agent) {
-			continue
-		}
-		dir := p.dir(project)
-		if err := p.plan(filepath.Join(dir, p.fileName(project)), p.agent.remove); err != nil {
-			return nil, err
-		}
-		if !project {
-			if err := p.plan(p.agent.servers(o.Home), p.agent.removeServer); err != nil {
-				return nil, err
-			}
-		}
-		if p.agent.command == "" {
-			continue
-		}
-		remove := func(data []byte) ([]byte, error) {
-			if string(data) == p.agent.text {
-				return nil, nil
-			}
-			return data, nil // the user has changed it
-		}
-		if err := p.plan(filepath.Join(dir, p.agent.command), remove); err != nil {
-			return nil, err
-		}
+	if err := p.planRemoval(p.dir(true), p.fileName(true)); err != nil {
+		return nil, err
 	}
-	return p, nil
+	if p.settings.Uses(o.Agent) {
+		return p, nil
+	}
+	if err := p.planRemoval(p.dir(false), p.fileName(false)); err != nil {
+		return nil, err
+	}
+	return p, p.planEdit(p.agent.serversFile(o.Home), p.agent.removeServer)
+}
+
+// planRemoval plans to remove the hooks from a file of a directory, and the file of the command /debrief unless the user has changed it.
+func (p *Plan) planRemoval(dir, hooksFile string) error {
+	if err := p.planEdit(filepath.Join(dir, hooksFile), p.agent.removeHooks); err != nil || p.agent.commandFile == "" {
+		return err
+	}
+	return p.planEdit(filepath.Join(dir, p.agent.commandFile), func(data []byte) ([]byte, error) {
+		if string(data) == p.agent.commandText {
+			return nil, nil
+		}
+		return data, nil
+	})
 }
 
 // planServer plans the entry of the MCP server, always in the settings of the user.
@@ -202,26 +196,28 @@ func (p *Plan) planServer(o Options) error {
 	if o.NoMCP {
 		edit = p.agent.removeServer
 	}
-	return p.plan(p.agent.servers(o.Home), edit)
+	return p.planEdit(p.agent.serversFile(o.Home), edit)
 }
 
+// dir returns the directory with the settings of the agent: in the repository (project), or of the user.
 func (p *Plan) dir(project bool) string {
 	if project {
-		return filepath.Join(filepath.Dir(p.gitDir), p.agent.project)
+		return filepath.Join(filepath.Dir(p.gitDir), p.agent.projectDir)
 	}
-	return p.agent.home(p.options.Home)
+	return p.agent.homeDir(p.options.Home)
 }
 
+// fileName returns the name of the file with hooks in dir.
 func (p *Plan) fileName(project bool) string {
 	if project {
-		return cmp.Or(p.agent.local, p.agent.file)
+		return cmp.Or(p.agent.projectHooksFile, p.agent.hooksFile)
 	}
-	return p.agent.file
+	return p.agent.hooksFile
 }
 
-// plan plans an edit of a file, after the edits of the file that are planned already. If entries are removed and the file is as Debrief left
-// it, plan restores the bytes from before Connect, unless these had an entry of Debrief.
-func (p *Plan) plan(name string, edit func([]byte) ([]byte, error)) error {
+// planEdit plans an edit of a file, after the edits of the file that are planned already. If entries are removed and the file is as Debrief left
+// it, planEdit restores the bytes from before Connect, unless these had an entry of Debrief.
+func (p *Plan) planEdit(name string, edit func([]byte) ([]byte, error)) error {
 	before, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -235,7 +231,7 @@ func (p *Plan) plan(name string, edit func([]byte) ([]byte, error)) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if b, ok := p.backups[name]; ok && p.removes && b.After == hashOf(before) {
+	if b, ok := p.backups[name]; ok && p.isRemoval && b.After == hashOf(before) { // nobody has changed it since Connect
 		if restored, err := edit(b.Before); err == nil && bytes.Equal(restored, b.Before) {
 			after = b.Before
 		}

@@ -14,15 +14,15 @@ import (
 // Settings of agents are JSON, some with comments and commas at the end. An edit changes only the members and elements of Debrief, and
 // keeps all other bytes.
 
-// ours matches the command of a hook of Debrief, with the path of the program before it.
-var ours = regexp.MustCompile(`^(?:"[^"]*[/\\]debrief(?:\.exe)?"|(?:[^"\s]*[/\\])?debrief(?:\.exe)?) hook (` + "claude-code|codex|gemini|cursor" + `)$`)
+// ourCommand matches the command of a hook of Debrief, with the path of the program before it.
+var ourCommand = regexp.MustCompile(`^(?:"[^"]*[/\\]debrief(?:\.exe)?"|(?:[^"\s]*[/\\])?debrief(?:\.exe)?) hook (` + "claude-code|codex|gemini|cursor" + `)$`)
 
-// install adds the hooks of an agent to its settings. Hooks that are there already with another path of the program are replaced.
-func (a *agent) install(data []byte, command string) ([]byte, error) {
+// installHooks adds the hooks of an agent to its settings. Hooks that are there already with another path of the program are replaced.
+func (a *agent) installHooks(data []byte, command string) ([]byte, error) {
 	if a.isInstalled(data, command) {
 		return data, nil
 	}
-	data, err := a.remove(data)
+	data, err := a.removeHooks(data)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (a *agent) install(data []byte, command string) ([]byte, error) {
 		return nil, err
 	}
 	unit := f.unit
-	if a.version && member(f.root, "version") == nil {
+	if a.hasVersion && member(f.root, "version") == nil {
 		add(f.root, "version", hujson.Literal("1"), unit, 1)
 	}
 	all, err := f.object("hooks")
@@ -46,7 +46,7 @@ func (a *agent) install(data []byte, command string) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("hooks.%s: want a list", event)
 		}
-		entry, err := json.MarshalIndent(a.entry(command), strings.Repeat(unit, 3), unit)
+		entry, err := json.MarshalIndent(a.hookEntry(command), strings.Repeat(unit, 3), unit)
 		if err != nil {
 			return nil, err
 		}
@@ -93,8 +93,8 @@ func (a *agent) isInstalled(data []byte, command string) bool {
 	return true
 }
 
-// remove removes the hooks of Debrief for an agent, and the lists and objects that are empty then.
-func (a *agent) remove(data []byte) ([]byte, error) {
+// removeHooks removes the hooks of Debrief for an agent, and the lists and objects that are empty then.
+func (a *agent) removeHooks(data []byte) ([]byte, error) {
 	return removeFrom(data, "hooks", func(all *hujson.Object) (removed bool) {
 		all.Members = slices.DeleteFunc(all.Members, func(m hujson.ObjectMember) bool {
 			list, ok := m.Value.Value.(*hujson.Array)
@@ -177,7 +177,7 @@ func (a *agent) commandOf(e *hujson.Value) string {
 	if len(entry.Hooks) == 1 {
 		entry.Command = entry.Hooks[0].Command
 	}
-	if m := ours.FindStringSubmatch(entry.Command); m == nil || m[1] != a.name {
+	if m := ourCommand.FindStringSubmatch(entry.Command); m == nil || m[1] != a.name {
 		return ""
 	}
 	return entry.Command

@@ -29,18 +29,18 @@ func TestInstallKeepsAllElse(t *testing.T) {
 			t.Run(a.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				command := "/usr/bin/debrief hook " + a.name
-				after, err := a.install([]byte(before), command)
+				after, err := a.installHooks([]byte(before), command)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if got := strings.Count(string(after), command); got != len(a.events) {
 					t.Errorf("got %d hooks, want %d:\n%s", got, len(a.events), after)
 				}
-				again, err := a.install(after, command)
+				again, err := a.installHooks(after, command)
 				if err != nil || string(again) != string(after) {
 					t.Errorf("a second time: %v\n%s", err, cmp.Diff(string(after), string(again)))
 				}
-				moved, err := a.install(after, `"/opt/my tools/debrief" hook `+a.name)
+				moved, err := a.installHooks(after, `"/opt/my tools/debrief" hook `+a.name)
 				if err != nil || strings.Contains(string(moved), "/usr/bin") || strings.Count(string(moved), "my tools") != len(a.events) {
 					t.Errorf("another path of the program: %v\n%s", err, moved)
 				}
@@ -49,7 +49,7 @@ func TestInstallKeepsAllElse(t *testing.T) {
 						t.Errorf("%q is gone:\n%s", text, after)
 					}
 				}
-				removed, err := a.remove(after)
+				removed, err := a.removeHooks(after)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,14 +87,14 @@ func FuzzInstall(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, a := range agents {
 			command := "/usr/bin/debrief hook " + a.name
-			after, err := a.install(data, command)
+			after, err := a.installHooks(data, command)
 			if err != nil {
 				continue
 			}
-			if again, err := a.install(after, command); err != nil || string(again) != string(after) {
+			if again, err := a.installHooks(after, command); err != nil || string(again) != string(after) {
 				t.Errorf("%s: a second time: %v\n%s\n%s", a.name, err, after, again)
 			}
-			if removed, err := a.remove(after); err != nil || a.isInstalled(removed, command) {
+			if removed, err := a.removeHooks(after); err != nil || a.isInstalled(removed, command) {
 				t.Errorf("%s: after the removal: %v\n%s", a.name, err, removed)
 			}
 		}
@@ -104,7 +104,7 @@ func FuzzInstall(f *testing.F) {
 func TestInstallRefusesOtherShapes(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, "model = 1"} {
-		if out, err := find("claude-code").install([]byte(text), "debrief hook claude-code"); err == nil {
+		if out, err := find("claude-code").installHooks([]byte(text), "debrief hook claude-code"); err == nil {
 			t.Errorf("%s: got %s, want an error", text, out)
 		}
 	}
@@ -115,7 +115,7 @@ func TestForeignHooksStay(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"debrief hook codex", "my-debrief hook claude-code", "debrief hook claude-code && say done", "echo debrief hook claude-code"} {
 		text := `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"` + command + `"}]}]}}`
-		if out, err := find("claude-code").remove([]byte(text)); err != nil || string(out) != text {
+		if out, err := find("claude-code").removeHooks([]byte(text)); err != nil || string(out) != text {
 			t.Errorf("%s: got %s, %v", command, out, err)
 		}
 	}

@@ -39,7 +39,7 @@ func (s *server) isOurs() bool {
 
 // addServer adds the MCP server to settings, or replaces the entry of another path of the program.
 func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
-	if a.toml {
+	if a.serversInTOML {
 		return addServerTOML(data, s)
 	}
 	f, err := parseSettings(data)
@@ -76,7 +76,7 @@ func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
 
 // removeServer removes the MCP server of Debrief from settings. Another server of that name belongs to the user.
 func (a *agent) removeServer(data []byte) ([]byte, error) {
-	if a.toml {
+	if a.serversInTOML {
 		return removeServerTOML(data)
 	}
 	return removeFrom(data, "mcpServers", func(all *hujson.Object) (removed bool) {
@@ -114,8 +114,8 @@ var (
 	tomlOurs   = regexp.MustCompile(`(?m)^command = "(?:[^"\n]*[/\\])?debrief(?:\.exe)?"\nargs = \["mcp", "--repository", `)
 )
 
-// table returns the entry as a table.
-func (s *server) table() string {
+// tomlTable returns the entry as a table of TOML.
+func (s *server) tomlTable() string {
 	quote := func(text string) string {
 		out, _ := json.Marshal(text) // the escapes of a string in JSON are those of TOML
 		return string(out)
@@ -128,7 +128,7 @@ func (s *server) table() string {
 }
 
 func addServerTOML(data []byte, s *server) ([]byte, error) {
-	table := []byte(s.table())
+	table := []byte(s.tomlTable())
 	switch {
 	case tomlServer.Match(data) && bytes.Contains(data, table):
 		return data, nil

@@ -43,7 +43,7 @@ func Main(args []string) {
 	}
 	// The event is read until the end of Limit and handled for at most guard. Only a system call that hangs takes longer than 2*guard.
 	watchdog := time.AfterFunc(2*guard, func() { os.Exit(0) })
-	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: time.Now().Add(left), HandOver: startHandOver}
+	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: time.Now().Add(left), StartHandOver: startHandOver}
 	out := h.Handle(context.Background(), os.Stdin)
 	if watchdog.Stop() && len(out) > 0 { // the output is whole or missing
 		_, _ = term.Stdout.Write(out)

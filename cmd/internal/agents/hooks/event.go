@@ -26,25 +26,25 @@ var Agents = []string{ClaudeCode, Codex, Gemini, Cursor}
 type kind int
 
 const (
-	other    kind = iota
-	begin         // a session begins, or its conversation was cleared or compacted
-	prompted      // the user sent a message
-	used          // a tool was used; only of agents without transcripts
-	answered      // the agent wrote a message; only of agents without transcripts
-	stopped       // the agent has done the work of the message
-	ended         // the session ends
+	kindOther   kind = iota
+	kindBegin        // a session begins, or its conversation was cleared or compacted
+	kindPrompt       // the user sent a message
+	kindToolUse      // a tool was used; only of agents without transcripts
+	kindAnswer       // the agent wrote a message; only of agents without transcripts
+	kindStop         // the agent has done the work of the message
+	kindEnd          // the session ends
 )
 
-// kinds has the meaning of the events that 'debrief connect' asks for, by their name. The names are those of
+// kindOf has the meaning of the events that 'debrief connect' asks for, by their name. The names are those of
 //   - Claude Code: code.claude.com/docs/en/hooks
 //   - Codex: openai/codex, codex-rs/hooks/schema/generated; the names of Claude Code, and no SessionEnd
 //   - Gemini CLI: google-gemini/gemini-cli, docs/hooks/reference.md
 //   - Cursor: cursor.com/docs/agent/hooks, the names with a small letter
-var kinds = map[string]kind{
-	"SessionStart": begin, "UserPromptSubmit": prompted, "Stop": stopped, "SessionEnd": ended,
-	"BeforeAgent": prompted, "AfterAgent": stopped,
-	"sessionStart": begin, "beforeSubmitPrompt": prompted, "postToolUse": used, "postToolUseFailure": used, "afterAgentResponse": answered, "stop": stopped,
-	"sessionEnd": ended,
+var kindOf = map[string]kind{
+	"SessionStart": kindBegin, "UserPromptSubmit": kindPrompt, "Stop": kindStop, "SessionEnd": kindEnd,
+	"BeforeAgent": kindPrompt, "AfterAgent": kindStop,
+	"sessionStart": kindBegin, "beforeSubmitPrompt": kindPrompt, "postToolUse": kindToolUse, "postToolUseFailure": kindToolUse, "afterAgentResponse": kindAnswer, "stop": kindStop,
+	"sessionEnd": kindEnd,
 }
 
 // event is one event of a coding agent, in the fields that all agents share.
@@ -83,14 +83,14 @@ type input struct {
 	Error  string          `json:"error_message"` // Cursor, postToolUseFailure
 }
 
-// parse reads an event. Fields of other types than documented are an error. An event that needs nothing has the kind other.
+// parse reads an event. Fields of other types than documented are an error. An event that needs nothing has kindOther.
 func parse(agent string, data []byte) (*event, error) {
 	var in input
 	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
 	e := &event{
-		agent: agent, name: in.Name, kind: kinds[in.Name],
+		agent: agent, name: in.Name, kind: kindOf[in.Name],
 		session: events.FitName(cmp.Or(in.Session, in.Conversation)), dir: in.Dir,
 		prompt: strings.TrimSpace(in.Prompt), answer: cmp.Or(in.LastMessage, in.Response, in.Text),
 		fresh: in.Source != "resume",
@@ -103,9 +103,9 @@ func parse(agent string, data []byte) (*event, error) {
 	}
 	isForeign := in.Version != "" && agent != Cursor // Cursor also runs the hooks of Claude Code
 	if in.Subagent != "" || isForeign || e.session == "" {
-		e.kind = other
+		e.kind = kindOther
 	}
-	if e.kind == used {
+	if e.kind == kindToolUse {
 		e.call = callOf(&in)
 	}
 	return e, nil
@@ -123,12 +123,12 @@ func callOf(in *input) *events.ToolCall {
 	return call
 }
 
-// rating is the user's verdict in a message.
-var rating = regexp.MustCompile(`(?is)^/?(?:prompts:)?debrief\s+(good|bad)\b[\s:,.]*(.*)$`)
+// ratingPattern matches a message with the user's verdict.
+var ratingPattern = regexp.MustCompile(`(?is)^/?(?:prompts:)?debrief\s+(good|bad)\b[\s:,.]*(.*)$`)
 
 // ratingOf returns the outcome of a message such as "/debrief bad the tests still fail", or false.
 func ratingOf(prompt string) (events.Outcome, bool) {
-	m := rating.FindStringSubmatch(prompt)
+	m := ratingPattern.FindStringSubmatch(prompt)
 	if m == nil {
 		return events.Outcome{}, false
 	}
@@ -139,17 +139,17 @@ func ratingOf(prompt string) (events.Outcome, bool) {
 	return events.Outcome{Label: label, Feedback: strings.TrimSpace(m[2])}.Complete(), true
 }
 
-// advise returns the output that adds a text to the conversation, in the form that the agent documents for the event. Cursor documents none
+// adviceOutput returns the output that adds a text to the conversation, in the form that the agent documents for the event. Cursor documents none
 // for a message of the user: see mayAdvise.
-func (e *event) advise(text string) []byte {
+func (e *event) adviceOutput(text string) []byte {
 	if e.agent == Cursor {
 		return object(map[string]any{"additional_context": text})
 	}
 	return object(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": e.name, "additionalContext": text}})
 }
 
-// refuse returns the output that keeps a message of the user from the model, and shows a text to the user instead.
-func (e *event) refuse(text string) []byte {
+// refusalOutput returns the output that keeps a message of the user from the model, and shows a text to the user instead.
+func (e *event) refusalOutput(text string) []byte {
 	switch e.agent {
 	case Cursor:
 		return object(map[string]any{"continue": false, "user_message": text})
@@ -162,9 +162,9 @@ func (e *event) refuse(text string) []byte {
 // mayAdvise reports whether the agent adds a text at this event. Advice for a message of the user of Cursor comes with the first tool call.
 func (e *event) mayAdvise() bool {
 	if e.agent == Cursor {
-		return e.kind == begin || e.kind == used
+		return e.kind == kindBegin || e.kind == kindToolUse
 	}
-	return e.kind == begin || e.kind == prompted
+	return e.kind == kindBegin || e.kind == kindPrompt
 }
 
 // object encodes an output. Angle brackets stay readable.

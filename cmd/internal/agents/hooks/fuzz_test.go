@@ -22,14 +22,14 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if e.kind != other && e.session == "" {
+			if e.kind != kindOther && e.session == "" {
 				t.Errorf("%s: an event without a session has the kind %d", agent, e.kind)
 			}
-			if (e.kind == used) != (e.call != nil) {
+			if (e.kind == kindToolUse) != (e.call != nil) {
 				t.Errorf("%s: got the kind %d and the call %+v", agent, e.kind, e.call)
 			}
 			ratingOf(e.prompt)
-			for _, out := range [][]byte{e.advise("Run <make>."), e.refuse("Rated.")} {
+			for _, out := range [][]byte{e.adviceOutput("Run <make>."), e.refusalOutput("Rated.")} {
 				var object map[string]any
 				if err := json.Unmarshal(out, &object); err != nil || len(object) == 0 {
 					t.Errorf("%s: got %s, %v", agent, out, err)

@@ -49,8 +49,8 @@ type Hook struct {
 	State    string // directory
 	// Until is the time at which the hook goes on without advice. The zero value sets no limit.
 	Until time.Time
-	// HandOver starts the hand-over of the runs that wait, in another process.
-	HandOver func() error
+	// StartHandOver starts the hand-over of the runs that wait, in another process.
+	StartHandOver func() error
 }
 
 // Handle reads one event and returns the output for the agent, which is empty if there is nothing to say. The output is whole or
@@ -83,7 +83,7 @@ func (h *Hook) read(ctx context.Context, in io.Reader) ([]byte, error) {
 	return within(working, func() ([]byte, error) { return h.handle(working, data) })
 }
 
-// limited returns a context that ends after a time, and at the end of the time for advice.
+// limited returns a context that ends after a timeout, or at h.Until if that is earlier.
 func (h *Hook) limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	if h.Until.IsZero() {
@@ -118,9 +118,10 @@ func within(ctx context.Context, f func() ([]byte, error)) ([]byte, error) {
 	}
 }
 
+// handle handles an event, and stores the state of its session.
 func (h *Hook) handle(ctx context.Context, data []byte) ([]byte, error) {
 	e, err := parse(h.Agent, data)
-	if err != nil || e.kind == other {
+	if err != nil || e.kind == kindOther {
 		return nil, err
 	}
 	settings, err := ReadSettings(h.Settings)
@@ -143,131 +144,137 @@ func (h *Hook) handle(ctx context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	now.GitDir = r.GitDir
-	t := turn{hook: h, event: e, repository: r, session: now, state: s}
+	t := eventHandler{hook: h, event: e, repository: r, session: now, state: s}
 	out, err := t.handle(ctx)
 	if ctx.Err() != nil { // the agent does not get the output: it must not count as shown
 		return nil, errors.Join(err, ctx.Err())
 	}
 	err = errors.Join(err, writeJSON(file+".json", now))
-	if t.waiting {
-		err = errors.Join(err, h.HandOver())
+	if t.mustHandOver {
+		err = errors.Join(err, h.StartHandOver())
 	}
 	return out, err
 }
 
-// turn handles one event of a session.
-type turn struct {
-	hook       *Hook
-	event      *event
-	repository *Repository
-	session    *session
-	state      state
-	waiting    bool // the spool has entries to hand over now
+// eventHandler handles one event of a session.
+type eventHandler struct {
+	hook         *Hook
+	event        *event
+	repository   *Repository
+	session      *session
+	state        state
+	mustHandOver bool // the spool has entries to hand over now
 }
 
-func (t *turn) handle(ctx context.Context) ([]byte, error) {
+func (t *eventHandler) handle(ctx context.Context) ([]byte, error) {
 	e, s := t.event, t.session
 	switch e.kind {
-	case begin:
+	case kindBegin:
 		if e.fresh {
-			s.Shown = nil
+			s.ShownLines = nil
 		}
-		t.waiting = t.state.hasWaiting() // entries that no server accepted earlier
+		t.mustHandOver = t.state.hasWaiting() // entries that no server accepted earlier
 		return t.advise(ctx, "Work in the repository "+filepath.Base(filepath.Dir(t.repository.GitDir)), nil)
-	case prompted:
-		return t.prompted(ctx)
-	case used:
-		if s.Run == nil {
-			return nil, nil
-		}
-		if len(s.Run.Calls) < maxCalls && t.repository.Transcripts {
-			call := *e.call
-			call.Arguments, call.Output = clip(call.Arguments, maxCall), clip(call.Output, maxCall)
-			s.Run.Calls = append(s.Run.Calls, call)
-		}
-		if !s.Due {
-			return nil, nil
-		}
-		s.Due = false
-		return t.advise(ctx, s.Run.Prompt, s.Run)
-	case answered:
+	case kindPrompt:
+		return t.handlePrompt(ctx)
+	case kindToolUse:
+		return t.handleToolUse(ctx)
+	case kindAnswer:
 		if s.Run != nil {
 			s.Run.Answer = clip(e.answer, maxQuery)
 		}
-	case stopped, ended:
+	case kindStop, kindEnd:
 		if s.Run == nil {
 			return nil, nil
 		}
 		if e.answer != "" {
 			s.Run.Answer = clip(e.answer, maxQuery)
 		}
-		if e.kind == stopped { // maybe for the second time, because another hook has sent the agent back to work
+		if e.kind == kindStop { // maybe for the second time, because another hook has sent the agent back to work
 			s.Run.HandedOver = false
 		}
-		return nil, t.handOver()
+		return nil, t.spoolRun()
 	}
 	return nil, nil
 }
 
-// prompted handles a message of the user: a rating, or work.
-func (t *turn) prompted(ctx context.Context) ([]byte, error) {
+// handleToolUse remembers a tool call, and gives the advice that the message of the user could not get.
+func (t *eventHandler) handleToolUse(ctx context.Context) ([]byte, error) {
+	s := t.session
+	if s.Run == nil {
+		return nil, nil
+	}
+	if len(s.Run.Calls) < maxCalls && t.repository.Transcripts {
+		call := *t.event.call
+		call.Arguments, call.Output = clip(call.Arguments, maxCall), clip(call.Output, maxCall)
+		s.Run.Calls = append(s.Run.Calls, call)
+	}
+	if !s.AdviceDue {
+		return nil, nil
+	}
+	s.AdviceDue = false
+	return t.advise(ctx, s.Run.Prompt, s.Run)
+}
+
+// handlePrompt handles a message of the user: a rating, or work.
+func (t *eventHandler) handlePrompt(ctx context.Context) ([]byte, error) {
 	e, s := t.event, t.session
-	handOverErr := t.handOver() // the user interrupted the work on the message before
+	spoolErr := t.spoolRun() // the user interrupted the work on the message before
 	if rated, ok := ratingOf(e.prompt); ok {
 		text, err := t.rate(rated)
-		return e.refuse(text), errors.Join(handOverErr, err)
+		return e.refusalOutput(text), errors.Join(spoolErr, err)
 	}
 	query := e.prompt
 	if s.Run != nil && len(query) < minQuery {
 		query = strings.TrimSpace(query + "\n" + s.Run.Prompt)
 	}
-	s.Turn++
+	s.TurnNumber++
 	s.Run = &run{ID: string(events.NewID()), Prompt: clip(e.prompt, maxQuery), Started: time.Now().UTC()}
 	if !e.mayAdvise() {
-		s.Due = true
-		return nil, handOverErr
+		s.AdviceDue = true
+		return nil, spoolErr
 	}
 	out, err := t.advise(ctx, query, s.Run)
-	return out, errors.Join(handOverErr, err)
+	return out, errors.Join(spoolErr, err)
 }
 
 // rate records the user's verdict on the last run, and returns a text for the user.
-func (t *turn) rate(o events.Outcome) (string, error) {
+func (t *eventHandler) rate(o events.Outcome) (string, error) {
 	switch {
 	case !t.repository.Transcripts:
 		return "Debrief: nothing to rate, because runs of this repository are not handed over.", nil
 	case t.session.Run == nil:
 		return "Debrief: nothing to rate yet in this session.", nil
 	}
-	err := t.state.add(&entry{Kind: rates, GitDir: t.repository.GitDir, Agent: t.hook.Agent, Session: t.event.session, Run: *t.session.Run, Outcome: o})
+	err := t.state.add(&entry{Kind: entryRating, GitDir: t.repository.GitDir, Agent: t.hook.Agent, Session: t.event.session, Run: *t.session.Run, Outcome: o})
 	if err != nil {
 		return "Debrief: the rating could not be stored.", err
 	}
-	t.waiting = true
+	t.mustHandOver = true
 	return fmt.Sprintf("Debrief: the last run is rated %s.", o.Label), nil
 }
 
-// handOver puts the run of the session into the spool, once for each time that the agent stops.
-func (t *turn) handOver() error {
+// spoolRun puts the run of the session into the spool, once for each time that the agent stops.
+func (t *eventHandler) spoolRun() error {
 	run := t.session.Run
 	if run == nil || run.HandedOver || !t.repository.Transcripts {
 		return nil
 	}
 	err := t.state.add(&entry{
-		Kind: reports, GitDir: t.repository.GitDir, Agent: t.hook.Agent, Session: t.event.session, Turn: t.session.Turn,
+		Kind: entryReport, GitDir: t.repository.GitDir, Agent: t.hook.Agent, Session: t.event.session, TurnNumber: t.session.TurnNumber,
 		Transcript: t.event.transcript, Run: *run, Ended: time.Now().UTC(),
 	})
 	if err != nil {
 		return err
 	}
 	run.HandedOver = true
-	t.waiting = true
+	t.mustHandOver = true
 	return nil
 }
 
 // advise requests advice and returns the output with the texts that the conversation does not have yet. The run gets the id of the
 // context; run is nil for advice that belongs to no run.
-func (t *turn) advise(ctx context.Context, query string, run *run) ([]byte, error) {
+func (t *eventHandler) advise(ctx context.Context, query string, run *run) ([]byte, error) {
 	if !t.event.mayAdvise() || query == "" {
 		return nil, nil
 	}
@@ -290,15 +297,15 @@ func (t *turn) advise(ctx context.Context, query string, run *run) ([]byte, erro
 		return nil, nil
 	}
 	for _, l := range kept {
-		t.session.Shown = append(t.session.Shown, lineKey(&l))
+		t.session.ShownLines = append(t.session.ShownLines, lineKey(&l))
 	}
-	return t.event.advise(text), nil
+	return t.event.adviceOutput(text), nil
 }
 
 // unseen returns the advice without the texts that the conversation has, of at most maxText bytes.
-func (t *turn) unseen(reply *events.ContextReply) (string, []events.AdviceLine) {
+func (t *eventHandler) unseen(reply *events.ContextReply) (string, []events.AdviceLine) {
 	seen := map[string]bool{}
-	for _, key := range t.session.Shown {
+	for _, key := range t.session.ShownLines {
 		seen[key] = true
 	}
 	message := reply.Messages[0].Text

@@ -26,7 +26,7 @@ const (
 // calls that the hooks have seen. Without either, the report has only the message of the user and the answer.
 func reportOf(ctx context.Context, e *entry) (report *events.Report, reverts bool) {
 	report = &events.Report{
-		RunID: e.Run.ID, ContextID: e.Run.ContextID, Session: e.Session, Turn: e.Turn,
+		RunID: e.Run.ID, ContextID: e.Run.ContextID, Session: e.Session, Turn: e.TurnNumber,
 		Question: e.Run.Prompt, Answer: e.Run.Answer, Started: e.Run.Started, Duration: max(e.Ended.Sub(e.Run.Started), 0),
 	}
 	for i := range e.Run.Calls {

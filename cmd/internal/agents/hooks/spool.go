@@ -20,8 +20,8 @@ import (
 type entryKind string
 
 const (
-	reports entryKind = "report" // a run to report
-	rates   entryKind = "rate"   // a verdict on a run that was reported before
+	entryReport entryKind = "report" // a run to report
+	entryRating entryKind = "rate"   // a verdict on a run that was reported before
 )
 
 // entry is a run or a verdict that waits to be handed over. It has neither a token nor the texts of the transcript: the settings and the
@@ -31,7 +31,7 @@ type entry struct {
 	GitDir     string         `json:"git_dir"`
 	Agent      string         `json:"agent"`
 	Session    string         `json:"session"`
-	Turn       int            `json:"turn,omitempty"`
+	TurnNumber int            `json:"turn,omitempty"`
 	Transcript string         `json:"transcript,omitempty"`
 	Run        run            `json:"run"`
 	Ended      time.Time      `json:"ended,omitzero"`
@@ -78,16 +78,16 @@ func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int,
 	if _, err := readJSON(count, &reported); err != nil {
 		return 0, err
 	}
-	before := reported
-	err = s.handOverAll(ctx, settingsFile, &reported)
-	if reported > before {
+	n, err := s.handOverAll(ctx, settingsFile)
+	if n > 0 {
+		reported += n
 		err = errors.Join(err, writeJSON(count, reported))
 	}
 	return reported, err
 }
 
-// handOverAll hands over all entries, and counts the reported runs.
-func (s state) handOverAll(ctx context.Context, settingsFile string, reported *int) error {
+// handOverAll hands over all entries, and returns the number of reported runs.
+func (s state) handOverAll(ctx context.Context, settingsFile string) (reported int, err error) {
 	files := s.waiting()
 	for excess := len(files) - maxWaiting; excess > 0; excess-- {
 		s.log(fmt.Errorf("hand over: dropped: more than %d runs wait", maxWaiting))
@@ -96,7 +96,7 @@ func (s state) handOverAll(ctx context.Context, settingsFile string, reported *i
 	}
 	newest := map[string]*entry{} // by the id of the run
 	for _, file := range files {
-		if e, err := readEntry(file); err == nil && e.Kind == reports {
+		if e, err := readEntry(file); err == nil && e.Kind == entryReport {
 			newest[e.Run.ID] = e
 		}
 	}
@@ -105,19 +105,19 @@ func (s state) handOverAll(ctx context.Context, settingsFile string, reported *i
 		var failed *client.Error
 		isTemporary := ctx.Err() != nil || errors.As(err, &failed) && failed.Unavailable()
 		if isTemporary {
-			return err
+			return reported, err
 		}
 		if err != nil {
 			s.log(fmt.Errorf("hand over: dropped: %w", err))
 		}
 		if isRun {
-			*reported++
+			reported++
 		}
 		if err := os.Remove(file); err != nil {
-			return err
+			return reported, err
 		}
 	}
-	return nil
+	return reported, nil
 }
 
 // readEntry reads the entry in a file.
@@ -130,8 +130,8 @@ func readEntry(file string) (*entry, error) {
 	return e, json.Unmarshal(data, e)
 }
 
-// handOver hands over the entry in a file. It returns true if the entry was a run and the run was stored. If the agent stopped several times
-// in a run, the newest entry of the run counts.
+// handOver hands over the entry in a file. It returns true if the entry was a run and the run was stored for the first time. If the agent
+// stopped several times in a run, the newest entry of the run counts: newest has it by the id of the run.
 func (s state) handOver(ctx context.Context, settingsFile, file string, newest map[string]*entry) (bool, error) {
 	e, err := readEntry(file)
 	if err != nil {
@@ -149,11 +149,11 @@ func (s state) handOver(ctx context.Context, settingsFile, file string, newest m
 	if r == nil || !r.Transcripts || time.Since(info.ModTime()) > maxWait {
 		return false, errors.New("too old, or without the consent of the user")
 	}
-	if e.Kind == rates {
+	if e.Kind == entryRating {
 		return false, s.rate(ctx, r, e)
 	}
 	if last := newest[e.Run.ID]; last != nil {
-		last.id = e.id
+		last.id = e.id // the id of the feedback is that of this file
 		e = last
 	}
 	return s.report(ctx, r, e)

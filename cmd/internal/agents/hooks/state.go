@@ -41,11 +41,11 @@ const sessionAge = 30 * 24 * time.Hour
 
 // session is what hooks remember of a session between two events. It has no text of the conversation but the last message of the user.
 type session struct {
-	GitDir string   `json:"git_dir"`
-	Shown  []string `json:"shown,omitempty"` // bullets and reflections that the conversation has; see lineKey
-	Turn   int      `json:"turn,omitempty"`  // number of the last message of the user, from 1
-	Run    *run     `json:"run,omitempty"`   // the work on that message
-	Due    bool     `json:"due,omitempty"`   // the message gets its advice with the first tool call
+	GitDir     string   `json:"git_dir"`
+	ShownLines []string `json:"shown,omitempty"` // bullets and reflections that the conversation has; see lineKey
+	TurnNumber int      `json:"turn,omitempty"`  // number of the last message of the user, from 1
+	Run        *run     `json:"run,omitempty"`   // the work on that message
+	AdviceDue  bool     `json:"due,omitempty"`   // the message gets its advice with the first tool call
 }
 
 // run is the work of an agent on one message of the user.

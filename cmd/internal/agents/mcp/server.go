@@ -1,12 +1,3 @@
-// Package mcp serves a playbook to agents over the Model Context Protocol: at /mcp/{book} of the gateway, and on standard input and output
-// with 'debrief mcp'. The server binds the playbook, so no argument of a model can name another one.
-//
-// Every tool is a request to the API with the token of the agent: the API decides on scopes, playbooks, owners and limits. A rating over MCP
-// is the opinion of an agent on its own run, so it has the limited trust of an inferred outcome. A proposal waits for a person. Nothing
-// deletes.
-//
-// MCP never returns a text that generators do not show: bullets that wait or are retired, earlier wordings, and texts of runs would
-// reach the prompt of the agent without the admission that prompts need.
 package mcp
 
 import (
@@ -78,7 +69,7 @@ func tool[In any](server *mcp.Server, t *mcp.Tool, run func(context.Context, *In
 	mcp.AddTool(server, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		value, texts, err := run(ctx, &in)
 		if err != nil {
-			return refusal(err), nil, nil
+			return errorResult(err), nil, nil
 		}
 		out := &mcp.CallToolResult{}
 		for _, text := range texts {
@@ -88,8 +79,8 @@ func tool[In any](server *mcp.Server, t *mcp.Tool, run func(context.Context, *In
 	})
 }
 
-// refusal returns the result for an error. An error of the API keeps its code, and the field that it names.
-func refusal(err error) *mcp.CallToolResult {
+// errorResult returns the result for an error. An error of the API keeps its code, and the field that it names.
+func errorResult(err error) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{}
 	var refused *api.Error
 	if errors.As(err, &refused) {

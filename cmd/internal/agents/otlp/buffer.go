@@ -71,18 +71,18 @@ type Store struct {
 
 	warnings rate.Sometimes
 	mu       sync.Mutex
-	traces   map[events.ID]*received // by trace, for the limits
-	total    received                // sum of traces
+	traces   map[events.ID]*traceCounts // by trace, for the limits
+	total    traceCounts                // sum of traces
 }
 
-// received is what this gateway received of a trace.
-type received struct {
+// traceCounts counts what this gateway received of a trace.
+type traceCounts struct {
 	spans, bytes int
 	first, last  time.Time
 }
 
 // add adds other numbers of spans and bytes; a negative sign subtracts them.
-func (r *received) add(sign int, other *received) {
+func (r *traceCounts) add(sign int, other *traceCounts) {
 	r.spans += sign * other.spans
 	r.bytes += sign * other.bytes
 }
@@ -101,7 +101,7 @@ func New(conn *bus.Conn, reporter Reporter, cfg Config) *Store {
 	js := conn.JetStream()
 	return &Store{
 		nc: conn.NATS(), js: js, events: conn.Events, windows: window.New(conn.NATS(), js), watch: natserr.WatchOf(js), reporter: reporter, cfg: cfg,
-		warnings: rate.Sometimes{Interval: time.Minute}, traces: map[events.ID]*received{},
+		warnings: rate.Sometimes{Interval: time.Minute}, traces: map[events.ID]*traceCounts{},
 	}
 }
 
@@ -138,71 +138,87 @@ func keyOf(owner string, b playbook.Book, trace string) events.ID {
 	return events.Hash("otlp", owner, string(b), trace)
 }
 
+// traceSpans are the spans of one trace in a request.
+type traceSpans struct {
+	head
+	user, session string
+	spans         [][]byte
+}
+
 // Put stores the spans of a request. It returns after the server has stored them. Spans beyond the limits of their trace are refused.
 func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, spans []span, refused *refusals) error {
-	type group struct {
-		head
-		user, session string
-		spans         [][]byte
-	}
-	groups := map[string]*group{}
-	var order []*group
-	now := time.Now().UTC()
 	if !s.hasRoom() {
 		return fmt.Errorf("more than %d spans or %d MiB wait for the end of their traces: send them again", maxWaitingSpans, maxWaitingBytes>>20)
 	}
+	now := time.Now().UTC()
+	byTrace := map[string]*traceSpans{}
+	var traces []*traceSpans // in the order of the request
 	for _, sp := range spans {
-		g := groups[sp.trace]
-		if g == nil {
-			g = &group{head: head{ID: keyOf(caller.Owner, b, sp.trace), Owner: caller.Owner, Book: b, Caller: caller, Trace: sp.trace, Last: now}}
-			groups[sp.trace] = g
-			order = append(order, g)
+		t := byTrace[sp.trace]
+		if t == nil {
+			t = &traceSpans{head: head{ID: keyOf(caller.Owner, b, sp.trace), Owner: caller.Owner, Book: b, Caller: caller, Trace: sp.trace, Last: now}}
+			byTrace[sp.trace] = t
+			traces = append(traces, t)
 		}
-		if !s.admit(g.ID, len(sp.data), now) {
+		if !s.countSpan(t.ID, len(sp.data), now) {
 			refused.add(fmt.Sprintf("spans beyond the limit of a trace: %d spans, %d bytes", maxSpans, maxBytes))
 			continue
 		}
-		g.spans = append(g.spans, sp.data)
-		g.user, g.session = cmp.Or(g.user, sp.user), cmp.Or(g.session, sp.session)
-		g.Root = g.Root || sp.root
+		t.spans = append(t.spans, sp.data)
+		t.user, t.session = cmp.Or(t.user, sp.user), cmp.Or(t.session, sp.session)
+		t.Root = t.Root || sp.root
 	}
-	var acks []jetstream.PubAckFuture
-	publish := func(key string, v any) error {
-		data, err := events.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("encode spans: %w", err)
-		}
-		ack, err := s.js.PublishMsgAsync(&nats.Msg{Subject: subject + key, Header: events.SchemaHeader(), Data: data})
-		acks = append(acks, ack)
+	if err := s.putParts(ctx, traces); err != nil {
 		return err
 	}
-	for _, g := range order {
-		for _, data := range parts(g.spans) {
-			p := &part{ID: g.ID, Owner: g.Owner, User: g.user, Book: b, Session: g.session, Started: now, Spans: data}
+	return s.putHeads(ctx, traces)
+}
+
+// putParts stores the spans of traces.
+func (s *Store) putParts(ctx context.Context, traces []*traceSpans) error {
+	var acks []jetstream.PubAckFuture
+	for _, t := range traces {
+		for _, data := range parts(t.spans) {
+			p := &part{ID: t.ID, Owner: t.Owner, User: t.user, Book: t.Book, Session: t.session, Started: t.Last, Spans: data}
 			redact.Fields(p)
-			if err := publish(fmt.Sprintf("d.%s.%s", g.ID, hashOf(data)), p); err != nil {
+			ack, err := s.publish(fmt.Sprintf("d.%s.%s", t.ID, hashOf(data)), p)
+			if err != nil {
 				return err
 			}
-		}
-	}
-	if err := awaitAcks(ctx, acks); err != nil {
-		return err
-	}
-	acks = nil
-	for _, g := range order {
-		if len(g.spans) == 0 {
-			continue
-		}
-		g.First = s.firstOf(g.ID, now)
-		withRoot := 0
-		if g.Root {
-			withRoot = 1
-		}
-		if err := publish(fmt.Sprintf("h.%s.%d", g.ID, withRoot), &g.head); err != nil {
-			return err
+			acks = append(acks, ack)
 		}
 	}
 	return awaitAcks(ctx, acks)
+}
+
+// putHeads stores the heads of the traces that have spans.
+func (s *Store) putHeads(ctx context.Context, traces []*traceSpans) error {
+	var acks []jetstream.PubAckFuture
+	for _, t := range traces {
+		if len(t.spans) == 0 {
+			continue
+		}
+		t.First = s.firstOf(t.ID, t.Last)
+		withRoot := 0
+		if t.Root {
+			withRoot = 1
+		}
+		ack, err := s.publish(fmt.Sprintf("h.%s.%d", t.ID, withRoot), &t.head)
+		if err != nil {
+			return err
+		}
+		acks = append(acks, ack)
+	}
+	return awaitAcks(ctx, acks)
+}
+
+// publish sends a value of a key to the server. It does not wait for the acknowledgement.
+func (s *Store) publish(key string, value any) (jetstream.PubAckFuture, error) {
+	data, err := events.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode spans: %w", err)
+	}
+	return s.js.PublishMsgAsync(&nats.Msg{Subject: subject + key, Header: events.SchemaHeader(), Data: data})
 }
 
 // awaitAcks waits until the server has stored messages.
@@ -243,19 +259,19 @@ func hashOf(spans [][]byte) events.ID {
 	return events.Hash("otlp spans", string(h.Sum(nil)))
 }
 
-// admit counts a span of a trace, unless the trace is at a limit.
-func (s *Store) admit(key events.ID, size int, now time.Time) bool {
+// countSpan counts a span of a trace, and returns true, unless the trace is at a limit.
+func (s *Store) countSpan(key events.ID, size int, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.traces[key]
 	if r == nil {
-		r = &received{first: now}
+		r = &traceCounts{first: now}
 		s.traces[key] = r
 	}
 	if r.spans >= maxSpans || r.bytes+size > maxBytes {
 		return false
 	}
-	one := &received{spans: 1, bytes: size}
+	one := &traceCounts{spans: 1, bytes: size}
 	r.add(1, one)
 	s.total.add(1, one)
 	r.last = now
@@ -280,7 +296,7 @@ func (s *Store) firstOf(key events.ID, now time.Time) time.Time {
 }
 
 // forget ends the counts of traces that do not wait any more: they were closed, or their spans were not stored.
-func (s *Store) forget(now time.Time, waiting map[events.ID]*due) {
+func (s *Store) forget(now time.Time, waiting map[events.ID]*dueTrace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, r := range s.traces {
@@ -307,8 +323,8 @@ func (s *Store) read(ctx context.Context, keys string, fn func(*direct.Message) 
 	return err
 }
 
-// deleted returns a delete marker of a key.
-func deleted(name string) *nats.Msg {
+// deleteMarker returns a delete marker of a key.
+func deleteMarker(name string) *nats.Msg {
 	m := &nats.Msg{Subject: name, Header: nats.Header{}}
 	m.Header.Set("KV-Operation", "DEL")
 	m.Header.Set(jetstream.MsgTTLHeader, time.Minute.String())
@@ -317,7 +333,7 @@ func deleted(name string) *nats.Msg {
 
 // removeHead deletes a head, unless it was written since it was read.
 func (s *Store) removeHead(ctx context.Context, m *direct.Message) error {
-	_, err := s.js.PublishMsg(ctx, deleted(m.Subject), jetstream.WithExpectLastSequencePerSubject(m.Seq))
+	_, err := s.js.PublishMsg(ctx, deleteMarker(m.Subject), jetstream.WithExpectLastSequencePerSubject(m.Seq))
 	if err != nil {
 		return fmt.Errorf("delete the head of a trace: %w", err)
 	}
@@ -328,7 +344,7 @@ func (s *Store) removeHead(ctx context.Context, m *direct.Message) error {
 func (s *Store) remove(ctx context.Context, subjects []string) error {
 	var acks []jetstream.PubAckFuture
 	for _, name := range subjects {
-		ack, err := s.js.PublishMsgAsync(deleted(name))
+		ack, err := s.js.PublishMsgAsync(deleteMarker(name))
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (s *Store) Run(ctx context.Context) {
 
 // sweep closes the traces that are due at a time.
 func (s *Store) sweep(ctx context.Context, now time.Time) error {
-	all := map[events.ID]*due{}
+	all := map[events.ID]*dueTrace{}
 	err := s.read(ctx, "h.>", func(m *direct.Message) error {
 		h, err := decodeValue[head](m)
 		if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 		}
 		t := all[h.ID]
 		if t == nil {
-			t = &due{head: *h}
+			t = &dueTrace{head: *h}
 			all[h.ID] = t
 		}
 		t.add(h, m)
@@ -92,7 +92,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 }
 
 // isReported reports whether the run of a trace is stored: later spans, such as evaluations, then wait for no root. It is false after an error.
-func (s *Store) isReported(ctx context.Context, t *due) bool {
+func (s *Store) isReported(ctx context.Context, t *dueTrace) bool {
 	seq, err := s.windows.FirstCopy(ctx, t.Book, window.EffectTurn, t.execution())
 	return err == nil && seq > 0
 }
@@ -106,14 +106,14 @@ func (h *head) execution() events.ID { return events.ExecutionID(h.Book, h.Owner
 // runIDOf returns the id of a run by its name in the trace.
 func runIDOf(name string) string { return events.FitRunID("otel/" + name) }
 
-// due is a trace with its heads.
-type due struct {
+// dueTrace is a trace with its heads.
+type dueTrace struct {
 	head
 	heads []direct.Message
 }
 
 // add adds a head. The heads of a trace can be of several gateways, so the root, the first and the last span can be in any of them.
-func (t *due) add(h *head, m *direct.Message) {
+func (t *dueTrace) add(h *head, m *direct.Message) {
 	t.heads = append(t.heads, *m)
 	t.Root = t.Root || h.Root
 	if h.First.Before(t.First) {
@@ -126,7 +126,7 @@ func (t *due) add(h *head, m *direct.Message) {
 
 // close reports the runs of a trace. Then it deletes the heads, and after them the spans: a gateway that dies in between leaves a whole trace,
 // or spans that nothing reads. A head that was written meanwhile stays, and the next sweep reads the trace again.
-func (s *Store) close(ctx context.Context, h *due) error {
+func (s *Store) close(ctx context.Context, h *dueTrace) error {
 	var stored [][]byte
 	var keys []string
 	err := s.read(ctx, "d."+string(h.ID)+".*", func(m *direct.Message) error {
@@ -291,7 +291,7 @@ func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.
 		s := byID[id]
 		s.Events = append(s.Events, records[id]...)
 		slices.SortStableFunc(s.Events, func(a, b *tracev1.Span_Event) int { return cmp.Compare(a.TimeUnixNano, b.TimeUnixNano) })
-		if raw, err := toJSON(s); err == nil {
+		if raw, err := spanJSON(s); err == nil {
 			trace.Add(modelapi.ParseValue(raw), leading)
 		}
 	}

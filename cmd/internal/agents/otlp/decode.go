@@ -49,7 +49,7 @@ func decodeTraces(body []byte, isJSON bool) (spans []span, refused *refusals, er
 		for _, scope := range r.ScopeSpans {
 			for _, s := range scope.Spans {
 				adoptAnnotations(s)
-				spans = refused.encode(spans, s, len(s.ParentSpanId) == 0)
+				spans = refused.appendSpan(spans, s, len(s.ParentSpanId) == 0)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func decodeLogs(body []byte, isJSON bool) (spans []span, refused *refusals, err 
 		for _, scope := range r.ScopeLogs {
 			for _, l := range scope.LogRecords {
 				if e := eventOf(l); e != nil {
-					spans = refused.encode(spans, &tracev1.Span{TraceId: l.TraceId, SpanId: l.SpanId, Events: []*tracev1.Span_Event{e}}, false)
+					spans = refused.appendSpan(spans, &tracev1.Span{TraceId: l.TraceId, SpanId: l.SpanId, Events: []*tracev1.Span_Event{e}}, false)
 				}
 			}
 		}
@@ -128,13 +128,13 @@ func unmarshal(body []byte, isJSON bool, into proto.Message) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * maxNesting}.Unmarshal(body, into)
 }
 
-// encode appends a span with secrets replaced, or counts why it is left out. isRoot becomes span.root.
-func (r *refusals) encode(list []span, s *tracev1.Span, isRoot bool) []span {
+// appendSpan appends a span with secrets replaced, or counts why it is left out. isRoot becomes span.root.
+func (r *refusals) appendSpan(list []span, s *tracev1.Span, isRoot bool) []span {
 	if len(s.TraceId) != traceBytes || len(s.SpanId) != spanBytes {
 		r.add("a span or event without a valid id of its trace or span")
 		return list
 	}
-	clean(s)
+	redactSpan(s)
 	data, err := proto.Marshal(s)
 	switch {
 	case err != nil:
@@ -191,58 +191,58 @@ func convertIDs(v any) {
 	}
 }
 
-// clean replaces secrets in the texts of a span.
-func clean(s *tracev1.Span) {
-	s.Name = text(s.Name)
-	cleanAttributes(s.Attributes, 0)
+// redactSpan replaces secrets in the texts of a span.
+func redactSpan(s *tracev1.Span) {
+	s.Name = redactText(s.Name)
+	redactAttributes(s.Attributes, 0)
 	for _, e := range s.Events {
-		e.Name = text(e.Name)
-		cleanAttributes(e.Attributes, 0)
+		e.Name = redactText(e.Name)
+		redactAttributes(e.Attributes, 0)
 	}
 	if s.Status != nil {
-		s.Status.Message = text(s.Status.Message)
+		s.Status.Message = redactText(s.Status.Message)
 	}
 	s.Links, s.TraceState = nil, "" // no reader uses them
 }
 
-// text replaces secrets in a text. A text that is JSON stays JSON, because readers parse it.
-func text(s string) string { return redact.Text(strings.ToValidUTF8(s, "\uFFFD")) }
+// redactText replaces secrets in a text. A text that is JSON stays JSON, because readers parse it.
+func redactText(s string) string { return redact.Text(strings.ToValidUTF8(s, "\uFFFD")) }
 
-func cleanAttributes(all []*commonv1.KeyValue, depth int) {
+func redactAttributes(all []*commonv1.KeyValue, depth int) {
 	for _, a := range all {
-		a.Key = text(a.Key)
-		cleanValue(a.Key, a.GetValue(), depth)
+		a.Key = redactText(a.Key)
+		redactValue(a.Key, a.GetValue(), depth)
 	}
 }
 
-// cleanValue replaces secrets in the value of an attribute. It empties a value that is nested too deep.
-func cleanValue(name string, v *commonv1.AnyValue, depth int) {
+// redactValue replaces secrets in the value of an attribute. It empties a value that is nested too deep.
+func redactValue(name string, v *commonv1.AnyValue, depth int) {
 	if depth > maxNesting && v != nil {
 		v.Value = nil
 		return
 	}
 	switch inner := v.GetValue().(type) {
 	case *commonv1.AnyValue_StringValue:
-		inner.StringValue = named(name, text(inner.StringValue))
+		inner.StringValue = redactNamed(name, redactText(inner.StringValue))
 	case *commonv1.AnyValue_ArrayValue:
 		for _, e := range inner.ArrayValue.GetValues() {
-			cleanValue(name, e, depth+1)
+			redactValue(name, e, depth+1)
 		}
 	case *commonv1.AnyValue_KvlistValue:
-		cleanAttributes(inner.KvlistValue.GetValues(), depth+1)
+		redactAttributes(inner.KvlistValue.GetValues(), depth+1)
 	}
 }
 
 // maxNamed limits the values that are examined with their names, in bytes. A longer one is no password.
 const maxNamed = 1024
 
-// named returns the value of an attribute, or a mark if its name makes it a secret, such as db.password. redact.Text needs both side by side
-// in one text, so named joins them in an object of JSON.
-func named(name, value string) string {
+// redactNamed returns the value of an attribute, or a mark if its name makes it a secret, such as db.password. redact.Text needs both side by side
+// in one text, so redactNamed joins them in an object of JSON.
+func redactNamed(name, value string) string {
 	if value == "" || len(value) > maxNamed {
 		return value
 	}
-	if value[0] == '{' || value[0] == '[' { // JSON has names inside, by which the function text has found secrets
+	if value[0] == '{' || value[0] == '[' { // JSON has names inside, by which redactText has found secrets
 		return value
 	}
 	pair, err := json.Marshal(map[string]string{name: value})
@@ -261,8 +261,8 @@ func isEvent(s *tracev1.Span) bool {
 	return s.StartTimeUnixNano == 0 && s.Name == "" && len(s.Events) == 1
 }
 
-// toJSON returns a span in the form of OTLP in JSON, which package spans reads. It changes s.
-func toJSON(s *tracev1.Span) ([]byte, error) {
+// spanJSON returns a span in the form of OTLP in JSON, which package spans reads. It changes s.
+func spanJSON(s *tracev1.Span) ([]byte, error) {
 	ids := map[string]string{"traceId": hex.EncodeToString(s.TraceId), "spanId": hex.EncodeToString(s.SpanId), "parentSpanId": hex.EncodeToString(s.ParentSpanId)}
 	s.TraceId, s.SpanId, s.ParentSpanId = nil, nil, nil
 	rest, err := protojson.Marshal(s)

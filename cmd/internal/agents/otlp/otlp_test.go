@@ -778,7 +778,7 @@ func TestLimitOfAGateway(t *testing.T) {
 		t.Errorf("got %d %s, want that the client sends the spans later", status, text)
 	}
 	s.mu.Lock()
-	s.total = received{}
+	s.total = traceCounts{}
 	s.mu.Unlock()
 	if status, text := d.post("agent", jsonType, "", exported(traceID)); status != http.StatusOK {
 		t.Errorf("got %d %s", status, text)
@@ -793,7 +793,7 @@ func TestLimitOfAGateway(t *testing.T) {
 	if err := s.sweep(t.Context(), time.Now().Add(2*storeTime)); err != nil {
 		t.Fatal(err)
 	}
-	if s.total != (received{}) || len(s.traces) > 0 {
+	if s.total != (traceCounts{}) || len(s.traces) > 0 {
 		t.Errorf("after the end of all traces: got the count %+v", s.total)
 	}
 }
