@@ -190,12 +190,15 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	}
 	log := c.Logger()
 	ctx = log.WithContext(ctx) // the client of the model logs timeouts
+	connecting := time.Now()
 	s, err := l.Connect(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-
+	if err := warnOfMissingData(ctx, c, &l.ServerFlags, s, connecting); err != nil {
+		return err
+	}
 	checkedCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
 	defer stopCheck()
 	leading, err := deltalog.New(s.Conn.JetStream()).LeadingScore(ctx, b)

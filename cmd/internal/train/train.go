@@ -118,11 +118,15 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return err
 	}
+	connecting := time.Now()
 	s, err := p.Connect(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if err := warnOfMissingData(ctx, c, &p.ServerFlags, s, connecting); err != nil {
+		return err
+	}
 	o := replay.Options{Settings: settings, From: p.From, Debrief: program.Version(), Name: p.Name}
 	model := p.NameOf(events.RoleGenerator)
 	if p.Simulated {
