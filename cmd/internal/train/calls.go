@@ -13,7 +13,7 @@ import (
 	"debrief/reflector"
 )
 
-// modelCalls are the calls of models that a command expects to make, or has made.
+// modelCalls is a number of calls of models, with their tokens.
 type modelCalls struct {
 	Calls  int `json:"calls"`
 	Tokens int `json:"tokens"` // input and output
@@ -29,7 +29,7 @@ func (m modelCalls) String() string {
 	return fmt.Sprintf("%s with %s", pluralOf(m.Calls, "call of a model", "calls of models"), term.Plural(m.Tokens, "token"))
 }
 
-// madeBy returns the requests that were sent by these models, repeated ones included.
+// madeBy returns the requests that the clients of models have sent, repeated ones included. A nil model has sent none.
 func madeBy(models ...chat.Model) (made modelCalls) {
 	for _, m := range models {
 		if client, ok := m.(interface{ Stats() openai.Stats }); ok {
@@ -40,7 +40,7 @@ func madeBy(models ...chat.Model) (made modelCalls) {
 	return made
 }
 
-// curatorCalls returns the calls of the Curator for reflections that arrive in batches.
+// curatorCalls estimates the calls of the Curator for reflections that arrive in batches of at most batch.
 func curatorCalls(reflections, batch int) (expected modelCalls) {
 	batch = max(batch, 1)
 	for ; reflections > 0; reflections -= batch {
@@ -50,14 +50,14 @@ func curatorCalls(reflections, batch int) (expected modelCalls) {
 	return expected
 }
 
-// expectedCalls returns the calls that a run over data sets makes at most, if no reply has to be asked for again. The tokens are without those of
-// the bullets.
+// expectedCalls returns the maximum number of calls of a run over data sets, without repeated requests. The tokens are an estimate without the
+// bullets: each answer counts with the mean of the training tasks.
 func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, hasCurator bool) (expected modelCalls) {
 	learned, measured := cfg.Expected(sets)
 	if sets.Train == nil || len(sets.Train.Tasks) == 0 {
 		return expected
 	}
-	answering, reflecting := modelCalls{}, modelCalls{} // of one pass over the training tasks
+	var answering, reflecting modelCalls // of one pass over the training tasks
 	for i := range sets.Train.Tasks {
 		t := &sets.Train.Tasks[i]
 		p := generator.Prompt([]chat.Message{{Speaker: chat.System, Text: generator.Instructions}, {Speaker: chat.User, Text: t.Context + "\n" + t.Question}})
@@ -67,7 +67,7 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, 
 		}))
 	}
 	n := len(sets.Train.Tasks)
-	answers := learned*max(cfg.Tries, 1) + measured
+	answers := learned*max(cfg.Tries, 1) + measured // for all tasks of the run
 	expected.add(answers, answers*answering.Tokens/n)
 	expected.add(reflecting.Calls*learned/n, reflecting.Tokens*learned/n)
 	if hasCurator {

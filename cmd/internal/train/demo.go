@@ -106,7 +106,7 @@ type demoResult struct {
 	Book      string      `json:"book"`
 	StateHash string      `json:"state_hash"`
 
-	bullets []*book.Bullet
+	bullets []*book.Bullet // of the final playbook
 }
 
 // Run implements the command.
@@ -116,9 +116,7 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 	}
 	show := newDemoScreen(term.Stdout, d.JSON)
 	show.introduce(d)
-	p := cli.ServerFlags{Data: d.Data, Sync: "always", MaxStore: 16 << 30}
-	p.Replicas = 1
-	s, err := d.open(ctx, p, c.Logger())
+	s, err := d.open(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
@@ -130,25 +128,26 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	res, err := d.learn(runCtx, s, show)
-	roleErr := stop()
-	if err == nil {
+	if roleErr := stop(); err == nil {
 		err = roleErr
 	}
-	modelErr := context.Cause(checkedCtx) // or an interruption
-	if err != nil && modelErr != nil {
-		err = modelErr
+	if err == nil {
+		return show.result(d, res)
 	}
-	if err != nil {
-		return exitOf(err)
+	if cause := context.Cause(checkedCtx); cause != nil { // an error of the model, or an interruption
+		err = cause
 	}
-	return show.result(d, res)
+	return exitOf(err)
 }
 
-func (d *Demo) open(ctx context.Context, p cli.ServerFlags, log zerolog.Logger) (*cli.Session, error) {
+// open starts a server on the directory of --data, or else on a temporary one.
+func (d *Demo) open(ctx context.Context, log zerolog.Logger) (*cli.Session, error) {
+	flags := cli.ServerFlags{Data: d.Data, Sync: "always", MaxStore: 16 << 30}
+	flags.Replicas = 1
 	if d.Data == "" {
-		return p.StartTemporary(ctx, p.Sync, log)
+		return flags.StartTemporary(ctx, flags.Sync, log)
 	}
-	s, err := p.StartServer(ctx, "", log)
+	s, err := flags.StartServer(ctx, "", log)
 	if err == nil && s.Server == nil {
 		s.Close()
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--data: a server runs on %s: the demo requires a separate directory", d.Data))
@@ -156,7 +155,7 @@ func (d *Demo) open(ctx context.Context, p cli.ServerFlags, log zerolog.Logger) 
 	return s, err
 }
 
-// start starts the model and the roles. The roles work until stop is called; the returned context ends when one of them fails.
+// start starts the model and the roles. For runCtx and stop, see startRoles.
 func (d *Demo) start(ctx context.Context, s *cli.Session) (runCtx context.Context, stop func() error, err error) {
 	models := d.Model
 	if !models.Named() {
@@ -206,7 +205,7 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 	}
 	train, heldOut := simulated.Tasks(d.Seed)
 	sets := replay.Sets{Train: demoSet(replay.Train, train[:d.Train]), Validation: demoSet(replay.Validation, heldOut[:d.HeldOut])}
-	began := time.Now()
+	began := time.Now() // of the epoch
 	options := replay.Options{
 		Name: name, Debrief: program.Version(),
 		OnEvent: func(event replay.Event) {
@@ -222,7 +221,7 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 				res.Final, res.Bullets = row.HeldOut, row.Bullets
 				began = time.Now()
 				show.epoch(row)
-			case event.Point != nil && event.Point.Set == replay.Validation && event.Point.Step == 0:
+			case event.Point != nil && event.Point.Set == replay.Validation && event.Point.Step == 0: // before the first epoch
 				res.Baseline = event.Point.Score.Accuracy
 				res.Final = res.Baseline
 				show.begin(res)
@@ -245,6 +244,7 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 	return res, err
 }
 
+// demoSet returns a set of a run with these tasks.
 func demoSet(name string, tasks []events.Task) *replay.Set {
 	return &replay.Set{Data: report.Data{Set: name, File: "the simulated desk", Samples: len(tasks)}, Tasks: tasks}
 }

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -22,11 +21,11 @@ type demoScreen struct {
 
 func newDemoScreen(out *term.Writer, asJSON bool) *demoScreen {
 	s := &demoScreen{out: out, json: asJSON, bar: newProgressLine(out)}
-	s.bar.every = 100 * time.Millisecond
+	s.bar.every = 100 * time.Millisecond // the demo has short phases
 	return s
 }
 
-// progress shows the number of finished tasks on a terminal.
+// progress shows the number of finished tasks of a phase on a terminal, until the phase ends.
 func (s *demoScreen) progress(p replay.Progress) {
 	if s.json || p.Done == p.Total {
 		return
@@ -48,7 +47,7 @@ func (s *demoScreen) introduce(d *Demo) {
 		"version at its start; new lessons are used from the next epoch on. The %d held-out tasks are only for measurement.", term.Line(model), d.Train, d.HeldOut)
 }
 
-// begin prints the head of the table.
+// begin prints the head of the table and the accuracy before the first epoch.
 func (s *demoScreen) begin(r *demoResult) {
 	if s.json {
 		return
@@ -64,6 +63,7 @@ before                %7.1f %%
 `, 100*r.Baseline)
 }
 
+// epoch prints a row of the table.
 func (s *demoScreen) epoch(e demoEpoch) {
 	if s.json {
 		_ = cli.WriteJSON(s.out, e)
@@ -77,6 +77,7 @@ func (s *demoScreen) epoch(e demoEpoch) {
 	term.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10d %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Version, e.Seconds)
 }
 
+// result prints the bullets and the accuracy.
 func (s *demoScreen) result(d *Demo, r *demoResult) error {
 	if s.json {
 		return cli.WriteJSON(s.out, r)
@@ -96,17 +97,21 @@ func (s *demoScreen) result(d *Demo, r *demoResult) error {
 	return nil
 }
 
-// tableWidth is the width of the table with all columns; see begin.
+// tableWidth is the width of the table with all columns.
 const tableWidth = 61
 
-// isNarrow reports whether that table is too wide for the terminal.
+// isNarrow reports whether the terminal is narrower than the table with all columns. Then the table has only the most important ones.
 func (s *demoScreen) isNarrow() bool {
 	width := term.Width(s.out)
 	return width > 0 && width < tableWidth
 }
 
-// sentences prints a text that is broken to fit the terminal, or into lines of 110 columns without one.
+// sentences prints a text in lines that fit the terminal, of at most 110 columns.
 func (s *demoScreen) sentences(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	term.Fprintf(s.out, "%s\n", term.Block(strings.Join(term.Wrap(text, min(cmp.Or(term.Width(s.out), 110), 110)), "\n")))
+	width := 110
+	if w := term.Width(s.out); w > 0 { // 0 without a terminal
+		width = min(w, width)
+	}
+	lines := term.Wrap(fmt.Sprintf(format, args...), width)
+	term.Fprintf(s.out, "%s\n", term.Block(strings.Join(lines, "\n")))
 }

@@ -59,6 +59,15 @@ func existsError(name string) error {
 	return program.Exit(program.ExitRefused, fmt.Errorf("%s: already exists: choose another name, or move the file", name))
 }
 
+// newFile creates a file. It fails if the file exists.
+func newFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, existsError(name)
+	}
+	return f, err
+}
+
 // createFile creates a file with the output of write. It fails if the file exists, and removes the file after an error.
 func createFile(name string, write func(io.Writer) error) error {
 	f, err := newFile(name)

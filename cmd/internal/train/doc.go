@@ -1,12 +1,13 @@
-// Package train has the commands that run tasks: demo, train, eval and learn. Their flags are the fields of a struct, and
-// Run is the command. Package replay has the engine of the commands train and demo. It knows no flags and no output.
+// Package train has the commands demo, train, eval and learn. The flags of a command are the fields of a struct, and its method Run is the
+// command.
 //
-// The engine never learns in another way than production: it submits tasks to the workers, and the workers learn. It never
-// learns from a held-out task. Package report has the results. The folder of a run has them as a page, which the console shows, too.
+// The commands demo and train submit the tasks of a data set to the workers. The workers answer and learn as in production. Nothing is
+// learned from the tasks of a validation set or a test set. Package replay is the engine of both commands. Package report has the results of
+// a run and its folder.
 //
 // # The walk of a run over a data set
 //
-//	train.go            Run        flags to a replay.Config; roles start in the same process, or others work
+//	train.go            Run        makes a replay.Config of the flags, and starts the roles unless other processes run them
 //	dataset/dataset.go             tasks from a file, with targets and evaluators
 //	replay/replay.go    Run        opens or resumes the run, and processes the samples in its mode
 //	replay/measure.go              measures the validation set and the test set, without learning
@@ -17,4 +18,12 @@
 //	replay/state.go                the owner and the progress of a run, for its resume
 //	replay/summary.go              fills in the report, with the intervals of report/stats.go
 //	report/folder.go               the folder of the run: report.json, lists and the page
+//
+// # The walk of recorded runs
+//
+//	learn.go            Run        reads the files, compares the stored runs, and waits for the roles
+//	learn_files.go                 the files of the arguments; package runs reads the runs in them
+//	learn_runs.go                  stores the runs as executions
+//	learn_lessons.go               compares all stored runs, and adds the lessons to the playbook
+//	learn_explain.go               asks a model to explain the new lessons
 package train

@@ -172,15 +172,6 @@ func (e *Eval) draw(set *dataset.Set) ([]sample, error) {
 	return all, nil
 }
 
-// newFile creates a file. It fails if the file exists.
-func newFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return nil, existsError(name)
-	}
-	return f, err
-}
-
 // evaluation answers the same samples with the settings of one or more arms.
 type evaluation struct {
 	samples  []sample

@@ -127,6 +127,47 @@ func interruptible(ctx context.Context, f *os.File) io.Reader {
 	return r
 }
 
+// newProgressLine returns a line for the progress of the command, with --json for JSON lines.
+func (l *Learn) newProgressLine() *progressLine {
+	p := newProgressLine(term.Stderr)
+	if l.JSON {
+		p.json = term.Stdout
+	}
+	return p
+}
+
+// progressReader reads a file and reports its progress.
+type progressReader struct {
+	*progressLine
+	io.Reader
+	name       string
+	read, size int64 // bytes; size is 0 if unknown
+	runs       int   // read so far; the caller counts them
+}
+
+func (l *Learn) newProgressReader(ctx context.Context, name string, f *os.File) *progressReader {
+	p := &progressReader{progressLine: l.newProgressLine(), Reader: interruptible(ctx, f), name: name}
+	if info, err := f.Stat(); err == nil {
+		p.size = info.Size()
+	}
+	return p
+}
+
+// Read implements io.Reader.
+func (p *progressReader) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	p.read += int64(n)
+	p.report(func(seconds float64) (any, string) {
+		rate, runs := float64(p.read)/seconds, float64(p.runs)/seconds
+		values := map[string]any{
+			"file": p.name, "bytes": p.read, "of": p.size, "runs_so_far": p.runs, "bytes_per_second": int64(rate), "runs_per_second": int64(runs),
+		}
+		return values, fmt.Sprintf("%s: %d of %d MB, %d runs; %.1f MB and %.0f runs a second",
+			p.name, p.read>>20, p.size>>20, p.runs, rate/(1<<20), runs)
+	})
+	return n, err
+}
+
 // readOutcomes reads the file of --outcomes. It returns nil without one. leading is the name of the score that decides the outcome.
 func (l *Learn) readOutcomes(ctx context.Context, leading string) (*runs.Outcomes, error) {
 	if l.Outcomes == "" {

@@ -12,28 +12,25 @@ import (
 	"debrief/events/bus"
 )
 
-// startRoles runs roles until stop is called, also after the end of ctx. The context runCtx ends with ctx, when a role fails, and
-// after stop.
+// startRoles runs roles until stop is called. The end of ctx does not stop them. stop returns the error of the roles. The context runCtx is for
+// the work of the command: it ends with ctx, when a role fails, and after stop.
 func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (runCtx context.Context, stop func() error) {
-	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	runCtx, fail := context.WithCancelCause(ctx)
+	rolesCtx, stopRoles := context.WithCancelCause(context.WithoutCancel(ctx))
+	runCtx, endRun := context.WithCancelCause(ctx)
 	result := make(chan error, 1)
 	go func() {
-		err := program.Run(work, conn, roles...)
-		if err != nil {
-			fail(err)
-		}
+		err := program.Run(rolesCtx, conn, roles...)
+		endRun(err)
 		result <- err
 	}()
 	return runCtx, func() error {
-		end(bus.ErrInterrupted) // a command that has ended waits for no message
-		defer fail(nil)
+		stopRoles(bus.ErrInterrupted) // do not wait for messages in flight
 		return <-result
 	}
 }
 
-// WaitIdle waits until each role is idle, one after the other: roles are in the order of the pipeline. It calls waiting, unless that is
-// nil, about 50 times a second with the lag of the role that it waits for. It returns the error of ctx if that ends first.
+// WaitIdle waits until each role is idle, one after the other. The roles are in the order of the pipeline. About 50 times a second it calls
+// waiting with the lag of the role that it waits for; nil disables the calls. It returns the error of ctx if that ends first.
 func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag bus.Lag), roles ...string) error {
 	for _, role := range roles {
 		for {
@@ -61,14 +58,14 @@ func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag
 	return nil
 }
 
-// Each calls do for 0 to n-1, at most atOnce at the same time, until one of them fails. It returns the first error.
-func Each(n, atOnce int, do func(i int) error) error {
-	all, failed := errgroup.WithContext(context.Background())
-	all.SetLimit(atOnce)
-	for i := 0; i < n && failed.Err() == nil; i++ {
-		all.Go(func() error { return do(i) })
+// Each calls do for 0 to n-1, at most limit calls at the same time. After an error it starts no further call. It returns the first error.
+func Each(n, limit int, do func(i int) error) error {
+	group, ctx := errgroup.WithContext(context.Background())
+	group.SetLimit(limit)
+	for i := 0; i < n && ctx.Err() == nil; i++ { // an error ends ctx
+		group.Go(func() error { return do(i) })
 	}
-	return all.Wait()
+	return group.Wait()
 }
 
 // Simulate serves the simulated model until the end of this process and returns its settings. The end of ctx does not stop the model,

@@ -3,11 +3,8 @@ package train
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,17 +22,12 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
-	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
-	"debrief/curator"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/streams"
-	"debrief/generator"
-	"debrief/generator/scoring"
 	"debrief/playbook/formats"
-	"debrief/reflector"
 
 	book "debrief/playbook"
 )
@@ -75,9 +67,7 @@ type Training struct {
 	ReflectorConfig program.Reflector  `embed:""`
 	CuratorConfig   program.Curator    `embed:""`
 
-	unread     atomic.Int64         // unreadable lines of standard input
-	reflector  *reflector.Reflector // of this process
-	hasCurator bool                 // the Curator of this process has a model
+	unread atomic.Int64 // unreadable lines of standard input
 }
 
 // Help implements kong.HelpProvider.
@@ -127,12 +117,7 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err := warnOfMissingData(ctx, c, &p.ServerFlags, s, connecting); err != nil {
 		return err
 	}
-	o := replay.Options{Settings: settings, From: p.From, Debrief: program.Version(), Name: p.Name}
-	model := p.NameOf(events.RoleGenerator)
-	if p.Simulated {
-		model = simulated.Name
-	}
-	o.Model = model
+	o := replay.Options{Settings: settings, From: p.From, Debrief: program.Version(), Name: p.Name, Model: p.answeringModel()}
 	if p.Executions != "" && s.Server == nil {
 		o.Model = "" // --model is for the reflections; the generators of the server answer the tests
 	}
@@ -142,45 +127,98 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err := events.ValidateBook(book.Book(o.Name)); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--name: %w", err))
 	}
-	if p.Out == "" {
-		p.Out = filepath.Join("debrief-runs", o.Name)
-	}
-	folder, err := report.Open(p.Out, report.Config{
-		Run: o.Name, Model: cmp.Or(model, "the workers'"), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH,
-		Settings: o.Settings, Data: sets.Data(),
-	})
+	folder, err := p.openFolder(o, sets.Data())
 	if err != nil {
-		err = fmt.Errorf("--out: %w", err)
-		if errors.As(err, new(*report.FolderInUseError)) {
-			err = program.Exit(program.ExitRefused, err)
-		}
 		return err
 	}
 	defer folder.Close()
 	if p.From != "" {
-		name, at, err := p.parent(ctx, s)
-		if err != nil {
+		if o.Fork, err = p.fork(ctx, s, book.Book(o.Name)); err != nil {
 			return err
 		}
-		o.Fork = func(ctx context.Context) (uint64, error) {
-			return request.Fork(ctx, s.Conn, name, at, book.Book(o.Name))
-		}
 	}
-	roles, err := p.roles(ctx, s, &o)
+	return p.train(ctx, s, folder, cfg, sets, o)
+}
+
+// answeringModel returns the name of the model for the answers, "" for the model of the workers.
+func (p *Training) answeringModel() string {
+	if p.Simulated {
+		return simulated.Name
+	}
+	return p.NameOf(events.RoleGenerator)
+}
+
+// openFolder opens the folder of the run. It sets --out to its default.
+func (p *Training) openFolder(o replay.Options, data []report.Data) (*report.Folder, error) {
+	if p.Out == "" {
+		p.Out = filepath.Join("debrief-runs", o.Name)
+	}
+	folder, err := report.Open(p.Out, report.Config{
+		Run: o.Name, Model: cmp.Or(p.answeringModel(), "the workers'"), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH,
+		Settings: o.Settings, Data: data,
+	})
+	if err == nil {
+		return folder, nil
+	}
+	err = fmt.Errorf("--out: %w", err)
+	if errors.As(err, new(*report.FolderInUseError)) {
+		err = program.Exit(program.ExitRefused, err)
+	}
+	return nil, err
+}
+
+// fork returns the function that copies the playbook of --from to the playbook of the run.
+func (p *Training) fork(ctx context.Context, s *cli.Session, to book.Book) (func(context.Context) (uint64, error), error) {
+	name, point, hasPoint := strings.Cut(p.From, "@")
+	from := book.Book(name)
+	if err := checkBook(ctx, deltalog.New(s.JetStream()), "--from", from); err != nil {
+		return nil, err
+	}
+	if !hasPoint {
+		point = "newest"
+	}
+	at, err := explain.NewBook(s.JetStream(), from).Version(ctx, point)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (uint64, error) { return request.Fork(ctx, s.Conn, from, at, to) }, nil
+}
+
+// train runs or resumes the run, with the roles in this process unless another process runs the server. Then it writes the folder and prints
+// the result.
+func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Folder, cfg replay.Config, sets replay.Sets, o replay.Options) error {
+	models, err := p.models(ctx)
 	if err != nil {
 		return err
 	}
+	reflects, err := p.newReflector(models)
+	if err != nil {
+		return err
+	}
+	if p.Executions != "" { // this process reflects on the executions
+		source := book.Book(p.Executions)
+		if err := checkBook(ctx, deltalog.New(s.JetStream()), "--executions", source); err != nil {
+			return err
+		}
+		o.Source = replay.Source{Book: source, Reflect: reflects.Reflect, Concurrency: models.MaxConcurrent}
+	}
+	show := newTrainScreen(p)
+	o.OnEvent = show.event
 	runCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
 	stopRoles := func() error { return nil }
-	if s.Server != nil { // no other process has the directory: run the roles here
+	if s.Server != nil {
+		curatorModel, err := models.Optional(events.RoleCurator)
+		if err != nil {
+			return err
+		}
+		roles, err := p.roles(models, reflects, curatorModel)
+		if err != nil {
+			return err
+		}
 		runCtx, stopRoles = startRoles(runCtx, s.Conn, roles)
+		show.expect(expectedCalls(cfg, sets, reflects, curatorModel != nil))
 	}
-	show := newTrainScreen(p)
-	if roles != nil {
-		show.expect(expectedCalls(cfg, sets, p.reflector, p.hasCurator))
-	}
-	o.OnEvent = show.event
 	out, err := replay.Run(runCtx, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
 		err = roleErr
@@ -195,21 +233,6 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		return err
 	}
 	return show.result(out, p.Out)
-}
-
-// parent returns the playbook and the version that the run begins with.
-func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at explain.Version, err error) {
-	text, point, hasPoint := strings.Cut(p.From, "@")
-	name = book.Book(text)
-	store := deltalog.New(s.JetStream())
-	if err := checkBook(ctx, store, "--from", name); err != nil {
-		return name, at, err
-	}
-	if !hasPoint {
-		point = "newest"
-	}
-	at, err = explain.NewBook(s.JetStream(), name).Version(ctx, point)
-	return name, at, err
 }
 
 // checkBook returns an error if the playbook that a flag names does not exist.
@@ -227,7 +250,7 @@ func checkBook(ctx context.Context, store *deltalog.Store, flag string, name boo
 	return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, term.Join(known)))
 }
 
-// runError adds the exit code or advice to the error of a run.
+// runError adds the exit code or advice to the error of a run. ctx is the context of the command.
 func (p *Training) runError(ctx context.Context, name string, err error) error {
 	switch {
 	case errors.As(err, new(*replay.OtherModelError)):
@@ -240,256 +263,6 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 		return fmt.Errorf("run %q was interrupted; run the same command again to continue", name)
 	}
 	return err
-}
-
-// config returns the configuration of the run. It returns an error for invalid combinations of flags.
-func (p *Training) config() (replay.Config, error) {
-	cfg := replay.Config{
-		Epochs: p.Epochs, Batch: p.Batch, Rounds: p.ReflectorConfig.Rounds, Tries: p.Tries,
-		Shuffle: p.Order == "seeded", Seed: p.Seed, ValidateEvery: p.ValidateEvery, Patience: p.Patience, SnapshotEvery: p.SnapshotEvery,
-	}
-	switch {
-	case p.Online && p.Executions != "":
-		return cfg, program.Exit(program.ExitUsage, errors.New("--online: is set, and so is --executions: choose one"))
-	case p.Online:
-		cfg.Mode = replay.Online
-	case p.Executions != "":
-		cfg.Mode = replay.Executions
-		if p.Batch == 0 {
-			cfg.Batch = 32
-		}
-	}
-	switch {
-	case p.Executions == "" && p.Dataset == "":
-		return cfg, program.Exit(program.ExitUsage, errors.New("DATASET: required: name a file of tasks, or --executions BOOK"))
-	case p.Executions != "" && p.Dataset != "":
-		return cfg, program.Exit(program.ExitUsage, errors.New("--executions: runs no tasks: remove DATASET; --test FILE compares the two playbooks"))
-	case p.Dataset == "-" && !p.Online:
-		return cfg, program.Exit(program.ExitUsage, errors.New("'-': standard input requires --online; epochs require a file"))
-	case p.Simulated && p.Named():
-		return cfg, program.Exit(program.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
-	case p.Patience > 0 && p.Validation == "":
-		return cfg, program.Exit(program.ExitUsage, errors.New("--patience: requires validation tasks: name their file with --validation"))
-	case p.Epochs < 1:
-		return cfg, program.Exit(program.ExitUsage, fmt.Errorf("--epochs: must be at least 1, got %d", p.Epochs))
-	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
-		return cfg, program.Exit(program.ExitUsage, errors.New("--executions: model required for the reflector: set --model or --reflector-model"))
-	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, program.Exit(program.ExitUsage, err)
-	}
-	return cfg, nil
-}
-
-// resultFlags are the flags that change the result of a run, in addition to those of the groups Context and Gate.
-var resultFlags = []string{
-	"validation", "test", "online", "executions", "from", "epochs", "batch", "rounds", "tries", "order", "seed", "validate-every", "patience",
-	"snapshot-every", "max-samples", "evaluator", "evaluator-program", "field", "simulated", "model", "generator-model", "reflector-model",
-	"curator-model", "judge-model", "temperature", "generator-prompt", "reflector-prompt", "judge-rubric", "max-tokens", "no-schema",
-	"embed-model", "trace-budget", "evidence-budget", "token-budget", "section-token-budget", "trust", "burst",
-}
-
-// settings returns the settings that change the result of the run and differ from their defaults. They are in the report, and an
-// interrupted run continues only with the same settings. A prompt file is identified by the hash of its content.
-func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
-	all := []report.Setting{}
-	if p.Dataset != "" {
-		all = append(all, report.Setting{Name: "DATASET", Value: filepath.Base(p.Dataset)})
-	}
-	for _, f := range flags {
-		grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate")
-		changesResult := grouped || slices.Contains(resultFlags, f.Name)
-		isUnset := f.Target.IsZero() && !f.HasDefault
-		if !changesResult || isUnset {
-			continue
-		}
-		text := fmt.Sprint(f.Target.Interface())
-		switch f.Name {
-		case "evaluator-program":
-			for _, program := range p.Evaluators.Programs {
-				all = append(all, report.Setting{Name: f.Name, Value: program.Name + "=" + strings.Join(program.Command, " ")})
-			}
-			continue
-		case "field":
-			for _, ours := range slices.Sorted(maps.Keys(p.Field)) {
-				all = append(all, report.Setting{Name: f.Name, Value: ours + "=" + p.Field[ours]})
-			}
-			continue
-		case "validation", "test":
-			text = filepath.Base(text)
-		case "generator-prompt", "reflector-prompt", "judge-rubric":
-			content, err := os.ReadFile(text)
-			if err != nil {
-				return nil, program.Exit(program.ExitUsage, fmt.Errorf("--%s: %w", f.Name, err))
-			}
-			text = fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(text), sha256.Sum256(content))
-		}
-		defaultText := f.Default
-		if d, err := time.ParseDuration(defaultText); err == nil && defaultText != "0" {
-			defaultText = d.String() // as in text: 168h is 168h0m0s
-		}
-		if text != defaultText {
-			all = append(all, report.Setting{Name: f.Name, Value: text})
-		}
-	}
-	return all, nil
-}
-
-// stem returns the first part of the default name of the run.
-func (p *Training) stem() string {
-	name := p.Executions
-	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(p.Dataset), filepath.Ext(p.Dataset))
-	}
-	name = strings.Map(func(c rune) rune {
-		isLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		isDigit := c >= '0' && c <= '9'
-		if isLetter || isDigit || c == '_' {
-			return c
-		}
-		return '-'
-	}, name)
-	if name == "" || name == "-" {
-		name = "online"
-	}
-	return name[:min(len(name), 40)]
-}
-
-// readSets reads the data sets that the flags name.
-func (p *Training) readSets(ctx context.Context) (sets replay.Sets, err error) {
-	if p.Dataset == "-" {
-		if sets.Train, err = p.startStream(ctx); err != nil {
-			return sets, err
-		}
-	} else if p.Dataset != "" {
-		if sets.Train, err = p.readTasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
-			return sets, err
-		}
-	}
-	if p.Validation != "" {
-		if sets.Validation, err = p.readTasks(ctx, replay.Validation, p.Validation, 0); err != nil {
-			return sets, err
-		}
-	}
-	if p.Test != "" {
-		sets.Test, err = p.readTasks(ctx, replay.Test, p.Test, 0)
-	}
-	return sets, err
-}
-
-// readTasks reads a file of tasks, at most limit; 0 means no limit.
-func (p *Training) readTasks(ctx context.Context, set, name string, limit int) (*replay.Set, error) {
-	d, err := p.read(ctx, name, scoring.Check, limit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", set, err)
-	}
-	for _, bad := range d.Problems {
-		term.Fprintf(term.Stderr, "%s: %s was not read: %s\n", name, bad.Place, bad.Reason)
-	}
-	return &replay.Set{
-		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Invalid},
-		Tasks: d.Tasks,
-	}, nil
-}
-
-// startStream sends the tasks of standard input to a channel as they arrive.
-func (p *Training) startStream(ctx context.Context) (*replay.Set, error) {
-	o, err := p.options(scoring.Check, p.MaxSamples)
-	if err != nil {
-		return nil, err
-	}
-	tasks := make(chan events.Task)
-	go func() {
-		defer close(tasks)
-		err := dataset.Each(os.Stdin, o, func(t *events.Task, bad *dataset.SampleError) error {
-			if bad != nil {
-				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
-				p.unread.Add(1)
-				return nil //nolint:nilerr // the user has read it, and the other samples count
-			}
-			select {
-			case tasks <- *t:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		if err != nil && ctx.Err() == nil {
-			term.Fprintf(term.Stderr, "standard input: %s\n", err)
-		}
-	}()
-	return &replay.Set{Data: report.Data{Set: replay.Train, File: "standard input"}, Stream: tasks}, nil
-}
-
-// roles returns the roles to run in this process, nil if a server of another process runs them. For --executions it also
-// sets o.Source: this process reflects on the executions itself.
-func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options) ([]program.Role, error) {
-	models := p.Model
-	if p.Simulated {
-		var err error
-		if models, err = Simulate(ctx, models, simulated.Options{Seed: 1, Latency: p.Latency}); err != nil {
-			return nil, err
-		}
-	}
-	reflectorModel, err := models.Optional(events.RoleReflector)
-	if err != nil {
-		return nil, err
-	}
-	reflectorConfig, err := p.ReflectorConfig.Settings()
-	if err != nil {
-		return nil, err
-	}
-	reflectorRole, err := reflector.New(reflectorModel, reflectorConfig)
-	if err != nil {
-		return nil, err
-	}
-	if p.Executions != "" {
-		if err := checkBook(ctx, deltalog.New(s.JetStream()), "--executions", book.Book(p.Executions)); err != nil {
-			return nil, err
-		}
-		o.Source = replay.Source{Book: book.Book(p.Executions), Reflect: reflectorRole.Reflect, Concurrency: models.MaxConcurrent}
-	}
-	if s.Server == nil {
-		return nil, nil
-	}
-	generatorModel, err := models.Optional(events.RoleGenerator)
-	if err != nil {
-		return nil, err
-	}
-	if generatorModel == nil && p.Dataset != "" {
-		return nil, program.Exit(program.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
-	}
-	curatorModel, err := models.Optional(events.RoleCurator)
-	if err != nil {
-		return nil, err
-	}
-	embedder, err := p.Embedder(models)
-	if err != nil {
-		return nil, err
-	}
-	generatorConfig, err := p.GeneratorConfig.Settings()
-	if err != nil {
-		return nil, err
-	}
-	generatorConfig.ModelName = models.NameOf(events.RoleGenerator)
-	judge, err := models.Judge()
-	if err != nil {
-		return nil, err
-	}
-	generatorConfig.Scorer = scoring.NewScorer(p.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
-	if err := generatorConfig.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
-	}
-	generatorRole, err := generator.New(generatorModel, embedder, generatorConfig)
-	if err != nil {
-		return nil, err
-	}
-	curatorRole, err := curator.New(curatorModel, p.CuratorConfig.Settings(""))
-	if err != nil {
-		return nil, err
-	}
-	p.reflector, p.hasCurator = reflectorRole, curatorModel != nil
-	return []program.Role{generatorRole, reflectorRole, curatorRole}, nil
 }
 
 // writeFolder writes the report, the answers, the operations and the playbooks of the run.

@@ -17,16 +17,20 @@ import (
 
 // trainScreen prints the progress and the result of a run as text or as JSON lines.
 type trainScreen struct {
-	*demoScreen
+	out  *term.Writer
+	json bool
+	bar  *progressLine
 
-	mu    sync.Mutex
-	first *replay.Progress // the first one of this process: rates are computed since then
+	mu    sync.Mutex       // because events come from several goroutines
+	first *replay.Progress // the first progress of this process, to compute rates
 }
 
 func newTrainScreen(p *Training) *trainScreen {
-	s := &trainScreen{demoScreen: newDemoScreen(term.Stdout, p.JSON)}
+	s := &trainScreen{out: term.Stdout, json: p.JSON, bar: newProgressLine(term.Stdout)}
 	if p.JSON {
-		s.bar.json, s.bar.every = term.Stdout, time.Second
+		s.bar.json = term.Stdout
+	} else {
+		s.bar.every = 100 * time.Millisecond
 	}
 	return s
 }
@@ -39,7 +43,7 @@ type reportLine struct {
 	Folder string         `json:"folder"`
 }
 
-// expect prints the calls of models that the run will make.
+// expect prints the expected calls of models.
 func (s *trainScreen) expect(calls modelCalls) {
 	switch {
 	case calls.Calls == 0:
@@ -75,7 +79,7 @@ func (s *trainScreen) event(e replay.Event) {
 		s.bar.clear()
 		book := e.Epoch.Book
 		term.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch.Epoch, formatScore(e.Epoch.Train), term.Plural(book.Bullets, "bullet"), book.Version)
-	case e.Point.Set != replay.Train: // the score of each batch is in the epoch
+	case e.Point != nil && e.Point.Set != replay.Train: // the epoch has the score of its training tasks
 		s.bar.clear()
 		term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", e.Point.Step), e.Point.Set, formatScore(e.Point.Score))
 	}
@@ -107,9 +111,9 @@ func describeProgress(first, p *replay.Progress) string {
 
 // formatScore formats a score.
 func formatScore(s report.Score) string {
-	text := fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
-	if s.N == 0 {
-		text = "    –    0 of 0"
+	text := "    –    0 of 0"
+	if s.N > 0 {
+		text = fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
 	}
 	if s.Unjudged > 0 {
 		text += fmt.Sprintf(", %d without a score", s.Unjudged)
@@ -141,6 +145,19 @@ func (s *trainScreen) result(out *replay.Result, folder string) error {
 	return lossError(out)
 }
 
+// scoreErrors returns the errors of evaluators. An evaluator that fails leaves its error as the feedback on an answer without a score.
+func scoreErrors(out *replay.Result) (all []string) {
+	for i := range out.Samples {
+		s := &out.Samples[i]
+		isRecorded := out.Report.Mode == string(replay.Executions) && s.Set == replay.Train // its feedback may be of a person
+		lacksScore := s.Lost == "" && s.Label == events.Unknown
+		if lacksScore && s.Feedback != "" && !isRecorded {
+			all = append(all, s.Feedback)
+		}
+	}
+	return all
+}
+
 // lossError returns an error if lines, samples, reflections or scores of answers were lost.
 func lossError(out *replay.Result) error {
 	var all []string
@@ -155,18 +172,8 @@ func lossError(out *replay.Result) error {
 	if n := out.Report.Unlearned; n > 0 {
 		all = append(all, term.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
 	}
-	var unscored []string // the errors of evaluators, which are the feedback on an answer without a score
-	for i := range out.Samples {
-		s := &out.Samples[i]
-		// Recorded executions may have feedback of people without a score.
-		recorded := out.Report.Mode == string(replay.Executions) && s.Set == replay.Train
-		lacksScore := s.Lost == "" && s.Label == events.Unknown
-		if lacksScore && s.Feedback != "" && !recorded {
-			unscored = append(unscored, s.Feedback)
-		}
-	}
-	if len(unscored) > 0 {
-		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", term.Plural(len(unscored), "answer"), unscored[0]))
+	if scoreErrors := scoreErrors(out); len(scoreErrors) > 0 {
+		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", term.Plural(len(scoreErrors), "answer"), scoreErrors[0]))
 	}
 	if len(all) == 0 {
 		return nil

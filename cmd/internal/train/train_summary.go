@@ -19,14 +19,14 @@ func summary(r *report.Report) (string, error) {
 	}
 	var out strings.Builder
 	say := func(format string, args ...any) { term.Fprintf(&out, format+"\n", args...) }
-	h := r.Headline()
-	figures := h.To
-	if h.From != "" {
-		figures = h.From + " → " + h.To
+	headline := r.Headline()
+	figures := headline.To
+	if headline.From != "" {
+		figures = headline.From + " → " + headline.To
 	}
-	say("%s %s.", figures, h.What)
-	for _, d := range h.Detail {
-		say("%s", d)
+	say("%s %s.", figures, headline.What)
+	for _, sentence := range headline.Detail {
+		say("%s", sentence)
 	}
 	switch {
 	case r.Learned():
@@ -65,7 +65,7 @@ func summary(r *report.Report) (string, error) {
 	return out.String(), nil
 }
 
-// dollars formats a cost after other figures, "" for none.
+// dollars formats a cost as the end of a list of figures. It returns "" for no cost.
 func dollars(d float64) string {
 	if d == 0 {
 		return ""
