@@ -377,7 +377,7 @@ func TestLearnCountsEachRecordedRunOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		res, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "runs"}, l.Files)
+		res, err := l.learnWithRoles(t.Context(), s, &runs.Reader{Book: "runs"}, l.Files)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@
 //
 // # The walk of recorded runs
 //
-//	learn.go            Run        reads the files, compares the stored runs, and waits for the roles
-//	learn_files.go                 the files of the arguments; package runs reads the runs in them
+//	learn.go            Run        compares the stored runs, and waits for the roles
+//	learn_files.go                 reads the files of the arguments, with package runs
 //	learn_runs.go                  stores the runs as executions
 //	learn_lessons.go               compares all stored runs, and adds the lessons to the playbook
 //	learn_explain.go               asks a model to explain the new lessons

@@ -92,7 +92,7 @@ func learnedFrom(t *testing.T, recorded string, trust ...string) []*playbook.Bul
 	t.Cleanup(s.Close)
 	l := &Learn{Book: "b", JSON: true}
 	l.Trust = trust
-	if _, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, []string{file}); err != nil {
+	if _, err := l.learnWithRoles(t.Context(), s, &runs.Reader{Book: "b"}, []string{file}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := deltalog.New(s.JetStream()).Writer(t.Context(), "b")

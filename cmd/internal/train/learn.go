@@ -1,16 +1,11 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
@@ -103,7 +98,7 @@ type learnResult struct {
 	Executions int    `json:"executions"`     // different runs in the files
 	Stored     int    `json:"already_stored"` // of those, stored before this command
 	Reflected  int    `json:"reflected"`
-	Nothing    int    `json:"nothing_to_learn"` // neither a reflection nor a dead letter
+	Nothing    int    `json:"nothing_to_learn"` // runs with neither a reflection nor a dead letter
 	Dead       int    `json:"dead_letters"`
 	Unread     int    `json:"invalid_lines"` // runs, or lines of runs
 	BadFiles   int    `json:"unread_files"`  // files of which nothing, or only the beginning, was read
@@ -126,13 +121,10 @@ type learnResult struct {
 	Expected modelCalls `json:"expected_model_calls"` // of this command, estimated before the first one
 	Made     modelCalls `json:"model_calls"`          // requests of this command, with those that were repeated
 
-	shown   []*book.Bullet
-	version uint64
-	calls   int // tool calls of the submitted runs
+	shown   []*book.Bullet // of the playbook at the end
+	version uint64         // of the playbook at the end
+	calls   int            // tool calls of the submitted runs
 }
-
-// watchInterval is the time between two looks at the runs that wait.
-const watchInterval = 5 * time.Second
 
 // Run implements the command.
 func (l *Learn) Run(ctx context.Context, c *program.Common) error {
@@ -145,37 +137,7 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	return l.watch(ctx, c.Logger(), func() error { return l.runOnce(ctx, c) })
 }
 
-// watch calls pass now, and again after each new run. It goes on after a pass with losses. If the server or the model is away after the
-// first pass, it repeats the pass.
-func (l *Learn) watch(ctx context.Context, log zerolog.Logger, pass func() error) error {
-	for before := -1; ; {
-		handedOver, err := l.HandOver(ctx)
-		if err != nil && ctx.Err() == nil {
-			log.Warn().Err(err).Msg("runs of coding agents wait")
-		}
-		if handedOver != before {
-			err := pass()
-			code := program.ExitCode(err)
-			isOutage := code == program.ExitUnreachable && before >= 0
-			if err != nil && (ctx.Err() != nil || code != program.ExitPartial && !isOutage) {
-				return err
-			}
-			if err != nil {
-				log.Warn().Err(err).Msg("learn")
-			}
-			if !isOutage {
-				before = handedOver
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(watchInterval):
-		}
-	}
-}
-
-// runOnce learns once.
+// runOnce reads the files and learns, and prints the result. It is one pass of --watch.
 func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	b, err := cli.ParseBook(l.Book)
 	if err != nil {
@@ -209,12 +171,12 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	res, err := l.learnHere(checkedCtx, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
+	res, err := l.learnWithRoles(checkedCtx, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
 	if err != nil {
 		return err
 	}
 	for _, u := range skipped {
-		if u.noFile { // listed, but no loss
+		if u.noFile { // it is listed, and is no loss
 			l.print(u, "%s: %s", u.File, u.Problem)
 			continue
 		}
@@ -233,8 +195,8 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-// learnHere calls learn, with the roles in this process unless another process runs the server.
-func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, files []string) (*learnResult, error) {
+// learnWithRoles calls learn. It runs the roles meanwhile, unless another process runs the server.
+func (l *Learn) learnWithRoles(ctx context.Context, s *cli.Session, r *runs.Reader, files []string) (*learnResult, error) {
 	if s.Server == nil {
 		return l.learn(ctx, s, r, files, func() {})
 	}
@@ -245,15 +207,14 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 	}
 	runCtx, stop := startRoles(ctx, s.Conn, roles)
 	res, err := l.learn(runCtx, s, r, files, func() { close(compared) })
-	roleErr := stop()
-	if err == nil {
+	if roleErr := stop(); err == nil {
 		err = roleErr
 	}
 	return res, err
 }
 
-// roles returns the reflector and the curator of this process. The reflector starts when compared is closed: the Curator of a model
-// then sees the lessons of the comparison before the reflections on single runs, and does not add them again in other words. Without a
+// roles returns the reflector and the curator of this process. The reflector starts when compared is closed. The Curator then knows the
+// lessons of the comparison before it gets reflections on single runs, and its model does not add the lessons again in other words. Without a
 // model, the delay saves memory, because the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	var err error
@@ -300,30 +261,8 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 		return nil, err
 	}
 	r.Known = func(id events.ID) bool { return states[runIDOf(id)]&runStored != 0 }
-	var lastErr error // of a file that was not read
-	for _, name := range files {
-		err := l.readFile(ctx, s, r, name, states, res)
-		if errors.As(err, new(*stopError)) || ctx.Err() != nil {
-			return nil, interruptedError(ctx, states.count(runInFiles), err)
-		}
-		if err != nil { // the other files are still read
-			lastErr = err
-			res.BadFiles++
-			endsCommand := len(files) == 1 && states.count(runInFiles) == 0 && len(l.postponed.runs) == 0 // the command prints its last error itself
-			if l.JSON || !endsCommand {
-				l.skip(unreadItem{File: name, Problem: reasonOf(err)}, res)
-			}
-		}
-	}
-	if err := l.publishPostponed(ctx, s, states, res); err != nil {
+	if err := l.readFiles(ctx, s, r, files, states, res); err != nil {
 		return nil, interruptedError(ctx, states.count(runInFiles), err)
-	}
-	res.Executions, res.Stored = states.count(runInFiles), states.count(runStored)
-	if lastErr != nil && res.Executions == 0 {
-		if len(files) == 1 {
-			return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
-		}
-		return nil, fmt.Errorf("no run was read: %s; see above", res.losses())
 	}
 	if s.Server == nil { // the roles of other processes reflect on the runs before the comparison
 		if err := l.await(ctx, s); err != nil {
@@ -342,20 +281,21 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
 	}
-	teachesNothing := res.Executions > res.Stored && res.calls == 0 // of the new runs
-	if teachesNothing && l.reflectorModel == nil && s.Server != nil {
+	lacksCalls := res.Executions > res.Stored && res.calls == 0 // there are new runs, and none has a call
+	if lacksCalls && l.reflectorModel == nil && s.Server != nil {
 		res.Notes = append(res.Notes, "The runs contain no tool calls, and without a model only tool calls teach something. Pass --model to learn from answers.")
 	}
 	return res, nil
 }
 
-// interruptedError adds progress and advice to err if the context was cancelled. Other errors are returned unchanged.
+// interruptedError returns the error for an interruption if ctx has ended, with advice and the number of stored runs of the files. Else it
+// returns err unchanged.
 func interruptedError(ctx context.Context, runs int, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
 	err = context.Cause(ctx)
-	if runs > 0 { // else the command compares runs that were stored before
+	if runs > 0 {
 		err = fmt.Errorf("%w: %s", err, pluralOf(runs, "run is stored", "runs are stored"))
 	}
 	return exitOf(fmt.Errorf("%w; run the same command again to continue", err))
@@ -369,110 +309,6 @@ func exitOf(err error) error {
 	return err
 }
 
-// stopError is an error of the server while it stores runs. It ends the command; the next one continues with the runs that are not stored.
-type stopError struct{ err error }
-
-func (e *stopError) Error() string { return e.err.Error() }
-func (e *stopError) Unwrap() error { return e.err }
-
-// readFile publishes the runs of a file. Its error is a *stopError, or the reason why the rest of the file was not read.
-func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, states runStates, res *learnResult) error {
-	f, err := openFile(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	p := l.newProgressReader(ctx, name, f)
-	pub := l.newPublisher(ctx, s, states, res)
-	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
-		p.runs++
-		if l.postponed.add(name, e) {
-			return nil
-		}
-		return pub.publish(ctx, e)
-	})
-	p.clear()
-	if serverErr := pub.wait(); serverErr != nil {
-		return &stopError{serverErr}
-	}
-	report.Runs -= len(pub.invalid)
-	res.calls += pub.calls
-	if err == nil || report.Runs > 0 {
-		l.printFile(name, report, res)
-	}
-	for _, problem := range slices.Sorted(maps.Values(pub.invalid)) {
-		res.Unread++
-		l.skip(unreadItem{File: name, Problem: problem}, res)
-	}
-	return err
-}
-
-// publishPostponed publishes the postponed runs of all files. Its error is one of the server.
-func (l *Learn) publishPostponed(ctx context.Context, s *cli.Session, states runStates, res *learnResult) error {
-	pub := l.newPublisher(ctx, s, states, res)
-	files := map[runID]string{}
-	for _, h := range l.postponed.runs {
-		files[runIDOf(h.run.ID)] = h.file
-		if err := pub.publish(ctx, h.run); err != nil {
-			break // wait returns the reason
-		}
-	}
-	l.postponed = postponedRuns{}
-	if err := pub.wait(); err != nil {
-		return err
-	}
-	res.calls += pub.calls
-	var unread []unreadItem
-	for id, problem := range pub.invalid {
-		unread = append(unread, unreadItem{File: files[id], Problem: problem})
-	}
-	slices.SortFunc(unread, func(a, b unreadItem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Problem, b.Problem))
-	})
-	for _, u := range unread {
-		res.Unread++
-		l.skip(u, res)
-	}
-	return nil
-}
-
-// skip prints and lists something that could not be read.
-func (l *Learn) skip(u unreadItem, res *learnResult) {
-	l.print(u, "%s: %s", u.File, u.Problem)
-	if len(res.Problems) < maxListed {
-		res.Problems = append(res.Problems, u)
-	}
-}
-
-// printFile prints the number of runs in a file, its repairs and its problems.
-func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
-	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped, "repaired": report.Repaired},
-		"%s: %s of %s", name, term.Plural(report.Runs, "run"), report.Source)
-	for _, r := range report.Repairs {
-		u := newUnreadItem(name, r)
-		u.Problem, u.Repair = "", r.Reason
-		l.print(u, "  %s %s", r.Where(), r.Reason)
-	}
-	for _, r := range report.Problems {
-		u := newUnreadItem(name, r)
-		l.print(u, "  %s was not read: %s", r.Where(), r.Reason)
-		if len(res.Problems) < maxListed {
-			res.Problems = append(res.Problems, u)
-		}
-	}
-	if more := report.Skipped - len(report.Problems); more > 0 {
-		l.print(map[string]any{"file": name, "more_invalid_lines": more}, "  %d more were not read", more)
-	}
-	if len(report.Omitted) > 0 {
-		l.print(map[string]any{"file": name, "left_out": report.Omitted}, "  left out: %s", report.Omitted)
-	}
-	for kind, n := range report.Omitted {
-		res.Omitted[kind] += n
-	}
-	res.Unread += report.Skipped
-	res.Repaired += report.Repaired
-}
-
 // stallNotice is the time without progress after which the command reports that no worker seems to run.
 const stallNotice = 5 * time.Second
 
@@ -481,10 +317,10 @@ func (l *Learn) await(ctx context.Context, s *cli.Session) error {
 	progress := l.newProgressLine()
 	defer progress.clear()
 	var last bus.Lag
-	moved, noticed := time.Now(), false
+	lastChange, noticed := time.Now(), false
 	waiting := func(role string, lag bus.Lag) {
 		if lag != last {
-			last, moved = lag, time.Now()
+			last, lastChange = lag, time.Now()
 		}
 		progress.report(func(float64) (any, string) {
 			n := lag.Pending + uint64(lag.InFlight)
@@ -493,7 +329,7 @@ func (l *Learn) await(ctx context.Context, s *cli.Session) error {
 			}
 			return map[string]any{"waiting_executions": n}, fmt.Sprintf("%d runs wait for the reflector", n)
 		})
-		if !noticed && s.Server == nil && time.Since(moved) > stallNotice {
+		if !noticed && s.Server == nil && time.Since(lastChange) > stallNotice {
 			noticed = true
 			term.Fprintf(term.Stderr, "Waiting for a reflector and a curator: no progress for %s. The runs are stored; it is safe to interrupt.\n", stallNotice)
 		}
@@ -514,66 +350,4 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 	res.Playbook = book.VersionLabel(p.Version(), w.State().Chain())
 	res.StateHash = fmt.Sprintf("%x", p.StateHash())
 	return nil
-}
-
-// show prints the result.
-func (l *Learn) show(res *learnResult) error {
-	if l.JSON {
-		return cli.WriteJSON(term.Stdout, res)
-	}
-	term.Printf("\n%s\n", term.Block(cli.FormatBullets(res.shown, term.Width(term.Stdout))))
-	if len(res.New) > 0 {
-		term.Printf("Evidence of the new bullets:\n")
-		for _, n := range res.New {
-			term.Printf("%s", term.Block(fmt.Sprintf("  %s  %s\n", n.ID, n.Evidence)))
-		}
-		term.Printf("\n")
-	}
-	if len(res.Refused) > 0 {
-		term.Printf("The curator refused %s:\n", term.Plural(len(res.Refused), "lesson"))
-		for _, r := range res.Refused {
-			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
-		}
-		term.Printf("\n")
-	}
-	if known := res.Analysis.Known; len(known) > 0 {
-		term.Printf("Errors of tools that agents repeated (a report, no lessons):\n")
-		for _, k := range known {
-			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
-				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))
-		}
-		term.Printf("\n")
-	}
-	term.Printf("%s\n", res.Analysis.Explain())
-	reflected := ""
-	if res.Reflected+res.Dead > 0 {
-		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, term.Plural(res.Dead, "dead letter"))
-	}
-	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, term.Plural(res.Bullets, "bullet"))
-	if res.version == 0 {
-		state = "does not exist yet: nothing was learned"
-	}
-	term.Printf("%s compared.%s Playbook %q %s.\n", term.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
-	for _, reason := range slices.Sorted(maps.Keys(res.DeadReasons)) {
-		term.Printf("  %s: %s\n", term.Plural(res.DeadReasons[reason], "dead letter"), reason)
-	}
-	if res.Stored > 0 {
-		term.Printf("%d of the runs in the files were stored before.\n", res.Stored)
-	}
-	if res.Made.Calls > 0 {
-		term.Printf("The command made %s.\n", res.Made)
-	}
-	for _, note := range res.Notes {
-		term.Printf("%s\n", note)
-	}
-	return nil
-}
-
-// print prints v as a JSON line with --json, else the formatted text.
-func (l *Learn) print(v any, format string, args ...any) {
-	if l.JSON {
-		_ = cli.WriteJSON(term.Stdout, v)
-		return
-	}
-	term.Printf(format+"\n", args...)
 }

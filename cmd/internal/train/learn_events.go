@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 )
 
 // eventName matches the file of an event. The OpenHands SDK stores a conversation as <id>/base_state.json and one file for each event,
@@ -16,33 +15,28 @@ var eventName = regexp.MustCompile(`^event-\d+-.*\.json$`)
 
 const maxEvent = 16 << 20 // bytes of the file of an event
 
-// groupEvents replaces the files of events by their directory, which is read as one file, and leaves out the state beside it.
-func groupEvents(files []string) []string {
-	conversations := map[string]bool{} // by directory; true once the directory is in the list
+// groupEvents replaces the files of the events in a directory by the directory, which is read as one file. It leaves out the file of the
+// state beside that directory.
+func groupEvents(files []string) (grouped []string) {
+	isListed := map[string]bool{} // by directory with events: whether it is in the result
 	for _, name := range files {
 		if eventName.MatchString(filepath.Base(name)) {
-			conversations[filepath.Dir(name)] = false
+			isListed[filepath.Dir(name)] = false
 		}
 	}
-	return slices.Collect(func(yield func(string) bool) {
-		for _, name := range files {
-			dir, base := filepath.Dir(name), filepath.Base(name)
-			_, hasEvents := conversations[filepath.Join(dir, "events")]
-			switch {
-			case hasEvents && base == "base_state.json":
-				continue
-			case !eventName.MatchString(base):
-			case conversations[dir]:
-				continue
-			default: // the first event of a conversation
-				conversations[dir] = true
-				name = dir
-			}
-			if !yield(name) {
-				return
-			}
+	for _, name := range files {
+		dir, base := filepath.Dir(name), filepath.Base(name)
+		_, hasEvents := isListed[filepath.Join(dir, "events")]
+		switch {
+		case hasEvents && base == "base_state.json": // left out
+		case !eventName.MatchString(base):
+			grouped = append(grouped, name)
+		case !isListed[dir]: // the first event of the directory
+			isListed[dir] = true
+			grouped = append(grouped, dir)
 		}
-	})
+	}
+	return grouped
 }
 
 // baseName returns the name of a file for the ids of its runs. The events of a conversation are in the directory <id>/events: the name
@@ -55,8 +49,8 @@ func baseName(name string) string {
 	return base
 }
 
-// newEventReader returns a reader of the events of a directory, each as a line. An unreadable file becomes an invalid line, so that it
-// costs only itself.
+// newEventReader returns a reader of the events of a directory, each as a line. An unreadable file becomes an invalid line: the reader of the
+// lines skips and reports it.
 func newEventReader(dir string) io.Reader {
 	var events []io.Reader
 	entries, _ := os.ReadDir(dir) // sorted by name
@@ -68,7 +62,7 @@ func newEventReader(dir string) io.Reader {
 	return io.MultiReader(events...)
 }
 
-// eventFile reads the event in a file as a line. It reads the file when it is needed.
+// eventFile is a reader of the event in a file as a line. It opens the file at the first Read.
 type eventFile struct {
 	path string
 	line *bytes.Reader

@@ -88,7 +88,7 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 	t.Cleanup(s.Close)
 	model := bustest.Must(openai.New(openai.Config{BaseURL: server.URL + "/v1", Model: "m"}))
 	l := &Learn{Book: "b", JSON: true, reflectorModel: model}
-	res, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
+	res, err := l.learnWithRoles(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
 	if err != nil || res.Dead > 0 {
 		t.Fatalf("got %+v, error %v", res, err)
 	}

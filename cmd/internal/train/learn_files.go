@@ -1,18 +1,23 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/runs"
+	"debrief/events"
 )
 
 // standardInput is the name of standard input among the files.
@@ -93,6 +98,104 @@ func describeMode(m fs.FileMode) string {
 		return "a socket"
 	}
 	return "a device"
+}
+
+// readFiles publishes the runs of the files, and counts them. It returns an error if it can read no run of them.
+func (l *Learn) readFiles(ctx context.Context, s *cli.Session, r *runs.Reader, files []string, states runStates, res *learnResult) error {
+	for _, name := range files {
+		err := l.readFile(ctx, s, r, name, states, res)
+		if errors.As(err, new(*stopError)) || ctx.Err() != nil {
+			return err
+		}
+		if err == nil {
+			continue
+		}
+		res.BadFiles++
+		bad := unreadItem{File: name, Problem: reasonOf(err)}
+		hasRuns := states.count(runInFiles) > 0 || len(l.postponed.runs) > 0
+		nothingRead := len(files) == 1 && !hasRuns
+		if l.JSON || !nothingRead { // without JSON, the error of the command is enough
+			l.skip(bad, res)
+		}
+		if nothingRead {
+			return fmt.Errorf("%s: %s", name, bad.Problem)
+		}
+	}
+	if err := l.publishPostponed(ctx, s, states, res); err != nil {
+		return err
+	}
+	res.Executions, res.Stored = states.count(runInFiles), states.count(runStored)
+	if res.BadFiles > 0 && res.Executions == 0 {
+		return fmt.Errorf("no run was read: %s; see above", res.losses())
+	}
+	return nil
+}
+
+// stopError is an error of the server while it stores runs. It ends the command; the next one continues with the runs that are not stored.
+type stopError struct{ err error }
+
+func (e *stopError) Error() string { return e.err.Error() }
+func (e *stopError) Unwrap() error { return e.err }
+
+// readFile publishes the runs of a file. Its error is a *stopError, or the reason why the rest of the file was not read.
+func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, states runStates, res *learnResult) error {
+	f, err := openFile(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p := l.newProgressReader(ctx, name, f)
+	pub := l.newPublisher(ctx, s, states, res)
+	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
+		p.runs++
+		if l.postponed.add(name, e) {
+			return nil
+		}
+		return pub.publish(ctx, e)
+	})
+	p.clear()
+	if serverErr := pub.wait(); serverErr != nil {
+		return &stopError{serverErr}
+	}
+	report.Runs -= len(pub.invalid)
+	res.calls += pub.calls
+	if err == nil || report.Runs > 0 {
+		l.printFile(name, report, res)
+	}
+	for _, problem := range slices.Sorted(maps.Values(pub.invalid)) {
+		res.Unread++
+		l.skip(unreadItem{File: name, Problem: problem}, res)
+	}
+	return err
+}
+
+// publishPostponed publishes the postponed runs of all files. Its error is one of the server.
+func (l *Learn) publishPostponed(ctx context.Context, s *cli.Session, states runStates, res *learnResult) error {
+	pub := l.newPublisher(ctx, s, states, res)
+	files := map[runID]string{}
+	for _, h := range l.postponed.runs {
+		files[runIDOf(h.run.ID)] = h.file
+		if err := pub.publish(ctx, h.run); err != nil {
+			break // wait returns the reason
+		}
+	}
+	l.postponed = postponedRuns{}
+	if err := pub.wait(); err != nil {
+		return err
+	}
+	res.calls += pub.calls
+	var unread []unreadItem
+	for id, problem := range pub.invalid {
+		unread = append(unread, unreadItem{File: files[id], Problem: problem})
+	}
+	slices.SortFunc(unread, func(a, b unreadItem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Problem, b.Problem))
+	})
+	for _, u := range unread {
+		res.Unread++
+		l.skip(u, res)
+	}
+	return nil
 }
 
 // openFile opens a file or standard input. It does not wait for the writer of a named pipe: without one, the pipe is empty.

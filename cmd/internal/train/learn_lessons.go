@@ -21,65 +21,76 @@ import (
 	book "debrief/playbook"
 )
 
+// sequences has the sequence of each stored execution. If several copies are stored, it is that of the first one.
+type sequences map[runID]uint64
+
+// maxUnanalysed limits the executions in memory that were read and not analysed yet.
+const maxUnanalysed = 16
+
 // analyse compares all stored executions of the playbook, those of earlier commands and of agents included, and adds the lessons that
 // the playbook does not have.
 func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *learnResult) error {
-	feedback := map[uint64][]*events.Feedback{}
-	err := s.Events.ReadStored(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), func(st bus.Stored) error {
-		if f, ok := st.Event.(*events.Feedback); ok {
-			if seq, _, err := f.Execution.Parse(); err == nil {
-				feedback[seq] = append(feedback[seq], f)
-			}
-		}
-		return nil
-	})
+	feedback, err := storedFeedback(ctx, s, b)
 	if err != nil {
 		return err
 	}
-	a, texts := rules.NewAnalysis(), deltalog.New(s.JetStream()).Texts()
-	runs := make(chan *events.Execution, waitingRuns)
-	var adding sync.WaitGroup
-	adding.Go(func() {
-		for e := range runs {
-			a.Add(e)
+	// One goroutine analyses the executions while another one reads and decodes the next ones.
+	analysis, unanalysed := rules.NewAnalysis(), make(chan *events.Execution, maxUnanalysed)
+	var analysing sync.WaitGroup
+	analysing.Go(func() {
+		for e := range unanalysed {
+			analysis.Add(e)
 		}
 	})
-	seen := map[runID]uint64{} // sequence of the first copy of each execution
+	stored, texts := sequences{}, deltalog.New(s.JetStream()).Texts()
 	progress := l.newProgressLine()
 	defer progress.clear()
 	err = s.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(st bus.Stored) error {
 		e, ok := st.Event.(*events.Execution)
-		if !ok || seen[runIDOf(e.ID)] > 0 {
+		if !ok || stored[runIDOf(e.ID)] > 0 {
 			return nil
 		}
-		seen[runIDOf(e.ID)] = st.Seq
+		stored[runIDOf(e.ID)] = st.Seq
 		for _, f := range feedback[st.Seq] {
 			e.Outcome = e.Outcome.WithFeedback(f)
 		}
 		if err := texts.Fill(ctx, b, e.Version, e.Shown); err != nil {
 			return err
 		}
-		runs <- e
+		unanalysed <- e
 		progress.report(func(seconds float64) (any, string) {
-			return map[string]any{"analysed_executions": len(seen)}, fmt.Sprintf("%d runs analysed; %.0f runs a second", len(seen), float64(len(seen))/seconds)
+			return map[string]any{"analysed_executions": len(stored)}, fmt.Sprintf("%d runs analysed; %.0f runs a second", len(stored), float64(len(stored))/seconds)
 		})
 		return nil
 	})
-	close(runs)
-	adding.Wait()
+	close(unanalysed)
+	analysing.Wait()
 	if err != nil {
 		return err
 	}
-	res.Analysis = a.Result()
-	return l.addLessons(ctx, s, b, res, seen)
+	res.Analysis = analysis.Result()
+	return l.addLessons(ctx, s, b, res, stored)
 }
 
-// waitingRuns limits the runs in memory that wait for the analysis of those before them.
-const waitingRuns = 16
+// storedFeedback returns the stored feedback on the executions of a playbook, by the sequence of the execution.
+func storedFeedback(ctx context.Context, s *cli.Session, b book.Book) (map[uint64][]*events.Feedback, error) {
+	feedback := map[uint64][]*events.Feedback{}
+	err := s.Events.ReadStored(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), func(st bus.Stored) error {
+		f, ok := st.Event.(*events.Feedback)
+		if !ok {
+			return nil
+		}
+		if seq, _, err := f.Execution.Parse(); err == nil { // invalid feedback counts for no execution
+			feedback[seq] = append(feedback[seq], f)
+		}
+		return nil
+	})
+	return feedback, err
+}
 
-// addLessons adds the lessons that no bullet of the playbook has, whatever its status: a person may have retired it. Each lesson is an
-// edit with the executions that support it. stored has the sequences of the executions.
-func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res *learnResult, stored map[runID]uint64) error {
+// addLessons adds the lessons that no bullet of the playbook has. Retired bullets count too, because a person may have retired them. Each
+// lesson is an edit with the executions that support it.
+func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res *learnResult, stored sequences) error {
 	w, err := deltalog.New(s.JetStream()).Writer(ctx, b)
 	if err != nil {
 		return err
@@ -90,7 +101,7 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 	}
 	for _, lesson := range lessons {
 		reply, err := lesson.add(ctx, s, b, stored)
-		if errors.As(err, new(*events.RefusedError)) && lesson.explanation != "" { // perhaps only the text of the model is refused
+		if errors.As(err, new(*events.RefusedError)) && lesson.explanation != "" { // the refusal may concern the explanation only
 			lesson.explanation = ""
 			reply, err = lesson.add(ctx, s, b, stored)
 		}
@@ -151,7 +162,7 @@ func (n *newLesson) evidence() string {
 var errNoEvidence = errors.New("add lesson: none of the runs behind it is stored any more: run the command again")
 
 // add requests the edit that adds the lesson as a bullet.
-func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored map[runID]uint64) (*events.EditReply, error) {
+func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored sequences) (*events.EditReply, error) {
 	e := &events.Edit{
 		Book: b,
 		ID:   events.NewID(), Author: learnAuthor, Reason: n.evidence(), Created: time.Now().UTC(),
@@ -185,8 +196,8 @@ const learnAuthor = "debrief learn"
 // maxEvidence is the maximum length of the evidence in a reason, in bytes.
 const maxEvidence = 900
 
-// evidenceOf returns the stored executions as evidence of an edit.
-func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored map[runID]uint64) (all []book.Evidence, err error) {
+// evidenceOf returns the first executions that are still stored, as the evidence of an edit.
+func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored sequences) (all []book.Evidence, err error) {
 	for _, id := range ids[:min(len(ids), events.MaxEvidence)] {
 		e, err := storedRun(ctx, s, id, stored)
 		if err != nil {
@@ -200,8 +211,8 @@ func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored map
 }
 
 // storedRun returns a stored execution, or nil if it has expired since the analysis.
-func storedRun(ctx context.Context, s *cli.Session, id events.ID, stored map[runID]uint64) (*events.Execution, error) {
-	found, err := s.Events.Find(ctx, events.StreamExecutions, stored[runIDOf(id)], func(is events.ID) bool { return is == id })
+func storedRun(ctx context.Context, s *cli.Session, id events.ID, stored sequences) (*events.Execution, error) {
+	found, err := s.Events.Find(ctx, events.StreamExecutions, stored[runIDOf(id)], func(got events.ID) bool { return got == id })
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, nil
 	}

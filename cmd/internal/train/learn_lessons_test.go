@@ -134,7 +134,7 @@ func TestModelExplainsCountedLessons(t *testing.T) {
 	})}
 	learn := func() *learnResult {
 		t.Helper()
-		res, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
+		res, err := l.learnWithRoles(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestModelExplainsNewRunsOfAnotherServer(t *testing.T) {
 		}()
 		l := &Learn{Book: "b", JSON: true, reflectorModel: explains}
 		s := &cli.Session{Conn: conn}
-		res, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
+		res, err := l.learnWithRoles(t.Context(), s, &runs.Reader{Book: "b"}, []string{file})
 		if err == nil {
 			err = l.addPlaybook(t.Context(), s, "b", res)
 		}

@@ -23,12 +23,13 @@ import (
 // runID is the binary form of an execution's id. It is compact because there may be millions of runs.
 type runID [16]byte
 
+// runIDOf returns the binary form of an id. For an id that is not of an execution, the result is the id of no run.
 func runIDOf(id events.ID) (r runID) {
-	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id)) // the id of an execution decodes; another one may not, and then matches no run
+	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id))
 	return r
 }
 
-// runState is a set of flags of an execution.
+// runState is a set of flags.
 type runState uint8
 
 const (
@@ -41,7 +42,8 @@ const (
 // runStates holds the state of each execution that was stored or submitted.
 type runStates map[runID]runState
 
-// mark sets a flag of a run in the files. It returns false if the flag is already set or no file contains the run.
+// mark sets a flag of a run in the files. It reports whether that changed the state: it changes nothing if the flag is set already, or if no
+// file has the run.
 func (r runStates) mark(id events.ID, flag runState) bool {
 	key := runIDOf(id)
 	state := r[key]
@@ -77,7 +79,7 @@ type postponedRun struct {
 // maxPostponed is the maximum size of the texts of postponed runs, in bytes. Further failed runs are published in the order of the files.
 const maxPostponed = 64 << 20
 
-// add adds a failed run below the limit. It returns false for any other run.
+// add postpones a failed run, up to the limit of memory. It reports whether it did.
 func (p *postponedRuns) add(file string, e *events.Execution) bool {
 	if e.Outcome.Label != events.Failure || p.bytes > maxPostponed {
 		return false
@@ -98,13 +100,14 @@ func (p *postponedRuns) add(file string, e *events.Execution) bool {
 type publisher struct {
 	session *cli.Session
 	windows *window.Store // for the runs that the Reflector compares; nil without a model that reflects
-	states  runStates
-	sending *errgroup.Group
-	running context.Context // ends with the first error of the server
 	erased  *erasure.Filter
-	calls   int // tool calls of the new runs
+	states  runStates // of the command
+	calls   int       // tool calls of the new runs
 
 	estimate func(e *events.Execution) // is called with each new run; may be nil
+
+	sending *errgroup.Group
+	running context.Context // of sending: ends with the first error of the server
 
 	mu      sync.Mutex
 	lost    []runID          // not stored because of an error of the server
@@ -127,7 +130,7 @@ func (l *Learn) newPublisher(ctx context.Context, s *cli.Session, states runStat
 	return p
 }
 
-// publish stores a run in the background unless the stream has it. It returns a *stopError after a failure of the server.
+// publish stores a new run in the background. It returns a *stopError after an error of the server. Only one goroutine may call it.
 func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	key := runIDOf(e.ID)
 	if state := p.states[key]; state != 0 { // stored before this command, or read before in one of the files
@@ -175,8 +178,7 @@ func (p *publisher) store(ctx context.Context, e *events.Execution) error {
 	return reflector.Remember(ctx, p.windows, e, stored.Handle)
 }
 
-// wait waits until all runs are stored, lost or found invalid. It removes the states of those that are not stored. It returns the first
-// error of the server.
+// wait waits for the runs in the background. It removes the states of the runs that are not stored. It returns the first error of the server.
 func (p *publisher) wait() error {
 	err := p.sending.Wait()
 	for _, key := range p.lost {
@@ -207,7 +209,7 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, s
 		}
 		var id events.ID
 		if letter.Stream == events.StreamExecutions {
-			id = events.ID(nats.Header(letter.Header).Get(nats.MsgIdHdr)) // not from the payload: a letter does not contain a large one
+			id = events.ID(nats.Header(letter.Header).Get(nats.MsgIdHdr)) // a letter has no payload if that is large
 		} else if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
 			if r, ok := e.(*events.Reflection); ok {
 				id = r.Execution

@@ -252,7 +252,7 @@ func learnedOf(t *testing.T, names ...string) (contents []string, res *learnResu
 	}
 	t.Cleanup(s.Close)
 	l := &Learn{Book: "b", JSON: true}
-	res, err = l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, files)
+	res, err = l.learnWithRoles(t.Context(), s, &runs.Reader{Book: "b"}, files)
 	if err != nil {
 		t.Fatal(err)
 	}

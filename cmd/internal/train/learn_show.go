@@ -1,0 +1,110 @@
+package train
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/runs"
+)
+
+// print prints v as a JSON line with --json, else the formatted text.
+func (l *Learn) print(v any, format string, args ...any) {
+	if l.JSON {
+		_ = cli.WriteJSON(term.Stdout, v)
+		return
+	}
+	term.Printf(format+"\n", args...)
+}
+
+// skip prints an unread item, and adds it to the list of the result.
+func (l *Learn) skip(u unreadItem, res *learnResult) {
+	l.print(u, "%s: %s", u.File, u.Problem)
+	if len(res.Problems) < maxListed {
+		res.Problems = append(res.Problems, u)
+	}
+}
+
+// printFile prints the number of runs in a file, its repairs and its problems.
+func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
+	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped, "repaired": report.Repaired},
+		"%s: %s of %s", name, term.Plural(report.Runs, "run"), report.Source)
+	for _, r := range report.Repairs {
+		u := newUnreadItem(name, r)
+		u.Problem, u.Repair = "", r.Reason
+		l.print(u, "  %s %s", r.Where(), r.Reason)
+	}
+	for _, r := range report.Problems {
+		u := newUnreadItem(name, r)
+		l.print(u, "  %s was not read: %s", r.Where(), r.Reason)
+		if len(res.Problems) < maxListed {
+			res.Problems = append(res.Problems, u)
+		}
+	}
+	if more := report.Skipped - len(report.Problems); more > 0 {
+		l.print(map[string]any{"file": name, "more_invalid_lines": more}, "  %d more were not read", more)
+	}
+	if len(report.Omitted) > 0 {
+		l.print(map[string]any{"file": name, "left_out": report.Omitted}, "  left out: %s", report.Omitted)
+	}
+	for kind, n := range report.Omitted {
+		res.Omitted[kind] += n
+	}
+	res.Unread += report.Skipped
+	res.Repaired += report.Repaired
+}
+
+// show prints the result.
+func (l *Learn) show(res *learnResult) error {
+	if l.JSON {
+		return cli.WriteJSON(term.Stdout, res)
+	}
+	term.Printf("\n%s\n", term.Block(cli.FormatBullets(res.shown, term.Width(term.Stdout))))
+	if len(res.New) > 0 {
+		term.Printf("Evidence of the new bullets:\n")
+		for _, n := range res.New {
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s  %s\n", n.ID, n.Evidence)))
+		}
+		term.Printf("\n")
+	}
+	if len(res.Refused) > 0 {
+		term.Printf("The curator refused %s:\n", term.Plural(len(res.Refused), "lesson"))
+		for _, r := range res.Refused {
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
+		}
+		term.Printf("\n")
+	}
+	if known := res.Analysis.Known; len(known) > 0 {
+		term.Printf("Errors of tools that agents repeated (a report, no lessons):\n")
+		for _, k := range known {
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
+				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))
+		}
+		term.Printf("\n")
+	}
+	term.Printf("%s\n", res.Analysis.Explain())
+	reflected := ""
+	if res.Reflected+res.Dead > 0 {
+		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, term.Plural(res.Dead, "dead letter"))
+	}
+	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, term.Plural(res.Bullets, "bullet"))
+	if res.version == 0 {
+		state = "does not exist yet: nothing was learned"
+	}
+	term.Printf("%s compared.%s Playbook %q %s.\n", term.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
+	for _, reason := range slices.Sorted(maps.Keys(res.DeadReasons)) {
+		term.Printf("  %s: %s\n", term.Plural(res.DeadReasons[reason], "dead letter"), reason)
+	}
+	if res.Stored > 0 {
+		term.Printf("%d of the runs in the files were stored before.\n", res.Stored)
+	}
+	if res.Made.Calls > 0 {
+		term.Printf("The command made %s.\n", res.Made)
+	}
+	for _, note := range res.Notes {
+		term.Printf("%s\n", note)
+	}
+	return nil
+}
