@@ -3,15 +3,12 @@ package train
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"debrief/cmd/internal/program"
@@ -20,9 +17,7 @@ import (
 	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
-	"debrief/generator"
 	"debrief/generator/scoring"
-	"debrief/playbook/text"
 )
 
 // Eval answers a data set with a playbook and scores the answers. It calls the model in this process and publishes
@@ -124,21 +119,17 @@ func (e *Eval) Run(ctx context.Context, c *program.Common) error {
 	if x.bar != nil {
 		x.bar.clear()
 	}
-	// Write the answers also after an error: their tokens are paid for.
-	if out != nil {
+	if out != nil { // also after an error: the answers so far are paid for
 		if err := x.write(out); err != nil {
 			runErr = errors.Join(runErr, fmt.Errorf("--out: %w", err))
 		}
 	}
-	if x.unfinished {
+	if x.unfinished { // a comparison of a part of the samples would be misleading
 		return runErr
 	}
 	res := x.result(report.Data{Set: "test", File: filepath.Base(e.Dataset), SHA256: set.SHA256, Samples: len(set.Tasks), Unread: set.Invalid}, set.Problems)
-	if err := e.show(res); err != nil {
-		return errors.Join(runErr, err)
-	}
-	if runErr != nil {
-		return runErr
+	if err := errors.Join(runErr, e.show(res)); err != nil {
+		return err
 	}
 	if n := len(res.Losses); n+set.Invalid > 0 {
 		return program.Exit(program.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", term.Plural(n, "answer"), term.Plural(set.Invalid, "line")))
@@ -152,179 +143,22 @@ type sample struct {
 	index int
 }
 
-// draw returns the samples to answer, in the order of the file.
+// draw returns the samples to answer, in the order of the file. It returns an error if none of the file can be scored.
 func (e *Eval) draw(set *dataset.Set) ([]sample, error) {
 	var all []sample
-	scorable := false // whether any sample can be scored
+	canScore := false // at least one sample
 	for i, t := range set.Tasks {
 		all = append(all, sample{t, i})
-		scorable = scorable || scoring.CanScore(&t)
+		canScore = canScore || scoring.CanScore(&t)
 	}
-	if !scorable {
+	if !canScore {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: no sample has a target: name its field with --field target=NAME, or use an evaluator program that needs no target with --evaluator", filepath.Base(e.Dataset)))
 	}
 	if e.Sample > 0 && e.Sample < len(all) {
-		rng := rand.New(rand.NewPCG(e.Seed, 0x64726177)) // "draw"
+		rng := rand.New(rand.NewPCG(e.Seed, 0x64726177)) // any constant: the seed alone decides
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:e.Sample]
 		slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(a.index, b.index) })
 	}
 	return all, nil
-}
-
-// evaluation answers the same samples with the settings of one or more arms.
-type evaluation struct {
-	samples  []sample
-	arms     []*evalArm
-	parallel int
-	contexts *generator.ContextBuilder
-	bar      *progressLine // nil for none
-
-	outageTimeout time.Duration // longest outage of a model that answered before
-	pause         time.Duration // wait between attempts during an outage
-
-	mu         sync.Mutex
-	done, lost int  // answers so far, lost ones included; lost answers
-	unfinished bool // the evaluation stopped before the last sample
-}
-
-func (x *evaluation) close() {
-	if x.contexts != nil {
-		x.contexts.Close()
-	}
-}
-
-// errMostFailed ends an evaluation in which more than half of the answers of an arm failed.
-var errMostFailed = errors.New("more than half of the answers failed")
-
-// run answers every sample in every arm. It answers a sample in all arms before the next sample, so that an outage of
-// the model affects all arms alike.
-func (x *evaluation) run(ctx context.Context) error {
-	within, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err := Each(len(x.samples)*len(x.arms), x.parallel, func(n int) error {
-		if within.Err() != nil {
-			return within.Err()
-		}
-		i, a := n/len(x.arms), x.arms[n%len(x.arms)]
-		result := x.answer(within, a, i)
-		if result.lost != "" && within.Err() != nil { // the end of the evaluation, not the sample, is the reason
-			return within.Err()
-		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.done++
-		x.showProgress()
-		a.answers[i] = result
-		if result.lost != "" {
-			x.lost++
-			a.lost++
-			if 2*a.lost > len(x.samples) {
-				cancel(fmt.Errorf("%w with %s: the first error: %s", errMostFailed, a.Arm, a.firstLoss()))
-			}
-		}
-		return nil
-	})
-	if cause := context.Cause(within); cause != nil {
-		err = cause // the cause names the first error
-	}
-	x.unfinished = x.done < len(x.samples)*len(x.arms)
-	for _, a := range x.arms {
-		a.addUp()
-	}
-	if err == nil {
-		for _, a := range x.arms {
-			if a.Score.N == 0 {
-				return fmt.Errorf("%s: no answer could be scored: %s", a.Arm, a.whyUnscored())
-			}
-		}
-	}
-	return err
-}
-
-// answer answers one sample in one arm, with a pinned playbook version and without the session of the task.
-func (x *evaluation) answer(ctx context.Context, a *evalArm, i int) sampleResult {
-	t := x.samples[i].Task
-	t.Book = a.taskBook
-	t.Playbook = &a.Version
-	t.Purpose = events.Evaluate
-	t.Session = ""
-	for {
-		e, err := a.generator.Answer(ctx, x.contexts, &t)
-		if err == nil {
-			x.mu.Lock()
-			a.lastReply = time.Now()
-			x.mu.Unlock()
-			return sampleResult{execution: e}
-		}
-		if !x.shouldRetry(a, err) {
-			return sampleResult{lost: err.Error()}
-		}
-		select {
-		case <-time.After(x.pause):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// shouldRetry reports whether to ask the model again after an error, although the client has used up its own retries. It returns true
-// if the model is unavailable and its last answer is less than outageTimeout ago. It returns false for a model that never answered: its
-// address or key is probably wrong.
-func (x *evaluation) shouldRetry(a *evalArm, err error) bool {
-	var outage interface{ Unavailable() bool }
-	if !errors.As(err, &outage) || !outage.Unavailable() {
-		return false
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return !a.lastReply.IsZero() && time.Since(a.lastReply) < x.outageTimeout
-}
-
-// showProgress shows the number of answers on a terminal. The caller holds the lock.
-func (x *evaluation) showProgress() {
-	if x.bar == nil {
-		return
-	}
-	total := len(x.samples) * len(x.arms)
-	x.bar.report(func(seconds float64) (any, string) {
-		rate := float64(x.done) / seconds
-		left := time.Duration(float64(total-x.done) / rate * float64(time.Second))
-		line := fmt.Sprintf("%d of %d answers, %.1f a second, %s left", x.done, total, rate, left.Round(time.Second))
-		if x.lost > 0 {
-			line += fmt.Sprintf(", %d lost", x.lost)
-		}
-		return nil, line
-	})
-}
-
-// write writes every answer, arm by arm in the order of the file, and closes out.
-func (x *evaluation) write(out io.WriteCloser) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	for _, a := range x.arms {
-		for i := range a.answers {
-			if a.answers[i].isMissing() {
-				continue
-			}
-			if err := enc.Encode(x.record(a, i)); err != nil {
-				return errors.Join(err, out.Close())
-			}
-		}
-	}
-	return out.Close()
-}
-
-// record returns an answer as a line of the --out file.
-func (x *evaluation) record(a *evalArm, i int) report.Sample {
-	s := &x.samples[i]
-	r := report.Sample{
-		Set: "test", Phase: a.Arm, Index: s.index, ID: s.ID, Question: text.Clip(s.Question, 200), Target: s.Target,
-		Label: events.Unknown, Version: a.Version, Lost: a.answers[i].lost,
-	}
-	if e := a.answers[i].execution; e != nil {
-		r.Answer, r.Model = e.Answer, e.Model
-		r.Label, r.Score = e.Outcome.Label, e.Outcome.Score
-		r.Feedback, r.Rounds = e.Outcome.Remark(), 1
-	}
-	return r
 }

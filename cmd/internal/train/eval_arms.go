@@ -33,19 +33,29 @@ func (o *armSettings) UnmarshalText(text []byte) error {
 	*o = armSettings{text: string(text)}
 	seen := make(map[string]bool)
 	for part := range strings.SplitSeq(o.text, ",") {
-		key, value, valued := strings.Cut(part, "=")
-		to := map[string]*string{"book": &o.book, "at": &o.at, "model": &o.model, "prompt": &o.prompt}[key]
-		switch {
-		case seen[key]:
+		key, value, hasValue := strings.Cut(part, "=")
+		if seen[key] {
 			return fmt.Errorf("%s is given twice in %q", key, text)
-		case key == "empty" && !valued:
-			o.empty = true
-		case to != nil && value != "":
-			*to = value
-		default:
-			return fmt.Errorf("want book=NAME, at=POINT, empty, model=NAME or prompt=FILE, joined by commas, got %q", text)
 		}
 		seen[key] = true
+		isValid := value != ""
+		switch key {
+		case "book":
+			o.book = value
+		case "at":
+			o.at = value
+		case "model":
+			o.model = value
+		case "prompt":
+			o.prompt = value
+		case "empty":
+			o.empty, isValid = true, !hasValue
+		default:
+			isValid = false
+		}
+		if !isValid {
+			return fmt.Errorf("want book=NAME, at=POINT, empty, model=NAME or prompt=FILE, joined by commas, got %q", text)
+		}
 	}
 	if o.empty && (o.at != "" || o.book != "") {
 		return fmt.Errorf("empty cannot be combined with book or at: remove one in %q", text)
@@ -55,8 +65,8 @@ func (o *armSettings) UnmarshalText(text []byte) error {
 
 // evalArm is an arm of an evaluation: its settings and its answers.
 type evalArm struct {
-	armResult           // at first only its settings; addUp adds the score and the usage
-	taskBook  book.Book // of its tasks; set also without a playbook, where Book is empty
+	armResult           // its settings; addUp adds the score and the usage
+	taskBook  book.Book // of its tasks; also set for an arm without a playbook, whose Book is empty
 
 	generator *generator.Generator
 	answers   []sampleResult // in the order of the samples
@@ -64,21 +74,21 @@ type evalArm struct {
 	lastReply time.Time      // of the model; zero before its first reply
 }
 
-// sampleResult is the answer to a sample, or the error.
+// sampleResult is the answer to a sample, or the error. The zero value is that of a sample that was not tried.
 type sampleResult struct {
 	execution *events.Execution
 	lost      string // error; "" if there is an answer
 }
 
-// isMissing reports whether the sample was not tried.
-func (a *sampleResult) isMissing() bool { return a.execution == nil && a.lost == "" }
+// isTried reports whether the sample has an answer or an error.
+func (r *sampleResult) isTried() bool { return r.execution != nil || r.lost != "" }
 
 // right reports whether an answer is right, and whether its outcome is known.
-func (a *sampleResult) right() (right, known bool) {
-	if a.execution == nil {
+func (r *sampleResult) right() (right, known bool) {
+	if r.execution == nil {
 		return false, false
 	}
-	o := &a.execution.Outcome
+	o := &r.execution.Outcome
 	return o.Label == events.Success, o.Known()
 }
 
@@ -104,7 +114,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scor
 	x.contexts = generator.NewContextBuilder(s.Conn, embedder, cfg)
 
 	first := &armSettings{book: e.Book, at: e.At, empty: e.Empty, model: cmp.Or(models.GeneratorModel, models.Model), prompt: e.GeneratorPrompt}
-	clients := make(map[string]*openai.Client)
+	clients := make(map[string]*openai.Client) // by model
 	for _, o := range append([]armSettings{*first}, e.Against...) {
 		o = o.withDefaults(first)
 		a := &evalArm{
@@ -139,8 +149,8 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scor
 	return nil
 }
 
-// withDefaults fills empty settings from the first arm. A version belongs to its book: another book without a version
-// gets its newest one.
+// withDefaults fills empty settings from the first arm. A version belongs to its book: an arm with another book and no version has the newest
+// one.
 func (o armSettings) withDefaults(first *armSettings) armSettings {
 	if o.book == "" && o.at == "" && !o.empty {
 		o.at, o.empty = first.at, first.empty
@@ -178,7 +188,7 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	return nil
 }
 
-// addUp computes the score, the accuracy and the usage of the answers. The usage of failed calls is unknown and not included.
+// addUp computes the score, the accuracy and the usage of the answers. The usage of failed calls is unknown, so it is not included.
 func (a *evalArm) addUp() {
 	a.Score, a.Usage = report.Score{}, report.Usage{}
 	for i := range a.answers {
@@ -204,8 +214,8 @@ func (a *evalArm) firstLoss() string {
 	return ""
 }
 
-// whyUnscored returns the reason why no answer has a score: the first feedback of an evaluator. Without any feedback the reason is that no
-// drawn sample has the target that its evaluator needs.
+// whyUnscored returns the reason why no answer has a score: the first feedback of an evaluator, such as its error. An evaluator that gets no
+// target gives no feedback.
 func (a *evalArm) whyUnscored() string {
 	for i := range a.answers {
 		if e := a.answers[i].execution; e != nil && e.Outcome.Remark() != "" {

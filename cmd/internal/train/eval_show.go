@@ -15,7 +15,7 @@ import (
 type evalResult struct {
 	Data        report.Data           `json:"data"`
 	Problems    []dataset.SampleError `json:"problems,omitempty"` // the first of the unreadable lines
-	Drawn       int                   `json:"answered"`           // samples that were drawn; every arm has answered or lost each of them
+	Drawn       int                   `json:"answered"`           // samples that were drawn; each arm has an answer or a loss for each
 	Arms        []armResult           `json:"arms"`               // the first has the settings of the other flags
 	Comparisons []comparison          `json:"comparisons"`
 	Losses      []report.Loss         `json:"losses"`
@@ -76,7 +76,7 @@ func (x *evaluation) result(data report.Data, problems []dataset.SampleError) *e
 // compare compares two arms on the samples that have a score in both.
 func (x *evaluation) compare(first, other *evalArm) comparison {
 	c := comparison{Against: other.Arm, Differ: []differingSample{}}
-	var ofFirst, ofOther []bool // whether each sample is right in the arm
+	var firstResults, otherResults []bool // whether the answer to a sample is right
 	for i := range x.samples {
 		firstRight, firstKnown := first.answers[i].right()
 		otherRight, otherKnown := other.answers[i].right()
@@ -84,7 +84,7 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			c.LeftOut++
 			continue
 		}
-		ofFirst, ofOther = append(ofFirst, firstRight), append(ofOther, otherRight)
+		firstResults, otherResults = append(firstResults, firstRight), append(otherResults, otherRight)
 		if firstRight != otherRight && len(c.Differ) < maxDiffer {
 			s := &x.samples[i]
 			c.Differ = append(c.Differ, differingSample{
@@ -93,10 +93,11 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			})
 		}
 	}
-	c.Pair = report.Paired(ofOther, ofFirst) // the difference is that of the first minus the other
+	c.Pair = report.Paired(otherResults, firstResults) // the other arm is "before": the difference is the first arm minus the other
 	return c
 }
 
+// show prints the result as text, or with --json as JSON.
 func (e *Eval) show(r *evalResult) error {
 	if e.JSON {
 		return cli.WriteJSON(term.Stdout, r)
