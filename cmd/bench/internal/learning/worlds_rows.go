@@ -36,7 +36,7 @@ func (c column) summary(xs []float64) report.Estimate {
 		low := slices.Min(xs)
 		return report.Estimate{Mean: low, Low: low, High: low, N: len(xs)}
 	}
-	return report.Mean(xs)
+	return meanOf(xs)
 }
 
 // heads returns the cells of the column in the head of a table.
@@ -175,7 +175,7 @@ func (b *worldsBench) row(ofArm []*worldRun, label string, reference []*worldRun
 	key := b.part.columns[0].key
 	xs, ys := valuesOf(ofArm, label, key), valuesOf(reference, other, key)
 	if len(xs) == len(ofArm) && len(ys) == len(ofArm) { // one point for each seed, in the same order
-		d := column{}.summary(report.PairDifferences(xs, ys))
+		d := column{}.summary(pairDifferences(xs, ys))
 		row.Difference, row.Against = &d, b.reference()
 	}
 	return row

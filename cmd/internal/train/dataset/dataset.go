@@ -37,7 +37,7 @@ const (
 // errFormat is returned when a file contains no task.
 var errFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
 
-// fields has the names allowed in Options.Fields, each with the names that a file may use without such an option.
+// fields has the names allowed in Options.Fields. Each has the names of the field in a file for which the option is not set.
 var fields = map[string][]string{
 	"id": {"id"}, "question": {"question"}, "context": {"context"}, "target": {"target", "ground_truth"},
 	"evaluator": {"evaluator"}, "session": {"session"},
@@ -127,7 +127,7 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 		}
 		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], errFormat)
 	}
-	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after the last sample
+	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after MaxSamples
 		return nil, err
 	}
 	set.SHA256 = hex.EncodeToString(sum.Sum(nil))

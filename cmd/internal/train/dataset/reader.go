@@ -10,8 +10,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// Each calls fn for each sample of a file or a pipe, as soon as it is complete: with its task, or with the problem of an invalid sample.
-// A list that is cut off, and data after a list, are a problem at the end. Each ends with the first error of fn, and with an error of r.
+// Each calls fn for each sample of a file or a pipe, as soon as the sample is complete: with its task, or with the problem of an invalid
+// sample. If a list is cut off or has other data after it, Each calls fn with that problem at the end. Each ends with the first error of fn,
+// and with an error of r.
 func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -21,10 +22,11 @@ func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) err
 	values := source.NewValues(in, maxSample)
 	values.AsIs = true // a line with other bytes may be a comment
 	err := values.Each(samples.add)
-	switch {
-	case errors.Is(err, errEnough):
+	if errors.Is(err, errEnough) {
 		return nil
-	case err == nil, samples.stopped, in.err != nil:
+	}
+	isOfData := err != nil && !samples.stopped && in.err == nil // neither of fn nor of r
+	if !isOfData {
 		return err
 	}
 	return fn(nil, &SampleError{Place: fmt.Sprintf("element %d", samples.n+1), Reason: "cannot be read from here: " + text.Line(err.Error(), 300)})
@@ -51,12 +53,12 @@ func (r *errorReader) Read(p []byte) (int, error) {
 type reader struct {
 	o       Options
 	fn      func(*events.Task, *SampleError) error
-	n       int                  // elements of the list so far
+	n       int                  // elements of the current list so far
 	seen    map[events.ID]string // the place of each task, by the hash of the task's id
 	stopped bool                 // fn has returned an error
 }
 
-// add passes the task of a value on, or the problem of an invalid one. A duplicate id is a problem.
+// add calls fn with the task of a value, or with the problem of an invalid one. A duplicate id is a problem.
 func (r *reader) add(v *source.Value) error {
 	kind, n := "line", v.At.Line
 	if n == 0 {

@@ -14,7 +14,7 @@ import (
 // maxName limits an id, an evaluator and the name of a session, in bytes.
 const maxName = 256
 
-// task returns the task for the bytes of a sample. place is a part of the id of a sample without one.
+// task returns the task of a sample in JSON. A sample without an id gets one, which begins with place.
 func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	var t events.Task
 	if !utf8.Valid(raw) {
@@ -30,7 +30,7 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	for _, f := range []struct {
 		name     string
 		to       *string
-		anyValue bool // objects and lists are allowed
+		anyValue bool // an object or a list is allowed: its JSON is the text
 	}{
 		{"id", &t.ID, false},
 		{"question", &t.Question, false},

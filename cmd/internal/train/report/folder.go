@@ -45,9 +45,9 @@ type Config struct {
 	Data     []Data    `json:"data"`
 }
 
-// Differences lists how the settings and the data of a run differ from those of a stored run.
-func Differences(stored, settings []Setting, storedData, data []Data) (all []string) {
-	there, here := valuesOf(stored), valuesOf(settings)
+// Differences lists the differences between a stored run and another one, as sentences. Of different data it lists no details.
+func Differences(storedSettings, settings []Setting, storedData, data []Data) (all []string) {
+	there, here := valuesOf(storedSettings), valuesOf(settings)
 	names := slices.AppendSeq(slices.Collect(maps.Keys(there)), maps.Keys(here))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
@@ -74,18 +74,18 @@ func valuesOf(settings []Setting) map[string]string {
 	return out
 }
 
-// FolderInUseError is returned when a folder contains other files than the artefacts of this run.
+// FolderInUseError is returned when a folder contains other files than those of this run.
 type FolderInUseError struct {
 	Dir      string
-	Contents string
+	Contents string // what the folder contains, in words
 }
 
 func (e *FolderInUseError) Error() string {
 	return fmt.Sprintf("folder %s contains %s: choose another folder, or an empty one", e.Dir, e.Contents)
 }
 
-// Folder contains the artefacts of one run. Every file is written to a temporary file, synced and renamed. A full
-// disk or a crash therefore leaves the earlier file or the complete new one.
+// Folder is the folder with the files of one run. Each file is written to a temporary file, synced and renamed. So a full disk or a crash leaves
+// the earlier file or the complete new one.
 type Folder struct {
 	dir  string
 	root *os.Root
@@ -109,10 +109,10 @@ func Open(dir string, c Config) (*Folder, error) {
 	return f, nil
 }
 
-// claim makes the folder that of a run. It changes nothing if the folder belongs to the run already.
+// claim stores the configuration of a run in an empty folder. It changes nothing if the folder belongs to the run already.
 func (f *Folder) claim(c Config) error {
-	begun, err := f.belongsTo(c)
-	if err != nil || begun {
+	belongs, err := f.belongsTo(c)
+	if err != nil || belongs {
 		return err
 	}
 	data, err := marshal(c)
@@ -122,8 +122,8 @@ func (f *Folder) claim(c Config) error {
 	return f.WriteFile(configFile, data)
 }
 
-// belongsTo reports whether the folder contains this run. It returns false for an empty folder.
-func (f *Folder) belongsTo(c Config) (begun bool, err error) {
+// belongsTo reports whether the folder belongs to a run. It returns false for an empty folder, and an error for one with other contents.
+func (f *Folder) belongsTo(c Config) (bool, error) {
 	in, err := f.root.Open(configFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, f.checkEmpty()
@@ -219,14 +219,14 @@ func (f *Folder) write(name string, output func(io.Writer) error) error {
 	}
 	if err != nil {
 		_ = f.root.Remove(tmp) // free its space on a full disk
-		var p *fs.PathError
-		if errors.As(err, &p) {
-			err = p.Err // the PathError contains the temporary name
+		if inPath, ok := errors.AsType[*fs.PathError](err); ok {
+			err = inPath.Err // without the temporary name
 		}
+		advice := "run the command again"
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			return fmt.Errorf("write %s: %w: the run is stored: free disk space, and run the command again to write the missing files", f.path(name), err)
+			advice = "free disk space, and " + advice
 		}
-		return fmt.Errorf("write %s: %w: the run is stored: run the command again to write the missing files", f.path(name), err)
+		return fmt.Errorf("write %s: %w: the run is stored: %s to write the missing files", f.path(name), err, advice)
 	}
 	if d, err := f.root.Open(path.Clean(dir)); err == nil {
 		_ = d.Sync() // optional: without it the earlier file may be back after a power loss
@@ -235,7 +235,7 @@ func (f *Folder) write(name string, output func(io.Writer) error) error {
 	return nil
 }
 
-// fill writes the file tmp with the output of a function and syncs it.
+// fill creates the file tmp in the directory dir with the output of a function, and syncs it.
 func (f *Folder) fill(dir, tmp string, output func(io.Writer) error) (err error) {
 	if err := f.root.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"slices"
+
+	"debrief/cmd/internal/program/term"
 )
 
 // Headline is the main result of a run in words.
@@ -12,8 +14,8 @@ type Headline struct {
 	Detail   []string
 }
 
-// Headline returns the result of the strongest measurement: the test set, else the validation set, else the training
-// samples.
+// Headline returns the result on the test set. Without a measurement of it, the result is that on the validation set, else that on the
+// training samples.
 func (r *Report) Headline() Headline {
 	switch {
 	case r.After != nil && r.After.N > 0:
@@ -24,7 +26,7 @@ func (r *Report) Headline() Headline {
 		return r.trainingHeadline()
 	}
 	return Headline{
-		To: count(r.Final.Bullets, "bullet"), What: "in the final playbook",
+		To: term.Plural(r.Final.Bullets, "bullet"), What: "in the final playbook",
 		Detail: []string{"No sample has a label, so the quality of the playbook is unknown. Add a test set, or evaluate the playbook on one."},
 	}
 }
@@ -45,7 +47,7 @@ func (r *Report) testHeadline() Headline {
 		return h
 	}
 	h.Detail = []string{fmt.Sprintf("%+.1f points (95 %% interval %+.1f to %+.1f) on the %s with a label both times: %d went from wrong to right and %d from right to wrong (p = %.2g, McNemar's exact test).",
-		100*p.Difference, 100*p.Low, 100*p.High, count(p.N, "sample"), p.Wins, p.Losses, p.P)}
+		100*p.Difference, 100*p.Low, 100*p.High, term.Plural(p.N, "sample"), p.Wins, p.Losses, p.P)}
 	switch {
 	case p.High < 0:
 		h.Detail = append(h.Detail, "The learned playbook does harm.")
@@ -70,7 +72,7 @@ func (r *Report) validationHeadline() Headline {
 		if first == nil {
 			first = p
 		}
-		if best == nil || p.Book.Version == r.Best.Version { // the first point, if no point has the version of the best playbook
+		if best == nil || p.Book.Version == r.Best.Version { // the first point stays if none has the version of the best playbook
 			best = p
 		}
 	}
@@ -80,7 +82,7 @@ func (r *Report) validationHeadline() Headline {
 	}
 	if first.Step < best.Step {
 		h.From = percent(first.Score.Accuracy)
-		h.What = fmt.Sprintf("of the validation set answered right, after %s and with the best playbook", count(first.Step, "training sample"))
+		h.What = fmt.Sprintf("of the validation set answered right, after %s and with the best playbook", term.Plural(first.Step, "training sample"))
 	}
 	return h
 }
@@ -98,15 +100,15 @@ func (r *Report) trainingHeadline() Headline {
 		return h
 	}
 	batches := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Set != "train" })
-	fifth := len(batches) / 5
+	fifth := len(batches) / 5 // number of batches
 	early, late := accuracyOf(batches[:fifth]), accuracyOf(batches[len(batches)-fifth:])
-	if early.N > 0 {
+	if early.N > 0 { // there are at least five batches
 		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", percent(early.Mean), percent(late.Mean)))
 	}
 	return h
 }
 
-// accuracyOf returns the accuracy of all samples of some measurements.
+// accuracyOf returns the accuracy over all samples of several measurements.
 func accuracyOf(points []Point) Estimate {
 	var all Score
 	for _, p := range points {
@@ -118,15 +120,7 @@ func accuracyOf(points []Point) Estimate {
 // describe describes a score: 8 of 10 samples, with the interval.
 func (s Score) describe() string {
 	e := s.Interval()
-	return fmt.Sprintf("%d of %s (95 %% interval %s to %s)", s.Right, count(s.N, "sample"), percent(e.Low), percent(e.High))
+	return fmt.Sprintf("%d of %s (95 %% interval %s to %s)", s.Right, term.Plural(s.N, "sample"), percent(e.Low), percent(e.High))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
-
-// count returns a number with its noun.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

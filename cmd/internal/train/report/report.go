@@ -52,7 +52,7 @@ type Report struct {
 	Rejected   map[string]int `json:"rejected"`   // rejected operations of the Curator, by playbook.Reason
 	Losses     []Loss         `json:"losses"`     // samples without an answer, or whose reflection had no effect
 
-	// Wrong are the wrong answers of the strongest measurement.
+	// Wrong are the wrong answers of one measurement.
 	Wrong WrongAnswers `json:"wrong"`
 	// Models counts the answers by the model that gave them.
 	Models []ModelAnswers `json:"models"`
@@ -117,7 +117,7 @@ type Point struct {
 	Book  Book   `json:"book"` // the playbook in the prompts
 }
 
-// Score is the result on a set of samples.
+// Score is the result on a set of samples. Until Finish it is a sum: Mean is the sum of the scores, and Accuracy is 0.
 type Score struct {
 	N        int     `json:"n"`          // samples with an answer and a label
 	Right    int     `json:"right"`      // with the label success
@@ -127,7 +127,7 @@ type Score struct {
 	Lost     int     `json:"lost"`       // samples without an answer
 }
 
-// Count adds an answer to a sum of scores. In a sum, Mean is the sum of the scores and Accuracy is 0; Finish completes both.
+// Count adds an answer to a sum.
 func (s *Score) Count(label events.Label, score float64) {
 	if label == events.Unknown || label == "" {
 		s.Unjudged++
@@ -140,12 +140,12 @@ func (s *Score) Count(label events.Label, score float64) {
 	}
 }
 
-// Plus adds two sums. Call it before Finish.
+// Plus returns the total of two sums.
 func (s Score) Plus(t Score) Score {
 	return Score{N: s.N + t.N, Right: s.Right + t.Right, Mean: s.Mean + t.Mean, Unjudged: s.Unjudged + t.Unjudged, Lost: s.Lost + t.Lost}
 }
 
-// Finish returns the score for a sum.
+// Finish returns the score of a sum.
 func (s Score) Finish() Score {
 	if s.N > 0 {
 		s.Accuracy = float64(s.Right) / float64(s.N)
@@ -322,7 +322,7 @@ type Cost struct {
 
 // BulletCost is the cost of all roles and the working time, divided by the number of added bullets.
 type BulletCost struct {
-	Bullets int     `json:"bullets"` // added
+	Bullets int     `json:"bullets"` // number of added ones
 	Calls   float64 `json:"calls"`
 	Tokens  float64 `json:"tokens"` // input and output
 	Seconds float64 `json:"seconds"`

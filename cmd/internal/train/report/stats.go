@@ -18,44 +18,8 @@ func (e Estimate) Percent() string {
 	return fmt.Sprintf("%.1f %%\t%.1f to %.1f", 100*e.Mean, 100*e.Low, 100*e.High)
 }
 
-// student contains the 97.5 % points of Student's t distribution for 1, 2, 3 … degrees of freedom.
-var student = [...]float64{
-	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-	2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-}
-
-// Mean returns the mean of values with Student's interval. For more than 31 values the interval is slightly too wide,
-// because it uses the last entry of the table. For one value the interval is infinite.
-func Mean(xs []float64) Estimate {
-	n := float64(len(xs))
-	e := Estimate{N: len(xs)}
-	for _, x := range xs {
-		e.Mean += x / n
-	}
-	if len(xs) < 2 {
-		e.Low, e.High = math.Inf(-1), math.Inf(1)
-		return e
-	}
-	square := 0.0
-	for _, x := range xs {
-		square += (x - e.Mean) * (x - e.Mean)
-	}
-	half := student[min(len(xs)-1, len(student))-1] * math.Sqrt(square/(n-1)/n)
-	e.Low, e.High = e.Mean-half, e.Mean+half
-	return e
-}
-
 // normal is the 97.5 % point of the normal distribution.
 const normal = 1.959964
-
-// PairDifferences returns a[i] - b[i] for each pair of values. The slices have the same length.
-func PairDifferences(a, b []float64) []float64 {
-	d := make([]float64, len(a))
-	for i := range a {
-		d[i] = a[i] - b[i]
-	}
-	return d
-}
 
 // Share returns part/of with the score interval (Wilson, "Probable inference, the law of succession, and statistical
 // inference", 1927). If of is 0, the interval is 0 to 1.
@@ -117,29 +81,30 @@ func Paired(before, after []bool) Pair {
 	return p
 }
 
-// correlation returns the phi coefficient of a two-by-two table, with Newcombe's continuity correction if it is
-// positive.
+// correlation returns the phi coefficient of the two-by-two table with the rows a, b and c, d. A positive one has Newcombe's continuity
+// correction.
 func correlation(a, b, c, d int) float64 {
-	sides := float64(a+b) * float64(c+d) * float64(a+c) * float64(b+d)
-	if sides == 0 {
+	margins := float64(a+b) * float64(c+d) * float64(a+c) * float64(b+d)
+	if margins == 0 {
 		return 0
 	}
-	over := float64(a)*float64(d) - float64(b)*float64(c)
-	if over > 0 {
-		over = max(0, over-float64(a+b+c+d)/2)
+	determinant := float64(a)*float64(d) - float64(b)*float64(c)
+	if determinant > 0 {
+		determinant = max(0, determinant-float64(a+b+c+d)/2)
 	}
-	return over / math.Sqrt(sides)
+	return determinant / math.Sqrt(margins)
 }
 
 // mcnemar returns twice the probability of at most min(wins, losses) among wins+losses fair coin flips.
 func mcnemar(wins, losses int) float64 {
 	n, few := wins+losses, min(wins, losses)
-	whole, _ := math.Lgamma(float64(n + 1))
+	logFactorial := func(n int) float64 {
+		log, _ := math.Lgamma(float64(n + 1))
+		return log
+	}
 	sum := 0.0
 	for k := range few + 1 {
-		x, _ := math.Lgamma(float64(k + 1))
-		y, _ := math.Lgamma(float64(n - k + 1))
-		sum += math.Exp(whole - x - y - float64(n)*math.Ln2)
+		sum += math.Exp(logFactorial(n) - logFactorial(k) - logFactorial(n-k) - float64(n)*math.Ln2)
 	}
 	return min(1, 2*sum)
 }

@@ -126,17 +126,6 @@ func TestIntervalCoverage(t *testing.T) {
 	}
 }
 
-func TestMean(t *testing.T) {
-	t.Parallel()
-	e := Mean([]float64{1, 2, 3, 4, 5})
-	if e.N != 5 || e.Mean != 3 || !near(e.Low, 3-1.9632, 1e-3) || !near(e.High, 3+1.9632, 1e-3) {
-		t.Errorf("got %+v", e)
-	}
-	if e := Mean([]float64{1}); !math.IsInf(e.High, 1) || !math.IsInf(e.Low, -1) || e.Mean != 1 {
-		t.Errorf("one value: got %+v", e)
-	}
-}
-
 // TestShare against the intervals that Newcombe, "Two-sided confidence intervals for the single proportion" (1998), gives
 // for his four examples by the score method.
 func TestShare(t *testing.T) {
