@@ -1,9 +1,9 @@
 // Package train has the commands demo, train, eval and learn. The flags of a command are the fields of a struct, and its method Run is the
 // command.
 //
-// The commands demo and train submit the tasks of a data set to the workers. The workers answer and learn as in production. They never
-// learn from the tasks of a validation set or a test set. Package replay is the engine of both commands. Package report has the results of
-// a run and its folder.
+// The commands demo and train submit the tasks of a data set to the workers. The workers answer and learn as in production, and
+// they never learn from the tasks of a validation set or a test set. Package replay is the engine of both commands. Package report has the
+// results of a run and its folder.
 //
 // # The walk of a run over a data set
 //

@@ -17,17 +17,17 @@ type bookLog struct {
 	store *deltalog.Store
 	book  playbook.Book
 
-	seq          uint64                 // of the last record that was read
+	seq          uint64                 // stream sequence of the last record that was read
 	playbook     playbook.Playbook      // after that record
 	byVersion    map[uint64]report.Book // the playbook at each version
 	editVersions map[events.ID]uint64   // the version in which an edit took effect, by the id of the edit
 	coveredSeqs  map[uint64]bool        // sequences of the reflections that the log covers
-	learnPoints  []learnPoint           // in the order of both sequence and version
-	newest       uint64                 // newest version, without those that a training run requested
-	operations   []report.Operation
+	learnPoints  []learnPoint           // both fields rise
+	newest       uint64                 // newest version, without those of edits that a training run requested
+	operations   []report.Operation     // of all versions so far
 }
 
-// learnPoint states that a version learned from the execution at seq, and the versions before it only from executions stored before seq.
+// learnPoint is a version that learned from the execution at the sequence seq. No earlier version learned from that execution or a later one.
 type learnPoint struct{ seq, version uint64 }
 
 func newBookLog(store *deltalog.Store, b playbook.Book) *bookLog {
@@ -38,18 +38,17 @@ func newBookLog(store *deltalog.Store, b playbook.Book) *bookLog {
 
 // follow reads the records that were added since the last call.
 func (l *bookLog) follow(ctx context.Context) error {
-	return l.store.DeltasAfter(ctx, l.book, l.seq, func(rec *deltalog.Record) error {
-		return l.apply(rec)
-	})
+	return l.store.DeltasAfter(ctx, l.book, l.seq, l.apply)
 }
 
+// apply adds a record.
 func (l *bookLog) apply(rec *deltalog.Record) error {
 	if _, err := l.playbook.Apply(&rec.Delta); err != nil {
 		return fmt.Errorf("apply version %d: %w", rec.Version, err)
 	}
 	l.seq = rec.Seq
 	l.byVersion[rec.Version] = describeBook(&l.playbook)
-	if rec.Author != author { // only online runs use newest, and they request only names of versions
+	if rec.Author != author {
 		l.newest = rec.Version
 	}
 	for _, cover := range rec.Covers {
@@ -59,12 +58,8 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 		}
 		l.coveredSeqs[cover.Seq] = true
 		seq, _, err := events.Handle(cover.Evidence.Execution).Parse()
-		if err != nil {
-			continue
-		}
 		n := len(l.learnPoints)
-		isHighest := n == 0 || seq > l.learnPoints[n-1].seq
-		if isHighest {
+		if err == nil && (n == 0 || seq > l.learnPoints[n-1].seq) {
 			l.learnPoints = append(l.learnPoints, learnPoint{seq, rec.Version})
 		}
 	}
@@ -95,9 +90,7 @@ func (l *bookLog) versionLearnedUpTo(lastExecution uint64) uint64 {
 	return l.newest
 }
 
-// operationsBetween returns the operations of the versions after first, up to and including last. A run may begin with a fork, a
-// copy of another playbook. If first is the version of the fork and last the final one, the result has neither the bullets that
-// were copied nor edits by people after the end of the run.
+// operationsBetween returns the operations of the versions after first, up to and including last.
 func (l *bookLog) operationsBetween(first, last uint64) []report.Operation {
 	return slices.DeleteFunc(slices.Clone(l.operations), func(o report.Operation) bool { return o.Version <= first || o.Version > last })
 }

@@ -22,46 +22,45 @@ type editReply struct {
 	err      error
 }
 
-// commit has the Curator apply an edit exactly once, and waits until the new version is visible to generators. It can be called again
-// with the same id. It requests the edit, and then polls the log, because the reply may go to an earlier process. The decision is nil if
-// the edit was applied before or the reply was lost.
+// commit has the Curator apply an edit exactly once, and waits until the new version is visible to generators. A second call with the same id
+// applies nothing. commit requests the edit, and then polls the log, because the reply may go to an earlier process. The decision is nil if the
+// edit was applied before or the reply was lost.
 func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
 	e.Book, e.Created = r.book, time.Now().UTC()
 	if applied, err := r.awaitApplied(ctx, e.ID); err != nil || applied {
 		return nil, err
 	}
 	r.edits++
-	r.tracker.forgetDead(e.ID) // resuming a run retries an edit that was dead-lettered before
+	r.tracker.forgetDead(e.ID) // a resumed run retries an edit that an earlier process lost as a dead letter
 	var requests sync.WaitGroup
 	defer requests.Wait()
-	requesting, stop := context.WithCancel(ctx)
+	requestCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	send := func(m bus.PublishOptions) chan editReply {
+	send := func(o bus.PublishOptions) chan editReply {
 		replied := make(chan editReply, 1)
 		requests.Go(func() {
-			d, err := r.request(requesting, e, m)
+			d, err := r.request(requestCtx, e, o)
 			replied <- editReply{d, err}
 		})
 		return replied
 	}
-	replied := send(bus.PublishOptions{})
-	var retry <-chan time.Time
+	replied := send(bus.PublishOptions{}) // nil after a reply
+	var retry <-chan time.Time            // nil unless the edit is requested again
 	stalled := time.After(stallTime)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case answer := <-replied:
-			// Two errors do not end the commit. ErrDuplicate: the edit was requested a moment ago, and that request gets the reply; the
-			// log shows when the edit is applied. DeadLetterError: the tracker reads the dead letter, which decides whether
-			// the edit is submitted again.
+			// Two errors do not end the commit. ErrDuplicate: an earlier request gets the reply, and the log shows when the edit is
+			// applied. DeadLetterError: the tracker reads the dead letter, and deadReason below has its reason if it is final.
 			err := answer.err
 			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.As(err, new(*bus.DeadLetterError)) {
 				return nil, fmt.Errorf("learn: %w", err)
 			}
 			decision = answer.decision
 			replied = nil
-			if err != nil { // without an effect, the edit is requested again
+			if err != nil {
 				retry = time.After(resendAfter)
 			}
 		case <-retry:
@@ -89,8 +88,8 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 	}
 }
 
-// lateDecision waits for the reply to an edit that the log covers. It returns nil after stallTime. Only the reply has
-// the model usage, which the report lacks without it.
+// lateDecision waits for the reply to an edit that the log has, up to stallTime, because only the reply has the model usage. It returns nil
+// without a reply.
 func lateDecision(ctx context.Context, replied <-chan editReply) *events.EditReply {
 	select {
 	case answer := <-replied:
@@ -109,9 +108,9 @@ const (
 )
 
 // request sends an edit to the Curator and waits for the decision.
-func (r *run) request(ctx context.Context, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
-	m.Repeat = true
-	d, err := request.Edit(ctx, r.conn, e, m)
+func (r *run) request(ctx context.Context, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
+	o.Repeat = true
+	d, err := request.Edit(ctx, r.conn, e, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Reason, err)
 	}

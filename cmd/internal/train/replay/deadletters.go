@@ -17,12 +17,12 @@ const maxCopies = 3
 
 // deadLetters are the dead-lettered events of a playbook. The lock of the tracker guards them.
 //
-// An event is submitted again if its workers crashed, or if it reached a generator with another model. Any other dead letter ends the
-// work on its event, and so does the last one of an event with maxCopies copies. The maps have the ids of tasks, executions and edits.
+// An event is submitted again, up to maxCopies times, if its workers crashed or if it reached a generator with another model. After any other
+// dead letter, it is not. The keys of the maps are ids of tasks, executions and edits.
 type deadLetters struct {
-	reasons   map[events.ID]string       // events that are not submitted again
+	reasons   map[events.ID]string       // reasons of the events that are not submitted again
 	resubmits map[events.ID]events.Event // events to submit again
-	copies    map[events.ID]int          // number of copies that were submitted
+	copies    map[events.ID]int          // number of copies of an event that were submitted
 	lastSeq   uint64                     // stream sequence of the last dead letter
 }
 
@@ -36,27 +36,24 @@ type OtherModelError struct{ Reason string }
 
 func (e *OtherModelError) Error() string { return e.Reason }
 
+// addDeadLetter adds a dead letter.
 func (tr *tracker) addDeadLetter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
-	own := ok && letter.Shared == "" // a shared letter is of many tasks of a run, which submits them again; see events.DeadLetter
 	if ok && letter.Code == events.DeadOtherModel && s.Seq > tr.lastOldLetter {
 		tr.fail(&OtherModelError{letter.Reason})
 	}
-	var again events.Event // nil for an event that is not submitted again
-	if own && (letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel) {
-		var err error
-		again, err = tr.conn.Events.Decode(tr.ctx, letter.Subject, letter.Header, letter.Data)
-		if bus.IsUnavailable(err) { // after any other error, the event is not submitted again
-			tr.fail(fmt.Errorf("read dead-lettered event: %w", err))
-		}
+	isOfOneEvent := ok && letter.Shared == "" // a shared letter is of many tasks: the run finds them without a result, and submits them
+	var resubmit events.Event                 // nil for an event that is not submitted again
+	if isOfOneEvent {
+		resubmit = tr.eventToResubmit(letter)
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.dead.lastSeq = s.Seq
-	if own {
+	if isOfOneEvent {
 		id := bus.EventID(letter.Header)
-		if again != nil && tr.dead.copies[id] < maxCopies {
-			tr.dead.resubmits[id] = again
+		if resubmit != nil && tr.dead.copies[id] < maxCopies {
+			tr.dead.resubmits[id] = resubmit
 		} else {
 			tr.dead.reasons[id] = letter.Reason
 		}
@@ -64,8 +61,24 @@ func (tr *tracker) addDeadLetter(s bus.Stored) {
 	tr.wake()
 }
 
-// takeResubmits returns the events to submit again whose result is not stored, and counts their copies. The next call does not return
-// them again.
+// eventToResubmit returns the event of a dead letter if it can be submitted again, else nil. While the event is temporarily unreadable, it
+// ends the run.
+func (tr *tracker) eventToResubmit(letter *events.DeadLetter) events.Event {
+	if letter.Code != events.DeadAttempts && letter.Code != events.DeadOtherModel {
+		return nil
+	}
+	e, err := tr.conn.Events.Decode(tr.ctx, letter.Subject, letter.Header, letter.Data)
+	if bus.IsUnavailable(err) {
+		tr.fail(fmt.Errorf("read dead-lettered event: %w", err))
+	}
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// takeResubmits returns the events to submit again, without those whose result is stored by now. It counts a copy of each, and removes them
+// from the list.
 func (tr *tracker) takeResubmits() (list []events.Event) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

@@ -16,14 +16,14 @@ type window struct {
 	last    bool        // no window of the epoch follows; false if that is not known
 }
 
-// learnEpoch learns from the windows that next returns, until one has no samples. It measures the validation set at the end, and when
+// learnEpoch calls learnWindow for each window of an epoch, until one has no samples. It measures the validation set at the end, and when
 // a validation is due in between. It ends early without improvement; see Config.Patience.
-func (r *run) learnEpoch(ctx context.Context, next func(context.Context) (window, error)) error {
-	train := report.Score{}
-	var validated *report.Score // of the current version of the playbook; nil if it was not measured
-	stopped := ""
+func (r *run) learnEpoch(ctx context.Context, learnWindow func(context.Context) (window, error)) error {
+	train := report.Score{}     // sum over the windows
+	var validated *report.Score // the validation of the current version of the playbook; nil without one
+	stopped := ""               // reason to end the run early
 	for stopped == "" {
-		w, err := next(ctx)
+		w, err := learnWindow(ctx)
 		if err != nil {
 			return err
 		}
@@ -35,8 +35,7 @@ func (r *run) learnEpoch(ctx context.Context, next func(context.Context) (window
 		}
 		train = train.Plus(w.score)
 		validated = nil
-		// The last window needs no validation of its own: the end of the epoch has one.
-		mayValidate := r.Validation != nil && r.Mode != Executions && !w.last
+		mayValidate := r.Validation != nil && r.Mode != Executions && !w.last // the end of the epoch has a validation
 		if mayValidate && r.passed(r.ValidateEvery, w.samples) {
 			if validated, err = r.validate(ctx); err != nil {
 				return err
@@ -49,7 +48,7 @@ func (r *run) learnEpoch(ctx context.Context, next func(context.Context) (window
 		if err := r.retrySkipped(ctx); err != nil {
 			return err
 		}
-		if r.version > before {
+		if r.version > before { // the validation is of an older version
 			validated = nil
 		}
 	}
@@ -82,9 +81,9 @@ func (r *run) endWindow(ctx context.Context, w window) error {
 	return err
 }
 
-// passed reports whether the last samples reached or passed a multiple of every. It returns false if every is 0.
-func (r *run) passed(every, samples int) bool {
-	return every > 0 && r.step/every > (r.step-samples)/every
+// passed reports whether the last samples of the run reached or passed a multiple of every. It returns false if every is 0.
+func (r *run) passed(every, lastSamples int) bool {
+	return every > 0 && r.step/every > (r.step-lastSamples)/every
 }
 
 // trainingTask returns the task of a training sample in the current epoch. index is the position of the sample in its file. step counts

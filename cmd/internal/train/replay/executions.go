@@ -12,7 +12,7 @@ import (
 	"debrief/playbook"
 )
 
-// Source describes the recorded executions to reflect on. No task is run. The run reflects in its own process, because the
+// Source describes the recorded executions of a run in the mode Executions. The run reflects on them in its own process, because the
 // reflector workers may use another prompt.
 type Source struct {
 	Book        playbook.Book // the playbook of the executions
@@ -20,9 +20,8 @@ type Source struct {
 	Concurrency int // concurrent reflections; 0 means 16
 }
 
-// runExecutions reflects on the executions of another playbook, in the order in which they were stored. From the reflections the
-// Curator learns bullets of the run's own playbook. It counts no votes, because that playbook does not have the bullets that the
-// executions were shown.
+// runExecutions reflects on the executions of another playbook, in the order in which they were stored. The Curator adds bullets to the run's
+// playbook. It counts no votes, because the run's playbook does not have the bullets that were shown in the executions.
 func (r *run) runExecutions(ctx context.Context) error {
 	samples, source, err := r.loadSource(ctx)
 	if err != nil {
@@ -67,14 +66,13 @@ func (r *run) measureSource(ctx context.Context, version uint64) error {
 		return err
 	}
 	defer s.tracker.close()
-	s.ended = r.submitter.ended // the error for a task that would have to run again although the run has ended
+	s.ended = r.submitter.ended
 	r.report.Before, err = r.measure(ctx, r.Test, "playbook "+string(r.Source.Book), s, version)
-	generatorUsage, _, _ := s.tracker.usage()
-	r.sourceUsage = generatorUsage
+	r.sourceUsage = s.tracker.usage().generator
 	return err
 }
 
-// reflectWindow has the executions samples[from:to] reflected on, and then has the Curator learn from all of them together.
+// reflectWindow reflects on the executions samples[from:to]. Then it has the Curator learn from all of them together.
 func (r *run) reflectWindow(ctx context.Context, samples []*recordedSample, from, to int) (window, error) {
 	defer addTime(&r.learning, time.Now())
 	w := window{samples: to - from}
@@ -103,7 +101,7 @@ func (r *run) reflectWindow(ctx context.Context, samples []*recordedSample, from
 	for i := range results {
 		recorded := samples[from+i]
 		result := sampleResult{reflection: results[i].handle, rounds: 1, lostReason: results[i].lostReason}
-		sample := events.Task{ID: string(recorded.id)} // all that is known of an execution that has expired
+		sample := events.Task{ID: string(recorded.id)} // of an execution that has expired, nothing else is known
 		if e := results[i].execution; e != nil {
 			sample = events.Task{ID: e.RunID, Question: e.Question, Target: e.Target}
 			result.answer = newAnswer(0, e)

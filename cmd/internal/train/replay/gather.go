@@ -9,11 +9,10 @@ import (
 	"debrief/events"
 )
 
-// A gathering is an edit that has the Curator learn from many reflections together. The Curator skips those for which no reply of its
-// model was usable, and the log does not cover them. They stay in run.uncovered, and every later gathering begins with them.
+// A gathering is an edit that has the Curator learn from many reflections together. The Curator skips a reflection if its model gave no usable
+// reply for it. The log does not cover skipped reflections. They stay in run.uncovered, and every later gathering begins with them.
 const (
-	// maxFruitless is the number of gatherings in a row without a usable reply after which the run ends with an
-	// error.
+	// maxFruitless is the number of gatherings in a row without a usable reply that ends the run with an error.
 	maxFruitless = 5
 	// retriesAtEnd is the number of further gatherings for skipped reflections at the end of an epoch.
 	retriesAtEnd = 3
@@ -32,17 +31,16 @@ func (e *noUsableReplyError) Error() string {
 		e.Gatherings, e.Reason, e.Reflections)
 }
 
-// gather has the Curator apply the reflections of a window together, after those that earlier gatherings skipped. It
-// waits until the version is visible to generators.
+// gather has the Curator apply the reflections of a window together, after those that earlier gatherings skipped. The windows of an epoch count
+// from 0. gather waits until the new version is visible to generators.
 func (r *run) gather(ctx context.Context, window int, reflections []events.Handle) error {
 	r.uncovered = append(r.uncovered, reflections...)
 	return r.gatherUncovered(ctx, strconv.Itoa(window), fmt.Sprintf("window %d", window+1))
 }
 
-// retrySkipped gathers the skipped reflections again at the end of an epoch. The report counts reflections that are
-// skipped again.
+// retrySkipped gathers the skipped reflections again at the end of an epoch. Reflections that are skipped again stay in r.uncovered.
 func (r *run) retrySkipped(ctx context.Context) error {
-	limit := r.edits + retriesAtEnd // a gathering that an earlier process requested does not count
+	limit := r.edits + retriesAtEnd // a gathering that an earlier process requested is no edit of this one
 	for n := 0; len(r.uncovered) > 0 && r.edits < limit; n++ {
 		if err := r.gatherUncovered(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
 			return err
@@ -51,8 +49,8 @@ func (r *run) retrySkipped(ctx context.Context) error {
 	return nil
 }
 
-// gatherUncovered gathers the uncovered reflections, up to the size of one edit. The name distinguishes the
-// gatherings of an epoch.
+// gatherUncovered gathers the uncovered reflections, up to the limit of one edit. name is different for each gathering of an epoch; about is
+// for people.
 func (r *run) gatherUncovered(ctx context.Context, name, about string) error {
 	if len(r.uncovered) == 0 {
 		return nil
@@ -67,12 +65,13 @@ func (r *run) gatherUncovered(ctx context.Context, name, about string) error {
 		return err
 	}
 	r.uncovered = slices.DeleteFunc(r.uncovered, r.log.coversReflection)
-	if d == nil || d.Asked == 0 { // applied before, or nothing that needs the model
+	if d == nil || d.Asked == 0 { // it was applied before, or no reflection needed the model
 		return nil
 	}
-	r.fruitless++
 	if d.Skipped < d.Asked {
 		r.fruitless = 0
+	} else {
+		r.fruitless++
 	}
 	if r.fruitless == maxFruitless {
 		return &noUsableReplyError{len(r.uncovered), r.fruitless, d.SkippedReason}

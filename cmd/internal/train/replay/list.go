@@ -16,8 +16,8 @@ import (
 	"debrief/playbook"
 )
 
-// RunState is the stored progress of a run. Its playbook has the name of the run. Working and Report are not part of the stored
-// record; the functions that read it set them.
+// RunState is the stored progress of a run. Its playbook has the name of the run. The functions that read it set Working and Report, which are
+// empty in the stored record.
 type RunState struct {
 	Book     playbook.Book    `json:"book"`
 	Mode     Mode             `json:"mode"`
@@ -32,7 +32,7 @@ type RunState struct {
 	Epoch    int              `json:"epoch"`
 	Step     int              `json:"step"`
 	Version  uint64           `json:"playbook_version"`
-	Curating report.Usage     `json:"curator_usage"` // of the models of the Curator, from the replies that arrived
+	Curating report.Usage     `json:"curator_usage"` // usage of the Curator's models, from the replies that arrived
 	// Report is the result of a run that has ended. A list of runs has none.
 	Report *report.Report `json:"report,omitempty"`
 }

@@ -9,22 +9,20 @@ import (
 	"debrief/events"
 )
 
-// measure lets the generators answer every sample of a set with one version of a playbook: that of the submitter s. Nothing is learned
-// from the answers.
+// measure has every sample of a set answered with one version of the playbook of the submitter s. Nothing is learned from the answers.
 func (r *run) measure(ctx context.Context, set *Set, phase string, s *submitter, version uint64) (*report.Score, error) {
 	defer addTime(&r.evaluating, time.Now())
 	book := s.tracker.book
 	point := report.Point{Epoch: r.epoch, Step: r.step, Set: set.Set}
 	switch {
-	case book != r.book: // another playbook, of which the log of the run has no version
-	case version == r.version: // the current version
+	case book != r.book: // r.log does not have another playbook, so point.Book stays empty
+	case version == r.version:
 		var err error
 		if point.Book, err = r.log.bookAt(ctx, r.position); err != nil {
 			return nil, err
 		}
-	default: // the best version, which is of an earlier step
-		point.Epoch = r.best.Epoch
-		point.Step = r.best.Step
+	default: // the best version, which is older
+		point.Epoch, point.Step = r.best.Epoch, r.best.Step
 		point.Book = r.best
 	}
 	tasks := make([]events.Task, len(set.Tasks))

@@ -32,17 +32,17 @@ func (r *run) runOffline(ctx context.Context) error {
 	}
 }
 
-// order returns the positions of the training samples in an epoch.
+// order returns the indices of the training samples in the order of an epoch.
 func (r *run) order(epoch int) []int {
-	places := make([]int, len(r.Train.Tasks))
-	for i := range places {
-		places[i] = i
+	order := make([]int, len(r.Train.Tasks))
+	for i := range order {
+		order[i] = i
 	}
 	if r.Shuffle {
 		rng := rand.New(rand.NewPCG(r.Seed, uint64(epoch)))
-		rng.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
-	return places
+	return order
 }
 
 // answerWindow has the samples order[from:to] answered with the current version. Then it has the Curator learn from all of them together.
@@ -56,13 +56,13 @@ func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (wind
 	if w.book, err = r.log.bookAt(ctx, r.position); err != nil {
 		return w, err
 	}
-	phase, version, places := fmt.Sprintf("epoch %d", r.epoch), r.version, order[from:to]
-	tasks := make([]events.Task, len(places))
-	for i, place := range places {
-		t := r.trainingTask(r.Train.Tasks[place], place, r.step+i+1)
+	phase, version, indices := fmt.Sprintf("epoch %d", r.epoch), r.version, order[from:to]
+	tasks := make([]events.Task, len(indices))
+	for i, index := range indices {
+		t := r.trainingTask(r.Train.Tasks[index], index, r.step+i+1)
 		t.Playbook = &version
 		t.Session = ""
-		t.Origin.Held = true // r.gather applies the reflections of a window as one change
+		t.Origin.Held = true // the reflection waits for r.gather
 		tasks[i] = t
 	}
 	results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress(phase, from+done, len(order)) })
@@ -71,8 +71,8 @@ func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (wind
 	}
 	r.step += w.samples
 	var reflections []events.Handle
-	for i, place := range places {
-		r.addSample(Train, phase, &r.Train.Tasks[place], place, &results[i], &w.score)
+	for i, index := range indices {
+		r.addSample(Train, phase, &r.Train.Tasks[index], index, &results[i], &w.score)
 		if h := results[i].reflection; h != "" {
 			reflections = append(reflections, h)
 		}

@@ -28,7 +28,8 @@ func (r *run) runOnline(ctx context.Context) error {
 			return window{}, err
 		}
 		if len(samples) == 0 {
-			if r.submitter.ended != nil && r.step != r.state.snapshot().Step { // the run has ended before, with more samples than this stream has
+			lacksSamples := r.submitter.ended != nil && r.step != r.state.snapshot().Step // the ended run had more of them
+			if lacksSamples {
 				return window{}, r.submitter.ended
 			}
 			return window{}, nil
@@ -41,15 +42,15 @@ func (r *run) runOnline(ctx context.Context) error {
 	return r.measureAfter(ctx)
 }
 
-// nextSamples returns the next samples, at most one batch. From a stream, it returns the samples that arrived within
-// streamBatchDelay after the first one. It returns none at the end.
+// nextSamples returns the next samples, at most one batch, and none at the end. From a stream, it returns the samples that arrived within
+// streamBatchDelay after the first one.
 func (r *run) nextSamples(ctx context.Context) ([]events.Task, error) {
 	if r.Train.Stream == nil {
 		left := r.Train.Tasks[r.step:]
 		return left[:min(len(left), r.Batch)], nil
 	}
 	var tasks []events.Task
-	var late <-chan time.Time
+	var delayEnds <-chan time.Time // nil until the first sample
 	for len(tasks) < r.Batch {
 		select {
 		case <-ctx.Done():
@@ -59,10 +60,10 @@ func (r *run) nextSamples(ctx context.Context) ([]events.Task, error) {
 				return tasks, nil
 			}
 			tasks = append(tasks, t)
-			if late == nil {
-				late = time.After(streamBatchDelay)
+			if delayEnds == nil {
+				delayEnds = time.After(streamBatchDelay)
 			}
-		case <-late:
+		case <-delayEnds:
 			return tasks, nil
 		}
 	}
@@ -84,8 +85,8 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 		return w, err
 	}
 	r.step += len(samples)
-	lastExecution := uint64(0) // sequence
-	answeredWith := position{epoch: 1, step: r.step}
+	lastExecution := uint64(0)                       // sequence
+	answeredWith := position{epoch: 1, step: r.step} // with the newest version of an answer, or else r.version
 	for i := range results {
 		if a := results[i].answer; a != nil {
 			lastExecution = max(lastExecution, a.seq)
@@ -96,7 +97,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 	if answeredWith.version == 0 {
 		answeredWith.version = r.version
 	}
-	// After an interruption the playbook may be newer than these answers: describe the version that they were answered with.
+	// It is not the current version: after an interruption, the playbook may be newer than these answers.
 	if w.book, err = r.log.bookAt(ctx, answeredWith); err != nil {
 		return w, err
 	}
@@ -136,7 +137,7 @@ func (r *run) waitLearned(ctx context.Context, lastExecution uint64) error {
 	if err := r.log.follow(ctx); err != nil {
 		return err
 	}
-	// After an interruption the log has versions that learned from later windows too.
+	// It is not the newest version: after an interruption, the log has versions that learned from later windows.
 	r.version = max(r.version, r.log.versionLearnedUpTo(lastExecution))
 	return r.follow.Wait(ctx, r.version)
 }

@@ -9,7 +9,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// addSample adds one sample to the report and to the sum of a score.
+// addSample adds one sample to the report, and its answer to a sum of scores.
 func (r *run) addSample(set, phase string, sample *events.Task, index int, result *sampleResult, sum *report.Score) {
 	s := report.Sample{
 		Set: set, Phase: phase, Epoch: r.epoch, Step: r.step, Index: index, ID: sample.ID,
@@ -65,9 +65,7 @@ func (r *run) addEpoch(e report.Epoch) {
 // progress reports the progress in a phase.
 func (r *run) progress(phase string, done, total int) {
 	p := Progress{Phase: phase, Done: done, Total: total, Step: r.step, Samples: r.total, Seconds: time.Since(r.began).Seconds()}
-	generating, reflecting, _ := r.tracker.usage()
-	for _, u := range []report.Usage{generating, reflecting, r.state.snapshot().Curating} {
-		p.Usage = p.Usage.Plus(u)
-	}
+	used := r.tracker.usage()
+	p.Usage = used.generator.Plus(used.reflector).Plus(r.state.snapshot().Curating)
 	r.send(Event{Event: "progress", Progress: &p})
 }

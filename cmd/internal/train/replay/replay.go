@@ -1,22 +1,24 @@
 // Package replay runs a data set through the same workers as production. It decides from which reflections the Curator learns
 // together, measures accuracy over time, and reports every sample and its cost.
 //
-// A run has its own playbook, and its result depends only on the contents of the streams. The id of every step is
-// derived from the run, the epoch and the sample. A process that resumes an interrupted run therefore repeats the
-// same steps. A step whose result is stored is not requested again. The bucket "runs" holds the owner, the settings
-// and the progress of a run. A delta that covers a reflection or an edit records its effect, which may be none.
+// A run has its own playbook. A window is a batch of its samples. The run learns from each window before it submits the next one:
 //
-//	step             id                                         done when                      on resume
-//	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
-//	its reflection   of the execution                           reflection, held; dead letter  skipped
-//	a gathering      H("gather", book, epoch, window)           a delta covers it              skipped
-//	                 at the end of an epoch, the uncovered reflections in windows "rest 0", "rest 1", …
-//	a measurement    task "<set>@<version>/<sample>"            execution, or dead letter      skipped
+//   - Offline, the tasks of a window pin the version of the playbook. Their reflections are held: the Curator applies them only in a gathering,
+//     one edit for all reflections of the window. So the number and the speed of the workers do not change the result. All tasks of a window
+//     are submitted together, so that reflectors work while generators still answer.
+//   - Online, tasks are live traffic: they are answered with the newest playbook, and their reflections are applied as they arrive.
 //
-// A window is a batch of samples. Offline, its tasks pin the version of the playbook, and their reflections are held: the Curator applies
-// them only in a gathering, one edit for all reflections of the window. The number and speed of the workers therefore do not change the
-// result. All tasks of a window are submitted together: a reflector works on its first answers while the generators still answer. Online,
-// tasks are live traffic: they are answered with the newest playbook. Each window is learned from before the next one is submitted.
+// A process that resumes an interrupted run repeats its steps, with the same ids. It does not request a step again whose result is stored. The
+// state of a run is in the streams; the bucket "runs" has only its owner, its settings and its progress.
+//
+//	step             id                                                   result
+//	a sample         task "e<epoch>/<sample>" in the run's playbook       an execution, or a dead letter
+//	its reflection   that of the execution                                a reflection, or a dead letter
+//	a gathering      hash of "gather", playbook, epoch and window         a delta that covers it
+//	                 (at the end of an epoch, skipped reflections are gathered in windows "rest 0", "rest 1", …)
+//	a measurement    task "<set>@<version>/<sample>"                      an execution, or a dead letter
+//
+// A delta covers a reflection or an edit if it records its effect, which may be none.
 package replay
 
 import (
@@ -54,8 +56,8 @@ type Config struct {
 	// Batch is the number of samples answered with one version of the playbook. The Curator learns from them together. The
 	// default is 1, the sequential loop of ACE. Online the default is 15, as in ACE's online mode.
 	Batch   int
-	Rounds  int    // rounds for each sample; 0 leaves the number to the reflector
-	Tries   int    // answers to each training sample at most, until two have different outcomes; 0 means one
+	Rounds  int    // maximum number of rounds for each sample; 0 leaves it to the reflector
+	Tries   int    // maximum number of answers to a training sample, until two have different outcomes; 0 means one
 	Shuffle bool   // another order in every epoch, derived from Seed
 	Seed    uint64 // of the shuffled orders
 	// ValidateEvery measures the validation set after this number of training samples, in addition to the end of
@@ -109,11 +111,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Window returns the number of samples that the Curator learns from together.
+// Window returns the number of samples in a window.
 func (c Config) Window() int { return c.withDefaults().Batch }
 
-// Expected returns the number of samples that a run over these sets answers to learn from them, and the number that it answers to measure. An
-// early end makes them fewer. Samples of a stream do not count.
+// Expected returns the number of answers to learn from, and of answers that measure. A run that ends early has fewer. Samples of a stream do
+// not count.
 func (c Config) Expected(sets Sets) (learned, measured int) {
 	c = c.withDefaults()
 	if sets.Train == nil {
@@ -122,14 +124,14 @@ func (c Config) Expected(sets Sets) (learned, measured int) {
 	samples := len(sets.Train.Tasks)
 	learned = c.Epochs * samples
 	if sets.Validation != nil {
-		points := 1 + c.Epochs
+		points := 1 + c.Epochs // before the first epoch and after each
 		if c.ValidateEvery > 0 && samples > 0 {
 			points += c.Epochs * ((samples - 1) / c.ValidateEvery)
 		}
 		measured += points * len(sets.Validation.Tasks)
 	}
 	if sets.Test != nil {
-		measured += 2 * len(sets.Test.Tasks)
+		measured += 2 * len(sets.Test.Tasks) // before and after the run
 	}
 	return learned, measured
 }
@@ -163,11 +165,11 @@ func (s Sets) Data() []report.Data {
 	return all
 }
 
-// Options are the name, the start and the callback of a run.
+// Options are the other settings of a run. Those of the fingerprint decide whether a run of the same name can be resumed.
 type Options struct {
 	Name     string
-	Settings []report.Setting // of the command, for the report; part of the run's identity
-	From     string           // source of the fork, for people; part of the run's identity
+	Settings []report.Setting // of the command, for the report; part of the fingerprint
+	From     string           // source of the fork, for people; part of the fingerprint
 	Debrief  string           // version of the program
 	Model    string           // the model that must answer the tasks; empty accepts any model
 	// Fork creates the run's playbook and returns its version. It may be called again after an interruption. Nil
@@ -180,15 +182,15 @@ type Options struct {
 	OnEvent func(Event)
 }
 
-// Event reports what happens in a run. Of the fields after the name of the run one is set, and Reason only with Reflections.
+// Event is an event of a run. Exactly one of Progress, Point, Epoch, WaitsFor and Reflections is set.
 type Event struct {
 	Event    string        `json:"event"` // "progress", "point", "epoch", "waiting", "skipped"
-	Run      string        `json:"run"`
+	Run      string        `json:"run"`   // its name
 	Progress *Progress     `json:"progress,omitempty"`
 	Point    *report.Point `json:"point,omitempty"` // a measurement
 	Epoch    *report.Epoch `json:"epoch,omitempty"`
 	WaitsFor string        `json:"waits_for,omitempty"` // the role that has made no progress for 5 s
-	// Reflections counts those that a gathering left for the next one, with the reason.
+	// Reflections is the number of reflections that a gathering left for the next one. Reason is the reason.
 	Reflections int    `json:"reflections,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 }
@@ -204,6 +206,7 @@ func (o *Options) send(e Event) {
 // stallTime is the time without any change after which a run reports the role that it waits for.
 const stallTime = 5 * time.Second
 
+// sendStall reports that a role makes no progress.
 func (o *Options) sendStall(role string) { o.send(Event{Event: "waiting", WaitsFor: role}) }
 
 // Progress is the progress of a run.
@@ -217,14 +220,14 @@ type Progress struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// position is the progress of a run in this process.
+// position is the progress of a run.
 type position struct {
 	epoch   int
 	step    int    // training samples so far
 	version uint64 // of the playbook, after the last gathering
 }
 
-// run is one run in this process. Its methods are in the files of their subjects.
+// run is a run in this process. Each file of the package has the methods of one subject.
 type run struct {
 	Config
 	Sets
@@ -234,24 +237,24 @@ type run struct {
 	store     *deltalog.Store
 	book      playbook.Book
 	state     *state
-	follow    *deltalog.Follower
+	follow    *deltalog.Follower // shows which version is visible to generators
 	log       *bookLog
 	tracker   *tracker
 	submitter *submitter
 
-	position
+	position                 // in this process
 	total       int          // training samples of all epochs; 0 if unknown
-	forked      uint64       // version of the fork
+	forked      uint64       // version after the fork; 0 without one
 	sourceUsage report.Usage // of the generators on the source playbook
 
 	edits     int             // edits that this process requested
-	uncovered []events.Handle // reflections of earlier gatherings that the log does not cover, oldest first
-	fruitless int             // gatherings in a row that covered nothing
+	uncovered []events.Handle // reflections that earlier gatherings skipped, oldest first
+	fruitless int             // gatherings in a row in which the Curator's model gave no usable reply
 
-	best         report.Book
-	bestAccuracy float64
-	validated    bool // the validation set was measured
-	sinceBest    int  // validations since the best one
+	best         report.Book // by the validations; after the run without any, the final playbook
+	bestAccuracy float64     // on the validation set
+	validated    bool        // a validation had an accuracy
+	sinceBest    int         // validations since the best one
 
 	report  report.Report
 	samples []report.Sample
@@ -261,7 +264,7 @@ type run struct {
 	learning, evaluating time.Duration
 }
 
-// fingerprint identifies the settings and data that decide the result of a run.
+// fingerprint returns a hash of the settings and data that decide the result of a run.
 func fingerprint(c Config, sets Sets, o Options) string {
 	text, err := json.Marshal([]any{c.withDefaults(), sets.Data(), o.Settings, o.From})
 	if err != nil {
@@ -284,9 +287,12 @@ type Result struct {
 	BulletUses iter.Seq[report.BulletUse] // the bullets of each sample, in the order of Samples
 }
 
-// Run runs a run, or resumes an interrupted run of the same name.
+// Run runs a run, or resumes an interrupted run of the same name. After the end of the run, it returns the result again.
 func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Result, err error) {
 	store, book := deltalog.New(conn.JetStream()), playbook.Book(o.Name)
+	if err := book.Validate(); err != nil {
+		return nil, fmt.Errorf("invalid run name: %w", err)
+	}
 	r := &run{
 		Config: c.withDefaults(), Sets: sets, Options: o, conn: conn, store: store, book: book, log: newBookLog(store, book),
 		report: report.New(), began: time.Now(),
@@ -294,18 +300,14 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	if r.Train != nil {
 		r.total = len(r.Train.Tasks) * r.Epochs
 	}
-	if err := book.Validate(); err != nil {
-		return nil, fmt.Errorf("invalid run name: %w", err)
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if r.state, err = acquire(ctx, conn.JetStream(), r, cancel); err != nil {
 		return nil, err
 	}
-	done := false
 	defer func() {
-		if rerr := r.state.release(context.WithoutCancel(ctx), done); err == nil {
-			err = rerr
+		if releaseErr := r.state.release(context.WithoutCancel(ctx), out != nil); err == nil {
+			err = releaseErr
 		}
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 			err = cause
@@ -314,21 +316,21 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	if r.submitter, err = openSubmitter(ctx, conn, book, o); err != nil {
 		return nil, err
 	}
-	switch { // the error for a task of an ended run that would have to run again
+	r.tracker = r.submitter.tracker
+	defer r.tracker.close()
+	switch { // an ended run submits no task: this is the error for a task without a stored result
 	case r.state.ended && r.isStreamed():
 		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
 	case r.state.ended:
 		r.submitter.ended = &ExpiredError{o.Name}
 	}
-	r.tracker = r.submitter.tracker
-	defer r.tracker.close()
-	f, stopFollowing, err := store.Follow(r.tracker.ctx, book)
+	follow, stopFollowing, err := store.Follow(r.tracker.ctx, book)
 	if err != nil {
 		return nil, err
 	}
-	r.follow = f
-	defer func() { // the tracker first: its context ends the follower
-		r.tracker.close()
+	r.follow = follow
+	defer func() {
+		r.tracker.close() // first, because its context ends the follower
 		stopFollowing()
 	}()
 	if err := r.fork(ctx); err != nil {
@@ -349,7 +351,6 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	if err != nil {
 		return nil, err
 	}
-	done = true
 	return &Result{Report: &r.report, Samples: r.samples, Operations: operations, BulletUses: r.bulletUses}, nil
 }
 

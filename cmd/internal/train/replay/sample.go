@@ -28,7 +28,7 @@ const (
 	maxQuestion = 200
 )
 
-// newAnswer returns the answer of an execution that is stored at a sequence.
+// newAnswer returns the answer of an execution, which is stored at the sequence seq.
 func newAnswer(seq uint64, e *events.Execution) *answer {
 	a := &answer{
 		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
@@ -63,15 +63,15 @@ func (a *answer) citedBullets() []playbook.BulletID {
 
 // sampleResult is the state of one sample. A field is empty until its event is stored.
 type sampleResult struct {
-	answer        *answer       // of the first round, nil before it
-	lastExecution events.ID     // execution of the last round
-	rounds        int           // answered so far
-	reflection    events.Handle // handle of the reflection
+	answer        *answer       // of the first round
+	lastExecution events.ID     // of the last round
+	rounds        int           // number of answered rounds
+	reflection    events.Handle // on the execution of the last round
 	lostReason    string        // reason why the answer or the reflection is missing
 }
 
-// result returns the state of a task's sample, and whether the sample is complete. A task whose reflection is held is complete with
-// its reflection, any other task with its answer, and a lost one at once.
+// result returns the state of a task's sample, and whether the sample is complete: it is lost, or it has its answer and, if the reflection is
+// held, its reflection. A reflector may ask for further rounds in place of a reflection. Each round is an execution with its own id.
 func (tr *tracker) result(t *events.Task) (result sampleResult, complete bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -79,8 +79,8 @@ func (tr *tracker) result(t *events.Task) (result sampleResult, complete bool) {
 		id := events.ExecutionID(tr.book, "", t.ID, round)
 		a := tr.answers[id]
 		if a == nil {
-			if len(tr.dead.reasons) > 0 {
-				result.lostReason = tr.unanswered(t.ID, round)
+			if len(tr.dead.reasons) > 0 { // else the hashes of lostAnswer are not needed
+				result.lostReason = tr.lostAnswer(t.ID, round)
 			}
 			return result, result.lostReason != ""
 		}
@@ -99,16 +99,16 @@ func (tr *tracker) result(t *events.Task) (result sampleResult, complete bool) {
 			result.lostReason = "not reflected on: " + reason
 			return result, true
 		}
-		// The reflection is on its way, or the reflector has asked for another round.
+		// The reflection is not stored yet, or another round follows.
 	}
 	return result, false
 }
 
-// unanswered returns the reason why a round of a task will never have a readable answer, "" if one may come. The
+// lostAnswer returns the reason why a round of a task will never have a readable answer, "" if one may come. The
 // caller holds the lock.
-func (tr *tracker) unanswered(task string, round int) string {
-	asked := events.Task{Book: tr.book, ID: task, Origin: events.Origin{Round: round}}
-	if reason := tr.dead.reasons[asked.EventID()]; reason != "" {
+func (tr *tracker) lostAnswer(task string, round int) string {
+	t := events.Task{Book: tr.book, ID: task, Origin: events.Origin{Round: round}}
+	if reason := tr.dead.reasons[t.EventID()]; reason != "" {
 		return "not answered: " + reason
 	}
 	if reason := tr.dead.reasons[events.ExecutionID(tr.book, "", task, round)]; reason != "" {

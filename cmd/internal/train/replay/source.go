@@ -13,29 +13,29 @@ import (
 	"debrief/events/bus"
 )
 
-// sourceRange is the range of executions that the run found when it began. A resumed run learns from the same executions together,
-// also if more executions are stored or some have expired.
+// sourceRange is the range of executions that were stored when the run began. A resumed run has the same samples and windows, also if more
+// executions are stored since or some have expired.
 type sourceRange struct {
 	Upto    uint64 `json:"last"`             // sequence of the last event
 	Samples int    `json:"samples"`          // executions to learn from
 	Version uint64 `json:"playbook_version"` // of the source playbook, for the comparison
 }
 
-// recordedSample is the execution of the last round of a sample and the feedback on it.
+// recordedSample is a stored sample: the execution of its last round, and the feedback on it.
 type recordedSample struct {
-	seq      uint64 // 0 if it has expired
+	seq      uint64 // of the execution; 0 if that has expired
 	id       events.ID
 	round    int
 	place    int // in the list of all samples of the run, from 0
 	feedback []*events.Feedback
 }
 
-// loadSource returns the samples of the run, as they were when the run began. Executions expire oldest first. Expired
-// samples stay at the start of the list, so that the others keep their positions.
+// loadSource returns the samples that were stored when the run began. Executions expire oldest first. Samples that have expired since stay at
+// the start of the list without content, so that the others keep their positions.
 func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, error) {
 	source := r.state.sourceRange()
-	begins := source == nil
-	if begins {
+	isNew := source == nil
+	if isNew {
 		s, err := r.conn.JetStream().Stream(ctx, events.StreamExecutions)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open stream %s: %w", events.StreamExecutions, err)
@@ -50,7 +50,7 @@ func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if begins {
+	if isNew {
 		if len(all) == 0 {
 			return nil, nil, fmt.Errorf("playbook %q: no stored executions to learn from", r.Source.Book)
 		}
@@ -78,15 +78,15 @@ func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, 
 // readSamples returns the last round of every learning sample up to a sequence, with its feedback.
 func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, error) {
 	samples := map[string]*recordedSample{} // by the run id of the executions, which all rounds of a sample share
-	read := func(kind events.Kind, take func(bus.Stored)) error {
+	read := func(kind events.Kind, add func(bus.Stored)) error {
 		return r.conn.Events.ReadStored(ctx, events.StreamExecutions, kind.Subject(r.Source.Book), func(s bus.Stored) error {
 			if s.Seq > upto {
 				return bus.ErrStop
 			}
-			if bus.Unreachable(s.Err) { // events that are invalid, not unreachable, are skipped
+			if bus.Unreachable(s.Err) { // an invalid event has another error, and add ignores it
 				return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
 			}
-			take(s)
+			add(s)
 			return nil
 		})
 	}
@@ -100,9 +100,8 @@ func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, 
 			sample = &recordedSample{round: -1}
 			samples[e.RunID] = sample
 		}
-		if e.Origin.Round > sample.round { // of equal rounds, the first one counts
-			sample.seq = s.Seq
-			sample.id = e.ID
+		if e.Origin.Round > sample.round { // of several copies of a round, the first one counts
+			sample.seq, sample.id = s.Seq, e.ID
 			sample.round = e.Origin.Round
 		}
 	})
@@ -134,8 +133,8 @@ type reflectResult struct {
 	lostReason string            // reason why the reflection is missing
 }
 
-// reflect reads the execution of a sample and has a reflection on it stored. total is the number of samples of the run. The error
-// ends the run.
+// reflect reads the execution of a sample, reflects on it and stores the reflection. total is the number of samples of the run. If no reflection
+// is possible, the result has the reason. An error ends the run.
 func (r *run) reflect(ctx context.Context, sample *recordedSample, total int) (result reflectResult, err error) {
 	if sample.seq == 0 {
 		return reflectResult{lostReason: "expired"}, nil
@@ -157,8 +156,8 @@ func (r *run) reflect(ctx context.Context, sample *recordedSample, total int) (r
 	result.execution = e
 	e.Origin.Step, e.Origin.Steps = sample.place+1, total // of this run, not of the run that made the execution
 	result.handle, err = r.storeReflection(ctx, e, events.NewHandle(sample.seq, sample.id))
-	if bad := (*reflectError)(nil); errors.As(err, &bad) {
-		result.lostReason, err = bad.Error(), nil
+	if useless, ok := errors.AsType[*reflectError](err); ok {
+		result.lostReason, err = useless.Error(), nil
 	}
 	return result, err
 }
@@ -168,15 +167,14 @@ type reflectError struct{ err error }
 
 func (e *reflectError) Error() string { return "not reflected on: " + e.err.Error() }
 
-// storeReflection reflects on an execution and stores the reflection, held for a gathering edit. It returns the
-// handle of a reflection that is stored already.
-func (r *run) storeReflection(ctx context.Context, old *events.Execution, h events.Handle) (events.Handle, error) {
-	e := *old
-	e.Book, e.ID = r.book, events.ExecutionID(r.book, "", old.RunID, old.Origin.Round)
+// storeReflection reflects on an execution and stores the reflection for the run's playbook, held for a gathering. It returns the handle of the
+// reflection. If one is stored already, it returns that.
+func (r *run) storeReflection(ctx context.Context, recorded *events.Execution, h events.Handle) (events.Handle, error) {
+	e := *recorded
+	e.Book, e.ID = r.book, events.ExecutionID(r.book, "", recorded.RunID, recorded.Origin.Round)
 	e.Origin.Held, e.Origin.Run = true, r.Name
-	e.Shown = nil
-	e.Cited = nil
-	e.Manifest = nil // bullets of another playbook
+	e.Shown, e.Cited = nil, nil // bullets of another playbook
+	e.Manifest = nil            // it lists these bullets
 	if stored := r.tracker.reflectionOn(e.ID); stored != "" {
 		return stored, nil
 	}
@@ -196,27 +194,27 @@ func (r *run) storeReflection(ctx context.Context, old *events.Execution, h even
 const (
 	maxReflectAttempts = 5
 	minReflectBackoff  = 50 * time.Millisecond
-	maxReflectBackoff  = 10 * time.Second // while the model is unavailable
+	maxReflectBackoff  = 10 * time.Second
 )
 
-// reflectWithRetry calls the reflector. While the model is unavailable it retries without limit, so that no sample is lost. After any
-// other error it makes up to maxReflectAttempts attempts.
+// reflectWithRetry calls the reflector. It returns a *reflectError after maxReflectAttempts attempts with a useless reply. Attempts while the
+// model is unavailable do not count, so that an outage loses no sample.
 func (r *run) reflectWithRetry(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
-	for attempt, backoff := 1, minReflectBackoff; ; backoff = min(2*backoff, maxReflectBackoff) {
+	failed := 0 // attempts with a useless reply
+	for backoff := minReflectBackoff; ; backoff = min(2*backoff, maxReflectBackoff) {
 		ref, err := r.Source.Reflect(ctx, e, h)
 		switch {
 		case err == nil:
 			return ref, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case bus.IsUnavailable(err):
-			if backoff == maxReflectBackoff {
-				r.sendStall(events.RoleReflector)
+		case !bus.IsUnavailable(err):
+			failed++
+			if failed == maxReflectAttempts {
+				return nil, &reflectError{err}
 			}
-		case attempt == maxReflectAttempts:
-			return nil, &reflectError{err}
-		default:
-			attempt++
+		case backoff == maxReflectBackoff:
+			r.sendStall(events.RoleReflector)
 		}
 		select {
 		case <-ctx.Done():

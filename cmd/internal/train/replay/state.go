@@ -29,7 +29,7 @@ type record struct {
 	Source      *sourceRange `json:"source,omitempty"` // of a run in the mode Executions
 }
 
-// owner is the process that works on a run. Other processes wait until its lease expires.
+// owner is the process that works on a run. No other process may work on it until the lease of the owner expires.
 type owner struct {
 	ID   events.ID `json:"id"` // new for each process
 	Host string    `json:"host"`
@@ -43,19 +43,16 @@ const (
 	deadAfter = 15 * time.Second
 )
 
-// hasExpired reports whether the lease of an owner has expired, because its process has exited, or after a time without heartbeats. Only
-// a process of this machine can be checked.
+// hasExpired reports whether the lease has expired: the time without a heartbeat is too long, or the process has exited. Only a process of this
+// machine can be checked.
 func (o *owner) hasExpired(silent time.Duration) bool {
 	host, err := os.Hostname()
 	isOfThisMachine := err == nil && host == o.Host
-	if isOfThisMachine && o.PID != os.Getpid() && hasExited(o.PID) {
-		return true
-	}
-	return silent > deadAfter
+	isOther := o.PID != os.Getpid()
+	return silent > deadAfter || isOfThisMachine && isOther && hasExited(o.PID)
 }
 
-// sinceWrite returns the age of an entry by the server's clock. The clock of the owner or of this process may be
-// wrong.
+// sinceWrite returns the age of an entry by the server's clock, because the clock of the owner or of this process may be wrong.
 func sinceWrite(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry) (time.Duration, error) {
 	status, err := kv.Status(ctx)
 	if err != nil {
@@ -114,7 +111,7 @@ type state struct {
 	mu             sync.Mutex
 	record         record
 	revision       uint64    // of the key; 0 for a new key
-	began          time.Time // start of this process
+	began          time.Time // start of the work of this process
 	earlierSeconds float64   // working time of earlier processes
 }
 
@@ -125,7 +122,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
 	}
 	s := &state{kv: kv, name: r.Name, cancel: cancel, began: time.Now()}
-	want := record{
+	requested := record{
 		RunState: RunState{Book: r.book, Mode: r.Mode, From: r.From, Settings: r.Settings, Data: r.Sets.Data()},
 		Format:   report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options),
 	}
@@ -135,7 +132,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 		if err := checkUnused(ctx, r.store, r.book); err != nil {
 			return nil, err
 		}
-		s.record = want
+		s.record = requested
 		s.record.Started = s.began.UTC()
 	case err != nil:
 		return nil, fmt.Errorf("read run %q: %w", r.Name, err)
@@ -143,8 +140,8 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 		if err := json.Unmarshal(entry.Value(), &s.record); err != nil {
 			return nil, fmt.Errorf("read run %q: %w", r.Name, err)
 		}
-		if s.record.Fingerprint != want.Fingerprint {
-			return nil, &ConflictError{r.Name, differences(&s.record, &want)}
+		if s.record.Fingerprint != requested.Fingerprint {
+			return nil, &ConflictError{r.Name, differences(&s.record, &requested)}
 		}
 		if o := s.record.Owner; o != nil {
 			silent, err := sinceWrite(ctx, kv, entry)
@@ -168,17 +165,16 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 	}
 	s.record.Owner = &owner{ID: events.NewID(), Host: host, PID: os.Getpid()}
 	s.owner = s.record.Owner.ID
-	if err := s.write(ctx); err != nil {
-		if errors.Is(err, errOwnerChanged) {
-			return nil, &InUseError{Name: r.Name, Host: "another machine"}
-		}
-		// The record may be stored in spite of the error. Without the release, the next process would wait for this
-		// one.
+	err = s.write(ctx)
+	switch {
+	case errors.Is(err, errOwnerChanged):
+		return nil, &InUseError{Name: r.Name, Host: "another machine"}
+	case err != nil: // the record may be stored nevertheless, and the next process would wait for this one
 		return nil, errors.Join(err, s.clearOwner(context.WithoutCancel(ctx)))
 	}
-	beat, stop := context.WithCancel(ctx)
+	heartbeatCtx, stop := context.WithCancel(ctx)
 	s.stop = stop
-	s.done.Go(func() { s.heartbeat(beat) })
+	s.done.Go(func() { s.heartbeat(heartbeatCtx) })
 	return s, nil
 }
 
@@ -195,13 +191,13 @@ func checkUnused(ctx context.Context, store *deltalog.Store, name playbook.Book)
 }
 
 // differences lists the differences between a stored run and the requested run.
-func differences(stored, want *record) []string {
-	all := report.Differences(stored.Settings, want.Settings, stored.Data, want.Data)
-	if stored.From != want.From {
-		all = append(all, fmt.Sprintf("from: %s there, %s here", cmp.Or(stored.From, "nothing"), cmp.Or(want.From, "nothing")))
+func differences(stored, requested *record) []string {
+	all := report.Differences(stored.Settings, requested.Settings, stored.Data, requested.Data)
+	if stored.From != requested.From {
+		all = append(all, fmt.Sprintf("from: %s there, %s here", cmp.Or(stored.From, "nothing"), cmp.Or(requested.From, "nothing")))
 	}
-	if stored.Mode != want.Mode {
-		all = append(all, fmt.Sprintf("mode: %s there, %s here", stored.Mode, want.Mode))
+	if stored.Mode != requested.Mode {
+		all = append(all, fmt.Sprintf("mode: %s there, %s here", stored.Mode, requested.Mode))
 	}
 	if len(all) == 0 {
 		all = append(all, "other settings or data")
@@ -209,14 +205,14 @@ func differences(stored, want *record) []string {
 	return all
 }
 
-// write stores the record with a new heartbeat. It returns errOwnerChanged if another process has written the key.
+// write stores the record with a new heartbeat. It returns errOwnerChanged if another process has written the key. The caller holds the lock.
 func (s *state) write(ctx context.Context) error {
 	s.record.Owner.Beat = time.Now().UTC()
-	s.record.Seconds = s.earlierSeconds + time.Since(s.began).Seconds()
+	s.record.Seconds = s.seconds()
 	return s.put(ctx)
 }
 
-// put stores the record. It returns errOwnerChanged if another process has written the key.
+// put stores the record. It returns errOwnerChanged if another process has written the key. The caller holds the lock.
 func (s *state) put(ctx context.Context) error {
 	data, err := json.Marshal(&s.record)
 	if err != nil {
@@ -237,12 +233,11 @@ func (s *state) put(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read run %q: %w", s.name, err)
 		}
+		// A record of this process with a newer revision is from an earlier write whose reply was lost: write again with that revision.
 		var stored record
-		// If the stored record is from this process, an earlier write succeeded and its reply was lost: try again with its revision.
-		own := json.Unmarshal(entry.Value(), &stored) == nil && stored.Owner != nil && stored.Owner.ID == s.owner
-		// The server refused the revision that the key has: another try would be refused, too.
-		useless := entry.Revision() == s.revision
-		if !own || useless {
+		isOwn := json.Unmarshal(entry.Value(), &stored) == nil && stored.Owner != nil && stored.Owner.ID == s.owner
+		isNewer := entry.Revision() != s.revision
+		if !isOwn || !isNewer {
 			return fmt.Errorf("write run %q: %w", s.name, errOwnerChanged)
 		}
 		s.revision = entry.Revision()
@@ -288,7 +283,7 @@ func (s *state) setSourceRange(ctx context.Context, source *sourceRange) error {
 func (s *state) setProgress(at position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at.step >= s.record.Step {
+	if at.step >= s.record.Step { // a resumed run repeats its first steps
 		s.record.Epoch = at.epoch
 		s.record.Step = at.step
 		s.record.Version = at.version
@@ -311,14 +306,11 @@ func (s *state) release(ctx context.Context, done bool) error {
 	if done && s.record.Ended.IsZero() {
 		s.record.Ended = time.Now().UTC()
 	}
-	if s.ended { // reading the results of an ended run adds no working time
-		s.began = time.Now()
-	}
-	s.record.Seconds = s.earlierSeconds + time.Since(s.began).Seconds()
+	s.record.Seconds = s.seconds()
 	return s.clearOwner(ctx)
 }
 
-// clearOwner stores the record without an owner. It leaves the record alone if another process has taken over.
+// clearOwner stores the record without an owner. If another process has taken over the run, it changes nothing and returns nil.
 func (s *state) clearOwner(ctx context.Context) error {
 	s.record.Owner = nil
 	if err := s.put(ctx); !errors.Is(err, errOwnerChanged) {
@@ -332,11 +324,17 @@ func (s *state) snapshot() record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec := s.record
-	if s.ended {
-		rec.Seconds = s.earlierSeconds
-	} else {
-		rec.Seconds = s.earlierSeconds + time.Since(s.began).Seconds()
+	rec.Seconds = s.seconds()
+	if !s.ended {
 		rec.Ended = time.Now().UTC()
 	}
 	return rec
+}
+
+// seconds returns the working time of all processes. A process that reads the results of an ended run adds none. The caller holds the lock.
+func (s *state) seconds() float64 {
+	if s.ended {
+		return s.earlierSeconds
+	}
+	return s.earlierSeconds + time.Since(s.began).Seconds()
 }

@@ -14,7 +14,7 @@ import (
 	"debrief/events"
 )
 
-// reportKey is the key of the report of a run in its bucket. No playbook has a dot in its name.
+// reportKey returns the key of the report of a run in the bucket. It is the key of no run, because the name of a run has no dot.
 func reportKey(run string) string { return run + ".report" }
 
 // keepReport stores the figures of a run that has ended, for the console. It leaves out the texts of samples and bullets, because a

@@ -18,10 +18,10 @@ import (
 // submitter submits the tasks of a run and waits until their samples are complete.
 type submitter struct {
 	tracker *tracker
-	ended   error // not nil for a run that has ended: submit returns it for a task without a result
+	ended   error // nil unless the run has ended; submit returns it for a task without a result
 
 	mu        sync.Mutex
-	submitted map[events.ID]bool // tasks in the stream TASKS, now or when this process began
+	submitted map[events.ID]bool // see isSubmitted
 }
 
 // openSubmitter opens a submitter and its tracker. Close the tracker after use.
@@ -30,8 +30,8 @@ func openSubmitter(ctx context.Context, conn *bus.Conn, b playbook.Book, o Optio
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, err)
 	}
-	// Pending tasks are read before their outcomes. A task that is neither pending nor answered was then never submitted, or a
-	// generator with another model has discarded it.
+	// Pending tasks are read before their results, so that no task leaves the queue unseen in between. Without a result, a task that is not
+	// pending was never submitted, or a generator with another model has discarded it.
 	pending, err := conn.Events.PendingTasks(ctx, b)
 	if err != nil {
 		return nil, err
@@ -48,72 +48,62 @@ func openSubmitter(ctx context.Context, conn *bus.Conn, b playbook.Book, o Optio
 // queue.
 const maxPending = 256
 
-// run submits the tasks that were not submitted before and waits until the samples of all of them are complete. It calls progress,
-// unless that is nil, with the number of complete samples. At most maxPending tasks are open: submitted and not complete.
+// run submits the tasks that were not submitted before and waits until the samples of all of them are complete. It calls progress with the
+// number of complete samples. At most maxPending tasks are open: submitted and not complete.
 func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(done int)) ([]sampleResult, error) {
 	results := make([]sampleResult, len(tasks))
-	done := 0 // number of complete samples
-	collect := func(i int) (result sampleResult, complete bool) {
-		result, complete = s.tracker.result(&tasks[i])
-		if complete {
-			results[i] = result
-			done++
-		}
-		return result, complete
-	}
 	var open []int // indices of tasks
-	next := 0      // the first task that was never open
+	next := 0      // index of the first task that was never open
 	for {
+		// The channel is read before the results, so that a change after them is not missed.
 		s.tracker.mu.Lock()
 		changed, err := s.tracker.changed, s.tracker.err
 		s.tracker.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
-		open = slices.DeleteFunc(open, func(i int) bool {
-			_, complete := collect(i)
+		open = slices.DeleteFunc(open, func(i int) (complete bool) {
+			results[i], complete = s.tracker.result(&tasks[i])
 			return complete
 		})
 		var toSubmit []*events.Task
 		for ; next < len(tasks) && len(open) < maxPending; next++ {
-			result, complete := collect(next)
+			t := &tasks[next]
+			result, complete := s.tracker.result(t)
+			results[next] = result
 			if complete {
 				continue
 			}
 			open = append(open, next)
-			if t := &tasks[next]; result.answer == nil && !s.isSubmitted(t) {
+			if result.answer == nil && !s.isSubmitted(t) {
 				toSubmit = append(toSubmit, t)
 			}
 		}
 		if err := errors.Join(s.submit(ctx, toSubmit), s.resubmit(ctx)); err != nil {
 			return nil, err
 		}
-		if progress != nil {
-			progress(done)
-		}
-		if done == len(tasks) {
+		progress(next - len(open))
+		if next == len(tasks) && len(open) == 0 {
 			return results, nil
 		}
-		if len(toSubmit) > 0 {
-			continue // some may be complete by now
+		if len(toSubmit) > 0 { // samples may be complete by now
+			continue
 		}
-		if err := s.tracker.wait(ctx, changed, func() string { return s.waitingRole(tasks, open) }); err != nil {
+		if err := s.tracker.wait(ctx, changed, func() string { return waitingRole(results, open) }); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // waitingRole returns the role that does the next step of the first open task.
-func (s *submitter) waitingRole(tasks []events.Task, open []int) string {
-	if len(open) == 0 {
-		return events.RoleGenerator
-	}
-	if result, _ := s.tracker.result(&tasks[open[0]]); result.answer == nil {
+func waitingRole(results []sampleResult, open []int) string {
+	if results[open[0]].answer == nil {
 		return events.RoleGenerator
 	}
 	return events.RoleReflector
 }
 
+// isSubmitted reports whether a task is in the stream TASKS, or was there during this process.
 func (s *submitter) isSubmitted(t *events.Task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +113,7 @@ func (s *submitter) isSubmitted(t *events.Task) bool {
 // publishConcurrency is the number of concurrent publishes. The server syncs them to disk together.
 const publishConcurrency = 16
 
-// submit publishes tasks, several at the same time.
+// submit publishes tasks, several at the same time. For a run that has ended, it returns the error of the submitter if there is a task.
 func (s *submitter) submit(ctx context.Context, tasks []*events.Task) error {
 	if s.ended != nil && len(tasks) > 0 {
 		return s.ended
@@ -136,10 +126,11 @@ func (s *submitter) submit(ctx context.Context, tasks []*events.Task) error {
 	return all.Wait()
 }
 
+// submitOne publishes a task that is neither pending nor answered.
 func (s *submitter) submitOne(ctx context.Context, t *events.Task) error {
 	t.Created = time.Now().UTC()
 	r, err := s.tracker.conn.Publish(ctx, t, bus.PublishOptions{})
-	if err == nil && r.Duplicate { // neither pending nor answered: a generator has discarded the first copy
+	if err == nil && r.Duplicate { // a generator with another model has discarded the first copy
 		_, err = s.tracker.conn.Publish(ctx, t, newCopy())
 	}
 	if err != nil {
@@ -151,7 +142,7 @@ func (s *submitter) submitOne(ctx context.Context, t *events.Task) error {
 	return nil
 }
 
-// resubmit publishes events again whose workers crashed, unless their result is stored by now.
+// resubmit publishes another copy of the dead-lettered events that are to be submitted again; see deadLetters.
 func (s *submitter) resubmit(ctx context.Context) error {
 	for _, e := range s.tracker.takeResubmits() {
 		if _, err := s.tracker.conn.Publish(ctx, e, newCopy()); err != nil {

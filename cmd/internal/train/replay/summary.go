@@ -11,7 +11,7 @@ import (
 	"debrief/playbook"
 )
 
-// summarize has the Curator name the versions of a run that has ended, fills in the report and stores its figures. It returns the
+// summarize fills in the report at the end of the run and stores its figures. Before, it has the Curator name the versions. It returns the
 // operations of the Curator.
 func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	rep := &r.report
@@ -34,7 +34,7 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	if err := r.listAnswers(ctx); err != nil {
 		return nil, err
 	}
-	operations := r.log.operationsBetween(r.forked, rep.Final.Version)
+	operations := r.log.operationsBetween(r.forked, rep.Final.Version) // without copied bullets, and without edits after the run
 	for i := range operations {
 		if o := &operations[i]; o.Rejected != "" {
 			rep.Rejected[string(o.Code)]++
@@ -42,11 +42,11 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 			rep.Operations[o.Kind]++
 		}
 	}
-	generating, reflecting, models := r.tracker.usage()
+	used := r.tracker.usage()
 	s := r.state.snapshot()
-	rep.Cost = report.Cost{Generator: generating.Plus(r.sourceUsage), Reflector: reflecting, Curator: s.Curating}
+	rep.Cost = report.Cost{Generator: used.generator.Plus(r.sourceUsage), Reflector: used.reflector, Curator: s.Curating}
 	rep.Run = report.Run{
-		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Started, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
+		Name: r.Name, Book: string(r.book), Model: strings.Join(used.models, ", "), From: r.From, Begun: s.Started, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
 	}
 	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.learning.Seconds(), Evaluating: r.evaluating.Seconds()}
 	rep.Cost.PerBullet = report.NewBulletCost(rep.Cost, s.Seconds, rep.Operations[string(playbook.Add)])
@@ -59,7 +59,7 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 // bullets returns the bullets of the final playbook with their use in the run.
 func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
 	rows := []report.Bullet{}
-	index := map[playbook.BulletID]int{}
+	index := map[playbook.BulletID]int{} // of the bullet's row
 	for i, b := range p.Sorted() {
 		index[b.ID] = i
 		rows = append(rows, report.Bullet{
@@ -88,25 +88,25 @@ func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
 	return rows
 }
 
-// pairAnswers compares the answers to the test set before and after the run, sample by sample. In samples, the answers before the run come
-// first. A sample without a label before or after is left out.
+// pairAnswers compares the answers to the test set before and after the run, sample by sample. It leaves out a sample that has no label before
+// or after. It expects the answers before the run first.
 func pairAnswers(rep *report.Report, samples []report.Sample) *report.Pair {
 	if rep.Before == nil || rep.After == nil {
 		return nil
 	}
 	var before, after []bool
-	first := map[int]*report.Sample{} // the answer before the run, by index
+	firstAnswers := map[int]*report.Sample{} // those before the run, by index
 	for i := range samples {
 		s := &samples[i]
 		if s.Set != Test {
 			continue
 		}
-		earlier := first[s.Index]
+		first := firstAnswers[s.Index]
 		switch {
-		case earlier == nil:
-			first[s.Index] = s
-		case isLabelled(earlier) && isLabelled(s):
-			before = append(before, earlier.Label == events.Success)
+		case first == nil:
+			firstAnswers[s.Index] = s
+		case isLabelled(first) && isLabelled(s):
+			before = append(before, first.Label == events.Success)
 			after = append(after, s.Label == events.Success)
 		}
 	}

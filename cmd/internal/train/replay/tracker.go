@@ -23,23 +23,28 @@ type tracker struct {
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 
-	onStall func(waitsFor string)
+	onStall func(role string) // is called when the run waits for a role that makes no progress
 
 	lastOldLetter uint64 // sequence of the last dead letter from before this process; see OtherModelError
 
 	mu        sync.Mutex
 	changed   chan struct{}               // closed and replaced on every change
-	err       error                       // of following a stream
+	err       error                       // ends the run; see fail
 	answers   map[events.ID]*answer       // by execution id
 	reflected map[events.ID]events.Handle // by execution id
 	dead      deadLetters
 
-	generatorUsage report.Usage
-	reflectorUsage report.Usage
-	models         []string // of the answers, in the order of their first answers
+	used usage
 }
 
-// openTracker reads the stored events and starts to follow new ones.
+// usage is the model usage of a run.
+type usage struct {
+	generator report.Usage
+	reflector report.Usage
+	models    []string // of the answers, in the order of their first answers
+}
+
+// openTracker reads the stored events and starts to follow new ones. The end of ctx stops the tracker.
 func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLetter uint64, o Options) (*tracker, error) {
 	ctx, stop := context.WithCancel(ctx)
 	tr := &tracker{
@@ -82,7 +87,7 @@ func (tr *tracker) close() {
 	tr.done.Wait()
 }
 
-// fail ends the run with its first error.
+// fail makes the run end with an error. The first error counts.
 func (tr *tracker) fail(err error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -98,8 +103,8 @@ func (tr *tracker) wake() {
 	tr.changed = make(chan struct{})
 }
 
-// handle passes a new event to its handler. It returns an error if the event was temporarily unreadable, because the tracker would not
-// read it again. Handlers ignore an invalid event: its worker dead-letters it.
+// handle calls add with a new event. It returns an error if the event is temporarily unreadable, because the tracker would not read it again.
+// An invalid event is ignored: its worker dead-letters it.
 func (tr *tracker) handle(s bus.Stored, add func(bus.Stored)) error {
 	if bus.Unreachable(s.Err) {
 		return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
@@ -115,13 +120,13 @@ func (tr *tracker) addExecution(s bus.Stored) {
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	tr.generatorUsage = tr.generatorUsage.Plus(report.UsageOf(e.Usage))
-	if tr.answers[e.ID] != nil {
-		return // the first one counts
+	tr.used.generator = tr.used.generator.Plus(report.UsageOf(e.Usage))
+	if tr.answers[e.ID] != nil { // of several copies of an execution, the first one counts
+		return
 	}
 	tr.answers[e.ID] = newAnswer(s.Seq, e)
-	if e.Model != "" && !slices.Contains(tr.models, e.Model) {
-		tr.models = append(tr.models, e.Model)
+	if e.Model != "" && !slices.Contains(tr.used.models, e.Model) {
+		tr.used.models = append(tr.used.models, e.Model)
 	}
 	tr.wake()
 }
@@ -136,7 +141,7 @@ func (tr *tracker) addReflection(s bus.Stored) {
 	if tr.reflected[ref.Execution] != "" {
 		return
 	}
-	tr.reflectorUsage = tr.reflectorUsage.Plus(report.UsageOf(ref.Usage))
+	tr.used.reflector = tr.used.reflector.Plus(report.UsageOf(ref.Usage))
 	tr.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
 	tr.wake()
 }
@@ -170,9 +175,11 @@ func (tr *tracker) wait(ctx context.Context, changed <-chan struct{}, role func(
 	}
 }
 
-// usage returns the model usage of the run so far, and the models of its answers.
-func (tr *tracker) usage() (generator, reflector report.Usage, models []string) {
+// usage returns the model usage so far.
+func (tr *tracker) usage() usage {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	return tr.generatorUsage, tr.reflectorUsage, slices.Clone(tr.models)
+	u := tr.used
+	u.models = slices.Clone(u.models)
+	return u
 }

@@ -55,7 +55,7 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 	task := events.Task{Book: "r", ID: "e001/a", Question: "?", Origin: events.Origin{Run: "r", Held: true}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	results, err := s.run(ctx, []events.Task{task}, nil)
+	results, err := s.run(ctx, []events.Task{task}, func(int) {})
 	if err != nil || !strings.Contains(results[0].lostReason, "it is bad") {
 		t.Errorf("got %+v, %v", results, err)
 	}

@@ -11,11 +11,11 @@ import (
 	"debrief/events"
 )
 
-// listAnswers adds the wrong answers and the models to the report.
+// listAnswers adds to the report the wrong answers of the main measurement, and the number of all answers of each model.
 func (r *run) listAnswers(ctx context.Context) error {
 	texts := r.store.Texts()
 	models := map[string]*report.ModelAnswers{}
-	set, phase := r.strongest()
+	set, phase := r.mainMeasurement()
 	wrong := report.WrongAnswers{Set: set, Phase: phase, First: []report.WrongAnswer{}}
 	for i := range r.samples {
 		s := &r.samples[i]
@@ -31,7 +31,7 @@ func (r *run) listAnswers(ctx context.Context) error {
 		}
 		wrong.Wrong++
 		if len(wrong.First) < report.MaxWrong {
-			a := r.answers[i] // a labelled sample has one
+			a := r.answers[i] // not nil, because the sample has a label
 			shown := a.shownBullets()
 			if err := texts.Fill(ctx, r.book, a.version, shown); err != nil {
 				return err
@@ -63,8 +63,8 @@ func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
 	}
 }
 
-// strongest returns the set and the phase of the samples that tell most about the result of the run, as Report.Headline does.
-func (r *run) strongest() (set, phase string) {
+// mainMeasurement returns the set and the phase of the measurement that Report.Headline is about. Both are "" without samples.
+func (r *run) mainMeasurement() (set, phase string) {
 	switch {
 	case r.report.After != nil && r.report.After.N > 0:
 		return Test, "after"
