@@ -14,8 +14,9 @@ import (
 	"debrief/events/chat"
 )
 
-// A session that was resumed or forked has a file of its own. It begins with a copy of the other session: the session has a new id, and
-// the messages keep theirs. A snapshot of a session is its beginning. Each step counts once, in the order of the files:
+// Recordings can have the same steps. A session that was resumed or forked has a file of its own, which begins with a copy of the other
+// session: the session has a new id, and the messages keep theirs. A snapshot of a session is its beginning. Each step counts once, in the
+// order of the files:
 //
 //   - a run that is the beginning of an earlier one is left out;
 //   - a run that begins like an earlier one is read from its first new step on;
@@ -34,7 +35,8 @@ func newPrefixChain(e *events.Execution, ids []string) prefixChain {
 	if len(ids) != len(e.Steps) {
 		return nil
 	}
-	chain, identified := make(prefixChain, len(ids)), false
+	chain := make(prefixChain, len(ids))
+	hasID := false // one of the steps so far has an id
 	h := sha256.New()
 	writeParts(h, e.Question, e.Context)
 	for i := range e.Steps {
@@ -43,12 +45,12 @@ func newPrefixChain(e *events.Execution, ids []string) prefixChain {
 		for j := range step.Calls {
 			writeParts(h, "call", step.Calls[j].Tool, step.Calls[j].Arguments)
 		}
-		identified = identified || ids[i] != ""
-		if identified {
+		hasID = hasID || ids[i] != ""
+		if hasID {
 			copy(chain[i][:], h.Sum(nil))
 		}
 	}
-	if !identified {
+	if !hasID {
 		return nil
 	}
 	return chain
@@ -63,16 +65,17 @@ func writeParts(h hash.Hash, parts ...string) {
 }
 
 // runID returns the id of the run that ends with step i.
-func (p prefixChain) runID(known *format, i int) string {
-	return known.source + "/" + hex.EncodeToString(p[i][:])
+func (p prefixChain) runID(format *fileFormat, i int) string {
+	return format.source + "/" + hex.EncodeToString(p[i][:])
 }
 
-// recordedRuns holds the prefixes of the runs that were read. The value is true if a prefix is a whole run.
+// recordedRuns holds the prefixes of the runs that were read. The value is true if the prefix is a whole run.
 type recordedRuns struct{ prefixes map[prefixHash]bool }
 
 // maxPrefixes is the maximum number of prefixes. If there are more, the runs so far are forgotten, and their copies count again.
 const maxPrefixes = 1 << 20
 
+// add adds the prefixes of a run.
 func (r *recordedRuns) add(chain prefixChain) {
 	if r.prefixes == nil || len(r.prefixes)+len(chain) > maxPrefixes {
 		r.prefixes = map[prefixHash]bool{}
@@ -82,32 +85,30 @@ func (r *recordedRuns) add(chain prefixChain) {
 	}
 }
 
-// has reports whether a run with the prefix was read, and whether the prefix is the whole run.
-func (r *recordedRuns) has(p prefixHash) (read, whole bool) {
-	if p == (prefixHash{}) {
-		return false, false
-	}
-	whole, read = r.prefixes[p]
-	return read, whole
+// hasPrefix reports whether a run with the prefix was read.
+func (r *recordedRuns) hasPrefix(p prefixHash) bool {
+	_, ok := r.prefixes[p]
+	return ok && p != prefixHash{}
 }
 
-// leaveOut removes from the beginning of a run the steps that another recording has already. It reports whether no new step of the
-// assistant is left.
-func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixChain) (nothingNew bool) {
+// hasRun reports whether a run was read that consists of the prefix.
+func (r *recordedRuns) hasRun(p prefixHash) bool { return r.prefixes[p] && p != prefixHash{} }
+
+// leaveOut removes the steps at the beginning of a run that another recording has already. It reports whether the run is left out as a whole,
+// because it has no new step of the assistant.
+func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChain) bool {
 	isStored := func(i int) bool {
 		if f.Known == nil || chain[i] == (prefixHash{}) {
 			return false
 		}
-		return f.Known(events.ExecutionID(f.Book, "", chain.runID(known, i), r.Origin.Round))
+		return f.Known(events.ExecutionID(f.Book, "", chain.runID(format, i), r.Origin.Round))
 	}
 	last := len(chain) - 1
-	_, isEqual := f.seen.has(chain[last])
-	if isEqual || isStored(last) { // the caller counts equal runs once
+	if f.seen.hasRun(chain[last]) || isStored(last) { // the caller counts equal runs once
 		return false
 	}
 	for i := last; i >= 0; i-- {
-		wasRead, _ := f.seen.has(chain[i])
-		if !wasRead && !isStored(i) {
+		if !f.seen.hasPrefix(chain[i]) && !isStored(i) {
 			continue
 		}
 		f.omit(source.Omissions{source.Copies: 1})
@@ -121,7 +122,7 @@ func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixChain) (n
 // continueAfter removes the first n steps of a run. If the next step is a message of the user, it becomes the question; otherwise the
 // last message of the user before does. Tokens and duration are removed, because they are those of the whole session.
 func continueAfter(e *events.Execution, n int) {
-	before, rest := e.Steps[:n], e.Steps[n:]
+	before, rest := e.Steps[:n], e.Steps[n:] // rest are the steps of the run from here on
 	for i := range before {
 		if before[i].Speaker == "user" {
 			e.Question = before[i].Text

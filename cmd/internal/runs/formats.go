@@ -53,14 +53,14 @@ type record struct {
 	leadingScore string         // see Reader.LeadingScore
 }
 
-// format describes one of the known formats. Exactly one of parse, newBuilder and split is set.
-type format struct {
+// fileFormat describes one of the known formats. Exactly one of parse, newBuilder and split is set.
+type fileFormat struct {
 	source  string
 	title   string // for help texts; empty for another form of the format before it
 	matches func(modelapi.Value) bool
-	byFile  bool // a run without a name is found in a file of outcomes by the name of its own file
+	byFile  bool // each file has one run; in a file of outcomes, the name of that file can be its id
 
-	// parse is for objects that have whole runs. It returns the runs, and notes the problem of a damaged object with Value.Note.
+	// parse is for objects that have whole runs. It returns the runs. For a damaged object, it calls Value.Note with the problem.
 	parse func(*record) ([]*steps.Run, error)
 	// newBuilder is for objects that are parts of runs.
 	newBuilder func() runBuilder
@@ -69,7 +69,7 @@ type format struct {
 
 	// The other fields are for formats with newBuilder.
 
-	// check notes the problem of a damaged part, which is then skipped. Nil accepts all parts.
+	// check calls Value.Note with the problem of a damaged part, which is then skipped. Nil accepts all parts.
 	check func(modelapi.Value)
 	// session returns the id of the run to which a part belongs. If session and sessions are nil, a part belongs to the only open run of
 	// the format.
@@ -94,7 +94,7 @@ func hasType(name string) func(modelapi.Value) bool {
 }
 
 // formats lists the formats; the first one that matches an object is used.
-var formats = []*format{
+var formats = []*fileFormat{
 	{
 		source: sourceTau2, title: "tau2-bench results",
 		matches: func(v modelapi.Value) bool {
@@ -254,13 +254,13 @@ var formats = []*format{
 	answerFormat,
 }
 
-var answerFormat = &format{
+var answerFormat = &fileFormat{
 	source: sourceQA, title: "tables and lines of question, answer and score (CSV, JSON Lines)",
 	matches: isAnswer, parse: answer,
 }
 
 // matchFormat returns the format of an object, or nil.
-func matchFormat(v modelapi.Value) *format {
+func matchFormat(v modelapi.Value) *fileFormat {
 	for _, f := range formats {
 		if f.matches(v) {
 			return f
@@ -270,9 +270,8 @@ func matchFormat(v modelapi.Value) *format {
 }
 
 // findFormat returns the format of an object. It is nil for an event that is not a turn.
-func findFormat(v modelapi.Value) (*format, error) {
+func findFormat(v modelapi.Value) (*fileFormat, error) {
 	f := matchFormat(v)
-	names := v.Names()
 	switch kind := v.Kind(); {
 	case f != nil:
 		return f, nil
@@ -281,8 +280,8 @@ func findFormat(v modelapi.Value) (*format, error) {
 	case kind != '{' && kind != 'n':
 		v.WantObject()
 		return nil, v.Problem()
-	case names == "":
+	case v.Names() == "": // null, or {}
 		return nil, errors.New("unknown format: the object has no fields")
 	}
-	return nil, fmt.Errorf("unknown format: no supported recording has the fields %s", names)
+	return nil, fmt.Errorf("unknown format: no supported recording has the fields %s", v.Names())
 }

@@ -10,7 +10,7 @@ import (
 
 // openRun is a run that has not ended yet.
 type openRun struct {
-	format  *format
+	format  *fileFormat
 	session string
 	builder runBuilder // nil once the run is too large
 	size    int        // estimated memory in bytes
@@ -18,7 +18,7 @@ type openRun struct {
 	start   Problem
 }
 
-// isEmpty reports whether the run has no message yet. A builder without the method IsEmpty is never empty.
+// isEmpty reports whether the run has no message yet. It returns false if the builder has no method IsEmpty.
 func (run *openRun) isEmpty() bool {
 	c, ok := run.builder.(interface{ IsEmpty() bool })
 	return ok && c.IsEmpty()
@@ -27,10 +27,10 @@ func (run *openRun) isEmpty() bool {
 // partCost is the estimated memory of a part in addition to its bytes.
 const partCost = 256
 
-// addPart adds a part to its run, which it begins if necessary. It delivers the run if this is the last part. It ends other runs to keep
-// the limits of open runs and memory.
-func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error {
-	run, err := f.runOf(known, v, at)
+// addPart adds a part to its run, or begins a run with it. It delivers the run if this is its last part. It ends and delivers other runs if the
+// open runs need too much memory.
+func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at Problem) error {
+	run, err := f.runOf(format, v, at)
 	if err != nil {
 		return err
 	}
@@ -41,14 +41,14 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 		run.builder = nil
 	}
 	if run.builder != nil {
-		if known.check != nil {
-			known.check(v)
+		if format.check != nil {
+			format.check(v)
 		}
 		if err := v.Problem(); err != nil {
 			f.addProblem(at, err)
 		} else {
 			run.builder.Add(v, f.LeadingScore)
-			f.futile = futile{}
+			f.unused = unusedData{}
 		}
 	}
 	freesMemory := func(other *openRun) bool { return other != run && other.builder != nil }
@@ -57,20 +57,21 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 			return err
 		}
 	}
-	if known.isLast != nil && known.isLast(v) {
+	if format.isLast != nil && format.isLast(v) {
 		return f.endRun(slices.Index(f.openRuns, run))
 	}
 	return nil
 }
 
-// runOf returns the open run of a part. If there is none, it begins a run.
-func (f *fileReader) runOf(known *format, v modelapi.Value, at Problem) (*openRun, error) {
-	session := f.sessionOf(known, v)
-	i := slices.IndexFunc(f.openRuns, func(run *openRun) bool { return run.format == known && run.session == session })
+// runOf returns the open run of a part. If there is none, it begins a run. It ends and delivers the run that the part does not continue, and the
+// least recent one if there are maxOpen.
+func (f *fileReader) runOf(format *fileFormat, v modelapi.Value, at Problem) (*openRun, error) {
+	session := f.sessionOf(format, v)
+	i := slices.IndexFunc(f.openRuns, func(run *openRun) bool { return run.format == format && run.session == session })
 	if i >= 0 {
 		run := f.openRuns[i]
-		isFirst := known.isFirst != nil && known.isFirst(v)
-		if !isFirst || run.isEmpty() { // a forked session begins with several headers: its own, and that of the other session
+		isFirst := format.isFirst != nil && format.isFirst(v)
+		if !isFirst || run.isEmpty() { // a forked session begins with several first parts: its own, and that of the other session
 			return run, nil
 		}
 		if err := f.endRun(i); err != nil {
@@ -83,26 +84,26 @@ func (f *fileReader) runOf(known *format, v modelapi.Value, at Problem) (*openRu
 			return nil, err
 		}
 	}
-	run := &openRun{format: known, session: session, builder: known.newBuilder(), start: at}
+	run := &openRun{format: format, session: session, builder: format.newBuilder(), start: at}
 	f.openRuns = append(f.openRuns, run)
 	return run, nil
 }
 
 // sessionOf returns the id of the run to which a part belongs, or "" if the format has no such ids.
-func (f *fileReader) sessionOf(known *format, v modelapi.Value) string {
-	if known.session != nil {
-		return known.session(v)
+func (f *fileReader) sessionOf(format *fileFormat, v modelapi.Value) string {
+	if format.session != nil {
+		return format.session(v)
 	}
-	if known.sessions == nil {
+	if format.sessions == nil {
 		return ""
 	}
 	if f.sessions == nil {
-		f.sessions = map[*format]func(modelapi.Value) string{}
+		f.sessions = map[*fileFormat]func(modelapi.Value) string{}
 	}
-	if f.sessions[known] == nil {
-		f.sessions[known] = known.sessions()
+	if f.sessions[format] == nil {
+		f.sessions[format] = format.sessions()
 	}
-	return f.sessions[known](v)
+	return f.sessions[format](v)
 }
 
 // bufferedBytes returns the estimated memory of all open runs.

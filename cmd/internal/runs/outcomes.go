@@ -31,9 +31,10 @@ type Outcomes struct {
 	Examples []string
 }
 
+// recordedOutcome is an outcome of the file.
 type recordedOutcome struct {
 	events.Outcome
-	used bool
+	used bool // a run has the id
 }
 
 // outcomeIDs are the names of the field and the column with the id of a run.
@@ -88,8 +89,8 @@ func (o *Outcomes) add(value *source.Value) error {
 		}
 		return o.addScore(id, score.TextOrJSON(), v.TextOrNumber(commentNames...))
 	}
-	isInList := value.At.Line == 0
-	if isInList || value.IsRow {
+	isElement := value.At.Line == 0 // of a list
+	if isElement || value.IsRow {
 		return fmt.Errorf("fields id, score: required, got %s", v.Names())
 	}
 	for name, score := range v.Members() {
@@ -110,6 +111,7 @@ func (o *Outcomes) addAll(v modelapi.Value, field, score string) error {
 	return nil
 }
 
+// addScore adds the outcome of an id.
 func (o *Outcomes) addScore(id, score, feedback string) error {
 	id = source.Printable(strings.TrimSpace(id))
 	if id == "" {
@@ -159,15 +161,12 @@ func (o *Outcomes) apply(e *events.Execution, file, name string) {
 
 // Unused returns the number of ids that belong to no run, and the first three of them in alphabetical order.
 func (o *Outcomes) Unused() (n int, first []string) {
-	const limit = 3
+	var unused []string
 	for id, r := range o.byID {
-		if r.used {
-			continue
+		if !r.used {
+			unused = append(unused, id)
 		}
-		n++
-		first = append(first, id)
-		slices.Sort(first)
-		first = first[:min(limit, len(first))]
 	}
-	return n, first
+	slices.Sort(unused)
+	return len(unused), unused[:min(3, len(unused))]
 }

@@ -24,27 +24,27 @@ type fileReader struct {
 	limit int                           // maxRun, or less in tests
 	fn    func(*events.Execution) error // of Read
 
-	doc       modelapi.Document                       // the current object
-	header    modelapi.Value                          // the members of the current container in front of its list
-	openRuns  []*openRun                              // in the order of their first parts
-	partCount int                                     // number of parts read so far
-	sessions  map[*format]func(modelapi.Value) string // the results of format.sessions
-	futile    futile
+	doc       modelapi.Document                           // the current object
+	header    modelapi.Value                              // the members of the current container in front of its list
+	openRuns  []*openRun                                  // in the order of their first parts
+	partCount int                                         // number of parts read so far
+	sessions  map[*fileFormat]func(modelapi.Value) string // the results of fileFormat.sessions
+	unused    unusedData
 	leftOut   bool // a run was read and left out: it is known, or it is not a task
 	report    Report
 }
 
-// Limits of the consecutive data without a run or a part of one. They are relative to the maximum size of a run, and are 1 GB and a
-// million lines for maxRun. A file beyond them is endless, a compression bomb, or not a recording: its rest is not read.
+// unusedData counts the data since the last run or part of a run.
+type unusedData struct{ bytes, problems int }
+
+// Limits of the unused data, relative to the maximum size of a run: for maxRun they are 1 GB and a million lines. A file beyond them is
+// endless, a compression bomb, or not a recording: its rest is not read.
 const (
-	futileRuns         = 64 // at most futileRuns × the maximum size of a run, in bytes
+	unusedRuns         = 64 // at most unusedRuns × the maximum size of a run, in bytes
 	bytesPerUnreadable = 16 // at most the maximum size of a run / bytesPerUnreadable unreadable lines or elements
 )
 
-// futile counts the data since the last run or part of a run.
-type futile struct{ bytes, problems int }
-
-// boundedReader returns an error after too much futile data.
+// boundedReader returns an error after too much unused data.
 type boundedReader struct {
 	io.Reader
 	f *fileReader
@@ -52,18 +52,19 @@ type boundedReader struct {
 
 // Read implements io.Reader.
 func (r *boundedReader) Read(p []byte) (int, error) {
-	since := &r.f.futile
+	unused := &r.f.unused
 	switch {
-	case since.problems > r.f.limit/bytesPerUnreadable:
-		return 0, fmt.Errorf("%d unreadable lines or elements in a row, the rest was not read", since.problems)
-	case since.bytes > r.f.limit*futileRuns:
-		return 0, fmt.Errorf("no run in %d MB in a row, the rest was not read", since.bytes>>20)
+	case unused.problems > r.f.limit/bytesPerUnreadable:
+		return 0, fmt.Errorf("%d unreadable lines or elements in a row, the rest was not read", unused.problems)
+	case unused.bytes > r.f.limit*unusedRuns:
+		return 0, fmt.Errorf("no run in %d MB in a row, the rest was not read", unused.bytes>>20)
 	}
 	n, err := r.Reader.Read(p)
-	since.bytes += n
+	unused.bytes += n
 	return n, err
 }
 
+// addProblem adds a problem to the report. A part of a recording that has no run is no problem: it counts as omitted.
 func (f *fileReader) addProblem(at Problem, err error) {
 	if nothing, ok := errors.AsType[*spans.NothingError](err); ok {
 		f.omit(source.Omissions{nothing.Kind: nothing.Count})
@@ -73,13 +74,14 @@ func (f *fileReader) addProblem(at Problem, err error) {
 		return
 	}
 	f.report.Skipped++
-	f.futile.problems++
+	f.unused.problems++
 	at.Reason = err.Error()
 	if len(f.report.Problems) < maxProblems {
 		f.report.Problems = append(f.report.Problems, at)
 	}
 }
 
+// addRepair adds a repair to the report.
 func (f *fileReader) addRepair(at Problem, repair string) {
 	f.report.Repaired++
 	at.Reason = repair
@@ -111,35 +113,21 @@ func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 	values := source.NewValues(r, f.limit)
 	values.IsList, values.Columns = f.isList, [][]string{steps.QuestionNames, steps.AnswerNames}
 	isEmpty := true
-	err := values.Each(func(v *source.Value) error {
+	readErr := values.Each(func(v *source.Value) error {
 		isEmpty = false
-		if !v.InList {
-			f.header = modelapi.Value{}
-		}
-		if v.Repair != "" {
-			f.addRepair(v.At, v.Repair)
-		}
-		if v.Invalid > 0 {
-			f.omit(source.Omissions{source.InvalidText: v.Invalid})
-		}
-		if err := f.addObject(v); err != nil {
+		if err := f.addValue(v); err != nil {
 			return err
-		}
-		isLine := v.At.Line > 0 && !v.IsRow
-		isUnknown := f.report.Source == "" && f.report.Skipped >= maxProblems
-		if isLine && isUnknown {
-			return fmt.Errorf("no known format (%s), the rest was not read: %w", f.report.Problems[0], ErrFormat)
 		}
 		return ctx.Err()
 	})
 	for len(f.openRuns) > 0 {
-		if end := f.endRun(0); end != nil {
-			return end
+		if err := f.endRun(0); err != nil {
+			return err
 		}
 	}
 	switch {
-	case err != nil:
-		return err
+	case readErr != nil:
+		return readErr
 	case isEmpty:
 		return fmt.Errorf("the file is empty: %w", ErrFormat)
 	case f.report.Runs > 0:
@@ -152,9 +140,31 @@ func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 	return fmt.Errorf("no run found: %w", ErrFormat)
 }
 
+// addValue adds a value of the file. A returned error ends the reading.
+func (f *fileReader) addValue(v *source.Value) error {
+	if !v.InList {
+		f.header = modelapi.Value{}
+	}
+	if v.Repair != "" {
+		f.addRepair(v.At, v.Repair)
+	}
+	if v.Invalid > 0 {
+		f.omit(source.Omissions{source.InvalidText: v.Invalid})
+	}
+	if err := f.addObject(v); err != nil {
+		return err
+	}
+	isLine := v.At.Line > 0 && !v.IsRow
+	hasNoFormat := f.report.Source == "" && f.report.Skipped >= maxProblems
+	if isLine && hasNoFormat {
+		return fmt.Errorf("no known format (%s), the rest was not read: %w", f.report.Problems[0], ErrFormat)
+	}
+	return nil
+}
+
 // containers lists the fields that hold a list of runs or of parts of runs. An object with such a list is read element by
-// element, so that it can have any size. The value is true if the field can also be a list inside a run: then the fields before the
-// list must match no format and have no question.
+// element, so that it can have any size. The value is true if a run can also have a list with this name: then the object is a container only
+// if the fields before the list match no format and have no question.
 var containers = map[string]bool{
 	"simulations":   false, // tau2
 	"resourceSpans": false, // OTLP
@@ -166,15 +176,14 @@ var containers = map[string]bool{
 	"spans":         true,
 }
 
-// isList reports whether a list in an object holds runs, see source.Values.IsList. If it does, isList keeps the members before the list.
+// isList reports whether an object with a list is a container, see source.Values.IsList. If so, isList keeps the members before the list.
 func (f *fileReader) isList(name string, header []byte) bool {
-	mayBeInRun, known := containers[name]
-	if !known {
+	mayBeRun, ok := containers[name]
+	if !ok {
 		return false
 	}
 	v := modelapi.ParseValue(header)
-	isRun := matchFormat(v) != nil || v.HasAny(steps.QuestionNames...)
-	if mayBeInRun && isRun {
+	if mayBeRun && (matchFormat(v) != nil || v.HasAny(steps.QuestionNames...)) {
 		return false
 	}
 	f.header = v
@@ -184,45 +193,43 @@ func (f *fileReader) isList(name string, header []byte) bool {
 // addObject adds an object, which is a run, a part of a run, or several of them. If it is invalid, addObject reports a problem. A
 // returned error ends the reading.
 func (f *fileReader) addObject(o *source.Value) error {
-	v, known, err := f.parse(o)
-	if err != nil {
+	v, format, err := f.parse(o)
+	switch {
+	case err != nil:
 		f.addProblem(o.At, err)
 		return nil
-	}
-	if known == nil {
+	case format == nil:
 		f.omit(source.Omissions{source.LogEvents: 1})
 		return nil
 	}
-	f.report.Source = cmp.Or(f.report.Source, known.source)
+	f.report.Source = cmp.Or(f.report.Source, format.source)
 	switch {
-	case known.split != nil:
-		var parts [][]byte
-		parts, err = known.split(v)
+	case format.newBuilder != nil:
+		return f.addPart(format, v, o.At)
+	case format.split != nil:
+		parts, err := format.split(v)
 		for _, raw := range parts {
-			if end := f.addObject(&source.Value{Raw: raw, At: o.At}); end != nil {
-				return end
+			if err := f.addObject(&source.Value{Raw: raw, At: o.At}); err != nil {
+				return err
 			}
 		}
-	case known.newBuilder != nil:
-		return f.addPart(known, v, o.At)
-	default:
-		var runs []*steps.Run
-		runs, err = known.parse(&record{Value: v, header: f.header, leadingScore: f.LeadingScore})
-		if problem := v.Problem(); problem != nil { // the object is damaged: its runs are not complete
-			runs, err = nil, problem
+		if err != nil {
+			f.addProblem(o.At, err)
 		}
-		if end := f.emitAll(known, runs, o.At); end != nil {
-			return end
-		}
+		return nil
+	}
+	runs, err := format.parse(&record{Value: v, header: f.header, leadingScore: f.LeadingScore})
+	if problem := v.Problem(); problem != nil { // the object is damaged: its runs are not complete
+		runs, err = nil, problem
 	}
 	if err != nil {
 		f.addProblem(o.At, err)
 	}
-	return nil
+	return f.emitAll(format, runs, o.At)
 }
 
 // parse returns an object and its format, which is nil for an event that is not a turn.
-func (f *fileReader) parse(o *source.Value) (modelapi.Value, *format, error) {
+func (f *fileReader) parse(o *source.Value) (modelapi.Value, *fileFormat, error) {
 	if o.Err != nil {
 		return modelapi.Value{}, nil, o.Err
 	}
@@ -236,71 +243,68 @@ func (f *fileReader) parse(o *source.Value) (modelapi.Value, *format, error) {
 	if o.IsRow {
 		return v, answerFormat, nil
 	}
-	known, err := findFormat(v)
-	return v, known, err
+	format, err := findFormat(v)
+	return v, format, err
 }
 
 // emitAll delivers runs. A returned error ends the reading.
-func (f *fileReader) emitAll(known *format, runs []*steps.Run, at Problem) error {
+func (f *fileReader) emitAll(format *fileFormat, runs []*steps.Run, at Problem) error {
 	for _, r := range runs {
-		problem, end := f.emit(known, r, at)
-		if end != nil {
-			return end
-		}
-		if problem != nil {
-			f.addProblem(at, problem)
+		if err := f.emit(format, r, at); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// emit sets the ids of a run and calls fn. It drops a run that other recordings have already. The error problem reports an invalid run;
-// the error end is that of fn.
-func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end error) {
+// emit completes a run and calls fn with it. It leaves out what other recordings have already. An invalid run is a problem. A returned error
+// is that of fn.
+func (f *fileReader) emit(format *fileFormat, r *steps.Run, at Problem) error {
 	e := &r.Execution
 	e.Book = f.Book
 	chain := newPrefixChain(e, r.IDs)
 	switch {
 	case r.HasRunID:
 	case chain != nil:
-		e.RunID = chain.runID(known, len(chain)-1)
-		if f.leaveOut(known, r, chain) {
-			return nil, nil
+		e.RunID = chain.runID(format, len(chain)-1)
+		if f.leaveOut(format, r, chain) {
+			return nil
 		}
 	default:
-		id, sum := known.source, contentSum(e)
+		id, sum := format.source, contentSum(e)
 		if r.Name != "" {
 			id += "/" + r.Name
 		}
 		e.RunID = source.Shorten(id, source.MaxID-len("/")-len(sum)) + "/" + sum
 	}
 	if r.Task != "" {
-		e.Origin.Task = known.source + "/" + r.Task
+		e.Origin.Task = format.source + "/" + r.Task
 	}
 	e.Origin.Task, e.Session, e.User = events.FitName(e.Origin.Task), events.FitName(e.Session), events.FitName(e.User)
 	e.ID = events.ExecutionID(f.Book, "", e.RunID, e.Origin.Round)
-	e.Origin.Source = SourceFile + "/" + known.source
+	e.Origin.Source = SourceFile + "/" + format.source
 	e.Origin.Index = max(at.Index, at.Line)
 	if f.Outcomes != nil {
-		file := "" // it can name the run in place of the recorder, if each file of the format has one run
-		if known.byFile && r.Name == "" {
+		file := ""
+		if format.byFile && r.Name == "" {
 			file = f.base
 		}
 		f.Outcomes.apply(e, file, r.Name)
 	}
 	if err := e.Validate(); err != nil {
-		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")), nil
+		f.addProblem(at, errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		return nil
 	}
 	if err := f.fn(e); err != nil {
-		return nil, err
+		return err
 	}
 	f.seen.add(chain)
-	f.futile = futile{}
+	f.unused = unusedData{}
 	f.report.Runs++
 	if len(r.Omitted) > 0 {
 		f.omit(r.Omitted)
 	}
-	return nil, nil
+	return nil
 }
 
 // contentSum returns the hash of the texts and calls of a run. It is the same for a copy in another file, and for one whose JSON has
