@@ -30,8 +30,8 @@ func isAnswer(v modelapi.Value) bool {
 	return v.TextOrNumber(steps.QuestionNames...) != "" && v.TextOrNumber(steps.AnswerNames...) != "" && !v.HasAny("steps", "messages")
 }
 
-// isAnswerLog reports whether an object with question and answer is a line of a log and no execution of Debrief: it has a
-// verdict under another name, or an id that no execution has.
+// isAnswerLog reports whether an object with question and answer is a line of a log and no execution of Debrief: it has an outcome under a name
+// that executions do not use, or an id of another form.
 func isAnswerLog(v modelapi.Value) bool {
 	if v.HasAny("task_id", "steps") || !isAnswer(v) {
 		return false
@@ -46,7 +46,8 @@ var executionID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 // answer parses a question with its answer: a line of a log, or a row of a table.
 func answer(v *record) ([]*steps.Run, error) {
 	e := events.Execution{
-		Question: v.TextOrNumber(steps.QuestionNames...), Context: v.TextOrNumber("context"), Answer: v.TextOrNumber(steps.AnswerNames...), Target: v.TextOrNumber(targetNames...), Model: v.TextOrNumber("model"),
+		Question: v.TextOrNumber(steps.QuestionNames...), Context: v.TextOrNumber("context"), Answer: v.TextOrNumber(steps.AnswerNames...),
+		Target: v.TextOrNumber(targetNames...), Model: v.TextOrNumber("model"),
 	}
 	if strings.TrimSpace(e.Question) == "" || strings.TrimSpace(e.Answer) == "" {
 		return nil, errors.New("fields question, answer: must not be empty")
@@ -118,7 +119,7 @@ func execution(v *record) ([]*steps.Run, error) {
 			return nil, fmt.Errorf("steps[%d].%w", i, err)
 		}
 	}
-	if w.ID == "" { // of another program, where task_id is the name of the task
+	if w.ID == "" { // the line is of another program: task_id is its name of the task
 		name := source.Printable(v.TextOrNumber("task_id"))
 		e.Origin.Task = cmp.Or(e.Origin.Task, name)
 		return []*steps.Run{{Execution: e, Name: name}}, nil
@@ -140,7 +141,7 @@ func checkStep(s *events.Step) error {
 	if s.Speaker != "assistant" && s.Speaker != "user" {
 		return fmt.Errorf("speaker: got %.40q, want assistant or user", s.Speaker)
 	}
-	s.Record = nil // derived from the step when it is needed
+	s.Record = nil // it is computed from the step when it is needed
 	for i := range s.Calls {
 		c := &s.Calls[i]
 		if c.Tool == "" {

@@ -16,12 +16,12 @@ func atif(v *record) ([]*steps.Run, error) {
 	var c steps.Conversation
 	c.Session, c.Model = v.Want('"', "session_id").Text(), v.Want('{', "agent").Text("model_name")
 	c.SetTools(v.Get("agent", "tool_definitions").Tools())
-	i := 0
+	number := 0 // of the step, from 1
 	for step := range v.Want('[', "steps").Elements() {
 		if !step.WantObject() {
 			break
 		}
-		i++
+		number++
 		if step.IsTrue("is_copied_context") { // a step of the trajectory that this one continues: only its question is used
 			c.Omit(source.Copies, 1)
 			if step.Text("source") == "user" {
@@ -36,9 +36,10 @@ func atif(v *record) ([]*steps.Run, error) {
 		before := len(c.Steps)
 		addATIFStep(&c, step)
 		if c.Session != "" && len(c.Steps) > before {
-			c.Identify(c.Session + "/" + cmp.Or(step.TextOrNumber("step_id"), strconv.Itoa(i)))
+			c.Identify(c.Session + "/" + cmp.Or(step.TextOrNumber("step_id"), strconv.Itoa(number)))
 		}
 	}
+	// The sum of the recorder replaces the sum of the steps.
 	if final := v.Get("final_metrics"); final.HasAny("total_prompt_tokens", "total_completion_tokens") {
 		c.Usage = steps.Usage(c.Usage.Calls, final, final.Number("total_cost_usd"))
 	}

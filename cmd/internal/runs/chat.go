@@ -14,7 +14,7 @@ import (
 func chatLog(v *record) ([]*steps.Run, error) {
 	request, response := v.Want('{', "request"), v.Want('{', "response")
 	c := steps.Conversation{}
-	container := request // has the system prompt, the tools and the messages
+	container := request // the object with the system prompt, the tools and the messages
 	if v.Want('[', "messages").Len() > 0 {
 		container = v.Value
 	}
@@ -62,7 +62,7 @@ func responsesLog(v *record) ([]*steps.Run, error) {
 	return c.End()
 }
 
-// responsesParts returns the request and the response of a log.
+// responsesParts returns the request and the response of a log. Without an object for one of them, it is the log itself.
 func responsesParts(v modelapi.Value) (request, response modelapi.Value) {
 	request, response = v, v
 	if inner := v.Get("request"); inner.Kind() == '{' {
@@ -74,7 +74,7 @@ func responsesParts(v modelapi.Value) (request, response modelapi.Value) {
 	return request, response
 }
 
-// isResponsesLog reports whether an object has a list of output items, and an input or the mark of a response.
+// isResponsesLog reports whether an object has a list of output items, and an input or the type of a response.
 func isResponsesLog(v modelapi.Value) bool {
 	_, response := responsesParts(v)
 	hasItems := response.Get("output").FirstElement().Text("type") != ""
@@ -84,8 +84,10 @@ func isResponsesLog(v modelapi.Value) bool {
 // chatMessages builds a run from objects that are single messages or items.
 type chatMessages struct{ steps.Conversation }
 
+// Add implements runBuilder.
 func (c *chatMessages) Add(v modelapi.Value, _ string) { c.AddItems(v.Messages("")) }
 
+// End implements runBuilder.
 func (c *chatMessages) End() ([]*steps.Run, error) {
 	c.TextActions()
 	c.Question = miniTask(c.Question)

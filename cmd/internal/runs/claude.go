@@ -19,14 +19,14 @@ import (
 // "error" the outcome is failure. Streams contain no event for the prompt, so their runs have no question.
 type claudeSession struct {
 	steps.Conversation
-	messageID string // of the last assistant message; each of its blocks is a separate event
+	messageID string // of the last step of the assistant; each block of the message is a separate event
 	agentID   string // of a sub-agent, or "" for the main agent
 
-	// The events of a message repeat its tokens, so they are added to tokens when the next message begins. A result event has the sum of
-	// all messages, which replaces these fields.
+	// Each event of a message has the tokens of the message so far. So the tokens of a message are added to tokens when the next message
+	// begins. A result event has the sum of all messages, which replaces these fields.
 	tokens        chat.Usage // of the messages before the current one
 	currentTokens chat.Usage // of the current message
-	currentID     string     // id of the message of currentTokens; unlike messageID, also of a message with only thinking blocks, which make no step
+	currentID     string     // of the current message; it may have only thinking blocks, which make no step
 }
 
 // claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. For the main agent it
@@ -34,11 +34,11 @@ type claudeSession struct {
 //
 //   - in a stream they have the id of the tool call that started it;
 //   - in transcripts they have its id;
-//   - in transcripts of older versions they form a chain, in which each event names the one before it. The chain is named by the
-//     id of its first event.
+//   - in transcripts of older versions they form a chain, in which each event names the one before it. The id of the first event is
+//     the name of the sub-agent.
 func claudeSessions() func(modelapi.Value) string {
-	const maxEvents = 100_000
-	chains := map[string]string{} // first event of the chain, by event
+	const maxEvents = 100_000     // in memory; after more, the events of a sub-agent begin another chain
+	chains := map[string]string{} // id of the first event of the chain, by the id of each event
 	return func(v modelapi.Value) string {
 		session := v.Text("session_id") + v.Text("sessionId")
 		agent := cmp.Or(v.Text("parent_tool_use_id"), v.Text("agentId"))
@@ -58,7 +58,7 @@ func claudeSessions() func(modelapi.Value) string {
 }
 
 // claudeIdentity returns an id of a message that is the same in a copy of the session. It is the id of the message with its time, because
-// proxies can repeat ids of messages. Without a time it is the id of the event.
+// some proxies use an id for several messages. Without a time it is the id of the event.
 func claudeIdentity(v modelapi.Value) string {
 	id, at := v.Text("message", "id"), v.Text("timestamp")
 	if id != "" && at != "" {
@@ -67,8 +67,10 @@ func claudeIdentity(v modelapi.Value) string {
 	return cmp.Or(v.Text("uuid"), id)
 }
 
+// checkClaude notes the problem of a damaged event.
 func checkClaude(v modelapi.Value) { v.Want('{', "message").WantContent("content") }
 
+// Add implements runBuilder.
 func (c *claudeSession) Add(v modelapi.Value, _ string) {
 	call := v.Text("parent_tool_use_id")
 	switch {
@@ -106,6 +108,7 @@ func (c *claudeSession) Add(v modelapi.Value, _ string) {
 // syntheticModel is the model name of messages that Claude Code itself adds as the assistant.
 const syntheticModel = "<synthetic>"
 
+// addAssistantTurn adds an event of the assistant. It has one block of a message, or all blocks so far.
 func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) {
 	m := v.Get("message")
 	id, model := m.Text("id"), m.Text("model")
@@ -116,8 +119,8 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 	c.Omit(source.ThinkingBlocks, item.Omitted.Thoughts)
 	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
 	continued := id != "" && id == c.messageID
-	isThinking := item.Text == "" && len(item.Calls) == 0
-	if !continued && isThinking {
+	hasContent := item.Text != "" || len(item.Calls) > 0
+	if !continued && !hasContent { // the message has only thinking blocks so far
 		return
 	}
 	if rest, repeats := c.cutRepeated(item.Text, continued); repeats {
@@ -129,9 +132,9 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 	c.Model = cmp.Or(c.Model, model)
 }
 
-// cutRepeated returns the part of a text that the last step does not have. It reports whether the text begins with that of the last step:
-// some recorders write all blocks so far in each event of a message. continued means that the text is of the same message as the last
-// step. In another message a step with calls is not repeated.
+// cutRepeated reports whether a text repeats that of the last step at its beginning, and returns the rest. Some recorders write all blocks of a
+// message so far in each of its events. continued means that the text is of the same message as the last step. If it is of another one, a step
+// with calls is not repeated.
 func (c *claudeSession) cutRepeated(text string, continued bool) (rest string, repeats bool) {
 	if text == "" || len(c.Steps) == 0 {
 		return "", false
@@ -145,8 +148,8 @@ func (c *claudeSession) cutRepeated(text string, continued bool) (rest string, r
 	return strings.TrimSpace(rest), repeats
 }
 
-// addUsage adds the tokens of a message. Each of its events repeats them; those of the last one are complete. Messages without an id are
-// different messages.
+// addUsage sets the tokens of the current message. Each of its events has them; those of the last one are complete. An event without an id
+// is a message of its own.
 func (c *claudeSession) addUsage(id string, u chat.Usage) {
 	if id == "" || id != c.currentID {
 		c.tokens = c.tokens.Add(c.currentTokens)
@@ -158,6 +161,7 @@ func (c *claudeSession) addUsage(id string, u chat.Usage) {
 	}
 }
 
+// addUserTurn adds results of calls, and the text of the user.
 func (c *claudeSession) addUserTurn(item *modelapi.Item) {
 	for i := range item.Results {
 		item.Results[i].Signs.MarksAll = true // Claude Code marks each call that failed
@@ -169,6 +173,7 @@ func (c *claudeSession) addUserTurn(item *modelapi.Item) {
 	}
 }
 
+// addResultEvent adds the last event of a stream.
 func (c *claudeSession) addResultEvent(v modelapi.Value) {
 	c.Answer = cmp.Or(v.Text("result"), c.Answer)
 	subtype := v.Text("subtype")
@@ -203,6 +208,7 @@ func (c *claudeSession) isHarness() bool {
 	return isOneText && harnessPrompt.MatchString(c.Question)
 }
 
+// End implements runBuilder.
 func (c *claudeSession) End() ([]*steps.Run, error) {
 	if c.isHarness() {
 		messages := len(c.Steps) + 1 // with the prompt

@@ -17,16 +17,18 @@ import (
 // rollout does not contain an outcome.
 type codexSession struct {
 	steps.Conversation
-	speaking bool // the last item was of the assistant; a further item of the assistant belongs to the same step
-	requests int  // model calls
+	speaking bool // the last item was of the assistant: the next one of the assistant belongs to the same step
+	requests int  // number of model calls
 }
 
+// checkCodex notes the problem of a damaged line.
 func checkCodex(v modelapi.Value) {
 	if v.Text("type") == "response_item" {
 		v.Get("payload").WantMessage()
 	}
 }
 
+// Add implements runBuilder.
 func (c *codexSession) Add(v modelapi.Value, _ string) {
 	p := v.Get("payload")
 	switch kind := v.Text("type"); {
@@ -70,7 +72,7 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 			item.Results = nil
 			c.AddItem(&item, events.Step{At: at})
 		}
-		if speaks { // without the time: in a fork the ids of the provider are the same, and the times are new
+		if speaks { // the time is no part of the id, because a fork has the same ids with new times
 			c.Identify(p.TextOrNumber("call_id", "id"))
 		}
 		c.speaking = speaks
@@ -142,8 +144,10 @@ func isCodexEvent(v modelapi.Value) bool {
 	return false
 }
 
+// checkCodexEvent notes the problem of a damaged event.
 func checkCodexEvent(v modelapi.Value) { v.Want('{', "item") }
 
+// Add implements runBuilder.
 func (c *codexExec) Add(v modelapi.Value, _ string) {
 	switch kind := v.Text("type"); kind {
 	case "thread.started":
@@ -183,8 +187,8 @@ func (c *codexExec) addCall(item modelapi.Value, done bool) {
 	}
 	if !c.IsOpen(call.ID) {
 		last := len(c.Steps) - 1
-		afterText := last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0
-		c.AddTurn(afterText, events.Step{}, []modelapi.ToolCall{call})
+		continuesText := last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0
+		c.AddTurn(continuesText, events.Step{}, []modelapi.ToolCall{call})
 	}
 	if !done {
 		return
@@ -205,18 +209,18 @@ func (c *codexExec) identify(item modelapi.Value) {
 
 // codexCall returns the call of an item. It reports false for an item that is not a call.
 func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
-	known, ok := codexTools[item.Text("type")]
+	builtIn, ok := codexTools[item.Text("type")]
 	if !ok { // of an MCP server, or of the client
 		call, isCall := item.Call()
 		return call, isCall && item.Text("tool") != ""
 	}
 	return modelapi.ToolCall{
-		ID: item.Text("id"), Name: known.tool,
-		Arguments: `{"` + known.argument + `":` + cmp.Or(item.Get(known.argument).Compact(), "null") + "}",
+		ID: item.Text("id"), Name: builtIn.tool,
+		Arguments: `{"` + builtIn.argument + `":` + cmp.Or(item.Get(builtIn.argument).Compact(), "null") + "}",
 	}, true
 }
 
-// codexTools maps the types of items to the tool and the member that becomes its only argument.
+// codexTools has the built-in tools by the type of their items. Of an item, the member with the name argument is the only argument.
 var codexTools = map[string]struct{ tool, argument string }{
 	"command_execution": {"shell", "command"},
 	"file_change":       {"apply_patch", "changes"},

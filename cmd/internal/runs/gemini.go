@@ -11,14 +11,15 @@ import (
 	"debrief/events"
 )
 
-// geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes of the
-// head ("$set") or of the messages ("$rewindTo"). The CLI writes a message again under its id when its calls are known, so End adds the
-// messages to the conversation. A session does not contain an outcome.
+// geminiSession builds a run from a session of Gemini CLI. A session is one object with messages. Or it has lines: a head, messages, and changes
+// of the head ("$set") or of the messages ("$rewindTo"). The CLI writes a message again under its id when its calls are known. So the messages
+// are kept until End, which adds them to the conversation. A session does not contain an outcome.
 type geminiSession struct {
 	steps.Conversation
 	messages []geminiMessage // the last version of each, in the order of their first lines
 }
 
+// geminiMessage is the JSON of a message.
 type geminiMessage struct {
 	id  string
 	raw []byte
@@ -43,6 +44,7 @@ func isGeminiRecord(v modelapi.Value) bool {
 // IsEmpty reports whether the session has no message yet.
 func (g *geminiSession) IsEmpty() bool { return len(g.messages) == 0 }
 
+// checkGemini notes the problem of a damaged line.
 func checkGemini(v modelapi.Value) {
 	head, isMessage := geminiHead(v)
 	if isMessage && v.Text("$rewindTo") == "" {
@@ -61,6 +63,7 @@ func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
 	return v, !isGeminiHead(v)
 }
 
+// Add implements runBuilder.
 func (g *geminiSession) Add(v modelapi.Value, _ string) {
 	if target := v.Text("$rewindTo"); target != "" {
 		g.rewind(target)
@@ -83,8 +86,8 @@ func (g *geminiSession) Add(v modelapi.Value, _ string) {
 	}
 }
 
-// rewind removes the message with an id and all later ones, because the user went back behind it. It removes all messages if none has the
-// id.
+// rewind removes the message with an id and all later ones, because the user went back to the state before it. It removes all messages if none
+// has the id.
 func (g *geminiSession) rewind(id string) {
 	at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == id })
 	g.messages = g.messages[:max(at, 0)]
@@ -110,6 +113,7 @@ func (g *geminiSession) put(v modelapi.Value) {
 	g.messages = append(g.messages, m)
 }
 
+// End implements runBuilder.
 func (g *geminiSession) End() ([]*steps.Run, error) {
 	var doc modelapi.Document
 	for _, m := range g.messages {
@@ -120,6 +124,7 @@ func (g *geminiSession) End() ([]*steps.Run, error) {
 	return g.Conversation.End()
 }
 
+// addMessage adds a message to the conversation.
 func (g *geminiSession) addMessage(v modelapi.Value) {
 	kind := v.Text("type")
 	if kind != "user" && kind != "gemini" { // info, warning, error
@@ -129,8 +134,8 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	item := v.Get("content").Content(modelapi.RoleOf(kind))
 	item.Text = strings.TrimSpace(item.Text)
 	if kind == "user" {
-		// The CLI records a result in its call, too, and that one was added already. Only in a history that the CLI has written again
-		// the result is here alone: then its call is still open.
+		// The CLI also records a result in its call, which was added before. If the call is still open, the result is only here: the
+		// CLI has written the history again.
 		item.Results = slices.DeleteFunc(item.Results, func(r modelapi.ToolResult) bool { return !g.IsOpen(r.CallID) })
 		g.AddItem(&item, events.Step{})
 		return
@@ -155,7 +160,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	for call := range v.Get("toolCalls").Elements() {
 		hasEnded := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status"))
 		if hasEnded || call.HasAll("result") {
-			result := call.ToolResult() // it stands in the call
+			result := call.ToolResult() // the call has its result
 			g.AddResult(&result)
 		}
 	}
@@ -182,6 +187,7 @@ func isGeminiEvent(v modelapi.Value) bool {
 	return false
 }
 
+// Add implements runBuilder.
 func (g *geminiStream) Add(v modelapi.Value, _ string) {
 	wasTalking := g.talking
 	g.talking = false

@@ -47,8 +47,8 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 // inspectGrades are the grades of Inspect as numbers: correct, partially correct, incorrect, and no answer.
 var inspectGrades = map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 
-// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. If the user named no leading score and the
-// sample has only one, this score counts. Otherwise the score that leads counts, see outcome.Leads. If several lead, none counts.
+// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. The score that leads counts, see outcome.Leads. If
+// several lead, none counts. If the user named no leading score and the sample has only one score, that one counts.
 func inspectOutcome(v *record) (out events.Outcome, others int) {
 	scores := map[string]json.RawMessage{}
 	comments := map[string]string{}
@@ -71,10 +71,10 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 		}
 	}
 	out = events.Outcome{Label: events.Unknown}
-	isOnly := len(scores) == 1 && v.leadingScore == ""
+	onlyOne := len(scores) == 1 && v.leadingScore == ""
 	var leading []string
 	for name := range scores {
-		if isOnly || outcome.Leads(name, v.leadingScore) {
+		if onlyOne || outcome.Leads(name, v.leadingScore) {
 			leading = append(leading, name)
 		}
 	}
@@ -84,7 +84,7 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 	name := leading[0]
 	decoded, err := outcome.Parse(string(scores[name]))
 	if err != nil {
-		v.Note("scores."+name, "%v", err) // the sample is skipped
+		v.Note("scores."+name, "%v", err) // the caller skips the sample
 		return out, 0
 	}
 	decoded.Label = cmp.Or(decoded.Label, events.Unknown)

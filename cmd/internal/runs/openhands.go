@@ -13,7 +13,8 @@ import (
 	"debrief/events/chat"
 )
 
-// handsSession builds a run from the events of OpenHands: actions of the agent and observations, which are their results.
+// handsSession builds a run from the events of OpenHands ("hands" in this package): actions of the agent, and observations, which are their
+// results.
 type handsSession struct {
 	steps.Conversation
 	requests map[string]bool // ids of the model's responses; each of their events repeats the usage
@@ -26,19 +27,21 @@ var handsTools = map[string]string{
 	"browse": "browse", "browse_interactive": "browser", "call_tool_mcp": "mcp", "delegate": "delegate",
 }
 
+// checkHands notes the problem of a damaged event.
 func checkHands(v modelapi.Value) {
 	for _, name := range []string{"action", "source", "observation"} {
 		v.Want('"', name)
 	}
 }
 
+// Add implements runBuilder.
 func (h *handsSession) Add(v modelapi.Value, _ string) {
 	action, speaker := v.Text("action"), v.Text("source")
-	ofUser := speaker == "user" || speaker == "" && h.Question == ""
+	isOfUser := speaker == "user" || speaker == "" && h.Question == ""
 	switch {
 	case v.Text("observation") != "":
 		h.addObservation(v)
-	case action == "message" && ofUser:
+	case action == "message" && isOfUser:
 		h.User(handsText(v))
 	case action == "message", action == "finish", action == "reject":
 		h.addUsage(v)
@@ -70,9 +73,7 @@ func handsArgs(v modelapi.Value) modelapi.Value {
 
 // handsText returns the text of a message, which is in the arguments or in the event itself.
 func handsText(v modelapi.Value) string {
-	args := handsArgs(v)
-	ofArgs := cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"))
-	return cmp.Or(ofArgs, v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
+	return cmp.Or(handsArgs(v).FirstText("content", "final_thought", "thought"), v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
 }
 
 // addAction adds a tool call. Its arguments are those in the model's response. If the event has no response with the call, they are the
@@ -180,7 +181,7 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 	h.Name = source.Printable(v.TextOrNumber("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()
-	h.IDs = nil // the run is no session that another file continues: each line is an attempt of its own
+	h.IDs = nil // equal lines are attempts, and not copies of one session
 	return runs, err
 }
 
@@ -192,6 +193,7 @@ func (h *handsSession) addChecked(event modelapi.Value) {
 	}
 }
 
+// handsOutcome returns the outcome of a line of an output.
 func handsOutcome(v modelapi.Value) events.Outcome {
 	verdict := cmp.Or(v.Mark("success"), v.Get("test_result", "report").Mark("resolved"))
 	out := events.Outcome{Label: events.Unknown, Feedback: v.Get("error").Output()}
@@ -210,12 +212,14 @@ func handsOutcome(v modelapi.Value) events.Outcome {
 // kind. A conversation is a folder with one event in each file, or a file with one event in each line. It does not contain an outcome.
 type handsSDKSession struct{ steps.Conversation }
 
+// checkHandsSDK notes the problem of a damaged event.
 func checkHandsSDK(v modelapi.Value) {
 	if message := v.Want('{', "llm_message"); message.IsSet() {
 		message.WantMessage()
 	}
 }
 
+// Add implements runBuilder.
 func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
 	switch v.Text("kind") {
 	case "MessageEvent":
@@ -232,6 +236,7 @@ func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
 	}
 }
 
+// addAction adds an action of the agent: its thought and its call. The action finish has the answer.
 func (h *handsSDKSession) addAction(v modelapi.Value) {
 	h.Omit(source.ThinkingBlocks, v.Get("thinking_blocks").Len())
 	item := v.Get("thought").Content(modelapi.RoleAssistant)
@@ -249,7 +254,7 @@ func (h *handsSDKSession) addAction(v modelapi.Value) {
 }
 
 // withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for. Remarks are no arguments of the tool,
-// and their words differ between equal calls. The SDK copies each remark into the event, but not an argument of the same name.
+// and their words differ between equal calls. The SDK copies each remark into the event. It does not copy an argument of the same name.
 func withoutRemarks(arguments string, event modelapi.Value) string {
 	v := modelapi.ParseValue([]byte(arguments))
 	if v.Kind() != '{' {
@@ -267,10 +272,11 @@ func withoutRemarks(arguments string, event modelapi.Value) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
+// addObservation adds the result of a call.
 func (h *handsSDKSession) addObservation(v modelapi.Value) {
 	kind, inner := v.Text("kind"), v.Get("observation")
 	r := v.ToolResult()
-	if r.Name == "finish" { // its call is the text of the answer, see addAction
+	if r.Name == "finish" { // addAction has added the answer, and no call
 		return
 	}
 	r.Signs.Error = new(kind == "AgentErrorEvent")

@@ -10,9 +10,9 @@ import (
 	"debrief/events/outcome"
 )
 
-// sweAgent parses a trajectory file of SWE-agent. The trajectory has the agent's steps and their durations. The history has the whole
-// conversation with the demonstrations; only it contains the task. Some files have only one of the two. The outcome is unknown,
-// because the file does not contain a verification of the agent's submission.
+// sweAgent parses a trajectory file of SWE-agent. The field trajectory has the agent's steps and their durations. The field history has the
+// whole conversation with the demonstrations and the task. Some files have only one of the two. The outcome is unknown, because the file does
+// not contain a verification of the agent's submission.
 func sweAgent(v *record) ([]*steps.Run, error) {
 	c := steps.Conversation{Commands: true}
 	calls := callsByAction{}
@@ -20,7 +20,7 @@ func sweAgent(v *record) ([]*steps.Run, error) {
 		addHistory(&c, m, calls)
 	}
 	if trajectory := v.Want('[', "trajectory"); trajectory.Len() > 0 {
-		c.Steps = c.Steps[:0] // the trajectory has the same steps
+		c.Steps = c.Steps[:0] // those of the history: the trajectory has the same steps
 		for s := range trajectory.Elements() {
 			addStep(&c, s, calls)
 		}
@@ -102,6 +102,7 @@ func addStep(c *steps.Conversation, s modelapi.Value, calls callsByAction) {
 // list of an action has one element for each time that the agent took it, in order.
 type callsByAction map[string][][]modelapi.ToolCall
 
+// add adds the calls of an action.
 func (by callsByAction) add(action string, calls []modelapi.ToolCall) {
 	if len(calls) > 0 {
 		key := strings.TrimSpace(action)

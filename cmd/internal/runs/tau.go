@@ -16,7 +16,7 @@ import (
 func tauBench(v *record) ([]*steps.Run, error) {
 	r := tauRun(v, &steps.Conversation{}, "traj")
 	info := v.Get("info")
-	if v.Get("traj").Len() == 0 { // an exception before the first turn: its reward of 0 says nothing about the agent
+	if v.Get("traj").Len() == 0 { // after an exception before the first turn, the reward of 0 says nothing about the agent
 		v.Note("traj", "is empty, the recorded run stopped with %.200q", info.Text("error"))
 	}
 	if task := info.Get("task"); task.Kind() == '{' { // each domain numbers its tasks from 0
@@ -62,8 +62,11 @@ func tau2(v *record) ([]*steps.Run, error) {
 	return []*steps.Run{r}, nil
 }
 
-// expected collects what a benchmark expects of a run.
-type expected struct{ calls, lines []string }
+// expected has the expectations of a benchmark for a run, as text.
+type expected struct {
+	calls []string
+	lines []string // other expectations
+}
 
 // addCall adds an expected call with a note about it.
 func (x *expected) addCall(name string, arguments modelapi.Value, note string) {
@@ -96,7 +99,7 @@ func tau2Criteria(v modelapi.Value) string {
 	if !hasCriteria {
 		return ""
 	}
-	result := func(met modelapi.Value, yes, no string) string {
+	result := func(met modelapi.Value, yes, no string) string { // "" if the result was not recorded
 		switch met.Kind() {
 		case 't':
 			return yes
