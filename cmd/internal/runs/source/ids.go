@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -17,7 +18,7 @@ import (
 
 // Digest returns a hash of JSON that does not depend on its white space.
 func Digest(raw []byte) []byte {
-	compact, _ := jsontext.AppendFormat(nil, raw, append([]jsontext.Options{jsontext.PreserveRawStrings(true)}, lenient...)...)
+	compact, _ := jsontext.AppendFormat(nil, raw, slices.Concat(lenient, []jsontext.Options{jsontext.PreserveRawStrings(true)})...)
 	sum := sha256.Sum256(compact)
 	return sum[:16]
 }
@@ -44,7 +45,7 @@ func Printable(s string) string {
 // MaxID is the maximum size of the ids in an execution, in bytes.
 const MaxID = 256
 
-// Shorten returns s if it has at most n bytes. Otherwise it replaces the end of s by a hash of s.
+// Shorten returns s if it has at most n bytes. Otherwise it replaces the end of s by a hash of s, so that the result has at most n bytes.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -21,7 +21,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 		case err != nil && !errors.Is(err, ErrTooLarge):
 			return err
 		}
-		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // half a character at the end of UTF-16
+		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // of half a character at the end of UTF-16
 		if first && err == nil && len(line) > 0 {
 			t := newTable(line)
 			if t.hasColumns(v.Columns) {
@@ -29,8 +29,11 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			}
 			err = t.missing(v.Columns)
 		}
-		values := []Value{{Raw: line, Err: err}}
-		if err == nil && (len(line) == 0 || !v.AsIs) { // an empty line has no value in any case
+		var values []Value
+		switch {
+		case err != nil || v.AsIs && len(line) > 0:
+			values = []Value{{Raw: line, Err: err}}
+		case len(line) > 0:
 			values = valuesOf(line)
 		}
 		for i := range values {
@@ -43,7 +46,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 }
 
 // line returns the next line, valid until the next call. It skips a line that is longer than the limit and returns ErrTooLarge.
-// At the end of the file it returns io.EOF, not wrapped.
+// At the end of the file it returns io.EOF.
 func (v *Values) line() ([]byte, error) {
 	const large = 1 << 20
 	if cap(v.buf) > large {
@@ -58,10 +61,10 @@ func (v *Values) line() ([]byte, error) {
 		switch {
 		case err == nil && size == len(part) && size <= v.limit: // the whole line is in the buffer of r
 			return part, nil
-		case err != nil && !isContinued && !isLast:
-			return nil, err
 		case isLast && size == 0:
 			return nil, io.EOF
+		case err != nil && !isContinued && !isLast:
+			return nil, err
 		}
 		if size <= v.limit {
 			v.buf = append(withRoom(v.buf, len(part), v.limit), part...)
@@ -77,11 +80,8 @@ func (v *Values) line() ([]byte, error) {
 }
 
 // valuesOf returns the value of a line, or the values if it has several objects. It repairs a line with other bytes before its object. A
-// killed writer, or two concurrent writers, leave such lines. A line without JSON is returned as it is; an empty line has no value.
+// killed writer, or two concurrent writers, leave such lines. A line without JSON is returned as it is.
 func valuesOf(line []byte) []Value {
-	if len(line) == 0 {
-		return nil
-	}
 	repair := ""
 	if i := bytes.IndexByte(line, '{'); i > 0 && jsontext.Value(line[i:]).IsValid(lenient...) {
 		repair = fmt.Sprintf("was read without the %d bytes before its first brace: %.40q", i, line[:i])
@@ -114,6 +114,7 @@ func objectsOf(line []byte) (list []Value) {
 // lenient are the options for recorded JSON: recorders write invalid UTF-8 and duplicate names.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
+// newDecoder returns a lenient decoder.
 func newDecoder(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), lenient...)
 }

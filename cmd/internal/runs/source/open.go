@@ -21,9 +21,10 @@ import (
 // compressed with --long=27 or more is rejected.
 const maxWindow = 64 << 20
 
+// Sizes in bytes.
 const (
 	bufferSize       = 64 << 10
-	maxInspectHeader = 4 << 20 // bytes
+	maxInspectHeader = 4 << 20
 )
 
 // Open returns a reader of the UTF-8 text of r. It decompresses gzip, zstd and the zip files of Inspect, which it detects by their first
@@ -95,10 +96,11 @@ func copyInspect(file *os.File, in io.Reader) (io.Reader, error) {
 	return inspectLog(archive)
 }
 
-// inspectLog returns the JSON of a log: its header with the list of its samples, as in a log without compression.
+// inspectLog returns the JSON of a log: its header with the list of its samples, as in a log without compression. A log that was not finished
+// has a journal in place of the header.
 func inspectLog(archive *zip.Reader) (io.Reader, error) {
 	var header []byte
-	for _, name := range []string{"header.json", "_journal/start.json"} { // the journal of a log that was not finished
+	for _, name := range []string{"header.json", "_journal/start.json"} {
 		file, err := archive.Open(name)
 		if err != nil {
 			continue
@@ -108,7 +110,7 @@ func inspectLog(archive *zip.Reader) (io.Reader, error) {
 		}
 		break
 	}
-	header = bytes.TrimSuffix(bytes.TrimSpace(header), []byte("}"))
+	header = bytes.TrimSuffix(bytes.TrimSpace(header), []byte("}")) // the samples become its last member
 	parts := []io.Reader{bytes.NewReader(header), strings.NewReader(`,"samples":[`)}
 	samples := 0
 	for _, file := range archive.File {
@@ -133,6 +135,7 @@ type zipReader struct {
 	r    io.ReadCloser
 }
 
+// Read implements io.Reader.
 func (z *zipReader) Read(p []byte) (n int, err error) {
 	if z.r == nil {
 		if z.r, err = z.file.Open(); err != nil {
@@ -145,12 +148,13 @@ func (z *zipReader) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// contextReader ends reading with the error of a context.
+// contextReader reads until a context ends, and then returns the error of the context.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
+// Read implements io.Reader.
 func (c *contextReader) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
@@ -164,6 +168,7 @@ type decompressor struct {
 	r    io.Reader
 }
 
+// Read implements io.Reader.
 func (d *decompressor) Read(p []byte) (int, error) {
 	n, err := d.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

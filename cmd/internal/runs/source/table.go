@@ -52,8 +52,8 @@ func (t *table) hasColumns(groups [][]string) bool {
 	return len(groups) > 0
 }
 
-// missing returns the error for a first line without a column of each group. The error lists the needed columns if the line looks like
-// the header of a table. It is nil for another line.
+// missing returns an error with the needed columns if the first line looks like the header of another table. It returns nil for another
+// line.
 func (t *table) missing(groups [][]string) error {
 	if len(t.columns) < 2 || len(groups) == 0 {
 		return nil
@@ -73,13 +73,13 @@ func (t *table) missing(groups [][]string) error {
 
 // readRows reads the rows of a table as objects. An object has no member for an empty field. A row that is too large ends the reading.
 func (v *Values) readRows(t *table, fn func(*Value) error) error {
-	in := &rowReader{Reader: v.r, limit: v.limit + bufferSize} // the CSV reader reads ahead
+	in := &rowReader{Reader: v.r, limit: v.limit + bufferSize} // the CSV reader reads ahead by up to a buffer
 	r := csv.NewReader(in)
 	r.Comma = t.comma
 	r.FieldsPerRecord = len(t.columns)
 	r.ReuseRecord = true
 	for {
-		in.size = 0
+		in.size = 0 // of the next row
 		fields, err := r.Read()
 		value := Value{IsRow: true}
 		invalid, isInvalid := errors.AsType[*csv.ParseError](err)

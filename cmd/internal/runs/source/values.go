@@ -15,7 +15,7 @@ import (
 // Value is a JSON value of a file. A row of a table is an object of texts.
 type Value struct {
 	Raw    []byte  // valid until the next value
-	At     Problem // the place of the value, without a reason
+	At     Problem // the place of the value; it has no reason
 	InList bool    // the value is an element of a list that Values.IsList accepted
 	IsRow  bool    // the value is a row of a table
 	Repair string  // the repair that made the value readable, or ""
@@ -59,8 +59,8 @@ var ErrTooLarge = errors.New("too large")
 
 // Values reads the values of a text: a table, JSON Lines, or lists and objects over several lines, one after the other.
 type Values struct {
-	// IsList reports whether a list of objects in an object holds values of the file. Such an object is a container, and its list is read
-	// element by element. header is an object with the members before the list.
+	// IsList reports whether the elements of a list in an object are values of the file. Such an object is a container, and its list is
+	// read element by element. name is that of the list; header is an object with the members before it.
 	IsList func(name string, header []byte) bool
 	// Columns has groups of names. A text is a table if its first line has a column of each group. Without groups no text is a table.
 	Columns [][]string
@@ -69,7 +69,7 @@ type Values struct {
 
 	r     *bufio.Reader
 	limit int    // maximum size of a value in bytes
-	lines int    // line breaks before the next byte
+	lines int    // number of line breaks before the next byte
 	buf   []byte // the last value or line; reused
 }
 
@@ -96,7 +96,7 @@ func (v *Values) Each(fn func(*Value) error) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil: // returned below
+		case err != nil:
 		case c == '[':
 			_, _ = v.r.Discard(1)
 			err = v.readList(false, emit)
@@ -137,7 +137,7 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 func (v *Values) readObject(fn func(*Value) error) error {
 	at := Problem{Line: v.lines + 1}
 	atList, err := v.scan(0, v.IsList)
-	isLine := v.lines < at.Line // the object ends on the line on which it begins
+	isLine := v.lines+1 == at.Line // the object ends on the line on which it begins
 	switch {
 	case atList:
 		if err := v.readList(true, fn); err != nil {
@@ -145,7 +145,7 @@ func (v *Values) readObject(fn func(*Value) error) error {
 		}
 		return v.footer()
 	case errors.Is(err, errTorn):
-		isLine, err = true, nil // fn gets the torn line as a value, and finds that its JSON is invalid
+		isLine, err = true, nil // fn gets the beginning of the line, and finds that its JSON is invalid
 	case err != nil && !errors.Is(err, ErrTooLarge):
 		return err
 	}
@@ -218,19 +218,19 @@ func (v *Values) footer() error {
 	return nil
 }
 
-// errTorn is returned for JSON Lines with a line whose end is missing.
+// errTorn is returned for a line of JSON Lines whose end is missing.
 var errTorn = errors.New("invalid JSON: unexpected end of the line")
 
-// scan reads the next value into buf. With a depth it reads the rest of a value that has so many open brackets.
+// scan reads the next value into buf. depth is the number of its brackets that were opened before; with 0, scan reads a whole value.
 //
-// The value need not be valid JSON: scan only counts brackets outside strings. So it can continue after a value that is too large or
-// malformed, and one invalid run does not end the reading. A decoder cannot.
+// The value need not be valid JSON: scan only counts brackets outside strings. So, unlike a decoder, it can continue after a value that is too
+// large or malformed, and one invalid run does not end the reading.
 //
 // If isList accepts a list in an object, scan stops behind the opening bracket of the list and returns true. Nil accepts none.
 func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (atList bool, err error) {
 	v.buf = v.buf[:0]
 	size, firstLine := 0, v.lines
-	lastText := 0                   // start in buf of the last string at depth 1: where the value of a member begins, its name
+	nameStart := 0                  // index in buf of the last string at depth 1; before the value of a member, that is its name
 	quoted, escaped := false, false // the next byte is in a string, or behind a backslash in a string
 	for done := false; !done; {
 		c, err := v.r.ReadByte()
@@ -250,7 +250,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 			v.buf = append(withRoom(v.buf, 1, v.limit), c)
 		}
 		if c == '\n' {
-			// Only readObject has an isList. Its object may be the first of JSON Lines: then its line is torn unless a value can continue it.
+			// Only readObject passes isList. Its object may be the first of JSON Lines: then its line is torn if it is not the beginning of a value.
 			isFirstLine := isList != nil && v.lines == firstLine
 			isTorn := isFirstLine && size <= v.limit && !isPartial(v.buf)
 			v.lines++
@@ -266,12 +266,12 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		case c == '"':
 			quoted = !quoted
 			if quoted && depth == 1 {
-				lastText = len(v.buf) - 1
+				nameStart = len(v.buf) - 1
 			}
 			done = !quoted && depth == 0
 		case quoted: // brackets in a string do not count
 		case c == '[' && depth == 1 && isList != nil && size <= v.limit && v.isObjectNext():
-			name, header := v.container(lastText)
+			name, header := v.container(nameStart)
 			if isList(name, header) {
 				return true, nil
 			}
@@ -289,7 +289,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 	return false, nil
 }
 
-// torn returns the error for a line break in the middle of a value: errTorn, or a truncated file if the line is its last one.
+// torn returns the error for a line that ends in the middle of a value: errTorn, or the error for a truncated file if the file ends there.
 func (v *Values) torn() error {
 	if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
 		return truncatedError(err)
@@ -321,6 +321,7 @@ func isPartial(text []byte) bool {
 	}
 }
 
+// tooLarge returns the error for a value of a size.
 func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, size, limit)
 }

@@ -12,8 +12,8 @@ import (
 	"debrief/events"
 )
 
-// textDialect describes agents whose actions stand in their text, and whose results are the next message of the user. In its expressions an
-// empty group stands for a value that the dialect does not have.
+// textDialect describes agents that write actions in their text, and get the results as the next message of the user. In the expressions, a
+// group () is a value that the dialect does not have.
 type textDialect struct {
 	// action matches an action. Its groups are the tool and the argument.
 	action *regexp.Regexp
@@ -45,7 +45,7 @@ var textDialects = []*textDialect{
 	},
 }
 
-// TextActions converts actions in the text of the assistant to tool calls. It changes nothing if a step has a recorded call.
+// TextActions converts actions in the text of the assistant to tool calls. It changes nothing if a step has a call already.
 func (c *Conversation) TextActions() {
 	if slices.ContainsFunc(c.Steps, func(s events.Step) bool { return len(s.Calls) > 0 }) {
 		return
@@ -67,8 +67,8 @@ func (c *Conversation) TextActions() {
 		hasNext := i+1 < len(c.Steps) && c.Steps[i+1].Speaker == "user"
 		if n := len(step.Calls); n > 0 && hasNext {
 			if groups := d.result.FindStringSubmatch(c.Steps[i+1].Text); groups != nil {
-				c.setTextResult(&step.Calls[n-1], groups) // the result of all actions of the message
-				i++                                       // the message of the user is no step of its own
+				c.setTextResult(&step.Calls[n-1], groups) // it is the result of all actions, so the last one gets it
+				i++                                       // the message of the user is no step
 			}
 		}
 		steps = append(steps, step)

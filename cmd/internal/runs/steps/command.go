@@ -8,9 +8,9 @@ import (
 	"debrief/events/shell"
 )
 
-// ParseCommand returns a shell command as a call. The tool is the first word, and the arguments are the text behind it. If the
-// first word does not do the work, as in "cd x && python y" and "A=1 python y", the tool is the program that does, and the
-// arguments are the whole line. It returns false if the command is empty.
+// ParseCommand returns a shell command as a call. The tool is the first word, and the arguments are the text behind it. If another program
+// does the work, as in "cd x && python y" and "A=1 python y", the tool is that program, and the arguments are the whole line. It returns false
+// if the command is empty.
 func ParseCommand(action string) (events.ToolCall, bool) {
 	action = strings.TrimSpace(action)
 	tool, arguments := action, ""
@@ -25,7 +25,7 @@ func ParseCommand(action string) (events.ToolCall, bool) {
 	return events.ToolCall{Tool: tool, Arguments: arguments, Outcome: events.Unknown}, tool != ""
 }
 
-// otherProgram returns the program that does the work of a shell command, or "" if that is the first word.
+// otherProgram returns the program that does the work of a shell command, or "" if the first word does it or the text is no command.
 func otherProgram(action, firstWord string) string {
 	commands, err := shell.Parse(action)
 	if errors.Is(err, shell.ErrSyntax) {

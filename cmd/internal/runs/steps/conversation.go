@@ -18,18 +18,18 @@ import (
 // Conversation converts messages to the steps of an execution. The first message of a user is the question. Tool results
 // are added to their calls. Every other turn of a user or an assistant is a step.
 type Conversation struct {
-	// Commands: the agent writes commands in its text, and the next user message is the output of the command.
+	// Commands is set for an agent that writes commands in its text. The next user message is the output of the command.
 	Commands bool
-	// Greets: the agent speaks first, and the first user message after it is the question.
+	// Greets is set for an agent that speaks first. The first user message after it is the question.
 	Greets bool
 
 	// Run is the run so far. Its answer is the text of the last assistant turn without a tool call.
 	Run
 	Open []OpenCall // calls that have no result yet, in the order of the calls
 
-	turn     int              // index of the step with the last turn of the assistant
+	turn     int              // index of the last step of the assistant
 	answered map[callKey]bool // calls with a result
-	ids      []string         // the recorder's ids of messages by step, see Run.IDs; the last steps may have none
+	ids      []string         // as Run.IDs, but without entries for the last steps if these have no id
 }
 
 // Omit counts content that is left out.
@@ -57,7 +57,7 @@ func (c *Conversation) AddItems(items []modelapi.Item) {
 	}
 }
 
-// AddItem adds a message. If the message is a turn of the assistant, its step gets the fields of about, other than the text.
+// AddItem adds a message. If the message is a turn of the assistant, its step gets the time of about.
 func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
 	c.omit(t.Omitted)
 	for i := range t.Results {
@@ -83,7 +83,7 @@ func (c *Conversation) AddSystemPrompt(prompt string) {
 	}
 	prompt = strings.TrimSpace(prompt)
 	switch {
-	case strings.Contains(known, prompt): // also if it is empty
+	case strings.Contains(known, prompt): // true for an empty prompt
 	case known == "" || c.IsEmpty():
 		c.agent().SystemPrompt = strings.TrimSpace(known + "\n\n" + prompt)
 	default:
@@ -106,7 +106,7 @@ func (c *Conversation) agent() *events.Agent {
 	return c.Agent
 }
 
-// ToolsOf returns the tools of an agent.
+// ToolsOf converts the tools of a request.
 func ToolsOf(tools []modelapi.Tool) (list []events.Tool) {
 	for _, t := range tools {
 		list = append(list, events.Tool(t))
@@ -114,6 +114,7 @@ func ToolsOf(tools []modelapi.Tool) (list []events.Tool) {
 	return list
 }
 
+// omit counts the content that modelapi left out of a message.
 func (c *Conversation) omit(o modelapi.Omitted) {
 	if o == (modelapi.Omitted{}) {
 		return
@@ -134,7 +135,7 @@ func (c *Conversation) Identify(id string) {
 	c.ids[len(c.Steps)-1] += id + "\n"
 }
 
-// pad returns ids with empty ones at the end, so that there are n.
+// pad appends empty ids until there are n.
 func pad(ids []string, n int) []string {
 	return append(ids, make([]string, max(0, n-len(ids)))...)
 }
@@ -180,10 +181,10 @@ const (
 	LastStep = true
 )
 
-// AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. The text of the
-// step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
+// AddTurn adds an assistant turn: the text and the time of said, and calls. If continued is true, the turn is added to the last step. The text
+// of the step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
 func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
-	if c.repeatsLastStep(calls) {
+	if c.repeatsLastStep(calls) { // add only the new text and calls, to the last step unless a call of that has its result
 		last := &c.Steps[len(c.Steps)-1]
 		said.Text = strings.TrimSpace(strings.TrimPrefix(said.Text, last.Text))
 		calls = slices.DeleteFunc(slices.Clone(calls), c.isOpenCall)
@@ -215,18 +216,18 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 	}
 }
 
-// callKey is the same for calls that may be one call, recorded several times. Clients use an id again for another call, so name and
-// arguments are part of the key.
+// callKey identifies a call that may be recorded several times. Clients use an id again for another call, so name and arguments are part of
+// the key.
 type callKey struct{ id, tool, arguments string }
 
+// keyOf returns the key of an open call.
 func (c *Conversation) keyOf(o OpenCall) callKey {
 	call := &c.Steps[o.Step].Calls[o.Call]
 	return callKey{o.ID, call.Tool, call.Arguments}
 }
 
 // repeatsLastStep reports whether the last step is of the assistant, and one of the calls was recorded before. Some recorders write a message
-// again with all blocks so far, and may give it another id. Such a turn continues the last step, or follows it if a call of that step has
-// its result. Text and calls that are recorded again are left out.
+// again with all blocks so far, and may give it another id.
 func (c *Conversation) repeatsLastStep(calls []modelapi.ToolCall) bool {
 	last := len(c.Steps) - 1
 	return last >= 0 && c.Steps[last].Speaker == "assistant" && slices.ContainsFunc(calls, func(call modelapi.ToolCall) bool {
@@ -254,7 +255,7 @@ func (c *Conversation) isOpenCall(call modelapi.ToolCall) bool {
 
 // dropRepeated removes the calls that have no result and equal an answered call: the recorder wrote them again.
 func (c *Conversation) dropRepeated() {
-	for _, o := range slices.Backward(c.Open) {
+	for _, o := range slices.Backward(c.Open) { // the last one first, so that the indices of the others stay valid
 		step := &c.Steps[o.Step]
 		if o.ID == "" || !c.answered[c.keyOf(o)] {
 			continue
@@ -288,8 +289,7 @@ func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 //   - the first one of its tool in the last turn;
 //   - the first one of the last turn.
 func (c *Conversation) find(r *modelapi.ToolResult) int {
-	byID := -1
-	byName := -1
+	byID, byName := -1, -1
 	first := -1
 	for i, o := range c.Open {
 		switch {

@@ -29,8 +29,8 @@ type Run struct {
 // OutcomeNames are the names of the fields with an outcome.
 var OutcomeNames = []string{"outcome", "reward", "score"}
 
-// ParseOutcome returns the outcome in the first of the members that is set. It returns Unknown if none is set. The evaluator is used if
-// the outcome names none. leadingScore is the name of the score that counts among several.
+// ParseOutcome returns the outcome in the first of the members that is set. Its label is Unknown if none is set. evaluator is the author of an
+// outcome that names none. leadingScore is the name of the score that counts among several.
 func ParseOutcome(v modelapi.Value, names []string, evaluator, leadingScore string) (events.Outcome, error) {
 	for _, name := range names {
 		member := v.Get(name)
@@ -50,7 +50,7 @@ func ParseOutcome(v modelapi.Value, names []string, evaluator, leadingScore stri
 	return events.Outcome{Label: events.Unknown}, nil
 }
 
-// ReadOutcome sets the outcome from the first of the places that has one, and notes the problem of an unreadable one.
+// ReadOutcome sets the outcome from the first of the places that has a known one, and notes the problem of an unreadable one.
 func (c *Conversation) ReadOutcome(evaluator, leadingScore string, places ...modelapi.Value) {
 	for _, place := range places {
 		o, err := ParseOutcome(place, OutcomeNames, evaluator, leadingScore)
