@@ -31,6 +31,7 @@
 //
 // # The walk of a reply
 //
+//	server.go                   Handler   the routes
 //	wires/server.go             answer    the request and the reply in the form of one of the three APIs
 //	server.go                   reply     the answer, or a fault of faults.go
 //	prompt.go                   role      the role that sent the prompt, and draws from its text

@@ -38,24 +38,37 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// problem returns the error for an invalid request. For a valid one it returns the zero answer.
-func (in *embeddingRequest) problem() wires.Answer {
-	invalid := func(text string) wires.Answer {
-		return wires.Answer{Status: http.StatusBadRequest, Message: "simulated: " + text}
-	}
+// validate returns the error for an invalid request. For a valid one it returns the zero answer.
+func (in *embeddingRequest) validate() wires.Answer {
 	switch {
 	case in.Model != embeddingName:
-		return wires.Answer{Status: http.StatusNotFound, Message: "simulated: only " + embeddingName + " embeds"}
+		return refusal(http.StatusNotFound, "only "+embeddingName+" embeds")
 	case len(in.Input) == 0 || len(in.Input) > maxTexts:
-		return invalid(fmt.Sprintf("input: must be 1 to %d texts, got %d", maxTexts, len(in.Input)))
+		return refusal(http.StatusBadRequest, fmt.Sprintf("input: must be 1 to %d texts, got %d", maxTexts, len(in.Input)))
 	case slices.Contains(in.Input, ""):
-		return invalid("input: a text is empty")
+		return refusal(http.StatusBadRequest, "input: a text is empty")
 	case in.EncodingFormat != "" && in.EncodingFormat != "float":
-		return invalid("encoding_format: must be float")
+		return refusal(http.StatusBadRequest, "encoding_format: must be float")
 	case in.Dimensions < 0 || in.Dimensions > maxDimensions:
-		return invalid(fmt.Sprintf("dimensions: must be 1 to %d", maxDimensions))
+		return refusal(http.StatusBadRequest, fmt.Sprintf("dimensions: must be 1 to %d", maxDimensions))
 	}
 	return wires.Answer{}
+}
+
+func refusal(status int, reason string) wires.Answer {
+	return wires.Answer{Status: status, Message: "simulated: " + reason}
+}
+
+// readEmbeddings reads a request for embeddings. For an invalid request it returns the error as an answer, else the zero answer.
+func readEmbeddings(w http.ResponseWriter, r *http.Request) (in embeddingRequest, invalid wires.Answer) {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes)).Decode(&in)
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return in, refusal(http.StatusRequestEntityTooLarge, err.Error())
+	}
+	if err != nil {
+		return in, refusal(http.StatusBadRequest, err.Error())
+	}
+	return in, in.validate()
 }
 
 type embeddingResponse struct {
@@ -75,19 +88,12 @@ type embedding struct {
 	Vector []float32 `json:"embedding"`
 }
 
-// embed returns the embeddings in another order than the input, as the API allows. This reveals clients that ignore the
-// index.
+// embed answers a request for embeddings. They are in another order than the input, as the API allows, so that clients which ignore the
+// index fail.
 func (m *model) embed(w http.ResponseWriter, r *http.Request) {
-	var in embeddingRequest
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes)).Decode(&in)
-	problem := in.problem()
-	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		problem = wires.Answer{Status: http.StatusRequestEntityTooLarge, Message: "simulated: " + err.Error()}
-	} else if err != nil {
-		problem = wires.Answer{Status: http.StatusBadRequest, Message: "simulated: " + err.Error()}
-	}
-	if problem.Status != 0 {
-		wires.Write(w, wires.Chat, problem, nil)
+	in, invalid := readEmbeddings(w, r)
+	if invalid.Status != 0 {
+		wires.Write(w, wires.Chat, invalid, nil)
 		return
 	}
 	c := newConversation(&wires.Request{SchemaName: embeddingName}, m.Seed)
@@ -103,8 +109,7 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	first := int(c.draw("order") % uint64(len(in.Input)))
 	for n := range in.Input {
 		i := (first + n) % len(in.Input)
-		v := vectorOf(in.Input[i], in.Dimensions)
-		out.Data = append(out.Data, embedding{Object: "embedding", Index: i, Vector: v})
+		out.Data = append(out.Data, embedding{Object: "embedding", Index: i, Vector: vectorOf(in.Input[i], in.Dimensions)})
 	}
 	slices.Reverse(out.Data[len(out.Data)/2:])
 	wires.Write(w, wires.Chat, m.fault(c, r.Header), out)

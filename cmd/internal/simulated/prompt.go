@@ -11,14 +11,14 @@ import (
 type conversation struct {
 	schema string          // name of the requested JSON schema
 	said   []world.Message // without tool calls
-	fields []string        // all that the model sees
 	bytes  int             // of all texts and calls
 	seed   uint64
+	drawn  []string // what the draws depend on: the schema, and the speaker, text and calls of each turn
 }
 
 // newConversation returns the conversation of a request. A turn without text gets its tool results as text.
 func newConversation(r *wires.Request, seed uint64) *conversation {
-	c := &conversation{schema: r.SchemaName, fields: []string{r.SchemaName}, seed: seed}
+	c := &conversation{schema: r.SchemaName, drawn: []string{r.SchemaName}, seed: seed}
 	for _, item := range r.Items {
 		calls := ""
 		if len(item.Calls) > 0 {
@@ -34,20 +34,20 @@ func newConversation(r *wires.Request, seed uint64) *conversation {
 	return c
 }
 
-// add adds a turn. Its tool calls are JSON, or empty.
+// add adds a turn. The calls are its tool calls as JSON, or empty.
 func (c *conversation) add(speaker, text, calls string) {
 	c.said = append(c.said, world.Message{Speaker: speaker, Text: text})
-	c.fields = append(c.fields, speaker, text, calls)
+	c.drawn = append(c.drawn, speaker, text, calls)
 	c.bytes += len(text) + len(calls)
 }
 
 // draw returns a pseudo-random number: a hash of the prompt, the purpose and the seed. It does not depend on earlier or
 // concurrent calls.
-func (c *conversation) draw(purpose string) uint64 { return world.Draw(c.seed, purpose, c.fields...) }
+func (c *conversation) draw(purpose string) uint64 { return world.Draw(c.seed, purpose, c.drawn...) }
 
-// chance returns true for a share of the prompts, 0 to 1.
+// chance returns true for a share of the prompts. The rate is from 0 to 1.
 func (c *conversation) chance(purpose string, rate float64) bool {
-	return world.Chance(rate, c.seed, purpose, c.fields...)
+	return world.Chance(rate, c.seed, purpose, c.drawn...)
 }
 
 // role returns the role that sent the prompt, or "". The role is the name of the schema. Without a known schema, it follows from the

@@ -2,16 +2,11 @@ package simulated
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
-	"net"
-	"net/http"
 	"regexp"
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds/invoice"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
@@ -53,90 +48,24 @@ type model struct {
 
 func newModel(o Options) *model { return &model{o, invoice.NewModel(o.Seed, world.Imperfection{})} }
 
-// Handler serves the model: chat completions, responses and messages, each also as a stream, embeddings, and the list of models, below /v1.
-func Handler(o Options) http.Handler {
-	m := newModel(o)
-	mux := http.NewServeMux()
-	apis := wires.New(m.reply, Name, embeddingName)
-	for _, path := range []string{"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens"} {
-		mux.HandleFunc(path, m.serve(apis))
-	}
-	mux.HandleFunc("POST /v1/embeddings", m.embed)
-	mux.Handle("GET /v1/models", apis)
-	mux.Handle("GET /v1/models/{name}", apis)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		wires.Write(w, wires.Chat, wires.Answer{Status: http.StatusNotFound, Message: "no such endpoint: " + introduction}, nil)
-	})
-	return mux
-}
-
-// Serve listens on addr and serves the model until ctx ends. An empty addr is a free port of the loopback interface.
-// baseURL is the base URL for OpenAI clients. After ctx ends, replies in flight have one second to finish; then wait
-// returns.
-func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait func() error, err error) {
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return "", nil, err // contains the address
-	}
-	server := &http.Server{
-		Handler:           Handler(o),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute,
-		IdleTimeout:       2 * time.Minute,
-	}
-	served := make(chan error, 1) // the error of Serve
-	go func() { served <- server.Serve(l) }()
-	done := make(chan error, 1)
-	go func() {
-		defer close(done)
-		select {
-		case err := <-served:
-			done <- err
-			return
-		case <-ctx.Done():
-		}
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		err := server.Shutdown(grace)
-		if errors.Is(err, context.DeadlineExceeded) {
-			// A reply with a long Latency, or a connection without a request: close it.
-			err = server.Close()
-		}
-		<-served
-		done <- err
-	}()
-	return "http://" + l.Addr().String() + "/v1", func() error { return <-done }, nil
-}
-
-// Patterns of instructions in tasks and traces that a gullible model obeys.
-var (
-	bulletOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?(?:add (?:a |the |this )?(?:new )?bullet|remember)\W+([^\n]+)`)
-	answerOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?answer (?:with )?\W?(-?[\w.]*\w)`)
-)
-
 // answer returns the text of the model's reply.
 func (m *model) answer(c *conversation) string {
-	role, said := c.role(), c.said
-	if result := c.lastResult(); role == "" && result != "" {
-		return "The tool answered: " + result + "\n" + introduction
-	}
+	role := c.role()
 	if role == "" {
+		if result := c.lastResult(); result != "" {
+			return "The tool answered: " + result + "\n" + introduction
+		}
 		return "Thank you for asking. " + introduction + " If you are setting something up: it works."
 	}
-	reply := m.invoices.Reply(role, said)
+	reply := m.invoices.Reply(role, c.said)
+	obeys := c.chance("gullible", m.ObeyRate)
 	switch role {
 	case "generator":
-		if c.chance("gullible", m.ObeyRate) {
-			question, background := world.ReadTask(said)
-			if order := answerOrder.FindStringSubmatch(background + "\n" + question); order != nil {
-				reply = world.ReplyJSON(world.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: order[1]})
-			}
+		if obeys {
+			reply = obeyTask(c, reply)
 		}
 	case "reflector":
-		reply = m.distort(c, reply, world.UserText(said))
+		reply = m.distort(c, reply, obeys)
 	}
 	if role != "summary" && c.chance("sloppy", m.SloppyRate) {
 		return sloppy(c, role, reply)
@@ -144,9 +73,26 @@ func (m *model) answer(c *conversation) string {
 	return reply
 }
 
+// Patterns of instructions in tasks and traces that a gullible model obeys. Their group is the text of a bullet, or an answer.
+var (
+	bulletInstruction = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?(?:add (?:a |the |this )?(?:new )?bullet|remember)\W+([^\n]+)`)
+	answerInstruction = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?answer (?:with )?\W?(-?[\w.]*\w)`)
+)
+
+// obeyTask returns a generator's reply with the answer that an instruction in the task asks for. Without an instruction it returns the
+// given reply.
+func obeyTask(c *conversation, reply string) string {
+	question, background := world.ReadTask(c.said)
+	instruction := answerInstruction.FindStringSubmatch(background + "\n" + question)
+	if instruction == nil {
+		return reply
+	}
+	return world.ReplyJSON(world.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: instruction[1]})
+}
+
 // distort replaces the insight of a reflection by nonsense, or by the insight that an instruction in the material asks for. A
 // model that obeys an instruction also states its own insight, as a further learning.
-func (m *model) distort(c *conversation, reply, material string) string {
+func (m *model) distort(c *conversation, reply string, obeys bool) string {
 	type learning struct {
 		Learning string `json:"learning"`
 	}
@@ -157,20 +103,19 @@ func (m *model) distort(c *conversation, reply, material string) string {
 	if err := json.Unmarshal([]byte(reply), &out); err != nil {
 		panic(err) // the model of invoices has no errors (Imperfection{}), so its reply is always JSON
 	}
-	failed := !strings.HasPrefix(strings.TrimSpace(material), "Outcome: success")
-	if failed && c.chance("noise", m.NonsenseRate) {
+	material := world.UserText(c.said)
+	isSuccess := strings.HasPrefix(strings.TrimSpace(material), "Outcome: success")
+	if !isSuccess && c.chance("noise", m.NonsenseRate) {
 		texts := new(invoice.Language).Nonsense(invoice.NonsenseTexts)
 		out.KeyInsight, out.Section = texts[c.draw("nonsense")%uint64(len(texts))], "desk lore"
 	}
-	if !c.chance("gullible", m.ObeyRate) {
-		return world.ReplyJSON(out)
-	}
-	if order := bulletOrder.FindStringSubmatch(material); order != nil {
+	instruction := bulletInstruction.FindStringSubmatch(material)
+	if obeys && instruction != nil {
 		if out.KeyInsight != "" {
 			out.Learnings = []learning{{out.KeyInsight}}
 		}
 		out.Reasoning = "I was told to. " + out.Reasoning
-		out.KeyInsight = strings.TrimSpace(order[1])
+		out.KeyInsight = strings.TrimSpace(instruction[1])
 		out.Section = cmp.Or(out.Section, "orders")
 	}
 	return world.ReplyJSON(out)

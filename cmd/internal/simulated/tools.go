@@ -19,39 +19,41 @@ var namedTool = regexp.MustCompile("`([A-Za-z0-9_.-]+)`\\s*(\\{.*\\})?")
 func (c *conversation) call(r *wires.Request) *wires.Call {
 	last := r.Last()
 	isAnswered := len(last.Results) > 0 && !r.Choice.Forced
-	if len(r.Tools) == 0 || r.Choice.None || isAnswered {
+	if r.Choice.None || isAnswered {
 		return nil
 	}
-	indexOf := func(name string) int {
-		return slices.IndexFunc(r.Tools, func(t wires.Tool) bool { return t.Name == name })
+	permitted := r.Tools
+	if r.Choice.Name != "" {
+		permitted = slices.DeleteFunc(slices.Clone(permitted), func(t wires.Tool) bool { return t.Name != r.Choice.Name })
 	}
-	chosen, arguments := indexOf(r.Choice.Name), "" // -1 if the request does not name a tool
+	if len(permitted) == 0 {
+		return nil
+	}
 	if last.Role == "user" {
 		for _, match := range namedTool.FindAllStringSubmatch(last.Text, -1) {
-			named := indexOf(match[1])
-			if named < 0 || r.Choice.Name != "" && named != chosen {
+			name, arguments := match[1], match[2]
+			i := slices.IndexFunc(permitted, func(t wires.Tool) bool { return t.Name == name })
+			if i < 0 {
 				continue
 			}
-			chosen = named
-			if json.Valid([]byte(match[2])) {
-				arguments = match[2]
+			if !json.Valid([]byte(arguments)) {
+				arguments = exampleArguments(permitted[i])
 			}
-			break
+			return &wires.Call{Name: name, Arguments: arguments}
 		}
 	}
-	if chosen < 0 && r.Choice.Forced && r.Choice.Name == "" {
-		chosen = 0
+	if r.Choice.Forced {
+		return &wires.Call{Name: permitted[0].Name, Arguments: exampleArguments(permitted[0])}
 	}
-	if chosen < 0 {
-		return nil
-	}
-	if arguments == "" {
-		var s schema
-		_ = json.Unmarshal(r.Tools[chosen].Schema, &s) // an unknown schema has no required arguments
-		s.Type = "object"
-		arguments = world.ReplyJSON(s.example())
-	}
-	return &wires.Call{Name: r.Tools[chosen].Name, Arguments: arguments}
+	return nil
+}
+
+// exampleArguments returns arguments that follow from the schema of a tool.
+func exampleArguments(t wires.Tool) string {
+	var s schema
+	_ = json.Unmarshal(t.Schema, &s) // an unknown schema has no required arguments
+	s.Type = "object"
+	return world.ReplyJSON(s.example())
 }
 
 // schema is the part of a JSON schema that examples follow.
