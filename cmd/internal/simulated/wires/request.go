@@ -25,8 +25,8 @@ type Request struct {
 	Choice     Choice
 
 	usage  bool   // the client wants usage at the end of a stream
-	items  []part // of the Responses API
-	prompt []byte // tools, system prompt and messages, in this order
+	items  []part // messages or input items, as the client sent them
+	prompt []byte // model, tools, system prompt and messages, in this order
 }
 
 // Tool is a tool of the client. Schema is the JSON schema of its arguments.
@@ -35,11 +35,11 @@ type Tool struct {
 	Schema json.RawMessage
 }
 
-// Choice says whether the model must call a tool. The model decides with the zero value.
+// Choice says whether the model must call a tool. With the zero value the model decides.
 type Choice struct {
-	None   bool
-	Forced bool
-	Name   string // of the only tool that it may call; "" permits all
+	None   bool   // it must call none
+	Forced bool   // it must call one
+	Name   string // of the only tool that it may call, then it is forced, too; "" permits all
 }
 
 // Item is a message, or an item of the Responses API.
@@ -52,10 +52,7 @@ type Item struct {
 }
 
 // Result is a tool result from the client.
-type Result struct {
-	CallID, Output string
-	Failed         bool
-}
+type Result struct{ CallID, Output string }
 
 // Last returns the last item, or an empty one.
 func (r *Request) Last() Item {
@@ -65,7 +62,7 @@ func (r *Request) Last() Item {
 	return r.Items[len(r.Items)-1]
 }
 
-// part has the fields of messages, items and content parts of all APIs.
+// part has the fields of messages, input items and content parts of all APIs. Of two fields for one thing one is empty.
 type part struct {
 	Type       string          `json:"type"`
 	Role       string          `json:"role"`
@@ -78,7 +75,6 @@ type part struct {
 	ToolCallID string          `json:"tool_call_id"`
 	ToolUseID  string          `json:"tool_use_id"`
 	Output     json.RawMessage `json:"output"`
-	IsError    bool            `json:"is_error"`
 	ToolCalls  []struct {
 		Function Call `json:"function"`
 	} `json:"tool_calls"`
@@ -139,8 +135,8 @@ type outputFormat struct {
 	} `json:"json_schema"`
 }
 
-// choice decodes a tool choice: a word, or an object with a type and the name of a tool.
-func choice(raw json.RawMessage) (c Choice, err error) {
+// choice decodes the tool choice: a word, or an object with a type and the name of a tool.
+func (b *body) choice() (c Choice, err error) {
 	var sent struct {
 		Type     string `json:"type"`
 		Name     string `json:"name"`
@@ -148,6 +144,7 @@ func choice(raw json.RawMessage) (c Choice, err error) {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
+	raw := b.ToolChoice
 	if len(raw) == 0 || string(raw) == "null" {
 		return c, nil
 	}
@@ -160,17 +157,8 @@ func choice(raw json.RawMessage) (c Choice, err error) {
 	return c, nil
 }
 
-// parse decodes a request. It requires the fields that providers require.
-func (s *Server) parse(api API, data []byte) (*Request, error) {
-	var b body
-	if err := json.Unmarshal(data, &b); err != nil {
-		return nil, fmt.Errorf("parse body: %w", err)
-	}
-	r := &Request{API: api, Model: b.Model, Stream: b.Stream, usage: b.StreamOptions.IncludeUsage}
-	for _, f := range []outputFormat{b.ResponseFormat, b.Text.Format, b.OutputConfig.Format} {
-		r.Schema = r.Schema || f.Type == "json_schema"
-		r.SchemaName = cmp.Or(r.SchemaName, f.JSONSchema.Name, f.Name)
-	}
+// tools returns the tools. Each API has the name and the schema of a tool in other fields.
+func (b *body) tools() (all []Tool) {
 	for _, t := range b.Tools {
 		tool := Tool{Name: t.Name + t.Function.Name}
 		for _, schema := range []json.RawMessage{t.Parameters, t.Input, t.Function.Parameters} {
@@ -178,11 +166,35 @@ func (s *Server) parse(api API, data []byte) (*Request, error) {
 				tool.Schema = schema
 			}
 		}
-		r.Tools = append(r.Tools, tool)
+		all = append(all, tool)
 	}
-	r.MaxTokens = max(b.MaxTokens, b.MaxCompletion, b.MaxOutput)
-	var err error
-	if r.Choice, err = choice(b.ToolChoice); err != nil {
+	return all
+}
+
+// check requires the fields that providers require.
+func (b *body) check(items []part) error {
+	switch {
+	case b.Model == "":
+		return errors.New("model: required")
+	case len(items) == 0:
+		return errors.New("messages or input: required")
+	}
+	for i, p := range items {
+		if len(p.Content) > 0 && p.Content[0] != '"' && p.Content[0] != '[' && string(p.Content) != "null" {
+			return fmt.Errorf("messages[%d].content: must be a text or a list", i)
+		}
+	}
+	return nil
+}
+
+// parse decodes and checks a request.
+func (s *Server) parse(api API, data []byte) (*Request, error) {
+	var b body
+	if err := json.Unmarshal(data, &b); err != nil {
+		return nil, fmt.Errorf("parse body: %w", err)
+	}
+	toolChoice, err := b.choice()
+	if err != nil {
 		return nil, err
 	}
 	items := b.Messages
@@ -190,18 +202,17 @@ func (s *Server) parse(api API, data []byte) (*Request, error) {
 		if items, err = s.inputItems(&b); err != nil {
 			return nil, err
 		}
-		r.items = items
 	}
-	switch {
-	case b.Model == "":
-		return nil, errors.New("model: required")
-	case len(items) == 0:
-		return nil, errors.New("messages or input: required")
+	if err := b.check(items); err != nil {
+		return nil, err
 	}
-	for i, p := range items {
-		if len(p.Content) > 0 && p.Content[0] != '"' && p.Content[0] != '[' && string(p.Content) != "null" {
-			return nil, fmt.Errorf("messages[%d].content: must be a text or a list", i)
-		}
+	r := &Request{
+		API: api, Model: b.Model, Stream: b.Stream, MaxTokens: max(b.MaxTokens, b.MaxCompletion, b.MaxOutput), Tools: b.tools(), Choice: toolChoice,
+		usage: b.StreamOptions.IncludeUsage, items: items,
+	}
+	for _, f := range []outputFormat{b.ResponseFormat, b.Text.Format, b.OutputConfig.Format} {
+		r.Schema = r.Schema || f.Type == "json_schema"
+		r.SchemaName = cmp.Or(r.SchemaName, f.JSONSchema.Name, f.Name)
 	}
 	system, _ := content(b.System)
 	if system += b.Instructions; system != "" {
@@ -238,11 +249,10 @@ func (s *Server) inputItems(b *body) ([]part, error) {
 	return append(items, given...), nil
 }
 
-// item returns the item of a message or an input item.
+// item returns a message or an input item as an Item.
 func (p part) item() Item {
-	it := Item{Role: p.Role}
-	var parts []part
-	it.Text, parts = content(p.Content)
+	text, parts := content(p.Content)
+	it := Item{Role: p.Role, Text: text}
 	for _, c := range p.ToolCalls {
 		it.Calls = append(it.Calls, c.Function)
 	}
@@ -251,10 +261,10 @@ func (p part) item() Item {
 	}
 	if p.Type == "function_call_output" {
 		text, _ := content(p.Output)
-		it.Role, it.Results = "tool", []Result{{p.CallID, text, false}}
+		it.Role, it.Results = "tool", []Result{{p.CallID, text}}
 	}
 	if p.Role == "tool" {
-		it.Results = []Result{{p.ToolCallID, it.Text, false}}
+		it.Results = []Result{{p.ToolCallID, it.Text}}
 	}
 	for _, c := range parts {
 		switch c.Type {
@@ -264,7 +274,7 @@ func (p part) item() Item {
 			it.Calls = append(it.Calls, Call{c.Name, string(c.Input)})
 		case "tool_result":
 			text, _ := content(c.Content)
-			it.Role, it.Results = "tool", append(it.Results, Result{c.ToolUseID, text, c.IsError})
+			it.Role, it.Results = "tool", append(it.Results, Result{c.ToolUseID, text})
 		}
 	}
 	return it

@@ -1,5 +1,7 @@
 package wires
 
+import "maps"
+
 // status is the status of a finished response.
 func (a *reply) status() string {
 	if a.Length {
@@ -72,18 +74,11 @@ func (a *reply) responseEvents() []event {
 // itemEvents adds the events of one output item.
 func (a *reply) itemEvents(i int, item object, add func(string, object)) {
 	ofItem := func(fields object) object {
-		data := object{"output_index": i, "item_id": item["id"]}
-		for k, v := range fields {
-			data[k] = v
-		}
-		return data
+		fields["output_index"], fields["item_id"] = i, item["id"]
+		return fields
 	}
-	started := object{"status": "in_progress"} // the item as it is before its first delta
-	for k, v := range item {
-		if k != "status" {
-			started[k] = v
-		}
-	}
+	started := maps.Clone(item) // the item as it is before its first delta
+	started["status"] = "in_progress"
 	if item["type"] == "function_call" {
 		arguments := item["arguments"].(string)
 		started["arguments"] = ""

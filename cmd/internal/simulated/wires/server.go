@@ -6,7 +6,6 @@ package wires
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 )
 
 // API is one of the three model APIs.
@@ -58,13 +56,13 @@ type Answer struct {
 	RetryAfterMS string // header of an error, in milliseconds
 
 	HTML  string        // this page in place of an answer, as a broken proxy sends it
-	Cut   int           // close the connection after this number of events, or of bytes if the answer is not streamed; 0 sends all, and Half is halfway
+	Cut   int           // close the connection after this number of events, or of bytes if the answer is not streamed; 0 sends all
 	Fail  bool          // end the stream with an error event
 	Delay time.Duration // before each event
 	Ping  bool          // send pings before the first event
 }
 
-// Half is a value of Answer.Cut.
+// Half as Answer.Cut closes the connection halfway.
 const Half = -1
 
 // Call is a tool call of the model. Arguments are JSON.
@@ -100,8 +98,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client has disconnected
 	}
-	sum := sha256.Sum256(body)
-	w.Header().Set(HeaderReceived, hex.EncodeToString(sum[:]))
+	w.Header().Set(HeaderReceived, fmt.Sprintf("%x", sha256.Sum256(body)))
 	name, isModel := strings.CutPrefix(r.URL.Path, "/v1/models/")
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/chat/completions":
@@ -121,7 +118,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer serves one of the three model APIs.
+// answer answers a request of one of the three model APIs by the script.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []byte) {
 	req, err := s.parse(api, body)
 	if err != nil {
@@ -145,13 +142,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 		used.Output = len(a.Text+a.Refusal)/bytesPerToken + 1
 		out.Usage = &used
 	}
-	s.store(out)
 	var whole object
 	var events []event
 	switch api {
 	case Chat:
 		whole, events = out.chat(), out.chatEvents()
 	case Responses:
+		s.store(out)
 		whole, events = out.response(out.status()), out.responseEvents()
 	case Messages:
 		whole, events = out.message(), out.messageEvents()
@@ -164,25 +161,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 	Write(w, api, a, whole)
 }
 
-// store keeps the conversation of a response for previous_response_id.
+// store keeps the conversation of a response for previous_response_id: the input items and the output items, as a client would send them.
 func (s *Server) store(out *reply) {
-	if out.request.API != Responses {
-		return
-	}
-	items := append([]part(nil), out.request.items...)
-	for _, item := range out.outputItems() {
-		data, _ := json.Marshal(item) // maps of strings cannot fail
-		var p part
-		_ = json.Unmarshal(data, &p)
-		items = append(items, p)
-	}
+	data, _ := json.Marshal(out.outputItems()) // maps of strings cannot fail
+	var output []part
+	_ = json.Unmarshal(data, &output)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := out.id("resp_")
 	if _, ok := s.stored[id]; !ok {
 		s.order = append(s.order, id)
 	}
-	s.stored[id] = items
+	s.stored[id] = slices.Concat(out.request.items, output)
 	if len(s.order) > maxStored {
 		delete(s.stored, s.order[0])
 		s.order = s.order[1:]
@@ -302,20 +292,3 @@ func Wait(r *http.Request, delay time.Duration) bool {
 
 // object is a JSON object.
 type object = map[string]any
-
-// pieces splits a text into parts of at most 12 bytes, at spaces where possible.
-func pieces(text string) []string {
-	var all []string
-	for len(text) > 12 {
-		n := strings.LastIndexByte(text[:12], ' ') + 1
-		if n == 0 {
-			n = 12
-			for !utf8.RuneStart(text[n]) {
-				n--
-			}
-		}
-		all = append(all, text[:n])
-		text = text[n:]
-	}
-	return append(all, text)
-}

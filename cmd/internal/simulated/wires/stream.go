@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 )
 
 // event is an event of a stream.
@@ -69,4 +71,21 @@ func failEvent(api API) event {
 		return event{"error", object{"type": "error", "code": "server_error", "message": a.Message, "param": nil, "sequence_number": 99}}
 	}
 	return event{"", errorObject(api, a)}
+}
+
+// pieces splits a text into the texts of the events of a stream: parts of at most 12 bytes, at spaces where possible.
+func pieces(text string) []string {
+	var all []string
+	for len(text) > 12 {
+		n := strings.LastIndexByte(text[:12], ' ') + 1
+		if n == 0 {
+			n = 12
+			for !utf8.RuneStart(text[n]) {
+				n--
+			}
+		}
+		all = append(all, text[:n])
+		text = text[n:]
+	}
+	return append(all, text)
 }
