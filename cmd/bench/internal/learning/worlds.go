@@ -29,9 +29,7 @@ type worldArm struct {
 	showAll bool       // the prompt contains all bullets
 	isFixed bool       // the playbook does not learn
 	broken  float64    // share of broken replies of the models, each call independently
-	right   bool       // outcomes are right or wrong, without partial scores
 	forgets bool       // the lessons of the models leave out the scope of a rule
-	silent  float64    // share of tasks without an outcome
 	late    int        // number of tasks after which an outcome is reported, out of order
 	gateway proxy.Mode // of the gateway through which the agent calls its model; empty without a gateway
 	// The fields below are only for arms with a gateway.
@@ -47,9 +45,6 @@ var gates = []book.Gate{book.GateOff, book.GateGuard, book.GateStrict}
 
 // defaultGate is the mode that a user gets.
 var defaultGate = curator.Config{}.WithDefaults().GateMode
-
-// controlBullets is the number of bullets in the arms platitudes and nonsense.
-const controlBullets = 40
 
 // brokenRates are the shares of broken replies.
 var brokenRates = []float64{0.1, 0.3, 0.6}
@@ -69,8 +64,6 @@ func makeWorldArms() []worldArm {
 		worldArm{name: "all-shown", gate: book.GateOff, showAll: true},
 		worldArm{name: "by-hand", isFixed: true, bullets: worlds.World.ByHand},
 		worldArm{name: "ceiling", isFixed: true, showAll: true, bullets: worlds.World.ByHand},
-		worldArm{name: "platitudes", isFixed: true, bullets: func(w worlds.World, _ int) []string { return w.Platitudes(controlBullets) }},
-		worldArm{name: "nonsense", isFixed: true, bullets: func(w worlds.World, _ int) []string { return w.Nonsense(controlBullets) }},
 		worldArm{name: "none", isFixed: true},
 	)
 	for _, rate := range brokenRates {
@@ -79,9 +72,7 @@ func makeWorldArms() []worldArm {
 	all = append(all,
 		worldArm{name: "perfect", bullets: worlds.World.ByHand},
 		worldArm{name: "perfect-wrong", bullets: worlds.World.ByHand, wrong: true},
-		worldArm{name: "right-or-wrong", right: true},
 		worldArm{name: "forgetful", forgets: true},
-		worldArm{name: "silent", silent: 0.7},
 		worldArm{name: "late", late: 200},
 		worldArm{name: "judge", wrong: true, judge: true},
 	)
@@ -121,7 +112,7 @@ func anyArm(*worldArm) bool { return true }
 
 // isUsual reports whether the arm runs also if --arms does not name it.
 func (a *worldArm) isUsual() bool {
-	isSpecial := a.right || a.forgets || a.silent > 0 || a.late > 0 || a.judge
+	isSpecial := a.forgets || a.late > 0 || a.judge
 	startsByHand := a.bullets != nil && !a.isFixed
 	return a.broken == 0 && a.gateway == "" && !isSpecial && !startsByHand
 }

@@ -281,7 +281,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 		if err != nil {
 			return fmt.Errorf("report task %s: %w", r.RunID, err)
 		}
-		if isLate && out[i].outcome.Known() {
+		if isLate {
 			c.late = append(c.late, lateOutcome{
 				due:      c.done + c.delay(r.RunID),
 				feedback: &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: out[i].outcome},
@@ -333,13 +333,7 @@ func (c *classroom) answer(ctx context.Context, t *worlds.Task) (answered, error
 	if world.Chance(c.wrong, c.seed, "wrong verdict", t.ID) {
 		v = c.world.Wrong(*t, a, v)
 	}
-	if c.arm.right && !v.Right() {
-		v.Score = 0
-	}
 	outcome := outcomeOf(v)
-	if world.Chance(c.arm.silent, c.seed, "silent", t.ID) {
-		outcome = events.Outcome{}
-	}
 	if c.arm.judge {
 		outcome.By = simulatedJudge
 	}

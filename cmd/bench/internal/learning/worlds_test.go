@@ -54,19 +54,18 @@ func row(t *testing.T, rows []worldRow, arm, label string) worldRow {
 	return rows[i]
 }
 
-// TestWorldsTeach checks that the pipeline learns in a world, that a playbook with all rules is nearly perfect, and that
-// useless advice changes nothing.
+// TestWorldsTeach checks that the pipeline learns in a world, and that a playbook with all rules is nearly perfect.
 func TestWorldsTeach(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	b := &worldsBench{part: &curvesPart, arms: []string{"off", "ceiling", "platitudes", "nonsense", "none"}, seeds: 1, tasks: 150, heldOut: 100, against: "none"}
+	b := &worldsBench{part: &curvesPart, arms: []string{"off", "ceiling", "none"}, seeds: 1, tasks: 150, heldOut: 100, against: "none"}
 	rows := measure(t, b)
-	if len(rows) != 7 {
+	if len(rows) != 5 {
 		t.Fatalf("got %d rows, want 3 checkpoints of off and 1 of each fixed arm", len(rows))
 	}
-	before, after, ceiling, none := rows[0], rows[2], rows[3], rows[6]
+	before, after, ceiling, none := rows[0], rows[2], rows[3], rows[4]
 	was, is := before.Values[accuracyKey].Mean, after.Values[accuracyKey].Mean
 	if before.Tasks != 0 || was > 0.1 || before.Values["bullets"].Mean != 0 {
 		t.Errorf("before learning: %+v, want under 0.1 and no bullets", before)
@@ -79,11 +78,6 @@ func TestWorldsTeach(t *testing.T) {
 	}
 	if ceiling.Values[accuracyKey].Mean < 0.99 || ceiling.Values[decidingKey].Mean != 1 {
 		t.Errorf("rules by hand, all shown: %+v, want 1", ceiling)
-	}
-	for _, control := range rows[4:6] {
-		if control.Values[accuracyKey] != none.Values[accuracyKey] || control.Values["bullets_in_prompt"].Mean == 0 {
-			t.Errorf("control %s: got %+v, want the accuracy without bullets, %.3f", control.Arm, control, none.Values[accuracyKey].Mean)
-		}
 	}
 	if after.Difference == nil || after.Against != "none" || after.Difference.Mean != is-none.Values[accuracyKey].Mean {
 		t.Errorf("difference: got %+v against %q, want %.3f against none", after.Difference, after.Against, is-none.Values[accuracyKey].Mean)
