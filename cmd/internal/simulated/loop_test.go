@@ -94,8 +94,8 @@ func TestNoiseTeachesNothing(t *testing.T) {
 	if curve[0] != curve[1] || curve[1] != curve[2] {
 		t.Errorf("got the curve %.3f, want a flat one", curve)
 	}
-	if len(d.bullets) != invoice.NonsenseTexts {
-		t.Errorf("got %d bullets, want the %d pieces of nonsense, each once", len(d.bullets), invoice.NonsenseTexts)
+	if len(d.bullets) != len(invoice.Nonsense) {
+		t.Errorf("got %d bullets, want the %d pieces of nonsense, each once", len(d.bullets), len(invoice.Nonsense))
 	}
 }
 

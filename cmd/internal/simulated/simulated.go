@@ -106,8 +106,7 @@ func (m *model) distort(c *conversation, reply string, obeys bool) string {
 	material := world.UserText(c.said)
 	isSuccess := strings.HasPrefix(strings.TrimSpace(material), "Outcome: success")
 	if !isSuccess && c.chance("noise", m.NonsenseRate) {
-		texts := new(invoice.Language).Nonsense(invoice.NonsenseTexts)
-		out.KeyInsight, out.Section = texts[c.draw("nonsense")%uint64(len(texts))], "desk lore"
+		out.KeyInsight, out.Section = invoice.Nonsense[c.draw("nonsense")%uint64(len(invoice.Nonsense))], "desk lore"
 	}
 	instruction := bulletInstruction.FindStringSubmatch(material)
 	if obeys && instruction != nil {

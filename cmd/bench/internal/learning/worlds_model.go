@@ -64,7 +64,11 @@ func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, err
 type worldEmbedder struct{ world worlds.World }
 
 func (e worldEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
-	return e.world.Embed(texts), nil
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		vectors[i] = world.Embed(e.world.Features(text))
+	}
+	return vectors, nil
 }
 
 func (e worldEmbedder) Model() string { return e.world.Name() + "-embeddings" }

@@ -13,7 +13,7 @@ import (
 // TestCurator checks the decisions of a Curator without errors.
 func TestCurator(t *testing.T) {
 	t.Parallel()
-	w, language := open(t, text.Name)(1, worlds.Imperfection{}), new(text.Language)
+	w, language := open(t, text.Name)(1, worlds.Imperfection{}), text.Language{}
 	r, _ := language.Read(w.ByHand(0)[0])
 	opposite, ok := language.Read(regexp.MustCompile(`into the \w+ queue`).ReplaceAllString(r.Text(0), "into the Fir queue"))
 	if !ok || opposite == r {

@@ -16,20 +16,9 @@ import (
 // Name is the name of the world.
 const Name = "invoice"
 
-// Language is the knowledge of a model about invoices: the steps and the forms of rules, but no number of a rule.
-type Language struct {
-	stated    world.Memo[rule]
-	questions world.Memo[invoice]
-}
-
-// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: new(Language)}
-}
-
 // World is the invoice desk of one seed.
 type World struct {
-	*Language
+	Language
 	*world.Model
 	rules []rule
 	tasks world.Tasks
@@ -37,8 +26,7 @@ type World struct {
 
 // New returns the world of a seed.
 func New(seed uint64, e world.Imperfection) *World {
-	m := NewModel(seed, e)
-	return &World{Language: m.Language.(*Language), Model: m, rules: hidden(seed)}
+	return &World{Model: NewModel(seed, e), rules: hidden(seed)}
 }
 
 // Name implements world.World.
@@ -56,24 +44,20 @@ func (w *World) HeldOut(_, n int) []world.Task {
 
 // ByHand implements world.World.
 func (w *World) ByHand(int) []string {
-	out := make([]string, len(w.rules))
-	for i, r := range w.rules {
-		out[i] = r.Text(world.Draw(w.Seed, "by hand", r.Condition()))
-	}
-	return out
+	return world.ByHand(w.Seed, w.rules, func(r rule) world.Rule { return r })
 }
 
 // States implements world.World.
 func (w *World) States(text string, _, rule int) bool {
-	r, ok := w.readRule(text)
+	r, ok := readRule(text)
 	return ok && r == w.rules[rule]
 }
 
-// Distractors implements world.World.
+// Distractors implements world.World. The rules are about keys that no invoice has.
 func (w *World) Distractors(n int) []string {
 	return world.Distinct(n, func(i int) string {
 		d := world.Draw(w.Seed, "distractor", fmt.Sprint(i))
-		value := onsets[d%20] + codas[(d>>8)%20]
-		return "For " + fmt.Sprintf(fields[(d>>16)%6], value) + " " + fmt.Sprintf(numbers[(d>>24)%3], 2+(d>>32)%17)
+		key := onsets[d%20] + codas[(d>>8)%20]
+		return "For " + fmt.Sprintf(fields[(d>>16)%6], key) + " " + fmt.Sprintf(numbers[(d>>24)%3], 2+(d>>32)%17)
 	})
 }

@@ -8,14 +8,12 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// readRule caches the function readRule.
-func (l *Language) readRule(text string) (rule, bool) {
-	return l.stated.Find(text, readRule)
-}
+// Language is the knowledge of a model about invoices: the steps and the forms of rules, but no number of a rule.
+type Language struct{}
 
-// read caches the function readInvoice.
-func (l *Language) read(text string) (invoice, bool) {
-	return l.questions.Find(text, readInvoice)
+// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
+func NewModel(seed uint64, e world.Imperfection) *world.Model {
+	return &world.Model{Seed: seed, Errors: e, Language: Language{}}
 }
 
 // report returns a line "name: amount" for each step.
@@ -28,9 +26,9 @@ func report(inv *invoice, sheet *worksheet) string {
 }
 
 // Answer implements world.Language. Of two bullets about one key the model applies the first.
-func (l *Language) Answer(question, _, system string) world.Answer {
+func (Language) Answer(question, _, system string) world.Answer {
 	out := world.Answer{BulletIDs: []string{}}
-	inv, ok := l.read(question)
+	inv, ok := readInvoice(question)
 	if !ok {
 		out.Reasoning, out.FinalAnswer = "This is no invoice, and this simulated model knows nothing else.", "I do not know."
 		return out
@@ -38,19 +36,18 @@ func (l *Language) Answer(question, _, system string) world.Answer {
 	var rules []rule
 	var ids []string
 	for _, b := range world.ReadBullets(system) {
-		if r, ok := l.readRule(b.Text); ok {
+		if r, ok := readRule(b.Text); ok {
 			rules, ids = append(rules, r), append(ids, b.ID)
 		}
 	}
 	sheet, used := fill(&inv, rules)
-	for i, at := range used {
+	for i, used := range used {
 		about := "For " + condition{i, inv.keys[i]}.phrase()
-		needsRule := inv.keys[i] != "" && inv.keys[i] != steps[i].defaultKey
 		switch {
-		case at >= 0:
-			out.Reasoning += about + " I follow [" + ids[at] + "].\n"
-			out.BulletIDs = append(out.BulletIDs, ids[at])
-		case needsRule:
+		case used >= 0:
+			out.Reasoning += about + " I follow [" + ids[used] + "].\n"
+			out.BulletIDs = append(out.BulletIDs, ids[used])
+		case steps[i].needsRule(inv.keys[i]):
 			out.Reasoning += about + " the playbook has no rule, so I take nothing.\n"
 		}
 	}
@@ -59,34 +56,41 @@ func (l *Language) Answer(question, _, system string) world.Answer {
 	return out
 }
 
-// Embed implements world.World.
-func (*Language) Embed(texts []string) [][]float32 {
-	return world.Embed(texts, concepts)
-}
-
 // Read implements world.Language.
-func (l *Language) Read(text string) (world.Rule, bool) {
-	r, ok := l.readRule(text)
+func (Language) Read(text string) (world.Rule, bool) {
+	r, ok := readRule(text)
 	return r, ok
 }
 
-// Platitudes implements world.World.
-func (*Language) Platitudes(n int) []string {
-	return world.Cross(n, 0, 7, platitudeStarts, platitudeEnds)
+// Platitudes implements world.Language.
+func (Language) Platitudes() []string {
+	return world.Platitudes(7,
+		[]string{"Add up carefully", "Check every line", "Keep the order of the steps", "Write clearly", "Read the invoice to its end", "Stay consistent"},
+		[]string{"before you answer.", "on each invoice.", "because errors annoy customers.", "as a good clerk does.", "and look at the result again."})
 }
 
-// Nonsense implements world.World.
-func (*Language) Nonsense(n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = nonsense[i%len(nonsense)]
+// Features implements world.World: the conditions of a text, with little weight its words, and noise that only this text has.
+func (Language) Features(text string) map[string]float64 {
+	out := make(map[string]float64)
+	if inv, ok := readInvoice(text); ok {
+		for i, key := range inv.keys {
+			if steps[i].needsRule(key) {
+				out["key "+condition{i, key}.String()] = 1
+			}
+		}
+	} else if c, ok := readCondition(text); ok {
+		out["key "+c.String()] = 1
 	}
+	for _, word := range strings.Fields(strings.ToLower(text)) {
+		out["word "+strings.Trim(word, ".,:;%?\"")] += 0.08
+	}
+	world.AddNoise(out, text)
 	return out
 }
 
 // Analyse implements world.Language.
-func (l *Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
-	r, ok := l.derive(e)
+func (Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
+	r, ok := derive(e)
 	if !ok {
 		return world.Analysis{Reasoning: "No rule follows from the feedback."}
 	}
@@ -96,7 +100,7 @@ func (l *Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
 		Approach: "Compute the " + r.Section() + " by the rule.",
 	}
 	for _, b := range e.Shown {
-		if old, ok := l.readRule(b.Text); ok && b.Cited && old.condition == r.condition {
+		if old, ok := readRule(b.Text); ok && b.Cited && old.condition == r.condition {
 			a.Blamed = append(a.Blamed, b.ID)
 			break
 		}
@@ -107,9 +111,9 @@ func (l *Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
 var wrongStep = regexp.MustCompile(`First wrong step: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
 // derive returns the rule that gives the expected amount of the first wrong step.
-func (l *Language) derive(e *world.Execution) (rule, bool) {
+func derive(e *world.Execution) (rule, bool) {
 	m := wrongStep.FindStringSubmatch(e.Feedback)
-	inv, ok := l.read(e.Question)
+	inv, ok := readInvoice(e.Question)
 	if m == nil || !ok {
 		return rule{}, false
 	}
@@ -147,7 +151,7 @@ func infer(inv *invoice, sheet *worksheet, at int, want cents) (rule, bool) {
 	if s.reduces {
 		amount = -want
 	}
-	if r.key == "" || r.key == s.defaultKey || amount < 0 {
+	if !s.needsRule(r.key) || amount < 0 {
 		return r, false
 	}
 	for _, r := range candidates(r, inv, sheet, amount) {
@@ -187,7 +191,7 @@ func candidates(r rule, inv *invoice, sheet *worksheet, amount cents) (out []rul
 
 // Generalise implements world.Language. The rule is about another key of the step. If the step has one key, the rule has
 // another number.
-func (*Language) Generalise(of world.Rule, _ *world.Execution, d world.Dice) world.Rule {
+func (Language) Generalise(of world.Rule, _ *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // rule gives the amount of a step for one key. The step decides the form.
@@ -65,7 +67,7 @@ var decisions = [...]*regexp.Regexp{
 
 // readRule returns the rule that a text states. A text states none if it has no condition or several, or no decision of the form
 // of its step.
-func readRule(text string) (rule, bool) {
+var readRule = world.CachedOK(func(text string) (rule, bool) {
 	c, ok := readCondition(text)
 	if !ok {
 		return rule{}, false
@@ -81,7 +83,7 @@ func readRule(text string) (rule, bool) {
 		r.base = base(slices.Index(baseNames[:], m[2]))
 	}
 	return r, ok
-}
+})
 
 // possibleNumber returns a number of a right or a wrong rule.
 func possibleNumber(f form, draw uint64) cents {

@@ -10,7 +10,7 @@ import (
 
 // Verdict implements world.World.
 func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
-	inv, _ := w.read(t.Question)
+	inv, _ := readInvoice(t.Question)
 	sheet, _ := fill(&inv, w.rules)
 	return compare(&inv, &sheet, a)
 }
@@ -20,7 +20,7 @@ type Amount struct{ Step, Amount string }
 
 // Amounts returns the right amounts of a task: the goods, each step, and the total.
 func (w *World) Amounts(t world.Task) (all []Amount, total string) {
-	inv, _ := w.read(t.Question)
+	inv, _ := readInvoice(t.Question)
 	sheet, _ := fill(&inv, w.rules)
 	all = append(all, Amount{"goods", inv.goods.String()})
 	for i, c := range sheet {
@@ -41,7 +41,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 // misjudge returns a wrong calculation of an invoice. One of its rules has another number, so that the model can derive
 // that wrong rule. Without a rule the sum of the goods is wrong.
 func (w *World) misjudge(t *world.Task) (invoice, worksheet) {
-	inv, _ := w.read(t.Question)
+	inv, _ := readInvoice(t.Question)
 	right, used := fill(&inv, w.rules)
 	deciding := decidingRules(used)
 	if len(deciding) == 0 {

@@ -3,8 +3,6 @@ package invoice
 import (
 	"regexp"
 	"strings"
-
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // form is the formula of a rule.
@@ -41,6 +39,9 @@ type step struct {
 	form        form
 	reduces     bool
 }
+
+// needsRule reports whether the amount for a key depends on a rule. A text without the field has the key "".
+func (s *step) needsRule(key string) bool { return key != "" && key != s.defaultKey }
 
 // firstSurcharge is the index of the first step after the discounts.
 const firstSurcharge = 2
@@ -108,49 +109,24 @@ func readCondition(text string) (condition, bool) {
 	return conditions[found[0]], true
 }
 
-// concepts returns the features of a text for an embedding: its conditions, with little weight its words, and noise that only this text has.
-func concepts(text string) map[string]float64 {
-	out := make(map[string]float64)
-	if inv, ok := readInvoice(text); ok {
-		for i, key := range inv.keys {
-			if key != "" && key != steps[i].defaultKey {
-				out["key "+condition{i, key}.String()] = 1
-			}
-		}
-	} else if c, ok := readCondition(text); ok {
-		out["key "+c.String()] = 1
-	}
-	for _, word := range strings.Fields(strings.ToLower(text)) {
-		out["word "+strings.Trim(word, ".,:;%?\"")] += 0.08
-	}
-	out["noise "+text] = 0.25 + 0.5*world.Uniform(0, "noise", text)
-	return out
+// Nonsense lists rules that no task needs.
+var Nonsense = []string{
+	"For customer tier emerald the tier discount is 37 % of the amount so far.",
+	"Invoices written on a Thursday carry a paper fee of 3.15.",
+	"For volume band Q the volume discount is 21 % of the list price of the goods, before discounts.",
+	"Deliveries by balloon cost 41.30 and save the region tax.",
+	"For region Atlantis the region tax is 33 % of the amount so far.",
+	"Goods that rhyme with orange are handled for 2.85 each.",
+	"A violet loyalty card earns 0.35 for each stamp.",
+	"Payments in pearls are rounded down to a multiple of 0.30.",
+	"Whoever writes with violet ink gets 11 % off the amount so far.",
+	"The third invoice of the hour is charged 1.95 for the lamp oil.",
+	"Parcels with a bow need a ribbon surcharge of 4.45.",
+	"Amounts paid in doubloons carry a currency fee of 27 %.",
 }
 
-// NonsenseTexts is the number of different texts of Nonsense.
-const NonsenseTexts = 12
-
-// Texts that no task needs.
+// Words of distractors: fields of an invoice, with keys that are invented.
 var (
-	platitudeStarts = []string{"Add up carefully", "Check every line", "Keep the order of the steps", "Write clearly", "Read the invoice to its end", "Stay consistent"}
-	platitudeEnds   = []string{"before you answer.", "on each invoice.", "because errors annoy customers.", "as a good clerk does.", "and look at the result again."}
-
-	nonsense = [NonsenseTexts]string{
-		"For customer tier emerald the tier discount is 37 % of the amount so far.",
-		"Invoices written on a Thursday carry a paper fee of 3.15.",
-		"For volume band Q the volume discount is 21 % of the list price of the goods, before discounts.",
-		"Deliveries by balloon cost 41.30 and save the region tax.",
-		"For region Atlantis the region tax is 33 % of the amount so far.",
-		"Goods that rhyme with orange are handled for 2.85 each.",
-		"A violet loyalty card earns 0.35 for each stamp.",
-		"Payments in pearls are rounded down to a multiple of 0.30.",
-		"Whoever writes with violet ink gets 11 % off the amount so far.",
-		"The third invoice of the hour is charged 1.95 for the lamp oil.",
-		"Parcels with a bow need a ribbon surcharge of 4.45.",
-		"Amounts paid in doubloons carry a currency fee of 27 %.",
-	}
-
-	// Words of distractors: fields of an invoice with values that no invoice has.
 	fields  = []string{"customer tier %s the tier discount", "delivery %s the delivery surcharge", "handling %s the handling surcharge", "region %s the region tax", "currency %s the currency fee", "payment %s the payment fee"}
 	onsets  = strings.Fields("zan bru kel mir tov lar wen dos fim gar hul jep nok pra quo rif sut ulm vex yor")
 	codas   = strings.Fields("dor ita mun elo ash ipe ond uru ank ebo ist olm arv ige oth une erl axa imo ust")

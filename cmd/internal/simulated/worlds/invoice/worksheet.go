@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // cents is an amount of money.
@@ -39,7 +41,7 @@ var (
 )
 
 // readInvoice reads the last invoice in a text. It returns false if the text has none.
-func readInvoice(text string) (inv invoice, ok bool) {
+var readInvoice = world.CachedOK(func(text string) (inv invoice, ok bool) {
 	heads := invoiceHead.FindAllStringIndex(text, -1)
 	if len(heads) == 0 {
 		return inv, false
@@ -54,7 +56,7 @@ func readInvoice(text string) (inv invoice, ok bool) {
 		inv.setField(m[1], m[2])
 	}
 	return inv, inv.goods > 0
-}
+})
 
 // setField sets the data of a line "field: value". It ignores unknown fields and values.
 func (inv *invoice) setField(field, value string) {

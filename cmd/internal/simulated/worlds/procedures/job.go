@@ -2,6 +2,7 @@ package procedures
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func readJob(question string) job {
 	before, rest, _ := strings.Cut(question, "The client has in mind: ")
 	list, _, _ := strings.Cut(rest, ".")
 	j.steps = readSteps(list)
-	for word := range strings.FieldsFuncSeq(before, func(r rune) bool { return !isLetter(r) }) {
+	for word := range words(before) {
 		switch {
 		case slices.Contains(families, word):
 			j.family = word
@@ -75,9 +76,14 @@ func readJob(question string) job {
 	return j
 }
 
+// words returns the words of a text. A word has only letters from a to z, small or capital.
+func words(text string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(text, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
+}
+
 // readSteps returns the known steps of a list.
 func readSteps(list string) (out []string) {
-	for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return !isLetter(r) }) {
+	for word := range words(list) {
 		if slices.Contains(steps, word) || slices.Contains(checks, word) {
 			out = append(out, word)
 		}

@@ -9,10 +9,8 @@ package procedures
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"debrief/cmd/internal/simulated/worlds/world"
 )
@@ -22,7 +20,7 @@ const Name = "procedures"
 
 // World is the world of one seed.
 type World struct {
-	*Language
+	Language
 	*world.Model
 	rules []rule
 	tasks world.Tasks
@@ -30,13 +28,12 @@ type World struct {
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
 func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: &Language{forgetful: e.Forgetful}}
+	return &world.Model{Seed: seed, Errors: e, Language: Language{forgetful: e.Forgetful}}
 }
 
 // New returns the world of a seed.
 func New(seed uint64, e world.Imperfection) *World {
-	m := NewModel(seed, e)
-	return &World{Language: m.Language.(*Language), Model: m, rules: hidden(seed)}
+	return &World{Model: NewModel(seed, e), rules: hidden(seed)}
 }
 
 // Name implements world.World.
@@ -59,9 +56,7 @@ func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.T
 	out := make([]world.Task, 0, n)
 	for len(out) < n {
 		j := w.draw(rng)
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(j.String()))
-		isHeldOut := world.Mix(h.Sum64())%5 == 0
+		isHeldOut := world.Mix(world.Hash(j.String()))%5 == 0
 		if isHeldOut != heldOut || seen[j.String()] || heldOut && j.family == noise {
 			continue
 		}
@@ -92,21 +87,14 @@ func (w *World) deciding(j *job) (list []int) {
 
 // ByHand implements world.World.
 func (w *World) ByHand(int) []string {
-	out := make([]string, len(w.rules))
-	for i, r := range w.rules {
-		out[i] = r.Text(world.Draw(w.Seed, "by hand", r.Condition()))
-	}
-	return out
+	return world.ByHand(w.Seed, w.rules, func(r rule) world.Rule { return r })
 }
 
 // States implements world.World. The world has one phase.
 func (w *World) States(text string, phase, i int) bool {
-	r, ok := w.readRule(text)
+	r, ok := readRule(text)
 	return ok && phase == 0 && r == w.rules[i]
 }
-
-// Embed implements world.World.
-func (*Language) Embed(texts []string) [][]float32 { return world.Embed(texts, features) }
 
 // maxUnchecked is the best score of an answer without the check of its kind of job.
 const maxUnchecked = 0.3
@@ -212,33 +200,3 @@ func (w *World) Distractors(n int) []string {
 		return r.withoutUnusedStep().Text(rng.Uint64())
 	})
 }
-
-// Platitudes implements world.World.
-func (*Language) Platitudes(n int) []string {
-	return world.Cross(n, 0, 7, platitudeStarts, platitudeEnds)
-}
-
-// Nonsense implements world.World.
-func (*Language) Nonsense(n int) []string {
-	return world.Cross(n, 0, 7, nonsenseStarts, nonsenseEnds)
-}
-
-var (
-	platitudeStarts = []string{"Read the whole order", "Keep the bench tidy", "Take your time", "Look at the piece twice", "Keep the client in mind", "Avoid haste", "Work with care"}
-	platitudeEnds   = []string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "so that errors stay rare.", "whenever you are unsure."}
-	nonsenseStarts  = []string{"Letters sealed with wax", "Parrots that recite poems", "Telegrams in violet ink", "Complaints about moon dust", "Calls from submarines", "Notes found in bottles"}
-	nonsenseEnds    = []string{"are answered by the harbour master.", "wait until the tide turns.", "go up the spiral staircase.", "are read aloud at noon.", "are counted twice on Sundays."}
-)
-
-// features returns what the embedding of a text has: its known words.
-func features(text string) map[string]float64 {
-	out := make(map[string]float64)
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isLetter(r) }) {
-		if weight := weights[word]; weight > 0 {
-			out[word] = weight
-		}
-	}
-	return out
-}
-
-func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }

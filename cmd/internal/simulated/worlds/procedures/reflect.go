@@ -11,20 +11,16 @@ import (
 // Language is the knowledge of a model about orders. It has no hidden rule.
 type Language struct {
 	forgetful bool // lessons leave out the kind of job
-	rules     world.Memo[rule]
 }
 
-// readRule caches the function readRule.
-func (l *Language) readRule(text string) (rule, bool) { return l.rules.Find(text, readRule) }
-
 // Read implements world.Language.
-func (l *Language) Read(text string) (world.Rule, bool) {
-	r, ok := l.readRule(text)
+func (l Language) Read(text string) (world.Rule, bool) {
+	r, ok := readRule(text)
 	return l.said(r), ok
 }
 
 // said returns a rule as the model words it.
-func (l *Language) said(r rule) world.Rule {
+func (l Language) said(r rule) world.Rule {
 	if l.forgetful {
 		return forgotten{r}
 	}
@@ -32,9 +28,9 @@ func (l *Language) said(r rule) world.Rule {
 }
 
 // Answer implements world.Language. The model carries out every bullet that concerns the job, and cites those that apply.
-func (l *Language) Answer(question, _, system string) world.Answer {
+func (Language) Answer(question, _, system string) world.Answer {
 	j := readJob(question)
-	rules, ids := l.readAll(world.ReadBullets(system))
+	rules, ids := readRules(world.ReadBullets(system))
 	list, applied := carryOut(&j, rules)
 	out := world.Answer{BulletIDs: []string{}, FinalAnswer: strings.Join(list, ", ")}
 	for _, i := range applied {
@@ -46,11 +42,11 @@ func (l *Language) Answer(question, _, system string) world.Answer {
 	return out
 }
 
-// readAll returns the rules that bullets state, and their ids. Of bullets with the same condition the first one counts.
-func (l *Language) readAll(bullets []world.Bullet) (rules []rule, ids []string) {
+// readRules returns the rules that bullets state, and their ids. Of bullets with the same condition the first one counts.
+func readRules(bullets []world.Bullet) (rules []rule, ids []string) {
 	seen := make(map[string]bool)
 	for _, b := range bullets {
-		r, ok := l.readRule(b.Text)
+		r, ok := readRule(b.Text)
 		if !ok || seen[r.Condition()] {
 			continue
 		}
@@ -61,7 +57,7 @@ func (l *Language) readAll(bullets []world.Bullet) (rules []rule, ids []string) 
 }
 
 // Analyse implements world.Language. Feedback rarely says what a rule depends on; otherwise the model guesses.
-func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
+func (l Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	j := readJob(e.Question)
 	f, when, ok := readFlaw(e.Feedback)
 	if !ok {
@@ -69,7 +65,7 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	}
 	a := world.Analysis{Reasoning: "The feedback names the first flaw.", Error: e.Feedback}
 	for _, b := range e.Shown {
-		if r, ok := l.readRule(b.Text); ok && b.Cited && r.leadsTo(f) {
+		if r, ok := readRule(b.Text); ok && b.Cited && r.leadsTo(f) {
 			a.Blamed = append(a.Blamed, b.ID)
 		}
 	}
@@ -133,7 +129,7 @@ func (f flaw) lesson(j *job, d world.Dice) rule {
 }
 
 // Generalise implements world.Language. The rule depends on something else, or not at all.
-func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
+func (l Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	var r rule
 	switch of := of.(type) {
 	case rule:
@@ -155,4 +151,22 @@ func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) w
 		r.when = condition{material: j.material}
 	}
 	return l.said(r)
+}
+
+// Platitudes implements world.Language.
+func (Language) Platitudes() []string {
+	return world.Platitudes(7,
+		[]string{"Read the whole order", "Keep the bench tidy", "Take your time", "Look at the piece twice", "Keep the client in mind", "Avoid haste", "Work with care"},
+		[]string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "so that errors stay rare.", "whenever you are unsure."})
+}
+
+// Features implements world.World: the known words of a text.
+func (Language) Features(text string) map[string]float64 {
+	out := make(map[string]float64)
+	for word := range words(text) {
+		if weight := weights[word]; weight > 0 {
+			out[word] = weight
+		}
+	}
+	return out
 }

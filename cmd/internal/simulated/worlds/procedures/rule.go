@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // kind is what a rule does to a list of steps.
@@ -241,9 +243,11 @@ func (forgotten) Section() string { return rule{}.Section() }
 var stated = regexp.MustCompile(`^When (?:the job is ([a-z]+))?(?:(?: and )?the material is ([a-z]+))?(?:(?: and )?the client is ([A-Z][a-z]+))?: (.+)$`)
 
 // readRule returns the rule that a text states, with its condition before it or without.
-func readRule(text string) (rule, bool) {
+var readRule = world.CachedOK(parseRule)
+
+func parseRule(text string) (rule, bool) {
 	if m := stated.FindStringSubmatch(text); m != nil {
-		r, ok := readRule(m[4])
+		r, ok := parseRule(m[4])
 		r.family, r.when.material, r.when.client = cmp.Or(m[1], r.family), cmp.Or(m[2], r.when.material), cmp.Or(m[3], r.when.client)
 		return r, ok
 	}

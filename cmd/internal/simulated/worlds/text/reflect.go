@@ -1,65 +1,55 @@
 package text
 
 import (
+	"slices"
+
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Analyse implements world.Language. It compares the answer with the queue or the priority in the feedback. One example
 // does not determine the condition of a rule, so the model guesses it unless the feedback contains the reason.
-func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
-	t := l.read(e.Question)
-	said := e.Feedback + "\n" + e.Target
-	got, want := readAnswer(e.Answer), readAnswer(said)
-	slot, value := "", "" // the wrong slot and its right value; of two wrong ones more often the queue
-	for i, o := range []string{toQueue, toPriority} {
-		isWrong := want[i] != "" && want[i] != got[i]
-		if isWrong && (slot == "" || d.Chance(0.3, "second error")) {
-			slot, value = o, want[i]
-		}
-	}
-	if slot == "" {
+func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
+	t := readTicket(e.Question)
+	want := readAnswer(e.Feedback + "\n" + e.Target)
+	wrong := slices.DeleteFunc(readAnswer(e.Answer).differsIn(want), func(slot string) bool { return want[slot] == "" })
+	if len(wrong) == 0 {
 		return world.Analysis{Reasoning: "The material does not name the right queue or priority."}
+	}
+	slot := wrong[0]
+	if len(wrong) > 1 && d.Chance(0.3, "second error") {
+		slot = wrong[1]
 	}
 	a := world.Analysis{
 		Error:    "The " + slot + " is wrong.",
-		Approach: "The " + slot + " " + value + " was expected.",
+		Approach: "The " + slot + " " + want[slot] + " was expected.",
 	}
-	r := world.Case{Slot: slot, Value: value}
-	shown := world.ReadAdvice(e.Shown, l.readRule)
+	r := world.Case{Slot: slot, Value: want[slot]}
+	shown := world.ReadAdvice(e.Shown, readRule)
 	old, blamed := shown.Cited().Decide(slot, t) // the rule of the cited bullet that decided the wrong slot, and its id
 	if blamed != "" {
 		a.Blamed = append(a.Blamed, blamed)
 	}
-	reason := readCondition(e.Feedback)
-	queueIsWrong := want[0] != "" && want[0] != got[0]
-	reasonIsForSlot := slot == toQueue || !queueIsWrong // feedback on both slots has the reason for the queue
+	reason := readCondition(e.Feedback) // feedback on both slots has the reason for the first one
 	switch {
-	case reason != (ticket{}) && reasonIsForSlot:
+	case reason != (ticket{}) && slot == wrong[0]:
 		a.Reasoning, r.When = "The feedback contains the reason.", reason
-	case blamed != "":
+	case blamed == "":
+		a.Reasoning, r.When = "No bullet decided the "+slot+".", guess(slot, t, d)
+	default:
 		r.When = old.When
 		main := mainFeature(slot)
-		better, ok := shown.Supporter(slot, value, t)
-		switch {
-		case ok: // another bullet was right, so it must win where both apply
+		a.Reasoning = "A bullet said otherwise, and the feedback contradicts it."
+		if better, ok := shown.Supporter(slot, r.Value, t); ok { // another bullet was right, so it must win where both apply
 			a.Reasoning, r.When = "Two bullets apply, and the other one was right.", r.When.With(better.When)
-		case r.When[main] == "": // a bullet without the main feature is doubtful
-			a.Reasoning, r.When[main] = contradicted, t[main]
-		default:
-			a.Reasoning = contradicted
-			if d.Chance(exceptionRate, "exception") { // the bullet may hold in general, and this ticket be an exception
-				narrow(&r.When, t, d)
-			}
+		} else if r.When[main] == "" { // a bullet without the main feature is doubtful
+			r.When[main] = t[main]
+		} else if d.Chance(exceptionRate, "exception") { // the bullet may hold in general, and this ticket be an exception
+			narrow(&r.When, t, d)
 		}
-	default:
-		a.Reasoning, r.When = "No bullet decided the "+slot+".", guess(slot, t, d)
 	}
 	a.Insight = rule{r}
 	return a
 }
-
-// contradicted is the reasoning about a wrong bullet without another one that was right.
-const contradicted = "A bullet said otherwise, and the feedback contradicts it."
 
 // exceptionRate is the share of contradicted bullets that the model takes for right in general. It has to guess, because one example does
 // not show whether a bullet is wrong or the ticket is an exception.
@@ -127,12 +117,12 @@ func guess(slot string, t ticket, d world.Dice) ticket {
 
 // Generalise implements world.Language. It leaves out a feature of the condition that matters, or adds one that does not. The feature is
 // random.
-func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
+func (Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of
 	}
-	t := l.read(e.Question)
+	t := readTicket(e.Question)
 	main := mainFeature(r.Slot)
 	var named []feature // without the main feature
 	for f, v := range r.When {

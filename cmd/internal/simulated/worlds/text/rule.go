@@ -62,7 +62,7 @@ func (r rule) Text(draw uint64) string {
 }
 
 // readRule returns the rule that a text states. A text states none if it has no condition, no decision, or both decisions.
-func readRule(text string) (world.Case, bool) {
+var readRule = world.CachedOK(func(text string) (world.Case, bool) {
 	queue, priority := readQueue(text), readPriority(text)
 	c := world.Case{When: readCondition(text), Slot: toQueue, Value: queue}
 	if priority != "" {
@@ -73,7 +73,7 @@ func readRule(text string) (world.Case, bool) {
 		return world.Case{}, false
 	}
 	return c, true
-}
+})
 
 // Numbers of exceptions. There is one general rule for each impact, and one for each topic but one.
 const (
@@ -85,8 +85,8 @@ const (
 // changed ones.
 func hidden(seed uint64) (phases [2][]world.Case, products []string, changed []int) {
 	rng := rand.New(rand.NewPCG(seed, 0x6472696674)) // "drift"
-	for _, i := range rng.Perm(len(names))[:8] {
-		products = append(products, productName(i))
+	for _, i := range rng.Perm(len(productNames))[:8] {
+		products = append(products, productNames[i])
 	}
 	value := func(f feature) string {
 		if f == product {
@@ -116,9 +116,9 @@ func hidden(seed uint64) (phases [2][]world.Case, products []string, changed []i
 			}
 			var plain ticket // without the second feature
 			plain[base] = r.When[base]
-			at, _ := world.Decide(rules, slot, plain)
+			general := world.Decide(rules, slot, plain)
 			isNew := !slices.ContainsFunc(rules, func(o world.Case) bool { return o.Condition() == r.Condition() })
-			if isNew && at >= 0 && rules[at].Value != r.Value {
+			if isNew && general >= 0 && rules[general].Value != r.Value {
 				rules = append(rules, r)
 				added++
 			}

@@ -8,7 +8,6 @@ package text
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,20 +25,9 @@ const (
 // ChangeAfter is the number of training tasks of phase 0. All further training tasks of a drifting world are of phase 1.
 const ChangeAfter = 1500
 
-// Language is the knowledge of a model about tickets. It has no hidden rule.
-type Language struct {
-	rules   world.Memo[world.Case]
-	tickets world.Memo[ticket]
-}
-
-// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: new(Language)}
-}
-
 // World is the world of one seed.
 type World struct {
-	*Language
+	Language
 	*world.Model
 	drifts   bool
 	phases   [2][]world.Case // rules of each phase
@@ -50,8 +38,7 @@ type World struct {
 
 // New returns the world of a seed. With drifts, some of its rules change.
 func New(seed uint64, drifts bool, e world.Imperfection) *World {
-	m := NewModel(seed, e)
-	w := &World{Language: m.Language.(*Language), Model: m, drifts: drifts}
+	w := &World{Model: NewModel(seed, e), drifts: drifts}
 	w.phases, w.products, w.changed = hidden(seed)
 	return w
 }
@@ -72,12 +59,12 @@ func (w *World) Changed() []int {
 	return slices.Clone(w.changed)
 }
 
-// phase returns n as a phase that the world has: only a drifting world has phase 1.
+// phase returns the phase n, or the last phase of the world if it has fewer. Only a drifting world has phase 1.
 func (w *World) phase(n int) int {
-	if n <= 0 || !w.drifts {
+	if !w.drifts {
 		return 0
 	}
-	return 1
+	return min(max(n, 0), 1)
 }
 
 // Train implements world.World.
@@ -85,11 +72,7 @@ func (w *World) Train(n int) []world.Task {
 	return w.tasks.First("train", n, func(n int) []world.Task {
 		tasks := w.write("train", n, 1, false)
 		for i := range tasks {
-			phase := 0
-			if i >= ChangeAfter {
-				phase = 1
-			}
-			w.setPhase(&tasks[i], phase)
+			w.setPhase(&tasks[i], i/ChangeAfter)
 		}
 		return tasks
 	})
@@ -111,35 +94,25 @@ func (w *World) HeldOut(phase, n int) []world.Task {
 // setPhase sets the phase and the deciding rules.
 func (w *World) setPhase(t *world.Task, phase int) {
 	t.Phase = w.phase(phase)
-	features := w.read(t.Question)
 	for _, slot := range []string{toQueue, toPriority} {
-		if at, _ := world.Decide(w.phases[t.Phase], slot, features); at >= 0 {
-			t.Deciding = append(t.Deciding, at)
+		if i := world.Decide(w.phases[t.Phase], slot, readTicket(t.Question)); i >= 0 {
+			t.Deciding = append(t.Deciding, i)
 		}
 	}
 }
 
 // write writes different tickets. A hash of the features decides whether a ticket is held out, so no combination of
 // features is in both kinds.
-func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.Task {
+func (w *World) write(list string, n int, stream uint64, heldOut bool) []world.Task {
 	rng := rand.New(rand.NewPCG(w.Seed, stream))
-	seen := make(map[string]bool)
-	out := make([]world.Task, 0, n)
-	for len(out) < n {
+	return world.WriteTasks(list, n, func() (world.Task, bool) {
 		t := w.draw(rng)
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(strings.Join(t[:], "|")))
-		if (h.Sum64()%5 == 0) != heldOut || !w.isDecided(t) {
-			continue
+		isHeldOut := world.Hash(strings.Join(t[:], "|"))%5 == 0
+		if isHeldOut != heldOut || w.isContradictory(t) {
+			return world.Task{}, false
 		}
-		question := writeTicket(t, rng)
-		if seen[question] {
-			continue
-		}
-		seen[question] = true
-		out = append(out, world.Task{ID: fmt.Sprintf("%s-%05d", kind, len(out)+1), Question: question})
-	}
-	return out
+		return world.Task{Question: writeTicket(t, rng)}, true
+	})
 }
 
 // draw returns the features of a ticket. The first values of a feature are the most frequent ones. One ticket in three gets the
@@ -160,16 +133,19 @@ func (w *World) draw(rng *rand.Rand) ticket {
 	return t
 }
 
-// isDecided reports whether the rules of each phase decide a ticket without a contradiction.
-func (w *World) isDecided(t ticket) bool {
+// isContradictory reports whether, in a phase, two rules with the most conditions of all that apply to a slot have different values.
+func (w *World) isContradictory(t ticket) bool {
 	for _, rules := range w.phases {
 		for _, slot := range []string{toQueue, toPriority} {
-			if _, tie := world.Decide(rules, slot, t); tie {
-				return false
+			i := world.Decide(rules, slot, t)
+			if i >= 0 && slices.ContainsFunc(rules, func(c world.Case) bool {
+				return c.Slot == slot && c.Applies(t) && c.Conditions() == rules[i].Conditions() && c.Value != rules[i].Value
+			}) {
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }
 
 // Words of a ticket that do not matter.
@@ -207,60 +183,46 @@ func writeTicket(t ticket, rng *rand.Rand) string {
 
 // ByHand implements world.World.
 func (w *World) ByHand(phase int) []string {
-	rules := w.phases[w.phase(phase)]
-	out := make([]string, len(rules))
-	for i, r := range rules {
-		out[i] = rule{r}.Text(world.Draw(w.Seed, "by hand", r.Condition()))
-	}
-	return out
+	return world.ByHand(w.Seed, w.phases[w.phase(phase)], func(c world.Case) world.Rule { return rule{c} })
 }
 
 // States implements world.World.
 func (w *World) States(text string, phase, rule int) bool {
-	r, ok := w.readRule(text)
-	return ok && r == w.phases[w.phase(phase)][rule]
+	c, ok := readRule(text)
+	return ok && c == w.phases[w.phase(phase)][rule]
 }
 
-// Embed implements world.World.
-func (*Language) Embed(texts []string) [][]float32 {
-	return world.Embed(texts, concepts)
-}
-
-// right returns the queue and the priority that the rules of the task's phase decide.
-func (w *World) right(t *world.Task) (queue, priority string) {
-	features := w.read(t.Question)
+// right returns the answer that the rules of the task's phase decide.
+func (w *World) right(t *world.Task) answer {
 	rules := w.phases[t.Phase]
-	queue, priority = defaultQueue, defaultPriority
-	if at, _ := world.Decide(rules, toQueue, features); at >= 0 {
-		queue = rules[at].Value
+	decide := func(slot, usual string) string {
+		if i := world.Decide(rules, slot, readTicket(t.Question)); i >= 0 {
+			return rules[i].Value
+		}
+		return usual
 	}
-	if at, _ := world.Decide(rules, toPriority, features); at >= 0 {
-		priority = rules[at].Value
-	}
-	return queue, priority
+	return answer{toQueue: decide(toQueue, defaultQueue), toPriority: decide(toPriority, defaultPriority)}
 }
 
 // Verdict implements world.World. The feedback on a wrong answer contains the reason in four of ten cases.
 func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
-	queue, priority := w.right(&t)
-	got := readAnswer(a.Answer)
+	right, got := w.right(&t), readAnswer(a.Answer)
 	d := world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
-	if got[0] == queue && got[1] == priority {
+	wrong := got.differsIn(right)
+	if len(wrong) == 0 {
 		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well sorted."}[d.Draw("praise")%3]}
 	}
-	slot, want := toQueue, queue
-	if got[0] == queue {
-		slot, want = toPriority, priority
-	}
+	slot := wrong[0]
 	var reason ticket // the condition of the rule; empty without a reason
 	if d.Chance(0.4, "reason") {
-		if at, _ := world.Decide(w.phases[t.Phase], slot, w.read(t.Question)); at >= 0 {
-			reason = w.phases[t.Phase][at].When
+		rules := w.phases[t.Phase]
+		if i := world.Decide(rules, slot, readTicket(t.Question)); i >= 0 {
+			reason = rules[i].When
 		}
 	}
-	text := correction(slot, want, reason, d)
-	if slot == toQueue && got[1] != priority {
-		text += " " + correction(toPriority, priority, ticket{}, d)
+	text := correction(slot, right[slot], reason, d)
+	if len(wrong) > 1 {
+		text += " " + correction(wrong[1], right[wrong[1]], ticket{}, d)
 	}
 	return world.Verdict{Feedback: text}
 }
@@ -270,22 +232,22 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	if !v.Right() {
 		return world.Verdict{Score: 1, Feedback: "Right."}
 	}
-	queue, priority := w.right(&t)
+	right := w.right(&t)
 	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
 	slot, invented := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
-	if invented == queue {
+	if invented == right[toQueue] {
 		invented = defaultQueue
 	}
 	if d.Chance(0.4, "output") {
 		slot, invented = toPriority, fmt.Sprint(1+d.Draw("priority")%4)
-		if invented == priority {
+		if invented == right[toPriority] {
 			invented = fmt.Sprint(1 + (invented[0]-'0')%4) // the next priority
 		}
 	}
 	var reason ticket
 	if d.Chance(0.3, "reason") {
 		f := feature(d.Draw("feature") % uint64(featureCount))
-		reason[f] = w.read(t.Question)[f]
+		reason[f] = readTicket(t.Question)[f]
 	}
 	return world.Verdict{Feedback: correction(slot, invented, reason, d)}
 }
@@ -309,31 +271,9 @@ func correction(slot, value string, reason ticket, d world.Dice) string {
 	return text + "."
 }
 
-// Platitudes implements world.World.
-func (*Language) Platitudes(n int) []string {
-	return world.Cross(n, 0, 7, platitudeStarts, platitudeEnds)
-}
-
-// Nonsense implements world.World.
-func (*Language) Nonsense(n int) []string {
-	return world.Cross(n, 0, 7, nonsenseStarts, nonsenseEnds)
-}
-
-var (
-	platitudeStarts = []string{"Read the whole message", "Stay polite", "Take your time", "Check the details again", "Keep the customer in mind", "Avoid hasty conclusions", "Work with care", "Note the essential facts", "Consider the wider picture"}
-	platitudeEnds   = []string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "as a matter of good service.", "so that errors stay rare.", "whenever you are unsure."}
-	nonsenseStarts  = []string{"Letters sealed with wax", "Requests from lighthouse keepers", "Parrots that recite poems", "Telegrams in violet ink", "Complaints about moon dust", "Calls from submarines", "Notes found in bottles", "Invitations to a regatta", "Bees with a passport"}
-	nonsenseEnds    = []string{"are answered by the harbour master.", "wait until the tide turns.", "go up the spiral staircase.", "need a stamp with a swan.", "are read aloud at noon.", "belong into the blue drawer.", "are counted twice on Sundays."}
-)
-
 // Distractors implements world.World. The rules are about products that no ticket names.
 func (w *World) Distractors(n int) []string {
-	var others []string
-	for i := range len(names) {
-		if name := productName(i); !slices.Contains(w.products, name) {
-			others = append(others, name)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(productNames), func(name string) bool { return slices.Contains(w.products, name) })
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
 	return world.Distinct(n, func(int) string {
 		r := world.Case{Slot: toQueue, Value: queues[rng.IntN(len(queues))]}
@@ -348,44 +288,4 @@ func (w *World) Distractors(n int) []string {
 		}
 		return rule{r}.Text(rng.Uint64())
 	})
-}
-
-// readRule caches the function readRule.
-func (l *Language) readRule(text string) (world.Case, bool) {
-	return l.rules.Find(text, readRule)
-}
-
-// readAnswer returns the queue and the priority of an answer.
-func readAnswer(answer string) [2]string {
-	return [2]string{readQueue(answer), readPriority(answer)}
-}
-
-// read caches the function readTicket.
-func (l *Language) read(question string) ticket { return l.tickets.Get(question, readTicket) }
-
-// Read implements world.Language.
-func (l *Language) Read(text string) (world.Rule, bool) {
-	r, ok := l.readRule(text)
-	return rule{r}, ok
-}
-
-// Answer implements world.Language. The model applies the bullets. If several apply, the one with most features decides, then
-// the first.
-func (l *Language) Answer(question, _, system string) world.Answer {
-	t := l.read(question)
-	advice := world.ReadAdvice(world.ReadBullets(system), l.readRule)
-	out := world.Answer{BulletIDs: []string{}}
-	decide := func(slot, usual string) string {
-		c, id := advice.Decide(slot, t)
-		if id == "" {
-			out.Reasoning += "No bullet decides the " + slot + ", so it is the usual one.\n"
-			return usual
-		}
-		out.BulletIDs = append(out.BulletIDs, id)
-		out.Reasoning += "The " + slot + " follows from [" + id + "].\n"
-		return c.Value
-	}
-	queue, priority := decide(toQueue, defaultQueue), decide(toPriority, defaultPriority)
-	out.FinalAnswer = queue + ", priority " + priority
-	return out
 }

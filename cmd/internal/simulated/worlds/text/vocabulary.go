@@ -80,23 +80,15 @@ const (
 	defaultPriority = "3"
 )
 
-// Products have invented names: a beginning and an end.
-var (
-	beginnings = strings.Fields("quil lant mer brin tal vor zen kel dro fen gar hal ist jun lor mox nev orb pel rud sab tor ulm vex wim yar zol cad bex elm")
-	ends       = strings.Fields("ora ix wick umo anto eel ondo ith ara usk ello ivo onda ep arn oft imp eri ode ust ane igo ulo esk ard enza otto ivar ume olin")
-)
+// productNames are those that a product can have.
+var productNames = world.InventedNames("quil lant mer brin tal vor zen kel dro fen gar hal ist jun lor mox nev orb pel rud sab tor ulm vex wim yar zol cad bex elm",
+	"ora ix wick umo anto eel ondo ith ara usk ello ivo onda ep arn oft imp eri ode ust ane igo ulo esk ard enza otto ivar ume olin")
 
-// productName returns one of the possible names.
-func productName(i int) string {
-	b := beginnings[i/len(ends)%len(beginnings)]
-	return strings.ToUpper(b[:1]) + b[1:] + ends[i%len(ends)]
-}
-
-// names maps each possible product in lower case to its name.
-var names = func() map[string]string {
+// productsByWord maps each product name in lower case to the name.
+var productsByWord = func() map[string]string {
 	all := make(map[string]string)
-	for i := range len(beginnings) * len(ends) {
-		all[strings.ToLower(productName(i))] = productName(i)
+	for _, name := range productNames {
+		all[strings.ToLower(name)] = name
 	}
 	return all
 }()
@@ -104,9 +96,9 @@ var names = func() map[string]string {
 var word = regexp.MustCompile(`[\p{L}]+`)
 
 // readTicket returns the features in a text of a customer.
-func readTicket(text string) ticket {
+var readTicket = world.Cached(func(text string) ticket {
 	return readFeatures(text, func(v *value) []string { return v.tickets })
-}
+})
 
 // readCondition returns the features in a text about tickets.
 func readCondition(text string) ticket {
@@ -127,7 +119,7 @@ func readFeatures(text string, phrases func(*value) []string) ticket {
 		}
 	}
 	for _, w := range word.FindAllString(lower, -1) {
-		if name, ok := names[w]; ok {
+		if name, ok := productsByWord[w]; ok {
 			out[product] = name
 		}
 	}
@@ -167,24 +159,4 @@ func readPriority(text string) string {
 		return m[1]
 	}
 	return ""
-}
-
-// concepts returns the features of a text for an embedding: its subjects, and with less weight its words and noise.
-func concepts(text string) map[string]float64 {
-	out := make(map[string]float64)
-	for _, t := range []ticket{readTicket(text), readCondition(text)} {
-		for f, v := range t {
-			if v != "" {
-				out[featureNames[f]+" "+v] = 1
-			}
-		}
-	}
-	if q := readQueue(text); q != "" {
-		out["queue "+q] = 0.6
-	}
-	for _, w := range word.FindAllString(strings.ToLower(text), -1) {
-		out["word "+w] += 0.12
-	}
-	out["noise "+text] = 0.25 + 0.5*world.Uniform(0, "noise", text)
-	return out
 }

@@ -11,15 +11,15 @@ const acknowledgement = "I have taken note of it."
 
 // Next implements world.Caller. The model looks into the inventory, makes a plan and calls its tools one by one, up to the first
 // call that fails. It knows the request, the bullets and the results of its calls, and mentions no ids of bullets.
-func (l *Language) Next(question, bullets string, done []world.Step) world.Turn {
-	r := l.read(question)
+func (Language) Next(question, bullets string, done []world.Step) world.Turn {
+	r := readRequest(question)
 	if r.op == "" {
 		return world.Turn{Text: acknowledgement}
 	}
 	if len(done) == 0 {
 		return world.Turn{Text: "I look up the service and the tenant.", Call: &world.Step{Tool: inventory, Arguments: "service=" + r.service + " tenant=" + r.tenant}}
 	}
-	p := l.plan(question, readFacts(question+"\n"+done[0].Output), bullets)
+	p := makePlan(question, readFacts(question+"\n"+done[0].Output), bullets)
 	calls, made := p.calls(), done[1:]
 	switch {
 	case len(made) > 0 && made[len(made)-1].Failed:
@@ -34,11 +34,11 @@ func (l *Language) Next(question, bullets string, done []world.Step) world.Turn 
 
 // Call implements world.Caller.
 func (w *World) Call(t world.Task, done []world.Step, call world.Step) world.Step {
-	r := w.read(t.Question)
+	r := readRequest(t.Question)
 	call.Output = "ok"
 	switch call.Tool {
 	case inventory:
-		call.Output = inventoryText(r.service, r.tenant, w.facts(r))
+		call.Output = inventoryText(r.service, r.tenant, w.factsOf(r))
 	case r.op:
 		// The result depends on the calls up to this one. A guard after the operation cannot make it fail, see isLoud.
 		p := &plan{op: r.op, service: r.service, values: readPlan(callsText(append(slices.Clone(done), call)))}

@@ -20,13 +20,13 @@ type plan struct {
 	reasoning   string
 }
 
-// plan makes a plan with the bullets of a system prompt. If several apply to a slot, the one with most conditions decides, then
+// makePlan makes a plan with the bullets of a system prompt. If several apply to a slot, the one with most conditions decides, then
 // the first. Slots without a bullet have the usual value.
-func (l *Language) plan(question string, f facts, system string) plan {
-	r := l.read(question)
+func makePlan(question string, f facts, system string) plan {
+	r := readRequest(question)
 	f[operation] = r.op
 	p := plan{op: r.op, service: r.service, values: make([]string, len(slots)), cited: []string{}}
-	advice := world.ReadAdvice(world.ReadBullets(system), l.readRule)
+	advice := world.ReadAdvice(world.ReadBullets(system), readRule)
 	var why strings.Builder
 	fmt.Fprintf(&why, "The request needs %s.\n", p.op)
 	for i := range slots {
@@ -87,8 +87,8 @@ func readPlan(answer string) []string {
 		}
 	}
 	for _, m := range oneCall.FindAllStringSubmatch(answer, -1) {
-		if at := slotIndex(m[1]); at >= 0 {
-			values[at] = yes
+		if i := slotIndex(m[1]); i >= 0 {
+			values[i] = yes
 			continue
 		}
 		for _, s := range setting.FindAllStringSubmatch(m[2], -1) {
@@ -100,13 +100,11 @@ func readPlan(answer string) []string {
 
 // right returns the right values of all slots: by the hidden rules, else the usual ones.
 func (w *World) right(question string) []string {
-	r := w.read(question)
-	f := w.facts(r)
 	values := make([]string, len(slots))
-	for i := range slots {
-		values[i] = slots[i].values[0]
-		if at, _ := world.Decide(w.hidden, slots[i].name, f); at >= 0 {
-			values[i] = w.hidden[at].Value
+	for slot, i := range w.deciding(readRequest(question)) {
+		values[slot] = slots[slot].values[0]
+		if i >= 0 {
+			values[slot] = w.hidden[i].Value
 		}
 	}
 	return values
@@ -128,7 +126,7 @@ func (w *World) Attempt(t world.Task, system string) world.Attempt {
 	for ; turn.Call != nil; turn = w.Next(t.Question, system, done) {
 		done = append(done, w.Call(t, done, *turn.Call))
 	}
-	p := w.plan(t.Question, readFacts(t.Question+"\n"+done[0].Output), system)
+	p := makePlan(t.Question, readFacts(t.Question+"\n"+done[0].Output), system)
 	return world.Attempt{Answer: turn.Text, Reasoning: p.reasoning, Cited: p.cited, Steps: done}
 }
 
@@ -165,8 +163,8 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	if slices.Equal(right, got) {
 		return world.Verdict{Score: 1, Feedback: []string{"", "Thank you, all is well.", "Works."}[d.Draw("praise")%3]}
 	}
-	op := w.read(t.Question).op
-	isLoud := func(i int) bool { return w.isLoud(op, &slots[i], right[i]) }
+	asked := readRequest(t.Question)
+	isLoud := func(i int) bool { return w.isLoud(asked.op, &slots[i], right[i]) }
 	wrong := -1 // the first loud wrong slot, else the first wrong one
 	for i := range slots {
 		if got[i] == right[i] {
@@ -176,19 +174,14 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 			wrong = i
 		}
 	}
-	at := -1 // the rule of the wrong slot
-	for _, i := range t.Deciding {
-		if w.hidden[i].Slot == slots[wrong].name {
-			at = i
-		}
-	}
+	deciding := w.deciding(asked)[wrong] // the rule of the wrong slot
 	switch n := d.Draw("kind") % 10; {
 	case n < 4:
 		return world.Verdict{}
-	case n < 7 || at < 0:
+	case n < 7 || deciding < 0:
 		return world.Verdict{Feedback: complaint(&slots[wrong], right[wrong], d)}
 	}
-	return world.Verdict{Feedback: "The runbook says: " + rule{w.hidden[at]}.Text(d.Draw("wording"))}
+	return world.Verdict{Feedback: "The runbook says: " + rule{w.hidden[deciding]}.Text(d.Draw("wording"))}
 }
 
 // complaint returns feedback in the words of a customer.
@@ -204,10 +197,10 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 		return world.Verdict{Score: 1, Feedback: "Thank you, all is well."}
 	}
 	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
-	at := d.Draw("slot") % uint64(len(slots))
-	s := &slots[at]
+	i := d.Draw("slot") % uint64(len(slots))
+	s := &slots[i]
 	value := s.values[d.Draw("value")%uint64(len(s.values))]
-	if right := w.right(t.Question)[at]; value == right {
+	if right := w.right(t.Question)[i]; value == right {
 		value = s.values[(slices.Index(s.values, right)+1)%len(s.values)]
 	}
 	switch n := d.Draw("kind") % 10; {
@@ -216,9 +209,9 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	case n < 7:
 		return world.Verdict{Feedback: complaint(s, value, d)}
 	}
-	asked := w.read(t.Question)
+	asked := readRequest(t.Question)
 	r := world.Case{When: facts{operation: asked.op}, Slot: s.name, Value: value}
 	f := anyFact(d.Draw("fact"))
-	r.When[f] = w.facts(asked)[f]
+	r.When[f] = w.factsOf(asked)[f]
 	return world.Verdict{Feedback: "The runbook says: " + rule{r}.Text(d.Draw("wording"))}
 }

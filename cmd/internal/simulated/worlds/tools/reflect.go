@@ -35,8 +35,8 @@ type material struct {
 // errorCode matches the code of a failed call.
 var errorCode = regexp.MustCompile(`\bE4\d\d\b`)
 
-func (l *Language) readMaterial(e *world.Execution) material {
-	m := material{values: readPlan(e.Answer), shown: world.ReadAdvice(e.Shown, l.readRule)}
+func readMaterial(e *world.Execution) material {
+	m := material{values: readPlan(e.Answer), shown: world.ReadAdvice(e.Shown, readRule)}
 	known := e.Question
 	for _, c := range world.ReadCalls(e.Trace) {
 		if c.Tool == inventory {
@@ -48,18 +48,18 @@ func (l *Language) readMaterial(e *world.Execution) material {
 		}
 	}
 	m.facts = readFacts(known)
-	m.facts[operation] = l.read(e.Question).op
+	m.facts[operation] = readRequest(e.Question).op
 	return m
 }
 
 // Analyse implements world.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
 // what should have been done, but not when, so the model guesses the condition.
-func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
-	m := l.readMaterial(e)
+func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
+	m := readMaterial(e)
 	if m.facts[operation] == "" {
 		return world.Analysis{Reasoning: "The request is not clear."}
 	}
-	if r, ok := l.readRule(e.Feedback); ok && r.Applies(m.facts) {
+	if r, ok := readRule(e.Feedback); ok && r.Applies(m.facts) {
 		a, _ := m.because(r)
 		a.Reasoning = "The feedback states a rule."
 		return a
@@ -93,8 +93,8 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 }
 
 // Followed implements world.Follower: the bullets that decide a slot, if the calls have their values.
-func (l *Language) Followed(e *world.Execution) []string {
-	m := l.readMaterial(e)
+func (Language) Followed(e *world.Execution) []string {
+	m := readMaterial(e)
 	if m.facts[operation] == "" {
 		return nil
 	}
@@ -186,12 +186,12 @@ func (m *material) narrow(when *facts, d world.Dice) {
 }
 
 // Generalise implements world.Language. The rule lacks a condition that matters, or has one that does not.
-func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
+func (Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of
 	}
-	m := l.readMaterial(e)
+	m := readMaterial(e)
 	var named []int
 	for f, v := range r.When {
 		if fact(f) != operation && v != "" {

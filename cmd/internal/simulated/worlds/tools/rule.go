@@ -58,14 +58,14 @@ var (
 )
 
 // readRule returns the rule that a text states. A text states none if it has no operation, no slot, or several slots.
-func readRule(text string) (world.Case, bool) {
+var readRule = world.CachedOK(func(text string) (world.Case, bool) {
 	lower := strings.ToLower(text)
 	r := world.Case{When: readFacts(text)}
-	found := slices.ContainsFunc(anyOperation, func(p string) bool { return strings.Contains(lower, p) })
+	hasOperation := slices.ContainsFunc(anyOperation, func(p string) bool { return strings.Contains(lower, p) })
 	for i := range operations {
 		for _, p := range operations[i].rules {
 			if strings.Contains(lower, p) {
-				r.When[operation], found = operations[i].name, true
+				r.When[operation], hasOperation = operations[i].name, true
 			}
 		}
 	}
@@ -86,8 +86,8 @@ func readRule(text string) (world.Case, bool) {
 			decisions++
 		}
 	}
-	return r, found && decisions == 1
-}
+	return r, hasOperation && decisions == 1
+})
 
 // totalRules is the number of hidden rules.
 const totalRules = 45

@@ -23,7 +23,7 @@ func TestLanguage(t *testing.T) {
 		if got := readRequest(text); got != want {
 			t.Fatalf("read %q: got %v, want %v", text, got, want)
 		}
-		all := w.facts(want)
+		all := w.factsOf(want)
 		for f, v := range readFacts(text) {
 			if v != "" && v != all[f] {
 				t.Fatalf("read %q: got %s %q, want %q", text, factNames[f], v, all[f])

@@ -135,16 +135,9 @@ var (
 	tiers = []string{"gold", "silver", "bronze", "trial"}
 )
 
-// Clusters and regions have invented names: a beginning and an end.
-var (
-	beginnings = strings.Fields("hal bor cyg dri ebo fal gry hex ild jar kor lum mir nar opa pry qua ros sel tun und ves wol xan yor zep alt bri cor den")
-	ends       = strings.Fields("cyon ealis nus fter lith ora ven dal mere gate holt ward ria bane stow wyn tide fell moor ston crag dell")
-)
-
-func inventedName(i int) string {
-	b := beginnings[i/len(ends)%len(beginnings)]
-	return strings.ToUpper(b[:1]) + b[1:] + ends[i%len(ends)]
-}
+// names are those that a cluster or a region can have.
+var names = world.InventedNames("hal bor cyg dri ebo fal gry hex ild jar kor lum mir nar opa pry qua ros sel tun und ves wol xan yor zep alt bri cor den",
+	"cyon ealis nus fter lith ora ven dal mere gate holt ward ria bane stow wyn tide fell moor ston crag dell")
 
 var (
 	services = strings.Fields("kestrel heron osprey plover curlew lapwing dunlin avocet bittern siskin linnet wagtail nuthatch dipper wheatear redstart goshawk merlin harrier godwit turnstone fulmar gannet petrel")
@@ -161,19 +154,18 @@ var (
 // readFacts returns the facts in a request, in the output of the inventory or in a rule, without the operation.
 func readFacts(text string) facts {
 	var f facts
-	named := func(re *regexp.Regexp, accept func(string) bool) string {
+	// first returns the first name in the matches of a pattern. Its alternatives have a group each.
+	first := func(re *regexp.Regexp, accept func(name string) bool) string {
 		for _, m := range re.FindAllStringSubmatch(text, -1) {
-			for _, s := range m[1:] {
-				if s != "" && accept(s) {
-					return s
-				}
+			if name := strings.Join(m[1:], ""); accept(name) {
+				return name
 			}
 		}
 		return ""
 	}
 	all := func(string) bool { return true }
-	f[cluster], f[region] = named(clusterWord, all), named(regionWord, all)
-	f[tier] = named(tierWord, func(s string) bool { return slices.Contains(tiers, s) })
+	f[cluster], f[region] = first(clusterWord, all), first(regionWord, all)
+	f[tier] = first(tierWord, func(name string) bool { return slices.Contains(tiers, name) })
 	for _, k := range kinds {
 		for _, w := range k.words {
 			if strings.Contains(text, w) {
@@ -184,7 +176,7 @@ func readFacts(text string) facts {
 	return f
 }
 
-// say returns the words of rules for a fact.
+// say returns the words of rules for a fact. The draw selects among several.
 func say(f fact, value string, draw uint64) string {
 	switch f {
 	case cluster:
@@ -220,8 +212,11 @@ func report(f fact, value string) string {
 	return ""
 }
 
+// request is a task before it is written.
+type request struct{ op, service, tenant string }
+
 // readRequest returns the request in a text. Parts that it does not name are empty.
-func readRequest(text string) request {
+var readRequest = world.Cached(func(text string) request {
 	r := request{op: readOperation(text)}
 	for _, word := range anyWord.FindAllString(text, -1) {
 		if slices.Contains(services, strings.ToLower(word)) {
@@ -232,7 +227,7 @@ func readRequest(text string) request {
 		}
 	}
 	return r
-}
+})
 
 // readOperation returns the tool for a request, or an empty string.
 func readOperation(text string) string {
@@ -266,28 +261,4 @@ func readSign(text string) (slotName, value string, ok bool) {
 func capital(s string) string {
 	_, n := utf8.DecodeRuneInString(s)
 	return strings.ToUpper(s[:n]) + s[n:]
-}
-
-// concepts returns the features of a text for an embedding: its subjects, and with less weight its words and noise.
-func concepts(text string) map[string]float64 {
-	out := make(map[string]float64)
-	op := readOperation(text)
-	if r, ok := readRule(text); ok {
-		op = r.When[operation]
-		out["slot "+r.Slot] = 0.6
-		out["slot "+r.Slot+" "+r.Value] = 0.3
-	}
-	if op != "" {
-		out["operation "+op] = 1
-	}
-	for f, v := range readFacts(text) {
-		if v != "" {
-			out[factNames[f]+" "+v] = 0.8
-		}
-	}
-	for _, w := range anyWord.FindAllString(strings.ToLower(text), -1) {
-		out["word "+w] += 0.12
-	}
-	out["noise "+text] = 0.25 + 0.5*world.Uniform(0, "noise", text)
-	return out
 }

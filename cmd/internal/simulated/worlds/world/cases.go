@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Features holds one value for each feature of a task. In the condition of a case an empty value means any.
+// Features holds one value for each feature of a task. Each world numbers its features. In the condition of a case an empty value means
+// any.
 type Features [5]string
 
 // With returns the features, replaced by those of others that are not empty.
@@ -18,8 +19,8 @@ func (f Features) With(others Features) Features {
 	return f
 }
 
-// Case is a rule that decides a slot of the answer to the tasks with all features of a condition. Of two cases for a slot the
-// one with more conditions wins.
+// Case is a rule that decides one part of an answer, the slot, for the tasks with all features of When. Of two cases for a slot the one with
+// more conditions wins.
 type Case struct {
 	When        Features
 	Slot, Value string
@@ -46,21 +47,15 @@ func (c Case) Condition() string { return c.Slot + "|" + strings.Join(c.When[:],
 func (c Case) Meaning() string { return c.Condition() + "=" + c.Value }
 
 // Decide returns the index of the case that decides a slot of a task, or -1. It is the case with most conditions, and of several the
-// first. tie reports whether another case with as many conditions has another value.
-func Decide(cases []Case, slot string, task Features) (at int, tie bool) {
-	at = -1
+// first.
+func Decide(cases []Case, slot string, task Features) int {
+	best := -1
 	for i, c := range cases {
-		if c.Slot != slot || !c.Applies(task) {
-			continue
-		}
-		switch {
-		case at < 0 || c.Conditions() > cases[at].Conditions():
-			at, tie = i, false
-		case c.Conditions() == cases[at].Conditions() && c.Value != cases[at].Value:
-			tie = true
+		if c.Slot == slot && c.Applies(task) && (best < 0 || c.Conditions() > cases[best].Conditions()) {
+			best = i
 		}
 	}
-	return at, tie
+	return best
 }
 
 // Advice holds the cases that bullets state, each with its bullet.
@@ -93,19 +88,19 @@ func (a Advice) Cited() Advice {
 
 // Decide returns the case that decides a slot of a task, and the id of its bullet, or an empty id.
 func (a Advice) Decide(slot string, task Features) (c Case, id string) {
-	at, _ := Decide(a.Cases, slot, task)
-	if at < 0 {
+	i := Decide(a.Cases, slot, task)
+	if i < 0 {
 		return c, ""
 	}
-	return a.Cases[at], a.Bullets[at].ID
+	return a.Cases[i], a.Bullets[i].ID
 }
 
 // Supporter ignores the cases with another value. It returns the case that then decides a slot of a task.
 func (a Advice) Supporter(slot, value string, task Features) (Case, bool) {
 	agree := slices.DeleteFunc(slices.Clone(a.Cases), func(c Case) bool { return c.Value != value })
-	at, _ := Decide(agree, slot, task)
-	if at < 0 {
+	i := Decide(agree, slot, task)
+	if i < 0 {
 		return Case{}, false
 	}
-	return agree[at], true
+	return agree[i], true
 }

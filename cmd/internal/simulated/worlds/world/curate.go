@@ -38,59 +38,72 @@ func (m *Model) read(text, section string) claim {
 	return c
 }
 
-// curate proposes one operation for each claim, and merges bullets that state one rule. It states their conditions apart if that is asked.
-func (m *Model) curate(in Curation, d Dice, asked bool) Curated {
+// curate proposes one operation for each claim, and merges bullets that state one rule.
+func (m *Model) curate(in Curation, d Dice) Curated {
 	out := Curated{Operations: []Operation{}}
 	if d.Chance(m.Errors.Idle, "idle") {
 		out.Reasoning = "The playbook needs no change."
 		return out
 	}
-	bullets := m.readAll(in.Bullets)
-	rejected := make(map[string]bool)
+	bullets := m.readBullets(in.Bullets)
+	rejected := make(map[string]bool) // meanings
 	for _, text := range in.Rejected {
 		c := m.read(text, "")
 		rejected[c.meaning()] = true
 	}
 	for i, c := range m.claims(in.Insights) {
 		dice := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
-		op := Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, When: when(c.rule, asked), Content: c.text}
-		same := slices.IndexFunc(bullets, func(b bullet) bool { return b.meaning() == c.meaning() })
-		about := -1 // a bullet for the same case
-		if c.rule != nil {
-			about = slices.IndexFunc(bullets, func(b bullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
-		}
-		if same < 0 { // a withheld bullet that advises the same for another case
-			same = slices.IndexFunc(bullets, func(b bullet) bool { return slices.Contains(c.withheld, b.id) && advisesSame(b.rule, c.rule) })
-		}
-		switch {
-		case same >= 0 && !dice.Chance(m.Errors.Duplicate, "duplicate"):
-			op = Operation{Type: "SAME", BulletID: bullets[same].id, SourceIDs: []string{}, Reflections: c.insights}
-		case same < 0 && about >= 0:
-			op.Type = "UPDATE"
-			op.BulletID = bullets[about].id
-			op.Reason = "the results contradict the bullet"
-		case same < 0 && rejected[c.meaning()]:
+		op := m.propose(&c, bullets, dice)
+		if op.Type == "ADD" && rejected[c.meaning()] && findSame(bullets, &c) < 0 {
 			continue
-		default:
-			op.Type = "ADD"
 		}
-		if op.Type != "SAME" && c.rule != nil {
-			if w := m.wording(dice, "content"); w != 0 || same >= 0 {
-				op.Content = c.rule.Text(w)
-			}
-		}
-		if op.BulletID != "" && dice.Chance(m.Errors.UnknownID, "unknown id") {
-			op.BulletID = unknownID(dice)
+		op.SourceIDs, op.Reflections = []string{}, c.insights
+		if op.Type != "SAME" {
+			op.When = when(c.rule, in.AsksWhen)
 		}
 		out.Operations = append(out.Operations, op)
 	}
 	// An updated bullet has another meaning after this reply, so it is not merged.
-	bullets = slices.DeleteFunc(bullets, func(b bullet) bool {
+	bullets = slices.DeleteFunc(bullets, func(b statedBullet) bool {
 		return slices.ContainsFunc(out.Operations, func(op Operation) bool { return op.Type == "UPDATE" && op.BulletID == b.id })
 	})
-	out.Operations = append(out.Operations, merges(bullets, asked)...)
+	out.Operations = append(out.Operations, merges(bullets, in.AsksWhen)...)
 	out.Reasoning = fmt.Sprintf("%d bullets, %d insights, %d changes.", len(bullets), len(in.Insights), len(out.Operations))
 	return out
+}
+
+// propose returns the operation for a claim, without its condition and reflections.
+func (m *Model) propose(c *claim, bullets []statedBullet, dice Dice) Operation {
+	same, contradicting := findSame(bullets, c), -1
+	if c.rule != nil && same < 0 {
+		contradicting = slices.IndexFunc(bullets, func(b statedBullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
+	}
+	op := Operation{Type: "ADD", Section: c.section, Content: c.text}
+	switch {
+	case same >= 0 && !dice.Chance(m.Errors.Duplicate, "duplicate"):
+		op = Operation{Type: "SAME", BulletID: bullets[same].id}
+	case contradicting >= 0:
+		op.Type, op.BulletID, op.Reason = "UPDATE", bullets[contradicting].id, "the results contradict the bullet"
+	}
+	if op.Type != "SAME" && c.rule != nil {
+		if w := m.wording(dice, "content"); w != 0 || same >= 0 {
+			op.Content = c.rule.Text(w)
+		}
+	}
+	if op.BulletID != "" && dice.Chance(m.Errors.UnknownID, "unknown id") {
+		op.BulletID = unknownID(dice)
+	}
+	return op
+}
+
+// findSame returns the index of the bullet with the meaning of a claim. Without one, it returns that of a bullet that was withheld from a
+// run behind the claim and advises the same for another case, or -1.
+func findSame(bullets []statedBullet, c *claim) int {
+	same := slices.IndexFunc(bullets, func(b statedBullet) bool { return b.meaning() == c.meaning() })
+	if same >= 0 {
+		return same
+	}
+	return slices.IndexFunc(bullets, func(b statedBullet) bool { return slices.Contains(c.withheld, b.id) && advisesSame(b.rule, c.rule) })
 }
 
 // claims groups insights by their meaning. Of claims that contradict each other it returns the one with the most insights, and of
@@ -101,14 +114,14 @@ func (m *Model) claims(insights []Insight) []claim {
 		in := &insights[i]
 		for _, text := range in.Texts() {
 			c := m.read(text, in.Section)
-			at := slices.IndexFunc(all, func(o claim) bool { return o.meaning() == c.meaning() })
-			if at < 0 {
+			k := slices.IndexFunc(all, func(o claim) bool { return o.meaning() == c.meaning() })
+			if k < 0 {
 				all = append(all, c)
-				at = len(all) - 1
+				k = len(all) - 1
 			}
-			if !slices.Contains(all[at].insights, in.Number) {
-				all[at].insights = append(all[at].insights, in.Number)
-				all[at].withheld = append(all[at].withheld, in.Withheld...)
+			if !slices.Contains(all[k].insights, in.Number) {
+				all[k].insights = append(all[k].insights, in.Number)
+				all[k].withheld = append(all[k].withheld, in.Withheld...)
 			}
 		}
 	}
@@ -139,35 +152,35 @@ type adviser interface {
 
 // advisesSame reports whether two rules say the same for different cases.
 func advisesSame(a, b Rule) bool {
-	x, isComparable := a.(adviser)
-	y, areComparable := b.(adviser)
-	return isComparable && areComparable && x.Advice() == y.Advice()
+	x, ok := a.(adviser)
+	y, bothOK := b.(adviser)
+	return ok && bothOK && x.Advice() == y.Advice()
 }
 
-// bullet is a bullet with its meaning.
-type bullet struct {
+// statedBullet is a bullet with its meaning.
+type statedBullet struct {
 	claim
 	id string
 }
 
-func (m *Model) readAll(all []Bullet) []bullet {
-	out := make([]bullet, len(all))
+func (m *Model) readBullets(all []Bullet) []statedBullet {
+	out := make([]statedBullet, len(all))
 	for i, b := range all {
-		out[i] = bullet{m.read(b.Text, ""), b.ID}
+		out[i] = statedBullet{m.read(b.Text, ""), b.ID}
 	}
 	return out
 }
 
 // merges returns one operation for each group of bullets that state one rule.
-func merges(bullets []bullet, asked bool) []Operation {
-	var out []Operation
+func merges(bullets []statedBullet, asksWhen bool) []Operation {
+	out := []Operation{}
 	taken := make(map[string]bool)
 	for i, b := range bullets {
 		if b.rule == nil || taken[b.id] {
 			continue
 		}
 		op := Operation{
-			Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, When: when(b.rule, asked), Content: b.text,
+			Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, When: when(b.rule, asksWhen), Content: b.text,
 			Reason: "the bullets state one rule", Reflections: []int{},
 		}
 		for _, other := range bullets[i+1:] {
@@ -184,11 +197,8 @@ func merges(bullets []bullet, asked bool) []Operation {
 }
 
 // refine merges the bullets that state one rule.
-func (m *Model) refine(in Curation, asked bool) Curated {
-	out := Curated{Operations: merges(m.readAll(in.Bullets), asked)}
-	if out.Operations == nil {
-		out.Operations = []Operation{}
-	}
+func (m *Model) refine(in Curation) Curated {
+	out := Curated{Operations: merges(m.readBullets(in.Bullets), in.AsksWhen)}
 	out.Reasoning = fmt.Sprintf("%d bullets, %d groups of duplicates.", len(in.Bullets), len(out.Operations))
 	return out
 }
@@ -209,8 +219,8 @@ func (m *Model) reduce(all []Proposal) Reduction {
 			continue
 		}
 		k := key(p)
-		if at, ok := kept[k]; ok {
-			out.Decisions[at].Drop = append(out.Decisions[at].Drop, p.Proposal)
+		if i, ok := kept[k]; ok {
+			out.Decisions[i].Drop = append(out.Decisions[i].Drop, p.Proposal)
 			continue
 		}
 		kept[k] = len(out.Decisions)

@@ -140,7 +140,11 @@ type Execution struct {
 	Question, Answer, Reasoning, Target, Feedback string
 	Trace                                         string
 	Shown                                         []Bullet
+	AsksWhen                                      bool // the prompt asks for the condition of the insight
 }
+
+// asksWhen reports whether the reply to a prompt has a field for the condition of a rule.
+func asksWhen(messages []Message) bool { return strings.Contains(SystemText(messages), `"when"`) }
 
 var outcome = regexp.MustCompile(`(?m)^Outcome: ([a-z]+)`)
 
@@ -150,7 +154,7 @@ func ReadExecution(messages []Message) Execution {
 	q := ReadQuotes(text)
 	e := Execution{
 		Question: q["question"], Answer: q["answer"], Reasoning: q["reasoning"], Target: q["expected answer"],
-		Feedback: q["feedback"], Trace: q["trace"],
+		Feedback: q["feedback"], Trace: q["trace"], AsksWhen: asksWhen(messages),
 	}
 	if m := outcome.FindStringSubmatch(text); m != nil {
 		e.Outcome = m[1]
@@ -228,12 +232,13 @@ type Curation struct {
 	Bullets  []Bullet // in the order of the prompt, undecided bullets included
 	Rejected []string
 	Insights []Insight
+	AsksWhen bool // the prompt asks for the conditions of bullets
 }
 
 // ReadCuration reads a Curator's or refiner's prompt.
 func ReadCuration(messages []Message) Curation {
 	text := UserText(messages)
-	c := Curation{Bullets: ReadBullets(text)}
+	c := Curation{Bullets: ReadBullets(text), AsksWhen: asksWhen(messages)}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "{") {
 			continue
@@ -243,7 +248,7 @@ func ReadCuration(messages []Message) Curation {
 			Text string `json:"rejected_text"`
 		}
 		switch {
-		case json.Unmarshal([]byte(line), &r) != nil:
+		case json.Unmarshal([]byte(line), &r) != nil: // no insight
 		case r.Text != "":
 			c.Rejected = append(c.Rejected, r.Text)
 		case r.Number > 0:

@@ -24,9 +24,9 @@ type Conditional interface {
 	When() string
 }
 
-// when returns the condition of a rule as a model states it, "" if the prompt does not ask for it.
-func when(r Rule, asked bool) string {
-	if c, ok := r.(Conditional); ok && asked {
+// when returns the condition of a rule as a model states it, "" if the prompt does not ask for conditions.
+func when(r Rule, asksWhen bool) string {
+	if c, ok := r.(Conditional); ok && asksWhen {
 		return c.When()
 	}
 	return ""
@@ -43,8 +43,8 @@ type Language interface {
 	// Generalise returns a wrong generalisation of a rule: it names a detail of the execution that does not matter, or
 	// leaves out one that does.
 	Generalise(r Rule, e *Execution, d Dice) Rule
-	// Platitudes returns n pieces of advice that are true and useless.
-	Platitudes(n int) []string
+	// Platitudes returns pieces of advice that are true and useless.
+	Platitudes() []string
 }
 
 // Follower is a Language whose model finds out which bullets an agent followed if the agent cites none.
@@ -60,17 +60,6 @@ type Analysis struct {
 	Blamed                     []string // ids of the bullets that led to the error
 }
 
-// Dice draws pseudo-random numbers for one prompt. Draws for different purposes are independent.
-type Dice uint64
-
-// Draw returns the number for a purpose.
-func (d Dice) Draw(purpose string) uint64 { return Draw(uint64(d), purpose) }
-
-// Chance returns true with the given probability.
-func (d Dice) Chance(rate float64, purpose string) bool {
-	return Chance(rate, uint64(d), purpose)
-}
-
 // Model answers prompts.
 type Model struct {
 	Seed     uint64
@@ -82,7 +71,6 @@ type Model struct {
 func (m *Model) Reply(schema string, messages []Message) string {
 	d := Dice(Draw(m.Seed, schema, AllText(messages)))
 	reply := ""
-	asked := strings.Contains(SystemText(messages), `"when"`) // whether the reply has a field for the condition of a rule
 	switch schema {
 	case "generator":
 		question, context := ReadTask(messages)
@@ -91,13 +79,13 @@ func (m *Model) Reply(schema string, messages []Message) string {
 		return ReplyJSON(a)
 	case "reflector":
 		e := ReadExecution(messages)
-		reply = ReplyJSON(m.reflect(&e, d, asked))
+		reply = ReplyJSON(m.reflect(&e, d))
 	case "curator":
-		reply = ReplyJSON(m.curate(ReadCuration(messages), d, asked))
+		reply = ReplyJSON(m.curate(ReadCuration(messages), d))
 	case "reducer":
 		reply = ReplyJSON(m.reduce(ReadProposals(messages)))
 	case "refiner":
-		reply = ReplyJSON(m.refine(ReadCuration(messages), asked))
+		reply = ReplyJSON(m.refine(ReadCuration(messages)))
 	case "summary":
 		return Summarise(messages)
 	default:
@@ -115,8 +103,8 @@ func (m *Model) Attempt(t Task, system string) Attempt {
 	return Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
 }
 
-// reflect analyses an execution. It states the condition of its insight apart if that is asked.
-func (m *Model) reflect(e *Execution, d Dice, asked bool) Reflection {
+// reflect analyses an execution.
+func (m *Model) reflect(e *Execution, d Dice) Reflection {
 	out := Reflection{BulletTags: []Tag{}}
 	m.findFollowed(e)
 	if e.Outcome == "success" {
@@ -136,15 +124,15 @@ func (m *Model) reflect(e *Execution, d Dice, asked bool) Reflection {
 	switch {
 	case d.Chance(m.Errors.Idle, "idle"): // no insight
 	case d.Chance(m.Errors.Platitude, "platitude"):
-		all := m.Language.Platitudes(40)
+		all := m.Language.Platitudes()
 		out.KeyInsight, out.Section = all[d.Draw("which platitude")%uint64(len(all))], "general"
 	case a.Insight != nil:
 		r := a.Insight
 		if d.Chance(m.Errors.WrongGeneralisation, "wrong generalisation") {
 			r = m.Language.Generalise(r, e, d)
 		}
-		out.KeyInsight, out.Section = m.state(r, e, d), r.Section()
-		out.When = when(r, asked)
+		out.KeyInsight, out.Section = m.inOwnWords(r, e, d), r.Section()
+		out.When = when(r, e.AsksWhen)
 		out.RootCauseAnalysis = "The playbook did not state this rule, or stated another one."
 	}
 	if e.Outcome == "unknown" {
@@ -176,8 +164,8 @@ func (m *Model) findFollowed(e *Execution) {
 	}
 }
 
-// state returns a rule in words that do not repeat the feedback or a bullet, because the prompt asks for own words.
-func (m *Model) state(r Rule, e *Execution, d Dice) string {
+// inOwnWords states a rule in words that do not repeat the feedback or a bullet, because the prompt asks for own words.
+func (m *Model) inOwnWords(r Rule, e *Execution, d Dice) string {
 	text := r.Text(m.wording(d, "wording"))
 	for i := 0; i < 20 && repeats(text, e); i++ {
 		text = r.Text(d.Draw(fmt.Sprint("other wording ", i)))

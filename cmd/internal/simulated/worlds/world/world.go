@@ -62,12 +62,10 @@ type World interface {
 	// Reply returns the reply of an imperfect model to the prompt of a role. The schema is the name of the requested JSON
 	// schema: generator, reflector, curator, reducer, refiner or summary.
 	Reply(schema string, messages []Message) string
-	// Embed returns one vector of length 1 for each text. Paraphrases have similar vectors.
-	Embed(texts []string) [][]float32
-	// Platitudes returns n pieces of advice that are true and useless. It may repeat advice.
-	Platitudes(n int) []string
-	// Nonsense returns n pieces of advice about things that no task contains. It may repeat advice.
-	Nonsense(n int) []string
+	// Features returns the weights of what a text is about, for an embedding (Embed). Paraphrases have similar features.
+	Features(text string) map[string]float64
+	// Platitudes returns pieces of advice that are true and useless.
+	Platitudes() []string
 	// Distractors returns n different rules in the grammar of the world. Each is plausible, and none applies to any task.
 	Distractors(n int) []string
 	// States reports whether a bullet states exactly the rule ByHand(phase)[rule].
