@@ -26,11 +26,6 @@ type World struct {
 	tasks world.Tasks
 }
 
-// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: Language{forgetful: e.Forgetful}}
-}
-
 // New returns the world of a seed.
 func New(seed uint64, e world.Imperfection) *World {
 	return &World{Model: NewModel(seed, e), rules: hidden(seed)}
