@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/generator"
 
@@ -21,24 +21,24 @@ import (
 )
 
 // distractorsPart measures the selection: rules by hand among distractors.
-var distractorsPart = worldPart{
+var distractorsPart = part{
 	name: "distractors", title: "deciding rules in the prompt; rules by hand among distractors",
 	arms: []string{"by-hand"}, tasks: 1000, quick: 200,
 	columns: []column{
 		{decidingKey, "in prompt", percentInterval},
 		{completeKey, "tasks with all", percent},
 		{accuracyKey, "accuracy", percent},
-		{"bullets", "bullets", count},
-		{"bullets_in_prompt", "shown", number1},
-		{"prompt_tokens", "tokens", count},
+		{bulletsKey, "bullets", count},
+		{inPromptKey, "shown", number1},
+		{promptTokensKey, "tokens", count},
 	},
-	errors: worlds.Imperfection{Idle: 1}, // the Reflector only votes
+	errors: world.Imperfection{Idle: 1}, // the Reflector only votes
 	run:    runDistractors,
 }
 
 // evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.
-func (b *worldsBench) evidenceTasks() []int {
-	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > b.tasks })
+func (m *measurement) evidenceTasks() []int {
+	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > m.tasks })
 }
 
 // maxEmbedded is the maximum number of training tasks for a measurement of the selection with embeddings. Its goal is the same for
@@ -46,19 +46,19 @@ func (b *worldsBench) evidenceTasks() []int {
 const maxEmbedded = 200
 
 // runDistractors measures all cases of one seed.
-func runDistractors(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) (points []*point, err error) {
-	for _, tasks := range b.evidenceTasks() {
-		more, err := crowd(ctx, b, r, tasks, log)
+func runDistractors(ctx context.Context, m *measurement, r *run, log zerolog.Logger) (points []*point, err error) {
+	for _, tasks := range m.evidenceTasks() {
+		more, err := crowd(ctx, m, r, tasks, log)
 		if err != nil {
 			return nil, err
 		}
 		points = append(points, more...)
 	}
-	for _, n := range b.distractors {
+	for _, n := range m.distractors {
 		if n == 0 || n > maxCrowd {
 			continue
 		}
-		more, err := crowdedFromStart(ctx, b, r, n, log)
+		more, err := crowdedFromStart(ctx, m, r, n, log)
 		if err != nil {
 			return nil, err
 		}
@@ -72,24 +72,24 @@ const maxCrowd = 2000
 
 // crowdedFromStart imports the rules by hand and n distractors in one section and in random order, and then answers tasks. A rule that no
 // prompt shows is then never cited. It measures the prompts of held-out tasks before the tasks and after some of them.
-func crowdedFromStart(ctx context.Context, b *worldsBench, r *worldRun, n int, log zerolog.Logger) (points []*point, err error) {
-	empty := *r.arm
-	empty.bullets = nil
-	c, err := openClassroom(ctx, &worldRun{world: r.world, arm: &empty, seed: r.seed}, b, log)
+func crowdedFromStart(ctx context.Context, m *measurement, of *run, n int, log zerolog.Logger) (points []*point, err error) {
+	empty := *of.arm
+	empty.byHand = false
+	r, err := startRunner(ctx, &run{world: of.world, arm: &empty, seed: of.seed}, m, log)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	texts := append(c.world.ByHand(0), c.world.Distractors(n)...)
-	rand.New(rand.NewPCG(r.seed, 0x63726f7764)).Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
-	if err := c.importBullets(ctx, texts, 0); err != nil {
+	defer func() { err = errors.Join(err, r.close()) }()
+	texts := append(r.world.ByHand(0), r.world.Distractors(n)...)
+	rand.New(rand.NewPCG(of.seed, 0x63726f7764)).Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+	if err := r.importBullets(ctx, texts, 0); err != nil {
 		return nil, err
 	}
-	for _, tasks := range b.evidenceTasks() {
-		if err := c.learn(ctx, tasks); err != nil { // so many in all, not so many more
+	for _, tasks := range m.evidenceTasks() {
+		if err := r.learn(ctx, tasks); err != nil { // so many in all, not so many more
 			return nil, err
 		}
-		p, err := c.measure(ctx, c.builder, fmt.Sprintf("%d distractors from the start, words, after %d tasks", n, tasks))
+		p, err := r.measure(ctx, r.builder, fmt.Sprintf("%d distractors from the start, words, after %d tasks", n, tasks))
 		if err != nil {
 			return nil, err
 		}
@@ -99,22 +99,22 @@ func crowdedFromStart(ctx context.Context, b *worldsBench, r *worldRun, n int, l
 }
 
 // crowd answers tasks with the rules by hand, and then adds distractors and measures the prompts of held-out tasks.
-func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks int, log zerolog.Logger) (points []*point, err error) {
-	c, err := openClassroom(ctx, r, b, log)
+func crowd(ctx context.Context, m *measurement, of *run, tasks int, log zerolog.Logger) (points []*point, err error) {
+	r, err := startRunner(ctx, of, m, log)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	if err := c.learn(ctx, tasks); err != nil {
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.learn(ctx, tasks); err != nil {
 		return nil, err
 	}
 	builders := map[string]*generator.ContextBuilder{}
-	for name, embedder := range map[string]generator.Embedder{"words": nil, "embeddings": worldEmbedder{c.world}} {
+	for name, embedder := range map[string]generator.Embedder{"words": nil, "embeddings": worldEmbedder{r.world}} {
 		if embedder != nil && tasks > maxEmbedded {
 			continue
 		}
 		// With one connection for all, reads of large playbooks by the builders would delay the reads of the roles by seconds.
-		conn, err := c.session.Connect(ctx, log)
+		conn, err := r.session.Connect(ctx, log)
 		if err != nil {
 			return nil, err
 		}
@@ -122,15 +122,15 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks int, log zero
 		builders[name] = generator.NewContextBuilder(conn, embedder, generator.Config{})
 		defer builders[name].Close()
 	}
-	all := c.world.Distractors(slices.Max(append([]int{0}, b.distractors...)))
+	all := r.world.Distractors(slices.Max(append([]int{0}, m.distractors...)))
 	done := 0
-	for _, n := range slices.Sorted(slices.Values(b.distractors)) {
-		if err := c.importBullets(ctx, all[done:n], done); err != nil {
+	for _, n := range slices.Sorted(slices.Values(m.distractors)) {
+		if err := r.importBullets(ctx, all[done:n], done); err != nil {
 			return nil, err
 		}
 		done = n
 		for _, name := range slices.Sorted(maps.Keys(builders)) {
-			p, err := c.measure(ctx, builders[name], fmt.Sprintf("%d distractors, %s, after %d tasks", n, name, tasks))
+			p, err := r.measure(ctx, builders[name], fmt.Sprintf("%d distractors, %s, after %d tasks", n, name, tasks))
 			if err != nil {
 				return nil, err
 			}
@@ -141,14 +141,14 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks int, log zero
 }
 
 // importBullets imports bullets like 'debrief playbook import'. Their numbers begin after first.
-func (c *classroom) importBullets(ctx context.Context, texts []string, first int) error {
+func (r *runner) importBullets(ctx context.Context, texts []string, first int) error {
 	ops := make([]book.Op, len(texts))
 	for i, text := range texts {
 		b := &book.Bullet{ID: book.BulletID(fmt.Sprintf("imp-%05d", first+i+1)), Section: "imported", Content: text, Status: book.Active}
 		ops[i] = book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b}
 	}
 	for part := range slices.Chunk(ops, request.PerEdit) {
-		if err := c.edit(ctx, &events.Edit{Ops: part}); err != nil {
+		if err := r.edit(ctx, &events.Edit{Ops: part}); err != nil {
 			return err
 		}
 	}
@@ -156,11 +156,11 @@ func (c *classroom) importBullets(ctx context.Context, texts []string, first int
 }
 
 // measure evaluates the held-out tasks with a builder that has indexed the playbook.
-func (c *classroom) measure(ctx context.Context, builder *generator.ContextBuilder, label string) (*point, error) {
-	if err := c.warmUp(ctx, builder); err != nil {
+func (r *runner) measure(ctx context.Context, builder *generator.ContextBuilder, label string) (*point, error) {
+	if err := r.warmUp(ctx, builder); err != nil {
 		return nil, err
 	}
-	p, err := c.evaluateOn(ctx, builder, c.world.HeldOut(0, c.bench.heldOut))
+	p, err := r.evaluateOn(ctx, builder, r.world.HeldOut(0, r.measurement.heldOut))
 	if err == nil {
 		p.label = label
 	}
@@ -171,11 +171,11 @@ func (c *classroom) measure(ctx context.Context, builder *generator.ContextBuild
 const warmUpTimeout = 2 * time.Minute
 
 // warmUp waits until the contexts of a builder have no warnings, such as about missing embeddings.
-func (c *classroom) warmUp(ctx context.Context, builder *generator.ContextBuilder) error {
-	r := c.request(&c.world.HeldOut(0, 1)[0])
-	r.DryRun = true
+func (r *runner) warmUp(ctx context.Context, builder *generator.ContextBuilder) error {
+	req := r.request(&r.world.HeldOut(0, 1)[0])
+	req.DryRun = true
 	for began := time.Now(); ; {
-		served, err := builder.Context(ctx, r)
+		served, err := builder.Context(ctx, req)
 		if err == nil && !served.Stale && len(served.Manifest.Warnings) == 0 {
 			return nil
 		}

@@ -6,13 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/text"
 )
 
 // Bench measures the quality of learning.
@@ -94,12 +98,12 @@ func (b *Bench) Validate() error {
 
 // Run implements the command.
 func (b *Bench) Run(ctx context.Context, c *program.Common) error {
-	for _, p := range worldParts {
+	for _, p := range allParts {
 		if !slices.Contains(b.Parts, p.name) {
 			continue
 		}
 		began := time.Now()
-		t, err := b.inWorlds(ctx, p, c.Logger())
+		t, err := b.measure(ctx, p, c.Logger())
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
@@ -114,4 +118,36 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 // say prints a line about the progress on standard error.
 func (b *Bench) say(format string, args ...any) {
 	term.Fprintf(term.Stderr, format+"\n", args...)
+}
+
+// runsPerCore is the number of runs at the same time on each core. A run waits most of the time: the Curator collects
+// reflections for a quarter of a second, and writes are synchronous.
+const runsPerCore = 4
+
+// measure runs one part of the command.
+func (b *Bench) measure(ctx context.Context, p *part, log zerolog.Logger) (*Table, error) {
+	m := &measurement{
+		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
+		heldOut: b.HeldOut, distractors: b.Distractors, wrong: b.Wrong,
+		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
+	}
+	if len(m.worlds) == 0 {
+		// Until its rules change, the drifting world equals the world text.
+		m.worlds = slices.DeleteFunc(worlds.Names(), func(name string) bool { return name == text.Drifting && m.tasks <= text.ChangeAfter })
+	}
+	if len(m.arms) == 0 {
+		m.arms = p.arms
+	}
+	if m.against != "" && !slices.Contains(m.arms, m.against) {
+		m.arms = append(slices.Clone(m.arms), m.against)
+	}
+	if b.Quick {
+		m.seeds = min(m.seeds, 2)
+		m.tasks, m.heldOut = min(m.tasks, p.quick), min(m.heldOut, 100)
+	}
+	rows, err := m.run(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	return m.table(rows), nil
 }

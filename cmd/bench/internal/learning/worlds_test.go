@@ -10,14 +10,15 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train/report"
 	"debrief/events/chat"
 )
 
 // measure runs one part in its short form and returns its rows. It checks that they can be printed.
-func measure(t *testing.T, b *worldsBench) []worldRow {
+func measure(t *testing.T, b *measurement) []resultRow {
 	t.Helper()
-	b.errors, b.parallel, b.say = b.part.errors, 2, t.Logf
+	b.parallel, b.say = 2, t.Logf
 	if len(b.worlds) == 0 {
 		b.worlds = []string{text.Name}
 	}
@@ -45,9 +46,9 @@ func measure(t *testing.T, b *worldsBench) []worldRow {
 }
 
 // row returns the row of an arm and a case.
-func row(t *testing.T, rows []worldRow, arm, label string) worldRow {
+func row(t *testing.T, rows []resultRow, arm, label string) resultRow {
 	t.Helper()
-	i := slices.IndexFunc(rows, func(r worldRow) bool { return r.Arm == arm && r.Case == label })
+	i := slices.IndexFunc(rows, func(r resultRow) bool { return r.Arm == arm && r.Case == label })
 	if i < 0 {
 		t.Fatalf("no row of arm %s, case %q", arm, label)
 	}
@@ -60,7 +61,7 @@ func TestWorldsTeach(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	b := &worldsBench{part: &curvesPart, arms: []string{"off", "ceiling", "none"}, seeds: 1, tasks: 150, heldOut: 100, against: "none"}
+	b := &measurement{part: &curvesPart, arms: []string{"off", "ceiling", "none"}, seeds: 1, tasks: 150, heldOut: 100, against: "none"}
 	rows := measure(t, b)
 	if len(rows) != 5 {
 		t.Fatalf("got %d rows, want 3 checkpoints of off and 1 of each fixed arm", len(rows))
@@ -90,7 +91,7 @@ func TestWorldsOverHTTP(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	rows := measure(t, &worldsBench{part: &curvesPart, remote: []string{text.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60})
+	rows := measure(t, &measurement{part: &curvesPart, remote: []string{text.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60})
 	// The outcomes of the last 20 tasks are not reported yet.
 	was, is := rows[0].Values, rows[1].Values
 	if is[accuracyKey].Mean < was[accuracyKey].Mean+0.15 || is["dead_letters"].Mean > 0 {
@@ -105,7 +106,7 @@ func TestWorldsDistractors(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	rows := measure(t, &worldsBench{part: &distractorsPart, seeds: 1, tasks: 0, heldOut: 60, distractors: []int{0, 1000}})
+	rows := measure(t, &measurement{part: &distractorsPart, seeds: 1, tasks: 0, heldOut: 60, distractors: []int{0, 1000}})
 	of := func(label string) map[string]report.Estimate { return row(t, rows, "by-hand", label).Values }
 	alone := of("0 distractors, words, after 0 tasks")
 	if got := alone[decidingKey].Mean; got < 0.99 || alone[completeKey].Mean != got {
@@ -128,11 +129,11 @@ func TestWorldsDistractors(t *testing.T) {
 // TestWorldsBroken checks that each call breaks independently, also with a repeated prompt, and that whole replies leave no dead
 // letters.
 func TestWorldsBroken(t *testing.T) {
-	w, err := worlds.New(text.Name, 1, worlds.Imperfection{})
+	w, err := worlds.New(text.Name, 1, world.Imperfection{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &worldModel{world: w, seed: 1, broken: 0.3, repeated: make(map[uint64]int)}
+	m := &roleModel{world: w, seed: 1, broken: 0.3, repeated: make(map[uint64]int)}
 	broken := 0
 	for range 1000 {
 		r, err := m.Complete(t.Context(), chat.Prompt{Name: "curator", Messages: []chat.Message{{Speaker: chat.User, Text: "# Insights"}}})
@@ -151,7 +152,7 @@ func TestWorldsBroken(t *testing.T) {
 	}
 	t.Parallel()
 	// After 60 tasks one seed gives 13 to 52 %, six seeds give 39 and 41 %.
-	rows := measure(t, &worldsBench{part: &curvesPart, arms: []string{string(defaultGate), brokenArm(0.3)}, seeds: 6, tasks: 60, heldOut: 60})
+	rows := measure(t, &measurement{part: &curvesPart, arms: []string{string(defaultGate), "broken-30"}, seeds: 6, tasks: 60, heldOut: 60})
 	whole, unreadable := rows[1].Values, rows[3].Values
 	if whole[deadKey].Mean > 0 || whole[accuracyKey].Mean < 0.2 {
 		t.Errorf("whole replies: got %+v, want no dead letters and an accuracy of at least 0.2", whole)
@@ -164,12 +165,12 @@ func TestWorldsBroken(t *testing.T) {
 // TestWorldsDrift checks that changed rules cost their tasks, with a few tasks before and after the change.
 func TestWorldsDrift(t *testing.T) {
 	t.Parallel()
-	w, err := worlds.New(text.Drifting, 1, worlds.Default())
+	w, err := worlds.New(text.Drifting, 1, world.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := func(phase int) []worlds.Task {
-		return slices.DeleteFunc(w.HeldOut(phase, 300), func(t worlds.Task) bool { return !isChanged(w, &t) })
+	changed := func(phase int) []world.Task {
+		return slices.DeleteFunc(w.HeldOut(phase, 300), func(t world.Task) bool { return !isChanged(w, &t) })
 	}
 	before, after := changed(0), changed(1)
 	if len(before) < 30 || len(after) != len(before) || before[0].Phase != 0 || after[0].Phase != 1 {
@@ -208,7 +209,7 @@ func TestWorldsCheckpoints(t *testing.T) {
 	if got, want := checkpoints(2100, true), []int{0, 100, 300, 600, 1000, 1500, 1600, 1700, 1800, 2100}; !slices.Equal(got, want) {
 		t.Errorf("2,100 tasks with a change: got %v, want %v", got, want)
 	}
-	b := &worldsBench{part: &curvesPart, worlds: []string{"nowhere"}, arms: []string{"off"}, seeds: 1, tasks: 1, heldOut: 1, parallel: 1, say: t.Logf}
+	b := &measurement{part: &curvesPart, worlds: []string{"nowhere"}, arms: []string{"off"}, seeds: 1, tasks: 1, heldOut: 1, parallel: 1, say: t.Logf}
 	if _, err := b.run(t.Context(), zerolog.Nop()); err == nil {
 		t.Errorf("unknown world: got %v, want an error", err)
 	}
@@ -229,14 +230,14 @@ func TestWorldsCheckpoints(t *testing.T) {
 // TestPairedDifferences checks that differences are paired by seed.
 func TestPairedDifferences(t *testing.T) {
 	t.Parallel()
-	b := &worldsBench{part: &curvesPart, worlds: []string{"w"}, arms: []string{"none", "ceiling"}, against: "none"}
-	var runs []*worldRun
+	b := &measurement{part: &curvesPart, worlds: []string{"w"}, arms: []string{"none", "ceiling"}, against: "none"}
+	var runs []*run
 	for seed, base := range []float64{0.1, 0.5, 0.9} {
-		for i := range worldArms {
-			a := &worldArms[i]
+		for i := range allArms {
+			a := &allArms[i]
 			x, ok := map[string]float64{"none": base, "ceiling": base + 0.05}[a.name]
 			if ok {
-				runs = append(runs, &worldRun{world: "w", arm: a, seed: uint64(seed), points: []*point{{values: map[string]float64{accuracyKey: x}}}})
+				runs = append(runs, &run{world: "w", arm: a, seed: uint64(seed), points: []*point{{values: map[string]float64{accuracyKey: x}}}})
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"testing"
 
-	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
@@ -13,7 +12,7 @@ import (
 // TestCurator checks the decisions of a Curator without errors.
 func TestCurator(t *testing.T) {
 	t.Parallel()
-	w, language := open(t, text.Name)(1, worlds.Imperfection{}), text.Language{}
+	w, language := open(t, text.Name)(1, world.Imperfection{}), text.Language{}
 	r, _ := language.Read(w.ByHand(0)[0])
 	opposite, ok := language.Read(regexp.MustCompile(`into the \w+ queue`).ReplaceAllString(r.Text(0), "into the Fir queue"))
 	if !ok || opposite == r {
@@ -52,10 +51,10 @@ func TestCurator(t *testing.T) {
 // TestGenerator checks that a Generator's prompt has the answer of an attempt.
 func TestGenerator(t *testing.T) {
 	t.Parallel()
-	w := open(t, text.Name)(1, worlds.Default())
+	w := open(t, text.Name)(1, world.Default())
 	system := systemPrompt(w.ByHand(0))
 	for _, k := range w.HeldOut(0, 50) {
-		reply := w.Reply("generator", []worlds.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: "# Task\n\n" + k.Question}})
+		reply := w.Reply("generator", []world.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: "# Task\n\n" + k.Question}})
 		var got world.Answer
 		if err := json.Unmarshal([]byte(reply), &got); err != nil {
 			t.Fatal(err)

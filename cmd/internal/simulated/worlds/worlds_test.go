@@ -11,7 +11,7 @@ func TestWorldsOpen(t *testing.T) {
 	t.Parallel()
 	changers := 0
 	for _, name := range Names() {
-		w, err := New(name, 1, Default())
+		w, err := New(name, 1, world.Default())
 		if err != nil || w.Name() != name {
 			t.Fatalf("open %s: got %v, %v", name, w, err)
 		}
@@ -25,7 +25,7 @@ func TestWorldsOpen(t *testing.T) {
 	if changers != 1 {
 		t.Errorf("got %d worlds with rules that change, want 1", changers)
 	}
-	if _, err := New("nowhere", 1, Default()); err == nil {
+	if _, err := New("nowhere", 1, world.Default()); err == nil {
 		t.Error("open an unknown world: got no error")
 	}
 }

@@ -13,7 +13,7 @@ func TestWorldsThroughGateway(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	b := &worldsBench{part: &curvesPart, worlds: []string{tools.Name}, arms: []string{gatewayArm, skilledArm, observeArm}, seeds: 1, tasks: 80, heldOut: 60}
+	b := &measurement{part: &curvesPart, worlds: []string{tools.Name}, arms: []string{gatewayArm, skilledArm, observeArm}, seeds: 1, tasks: 80, heldOut: 60}
 	rows := measure(t, b)
 	if len(rows) != 6 {
 		t.Fatalf("got %d rows, want 2 checkpoints of each arm", len(rows))

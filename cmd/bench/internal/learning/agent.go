@@ -15,7 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"debrief/cmd/internal/simulated/wires"
-	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // chatAgent is an agent with tools that uses chat completions with the official SDK. It knows the base URL of its provider, and
@@ -97,11 +97,11 @@ const toolError = "An error occurred while running the tool. Please try again. E
 // adviceTag begins the advice that the gateway adds at the end of the user's message.
 const adviceTag = "<playbook>"
 
-// worldProvider serves the model of a world like a provider of chat completions. It sees only the messages of each request.
-func worldProvider(w worlds.Caller) http.Handler {
+// modelProvider serves the model of a world like a provider of chat completions. It sees only the messages of each request.
+func modelProvider(w world.Caller) http.Handler {
 	return wires.New(func(r *wires.Request) wires.Answer {
 		var system, question, advice string
-		var done []worlds.Step
+		var done []world.Step
 		for i := range r.Items {
 			switch item := &r.Items[i]; item.Role {
 			case "system":
@@ -111,7 +111,7 @@ func worldProvider(w worlds.Caller) http.Handler {
 				done = nil
 			case "assistant":
 				for _, c := range item.Calls {
-					done = append(done, worlds.Step{Tool: c.Name, Arguments: plainArguments(c.Arguments)})
+					done = append(done, world.Step{Tool: c.Name, Arguments: plainArguments(c.Arguments)})
 				}
 			case "tool":
 				if n := len(done); n > 0 {

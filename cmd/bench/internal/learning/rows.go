@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train/report"
 )
 
@@ -66,8 +66,8 @@ func (c column) cells(e report.Estimate, isKnown bool) string {
 	return fmt.Sprintf("%.*f\t", map[form]int{count: 0, number1: 1, number2: 2}[c.form], e.Mean)
 }
 
-// worldRow is the average of one case over the seeds.
-type worldRow struct {
+// resultRow is the average of one case over the seeds.
+type resultRow struct {
 	Part   string                     `json:"part"`
 	World  string                     `json:"world"`
 	Arm    string                     `json:"arm"`
@@ -76,9 +76,9 @@ type worldRow struct {
 	Seeds  int                        `json:"seeds"`
 	Values map[string]report.Estimate `json:"values"`
 	// Difference is the difference of the first column to the arm Against, paired by seed; nil without a counterpart.
-	Difference *report.Estimate    `json:"difference,omitempty"`
-	Against    string              `json:"against,omitempty"`
-	Errors     worlds.Imperfection `json:"simulated_errors"`
+	Difference *report.Estimate   `json:"difference,omitempty"`
+	Against    string             `json:"against,omitempty"`
+	Errors     world.Imperfection `json:"simulated_errors"`
 }
 
 // name returns the label of a point.
@@ -90,7 +90,7 @@ func (p *point) name() string {
 }
 
 // labelsOf returns the labels of the points in their order.
-func labelsOf(runs []*worldRun) []string {
+func labelsOf(runs []*run) []string {
 	var out []string
 	for _, r := range runs {
 		for _, p := range r.points {
@@ -103,7 +103,7 @@ func labelsOf(runs []*worldRun) []string {
 }
 
 // valuesOf returns the known values of all points with a label, in the order of the runs.
-func valuesOf(runs []*worldRun, label, key string) []float64 {
+func valuesOf(runs []*run, label, key string) []float64 {
 	var out []float64
 	for _, r := range runs {
 		for _, p := range r.points {
@@ -116,16 +116,16 @@ func valuesOf(runs []*worldRun, label, key string) []float64 {
 }
 
 // rows averages the runs over the seeds.
-func (b *worldsBench) rows(runs []*worldRun) []worldRow {
-	var out []worldRow
-	for _, w := range b.worlds {
-		runsOf := func(arm string) []*worldRun {
-			return slices.DeleteFunc(slices.Clone(runs), func(r *worldRun) bool { return r.world != w || r.arm.name != arm })
+func (m *measurement) rows(runs []*run) []resultRow {
+	var out []resultRow
+	for _, w := range m.worlds {
+		runsOf := func(arm string) []*run {
+			return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return r.world != w || r.arm.name != arm })
 		}
-		for i := range worldArms {
-			ofArm := runsOf(worldArms[i].name)
+		for i := range allArms {
+			ofArm := runsOf(allArms[i].name)
 			for _, label := range labelsOf(ofArm) {
-				out = append(out, b.row(ofArm, label, runsOf(b.reference())))
+				out = append(out, m.row(ofArm, label, runsOf(m.reference())))
 			}
 		}
 	}
@@ -133,13 +133,13 @@ func (b *worldsBench) rows(runs []*worldRun) []worldRow {
 }
 
 // reference returns the arm that the others are compared with.
-func (b *worldsBench) reference() string {
-	if b.against != "" {
-		return b.against
+func (m *measurement) reference() string {
+	if m.against != "" {
+		return m.against
 	}
-	for i := range worldArms {
-		if slices.Contains(b.arms, worldArms[i].name) {
-			return worldArms[i].name
+	for i := range allArms {
+		if slices.Contains(m.arms, allArms[i].name) {
+			return allArms[i].name
 		}
 	}
 	return ""
@@ -147,9 +147,9 @@ func (b *worldsBench) reference() string {
 
 // row averages one case over the seeds, and compares it with the same case of the reference arm. A fixed arm, and a case that the
 // reference arm does not have, is compared with the last case of the reference arm.
-func (b *worldsBench) row(ofArm []*worldRun, label string, reference []*worldRun) worldRow {
-	row := worldRow{
-		Part: b.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: b.errors,
+func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRow {
+	row := resultRow{
+		Part: m.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: m.part.errors,
 	}
 	for _, p := range ofArm[0].points {
 		if p.name() == label {
@@ -157,7 +157,7 @@ func (b *worldsBench) row(ofArm []*worldRun, label string, reference []*worldRun
 			break
 		}
 	}
-	for _, c := range b.part.columns {
+	for _, c := range m.part.columns {
 		if xs := valuesOf(ofArm, label, c.key); len(xs) > 0 {
 			row.Values[c.key] = c.summary(xs)
 		}
@@ -172,27 +172,27 @@ func (b *worldsBench) row(ofArm []*worldRun, label string, reference []*worldRun
 	if len(labels) > 0 && !hasCase {
 		other = labels[len(labels)-1]
 	}
-	key := b.part.columns[0].key
+	key := m.part.columns[0].key
 	xs, ys := valuesOf(ofArm, label, key), valuesOf(reference, other, key)
 	if len(xs) == len(ofArm) && len(ys) == len(ofArm) { // one point for each seed, in the same order
 		d := column{}.summary(pairDifferences(xs, ys))
-		row.Difference, row.Against = &d, b.reference()
+		row.Difference, row.Against = &d, m.reference()
 	}
 	return row
 }
 
 // table returns the rows as a table.
-func (b *worldsBench) table(rows []worldRow) *Table {
-	differs := slices.ContainsFunc(rows, func(r worldRow) bool { return r.Difference != nil })
+func (m *measurement) table(rows []resultRow) *Table {
+	differs := slices.ContainsFunc(rows, func(r resultRow) bool { return r.Difference != nil })
 	t := &Table{
 		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
-			strings.ToUpper(b.part.name[:1])+b.part.name[1:], b.part.title, b.heldOut, b.seeds, 100*b.wrong, describeErrors(b.errors)),
+			strings.ToUpper(m.part.name[:1])+m.part.name[1:], m.part.title, m.heldOut, m.seeds, 100*m.wrong, describeErrors(m.part.errors)),
 		Head: "world\tarm\tcase\t",
 	}
-	for i, c := range b.part.columns {
+	for i, c := range m.part.columns {
 		t.Head += c.heads()
 		if i == 0 && differs {
-			t.Head += "against " + b.reference() + "\t95 %\t"
+			t.Head += "against " + m.reference() + "\t95 %\t"
 		}
 	}
 	for i := range rows {
@@ -202,7 +202,7 @@ func (b *worldsBench) table(rows []worldRow) *Table {
 			name = fmt.Sprintf("%d tasks", r.Tasks)
 		}
 		line := r.World + "\t" + r.Arm + "\t" + name + "\t"
-		for j, c := range b.part.columns {
+		for j, c := range m.part.columns {
 			e, ok := r.Values[c.key]
 			line += c.cells(e, ok)
 			if j == 0 && differs {
@@ -220,4 +220,11 @@ func difference(e *report.Estimate) string {
 		return "\t\t"
 	}
 	return fmt.Sprintf("%+.1f\t%+.1f to %+.1f\t", 100*e.Mean, 100*e.Low, 100*e.High)
+}
+
+// describeErrors describes the error rates of the simulated models.
+func describeErrors(e world.Imperfection) string {
+	return fmt.Sprintf("simulated Reflector and Curator: %.0f %% wrong generalisations, %.0f %% platitudes, %.0f %% idle, %.0f %% wrong tags, "+
+		"%.0f %% unknown ids, %.0f %% broken JSON, %.0f %% duplicates, %.0f %% paraphrases",
+		100*e.WrongGeneralisation, 100*e.Platitude, 100*e.Idle, 100*e.WrongTag, 100*e.UnknownID, 100*e.BrokenJSON, 100*e.Duplicate, 100*e.Paraphrase)
 }

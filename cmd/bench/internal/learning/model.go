@@ -7,14 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events/chat"
 )
 
-// worldModel is the model of a world as a model of the roles. It counts its calls and tokens.
-type worldModel struct {
-	world worlds.World
+// roleModel is the model of a world as a model of the roles. It counts its calls and tokens.
+type roleModel struct {
+	world world.World
 	seed  uint64
 	// broken is the share of replies that are not parseable. It is drawn for each call, also for a repeated prompt.
 	broken      float64
@@ -27,10 +26,10 @@ type worldModel struct {
 }
 
 // Complete implements chat.Model.
-func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
-	said := make([]worlds.Message, len(p.Messages))
+func (m *roleModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	said := make([]world.Message, len(p.Messages))
 	for i := range p.Messages {
-		said[i] = worlds.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
+		said[i] = world.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
 	}
 	text, finish := m.world.Reply(p.Name, said), "stop"
 	if m.broken > 0 {
@@ -61,7 +60,7 @@ func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, err
 }
 
 // worldEmbedder computes the embeddings of a world.
-type worldEmbedder struct{ world worlds.World }
+type worldEmbedder struct{ world world.World }
 
 func (e worldEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train"
 	"debrief/events"
@@ -20,60 +19,69 @@ type statement struct {
 	phase, rule int
 }
 
-// Keys of the values of an evaluation that several parts use.
+// Keys of the values of an evaluation. The columns of a part name them, and JSON output has them. Those of a task are averages over all tasks
+// so far.
 const (
-	accuracyKey = "held_out_accuracy"
-	changedKey  = "accuracy_on_changed_rules"
-	decidingKey = "stated_deciding_rules_in_prompt"
-	completeKey = "tasks_with_all_deciding_rules"
-	trainedKey  = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
-	prefixKey   = "shared_prefix"              // mean of sharedPrefix over the training prompts
-	deadKey     = "dead_letters"
-	callsKey    = "model_calls_per_task"
-	leastKey    = "least_gain" // see addGains
+	accuracyKey       = "held_out_accuracy"
+	changedKey        = "accuracy_on_changed_rules"
+	trainedKey        = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
+	leastKey          = "least_gain"                 // see addGains
+	bulletsKey        = "bullets"
+	activeKey         = "active_bullets"
+	inPromptKey       = "bullets_in_prompt"
+	promptTokensKey   = "prompt_tokens"
+	statedKey         = "deciding_rules_stated" // by an active bullet
+	decidingKey       = "stated_deciding_rules_in_prompt"
+	completeKey       = "tasks_with_all_deciding_rules"
+	prefixKey         = "shared_prefix"        // mean of sharedPrefix over the training prompts
+	callsKey          = "model_calls_per_task" // the agent's call included
+	reflectorCallsKey = "reflector_calls_per_task"
+	modelTokensKey    = "model_tokens_per_task" // of the Reflector and the Curator
+	noAdviceKey       = "calls_without_advice"  // share of the calls through the gateway
+	deadKey           = "dead_letters"
 )
 
 // evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
-func (c *classroom) evaluate(ctx context.Context) (*point, error) {
-	phase := c.phase(c.done)
-	if c.arm.isFixed { // evaluated once, for comparison with the end of other arms
-		phase = c.phase(c.bench.tasks)
+func (r *runner) evaluate(ctx context.Context) (*point, error) {
+	phase := r.phase(r.done)
+	if r.arm.isFixed { // evaluated once, for comparison with the end of other arms
+		phase = r.phase(r.measurement.tasks)
 	}
-	return c.evaluateOn(ctx, c.agent, c.world.HeldOut(phase, c.bench.heldOut))
+	return r.evaluateOn(ctx, r.agent, r.world.HeldOut(phase, r.measurement.heldOut))
 }
 
 // evaluateOn answers tasks with the contexts of an agent.
-func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks []worlds.Task) (*point, error) {
-	p, err := c.read(ctx)
+func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []world.Task) (*point, error) {
+	p, err := r.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	scores, shown := make([]float64, len(tasks)), make([][]events.ShownBullet, len(tasks))
 	tokens := make([]int, len(tasks))
 	err = train.Each(len(tasks), answers, func(i int) error {
-		r := c.request(&tasks[i])
-		r.DryRun = true
-		served, err := agent.Context(ctx, r)
+		req := r.request(&tasks[i])
+		req.DryRun = true
+		served, err := agent.Context(ctx, req)
 		if err != nil {
 			return fmt.Errorf("request context of task %s: %w", tasks[i].ID, err)
 		}
 		if served.Stale {
-			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, c.version)
+			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, r.version)
 		}
-		scores[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], c.bulletsIn(served.Messages))).Score
+		scores[i] = r.world.Verdict(tasks[i], r.world.Attempt(tasks[i], r.bulletsIn(served.Messages))).Score
 		shown[i], tokens[i] = served.Shown, served.Manifest.Tokens
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	dead, err := c.session.JetStream().Stream(ctx, events.StreamDead)
+	dead, err := r.session.JetStream().Stream(ctx, events.StreamDead)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, err)
 	}
 	n := float64(len(tasks))
 	v := map[string]float64{
-		"bullets": float64(p.Len()), "active_bullets": float64(countActive(p)), deadKey: float64(dead.CachedInfo().State.Msgs),
+		bulletsKey: float64(p.Len()), activeKey: float64(countActive(p)), deadKey: float64(dead.CachedInfo().State.Msgs),
 	}
 	right := 0.0
 	allShown := 0
@@ -84,27 +92,27 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 		allTokens += tokens[i]
 	}
 	v[accuracyKey] = right / n
-	v["bullets_in_prompt"] = float64(allShown) / n
-	v["prompt_tokens"] = float64(allTokens) / n
-	if c.done > 0 {
-		v[callsKey] = 1 + float64(c.model.calls.Load())/float64(c.done) // the agent's call included
-		v["reflector_calls_per_task"] = float64(c.model.reflections.Load()) / float64(c.done)
-		v["model_tokens_per_task"] = float64(c.model.tokens.Load()) / float64(c.done) // of the Reflector and the Curator
+	v[inPromptKey] = float64(allShown) / n
+	v[promptTokensKey] = float64(allTokens) / n
+	if r.done > 0 {
+		v[callsKey] = 1 + float64(r.model.calls.Load())/float64(r.done)
+		v[reflectorCallsKey] = float64(r.model.reflections.Load()) / float64(r.done)
+		v[modelTokensKey] = float64(r.model.tokens.Load()) / float64(r.done)
 	}
-	if n := float64(len(c.prefix)); n > 0 {
+	if n := float64(len(r.prefix)); n > 0 {
 		sum := 0.0
-		for _, share := range c.prefix {
+		for _, share := range r.prefix {
 			sum += share
 		}
 		v[prefixKey] = sum / n
-		c.prefix = nil // the next evaluation is about later prompts
+		r.prefix = nil // the next evaluation is about later prompts
 	}
-	if c.gateway != nil {
-		c.gateway.addGains(v)
+	if r.gateway != nil {
+		r.gateway.addGains(v)
 	}
-	c.decidingRules(v, p, tasks, shown)
-	c.changedRules(v, tasks, scores)
-	return &point{tasks: c.done, values: v}, nil
+	r.decidingRules(v, p, tasks, shown)
+	r.changedRules(v, tasks, scores)
+	return &point{tasks: r.done, values: v}, nil
 }
 
 func countActive(p *book.Playbook) (n int) {
@@ -117,10 +125,10 @@ func countActive(p *book.Playbook) (n int) {
 }
 
 // changedRules sets the accuracy on the tasks that a changed rule decides, if rules of the world change.
-func (c *classroom) changedRules(v map[string]float64, tasks []worlds.Task, scores []float64) {
+func (r *runner) changedRules(v map[string]float64, tasks []world.Task, scores []float64) {
 	all, right := 0, 0.0
 	for i := range tasks {
-		if isChanged(c.world, &tasks[i]) {
+		if isChanged(r.world, &tasks[i]) {
 			all++
 			right += scores[i]
 		}
@@ -131,14 +139,14 @@ func (c *classroom) changedRules(v map[string]float64, tasks []worlds.Task, scor
 }
 
 // isChanged reports whether a rule that changes decides a task.
-func isChanged(w worlds.World, t *worlds.Task) bool {
+func isChanged(w world.World, t *world.Task) bool {
 	d, ok := w.(world.Changer)
 	return ok && slices.ContainsFunc(t.Deciding, func(rule int) bool { return slices.Contains(d.Changed(), rule) })
 }
 
 // decidingRules sets the share of deciding rules that an active bullet states, the share of these that the prompt contains,
 // and the share of tasks with all deciding rules in the prompt.
-func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks []worlds.Task, shown [][]events.ShownBullet) {
+func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []world.Task, shown [][]events.ShownBullet) {
 	type phaseRule struct{ phase, rule int }
 	stated := make(map[phaseRule]bool) // the rules asked for so far, and whether an active bullet states them
 	isStated := func(phase, rule int) bool {
@@ -147,7 +155,7 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 			return ok
 		}
 		for b := range p.All() {
-			if b.Shown() && c.isStatement(b.Content, phase, rule) {
+			if b.Shown() && r.isStatement(b.Content, phase, rule) {
 				stated[key] = true
 				return true
 			}
@@ -166,7 +174,7 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 				continue
 			}
 			known++
-			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return c.isStatement(b.Content, tasks[i].Phase, rule) }) {
+			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return r.isStatement(b.Content, tasks[i].Phase, rule) }) {
 				found++
 			} else {
 				missing = true
@@ -176,7 +184,7 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 			complete++
 		}
 	}
-	v["deciding_rules_stated"] = float64(known) / float64(max(all, 1))
+	v[statedKey] = float64(known) / float64(max(all, 1))
 	v[completeKey] = float64(complete) / float64(max(len(tasks), 1))
 	if known > 0 {
 		v[decidingKey] = float64(found) / float64(known)
@@ -184,12 +192,12 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 }
 
 // isStatement reports whether a text states a rule, from a cache.
-func (c *classroom) isStatement(text string, phase, rule int) bool {
+func (r *runner) isStatement(text string, phase, rule int) bool {
 	key := statement{text, phase, rule}
-	ok, known := c.states[key]
+	ok, known := r.states[key]
 	if !known {
-		ok = c.world.States(text, phase, rule)
-		c.states[key] = ok
+		ok = r.world.States(text, phase, rule)
+		r.states[key] = ok
 	}
 	return ok
 }

@@ -13,7 +13,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
-	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train"
 	"debrief/curator"
 	"debrief/events"
@@ -26,9 +26,9 @@ const (
 	adviceTimeout = 2 * time.Second // longer than the default: many runs share a machine, and their load is not measured
 )
 
-// throughGateway is the part of a classroom whose agent makes calls of a model through a gateway.
+// throughGateway is the part of a runner whose agent makes calls of a model through a gateway.
 type throughGateway struct {
-	world    worlds.Caller
+	world    world.Caller
 	agent    *chatAgent
 	known    string // bullets in the agent's own system prompt
 	front    *proxy.Front
@@ -44,41 +44,41 @@ type throughGateway struct {
 }
 
 // openGateway starts a provider with the model of the world, the gateway in front of it, and an agent.
-func (c *classroom) openGateway(ctx context.Context, log zerolog.Logger) error {
-	w, ok := c.world.(worlds.Caller)
+func (r *runner) openGateway(ctx context.Context, log zerolog.Logger) error {
+	w, ok := r.world.(world.Caller)
 	if !ok {
-		return fmt.Errorf("arm %s: the agent of world %s has no tools", c.arm.name, c.world.Name())
+		return fmt.Errorf("arm %s: the agent of world %s has no tools", r.arm.name, r.world.Name())
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	g := &throughGateway{world: w, provider: &http.Server{Handler: worldProvider(w), ReadHeaderTimeout: time.Minute}}
+	g := &throughGateway{world: w, provider: &http.Server{Handler: modelProvider(w), ReadHeaderTimeout: time.Minute}}
 	go func() { _ = g.provider.Serve(listener) }()
-	if c.arm.skilled {
+	if r.arm.skilled {
 		for i, rule := range w.ByHand(0) {
 			if i%2 == 0 {
 				g.known += fmt.Sprintf("- [own-%d] %s\n", i, rule)
 			}
 		}
 	}
-	c.gateway = g
+	r.gateway = g
 	g.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{
-			HTTP: "127.0.0.1:0", GatewayMode: string(c.arm.gateway), AdviceTimeout: adviceTimeout, RunIdle: c.arm.idle(), UpstreamOpenAI: "http://" + listener.Addr().String(),
+			HTTP: "127.0.0.1:0", GatewayMode: string(r.arm.gateway), AdviceTimeout: adviceTimeout, RunIdle: r.arm.idle(), UpstreamOpenAI: "http://" + listener.Addr().String(),
 		},
 		Metrics: program.Metrics("bench"), Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	g.stop = g.front.Connect(ctx, c.session.Conn, c.builder)
+	g.stop = g.front.Connect(ctx, r.session.Conn, r.builder)
 	g.agent = newChatAgent(g.front.URL()+"/v1", deskPrompt+"\n"+g.known, w.Tools())
 	return nil
 }
 
 // idle returns the idle time of runs. Feedback ends a run, so only runs without feedback need a short idle time.
-func (a *worldArm) idle() time.Duration {
+func (a *arm) idle() time.Duration {
 	if a.inferred {
 		return runIdle
 	}
@@ -87,7 +87,7 @@ func (a *worldArm) idle() time.Duration {
 
 // curator returns the configuration of the Curator: the default one, except for arms with inferred outcomes. In these the limit of
 // new bullets in ten minutes from a source with limited trust is off, because the tasks of weeks pass in these minutes.
-func (a *worldArm) curator() curator.Config {
+func (a *arm) curator() curator.Config {
 	if a.inferred {
 		return curator.Config{MaxBurst: -1}
 	}
@@ -105,63 +105,57 @@ func (g *throughGateway) close() error {
 	return errors.Join(err, g.provider.Close())
 }
 
-// chat answers tasks through the gateway, and waits until the roles have learned from the runs that have ended. With feedback,
-// the agent reports the outcomes of the step before. Without it, the user of a run may send another message, and the gateway
-// infers outcomes.
-func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
-	g, due, done := c.gateway, c.dueOutcomes(), c.done
-	ids, verdicts := make([]string, len(tasks)), make([]worlds.Verdict, len(tasks))
-	messages := make([]int, len(tasks))
+// talk is the conversation about one task.
+type talk struct {
+	response string // id of the response with the answer
+	messages int    // of the user
+	verdict  world.Verdict
+	reported bool // the agent reports the verdict
+}
+
+// stepThroughGateway answers tasks through the gateway, and waits until the runs that have ended are stored. The agent reports the outcomes
+// of the step before. Without a report, the user of a run may send another message, and the gateway infers outcomes.
+func (r *runner) stepThroughGateway(ctx context.Context, tasks []world.Task) error {
+	g, due := r.gateway, r.dueOutcomes()
+	talks := make([]talk, len(tasks))
 	err := train.Each(len(tasks), answers, func(i int) (err error) {
-		ids[i], messages[i], verdicts[i], err = c.converse(ctx, &tasks[i], c.arm.reports(done+i))
+		talks[i], err = r.converse(ctx, &tasks[i], r.arm.reports(r.done+i))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for i := range tasks {
-		g.messages += messages[i]
+	for _, t := range talks {
+		g.messages += t.messages
 		g.asked++
-		if verdicts[i].Right() {
+		if t.verdict.Right() {
 			g.right++
 		}
-		if c.arm.reports(done + i) {
-			feedback := &events.FeedbackRequest{Book: classroomBook, Execution: events.Handle(ids[i]), Outcome: outcomeOf(verdicts[i])}
-			c.late = append(c.late, lateOutcome{due: c.done + 1, feedback: feedback})
+		if t.reported {
+			feedback := &events.FeedbackRequest{Book: benchBook, Execution: events.Handle(t.response), Outcome: outcomeOf(t.verdict)}
+			r.late = append(r.late, lateOutcome{due: r.done + 1, feedback: feedback})
 		}
 	}
 	for _, o := range due {
 		if _, err := client.HTTP(g.front.URL(), "").Feedback(ctx, o.feedback); err != nil {
 			g.lost++
-			if float64(g.lost) > maxLost*float64(c.done) {
+			if float64(g.lost) > maxLost*float64(r.done) {
 				return fmt.Errorf("report feedback (%d of %d calls without advice): %w", g.agent.calls.degraded.Load(), g.agent.calls.all.Load(), err)
 			}
 		}
 	}
-	open := len(c.late) // the runs of this step may be open until their outcomes are reported in the next one
-	if err := c.waitStored(ctx, g.messages-open); err != nil {
-		return err
-	}
-	if err := train.WaitIdle(ctx, c.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
-		return err
-	}
-	_, err = c.read(ctx)
-	return err
-}
-
-// reports reports whether the agent reports the outcome of the task with a number: an even share of all.
-func (a *worldArm) reports(task int) bool {
-	return !a.inferred || int(float64(task+1)*a.reported) > int(float64(task)*a.reported)
+	open := len(r.late) // the runs of this step may be open until their outcomes are reported in the next one
+	return r.waitStored(ctx, g.messages-open)
 }
 
 // converse gives a task to the agent as the message of a user. Without a report, the user sends the verdict as the next
-// message. It returns the id of the response and the number of messages.
-func (c *classroom) converse(ctx context.Context, t *worlds.Task, reported bool) (id string, messages int, v worlds.Verdict, err error) {
-	g := c.gateway
-	var chat conversation
-	var done []worlds.Step
-	answer, err := g.agent.send(ctx, &chat, t.Question, func(tool, arguments string) (string, error) {
-		s := g.world.Call(*t, done, worlds.Step{Tool: tool, Arguments: plainArguments(arguments)})
+// message.
+func (r *runner) converse(ctx context.Context, t *world.Task, reported bool) (talk, error) {
+	g := r.gateway
+	var history conversation
+	var done []world.Step
+	answer, err := g.agent.send(ctx, &history, t.Question, func(tool, arguments string) (string, error) {
+		s := g.world.Call(*t, done, world.Step{Tool: tool, Arguments: plainArguments(arguments)})
 		done = append(done, s)
 		if s.Failed {
 			return "", errors.New(s.Output)
@@ -169,23 +163,24 @@ func (c *classroom) converse(ctx context.Context, t *worlds.Task, reported bool)
 		return s.Output, nil
 	})
 	if err != nil {
-		return "", 0, v, fmt.Errorf("task %s: %w", t.ID, err)
+		return talk{}, fmt.Errorf("task %s: %w", t.ID, err)
 	}
-	id, v = chat.id, c.world.Verdict(*t, worlds.Attempt{Answer: answer, Steps: done})
-	if reported || v.Feedback == "" {
-		return id, 1, v, nil
+	out := talk{response: history.id, messages: 1, verdict: r.world.Verdict(*t, world.Attempt{Answer: answer, Steps: done}), reported: reported}
+	if reported || out.verdict.Feedback == "" {
+		return out, nil
 	}
-	_, err = g.agent.send(ctx, &chat, v.Feedback, func(string, string) (string, error) { return "", errors.New("unexpected call") })
-	return id, 2, v, err
+	out.messages++
+	_, err = g.agent.send(ctx, &history, out.verdict.Feedback, func(string, string) (string, error) { return "", errors.New("unexpected call") })
+	return out, err
 }
 
 // waitStored waits until n executions are stored, except those that are known to be lost.
-func (c *classroom) waitStored(ctx context.Context, n int) error {
-	stream, err := c.session.JetStream().Stream(ctx, events.StreamExecutions)
+func (r *runner) waitStored(ctx context.Context, n int) error {
+	stream, err := r.session.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
 		return err
 	}
-	subject := events.KindExecution.Subject(classroomBook)
+	subject := events.KindExecution.Subject(benchBook)
 	for end := time.Now().Add(storeTimeout); ; {
 		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
 		if err != nil {
@@ -196,9 +191,9 @@ func (c *classroom) waitStored(ctx context.Context, n int) error {
 			stored += int(count)
 		}
 		isLate := time.Now().After(end)
-		if stored >= n-c.gateway.lost || isLate {
-			c.gateway.lost = max(n-stored, 0)
-			if isLate && float64(c.gateway.lost) > maxLost*float64(c.done) {
+		if stored >= n-r.gateway.lost || isLate {
+			r.gateway.lost = max(n-stored, 0)
+			if isLate && float64(r.gateway.lost) > maxLost*float64(r.done) {
 				return fmt.Errorf("got %d executions in %s, want %d", stored, storeTimeout, n)
 			}
 			return nil
@@ -231,9 +226,6 @@ func (g *throughGateway) addGains(v map[string]float64) {
 		g.right, g.asked = 0, 0
 	}
 	if n := g.agent.calls.all.Load(); n > 0 {
-		v["calls_without_advice"] = float64(g.agent.calls.degraded.Load()) / float64(n)
+		v[noAdviceKey] = float64(g.agent.calls.degraded.Load()) / float64(n)
 	}
 }
-
-// observes reports whether the gateway only captures.
-func (a *worldArm) observes() bool { return a.gateway == proxy.ModeObserve }

@@ -1,0 +1,85 @@
+package learning
+
+import (
+	"debrief/cmd/internal/proxy"
+	"debrief/curator"
+
+	book "debrief/playbook"
+)
+
+// arm is one configuration of feedback, gate, prompt and model. All arms learn from the same tasks.
+type arm struct {
+	name      string
+	onRequest bool       // runs only if --arms names it
+	gate      book.Gate  // empty is the default
+	wrong     bool       // a share of the verdicts is wrong
+	judge     bool       // the verdicts are of a judge, a model whose share of errors Debrief knows
+	showAll   bool       // the prompt contains all bullets
+	isFixed   bool       // the playbook does not learn
+	byHand    bool       // the playbook begins with the rules by hand
+	broken    float64    // share of broken replies of the models, each call independently
+	forgets   bool       // the lessons of the models leave out the scope of a rule
+	late      int        // number of tasks after which an outcome is reported, out of order
+	gateway   proxy.Mode // of the gateway through which the agent calls its model; empty without a gateway
+	// The fields below are only for arms with a gateway.
+	inferred bool    // the agent reports only a share of the outcomes, and the gateway infers the others
+	reported float64 // this share
+	skilled  bool    // the agent's own system prompt states every second rule, so that wrong advice can make it worse
+}
+
+// defaultGate is the mode of the gate that a user gets.
+var defaultGate = curator.Config{}.WithDefaults().GateMode
+
+// allArms lists the arms in the order of the output.
+var allArms = []arm{
+	{name: "off", gate: book.GateOff},
+	{name: "guard", gate: book.GateGuard},
+	{name: "strict", gate: book.GateStrict},
+	{name: "off-wrong", gate: book.GateOff, wrong: true},
+	{name: "guard-wrong", gate: book.GateGuard, wrong: true},
+	{name: "strict-wrong", gate: book.GateStrict, wrong: true},
+	{name: "all-shown", gate: book.GateOff, showAll: true},
+	{name: "by-hand", isFixed: true, byHand: true},
+	{name: "ceiling", isFixed: true, byHand: true, showAll: true},
+	{name: "none", isFixed: true},
+	{name: "broken-10", onRequest: true, broken: 0.1},
+	{name: "broken-30", onRequest: true, broken: 0.3},
+	{name: "broken-60", onRequest: true, broken: 0.6},
+	{name: "perfect", onRequest: true, byHand: true},
+	{name: "perfect-wrong", onRequest: true, byHand: true, wrong: true},
+	{name: "forgetful", onRequest: true, forgets: true},
+	{name: "late", onRequest: true, late: 200},
+	{name: "judge", onRequest: true, wrong: true, judge: true},
+	{name: gatewayArm, onRequest: true, gateway: proxy.ModeTail},
+	{name: "gateway-mixed", onRequest: true, gateway: proxy.ModeTail, inferred: true, reported: 0.2},
+	{name: skilledArm, onRequest: true, gateway: proxy.ModeTail, inferred: true, skilled: true},
+	{name: observeArm, onRequest: true, gateway: proxy.ModeObserve, inferred: true, skilled: true},
+}
+
+// Arms whose agent is unchanged and makes calls of a model through the gateway.
+const (
+	gatewayArm = "gateway"                  // reports outcomes by the ids of responses
+	skilledArm = "gateway-inferred-skilled" // reports nothing, and knows half of the rules
+	observeArm = "gateway-observe-skilled"  // the same, and the gateway adds nothing
+)
+
+// armNames returns the names of the arms for which accept returns true.
+func armNames(accept func(*arm) bool) []string {
+	var names []string
+	for i := range allArms {
+		if accept(&allArms[i]) {
+			names = append(names, allArms[i].name)
+		}
+	}
+	return names
+}
+
+func anyArm(*arm) bool { return true }
+
+// observes reports whether the gateway only captures.
+func (a *arm) observes() bool { return a.gateway == proxy.ModeObserve }
+
+// reports reports whether the agent reports the outcome of the task with a number: an even share of all.
+func (a *arm) reports(task int) bool {
+	return !a.inferred || int(float64(task+1)*a.reported) > int(float64(task)*a.reported)
+}

@@ -1,0 +1,239 @@
+package learning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/train"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator"
+
+	book "debrief/playbook"
+)
+
+// answers is the number of tasks that an agent answers at the same time.
+const answers = 8
+
+// stepTasks is the number of tasks that an agent answers with one version of the playbook.
+const stepTasks = 20
+
+// lateOutcome is an outcome that is reported as soon as a number of training tasks are done.
+type lateOutcome struct {
+	due      int
+	feedback *events.FeedbackRequest
+}
+
+// maxWarned is the maximum share of reports with a warning, for example because a server on a busy machine did not store a context in
+// time. With more, the measurement fails.
+const maxWarned = 0.02
+
+// phase returns the phase of the last of n training tasks, or of the first task.
+func (r *runner) phase(n int) int {
+	n = max(n, 1)
+	return r.world.Train(n)[n-1].Phase
+}
+
+// learn answers training tasks until n are done. The roles learn from each step before the next one.
+func (r *runner) learn(ctx context.Context, n int) error {
+	answer := r.step
+	if r.gateway != nil {
+		answer = r.stepThroughGateway
+	}
+	tasks := r.world.Train(n)
+	for r.done < n {
+		step := tasks[r.done:min(r.done+stepTasks, n)]
+		r.done += len(step)
+		if err := answer(ctx, step); err != nil {
+			return err
+		}
+		if err := train.WaitIdle(ctx, r.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
+			return err
+		}
+		if _, err := r.read(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answered is a task that the agent has answered.
+type answered struct {
+	report  *events.Report
+	outcome events.Outcome // wrong for some tasks
+	system  string         // system part of the prompt
+}
+
+// step answers tasks with the current version of the playbook, and reports the executions in order. An agent of the HTTP API reports the
+// outcomes of a step only in the next step.
+func (r *runner) step(ctx context.Context, tasks []world.Task) error {
+	due := r.dueOutcomes()
+	out := make([]answered, len(tasks))
+	err := train.Each(len(tasks), answers, func(i int) (err error) {
+		out[i], err = r.answer(ctx, &tasks[i])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	isLate := r.api != nil || r.arm.late > 0
+	for i := range out {
+		if i > 0 {
+			r.prefix = append(r.prefix, sharedPrefix(out[i-1].system, out[i].system))
+		}
+		report := out[i].report
+		if !isLate {
+			report.Outcome = out[i].outcome
+		}
+		stored, err := r.agent.Report(ctx, report)
+		if err == nil && len(stored.Warnings) > 0 {
+			r.warned++
+			if float64(r.warned) > maxWarned*float64(r.done+len(tasks)) {
+				err = errors.New(stored.Warnings[0])
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("report task %s: %w", report.RunID, err)
+		}
+		if isLate {
+			r.late = append(r.late, lateOutcome{
+				due:      r.done + r.delay(report.RunID),
+				feedback: &events.FeedbackRequest{Book: benchBook, Execution: stored.Handle, Outcome: out[i].outcome},
+			})
+		}
+	}
+	for _, o := range due {
+		if _, err := r.agent.Feedback(ctx, o.feedback); err != nil {
+			return fmt.Errorf("report late feedback: %w", err)
+		}
+	}
+	return nil
+}
+
+// delay returns the number of tasks after which the outcome of a run is reported. Unless the arm has late outcomes, it is 1: the next step
+// reports it.
+func (r *runner) delay(run string) int {
+	if r.arm.late == 0 {
+		return 1
+	}
+	return r.arm.late/2 + int(world.Draw(r.seed, "delay", run)%uint64(r.arm.late))
+}
+
+// dueOutcomes removes and returns the outcomes that are due.
+func (r *runner) dueOutcomes() (due []lateOutcome) {
+	r.late = slices.DeleteFunc(r.late, func(o lateOutcome) bool {
+		if o.due > r.done {
+			return false
+		}
+		due = append(due, o)
+		return true
+	})
+	slices.SortStableFunc(due, func(a, b lateOutcome) int { return a.due - b.due })
+	return due
+}
+
+// answer requests a context for a task and lets the agent of the world answer it.
+func (r *runner) answer(ctx context.Context, t *world.Task) (answered, error) {
+	served, err := r.agent.Context(ctx, r.request(t))
+	if err != nil {
+		return answered{}, fmt.Errorf("request context of task %s: %w", t.ID, err)
+	}
+	system := systemOf(served.Messages)
+	a := r.world.Attempt(*t, system)
+	v := r.world.Verdict(*t, a)
+	if world.Chance(r.wrong, r.seed, "wrong verdict", t.ID) {
+		v = r.world.Wrong(*t, a, v)
+	}
+	outcome := outcomeOf(v)
+	if r.arm.judge {
+		outcome.By = simulatedJudge
+	}
+	report := &events.Report{
+		Book: benchBook, ContextID: served.ID, RunID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer, Model: r.world.Name(),
+		Purpose: events.Learn, Cited: bulletIDs(a.Cited), Steps: stepsOf(a),
+	}
+	return answered{report: report, outcome: outcome, system: system}, nil
+}
+
+func bulletIDs(cited []string) []book.BulletID {
+	var ids []book.BulletID
+	for _, id := range cited {
+		ids = append(ids, book.BulletID(id))
+	}
+	return ids
+}
+
+// stepsOf returns the tool calls of an attempt.
+func stepsOf(a world.Attempt) (steps []events.Step) {
+	for _, s := range a.Steps {
+		call := events.ToolCall{Tool: s.Tool, Arguments: s.Arguments, Output: s.Output, Outcome: events.Success}
+		if s.Failed {
+			call.Outcome = events.Errored
+		}
+		steps = append(steps, events.Step{Speaker: chat.Assistant, Calls: []events.ToolCall{call}})
+	}
+	return steps
+}
+
+// label returns the label of a verdict.
+func label(v world.Verdict) events.Label {
+	switch v.Score {
+	case 0:
+		return events.Failure
+	case 1:
+		return events.Success
+	}
+	return events.Partial
+}
+
+// outcomeOf returns a verdict as an outcome.
+func outcomeOf(v world.Verdict) events.Outcome {
+	return events.Outcome{Score: v.Score, Label: label(v), Feedback: v.Feedback, By: "bench"}
+}
+
+func (r *runner) request(t *world.Task) *events.ContextRequest {
+	req := &events.ContextRequest{Book: benchBook, Query: t.Question, Context: t.Context, MinVersion: r.version}
+	if r.gateway != nil {
+		req.Advice = true
+	} else {
+		req.System = generator.Instructions
+	}
+	return req
+}
+
+// bulletsIn returns the text that gives the agent its bullets: the advice that the gateway adds, else the system messages.
+func (r *runner) bulletsIn(messages []chat.Message) string {
+	switch {
+	case r.gateway == nil:
+		return systemOf(messages)
+	case r.arm.observes() || len(messages) == 0:
+		return r.gateway.known
+	}
+	return r.gateway.known + "\n" + messages[0].Text
+}
+
+// systemOf joins the system messages of a context.
+func systemOf(messages []chat.Message) string {
+	var all []string
+	for _, m := range messages {
+		if m.Speaker == chat.System {
+			all = append(all, m.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// read returns the playbook from its log, and records its version.
+func (r *runner) read(ctx context.Context) (*book.Playbook, error) {
+	w, err := r.store.Writer(ctx, benchBook)
+	if err != nil {
+		return nil, err
+	}
+	p := w.State().Playbook()
+	r.version = p.Version()
+	return p, nil
+}
