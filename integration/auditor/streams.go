@@ -1,7 +1,3 @@
-// Package auditor recomputes the expected state of a Debrief installation from the raw messages of a NATS server, and
-// compares it with the actual state. It shares no code with the product: it imports the NATS client and the MessagePack
-// library, and its types repeat the wire format (see wire.go). It therefore also finds defects of the product's codec, fold
-// and index.
 package auditor
 
 import (

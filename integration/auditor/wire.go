@@ -1,16 +1,21 @@
 package auditor
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// The types below repeat those parts of the wire format that the audit needs. Field names are MessagePack keys. Executions are in worth.go,
-// playbooks in book.go.
+// The types of this file repeat those parts of the wire format of events that the audit and the pages need. Field names are MessagePack keys.
 
 type feedback struct {
 	ID        string  `msgpack:"id"`
@@ -68,6 +73,18 @@ func decode[T any](data []byte) (*T, error) {
 	return v, nil
 }
 
+// unpacked returns data without its compression, if it has one.
+func unpacked(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
 // hash derives an id from parts: 16 bytes of the SHA-256 over the parts, each after its length.
 func hash(parts ...string) string {
 	h := sha256.New()
@@ -80,3 +97,16 @@ func hash(parts ...string) string {
 
 // executionID is the id of the first execution of a task.
 func executionID(book, task string) string { return hash("execution", book, "", task, "0") }
+
+// handleOf returns the second part of the handle of an execution.
+func handleOf(id string) string {
+	b, _ := base64.RawURLEncoding.DecodeString(id)
+	return hex.EncodeToString(append(b, 0, 0, 0, 0)[:4])
+}
+
+// seqOf returns the sequence in a handle, or 0.
+func seqOf(handle string) uint64 {
+	number, _, _ := strings.Cut(handle, "-")
+	seq, _ := strconv.ParseUint(number, 10, 64)
+	return seq
+}

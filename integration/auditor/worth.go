@@ -23,56 +23,6 @@ type WorthArm struct {
 // WorthEffect is an effect with its interval.
 type WorthEffect struct{ Mean, Low, High float64 }
 
-// assigned is an execution as far as the comparison reads it.
-type assigned struct {
-	ID      string  `msgpack:"id"`
-	Run     string  `msgpack:"run_id"`
-	Owner   string  `msgpack:"owner"`
-	Session string  `msgpack:"session"`
-	Purpose string  `msgpack:"purpose"`
-	Pinned  bool    `msgpack:"pinned"`
-	Outcome outcome `msgpack:"outcome"`
-	Control *struct {
-		Held  bool `msgpack:"h"`
-		Share int  `msgpack:"s"`
-	} `msgpack:"control"`
-	Usage struct {
-		Input   int     `msgpack:"i"`
-		Output  int     `msgpack:"o"`
-		Dollars float64 `msgpack:"d"`
-		Cached  int     `msgpack:"ct"`
-	} `msgpack:"usage"`
-	Took int64 `msgpack:"took"` // nanoseconds
-}
-
-type outcome struct {
-	Score     float64 `msgpack:"score"`
-	Label     string  `msgpack:"label"`
-	Inferred  bool    `msgpack:"inferred"`
-	Violation bool    `msgpack:"violation"`
-	Feedback  string  `msgpack:"feedback"`
-	Scores    *[]struct {
-		Score float64 `msgpack:"s"`
-	} `msgpack:"scores"`
-}
-
-// rated returns the score of an outcome, and whether it is a failure. ok is set if the outcome is known and was reported.
-func (o outcome) rated() (score float64, failed, ok bool) {
-	switch {
-	case o.Violation:
-		return 0, true, !o.Inferred
-	case o.Label == "failure":
-		return o.Score, true, !o.Inferred
-	case o.Label == "success" && o.Score == 0:
-		return 1, false, !o.Inferred
-	case o.Label == "partial" && o.Score == 0:
-		return 0.5, false, !o.Inferred
-	case o.Label == "success", o.Label == "partial", o.Label == "" && o.Score > 0:
-		return o.Score, false, !o.Inferred
-	}
-	return 0, false, false
-}
-
 // CheckWorth recomputes the comparison of a playbook. It keeps every run in memory and computes each mean and variance in two passes.
 // Models must have no price in the table of the product: the cost is that of the executions.
 func CheckWorth(s *Streams, book string) (*Worth, error) {

@@ -1,0 +1,98 @@
+package auditor
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// health is the health of a playbook at a time.
+type health struct {
+	day                                               string
+	active, cited, injections, noEffect, contradicted int
+	stale                                             int
+	median, oldest                                    float64 // days
+	bullets, shown, withheld                          int     // of the contribution; no bullets: not measured
+	estimate, low, high                               float64
+}
+
+// health returns the health after a version, at a time.
+func (h *history) health(version int, at time.Time) health {
+	state := h.states[version]
+	var x health
+	var ages []float64
+	var weights, sum, variance float64
+	for id, b := range state {
+		if with, ok := state[b.Contests]; ok && with.active() && b.Status != "retired" {
+			x.contradicted++
+		}
+		if !b.active() {
+			continue
+		}
+		x.active++
+		if b.Helpful+b.Harmful+count(b.Experiment.Cited) > 0 {
+			x.cited++
+		}
+		x.injections, x.noEffect = x.injections+b.Helpful+b.Harmful+b.Neutral, x.noEffect+b.Neutral
+		last, known := h.confirmed[version][id]
+		if !known {
+			last = b.Created
+		}
+		age := max(0, at.Sub(last).Hours()/24)
+		ages = append(ages, age)
+		if age > 30 {
+			x.stale++
+		}
+		n, m := float64(count(b.Experiment.Shown)), float64(count(b.Experiment.Withheld))
+		if n*m == 0 {
+			continue
+		}
+		w := 1 / (1/n + 1/m)
+		x.bullets, x.shown, x.withheld = x.bullets+1, x.shown+int(n), x.withheld+int(m)
+		weights += w
+		sum += w * (mean(b.Experiment.Shown) - mean(b.Experiment.Withheld))
+		variance += w * w * (variance2(b.Experiment.Shown)/n + variance2(b.Experiment.Withheld)/m)
+	}
+	slices.Sort(ages)
+	if n := len(ages); n > 0 {
+		x.median, x.oldest = (ages[(n-1)/2]+ages[n/2])/2, ages[n-1]
+	}
+	if x.bullets > 0 {
+		half := 1.959964 * math.Sqrt(variance) / weights
+		x.estimate, x.low, x.high = sum/weights, max(-1, sum/weights-half), min(1, sum/weights+half)
+	}
+	return x
+}
+
+// variance2 is the variance of scores with one worst and one best score more.
+func variance2(s [11]int) float64 {
+	s[0]++
+	s[10]++
+	m, sum := mean(s), 0.0
+	for score, n := range s {
+		sum += float64(n) * math.Pow(float64(score)/10-m, 2)
+	}
+	return sum / float64(count(s))
+}
+
+// days returns the health at the end of each day with a change, oldest first. The last day ends now.
+func (h *history) days(now time.Time) (all []health) {
+	last := time.Time{}
+	for i, c := range h.changes {
+		if c.Time.After(last) {
+			last = c.Time
+		}
+		isLast := i+1 == len(h.changes)
+		end := last.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
+		if !isLast && h.changes[i+1].Time.Before(end) {
+			continue
+		}
+		if isLast && now.Before(end) {
+			end = now
+		}
+		x := h.health(i+1, end)
+		x.day = last.UTC().Format(time.DateOnly)
+		all = append(all, x)
+	}
+	return all
+}

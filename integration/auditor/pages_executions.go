@@ -1,0 +1,191 @@
+package auditor
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// executions are the pages of the executions of a playbook.
+func (c *Console) executions(p Page, book string, rest []string, q url.Values) {
+	if len(rest) > 0 {
+		c.execution(p, book, c.runOf(rest[0]))
+		return
+	}
+	all := slices.DeleteFunc(c.ofBook(book), func(r *run) bool {
+		label := cmp.Or(r.Outcome.label(), "unknown")
+		before, err := time.Parse(time.RFC3339, q.Get("before"))
+		return err == nil && !r.Started.Before(before) || q.Get("task") != "" && q.Get("task") != r.Origin.Task || q.Get("outcome") != "" && q.Get("outcome") != label || q.Get("session") != "" && q.Get("session") != r.Session || q.Get("doubted") != "" && !r.Doubted
+	})
+	p.executions("", book, all[:min(50, len(all))])
+}
+
+// executions adds the rows of a table of executions.
+func (p Page) executions(heading, book string, all []*run) {
+	for _, r := range all {
+		row := heading + book + "/executions/" + r.Handle + " | "
+		if s := r.score(); s != 0 {
+			p.add(row+"Outcome", s)
+		}
+		p.add(row+"Bullets shown", float64(len(r.Shown)))
+		p.add(row+"Cited", float64(len(r.Cited)))
+		if r.Version > 0 {
+			p.add(row+"Version", float64(r.Version))
+		}
+	}
+}
+
+// execution is the page of one execution.
+func (c *Console) execution(p Page, book string, r *run) {
+	const facts = "Facts | "
+	for _, s := range r.Steps {
+		for _, call := range s.Calls {
+			if call.Took > 0 {
+				p.add("Steps | call", float64(call.Took.Milliseconds()))
+			}
+		}
+	}
+	if s := r.score(); s != 0 {
+		p.add(facts+"verdict", s)
+	}
+	if named := r.stored.Scores; named != nil {
+		for _, s := range *named {
+			p.add(facts+"named score", s.Score)
+		}
+	}
+	p.add(facts+"Playbook", float64(r.Version))
+	p.add(facts+"Shown", ints(len(r.Shown), len(r.Cited))...)
+	if r.Usage.Input > 0 {
+		tokens := ints(r.Usage.Input, r.Usage.Output)
+		if r.Usage.Cached > 0 {
+			tokens = append(tokens, float64(r.Usage.Cached))
+		}
+		p.add(facts+"Tokens", tokens...)
+	}
+	if r.Usage.Dollars > 0 {
+		p.add(facts+"Cost", r.Usage.Dollars)
+	}
+	if r.Took > 0 {
+		p.add(facts+"Duration", inUnit(time.Duration(r.Took)))
+	}
+	if r.Built != nil {
+		m := r.Built
+		p.add("What the model received | tokens", ints(m.Tokens, m.Limit)...)
+		var omitted []float64
+		for _, o := range m.Omitted {
+			p.add("What the model received | "+o.Kind+", omitted | Reference", float64(o.Count))
+			p.add("What the model received | "+o.Kind+", omitted | Tokens", float64(o.Tokens))
+			omitted = append(omitted, float64(o.Count))
+		}
+		p.add("What the model received | omitted", omitted...)
+		for _, w := range m.Warnings {
+			_, shape := ParseNumbers(strings.ToUpper(w[:1]) + w[1:])
+			p.add("Warnings | "+shape, valuesOf(w)...)
+		}
+		for _, x := range m.Parts {
+			if x.Count > 0 {
+				p.add("What the model received | "+x.Kind+" | Reference", float64(x.Count))
+			}
+			p.add("What the model received | "+x.Kind+" | Tokens", float64(x.Tokens))
+		}
+	}
+	h := c.books[book]
+	for _, last := range h.changes {
+		var ours []int
+		for i, s := range last.Covers {
+			if s.Evidence == nil || s.Evidence.Execution != r.Handle {
+				continue
+			}
+			ours = append(ours, i)
+			if f := c.reflected(&s); f != nil && f.Outcome.Score != 0 {
+				p.add("Reflection | outcome", f.Outcome.Score)
+			}
+		}
+		if len(ours) == 0 || last.More {
+			continue
+		}
+		row := fmt.Sprintf("Learned from it | %s/versions/%d | ", book, last.Version)
+		for _, part := range h.parts(last) {
+			for i := range part.Ops {
+				if o, ok := supported(&part.Ops[i], ours); ok {
+					p.add(row+"Version", float64(last.Version))
+					p.add(row+"Change", sentence(o, last)...)
+				}
+			}
+		}
+		for _, part := range h.parts(last) {
+			for i := range part.Refused {
+				if o, ok := supported(&part.Refused[i].Op, ours); ok {
+					p.add(row+"Version", float64(last.Version))
+					p.add(row+"Change", valuesOf(cmp.Or(part.Refused[i].Reason, o.Reason, last.Reason))...)
+				}
+			}
+		}
+	}
+}
+
+// reflected returns the stored reflection behind a cover, nil if it has expired or was never stored.
+func (c *Console) reflected(s *support) *reflection {
+	for _, m := range c.Reflections {
+		if kind, _ := kindAndBook(m.Subject); m.Seq != s.Seq || kind != "reflection" {
+			continue
+		}
+		if f, err := decode[reflection](m.Data); err == nil && source(f) == s.ID {
+			return f
+		}
+	}
+	return nil
+}
+
+// supported returns an operation with the part of an execution alone: its votes and its outcomes. It is false without its support.
+func supported(o *changeOp, ours []int) (*changeOp, bool) {
+	one := *o
+	one.Support, one.Seen = nil, nil
+	for k, i := range o.Support {
+		if !slices.Contains(ours, i) {
+			continue
+		}
+		one.Support = append(one.Support, i)
+		if k < len(o.Seen) {
+			one.Seen = append(one.Seen, o.Seen[k])
+		}
+	}
+	if o.Kind == "TAG" { // each supporter has one vote
+		one.Helpful, one.Harmful, one.Neutral = len(one.Support), 0, 0
+	}
+	return &one, len(one.Support) > 0
+}
+
+// sessions are the pages of the sessions.
+func (c *Console) sessions(p Page, book string, rest []string, q url.Values) {
+	all := c.ofBook(book)
+	if len(rest) > 0 {
+		var ours []*run
+		for _, r := range all {
+			if r.Session == rest[0] && (!q.Has("owner") || r.Owner == q.Get("owner")) {
+				ours = append(ours, r)
+				if r.Turn > 0 {
+					place := "Window | " + book + "/executions/" + r.Handle + " | Turn # · ·"
+					p[place] = append(p[place], Expected{Values: []float64{float64(r.Turn)}, Among: true}) // the window may have expired
+				}
+			}
+		}
+		p.executions("Stored executions | ", book, ours[:min(50, len(ours))])
+		return
+	}
+	turns := map[[2]string]int{}
+	var newest [][2]string
+	for _, r := range all {
+		key := [2]string{r.Owner, r.Session}
+		if r.Session != "" && turns[key] == 0 {
+			newest = append(newest, key)
+		}
+		turns[key]++
+	}
+	for _, key := range newest[:min(50, len(newest))] {
+		p.add(book+"/sessions/"+key[1]+" | Turns", float64(turns[key]))
+	}
+}

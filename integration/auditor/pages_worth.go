@@ -1,0 +1,117 @@
+package auditor
+
+import (
+	"cmp"
+	"math"
+	"net/url"
+	"strings"
+)
+
+// worth is the page of the comparison with the control group.
+func (c *Console) worth(p Page, book string, _ []string, _ url.Values) {
+	w := worthOf(c.runs, book)
+	if numbers, shape := c.verdict(book); numbers != nil {
+		p.add(shape, numbers...)
+	}
+	if w.With.Sessions+w.Without.Sessions == 0 {
+		return
+	}
+	rows := []struct {
+		name, effect  string
+		with, without float64
+	}{
+		{"Score, 0 to 100", "points", w.With.Score, w.Without.Score},
+		{"Failures per 100 tasks", "failures_avoided", w.With.Failures, w.Without.Failures},
+		{"Tokens per run", "tokens_percent", w.With.Tokens, w.Without.Tokens},
+		{"Cost per run", "cost_percent", w.With.Dollars, w.Without.Dollars},
+		{"Time per run", "time_percent", w.With.Seconds, w.Without.Seconds},
+	}
+	for i, x := range rows {
+		isOutcome := i < 2
+		if x.with > 0 || isOutcome && w.With.Outcomes > 0 {
+			p.add(x.name+" | With the playbook", x.with)
+		}
+		if x.without > 0 || isOutcome && w.Without.Outcomes > 0 {
+			p.add(x.name+" | Without it", x.without)
+		}
+		if e, ok := w.Effects[x.effect]; ok {
+			p.add(x.name+" | Effect", e.Mean)
+			p.add(x.name+" | Interval", e.Low, e.High)
+		}
+	}
+	for name, a := range map[string]WorthArm{"With the playbook": w.With, "Without the playbook": w.Without} {
+		p.add(name+" | Sessions", float64(a.Sessions))
+		p.add(name+" | with an outcome", float64(a.Rated))
+		p.add(name+" | Runs", float64(a.Runs))
+		p.add(name+" | Outcomes", float64(a.Outcomes))
+	}
+	p.add("What was counted; the control share is #% now", c.controlShare(book)...)
+}
+
+// controlShare returns the control share of a playbook in percent, nil if it is off.
+func (c *Console) controlShare(book string) []float64 {
+	control := ""
+	for _, x := range c.books[book].changes {
+		control = cmp.Or(x.Control, control)
+	}
+	return valuesOf(control)
+}
+
+// verdict returns the numbers of the sentence about the worth of a playbook and of its chart, and the sentence with # for each number.
+func (c *Console) verdict(book string) ([]float64, string) {
+	w := worthOf(c.runs, book)
+	numbers, shape := c.sentence(book, w)
+	if e, ok := w.Effects["points"]; ok {
+		return append(numbers, e.Mean, e.Low, e.High), shape + " # points, interval # to #"
+	}
+	return numbers, shape
+}
+
+func (c *Console) sentence(book string, w *Worth) ([]float64, string) {
+	share := c.controlShare(book)
+	rated, outcomes := float64(w.With.Rated+w.Without.Rated), float64(w.With.Outcomes+w.Without.Outcomes)
+	e, ok := w.Effects["points"]
+	switch {
+	case w.With.Sessions+w.Without.Sessions == 0 && share == nil:
+		return nil, ""
+	case !ok:
+		p := max(0.001, float64(w.Without.Rated)/max(1, rated))
+		if share != nil {
+			p = share[0] / 100
+		}
+		missing := max(0, 20-float64(w.Without.Rated))
+		sessions := max(missing/p, (20-float64(w.With.Rated))/(1-p))
+		return []float64{math.Ceil(max(1, outcomes/max(1, rated)) * sessions), missing}, "Not known yet: about # outcomes are missing, among them those of # sessions without the playbook."
+	case e.Low > 0:
+		return []float64{e.Mean, e.Low, e.High}, "The playbook helps: # points, interval # to #."
+	case e.High < 0:
+		return []float64{e.Mean, e.Low, e.High}, "The playbook harms: # points, interval # to #."
+	case e.Low > -2 && e.High < 2:
+		return []float64{2, e.Mean, e.Low, e.High}, "The playbook makes no difference of # points or more: # points, interval # to #."
+	}
+	// The factor of the number of sessions at which the half width is the effect to tell from none: variance is that of the interval now.
+	effect := max(2, math.Abs(e.Mean))
+	half := func(v float64) float64 {
+		return math.Sqrt(2 * v * (v + 0.01) / 0.01 * (math.Log1p(0.01/v)/2 + math.Log(20)))
+	}
+	solve := func(target float64) float64 {
+		v := 1e-12
+		for half(v*1.00001) < target {
+			v *= 1.00001
+		}
+		return v
+	}
+	more := solve((e.High-e.Low)/200) / solve(effect/100)
+	return []float64{e.Mean, e.Low, e.High, math.Ceil((more - 1) * outcomes), effect, math.Ceil((more - 1) * float64(w.Without.Rated))},
+		"Not decided yet: # points, interval # to #. About # outcomes are missing to tell an effect of # points from none, among them those of # sessions without the playbook."
+}
+
+// word returns the first word of a verdict, as the overview shows it.
+func word(shape string) string {
+	for beginning, word := range map[string]string{"Not known": "not known yet", "Not decided": "not decided yet", "The playbook helps": "helps", "The playbook harms": "harms", "The playbook makes": "makes no difference"} {
+		if strings.HasPrefix(shape, beginning) {
+			return word
+		}
+	}
+	return ""
+}
