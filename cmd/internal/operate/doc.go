@@ -1,17 +1,17 @@
-// Package operate is the room of the tools of an operator. It lists, decodes, requeues and drops dead letters itself, and
-// holds other packages:
+// Package operate has the tools of an operator. The package itself finds, lists and shows dead letters, and counts requeued ones. Its
+// subdirectories have these packages:
 //
 //	doctor   checks of everything that a pipeline needs, with fixes
 //	rights   the users of a NATS server with their rights, and the server's configuration
 //	metrics  metrics of the programs for Prometheus
-//	backup   copies the streams while the pipeline runs
-//	erase    removes what a person, a session, a task or a playbook has left
+//	backup   copies of the streams, taken while the pipeline runs
+//	erase    the removal of the data of a person, a session, a task or a playbook
 //	prices   the prices of models
 //
 // They never decide how a message is handled, because package bus has the failure policy. They never change a playbook: an erasure
 // requests edits of the Curator.
 //
-// # The walk of a check
+// # The order of a check
 //
 //	doctor/doctor.go    Server, Resources  the server, its streams and buckets
 //	doctor/rights.go    Rights, Roles      the rights of each user, against the list of package rights

@@ -21,18 +21,18 @@ type LetterRow struct {
 	Reason     string        `json:"reason"`
 }
 
+// newLetterRow returns the row of a dead letter.
 func newLetterRow(l *bus.Letter) LetterRow {
 	kind, _, _ := events.ParseSubject(l.Subject)
-	return LetterRow{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, string(l.Code), l.Reason}
-}
-
-type lister interface {
-	List(ctx context.Context, f bus.LetterFilter, fn func(*bus.Letter) error) error
+	return LetterRow{
+		ID: l.Handle(), Role: l.Role, Book: string(l.Book), Kind: string(kind), Time: cmp.Or(l.Time, l.Stored),
+		Deliveries: l.Deliveries, Code: string(l.Code), Reason: l.Reason,
+	}
 }
 
 // ListLetters returns the selected dead letters, oldest first.
-func ListLetters(ctx context.Context, s lister, f bus.LetterFilter) (all []LetterRow, err error) {
-	err = s.List(ctx, f, func(l *bus.Letter) error {
+func ListLetters(ctx context.Context, letters letterReader, f bus.LetterFilter) (all []LetterRow, err error) {
+	err = letters.List(ctx, f, func(l *bus.Letter) error {
 		all = append(all, newLetterRow(l))
 		return nil
 	})
@@ -51,15 +51,11 @@ type LetterDetails struct {
 	Raw        []byte              `json:"raw,omitempty"`        // the original bytes of such an event
 }
 
-type decoder interface {
-	Event(ctx context.Context, l *bus.Letter) (events.Event, error)
-}
-
 // ShowLetter returns the details of a dead letter with its event. It returns an error if the server did not answer. An event that cannot be
 // decoded is part of the result.
-func ShowLetter(ctx context.Context, s decoder, l *bus.Letter) (*LetterDetails, error) {
+func ShowLetter(ctx context.Context, letters letterReader, l *bus.Letter) (*LetterDetails, error) {
 	d := &LetterDetails{LetterRow: newLetterRow(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
-	event, err := s.Event(ctx, l)
+	event, err := letters.Event(ctx, l)
 	switch {
 	case err == nil:
 		d.Event = event

@@ -11,17 +11,19 @@ import (
 	"debrief/events/bus"
 )
 
-// finder reads a dead letter.
-type finder interface {
+// letterReader reads dead letters. It is a *bus.DeadLetters, except in tests.
+type letterReader interface {
 	Get(ctx context.Context, id events.Handle) (*bus.Letter, error)
+	List(ctx context.Context, f bus.LetterFilter, fn func(*bus.Letter) error) error
+	Event(ctx context.Context, l *bus.Letter) (events.Event, error)
 }
 
 // FindLetter returns a dead letter. Its error has the exit code ExitUsage for an invalid id, and ExitRefused for an unknown one.
-func FindLetter(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) {
+func FindLetter(ctx context.Context, letters letterReader, id events.Handle) (*bus.Letter, error) {
 	if _, _, err := id.Parse(); err != nil {
 		return nil, program.Exit(program.ExitUsage, err)
 	}
-	l, err := s.Get(ctx, id)
+	l, err := letters.Get(ctx, id)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not found: requeued, dropped or expired; see 'debrief dead list'", id))
 	}
