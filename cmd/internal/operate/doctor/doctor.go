@@ -66,7 +66,7 @@ func (x *Report) Failed() (n int) {
 // minVersion is the oldest supported server version: major, minor. Older servers lack the atomic batches that the view needs.
 var minVersion = [2]int{2, 12}
 
-// Server checks the server. Where is its name for people; the default is its address.
+// Server checks the server. where is its name for people; empty selects its address.
 func (x *Report) Server(nc *nats.Conn, where string) {
 	where = cmp.Or(where, redact.Address(nc.ConnectedUrl()))
 	rtt, err := nc.RTT()
@@ -118,21 +118,22 @@ func (x *Report) JetStream(ctx context.Context, js jetstream.JetStream) bool {
 	return true
 }
 
+// setupHint is the advice for a missing stream or durable.
 const setupHint = "run 'debrief setup' as the operator, or start a worker with the rights to create it"
 
 // Resources checks streams, buckets and durables. It reports whether all streams exist.
-func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
+func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
 	all, durables := inspect.Resources(ctx, c)
-	whole = x.checkExist("streams", "create them: "+setupHint, Fail, all)
+	streamsExist := x.checkExist("streams", "create them: "+setupHint, Fail, all)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
 	x.replicas(all, durables)
 	var full []string // nearly full streams
 	var runs []string // nearly full buckets of runs
 	for _, r := range slices.Concat(all, durables) {
-		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
+		if isNearlyFull(r.Bytes, r.MaxBytes) {
 			full = append(full, fmt.Sprintf("%s %s of %s", r.Name, size(r.Bytes), size(r.MaxBytes)))
 		}
-		if holdsRuns(r.Name) && r.MaxMessages > 0 && r.Messages > r.MaxMessages/5*4 {
+		if holdsRuns(r.Name) && isNearlyFull(r.Messages, r.MaxMessages) {
 			runs = append(runs, fmt.Sprintf("%s %d of %d values", r.Name, r.Messages, r.MaxMessages))
 		}
 	}
@@ -142,8 +143,11 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	if len(runs) > 0 {
 		x.Add("runs", Warn, "openruns: end the runs, its limit is fixed, and beyond it runs of the gateway are not captured; captures: raise it ('debrief setup --captures-values'), or the oldest ids for feedback are forgotten", "nearly full: %s", joinSome(runs))
 	}
-	return whole
+	return streamsExist
 }
+
+// isNearlyFull reports whether more than 80 % of a limit are used. A limit of 0 means none.
+func isNearlyFull(used, limit uint64) bool { return limit > 0 && used > limit/5*4 }
 
 // replicas checks the replicas of streams and durables. It adds no check if no stream could be read.
 func (x *Report) replicas(streams, durables []inspect.Resource) {
@@ -214,7 +218,7 @@ func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []li
 	if err != nil {
 		return // another check reports it
 	}
-	replied := asked.Add(time.Since(asked) / 2) // when the server replied, roughly
+	replied := asked.Add(time.Since(asked) / 2) // the server replied about halfway
 	skew := s.CachedInfo().TimeStamp.Sub(replied)
 	r := OK
 	if skew.Abs() > maxSkew {
@@ -228,6 +232,7 @@ func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []li
 	}
 }
 
+// formatSkew formats the difference of two clocks.
 func formatSkew(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return "less than a second"
@@ -274,6 +279,7 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 	}
 }
 
+// formatWaiting formats a number of waiting messages.
 func formatWaiting(n uint64) string {
 	if n == 0 {
 		return "no messages are waiting"
@@ -289,6 +295,7 @@ func joinSome(all []string) string {
 	return strings.Join(all, "; ")
 }
 
+// size formats a number of bytes.
 func size(n uint64) string {
 	switch {
 	case n >= 1<<30:

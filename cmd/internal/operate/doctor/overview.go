@@ -38,14 +38,14 @@ type BookState struct {
 	Book    playbook.Book `json:"book"`
 	Version string        `json:"version"`
 	Bullets int           `json:"bullets"`
-	Shown   int           `json:"shown"`
+	Shown   int           `json:"shown"`           // bullets that prompts may contain
 	Lag     uint64        `json:"lag"`             // versions that the view is behind the log
 	Error   string        `json:"error,omitempty"` // the log is damaged, or its end is lost
 	Delta   time.Time     `json:"last_delta_at"`
 }
 
 // ReadOverview reads the state of the streams and the roles. It leaves Books, Damage and Level unset. A role with work is red after the
-// time alarmAfter without a result. Known are processes that run: with them, ReadOverview waits for reports only until all have replied.
+// time alarmAfter without a result. known are the ids of processes that run, see liveness.CollectReports.
 func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration, known ...string) (*Overview, error) {
 	o := &Overview{Roles: map[string]liveness.RoleSummary{}}
 	var err error
@@ -143,7 +143,7 @@ func (o *Overview) Advice() (lines []string) {
 		default:
 			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail'", role))
 		}
-		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
+		if isNearlyFull(r.Bytes, r.MaxBytes) {
 			lines = append(lines, fmt.Sprintf("the input stream of the %s is %d %% full: raise its size ('debrief setup --%s-size'), or start more %ss", role, 100*r.Bytes/r.MaxBytes, streams.NameOf(streams.Input(role)), role))
 		}
 	}

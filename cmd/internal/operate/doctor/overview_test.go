@@ -130,17 +130,17 @@ func TestPlaybookFindings(t *testing.T) {
 		return v
 	}
 	x := new(Report)
-	if !x.playbook(verification(deltalog.Note)) || len(x.Checks) != 0 {
+	if !x.addFindings(verification(deltalog.Note)) || len(x.Checks) != 0 {
 		t.Errorf("a note: got %q, want a sound playbook", results(x))
 	}
-	if x.playbook(verification(deltalog.Broken, deltalog.Behind, deltalog.Skipped, deltalog.Missing)) {
+	if x.addFindings(verification(deltalog.Broken, deltalog.Behind, deltalog.Skipped, deltalog.Missing)) {
 		t.Error("a broken playbook is sound")
 	}
 	if got, want := results(x), []string{"playbook b FAIL", "playbook b warn", "playbook b warn", "playbook b warn"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	x = new(Report)
-	x.playbook(verification(slices.Repeat([]deltalog.Severity{deltalog.Broken}, maxFindings+1)...))
+	x.addFindings(verification(slices.Repeat([]deltalog.Severity{deltalog.Broken}, maxFindings+1)...))
 	if len(x.Checks) != maxFindings {
 		t.Errorf("got %d checks, want at most %d", len(x.Checks), maxFindings)
 	}

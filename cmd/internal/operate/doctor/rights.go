@@ -38,24 +38,20 @@ var tasks = []task{
 	{"create streams and durables", []string{"$JS.API.STREAM.CREATE.DELTAS", "$JS.API.CONSUMER.CREATE.EXECUTIONS.reflector"}},
 }
 
-// list has patterns of the subjects that the server allows and denies. A nil list allows all subjects, an empty Allow all that are not denied.
-type list struct {
-	Allow []string `json:"allow"`
+// permissions are patterns of subjects, as the server reports them.
+type permissions struct {
+	Allow []string `json:"allow"` // empty allows all subjects that are not denied
 	Deny  []string `json:"deny"`
 }
 
-func (l *list) allows(subject string) bool {
-	if l == nil {
+// allows reports whether a user with these permissions may publish to a subject. Without permissions, which are nil, it may.
+func (p *permissions) allows(subject string) bool {
+	if p == nil {
 		return true
 	}
-	allowed := len(l.Allow) == 0
-	for _, p := range l.Allow {
-		allowed = allowed || covers(p, subject)
-	}
-	for _, p := range l.Deny {
-		allowed = allowed && !covers(p, subject)
-	}
-	return allowed
+	matches := func(pattern string) bool { return covers(pattern, subject) }
+	isAllowed := len(p.Allow) == 0 || slices.ContainsFunc(p.Allow, matches)
+	return isAllowed && !slices.ContainsFunc(p.Deny, matches)
 }
 
 // covers reports whether a pattern of the server matches a subject.
@@ -64,6 +60,7 @@ func covers(pattern, subject string) bool {
 	return rights.Covers(pattern, subject)
 }
 
+// asOperator is the advice for missing rights.
 const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key of a role only has the rights of that role"
 
 // Rights requests the rights of this user from the server, and checks whether they include those of an operator. It publishes nothing
@@ -73,7 +70,7 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 	defer cancel()
 	const subject = "$SYS.REQ.USER.INFO"
 	m, err := natserr.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
-	if refused := (*natserr.DeniedError)(nil); errors.As(err, &refused) && refused.Subscribe {
+	if refused, ok := errors.AsType[*natserr.DeniedError](err); ok && refused.Subscribe {
 		x.Add("rights", Fail, asOperator, "%v", err)
 		return false
 	}
@@ -86,7 +83,7 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 			User        string `json:"user"`
 			Account     string `json:"account"`
 			Permissions *struct {
-				Publish *list `json:"publish"`
+				Publish *permissions `json:"publish"`
 			} `json:"permissions"`
 		} `json:"data"`
 	}
@@ -98,7 +95,7 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 	if answer.Data.User == "" {
 		who = "this user"
 	}
-	var publish *list
+	var publish *permissions
 	if answer.Data.Permissions != nil {
 		publish = answer.Data.Permissions.Publish
 	}
@@ -148,8 +145,8 @@ func (x *Report) excuseRole() {
 func mayReceive(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bool {
 	const subject = "$JS.API.INFO" // any subject serves, because each reply needs the inbox
 	_, err := natserr.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
-	refused := (*natserr.DeniedError)(nil)
-	return !errors.As(err, &refused) || !refused.Subscribe
+	refused, ok := errors.AsType[*natserr.DeniedError](err)
+	return !ok || !refused.Subscribe
 }
 
 // Role checks the rights of a role on a connection with its credentials.

@@ -14,22 +14,22 @@ import (
 
 func TestRights(t *testing.T) {
 	t.Parallel()
-	operator := &list{Allow: []string{"debrief.>", "$JS.API.>"}, Deny: []string{"debrief.delta.>"}}
+	operator := &permissions{Allow: []string{"debrief.>", "$JS.API.>"}, Deny: []string{"debrief.delta.>"}}
 	for _, test := range []struct {
 		name    string
-		list    *list
+		list    *permissions
 		subject string
 		want    bool
 	}{
 		{"who has no list may do everything", nil, "debrief.delta.x", true},
-		{"an empty list allows everything", &list{}, "debrief.delta.x", true},
-		{"but what is denied", &list{Deny: []string{"debrief.*.x"}}, "debrief.delta.x", false},
+		{"an empty list allows everything", &permissions{}, "debrief.delta.x", true},
+		{"but what is denied", &permissions{Deny: []string{"debrief.*.x"}}, "debrief.delta.x", false},
 		{"what is allowed", operator, "debrief.task.x", true},
 		{"what is allowed and denied", operator, "debrief.delta.x", false},
 		{"what is not allowed", operator, "$JS.SNAPSHOT.ACK.DELTAS.x.1.1", false},
-		{"a star is one token", &list{Allow: []string{"debrief.*"}}, "debrief.task.x", false},
-		{"an end is one token or more", &list{Allow: []string{"debrief.task.>"}}, "debrief.task", false},
-		{"a queue group is no part of the subject", &list{Allow: []string{"debrief.* workers"}}, "debrief.health", true},
+		{"a star is one token", &permissions{Allow: []string{"debrief.*"}}, "debrief.task.x", false},
+		{"an end is one token or more", &permissions{Allow: []string{"debrief.task.>"}}, "debrief.task", false},
+		{"a queue group is no part of the subject", &permissions{Allow: []string{"debrief.* workers"}}, "debrief.health", true},
 	} {
 		if got := test.list.allows(test.subject); got != test.want {
 			t.Errorf("%s: %s: got %v, want %v", test.name, test.subject, got, test.want)

@@ -35,8 +35,8 @@ func (x *Report) Sync(interval string, everyMessage bool) {
 	x.Add("sync", OK, "", "always, by the settings of this command: acknowledged messages are on disk")
 }
 
-// Damage adds a check for each damage of a stream. Streams of at most read bytes were read completely.
-func (x *Report) Damage(all []inspect.Damage, read uint64) {
+// Damage adds a check for each damage of a stream. maxRead is the argument of inspect.CheckDamage.
+func (x *Report) Damage(all []inspect.Damage, maxRead uint64) {
 	for _, d := range all {
 		switch {
 		case d.Lost:
@@ -48,7 +48,7 @@ func (x *Report) Damage(all []inspect.Damage, read uint64) {
 		}
 	}
 	if len(all) == 0 {
-		x.Add("damage", OK, "", "no stream has lost a message; streams of up to %d GiB were read completely", read>>30)
+		x.Add("damage", OK, "", "no stream has lost a message; streams of up to %d GiB were read completely", maxRead>>30)
 	}
 }
 
@@ -84,7 +84,7 @@ func (x *Report) Playbooks(ctx context.Context, store *deltalog.Store) {
 		v, err := store.Verify(ctx, b)
 		if err != nil {
 			x.Add("playbook "+string(b), Fail, "see the checks above", "%v", err)
-		} else if x.playbook(v) {
+		} else if x.addFindings(v) {
 			sound++
 		}
 	}
@@ -104,8 +104,8 @@ func (x *Report) Playbooks(ctx context.Context, store *deltalog.Store) {
 // maxFindings is the maximum number of findings that the report shows for a playbook.
 const maxFindings = 5
 
-// playbook adds the findings of a verification. It reports whether all of them are notes.
-func (x *Report) playbook(v *deltalog.Verification) bool {
+// addFindings adds the findings of the verification of a playbook, without notes. It reports whether there are only notes.
+func (x *Report) addFindings(v *deltalog.Verification) bool {
 	bad := 0
 	for _, f := range v.Findings {
 		r := Warn
