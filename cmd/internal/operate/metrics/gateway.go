@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,5 +69,5 @@ func statusClass(status int) string {
 	if status == 0 {
 		return none
 	}
-	return string(rune('0'+status/100)) + "xx"
+	return strconv.Itoa(status/100) + "xx"
 }

@@ -40,9 +40,11 @@ func (m *Metrics) Generator() generator.Meter {
 
 // generatorMeter implements generator.Meter.
 type generatorMeter struct {
-	all, recall, assembly, delay, share      prometheus.Observer
-	kept, omitted, keptTokens, omittedTokens prometheus.Counter
-	reports, feedback                        prometheus.Counter // duplicates
+	all, recall, assembly                    prometheus.Observer // durations of the stages of a context
+	delay                                    prometheus.Observer // of a follower
+	kept, omitted, keptTokens, omittedTokens prometheus.Counter  // of a window
+	share                                    prometheus.Observer // of the tokens of a window that are kept
+	reports, feedback                        prometheus.Counter  // duplicates
 }
 
 // Values of the label result of windows.
@@ -76,11 +78,12 @@ func (c *generatorMeter) WindowBuilt(s generator.WindowSize) {
 }
 
 // SetFollowerLag sets the function that returns by how many versions this process lags the views. Call it before Watch.
-func (m *Metrics) SetFollowerLag(behind func(context.Context) (uint64, error)) { m.behind = behind }
+func (m *Metrics) SetFollowerLag(lag func(context.Context) (uint64, error)) { m.followerLag = lag }
 
 // verbs are the values of the label verb. A request with an unknown verb counts as none.
 var verbs = []string{events.VerbContext, events.VerbReport, events.VerbFeedback, none}
 
+// none is the value of a label for a request without a verb, or without a status.
 const none = "none"
 
 // codes are the values of the label code, by status. The key 0 is for all other statuses.

@@ -19,16 +19,16 @@ import (
 type Metrics struct {
 	registry        *prometheus.Registry
 	models          *models
-	requestDuration *prometheus.HistogramVec // duration of requests of outside agents
-	requests        *prometheus.CounterVec
-	behind          func(context.Context) (uint64, error) // see SetFollowerLag; nil without a follower
+	requestDuration *prometheus.HistogramVec              // of requests of outside agents
+	requests        *prometheus.CounterVec                // of outside agents
+	followerLag     func(context.Context) (uint64, error) // see SetFollowerLag; nil without a follower
 	storeLimit      int64                                 // size limit of the store in bytes, 0 if unknown
-	calls           liveness.Calls
+	gatewayCalls    liveness.Calls
 	playbooks       *playbooks
 }
 
 // Calls returns the counts of calls of models for health reports. Only a gateway has calls.
-func (m *Metrics) Calls() *liveness.Calls { return &m.calls }
+func (m *Metrics) Calls() *liveness.Calls { return &m.gatewayCalls }
 
 // Prices returns the prices of models; nil without any.
 func (m *Metrics) Prices() *prices.Table { return m.playbooks.figures.Prices }
@@ -80,12 +80,14 @@ var seconds = []float64{.0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 60}
 // modelSeconds are the buckets for model calls, which take from some milliseconds to minutes.
 var modelSeconds = []float64{.01, .03, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60, 120}
 
+// histogram registers a histogram.
 func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	m.registry.MustRegister(h)
 	return h
 }
 
+// counter registers a counter.
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.registry.MustRegister(c)

@@ -31,18 +31,19 @@ const (
 	embeds = "embedding"
 )
 
-// calls counts the calls of one model by one role.
-type calls struct {
+// callCounters count the calls of one model by one role.
+type callCounters struct {
 	duration prometheus.Observer
 	result   map[string]prometheus.Counter
 }
 
 // end counts a call that began at a time.
-func (c *calls) end(ctx context.Context, began time.Time, err error) {
+func (c *callCounters) end(ctx context.Context, began time.Time, err error) {
 	c.duration.Observe(time.Since(began).Seconds())
 	c.result[resultOf(ctx, err)].Inc()
 }
 
+// resultOf returns the value of the label result.
 func resultOf(ctx context.Context, err error) string {
 	if err == nil {
 		return ok
@@ -70,6 +71,7 @@ type models struct {
 	clients  []client
 }
 
+// client is a client of a model or an embedder.
 type client struct {
 	role, kind string
 	stats      func() openai.Stats
@@ -86,6 +88,7 @@ var (
 	breakers = []string{"closed", "open", "half-open"}
 )
 
+// collect writes the statistics of the clients.
 func (m *models) collect(to scrape) {
 	for _, c := range m.clients {
 		s := c.stats()
@@ -104,18 +107,18 @@ func (m *models) collect(to scrape) {
 // statser is a client of package openai.
 type statser interface{ Stats() openai.Stats }
 
-// add adds a client, which has statistics if it is a statser, and returns the counters for its calls.
-func (m *models) add(role, kind string, counted any) *calls {
-	c := client{role, kind, func() openai.Stats { return openai.Stats{} }}
-	if s, ok := counted.(statser); ok {
+// add adds a model or an embedder, and returns the counters for its calls. Its statistics are 0 unless it is a statser.
+func (m *models) add(role, kind string, inner any) *callCounters {
+	c := client{role: role, kind: kind, stats: func() openai.Stats { return openai.Stats{} }}
+	if s, ok := inner.(statser); ok {
 		c.stats = s.Stats
 	}
 	m.clients = append(m.clients, c)
-	n := &calls{m.duration.WithLabelValues(role, kind), map[string]prometheus.Counter{}}
+	counters := &callCounters{duration: m.duration.WithLabelValues(role, kind), result: map[string]prometheus.Counter{}}
 	for _, r := range results {
-		n.result[r] = m.results.WithLabelValues(role, kind, r)
+		counters.result[r] = m.results.WithLabelValues(role, kind, r)
 	}
-	return n
+	return counters
 }
 
 // Model returns a model that counts the calls of a role. It returns nil for a nil model.
@@ -133,17 +136,18 @@ func (m *models) add(role, kind string, counted any) *calls {
 //	debrief_model_tokens_total           tokens     counter   direction: input, output; as reported by the server
 //	debrief_model_cost_dollars_total     US dollars counter   at the prices of the flags, else 0
 //	debrief_model_breaker_state          –          gauge     state: 1 for closed, open or half-open; all 0 without a model
-func (m *Metrics) Model(role string, counted chat.Model) chat.Model {
-	n := m.models.add(role, chats, counted)
-	if counted == nil {
+func (m *Metrics) Model(role string, inner chat.Model) chat.Model {
+	counters := m.models.add(role, chats, inner)
+	if inner == nil {
 		return nil
 	}
-	return &model{counted, n}
+	return &model{inner, counters}
 }
 
+// model is a chat.Model that counts its calls.
 type model struct {
 	chat.Model
-	calls *calls
+	calls *callCounters
 }
 
 // Complete implements chat.Model.
@@ -158,17 +162,18 @@ func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error)
 func (m *model) Waiting() string { return chat.Waiting(m.Model) }
 
 // Embedder returns an embedder that counts the calls of the generator. It returns nil for a nil embedder.
-func (m *Metrics) Embedder(counted generator.Embedder) generator.Embedder {
-	n := m.models.add(events.RoleGenerator, embeds, counted)
-	if counted == nil {
+func (m *Metrics) Embedder(inner generator.Embedder) generator.Embedder {
+	counters := m.models.add(events.RoleGenerator, embeds, inner)
+	if inner == nil {
 		return nil
 	}
-	return &embedder{counted, n}
+	return &embedder{inner, counters}
 }
 
+// embedder is a generator.Embedder that counts its calls.
 type embedder struct {
 	generator.Embedder
-	calls *calls
+	calls *callCounters
 }
 
 // Embed implements generator.Embedder.

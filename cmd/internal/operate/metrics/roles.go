@@ -51,7 +51,7 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 //	debrief_store_bytes                  bytes      gauge     disk use of the account's streams; server
 //	debrief_store_limit_bytes            bytes      gauge     limit of that use, 0 for no limit or an unknown one; server
 func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
-	c := &connection{conn: conn, behind: m.behind, storeLimit: m.storeLimit}
+	c := &connection{conn: conn, followerLag: m.followerLag, storeLimit: m.storeLimit}
 	conn.Stats.OnStored(m.playbooks.addStored)
 	m.register(c.collect, func(to scrape) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
@@ -86,7 +86,7 @@ var (
 	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}
 )
 
-// report writes the levels of the roles of a process, and the values behind them.
+// report writes the metrics of the roles of a process.
 func report(to scrape, r liveness.Report) {
 	to.Gauge(serverAnswers, flag(r.Error == ""))
 	for i := range r.Roles {
@@ -157,14 +157,15 @@ var (
 
 // connection collects the metrics of the connection and of the account.
 type connection struct {
-	conn       *bus.Conn
-	behind     func(context.Context) (uint64, error)
-	storeLimit int64
+	conn        *bus.Conn
+	followerLag func(context.Context) (uint64, error) // nil without a follower
+	storeLimit  int64
 
 	mu        sync.Mutex
 	refusedAt time.Time // time of the last refusal to report the account's use
 }
 
+// collect writes the metrics of the connection and of the account.
 func (c *connection) collect(to scrape) {
 	nc := c.conn.NATS()
 	to.Gauge(connected, flag(nc.Status() == nats.CONNECTED))
@@ -180,10 +181,10 @@ func (c *connection) collect(to scrape) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	c.store(ctx, to)
-	if c.behind == nil {
+	if c.followerLag == nil {
 		return
 	}
-	if n, err := c.behind(ctx); err == nil {
+	if n, err := c.followerLag(ctx); err == nil {
 		to.Gauge(followerBehind, float64(n))
 	}
 }

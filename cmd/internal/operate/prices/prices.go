@@ -53,6 +53,7 @@ func Load(name string) (*Table, error) {
 	return t, nil
 }
 
+// parse decodes and checks a table.
 func parse(text []byte) (*Table, error) {
 	t := new(Table)
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
@@ -93,7 +94,7 @@ func (t *Table) Name(model string) (string, bool) {
 	return "", false
 }
 
-// Dollars returns the price of the tokens of a model in the table.
+// Dollars returns the price of the tokens of a model. name is a result of Name.
 func (t *Table) Dollars(name string, u chat.Usage) float64 {
 	p := t.Models[name]
 	cached := min(u.CachedTokens, u.InputTokens)
