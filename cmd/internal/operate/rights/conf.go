@@ -64,6 +64,7 @@ func Covers(pattern, subject string) bool {
 	return len(p) == len(s)
 }
 
+// confBegin is the beginning of the configuration.
 const confBegin = `# The rights of all users, and the tenants with the public keys of their users. Written by 'debrief credentials DIR', which
 # writes it again for a new version of the program, with the same keys: changes by hand are lost. The limits of a tenant are
 # in limits.conf.
@@ -95,6 +96,7 @@ func Conf(tenants []Tenant) string {
 	return b.String()
 }
 
+// write writes the rights of a user.
 func (u *User) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s_rights: {\n  publish: {\n    allow: [\n", u.Name)
 	writeGrants(b, "      ", u.Publish)
@@ -107,6 +109,7 @@ func (u *User) write(b *strings.Builder) {
 	b.WriteString("  ] }\n}\n")
 }
 
+// writeGrants writes a line for each grant.
 func writeGrants(b *strings.Builder, indent string, grants []Grant) {
 	for _, g := range grants {
 		fmt.Fprintf(b, "%s\"%s\" # %s\n", indent, g.Subject, g.Why)
@@ -153,6 +156,7 @@ func (t *Tenant) write(b *strings.Builder, u User) {
 	b.WriteString("    ]\n  }\n")
 }
 
+// tenantBegin matches what Tenant.write writes first. Its groups are the tenant, the suffix of an account of a role, the key and the user.
 var (
 	tenantBegin = regexp.MustCompile(`(?m)^  "([A-Za-z0-9_-]+)(/[a-z]+)?": \{\n    users: \[\{nkey: (U[A-Z0-9]+), permissions: \$([a-z]+)_rights\}\]$`)
 	errNoConf   = errors.New("was not written by 'debrief credentials': move it and the keys away, and start again")

@@ -81,22 +81,26 @@ func (c *Credentials) HasAccounts() bool { return pathExists(c.path("accounts.co
 
 // Create creates the certificates, unless they exist, and the keys of the new tenants. It writes accounts.conf if the file changes.
 // Call Validate and Check before.
-func (c *Credentials) Create() (done Created, err error) {
-	if err = os.MkdirAll(c.Dir, 0o755); err != nil {
-		return done, err
+func (c *Credentials) Create() (Created, error) {
+	var created Created
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return created, err
 	}
-	if done.Certificates, err = c.createCertificates(); err != nil {
-		return done, err
+	if !pathExists(c.path("ca.pem")) {
+		if err := c.createCertificates(); err != nil {
+			return created, err
+		}
+		created.Certificates = true
 	}
-	before, changed, err := c.updateAccounts()
-	done.Accounts, done.HadTenants = changed, len(before) > 0
-	return done, err
+	return created, c.updateAccounts(&created)
 }
 
+// path returns the path of a file or directory in Dir.
 func (c *Credentials) path(names ...string) string {
 	return filepath.Join(append([]string{c.Dir}, names...)...)
 }
 
+// pathExists reports whether a file or directory exists.
 func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -113,11 +117,9 @@ func (c *Credentials) CertificateHosts() []string {
 	return hosts
 }
 
-// createCertificates creates an authority and the certificate of the server, unless they exist, and reports whether it did.
-func (c *Credentials) createCertificates() (created bool, err error) {
-	if pathExists(c.path("ca.pem")) {
-		return false, nil
-	}
+// createCertificates creates an authority and the certificate of the server. It writes ca.pem last, because Create creates the files if
+// ca.pem does not exist.
+func (c *Credentials) createCertificates() error {
 	ca := certificateTemplate("Debrief authority")
 	ca.IsCA = true
 	ca.BasicConstraintsValid = true
@@ -135,23 +137,23 @@ func (c *Credentials) createCertificates() (created bool, err error) {
 	}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return false, err
+		return err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return false, err
+		return err
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
 	if err != nil {
-		return false, fmt.Errorf("create the certificate authority: %w", err)
+		return fmt.Errorf("create the certificate authority: %w", err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, server, ca, &key.PublicKey, caKey)
 	if err != nil {
-		return false, fmt.Errorf("create the server certificate: %w", err)
+		return fmt.Errorf("create the server certificate: %w", err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, f := range []struct {
 		name, kind string
@@ -163,12 +165,13 @@ func (c *Credentials) createCertificates() (created bool, err error) {
 		{"ca.pem", "CERTIFICATE", caDER, 0o644},
 	} {
 		if err := writeNewFile(c.path(f.name), pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
+// certificateTemplate returns a certificate with a serial number and a validity.
 func certificateTemplate(name string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // rand.Reader does not fail
 	now := time.Now()
@@ -189,32 +192,36 @@ func writeNewFile(name string, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// updateAccounts creates the keys of new tenants and writes accounts.conf with the rights of this version. It returns the
-// tenants that existed before, and whether the file has changed.
-func (c *Credentials) updateAccounts() (before []Tenant, changed bool, err error) {
+// updateAccounts creates the keys of new tenants and writes accounts.conf with the rights of this version. It sets Accounts and HadTenants.
+func (c *Credentials) updateAccounts(created *Created) error {
 	file := c.path("accounts.conf")
-	text, err := os.ReadFile(file)
-	if err == nil {
-		if before, err = Tenants(string(text)); err != nil {
-			return nil, false, fmt.Errorf("%s: %w", file, err)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, err
+	before, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	tenants := slices.Clone(before)
+	var tenants []Tenant
+	if err == nil {
+		if tenants, err = Tenants(string(before)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	created.HadTenants = len(tenants) > 0
 	for _, name := range c.Tenants {
 		t, err := c.createTenant(name)
 		if err != nil {
-			return nil, false, err
+			return err
 		}
 		tenants = append(tenants, t)
 	}
 	conf := Conf(tenants)
-	if conf == string(text) {
-		return before, false, nil
+	if conf == string(before) {
+		return nil
 	}
-	err = maybe.WriteFile(file, []byte(conf), 0o644) // a server may read the file at any time
-	return before, err == nil, err
+	if err := maybe.WriteFile(file, []byte(conf), 0o644); err != nil { // replaces the file at once, because a server may read it at any time
+		return err
+	}
+	created.Accounts = true
+	return nil
 }
 
 // createTenant creates the keys of the users of one tenant.

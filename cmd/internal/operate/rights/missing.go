@@ -73,6 +73,7 @@ func (p *prober) isAbsent(subject string) bool {
 	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
 }
 
+// probeAll probes subjects concurrently.
 func (p *prober) probeAll(subjects []string) {
 	var done sync.WaitGroup
 	for _, s := range subjects {
@@ -84,9 +85,8 @@ func (p *prober) probeAll(subjects []string) {
 // probe probes a subject and records the result.
 func (p *prober) probe(subject string) {
 	reply, err := p.request(subject)
-	var refused *natserr.DeniedError
 	switch {
-	case errors.As(err, &refused):
+	case natserr.IsDenied(err):
 		p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
 	case errors.Is(err, nats.ErrNoResponders):
 		p.addMissing(fmt.Sprintf("%s (not imported by the account)", subject))
@@ -97,43 +97,45 @@ func (p *prober) probe(subject string) {
 	}
 }
 
-// request sends a probe. While the subject has no subscriber, it sends again, for up to probeTimeout: a cluster may be electing a leader.
-// Then it returns nats.ErrNoResponders.
-func (p *prober) request(subject string) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
-	defer cancel()
-	var noSubscriber error
-	for {
-		sent, reply, err := p.send(ctx, subject)
-		var refused *natserr.DeniedError
-		isRefused := errors.As(err, &refused)
-		switch {
-		case isRefused && refused.Subject != sent: // the error of a concurrent probe, whose subject contains this one
-			continue
-		case errors.Is(err, nats.ErrNoResponders):
-			noSubscriber = err
-		case !isRefused && noSubscriber != nil && ctx.Err() != nil: // the time ended within a repeated probe
-			return nil, noSubscriber
-		default:
-			return reply, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, noSubscriber
-		case <-time.After(probeTimeout / 8):
-		}
-	}
-}
-
+// addMissing records a missing right.
 func (p *prober) addMissing(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.missing = append(p.missing, text)
 }
 
-// send sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream. It also returns the
-// subject that it has sent to.
-func (p *prober) send(ctx context.Context, subject string) (sent string, reply *nats.Msg, err error) {
+// request sends a probe. While the subject has no subscriber, it sends again, for up to probeTimeout: a cluster may be electing a leader.
+// Then it returns nats.ErrNoResponders.
+func (p *prober) request(subject string) (*nats.Msg, error) {
+	msg := probeOf(subject)
+	for began := time.Now(); ; {
+		reply, err := p.send(msg)
+		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > probeTimeout {
+			return reply, err
+		}
+		select {
+		case <-p.ctx.Done():
+			return nil, err
+		case <-time.After(probeTimeout / 8):
+		}
+	}
+}
+
+// send sends a probe and returns its reply. A concurrent probe whose subject contains this one can end it with an error. Then it sends again.
+func (p *prober) send(msg *nats.Msg) (*nats.Msg, error) {
+	for {
+		ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
+		reply, err := natserr.Call(ctx, p.watch, msg.Subject, func(ctx context.Context) (*nats.Msg, error) { return p.nc.RequestMsgWithContext(ctx, msg) })
+		cancel()
+		refused, isRefused := errors.AsType[*natserr.DeniedError](err)
+		if !isRefused || refused.Subject == msg.Subject {
+			return reply, err
+		}
+	}
+}
+
+// probeOf returns a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream.
+func probeOf(subject string) *nats.Msg {
 	m := &nats.Msg{Subject: strings.NewReplacer("*", "probe", ">", "probe").Replace(subject), Header: nats.Header{}}
 	switch {
 	case strings.HasPrefix(subject, "$JS.ACK."): // sequence 0 is never used
@@ -142,10 +144,9 @@ func (p *prober) send(ctx context.Context, subject string) (sent string, reply *
 		m.Data = []byte("{")
 	case strings.HasPrefix(subject, "$O."):
 		m.Subject = "$O." + events.BucketBlobs + ".C.probe"
-		fallthrough
+		m.Header.Set(nats.ExpectedStreamHdr, "none")
 	case !strings.HasPrefix(subject, "$JS."):
 		m.Header.Set(nats.ExpectedStreamHdr, "none")
 	}
-	reply, err = natserr.Call(ctx, p.watch, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return p.nc.RequestMsgWithContext(ctx, m) })
-	return m.Subject, reply, err
+	return m
 }

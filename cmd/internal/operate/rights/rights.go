@@ -126,6 +126,7 @@ func service(suffix string) []Grant {
 	}
 }
 
+// generator is the user of the Generator.
 var generator = User{
 	Name: events.RoleGenerator,
 	Publish: slices.Concat([]Grant{
@@ -158,6 +159,7 @@ var generator = User{
 	},
 }
 
+// reflector is the user of the Reflector.
 var reflector = User{
 	Name: events.RoleReflector,
 	Publish: slices.Concat([]Grant{
@@ -180,6 +182,7 @@ var reflector = User{
 	Subscribe: []Grant{inbox(events.RoleReflector), health},
 }
 
+// curator is the user of the Curator.
 var curator = User{
 	Name: events.RoleCurator,
 	Publish: slices.Concat([]Grant{
@@ -295,12 +298,13 @@ func ownReport(user string) Grant {
 	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "its own health report", Accounts: []string{}}
 }
 
+// inbox is the right of a user to the answers to its requests.
 func inbox(user string) Grant {
 	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "answers to its requests"}
 }
 
-// severalAnswers reports whether a request to a subject may get more than one answer. A direct get of a stream may get a batch. If the
-// subject of a message follows the name of the stream, a direct get gets this one message.
+// severalAnswers reports whether a request to a subject may get more than one answer. A direct get may get a batch, unless the subject of a
+// message follows the name of the stream: then it gets this one message.
 func severalAnswers(subject string) bool {
 	if stream, ok := strings.CutPrefix(subject, "$JS.API.DIRECT.GET."); ok {
 		return !strings.Contains(stream, ".")
