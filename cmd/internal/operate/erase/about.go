@@ -96,6 +96,7 @@ func aboutValue(m *stored) (a erasure.About, ids []string) {
 	return a, ids
 }
 
+// aboutNote returns what a note is about. a has its playbook.
 func aboutNote(a erasure.About, m *stored) (erasure.About, []string) {
 	n := decode[events.Note](m)
 	if n == nil {
@@ -186,13 +187,13 @@ var (
 	handlePrefix = regexp.MustCompile(`^[0-9]{1,20}-.{8}`) // an events.Handle at the beginning of a word
 )
 
-// mentions calls fn for everything in data that has the form of an id or of a handle. MessagePack and JSON store both as they are.
-func mentions(data []byte, fn func(string) bool) bool {
+// mentions reports whether data has an id or a handle for which isFound returns true. MessagePack and JSON store both as they are.
+func mentions(data []byte, isFound func(id string) bool) bool {
 	for _, word := range words.FindAll(data, -1) {
-		if len(word) >= idLen && fn(string(word[:idLen])) {
+		if len(word) >= idLen && isFound(string(word[:idLen])) {
 			return true
 		}
-		if h := handlePrefix.Find(word); h != nil && fn(string(h)) {
+		if h := handlePrefix.Find(word); h != nil && isFound(string(h)) {
 			return true
 		}
 	}

@@ -1,11 +1,10 @@
 // Package erase removes what a person, a session, a task or a playbook has left on a server. A request names whose data must go; package
 // erasure stores it, and keeps the data from coming back. Eraser.Run carries out all requests.
 //
-// Run never decides which runs are erased: the tombstones do, and every message that matches one goes. So it needs no state of its own. If
-// it is interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes again what was
-// erased since.
+// The tombstones decide which runs are erased: Run removes every message that matches one. So it needs no state of its own. If it is
+// interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes again what was erased since.
 //
-// # The walk of a request
+// # The order of a request
 //
 //	erasure/erasure.go  Store.Add        stores the request and the tombstone; from then on no process stores or handles its runs
 //	erase.go            Eraser.Run       repeats the following until a search finds nothing

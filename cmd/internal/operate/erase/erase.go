@@ -27,27 +27,27 @@ type Eraser struct {
 	Progress func(string)
 	// Edit sends an edit and waits for the decision of a curator. The default waits as long as the context.
 	Edit func(context.Context, *events.Edit) error
-	// settle is how long workers may not know a tombstone; see erasure.FilterAge. Tests shorten it.
+	// settle is the time after which every worker knows a new tombstone; see erasure.FilterAge. Tests shorten it.
 	settle time.Duration
 }
 
 // New returns an eraser.
 func New(conn *bus.Conn) *Eraser {
 	js := conn.JetStream()
-	wait := func(ctx context.Context, edit *events.Edit) error {
-		reply, err := bus.Request[events.EditReply](ctx, conn, edit, bus.PublishOptions{})
-		if err != nil {
-			return err
-		}
-		return reply.Err()
-	}
 	return &Eraser{
-		Edit: wait,
+		Edit: func(ctx context.Context, edit *events.Edit) error {
+			reply, err := bus.Request[events.EditReply](ctx, conn, edit, bus.PublishOptions{})
+			if err != nil {
+				return err
+			}
+			return reply.Err()
+		},
 		conn: conn, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(conn.NATS(), nil),
 		settle: erasure.FilterAge + time.Second,
 	}
 }
 
+// progress reports a step to Progress.
 func (e *Eraser) progress(step string) {
 	if e.Progress != nil {
 		e.Progress(step)
@@ -69,47 +69,23 @@ type Result struct {
 }
 
 // Run removes everything that matches a tombstone, of pending requests and of earlier ones: after a restore from an older backup their data
-// is back. It returns when two searches in a row find nothing, with all processes knowing the tombstones. Without a pending request and a
-// restore they know them, and one search is enough. A Run that was interrupted continues with the next one.
+// is back. An interrupted Run is continued by the next one.
 func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 	pending, err := e.store.Requests(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
-	restored, err := e.store.RestoredSeq(ctx)
+	restored, err := e.store.RestoredSeq(ctx) // 0 without a restore
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
 	out := new(Result)
-	for pass := 1; ; pass++ {
-		began := time.Now()
-		if err := e.filter.Refresh(ctx); err != nil {
-			return nil, fmt.Errorf("read the erasures: %w", err)
-		}
-		f, err := e.find(ctx)
-		if err != nil {
-			return nil, err
-		}
-		isEmpty := f.isEmpty()
-		if err := e.removeFound(ctx, f, pending, out); err != nil {
-			return nil, err
-		}
-		if isEmpty && (pass > 1 || len(pending) == 0 && restored == 0) {
-			break
-		}
-		if pass == maxPasses {
-			return nil, fmt.Errorf("after %d searches erased runs still arrive: %d messages in the last one; is a worker of an older release running?", pass, f.count())
-		}
-		e.progress("wait until every worker knows the erasure")
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(e.settle - time.Since(began)):
-		}
+	isNew := len(pending) > 0 || restored > 0
+	if err := e.removeAll(ctx, pending, isNew, out); err != nil {
+		return nil, err
 	}
 	if out.Removed+out.Versions > 0 || len(pending) > 0 {
-		out.Letters, err = e.overwrite(ctx)
-		if err != nil {
+		if out.Letters, err = e.overwrite(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -118,6 +94,37 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 	}
 	_, err = e.remove(ctx, erasure.Stream, []uint64{restored})
 	return out, err
+}
+
+// removeAll searches and removes until a search finds nothing that began after every worker knew the tombstones. isNew means that some workers may
+// not know them at the first search.
+func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNew bool, out *Result) error {
+	for pass := 1; ; pass++ {
+		began := time.Now()
+		if err := e.filter.Refresh(ctx); err != nil {
+			return fmt.Errorf("read the erasures: %w", err)
+		}
+		f, err := e.find(ctx)
+		if err != nil {
+			return err
+		}
+		isEmpty := f.isEmpty()
+		if err := e.removeFound(ctx, f, pending, out); err != nil {
+			return err
+		}
+		if isEmpty && (pass > 1 || !isNew) {
+			return nil
+		}
+		if pass == maxPasses {
+			return fmt.Errorf("after %d searches erased runs still arrive: %d messages in the last one; is a worker of an older release running?", pass, f.count())
+		}
+		e.progress("wait until every worker knows the erasure")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(e.settle - time.Since(began)):
+		}
+	}
 }
 
 // removeFound removes what a search has found: first from the playbooks and their logs, then from the streams.
@@ -142,7 +149,7 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	if err != nil {
 		return err
 	}
-	for _, stream := range slices.Backward(append([]string{blob.Stream}, searched...)) {
+	for _, stream := range slices.Backward(append([]string{blob.Stream}, searched...)) { // the payloads last, see searched
 		n, err := e.remove(ctx, stream, f.messages[stream])
 		out.Removed += n
 		if err != nil {
@@ -152,7 +159,8 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	return nil
 }
 
-// recordGaps adds what is removed next to the tombstone of a pending request, or to the newest one.
+// recordGaps adds the numbers of messages that are removed next to the tombstone of the first pending request. Without one it adds them to
+// the newest tombstone.
 func (e *Eraser) recordGaps(ctx context.Context, f *found, versions int, pending []*erasure.Request) error {
 	all, err := e.store.Tombstones(ctx)
 	if err != nil || len(all) == 0 || f.count() == 0 {
@@ -185,11 +193,11 @@ func (e *Eraser) remove(ctx context.Context, stream string, seqs []uint64) (remo
 		return 0, fmt.Errorf("open %s: %w", stream, err)
 	}
 	for _, seq := range slices.Backward(seqs) { // feedback before its execution
-		gone, err := rewrite.Overwrite(ctx, s, seq)
+		existed, err := rewrite.Overwrite(ctx, s, seq)
 		if err != nil {
 			return removed, err
 		}
-		if gone {
+		if existed {
 			removed++
 		}
 	}

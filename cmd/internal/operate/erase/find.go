@@ -17,9 +17,9 @@ import (
 	"debrief/playbook"
 )
 
-// Streams in the order in which they are searched: what is found in one is needed for the next. Messages are removed in the reverse order,
-// so that a search after an interruption finds the same. Descriptions of agents, which have no run, are removed before the messages that
-// refer to them; payloads after them, because a message without its payload cannot be decoded.
+// searched are the streams in the order of the search: the ids that are found in one are needed for the next. Messages are removed in the
+// reverse order, so that a search after an interruption finds the same. Descriptions of agents, which have no run, are removed before the
+// messages that refer to them. Payloads are removed after these messages, because a message without its payload cannot be decoded.
 var searched = []string{
 	events.StreamExecutions,
 	events.StreamTasks,
@@ -35,7 +35,7 @@ var searched = []string{
 	events.StreamRedactions,
 }
 
-// wholeBooks are streams whose messages go only with the whole playbook. The texts of single runs leave the log with eraseLogs.
+// wholeBooks are streams whose messages are removed only with the whole playbook. eraseLogs removes the texts of single runs from the log.
 var wholeBooks = []string{"KV_" + events.BucketPlaybook, events.StreamDeltas, events.StreamRedactions}
 
 // found is what the erased runs have left.
@@ -46,23 +46,26 @@ type found struct {
 	runs       map[string]bool            // ids and handles of the runs, and of what is only about them
 	sessions   map[string]bool            // keys of their sessions in the bucket of states
 	forgets    map[bookSelector]bool      // what each playbook must forget
-	messages   map[string][]uint64        // sequences by stream
-	known      map[string]map[uint64]bool // the same, as sets
+	messages   map[string][]uint64        // sequences by stream, in the order in which they were found
+	known      map[string]map[uint64]bool // the same as sets
 	blobs      map[string]bool            // names of the payloads that their messages refer to
 	kept       map[string]bool            // names of the payloads that other messages refer to
 	agents     []uint64                   // sequences of descriptions of agents
 }
 
+// bookSelector selects what one playbook must forget.
 type bookSelector struct {
 	book     playbook.Book
 	selector playbook.Selector
 }
 
+// bookEdit is an edit of one playbook.
 type bookEdit struct {
 	book playbook.Book
 	id   string
 }
 
+// newFound returns the result of a search that has found nothing yet.
 func newFound() *found {
 	return &found{
 		handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
@@ -114,7 +117,7 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 			if kind, _, _ := events.ParseSubject(m.Subject); kind == events.KindExecution {
 				f.executions++
 			}
-		case message.other != nil && e.isErased(message.other, f): // only the message goes: its own run stays
+		case message.other != nil && e.isErased(message.other, f): // only the message is removed: its own run stays
 			f.addIDs(ids)
 		case !f.touches(message, &about):
 			addAll(f.kept, message.blobs)
@@ -135,7 +138,8 @@ func (e *Eraser) isErased(about *erasure.About, f *found) bool {
 	return e.filter.Erased(about) || slices.ContainsFunc(about.Runs, func(run string) bool { return f.runs[run] })
 }
 
-// touches reports whether a message of another run, or of none, has texts of an erased one. Only the message goes: its own run stays.
+// touches reports whether a message of another run, or of none, has texts of an erased run. Then the message is removed, and its own run
+// stays.
 func (f *found) touches(m *stored, about *erasure.About) bool {
 	isFound := func(id string) bool { return f.runs[id] }
 	kind, book, _ := events.ParseSubject(m.Subject)
@@ -161,12 +165,14 @@ func (f *found) touches(m *stored, about *erasure.About) bool {
 	return false
 }
 
+// addAll adds names to a set.
 func addAll(set map[string]bool, names []string) {
 	for _, name := range names {
 		set[name] = true
 	}
 }
 
+// addMessage adds a message of a stream.
 func (f *found) addMessage(stream string, seq uint64) {
 	if f.known[stream] == nil {
 		f.known[stream] = map[uint64]bool{}
@@ -175,7 +181,7 @@ func (f *found) addMessage(stream string, seq uint64) {
 	f.messages[stream] = append(f.messages[stream], seq)
 }
 
-// addRun adds the ids of a run, its session, and what its playbook must forget.
+// addRun adds the ids of a run, other ids about it, and its session.
 func (f *found) addRun(a *erasure.About, ids []string) {
 	f.addIDs(a.Runs)
 	f.addIDs(ids)
@@ -184,6 +190,7 @@ func (f *found) addRun(a *erasure.About, ids []string) {
 	}
 }
 
+// addIDs adds ids and handles of runs, except empty ones.
 func (f *found) addIDs(ids []string) {
 	for _, id := range ids {
 		if id != "" {
@@ -192,7 +199,8 @@ func (f *found) addIDs(ids []string) {
 	}
 }
 
-// findBlobs adds the blobs that only erased runs use, and payloads whose message is gone: an answered task, or a publish that was refused.
+// findBlobs adds the blobs that only erased runs use. It also adds payloads of erased runs whose message is gone: an answered task, or a
+// publish that was refused.
 func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 	store := blob.New(e.conn.JetStream())
 	subjects := map[string][]string{} // of the copies of each blob
@@ -209,7 +217,7 @@ func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 		if err != nil {
 			return fmt.Errorf("find payload %s: %w", name, err)
 		}
-		if len(all) == 0 {
+		if len(all) == 0 { // no copy has a subject: it is the description of an agent
 			f.agents = append(f.agents, seqs...)
 			continue
 		}
@@ -220,7 +228,7 @@ func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 	return nil
 }
 
-// isErasedPayload reports whether a blob is the payload of an erased run, if a message on the subject had it.
+// isErasedPayload reports whether a blob is the payload of an erased run. It decodes the blob as if a message on the subject had it.
 func (e *Eraser) isErasedPayload(ctx context.Context, name, subject string, f *found) bool {
 	header := events.SchemaHeader()
 	header[events.HeaderBlob] = []string{name}

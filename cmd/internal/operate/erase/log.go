@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 					edits = append(edits, bookEdit{b, c.ID})
 				}
 			}
-			if r.Author == author && (r.Forget != nil || len(r.Redacted) > 0) {
+			if r.Author == author && (r.Forget != nil || len(r.Redacted) > 0) { // an erasure: the edits before it are handled
 				for _, edit := range edits {
 					f.handled[edit] = true
 				}
@@ -45,7 +46,7 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 			}
 			return nil
 		})
-		if errors.Is(err, deltalog.ErrBrokenLog) { // 'debrief playbook verify' says so; the streams are erased all the same
+		if errors.Is(err, deltalog.ErrBrokenLog) { // 'debrief playbook verify' reports it; the streams are erased nevertheless
 			continue
 		}
 		if err != nil {
@@ -98,11 +99,7 @@ func (e *Eraser) erasedRun(b playbook.Book, learned time.Time, x *playbook.Evide
 // eraseLogs forgets the found runs, and replaces the deltas that have their texts. It also completes the work of an interrupted call. It
 // returns the number of replaced deltas.
 func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err error) {
-	selectors := make([]bookSelector, 0, len(f.forgets))
-	for s := range f.forgets {
-		selectors = append(selectors, s)
-	}
-	slices.SortFunc(selectors, func(a, b bookSelector) int {
+	selectors := slices.SortedFunc(maps.Keys(f.forgets), func(a, b bookSelector) int {
 		return strings.Compare(string(a.book)+a.selector.String(), string(b.book)+b.selector.String())
 	})
 	for _, s := range selectors {
@@ -133,36 +130,46 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 }
 
 // erasedTexts returns the texts of bullets that only erased runs support, each with the time from which a playbook had it. A fork, a promotion
-// or an import may have copied them to any playbook. It also returns the playbooks that have learned from erased runs, with the runs.
+// or an import may have copied them to any playbook. sources has the playbooks that have learned from erased runs, with the runs.
 func (e *Eraser) erasedTexts(ctx context.Context, books []playbook.Book) (texts map[string]time.Time, sources map[playbook.Book]runSet, err error) {
 	texts, sources = map[string]time.Time{}, map[playbook.Book]runSet{}
 	for _, b := range books {
 		runs, err := e.erasedEvidence(ctx, b)
-		if err == nil && len(runs) > 0 {
-			sources[b] = runs
-			var r *history.Redactor
-			if r, err = history.NewRedactor(e.logs.History(ctx, b), runs.contain, nil); err == nil {
-				r.AddErased(texts)
-			}
-		}
 		if err != nil && !errors.Is(err, deltalog.ErrBrokenLog) {
 			return nil, nil, fmt.Errorf("search the log of playbook %q: %w", b, err)
+		}
+		if err != nil || len(runs) == 0 {
+			continue
+		}
+		sources[b] = runs
+		err = e.withRedactor(ctx, b, runs, func(r *history.Redactor) { r.AddErased(texts) })
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	for _, b := range books {
 		if len(texts) == 0 {
 			break
 		}
-		r, err := history.NewRedactor(e.logs.History(ctx, b), sources[b].contain, nil)
-		if errors.Is(err, deltalog.ErrBrokenLog) {
-			continue
-		}
+		err := e.withRedactor(ctx, b, sources[b], func(r *history.Redactor) { r.DropLearned(texts) })
 		if err != nil {
-			return nil, nil, fmt.Errorf("search the log of playbook %q: %w", b, err)
+			return nil, nil, err
 		}
-		r.DropLearned(texts)
 	}
 	return texts, sources, nil
+}
+
+// withRedactor calls fn with a redactor of the log of a playbook. It skips a broken log.
+func (e *Eraser) withRedactor(ctx context.Context, b playbook.Book, runs runSet, fn func(*history.Redactor)) error {
+	r, err := history.NewRedactor(e.logs.History(ctx, b), runs.contain, nil)
+	if errors.Is(err, deltalog.ErrBrokenLog) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("search the log of playbook %q: %w", b, err)
+	}
+	fn(r)
+	return nil
 }
 
 // redactLog replaces the deltas of a playbook that have texts of erased runs, or copies of such texts.
@@ -172,13 +179,17 @@ func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[strin
 		return 0, err
 	}
 	redactor, err := history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts)
-	if err == nil && len(redactor.Shown()) > 0 {
-		if err = e.removeCopies(ctx, b, redactor.Shown()); err == nil {
-			redactor, err = history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts)
-		}
-	}
 	if err != nil {
 		return 0, err
+	}
+	if len(redactor.Shown()) > 0 {
+		if err := e.removeCopies(ctx, b, redactor.Shown()); err != nil {
+			return 0, err
+		}
+		redactor, err = history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts) // of the log with the removal
+		if err != nil {
+			return 0, err
+		}
 	}
 	all, err := e.logs.Redact(ctx, b, redactor.Redact)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"debrief/events/rewrite"
 )
 
-// replaced are the streams in which a newer message replaces an older one. The server does not overwrite the older one: its bytes stay in
-// the file, and cannot be deleted any more. The Curator writes the view of the playbooks again; see eraseLogs.
+// replaced are the streams in which a newer message replaces an older one. The server does not overwrite the bytes of the older one, and it
+// cannot be deleted any more. The bucket of the playbooks is not in the list: the Curator writes it again, see eraseLogs.
 var replaced = []string{
 	"KV_" + events.BucketOpen,
 	"KV_" + events.BucketWindow,
@@ -22,10 +22,10 @@ var replaced = []string{
 	events.StreamDead,
 }
 
-// cleared are streams that are emptied as a whole: no search can match their values, and they are made again when they are needed.
+// cleared are streams that are emptied as a whole. No search can match their values, and the values are computed again when needed.
 var cleared = []string{"KV_" + events.BucketVectors}
 
-// overwrite makes the bytes of replaced messages vanish. It returns the number of dead letters that it has stored again.
+// overwrite removes the bytes of replaced messages from the files. It returns the number of dead letters that it has stored again.
 func (e *Eraser) overwrite(ctx context.Context) (letters int, err error) {
 	js := e.conn.JetStream()
 	for _, name := range replaced {

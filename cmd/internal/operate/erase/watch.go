@@ -25,8 +25,8 @@ func (e *Eraser) Watch(ctx context.Context, log zerolog.Logger) {
 		case <-time.After(wait):
 		}
 		wait = watchInterval
-		has, err := e.hasWork(ctx)
-		if err == nil && !has || errors.Is(err, nats.ErrNoResponders) {
+		hasWork, err := e.hasWork(ctx)
+		if err == nil && !hasWork || errors.Is(err, nats.ErrNoResponders) { // no responders: the bucket does not exist
 			continue
 		}
 		var out *Result
