@@ -91,7 +91,8 @@ const (
 	blockSize    = 16 << 10
 )
 
-// Create copies the selected streams, or all if none is selected, into a temporary directory, and renames the directory at the end.
+// Create copies the selected streams, or all if none is selected, into a temporary directory, and renames the directory at the end. program
+// is the version of the program.
 func (d *Dir) Create(ctx context.Context, conn *bus.Conn, selected []string, program string) (*Manifest, error) {
 	began := time.Now().UTC()
 	m := &Manifest{
@@ -177,11 +178,12 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	now := after.CachedInfo().State // with it, Removed counts each message that is gone since the snapshot began
+	now := after.CachedInfo().State
 	added := now.LastSeq - meta.State.LastSeq
 	s := &Stream{
 		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq,
-		Removed: meta.State.Msgs + added - now.Msgs, Replicas: max(meta.Config.Replicas, 1),
+		Removed:  meta.State.Msgs + added - now.Msgs, // since the snapshot began
+		Replicas: max(meta.Config.Replicas, 1),
 	}
 	s.Files, s.Size, err = hashFiles(dir)
 	return s, err
@@ -403,11 +405,12 @@ func (m *Manifest) hasPlaybooks() bool {
 const (
 	codeRestoreFailed = 10062 // the server could not restore the snapshot
 	restoreAttempts   = 5
-	restorePause      = 50 * time.Millisecond // doubled after each attempt
+	restorePause      = 100 * time.Millisecond // doubled after each attempt
 )
 
 // restoreStream restores one stream.
 func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream, config api.StreamConfig) error {
+	pause := restorePause
 	for attempt := 1; ; attempt++ {
 		var got *api.StreamState
 		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
@@ -425,10 +428,11 @@ func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream,
 			return err
 		}
 		select {
-		case <-time.After(restorePause << attempt):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		pause *= 2
 	}
 }
 
@@ -438,14 +442,14 @@ func (s *Stream) matches(restored *api.StreamState, config *api.StreamConfig) bo
 	if restored.LastSeq != s.Last || restored.Msgs > s.Messages {
 		return false
 	}
-	removed := s.Removed // at most
+	maxMissing := s.Removed
 	switch {
 	case config.AllowMsgTTL:
-		removed = s.Messages
+		maxMissing = s.Messages
 	case config.MaxAge > 0:
-		removed += max(restored.FirstSeq, s.First) - s.First
+		maxMissing += max(restored.FirstSeq, s.First) - s.First
 	}
-	return s.Messages-restored.Msgs <= removed
+	return s.Messages-restored.Msgs <= maxMissing
 }
 
 // metadata is the file that jsm.go writes beside a snapshot.
@@ -454,6 +458,7 @@ type metadata struct {
 	State  api.StreamState  `json:"state"`
 }
 
+// readMetadata reads the metadata in the directory of a snapshot.
 func readMetadata(dir string) (*metadata, error) {
 	data, err := os.ReadFile(filepath.Join(dir, jsm.SnapshotMetaFile))
 	if err != nil {

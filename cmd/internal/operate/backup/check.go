@@ -8,15 +8,16 @@ import (
 
 	"debrief/events"
 	"debrief/events/deltalog"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
-// SelectStreams returns the streams with these short names, in the same order. With "deltas", the log of the playbooks, it adds the
-// redactions that take the place of erased deltas: without them the log would have gaps.
+// SelectStreams returns the streams with these names, see streams.NameOf, in the same order. With "deltas", the log of the playbooks, it
+// adds the redactions that take the place of erased deltas: without them the log would have gaps.
 func SelectStreams(short []string) (names []string, err error) {
 	all := Streams()
 	for _, want := range short {
-		i := slices.IndexFunc(all, func(s string) bool { return shortName(s) == strings.ToLower(want) })
+		i := slices.IndexFunc(all, func(s string) bool { return streams.NameOf(s) == strings.ToLower(want) })
 		if i < 0 {
 			return nil, fmt.Errorf("unknown stream %q", want)
 		}
@@ -26,11 +27,6 @@ func SelectStreams(short []string) (names []string, err error) {
 		names = append(names, events.StreamRedactions)
 	}
 	return names, nil
-}
-
-// shortName returns the name of a stream or bucket for people.
-func shortName(stream string) string {
-	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(stream, "KV_"), "OBJ_"))
 }
 
 // Messages returns the number of messages in all streams.

@@ -54,22 +54,22 @@ type Dir struct {
 	tmp  string
 }
 
-// NewDir creates a directory for the backup to. If to is a directory, but no backup, the new one is created in it, with a name made
-// of the time now. NewDir returns an error that wraps fs.ErrExist if the backup already exists. The caller must close the Dir.
-func NewDir(to string, now time.Time) (*Dir, error) {
-	_, err := os.Lstat(filepath.Join(to, manifestName))
+// NewDir creates the directory of a backup. If a directory of this name exists and is no backup, the new one is created in it, with a name
+// made of the time now. NewDir returns an error that wraps fs.ErrExist if the backup already exists. The caller must close the Dir.
+func NewDir(name string, now time.Time) (*Dir, error) {
+	_, err := os.Lstat(filepath.Join(name, manifestName))
 	isBackup := err == nil
-	if info, err := os.Stat(to); err == nil && info.IsDir() && !isBackup {
-		to = filepath.Join(to, "debrief-"+now.UTC().Format("20060102T150405Z"))
+	if info, err := os.Stat(name); err == nil && info.IsDir() && !isBackup {
+		name = filepath.Join(name, "debrief-"+now.UTC().Format("20060102T150405Z"))
 	}
-	if _, err := os.Lstat(to); err == nil {
-		return nil, existsError{to}
+	if _, err := os.Lstat(name); err == nil {
+		return nil, existsError{name}
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(to), ".debrief-backup-*") // for its owner only, because of the contents of the streams
+	tmp, err := os.MkdirTemp(filepath.Dir(name), ".debrief-backup-*") // for its owner only, because of the contents of the streams
 	if err != nil {
-		return nil, fmt.Errorf("create a directory in %s: %w", filepath.Dir(to), err)
+		return nil, fmt.Errorf("create a directory in %s: %w", filepath.Dir(name), err)
 	}
-	return &Dir{Name: to, tmp: tmp}, nil
+	return &Dir{Name: name, tmp: tmp}, nil
 }
 
 // existsError is the error for a backup that exists.
@@ -114,6 +114,7 @@ type InvalidError struct{ Reason string }
 
 func (e *InvalidError) Error() string { return "invalid backup: " + e.Reason }
 
+// invalid returns an *InvalidError.
 func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
 // Verify reads all files of a backup and returns its manifest, or an *InvalidError. The backup may come from an untrusted source:
@@ -190,6 +191,7 @@ func hashFiles(dir string) (files map[string]string, size int64, err error) {
 	return files, size, nil
 }
 
+// copyFile writes the content of a file to w, and returns its size.
 func copyFile(w io.Writer, name string) (int64, error) {
 	f, err := os.Open(name)
 	if err != nil {
