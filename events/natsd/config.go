@@ -29,9 +29,9 @@ type Config struct {
 	// Views are the names of streams that are computed from other streams. A view that has lost a message is deleted at the start,
 	// and its program computes it again.
 	Views []string
-	// MaxStore and MaxMemory limit the size of streams in bytes, on disk (default 16 GiB) and in memory (default
-	// 256 MiB). At the limit publishers get an error until messages are deleted or expire.
-	MaxStore, MaxMemory int64
+	// MaxStore limits the size of streams on disk in bytes; default 16 GiB. At the limit publishers get an error until messages are deleted
+	// or expire.
+	MaxStore int64
 	// User and Password, or Token, are the credentials for every connection. They never appear in an error.
 	User, Password string
 	Token          string
@@ -44,7 +44,6 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	c.Sync = cmp.Or(c.Sync, SyncAlways)
 	c.MaxStore = cmp.Or(c.MaxStore, 16<<30)
-	c.MaxMemory = cmp.Or(c.MaxMemory, 256<<20)
 	return c
 }
 
@@ -65,7 +64,6 @@ func (c Config) Validate() error {
 	_, err := c.syncInterval()
 	e.Wrap("Sync", err)
 	config.AtLeast(&e, "MaxStore", c.MaxStore, 1)
-	config.AtLeast(&e, "MaxMemory", c.MaxMemory, 1)
 	if (c.User == "") != (c.Password == "") {
 		e.Add("User, Password", "set both or neither")
 	}

@@ -29,7 +29,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"sync by a word", Config{Sync: "sometimes"}, "Sync"},
 		{"sync never", Config{Sync: "0s"}, "Sync"},
 		{"negative store", Config{MaxStore: -1}, "MaxStore"},
-		{"negative memory", Config{MaxMemory: -1}, "MaxMemory"},
 		{"user without password", Config{User: "u"}, "User, Password"},
 		{"password without user", Config{Password: "hunter2"}, "User, Password"},
 		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "User, Token"},
@@ -62,8 +61,8 @@ func TestOptionsReachTheServer(t *testing.T) {
 	if !o.SyncAlways || o.SyncInterval != 0 || !o.DontListen || !o.NoSigs || o.JetStreamMaxStore != 16<<30 || o.JetStreamMaxMemory != 256<<20 {
 		t.Errorf("defaults: got %+v", o)
 	}
-	o = Config{Dir: "d", Sync: "100ms", MaxStore: 5, MaxMemory: 7, Listen: ":4222"}.WithDefaults().options()
-	if o.SyncAlways || o.SyncInterval != 100*time.Millisecond || o.JetStreamMaxStore != 5 || o.JetStreamMaxMemory != 7 || o.Host != "127.0.0.1" || o.Port != 4222 {
+	o = Config{Dir: "d", Sync: "100ms", MaxStore: 5, Listen: ":4222"}.WithDefaults().options()
+	if o.SyncAlways || o.SyncInterval != 100*time.Millisecond || o.JetStreamMaxStore != 5 || o.JetStreamMaxMemory != 256<<20 || o.Host != "127.0.0.1" || o.Port != 4222 {
 		t.Errorf("as asked: got %+v", o)
 	}
 

@@ -44,6 +44,9 @@ type Server struct {
 	guardDone sync.WaitGroup // the goroutine of runGuard
 }
 
+// maxMemory limits the size of streams in memory, in bytes. Debrief has none.
+const maxMemory = 256 << 20
+
 // startTimeout limits the start. Recovery of a million messages takes half a second.
 const startTimeout = time.Minute
 
@@ -154,7 +157,7 @@ func (c Config) options() *server.Options {
 		Password:      c.Password,
 		Authorization: c.Token,
 		// Set both, because the default of the server is three quarters of the machine.
-		JetStreamMaxMemory: c.MaxMemory,
+		JetStreamMaxMemory: maxMemory,
 		JetStreamMaxStore:  c.MaxStore,
 		// Disconnect a client without a network connection within 15 s. Until then it receives its share of the
 		// requests of its queue group. The server's default is up to 6 minutes.
