@@ -103,9 +103,6 @@ func (r *Request) Validate() error {
 	return events.ValidateOwner(r.Owner)
 }
 
-// WholeBook reports whether the request is for a whole playbook.
-func (r *Request) WholeBook() bool { return r.User == "" && r.Session == "" && r.Execution == "" }
-
 // String says what the request erases.
 func (r *Request) String() string {
 	in := ""
