@@ -120,45 +120,18 @@ type dependency struct {
 
 // dependencies are the rules of ages. No user of a stream has a rule itself, so one pass satisfies all rules.
 var dependencies = []dependency{
-	{
-		stream: "KV_" + events.BucketContexts, users: []string{"KV_" + events.BucketOpen},
-		why: "the report of an open run names its context",
-	},
-	{
-		stream: "KV_" + events.BucketRuns, users: []string{events.StreamTasks},
-		why: "the tasks of a run belong to its progress",
-	},
-	{
-		stream: "KV_" + events.BucketCaptures, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions},
-		why: "feedback finds an execution by the ids of its run, which are stored at its first call",
-	},
-	{
-		stream: "KV_" + events.BucketState, users: []string{events.StreamExecutions},
-		why: "it has the first copies of executions, so that a repeated one counts once",
-	},
-	{
-		stream: "KV_" + events.BucketState, users: []string{events.StreamReflections},
-		why: "it has the first copies of reflections, so that a repeated one counts once",
-	},
-	{
-		stream: "KV_" + events.BucketState, users: []string{"KV_" + events.BucketWindow},
-		why: "it has the summaries of the sessions",
-	},
+	{stream: "KV_" + events.BucketContexts, users: []string{"KV_" + events.BucketOpen}, why: "the report of an open run names its context"},
+	{stream: "KV_" + events.BucketRuns, users: []string{events.StreamTasks}, why: "the tasks of a run belong to its progress"},
+	{stream: "KV_" + events.BucketCaptures, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions}, why: "feedback finds an execution by the ids of its run, which are stored at its first call"},
+	{stream: "KV_" + events.BucketState, users: []string{events.StreamExecutions}, why: "it has the first copies of executions, so that a repeated one counts once"},
+	{stream: "KV_" + events.BucketState, users: []string{events.StreamReflections}, why: "it has the first copies of reflections, so that a repeated one counts once"},
+	{stream: "KV_" + events.BucketState, users: []string{"KV_" + events.BucketWindow}, why: "it has the summaries of the sessions"},
 	{stream: Attempts, users: []string{events.StreamTasks}, why: "it has the attempts of stored messages"},
 	{stream: Attempts, users: []string{events.StreamExecutions}, why: "it has the attempts of stored messages"},
 	{stream: Attempts, users: []string{events.StreamReflections}, why: "it has the attempts of stored messages"},
-	{
-		stream: blob.Stream, users: []string{events.StreamTasks, events.StreamDead}, margin: blob.Margin,
-		why: "a task, and then its dead letter, refer to a large payload",
-	},
-	{
-		stream: blob.Stream, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions, events.StreamDead}, margin: blob.Margin,
-		why: "an open run, then its execution, and then a dead letter, refer to the description of the agent",
-	},
-	{
-		stream: blob.Stream, users: []string{events.StreamReflections, events.StreamDead}, margin: blob.Margin,
-		why: "a reflection, and then its dead letter, refer to a large payload",
-	},
+	{stream: blob.Stream, users: []string{events.StreamTasks, events.StreamDead}, margin: blob.Margin, why: "a task, and then its dead letter, refer to a large payload"},
+	{stream: blob.Stream, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions, events.StreamDead}, margin: blob.Margin, why: "an open run, then its execution, and then a dead letter, refer to the description of the agent"},
+	{stream: blob.Stream, users: []string{events.StreamReflections, events.StreamDead}, margin: blob.Margin, why: "a reflection, and then its dead letter, refer to a large payload"},
 }
 
 // least returns the least age that satisfies a rule. 0 means that the age may have no limit only.
