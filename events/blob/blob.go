@@ -134,10 +134,8 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		if !errors.Is(err, errIncomplete) || time.Since(began) > replicaWait {
 			return data, err
 		}
-		select {
-		case <-ctx.Done():
+		if events.Sleep(ctx, replicaPause) != nil {
 			return nil, err
-		case <-time.After(replicaPause):
 		}
 	}
 }

@@ -97,10 +97,8 @@ func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := events.Sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events"
 	"debrief/events/blob"
 	"debrief/events/natserr"
 	"debrief/events/streams"
@@ -104,13 +105,8 @@ func retryUnanswered(ctx context.Context, request func(context.Context) error) e
 		err := request(try)
 		cancel()
 		unanswered := errors.Is(err, context.DeadlineExceeded) || Unreachable(err)
-		if ctx.Err() != nil || !unanswered || noJetStream(err) {
+		if !unanswered || noJetStream(err) || events.Sleep(ctx, requestPause) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(requestPause):
 		}
 	}
 }

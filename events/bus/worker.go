@@ -194,16 +194,10 @@ type runner struct {
 
 // wait waits for d. It returns false if the worker stops first.
 func (r *runner) wait(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-r.intake.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return events.Sleep(r.intake, d) == nil
 }
 
+// wakeUp ends waitForCapacity of the puller.
 func (r *runner) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:

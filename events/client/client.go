@@ -131,9 +131,7 @@ func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 		if until, ok := ctx.Deadline(); ok && time.Until(until) < wait {
 			return nil, err
 		}
-		select {
-		case <-time.After(wait + rand.N(wait/4+1)): // at random, so that clients do not all return at once
-		case <-ctx.Done():
+		if events.Sleep(ctx, wait+rand.N(wait/4+1)) != nil { // at random, so that clients do not all return at once
 			return nil, err
 		}
 		delay *= 2

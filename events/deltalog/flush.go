@@ -119,10 +119,8 @@ func (w *Writer) stableView(ctx context.Context) (*view, error) {
 			return v, err
 		}
 		rev = v.headRev
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(partialWait):
+		if err := events.Sleep(ctx, partialWait); err != nil {
+			return nil, err
 		}
 	}
 }

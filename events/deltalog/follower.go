@@ -142,10 +142,7 @@ func (f *Follower) run(ctx context.Context) {
 		if natserr.IsDenied(err) {
 			wait = 5 * time.Second // each attempt adds a line to the server's log
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		_ = events.Sleep(ctx, wait)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -135,10 +134,8 @@ func (s *Store) matchingView(ctx context.Context, b playbook.Book) (*view, error
 		if isEmpty || v.playbook() != nil || try == viewReads {
 			return v, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(partialWait):
+		if err := events.Sleep(ctx, partialWait); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -355,10 +355,5 @@ func isRefusal(err error) bool {
 
 // pause waits try² milliseconds, or until ctx ends.
 func pause(ctx context.Context, try int) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Duration(try*try) * time.Millisecond):
-		return nil
-	}
+	return events.Sleep(ctx, time.Duration(try*try)*time.Millisecond)
 }

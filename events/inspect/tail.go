@@ -73,11 +73,7 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	}
 	t := &tail{conn: c, filter: f, streams: all}
 	if f.Since.IsZero() {
-		newest, err := t.newest(ctx)
-		if err != nil {
-			return err
-		}
-		if err := forEach(newest, fn); err != nil || !f.Follow {
+		if err := t.showNewest(ctx, fn); err != nil || !f.Follow {
 			return err
 		}
 	}
@@ -86,17 +82,18 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		if err != nil {
 			return err
 		}
-		if err := forEach(entries, fn); err != nil {
-			return err
+		for _, e := range entries {
+			if err := fn(e); err != nil {
+				return err
+			}
 		}
-		if !atEnd {
-			continue
-		}
-		if !f.Follow {
+		if atEnd && !f.Follow {
 			return nil
 		}
-		if err := waitPoll(ctx); err != nil {
-			return err
+		if atEnd {
+			if err := events.Sleep(ctx, tailPollInterval); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -108,18 +105,24 @@ type tail struct {
 	streams []*tailStream
 }
 
-// newest returns the newest entries up to the end of all streams, at most filter.Last.
-func (t *tail) newest(ctx context.Context) (newest []*Entry, err error) {
-	for atEnd := false; !atEnd; {
-		var entries []*Entry
-		entries, atEnd, err = t.next(ctx)
+// showNewest calls fn for the newest entries up to the end of all streams, at most filter.Last.
+func (t *tail) showNewest(ctx context.Context, fn func(*Entry) error) error {
+	var newest []*Entry
+	for isDone := false; !isDone; {
+		entries, atEnd, err := t.next(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		newest = append(newest, entries...)
 		newest = newest[max(len(newest)-t.filter.Last, 0):]
+		isDone = atEnd
 	}
-	return newest, nil
+	for _, e := range newest {
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // next returns the next entries that the filter selects, and whether all streams are read to their ends. With Follow it waits while the
@@ -131,38 +134,16 @@ func (t *tail) next(ctx context.Context) (entries []*Entry, atEnd bool, err erro
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
 		case err == nil:
-			if len(t.filter.Kinds) > 0 {
-				entries = slices.DeleteFunc(entries, func(e *Entry) bool { return !slices.Contains(t.filter.Kinds, e.Kind) })
-			}
-			return entries, atEnd, nil
+			isOther := func(e *Entry) bool { return len(t.filter.Kinds) > 0 && !slices.Contains(t.filter.Kinds, e.Kind) }
+			return slices.DeleteFunc(entries, isOther), atEnd, nil
 		case !t.filter.Follow || !bus.Unreachable(err):
 			return nil, false, err
 		case !isDown:
 			t.conn.Log().Warn().Err(err).Msg("server does not answer: waiting")
 		}
-		if err := waitPoll(ctx); err != nil {
+		if err := events.Sleep(ctx, tailPollInterval); err != nil {
 			return nil, false, err
 		}
-	}
-}
-
-// forEach calls fn for each entry until it returns an error.
-func forEach(entries []*Entry, fn func(*Entry) error) error {
-	for _, e := range entries {
-		if err := fn(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// waitPoll waits for tailPollInterval, or until ctx ends.
-func waitPoll(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(tailPollInterval):
-		return nil
 	}
 }
 

@@ -427,10 +427,8 @@ func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream,
 		if err := deleteStream(ctx, conn, s.Name); err != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := events.Sleep(ctx, pause); err != nil {
+			return err
 		}
 		pause *= 2
 	}

@@ -119,10 +119,8 @@ func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNe
 			return fmt.Errorf("after %d searches erased runs still arrive: %d messages in the last one; is a worker of an older release running?", pass, f.count())
 		}
 		e.progress("wait until every worker knows the erasure")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(e.settle - time.Since(began)):
+		if err := events.Sleep(ctx, e.settle-time.Since(began)); err != nil {
+			return err
 		}
 	}
 }

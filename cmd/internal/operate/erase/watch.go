@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	"debrief/events"
 )
 
 // Intervals of Watch.
@@ -19,10 +21,8 @@ const (
 func (e *Eraser) Watch(ctx context.Context, log zerolog.Logger) {
 	wait := time.Duration(0)
 	for {
-		select {
-		case <-ctx.Done():
+		if events.Sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 		wait = watchInterval
 		hasWork, err := e.hasWork(ctx)

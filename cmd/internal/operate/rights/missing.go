@@ -113,10 +113,8 @@ func (p *prober) request(subject string) (*nats.Msg, error) {
 		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > probeTimeout {
 			return reply, err
 		}
-		select {
-		case <-p.ctx.Done():
+		if events.Sleep(p.ctx, probeTimeout/8) != nil {
 			return nil, err
-		case <-time.After(probeTimeout / 8):
 		}
 	}
 }
