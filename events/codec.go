@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"debrief/playbook"
 )
@@ -84,7 +85,7 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 	if t, ok := e.(*Task); ok {
 		t.Owner = OwnerOfSubject(subject)
 		hasRounds := len(t.PreviousRounds) > 0
-		if hasRounds != isRoundSubject(subject) {
+		if hasRounds != strings.HasPrefix(subject, prefix+roundToken+".") {
 			return nil, fmt.Errorf("decode %s: previous_rounds: got %d on subject %q, want some on %s, and none elsewhere", k, len(t.PreviousRounds), subject, RoundSubject(book, t.Owner))
 		}
 	}

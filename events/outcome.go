@@ -136,15 +136,11 @@ func (o *Outcome) validate() error {
 	if o.Violation && (o.Label != Failure || o.Score != 0) {
 		return fmt.Errorf("outcome.violation: want label failure and score 0, got %.80q and %v", o.Label, o.Score)
 	}
-	return validateScores(o.Scores)
-}
-
-func validateScores(scores []NamedScore) error {
-	if len(scores) > MaxScores {
-		return fmt.Errorf("outcome.scores: at most %d, got %d", MaxScores, len(scores))
+	if len(o.Scores) > MaxScores {
+		return fmt.Errorf("outcome.scores: at most %d, got %d", MaxScores, len(o.Scores))
 	}
-	for i := range scores {
-		s := &scores[i]
+	for i := range o.Scores {
+		s := &o.Scores[i]
 		if s.Name == "" || FitName(s.Name) != s.Name {
 			return fmt.Errorf("outcome.scores[%d].name: want at most %d bytes without control characters, got %.80q", i, MaxName, s.Name)
 		}

@@ -43,3 +43,14 @@ const inboxPrefix = "_INBOX"
 
 // InboxPrefix returns the prefix of a user's inboxes. With it a server can keep other users from subscribing to them.
 func InboxPrefix(user string) string { return inboxPrefix + "_" + user }
+
+// Keys of structured log fields. All packages that handle messages use them.
+const (
+	LogTrace    = "trace"    // the trace id
+	LogEvent    = "event"    // the id of the event
+	LogBook     = "book"     // the name of the playbook
+	LogRole     = "role"     // the role that handles the message
+	LogSeq      = "seq"      // the sequence of the message in its stream
+	LogDelivery = "delivery" // the number of deliveries so far
+	LogVersion  = "version"  // the version of the playbook
+)

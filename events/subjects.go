@@ -66,9 +66,6 @@ func RoundSubject(b playbook.Book, owner string) string {
 	return prefix + roundToken + "." + string(cmp.Or(b, "*")) + "." + ownerToken(owner)
 }
 
-// isRoundSubject reports whether a subject is for further rounds.
-func isRoundSubject(subject string) bool { return strings.HasPrefix(subject, prefix+roundToken+".") }
-
 // AllDead is the filter for all messages of the stream of dead letters.
 const AllDead = prefix + string(KindDead) + ".>"
 

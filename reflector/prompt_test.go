@@ -265,7 +265,8 @@ func TestMissingInsight(t *testing.T) {
 			asked++
 			return chat.Reply{Text: tt.replies[min(asked, len(tt.replies))-1], Finish: "stop"}, nil
 		})
-		got, _, err := ask(t.Context(), m, sampleExecution(), nil, Config{})
+		e := sampleExecution()
+		got, _, err := chat.Ask(t.Context(), m, reflectionPrompt(e, nil, Config{}), func(r chat.Reply) (analysis, error) { return parseReflection(r, e) })
 		if err != nil || asked != 2 || got.KeyInsight != tt.insight || len(got.Ignored) != tt.ignored {
 			t.Errorf("%s: got %+v, %v after %d calls", tt.name, got, err, asked)
 		}

@@ -143,7 +143,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Suspends = e.Blamed()
 	}
 	if r.asks(e, feedback) {
-		out, reply, err := ask(ctx, r.model, e, other, r.cfg)
+		parse := func(reply chat.Reply) (analysis, error) { return parseReflection(reply, e) }
+		out, reply, err := chat.Ask(ctx, r.model, reflectionPrompt(e, other, r.cfg), parse)
 		if err != nil {
 			return nil, err
 		}

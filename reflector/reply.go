@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -86,12 +85,6 @@ type analysis struct {
 	Tags []events.BulletTag
 	// Ignored lists the parts of the reply that were dropped, one sentence with the reason each.
 	Ignored []string
-}
-
-// ask asks a model to reflect on an execution, up to chat.MaxCalls times while the reply is not readable. other is another run of the task,
-// or nil.
-func ask(ctx context.Context, m chat.Model, e *events.Execution, other *otherRun, cfg Config) (analysis, chat.Reply, error) {
-	return chat.Ask(ctx, m, reflectionPrompt(e, other, cfg), func(r chat.Reply) (analysis, error) { return parseReflection(r, e) })
 }
 
 var errNotReflection = errors.New("parse reply: no field of a reflection")

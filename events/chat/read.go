@@ -107,9 +107,12 @@ func findValues(text string) (values []value, err error) {
 			return nil, err
 		}
 		v := value{text: text[i : i+n], fenced: fence.MatchString(text[max(0, i-maxFence):i]), open: !closed}
+		if end := strings.LastIndex(v.text, "\n```"); v.open && v.fenced && end > 0 { // the fence closes, and the value does not
+			v.text = v.text[:end]
+		}
 		switch {
 		case text[i] == '{', closed, strings.HasPrefix(strings.TrimLeft(v.text[1:], " \t\r\n"), "{"):
-			values = append(values, v.withoutFence())
+			values = append(values, v)
 		default: // a bracket in prose: continue after it
 			n = 1
 		}
@@ -129,16 +132,6 @@ const (
 	maxKey   = 256 // bytes that jsonStart examines
 	maxFence = 32  // bytes before the value that fence examines
 )
-
-// withoutFence removes the closing fence from a fenced value without a closing bracket.
-func (v value) withoutFence() value {
-	if v.open && v.fenced {
-		if end := strings.LastIndex(v.text, "\n```"); end > 0 {
-			v.text = v.text[:end]
-		}
-	}
-	return v
-}
 
 // matchBrackets returns the length of the JSON value at the start of s, and whether it is closed. Brackets in strings are
 // ignored. A closing bracket also closes all brackets opened since its partner. Strings may contain line breaks,

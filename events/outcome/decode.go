@@ -2,12 +2,11 @@ package outcome
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"strconv"
 	"strings"
 
 	"debrief/events"
@@ -109,186 +108,128 @@ func (d Decoder) OfHeaders(score, label string) (events.Outcome, error) {
 	return decoded.Outcome, err
 }
 
-// decodeObject decodes an object. It takes the fields that it knows; those that remain are the ignored ones.
-func (d Decoder) decodeObject(raw []byte) (out Decoded, err error) {
-	fields, err := newFields(raw)
-	if err != nil {
-		return Decoded{}, err
-	}
-	limits, err := fields.takeRange()
-	if err != nil {
-		return Decoded{}, err
-	}
-	if string(fields.values["label"]) == `""` && string(fields.values["score"]) == "0" { // how an outcome without a verdict is encoded
-		delete(fields.values, "score")
-	}
-	leading := d.Leading
-	if own := fields.takeText("leading", "lead"); own != "" {
-		leading = Lead(own)
-	}
-	out.Feedback = fields.takeText(commentNames...)
-	out.By = fields.takeText(byNames...)
-	fields.takeText(keyNames...) // a single score may have any name
-	violation, err := fields.takeViolation()
-	if err == nil {
-		out.By, err = d.checkRights(out.By, violation)
-	}
-	if err != nil {
-		return Decoded{}, err
-	}
-	out.Inferred = string(fields.take("inferred")) == "true"
-	var readings []reading
-	for _, name := range scoreNames {
-		v := fields.take(name)
-		if v == nil {
-			continue
-		}
-		r, err := d.readField(name, v, limits, &out.Outcome)
-		if err != nil {
-			return Decoded{}, fmt.Errorf("%s: %w", name, err)
-		}
-		if r.outcome.Label != "" {
-			readings = append(readings, r)
-		}
-	}
-	if len(readings) == 0 {
-		readings, out.Scores, err = fields.takeScores(leading)
-		if err != nil {
-			return Decoded{}, err
-		}
-	} else {
-		out.Scores = fields.takeSideScores()
-	}
-	out.Ignored = fields.remaining()
-	if err := out.combine(readings); err != nil {
-		return Decoded{}, err
-	}
-	out.Violation = out.Violation || violation
-	out.Outcome = out.Complete()
-	if out.Label == "" && out.Feedback == "" {
-		return Decoded{}, refuse(raw)
-	}
-	return out, nil
-}
-
-// checkRights returns an error if the caller may not set a violation, or may not use the name of a judge. It returns the author to store.
-func (d Decoder) checkRights(by string, violation bool) (string, error) {
-	isJudge := strings.HasPrefix(strings.ToLower(by), events.JudgePrefix)
-	switch {
-	case d.Reviews:
-	case violation:
-		return "", ErrViolation
-	case isJudge && d.Recorder == "":
-		return "", ErrJudge
-	case isJudge:
-		return d.Recorder + ":" + by, nil
-	}
-	return by, nil
-}
-
-// reading is the outcome in one field.
-type reading struct {
-	name    string
-	isWord  bool // a label, without a score of its own
-	outcome events.Outcome
-}
-
-// readField reads a field with a score or a label. A field that is an object has its own score, label and feedback; readField
-// adds feedback, author and violation to out.
-func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, out *events.Outcome) (reading, error) {
-	r := reading{name: name}
-	var n float64
+// ofValue returns the outcome for a value that is not an object.
+func ofValue(raw json.RawMessage) (events.Outcome, error) {
 	var word string
-	var err error
-	isNumber := json.Unmarshal(v, &n) == nil
-	isWord := json.Unmarshal(v, &word) == nil
 	switch {
-	case v[0] == '{':
-		inner, err := d.Decode(v)
-		if err == nil {
-			out.Feedback = cmp.Or(out.Feedback, inner.Feedback)
-			out.By = cmp.Or(out.By, inner.By)
-			out.Violation = out.Violation || inner.Violation
-		}
-		r.outcome = inner.Outcome
-		return r, err
-	case isNumber && limits.given:
-		r.outcome, err = ofRange(n, limits.low, limits.high)
-	case isNumber && name == "stars":
-		r.outcome, err = ofStars(n)
-	case isNumber && limits.low != 0:
-		err = fmt.Errorf("the lower bound %v needs an upper one", limits.low)
-	default:
-		r.outcome, err = ofValue(v)
-		_, known := words[plainWord(word)]
-		r.isWord = isWord && (known || name == "label")
+	case string(raw) == "true":
+		return ofScore(1), nil
+	case string(raw) == "false":
+		return ofScore(0), nil
+	case json.Unmarshal(raw, &word) == nil:
+		return ofWord(word)
+	case raw[0] == '[', raw[0] == '{':
+		return events.Outcome{}, refuse(raw)
 	}
-	return r, err
+	return ofNumber(string(raw), raw)
 }
 
-// combine sets score and label from the readings. A number has priority over a word. It returns an error if two of them
-// contradict each other.
-func (out *Decoded) combine(readings []reading) error {
-	slices.SortStableFunc(readings, func(a, b reading) int { // words last
-		switch {
-		case a.isWord == b.isWord:
-			return 0
-		case b.isWord:
-			return -1
-		}
-		return 1
-	})
-	for i, r := range readings {
-		if i == 0 {
-			out.Score, out.Label = r.outcome.Score, r.outcome.Label
-			continue
-		}
-		if !agree(out.Score, out.Label, r) {
-			return fmt.Errorf("%s contradicts %s: send one of them", r.name, readings[0].name)
-		}
-		if r.isWord {
-			out.Label = r.outcome.Label
-		}
-	}
-	return nil
+func ofScore(score float64) events.Outcome {
+	return events.Outcome{Score: score, Label: events.LabelOf(score)}
 }
 
-// agree reports whether a reading is compatible with a score. A label is compatible with the scores on its side, because
-// evaluators have thresholds of their own.
-func agree(score float64, label events.Label, r reading) bool {
+// ofNumber returns the outcome for a number without a range: a score from 0 to 1, or -1, which is a thumb down. raw is the value for an
+// error.
+func ofNumber(number string, raw []byte) (events.Outcome, error) {
+	n, err := strconv.ParseFloat(number, 64)
 	switch {
-	case r.outcome.Label == events.Unknown:
-		return label == events.Unknown || score == 0 // how an unknown outcome is encoded
-	case label == events.Unknown:
-		return false
-	case !r.isWord:
-		return math.Abs(r.outcome.Score-score) < 1e-9
-	case r.outcome.Label == events.Success:
-		return score >= 0.5
-	case r.outcome.Label == events.Failure:
-		return score <= 0.5
+	case err != nil || math.IsNaN(n):
+		return events.Outcome{}, refuse(raw)
+	case n == -1:
+		return ofScore(0), nil
+	case n < 0 || n > 1:
+		return events.Outcome{}, fmt.Errorf("a score outside 0 to 1 needs its range: %w", refuse(raw))
 	}
-	return score > 0 && score < 1 // a partial success
+	return ofScore(n + 0), nil // + 0: -0 is 0
 }
 
-// The names of the fields of an object, as plainName returns them.
+// words are the words for the scores 1, 0.5 and 0, as plainWord returns them.
+var words = func() map[string]float64 {
+	all := map[string]float64{}
+	for score, list := range map[float64]string{
+		1: "true yes y t success successful succeeded correct right pass passed resolved solved ok okay good great excellent perfect positive pos up +1 👍 ✅ ✔ ✓ " +
+			"thumbsup like liked accept accepted approved helpful satisfied happy win won",
+		0.5: "partial partially mixed neutral half partiallycorrect partlycorrect",
+		0: "false no n f failure failed fail incorrect wrong notok unresolved unsolved bad poor terrible negative neg down -1 👎 ❌ ✗ ✘ " +
+			"thumbsdown dislike disliked reject rejected unhelpful unsatisfied dissatisfied unhappy error lose lost loss",
+	} {
+		for w := range strings.FieldsSeq(list) {
+			all[w] = score
+		}
+	}
+	return all
+}()
+
+// variants are the characters after an emoji that choose its colour and form.
+const variants = "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
+
 var (
-	scoreNames = []string{
-		"score", "label", "value", "rating", "reward", "result", "outcome", "verdict", "sentiment", "stars", "thumb", "thumbs", "vote",
-		"success", "correct", "iscorrect", "passed", "pass", "resolved", "ok", "accepted", "helpful",
-	}
-	commentNames = []string{"feedback", "comment", "comments", "text", "explanation", "reason", "note", "message"}
-	byNames      = []string{"by", "author", "evaluator", "rater", "reviewer"}
-	rangeNames   = []string{"range", "scale"}
-	// keyNames are the fields with the name of the one score of the object.
-	keyNames = []string{"name", "key", "metric", "criterion"}
-	// successNames are the names of the scores that measure if a run succeeded. Others measure tone, cost or hallucinations.
-	successNames = []string{
-		"correctness", "correct", "iscorrect", "accuracy", "success", "tasksuccess", "reward", "score", "overall", "resolved", "pass", "passed",
-		"goalcompletion", "userfeedback", "userscore", "thumbs", "total", "final",
-	}
+	fraction = text.Pattern(`^(-?[\d.]+) ?(?:/|of|out of) ?([\d.]+)(?: (?:stars?|points?))?$`)
+	percent  = text.Pattern(`^([\d.]+) ?%$`)
+	stars    = text.Pattern(`^([\d.]+) ?(?:stars?|★|⭐)(?: (?:of|out of) (?:5|five))?$`)
+	drawn    = text.Pattern(`^(?:(?:★|⭐\x{FE0F}?)+)[☆✩]*$`)
 )
 
-func plainName(name string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
+// plainWord returns a word in lower case, without "_", "-", spaces and the variants of an emoji.
+func plainWord(word string) string {
+	s := strings.ToLower(strings.TrimRight(strings.TrimSpace(word), variants))
+	plain := strings.NewReplacer("_", "", " ", "").Replace(s)
+	if len(plain) > 2 { // "-1" is a thumb
+		plain = strings.ReplaceAll(plain, "-", "")
+	}
+	return plain
+}
+
+// ofWord returns the outcome for a word. Blank text returns the zero outcome.
+func ofWord(word string) (events.Outcome, error) {
+	s := strings.ToLower(strings.TrimRight(strings.TrimSpace(word), variants))
+	plain := plainWord(word)
+	if score, ok := words[plain]; ok {
+		return ofScore(score), nil
+	}
+	switch plain {
+	case "":
+		return events.Outcome{}, nil
+	case "unknown", "none", "n/a", "na", "unrated":
+		return events.Outcome{Label: events.Unknown}, nil
+	}
+	if m := fraction().FindStringSubmatch(s); m != nil {
+		n, err := strconv.ParseFloat(m[1], 64)
+		limit, errLimit := strconv.ParseFloat(m[2], 64)
+		if err == nil && errLimit == nil && n >= 0 {
+			return ofRange(n, 0, limit)
+		}
+	}
+	if m := percent().FindStringSubmatch(s); m != nil {
+		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
+			return ofRange(n, 0, 100)
+		}
+	}
+	if m := stars().FindStringSubmatch(s); m != nil {
+		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
+			return ofStars(n)
+		}
+	}
+	if drawn().MatchString(s) {
+		return ofStars(float64(strings.Count(s, "★") + strings.Count(s, "⭐")))
+	}
+	return ofNumber(s, []byte(strconv.Quote(word)))
+}
+
+// ofRange returns the outcome for a number in a range, scaled to a score from 0 to 1.
+func ofRange(n, low, high float64) (events.Outcome, error) {
+	isRange := low < high && !math.IsInf(high-low, 0)
+	isWithin := n >= low && n <= high // false for NaN
+	if !isRange || !isWithin {
+		return events.Outcome{}, fmt.Errorf("score: %v is not within the range from %v to %v", n, low, high)
+	}
+	return ofScore((n - low) / (high - low)), nil
+}
+
+// ofStars returns the outcome for stars of five. One star is the worst.
+func ofStars(n float64) (events.Outcome, error) {
+	if n == 0 {
+		n = 1
+	}
+	return ofRange(n, 1, 5)
 }

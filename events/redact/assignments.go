@@ -157,7 +157,7 @@ func kindOfName(name string) nameKind {
 		if isUpper(c) {
 			c += 'a' - 'A'
 		}
-		if isAlnum(c) {
+		if alnum[c] {
 			buf[n] = c
 			n++
 		}
@@ -193,7 +193,7 @@ func isSeparateWord(name string, n int) bool {
 		return false
 	}
 	at := len(name) - n
-	if at == 0 || !isAlnum(name[at-1]) {
+	if at == 0 || !alnum[name[at-1]] {
 		return true
 	}
 	return isUpper(name[at]) && isLower(name[at-1]) // camelCase

@@ -173,7 +173,7 @@ const (
 
 var classes = func() (t [256]uint8) {
 	for c := range t {
-		if isAlnum(byte(c)) || c == '_' || c == '-' {
+		if alnum[byte(c)] || c == '_' || c == '-' {
 			t[c] |= word
 		}
 		if c >= '0' && c <= '9' {
@@ -206,7 +206,7 @@ func (sc *scanner) scan() {
 			next = sc.skipSpecial(i)
 		case class&separator != 0:
 			next = sc.redactAssignment(i)
-		case class&starter != 0 && mayBeKey(s[i:]):
+		case class&starter != 0:
 			next = sc.redactShape(i)
 		}
 		if next > i { // redacted or skipped
@@ -261,7 +261,6 @@ func markAt(s string) int {
 	return 0
 }
 
-func isAlnum(c byte) bool { return isLetter(c) || isDigit(c) }
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' }

@@ -86,18 +86,12 @@ func prefixHash(s string) int {
 	return (int(s[0])*61 ^ int(s[1])*7 ^ int(s[2])<<5) & (1<<12 - 1)
 }
 
-// mayBeKey reports whether a word may be a key with a known format: a shape, or a key that begins with a number.
-func mayBeKey(s string) bool {
-	if len(s) <= 8 {
-		return false
-	}
-	beginsWithNumber := isDigit(s[0]) && isDigit(s[7]) // a number of 8 digits or more, see redactNumbered
-	return beginsWithNumber || len(shapesAt[prefixHash(s)]) > 0
-}
-
 // redactShape redacts a key at the start of a word.
 func (sc *scanner) redactShape(i int) int {
 	s := sc.s[i:]
+	if len(s) <= 8 { // shorter than any key
+		return i
+	}
 	for _, sh := range shapesAt[prefixHash(s)] {
 		if sh == nil {
 			return sc.redactComposed(i)
@@ -134,7 +128,7 @@ func (sc *scanner) bytesBefore(i int, sh *shape) int {
 		return 0
 	}
 	n := 1
-	for n < 15 && i-n-1 >= sc.floor && isAlnum(sc.s[i-n-1]) {
+	for n < 15 && i-n-1 >= sc.floor && alnum[sc.s[i-n-1]] {
 		n++
 	}
 	return n

@@ -97,7 +97,7 @@ func TestShapes(t *testing.T) {
 	for _, sh := range shapes {
 		var from []byte
 		for c := range 128 {
-			if sh.alphabet[c] && isAlnum(byte(c)) { // dashes and dots at an end belong to the text
+			if sh.alphabet[c] && alnum[byte(c)] { // dashes and dots at an end belong to the text
 				from = append(from, byte(c))
 			}
 		}

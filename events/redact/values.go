@@ -75,7 +75,7 @@ func isUUID(text string) bool {
 				return false
 			}
 		default:
-			if !isAlnum(text[i]) {
+			if !alnum[text[i]] {
 				return false
 			}
 		}
@@ -144,7 +144,7 @@ func isIdentifier(text string) bool {
 		switch {
 		case isLetter(c), c == '_', c == '.', c == '-', c == '?', c == '!', c == '|':
 		case isDigit(c):
-			isLast := i+1 == len(text) || !isAlnum(text[i+1]) // of its word
+			isLast := i+1 == len(text) || !alnum[text[i+1]] // of its word
 			endsWord := isLast && i > 0 && isLetter(text[i-1])
 			if !endsWord || !strings.ContainsAny(text, "_.") {
 				return false

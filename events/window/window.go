@@ -47,10 +47,6 @@ func New(nc *nats.Conn, js jetstream.JetStream) *Store {
 	return &Store{nc: nc, js: js, watch: natserr.WatchOf(js), written: written}
 }
 
-func interactionID(i *events.Interaction) events.ID { return i.ID }
-
-func noteID(n *events.Note) events.ID { return n.ID }
-
 // Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
 // window, which is two minutes in our configuration. A later copy would take another place in the window, so
 // callers use ClaimFirstCopy before Add.
@@ -74,7 +70,7 @@ func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string,
 // entries, also those with a newer schema. The list of an unknown session is empty.
 func (s *Store) Interactions(ctx context.Context, b playbook.Book, owner, session string) (list []*events.Interaction, damaged int, err error) {
 	if err = validate(b, owner, session); err == nil {
-		list, damaged, err = history(ctx, s, events.SessionKey(b, owner, session), interactionID)
+		list, damaged, err = history(ctx, s, events.SessionKey(b, owner, session), func(i *events.Interaction) events.ID { return i.ID })
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read interactions of %s: %w", sessionName(b, session), err)
@@ -137,7 +133,7 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session strin
 	byTime := func(m, n *events.Note) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.ID, n.ID)) }
 	seen := map[events.ID]bool{}
 	add := func(key string) error {
-		notes, bad, err := history(ctx, s, key, noteID)
+		notes, bad, err := history(ctx, s, key, func(n *events.Note) events.ID { return n.ID })
 		notes = slices.DeleteFunc(notes, func(n *events.Note) bool { return !n.HasText() })
 		slices.SortFunc(notes, byTime)
 		for _, n := range notes[max(0, len(notes)-max(0, limit)):] {
@@ -167,7 +163,7 @@ func (s *Store) RecordNotes(ctx context.Context, b playbook.Book, owner, session
 	err := validate(b, owner, session)
 	var notes []*events.Note
 	if err == nil {
-		notes, _, err = history(ctx, s, events.NotesKey(b, owner, session), noteID)
+		notes, _, err = history(ctx, s, events.NotesKey(b, owner, session), func(n *events.Note) events.ID { return n.ID })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read records of %s: %w", sessionName(b, session), err)

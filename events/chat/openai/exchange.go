@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -32,11 +31,8 @@ type exchange struct {
 // ok reports a status of 2xx. The body may be invalid nevertheless.
 func (x *exchange) ok() bool { return x.status/100 == 2 }
 
+// exchangeKey is the key of the exchange in the context of a request.
 type exchangeKey struct{}
-
-func (x *exchange) attach(ctx context.Context) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
-}
 
 // recorder is a transport that records exchanges. It also limits every body, because go-openai reads error bodies to
 // the end.

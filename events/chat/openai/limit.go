@@ -29,9 +29,6 @@ func (l limits) reserve(tokens int) time.Duration {
 	return max(reserve(l.requests, 1), reserve(l.tokens, tokens))
 }
 
-// charge reserves tokens that are known only afterwards. Later reservations wait for them.
-func (l limits) charge(tokens int) { reserve(l.tokens, tokens) }
-
 // reserve reserves n in pieces of at most the burst, because the limiter refuses larger ones.
 func reserve(l *rate.Limiter, n int) (wait time.Duration) {
 	if l == nil {

@@ -95,34 +95,21 @@ type call struct {
 }
 
 // do executes a call in a span of the caller's trace. The package comment lists its errors.
-func (s *caller) do(ctx context.Context, c call) error {
+func (s *caller) do(ctx context.Context, c call) (err error) {
 	ctx, span := s.startSpan(ctx, c.operation)
-	send := c.send
-	requests := 0
-	var usage chat.Usage // of the last request
-	c.send = func(ctx context.Context, x *exchange) (u chat.Usage, err error) {
-		requests++
-		usage, err = send(ctx, x)
-		return usage, err
-	}
-	err := s.execute(ctx, c)
-	endSpan(span, requests, usage, err)
-	return err
-}
-
-func (s *caller) execute(ctx context.Context, c call) error {
 	s.counters.calls.Add(1)
 	s.counters.inFlight.Add(1)
 	defer s.counters.inFlight.Add(-1)
 	active, done := s.track(ctx)
 	defer done()
 	c.active = active
+	defer func() { endSpan(span, active.requests, active.usage, err) }()
 
 	if err := pause(ctx, s.limits.reserve(c.estimate)); err != nil {
 		return err
 	}
 	active.set(queued)
-	err := s.withRetries.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
+	err = s.withRetries.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
 		return s.request(x.Context(), c, x.Retries())
 	})
 	if err == nil {
@@ -208,11 +195,13 @@ func (s *caller) attempt(parent context.Context, c call, n int) error {
 	for {
 		x := &exchange{attempt: n, maxBody: c.maxBody, keep: c.keep}
 		s.counters.sent(n)
-		usage, err := c.send(x.attach(ctx), x)
+		usage, err := c.send(context.WithValue(ctx, exchangeKey{}, x), x)
+		c.active.requests++
+		c.active.usage = usage
 		if err == nil && x.ok() {
 			s.reached.Store(true)
 			s.counters.received(usage)
-			s.limits.charge(usage.Tokens() - c.estimate)
+			reserve(s.limits.tokens, usage.Tokens()-c.estimate) // later calls wait for the tokens beyond the estimate
 			return nil
 		}
 		if parent.Err() != nil {

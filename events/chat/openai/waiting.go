@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"debrief/events/chat"
 )
 
 // slowAfter is the duration of a call, with its waits, after which the model counts as slow.
@@ -33,6 +35,9 @@ type activeCall struct {
 	all   *activeCalls
 	began time.Time
 	phase phase // guarded by all.mu
+
+	requests int        // sent so far; only the goroutine of the call uses this field and the next one
+	usage    chat.Usage // of the last request
 }
 
 func (a *activeCall) set(p phase) {
