@@ -19,7 +19,7 @@ const (
 	minObjects = 3   // objects for which a value must have worked if no error names the value; more are not counted
 )
 
-// failure is one error of one tool in all runs.
+// failure is one error of one tool in all runs. Its texts are clones, because the collection keeps no memory of the executions.
 type failure struct {
 	tool, text string
 	names      map[string]bool // names in the calls that a lesson may quote, in lower case

@@ -26,11 +26,11 @@ func perMinute(n int) *rate.Limiter {
 // reserve reserves one request of about this number of tokens and returns the time to wait for it. The
 // reservation stays, also if the caller does not wait.
 func (l limits) reserve(tokens int) time.Duration {
-	return max(reserve(l.requests, 1), reserve(l.tokens, tokens))
+	return max(reserveN(l.requests, 1), reserveN(l.tokens, tokens))
 }
 
-// reserve reserves n in pieces of at most the burst, because the limiter refuses larger ones.
-func reserve(l *rate.Limiter, n int) (wait time.Duration) {
+// reserveN reserves n in pieces of at most the burst, because the limiter refuses larger ones.
+func reserveN(l *rate.Limiter, n int) (wait time.Duration) {
 	if l == nil {
 		return 0
 	}

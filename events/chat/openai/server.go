@@ -201,7 +201,7 @@ func (s *caller) attempt(parent context.Context, c call, n int) error {
 		if err == nil && x.ok() {
 			s.reached.Store(true)
 			s.counters.received(usage)
-			reserve(s.limits.tokens, usage.Tokens()-c.estimate) // later calls wait for the tokens beyond the estimate
+			reserveN(s.limits.tokens, usage.Tokens()-c.estimate) // later calls wait for the tokens beyond the estimate
 			return nil
 		}
 		if parent.Err() != nil {
