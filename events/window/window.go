@@ -130,10 +130,21 @@ func (s *Store) addNote(ctx context.Context, key string, n *events.Note) error {
 // by time and id, the newest last. The session has a limit of its own, because other sessions may be much busier. An empty
 // session has no notes. damaged counts the unreadable entries of both lists.
 func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session string, limit int) (list []*events.Note, damaged int, err error) {
+	keys := []string{events.BookNotesKey(b)}
+	if session != "" {
+		keys = append(keys, events.NotesKey(b, owner, session))
+	}
+	if err := errors.Join(b.Validate(), events.ValidateOwner(owner)); err != nil {
+		return nil, 0, fmt.Errorf("read notes of %s: %w", sessionName(b, session), err)
+	}
 	byTime := func(m, n *events.Note) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.ID, n.ID)) }
 	seen := map[events.ID]bool{}
-	add := func(key string) error {
+	for _, key := range keys {
 		notes, bad, err := history(ctx, s, key, func(n *events.Note) events.ID { return n.ID })
+		if err != nil {
+			return nil, 0, fmt.Errorf("read notes of %s: %w", sessionName(b, session), err)
+		}
+		damaged += bad
 		notes = slices.DeleteFunc(notes, func(n *events.Note) bool { return !n.HasText() })
 		slices.SortFunc(notes, byTime)
 		for _, n := range notes[max(0, len(notes)-max(0, limit)):] {
@@ -142,17 +153,6 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session strin
 				list = append(list, n)
 			}
 		}
-		damaged += bad
-		return err
-	}
-	if err = errors.Join(b.Validate(), events.ValidateOwner(owner)); err == nil {
-		err = add(events.BookNotesKey(b))
-	}
-	if err == nil && session != "" {
-		err = add(events.NotesKey(b, owner, session))
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("read notes of %s: %w", sessionName(b, session), err)
 	}
 	slices.SortFunc(list, byTime)
 	return list, damaged, nil
