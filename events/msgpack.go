@@ -16,7 +16,7 @@ import (
 )
 
 // This file contains all uses of MessagePack in Debrief, which a test enforces. The library is fast and complete,
-// but hostile input can crash it. So guard checks all input before the library reads it, and wireType and init
+// but hostile input can crash it. So guard checks all input before the library reads it, and checkWireType and init
 // restrict the target types to those that the library decodes safely.
 
 // encoder and decoder are the library's types with their buffers. They are pooled. A buffer that a large payload
@@ -42,7 +42,7 @@ var (
 // Marshal returns v as MessagePack: structs as maps, integers in their shortest form. The same value always has the
 // same bytes. Unmarshal accepts every result of Marshal.
 func Marshal(v any) ([]byte, error) {
-	if err := wireType(reflect.TypeOf(v)); err != nil {
+	if err := checkWireType(reflect.TypeOf(v)); err != nil {
 		return nil, err
 	}
 	enc := encoders.Get().(*encoder)
@@ -56,7 +56,7 @@ func Marshal(v any) ([]byte, error) {
 	if enc.buf.Cap() <= maxPooled {
 		encoders.Put(enc)
 	}
-	return data, guard(data)
+	return data, guard(data) // so that Unmarshal accepts it
 }
 
 // UnmarshalReply decodes the payload of a reply about a book into v. If v is an event, it gets the book, which is not in payloads.
@@ -77,7 +77,7 @@ func Unmarshal(data []byte, v any) error {
 	if p.Kind() != reflect.Pointer || p.IsNil() || !p.Elem().IsZero() {
 		return fmt.Errorf("unmarshal into %T: want a pointer to a zero value", v) // the decoder would keep old fields
 	}
-	if err := wireType(p.Type()); err != nil {
+	if err := checkWireType(p.Type()); err != nil {
 		return err
 	}
 	if err := guard(data); err != nil {
@@ -101,22 +101,22 @@ func Unmarshal(data []byte, v any) error {
 
 var headerType = reflect.TypeFor[map[string][]string]()
 
-// wireTypes caches the results of wireType.
-var wireTypes sync.Map // reflect.Type to error or nil
+// checkedTypes has the results of checkWireType.
+var checkedTypes sync.Map // reflect.Type to error or nil
 
-// wireType returns an error for a type that cannot be encoded. With an interface the sender would choose the type
+// checkWireType returns an error for a type that cannot be encoded. With an interface the sender would choose the type
 // to allocate. A map has no order, so one value would have several encodings. Also, the library's map decoder skips
 // the head of an extension value and reads a map inside it, which guard did not check.
-func wireType(t reflect.Type) error {
+func checkWireType(t reflect.Type) error {
 	if t == nil {
 		return errors.New("nil cannot be encoded")
 	}
-	if err, ok := wireTypes.Load(t); ok {
+	if err, ok := checkedTypes.Load(t); ok {
 		err, _ := err.(error)
 		return err
 	}
 	err := checkType(t, nil)
-	wireTypes.Store(t, err)
+	checkedTypes.Store(t, err)
 	return err
 }
 
@@ -144,7 +144,7 @@ func checkType(t reflect.Type, within []reflect.Type) error {
 }
 
 // The library's decoder for times panics on nil, accepts three encodings and returns local time. Its map decoder
-// has the fault that wireType describes. Both decoders must be replaced before the library examines any type, hence init.
+// has the fault that checkWireType describes. Both decoders must be replaced before the library examines any type, hence init.
 func init() {
 	msgpack.Register(time.Time{}, encodeTime, decodeTime)
 	msgpack.Register(map[string][]string(nil), encodeHeader, decodeHeader)
