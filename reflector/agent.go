@@ -53,9 +53,10 @@ func quotedTools(e *events.Execution, budget int) string {
 		lines[i] = toolLine(t)
 		tokens += chat.Tokens(lines[i])
 	}
-	if share := budget / len(tools); tokens > budget {
+	if tokens > budget {
+		share := budget / len(tools)
 		for i := range lines {
-			if n := chat.PrefixLen(lines[i], share-1); n < len(lines[i]) {
+			if n := chat.PrefixLen(lines[i], share-1); n < len(lines[i]) { // one token for the ellipsis
 				lines[i] = strings.TrimSpace(lines[i][:max(n, len(tools[i].Name))]) + text.Ellipsis + "\n"
 			}
 		}

@@ -54,15 +54,17 @@ const (
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
 func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Prompt {
-	system, instructions := chat.PromptAttempt, strings.TrimSpace(cfg.Instructions)
-	if instructions != "" {
-		system = instructions + "\n"
-	}
+	instructions := strings.TrimSpace(cfg.Instructions)
+	isFirstRound := len(e.PreviousRounds) == 0
+	system := chat.PromptAttempt
 	switch {
-	case len(e.PreviousRounds) > 0:
-		system += chat.PromptEarlierAttempts
-	case instructions == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0 && e.OtherTry == nil:
+	case instructions != "":
+		system = instructions + "\n"
+	case isFirstRound && e.Outcome.Label == events.Success && len(e.Steps) == 0 && e.OtherTry == nil:
 		system = chat.PromptRightAnswer
+	}
+	if !isFirstRound {
+		system += chat.PromptEarlierAttempts
 	}
 	if describesAgent(e) {
 		system += chat.PromptAgentRules
