@@ -51,7 +51,8 @@ func (e *Error) Error() string { return e.Text }
 
 // failure classifies an exchange that ended with err. An error status tells more than err.
 func (s *server) failure(x *exchange, body errorBody, err error) *Error {
-	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)} // body.Text is added to e.Text below
+	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)}
+	detail := body.Text // the end of e.Text; empty if the body is a reply, which must not appear in errors
 	switch {
 	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
 		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.cfg.name("Model"))
@@ -60,7 +61,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
 		e.kind, e.timedOut = down, true
 		e.Text = fmt.Sprintf("no answer within %v: if the model is slow, raise %s", s.cfg.Timeout, s.cfg.name("Timeout"))
-		body.Text = ""
+		detail = ""
 	case x.status == 0 && dialError(err) != nil:
 		e.kind, e.unreached = down, !s.reached.Load()
 		e.Text = fmt.Sprintf("cannot connect to %s: %v: check that the model's server runs, and %s", s.cfg.BaseURL, dialError(err), s.cfg.name("BaseURL"))
@@ -68,21 +69,21 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 		e.kind, e.Text = down, "no answer: "+err.Error()
 	case errors.Is(err, errNoDirection):
 		e.kind, e.Text = refused, "unusable response: "+err.Error()
-		body.Text = ""
+		detail = ""
 	case x.ok():
 		e.kind, e.Text = down, "invalid response: "+err.Error()
-		if body.Text == string(x.body) {
-			body.Text = "" // the body is a reply, which must not appear in errors
+		if detail == string(x.body) {
+			detail = ""
 		}
 	default:
 		e.kind = body.classify(x.status)
 		e.Text = s.describe(e, x, body)
 	}
-	if body.Text == pageOfHTML {
-		body.Text += ": check " + s.cfg.name("BaseURL")
+	if detail == pageOfHTML {
+		detail += ": check " + s.cfg.name("BaseURL")
 	}
-	if body.Text != "" && x.status != 0 {
-		e.Text += ": " + body.Text
+	if detail != "" && x.status != 0 {
+		e.Text += ": " + detail
 	}
 	e.Text, e.Code = s.sanitize(e.Text), s.sanitize(e.Code)
 	return e
