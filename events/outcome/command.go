@@ -10,23 +10,16 @@ import (
 )
 
 var (
-	// viewers lists programs that print files or other text, which may contain error messages.
-	viewers = []string{
-		"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
-		"str_replace_editor", "view", "submit", "decompile", "disassemble", "cat", "bat", "head", "tail", "less", "more", "nl", "sed", "awk",
-		"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "find", "fd", "diff", "git", "strings", "xxd", "hexdump", "od", "echo", "printf", "jq",
-		"curl", "wget", "journalctl", "dmesg", "man", "kubectl", "docker", "psql", "sqlite3", "gh", "tree", "ls",
-	}
-	// answerByCode lists programs whose exit code 1 is an answer: no match, or a difference.
-	answerByCode = []string{"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "diff", "cmp", "test", "[", "pgrep", "which", "git"}
+	// viewerPrograms print files or other text, which may contain error messages.
+	viewerPrograms = text.Set("open goto scroll_up scroll_down edit insert append search_dir search_file find_file str_replace_editor view submit decompile " +
+		"disassemble cat bat head tail less more nl sed awk grep egrep fgrep zgrep rg ag find fd diff git strings xxd hexdump od echo printf jq curl wget " +
+		"journalctl dmesg man kubectl docker psql sqlite3 gh tree ls")
+	// viewerWords are the words in the name of a tool that shows content.
+	viewerWords = text.Set("read view cat grep search find fetch open list show log logs diff browse browser page glob retrieve recall docs web visit scrape " +
+		"extract crawl tail print")
+	// answerPrograms have exit code 1 as an answer: no match, or a difference.
+	answerPrograms = text.Set("grep egrep fgrep zgrep rg ag diff cmp test [ pgrep which git")
 )
-
-// viewerWords are the words in the name of a tool that shows content.
-var viewerWords = map[string]bool{
-	"read": true, "view": true, "cat": true, "grep": true, "search": true, "find": true, "fetch": true, "open": true, "list": true, "show": true, "log": true,
-	"logs": true, "diff": true, "browse": true, "browser": true, "page": true, "glob": true, "retrieve": true, "recall": true, "docs": true, "web": true,
-	"visit": true, "scrape": true, "extract": true, "crawl": true, "tail": true, "print": true,
-}
 
 // isViewer reports whether the name of a tool says that it shows content, such as read_file, WebFetch or search-docs.
 func isViewer(tool string) bool {

@@ -287,10 +287,7 @@ func (c comparison) sameList(target, answer string) (same, ok bool) {
 }
 
 // articles are the words before a noun that do not change the answer.
-var articles = map[string]bool{
-	"the": true, "a": true, "an": true, "der": true, "die": true, "das": true, "den": true, "dem": true, "ein": true, "eine": true, "el": true, "la": true, "los": true, "las": true,
-	"le": true, "les": true, "il": true, "lo": true, "un": true, "una": true, "une": true,
-}
+var articles = text.Set("the a an der die das den dem ein eine el la los las le les il lo un una une")
 
 // plainWords returns the words of a text in lower case, without accents, leading articles and punctuation.
 func plainWords(s string) string {

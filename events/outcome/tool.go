@@ -94,7 +94,7 @@ func newToolOutput(call *events.ToolCall, output string) *toolOutput {
 	o := &toolOutput{text: output}
 	if line := commandLine(call); line != "" {
 		o.isCommand, o.programs = true, programs(line)
-		o.showsContent = slices.ContainsFunc(o.programs, func(p string) bool { return slices.Contains(viewers, p) })
+		o.showsContent = slices.ContainsFunc(o.programs, func(p string) bool { return viewerPrograms[p] })
 		return o
 	}
 	o.showsContent = isViewer(call.Tool)
@@ -158,5 +158,5 @@ func (o *toolOutput) ofExitCode(code int, output string) events.Label {
 // answersByCode reports whether the exit code 1 of the last program is an answer.
 func (o *toolOutput) answersByCode() bool {
 	n := len(o.programs)
-	return n > 0 && slices.Contains(answerByCode, o.programs[n-1])
+	return n > 0 && answerPrograms[o.programs[n-1]]
 }
