@@ -93,9 +93,12 @@ func indexOf(list []events.MarkedInteraction, h events.Handle) int {
 	return slices.IndexFunc(list, func(m events.MarkedInteraction) bool { return m.Interaction.Execution == h })
 }
 
-// updateMarks replaces the marks of a session with the result of fn. It repeats both if another writer changed the
+// markChange returns a changed list of marks.
+type markChange func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error)
+
+// updateMarks replaces the marks of a session with the result of change. It repeats both if another writer changed the
 // marks meanwhile.
-func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session string, fn func([]events.MarkedInteraction) ([]events.MarkedInteraction, error)) error {
+func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session string, change markChange) error {
 	if err := validate(b, owner, session); err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session
 			return cause(ctx, err)
 		}
 		found = cmp.Or(found, new(markList))
-		found.List, err = fn(found.List)
+		found.List, err = change(found.List)
 		if err != nil {
 			return err
 		}
