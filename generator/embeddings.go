@@ -25,6 +25,7 @@ type embeddingCache struct {
 	dimension atomic.Int64 // of the embedder's vectors, 0 until the first result
 }
 
+// newEmbeddingCache returns a cache. embedder may be nil.
 func newEmbeddingCache(windows *window.Store, embedder Embedder, log *zerolog.Logger) *embeddingCache {
 	return &embeddingCache{windows: windows, embedder: embedder, log: log}
 }
@@ -69,8 +70,8 @@ func (c *embeddingCache) cached(ctx context.Context, texts []string) [][]float32
 	return out
 }
 
-// get returns the vectors of texts. It computes and caches those that are missing. Its first call may embed one word more: without the
-// dimension of a new vector, it could take cached ones of another model with the same name.
+// get returns the vectors of texts. It computes and caches the missing ones. The first call embeds an additional word to learn the dimension of the
+// model, because the cache may have vectors of another model with the same name. Without an embedder no vector is missing.
 func (c *embeddingCache) get(ctx context.Context, texts []string) ([][]float32, error) {
 	if c.embedder != nil && c.dimension.Load() == 0 {
 		if _, err := c.embed(ctx, []string{"dimension"}); err != nil {
@@ -78,11 +79,11 @@ func (c *embeddingCache) get(ctx context.Context, texts []string) ([][]float32, 
 		}
 	}
 	out := c.cached(ctx, texts)
-	var at []int
+	var indices []int // of the missing texts
 	var missing []string
 	for i := range out {
 		if out[i] == nil {
-			at, missing = append(at, i), append(missing, texts[i])
+			indices, missing = append(indices, i), append(missing, texts[i])
 		}
 	}
 	if len(missing) == 0 {
@@ -92,7 +93,7 @@ func (c *embeddingCache) get(ctx context.Context, texts []string) ([][]float32, 
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range at {
+	for k, i := range indices {
 		out[i] = computed[k]
 	}
 	// If the cache cannot be written, the vectors are computed again after a restart.
@@ -157,12 +158,12 @@ type queryEmbedding struct {
 
 	hashed func() []float32 // vector of hashed n-grams, computed at the first call
 
-	// The bullets near the query by words and by past tasks, nil until the first search. Experiments and rankings use both.
+	// Results of searches for bullets by words and by past tasks, nil before the first search. Experiments and rankings use both.
 	byWords []recall.Match
 	byTasks []evidenceHit
 }
 
-// embedQuery computes the vector of a query.
+// embedQuery computes the vector of a query. If the embedder is unavailable, the vector is nil, and embedQuery adds a warning.
 func (c *embeddingCache) embedQuery(ctx context.Context, text string, warns *warnings) *queryEmbedding {
 	q := &queryEmbedding{text: embeddingInput(text)}
 	q.hashed = sync.OnceValue(func() []float32 { return recall.HashedVector(q.text, nil) })
@@ -177,8 +178,8 @@ func (c *embeddingCache) embedQuery(ctx context.Context, text string, warns *war
 	return q
 }
 
-// similarity compares a text of the conversation with the query by n-grams. Such texts are new in every turn, so an
-// embedder call for each would cost too much.
+// similarity returns the similarity of a text of the conversation to the query, from 0 to 1, by hashed n-grams. Such texts are new in every turn, so
+// a call of the embedder for each would cost too much.
 func (q *queryEmbedding) similarity(text string) float64 {
 	var buf [recall.HashedDimension]float32
 	sum, query := 0.0, q.hashed()

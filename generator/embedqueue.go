@@ -14,19 +14,20 @@ import (
 type embedQueue struct {
 	embeddings *embeddingCache
 	retry      time.Duration
-	// load returns the item of a key with its text, nil if the vector has become unnecessary.
+	// load returns the item of a key with its text, or nil if the vector is no longer needed.
 	load func(ctx context.Context, key string) (*recall.Item, error)
 	// store receives an item with its vector.
 	store func(recall.Item)
 
 	mu      sync.Mutex
-	keys    []string        // oldest first
-	queued  map[string]bool // the set of keys
+	keys    []string        // the queue, oldest first
+	queued  map[string]bool // the set of keys in the queue
 	pending bool            // items are queued or being embedded
-	added   chan struct{}   // signals run after add
-	idle    chan struct{}   // closed while nothing is pending
+	added   chan struct{}   // gets an element after add, to wake run
+	idle    chan struct{}   // closed while pending is false
 }
 
+// newEmbedQueue returns an empty queue. The caller must call run.
 func newEmbedQueue(
 	embeddings *embeddingCache, retry time.Duration,
 	load func(context.Context, string) (*recall.Item, error), store func(recall.Item),
@@ -53,7 +54,7 @@ func (q *embedQueue) add(key string) {
 	q.keys = append(q.keys, key)
 	select {
 	case q.added <- struct{}{}:
-	default:
+	default: // run will wake already
 	}
 }
 
@@ -65,9 +66,10 @@ func (q *embedQueue) whenIdle() <-chan struct{} {
 }
 
 // run embeds items until ctx ends. If the embedder rejects a batch, run halves it, because one text may be the cause.
-// If it rejects a single text, run moves that to the end of the queue and waits for the retry delay.
+// If the embedder rejects a single text, run moves the text to the end of the queue and waits for the retry delay.
 func (q *embedQueue) run(ctx context.Context) {
-	for limit := embedBatch; ctx.Err() == nil; {
+	limit := embedBatch // number of texts in the next batch
+	for ctx.Err() == nil {
 		keys := q.next(limit)
 		if len(keys) == 0 {
 			select {
@@ -80,17 +82,22 @@ func (q *embedQueue) run(ctx context.Context) {
 		case err == nil:
 			limit = min(2*limit, embedBatch)
 		case len(keys) > 1:
-			q.requeue(keys, false) // to the front
+			q.putBack(keys)
 			limit = len(keys) / 2
 		case ctx.Err() == nil: // a single text
 			q.embeddings.log.Warn().Err(err).Str("item", keys[0]).Msg("embed item: retrying later, using words only")
-			q.requeue(keys, true) // to the end
+			q.add(keys[0])
 			limit = 1
-			select {
-			case <-time.After(q.retry):
-			case <-ctx.Done():
-			}
+			sleep(ctx, q.retry)
 		}
+	}
+}
+
+// sleep waits for a duration, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 
@@ -126,7 +133,7 @@ func (q *embedQueue) embed(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// next removes up to limit keys from the front of the queue. An empty result marks the queue idle.
+// next removes up to limit keys from the front of the queue and returns them. If there are none, the queue becomes idle.
 func (q *embedQueue) next(limit int) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,7 +141,7 @@ func (q *embedQueue) next(limit int) []string {
 	keys := q.keys[:n:n]
 	q.keys = q.keys[n:]
 	for _, key := range keys {
-		delete(q.queued, key) // a change during the embedding queues it again
+		delete(q.queued, key) // so that a change during the embedding queues the key again
 	}
 	if n == 0 && q.pending {
 		q.pending, q.keys = false, nil
@@ -143,17 +150,13 @@ func (q *embedQueue) next(limit int) []string {
 	return keys
 }
 
-// requeue returns keys to the queue, to its front or to its end.
-func (q *embedQueue) requeue(keys []string, atEnd bool) {
+// putBack returns keys to the front of the queue, except those that were queued again since next.
+func (q *embedQueue) putBack(keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return q.queued[key] })
 	for _, key := range keys {
 		q.queued[key] = true
 	}
-	if atEnd {
-		q.keys = append(q.keys, keys...)
-	} else {
-		q.keys = slices.Concat(keys, q.keys)
-	}
+	q.keys = slices.Concat(keys, q.keys)
 }

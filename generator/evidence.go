@@ -18,69 +18,64 @@ import (
 type taskEvidence struct {
 	store  *deltalog.Store
 	book   playbook.Book
-	start  func()        // begins to read; called by the first ranking
+	start  func()        // lets follow begin to read; the first ranking calls it
 	wanted chan struct{} // closed by start
-	loaded chan struct{} // closed when the log was read once, or up to the pinned version
+
+	setLoaded func()        // closes loaded, at the first call
+	loaded    chan struct{} // closed when the log was read once, or up to the pinned version
 
 	mu        sync.RWMutex
 	index     evidenceIndex
-	supported []playbook.BulletID // bullets with the most tasks, at most maxRanked, the best first
-	seq       uint64              // of the last delta
+	supported []playbook.BulletID // bullets that the most tasks support, at most maxRanked, the best first
+	seq       uint64              // stream sequence of the last delta
 	err       error               // of the last read
 }
 
+// newTaskEvidence returns the evidence of a playbook. The caller must call follow.
 func newTaskEvidence(store *deltalog.Store, b playbook.Book) *taskEvidence {
 	e := &taskEvidence{store: store, book: b, wanted: make(chan struct{}), loaded: make(chan struct{})}
 	e.start = sync.OnceFunc(func() { close(e.wanted) })
+	e.setLoaded = sync.OnceFunc(func() { close(e.loaded) })
 	return e
 }
 
-// evidencePause bounds how often new deltas are read under load. The newest tasks are rarely needed at once.
-const evidencePause = time.Second
+// Limits of follow.
+const (
+	evidencePause    = time.Second      // minimum pause between two reads, because the newest tasks are rarely needed at once
+	maxEvidencePause = 30 * time.Second // maximum pause after an error
+	prepareShare     = 50               // the time to prepare the rankings is at most 1/prepareShare of the whole
+)
 
-// prepareShare limits the time for preparing the rankings to 1/prepareShare of the whole.
-const prepareShare = 50
-
-// follow reads the log until ctx ends, and prepares the rankings after each read. With a pinned version it ends after that version. changed
-// returns a channel that is closed at the next version; it is not used with a pinned version.
+// follow reads the log until ctx ends, and prepares the rankings after each read. With a pinned version it ends after that version, and does not
+// call changed. Otherwise changed returns a channel that is closed at the next version.
 func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func() <-chan struct{}, prepare func()) {
 	select {
 	case <-e.wanted:
 	case <-ctx.Done():
 		return
 	}
-	wait := evidencePause
-	for isLoaded := false; ctx.Err() == nil; {
-		var news <-chan struct{} // nil: read again after the wait
+	pause := evidencePause
+	for ctx.Err() == nil {
+		var nextVersion <-chan struct{}
 		if pinned == nil {
-			news = changed() // before the read, so that a version during the read counts as news
+			nextVersion = changed() // before the read, so that a version that arrives during the read is read next
 		}
-		err := e.read(ctx, pinned)
-		if err == nil {
-			began := time.Now()
-			prepare()
-			if !isLoaded {
-				isLoaded = true
-				close(e.loaded)
-			}
-			if pinned != nil {
-				return
-			}
-			wait = max(evidencePause, prepareShare*time.Since(began))
-		} else {
-			news = nil
-			wait = min(2*wait, 30*time.Second)
+		if err := e.read(ctx, pinned); err != nil {
+			pause = min(2*pause, maxEvidencePause)
+			sleep(ctx, pause)
+			continue
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		began := time.Now()
+		prepare()
+		e.setLoaded()
+		if pinned != nil {
 			return
 		}
-		if news != nil {
-			select {
-			case <-news:
-			case <-ctx.Done():
-			}
+		pause = max(evidencePause, prepareShare*time.Since(began))
+		sleep(ctx, pause)
+		select {
+		case <-nextVersion:
+		case <-ctx.Done():
 		}
 	}
 }
@@ -88,7 +83,7 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 // errPinned ends the reading at the pinned version.
 var errPinned = errors.New("the pinned version is reached")
 
-// read folds the deltas that are new.
+// read folds the new deltas, up to the pinned version if there is one.
 func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 	err := e.store.DeltasAfter(ctx, e.book, e.seq, func(r *deltalog.Record) error {
 		if pinned != nil && r.Version > *pinned {
@@ -108,7 +103,7 @@ func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 	return err
 }
 
-// fold adds a delta.
+// fold adds a delta to the index.
 func (e *taskEvidence) fold(d *playbook.Delta) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,17 +127,12 @@ func (e *taskEvidence) wait(ctx context.Context, timeout time.Duration) {
 	e.start()
 	select {
 	case <-e.loaded:
-		return
-	default:
-	}
-	select {
-	case <-e.loaded:
 	case <-ctx.Done():
 	case <-time.After(timeout):
 	}
 }
 
-// applicable returns the bullets that apply to most of the tasks near the query; see minVoteShare.
+// applicable returns the bullets that apply to many of the tasks near the query, the best first; see minVoteShare.
 func (e *taskEvidence) applicable(q *queryEmbedding) (ids []playbook.BulletID) {
 	e.start()
 	e.mu.RLock()
@@ -160,10 +150,10 @@ func (e *taskEvidence) applicable(q *queryEmbedding) (ids []playbook.BulletID) {
 	return ids
 }
 
-// maxApplicable is the maximum number of bullets that apply to a task by past tasks.
+// maxApplicable is the maximum length of the result of applicable.
 const maxApplicable = 32
 
-// nearTasks returns the bullets by the votes of the tasks near a query, the best first. The caller holds mu.
+// nearTasks returns the bullets that the tasks near a query vote for, the best first. The caller holds mu.
 func (e *taskEvidence) nearTasks(q *queryEmbedding) []evidenceHit {
 	if q.byTasks == nil {
 		q.byTasks = e.index.Nearest(q.text, maxRanked)
@@ -194,14 +184,14 @@ func (e *taskEvidence) ranking(q *queryEmbedding, warns *warnings) selection.Ran
 	return e.addSupported(e.nearTasks(q), maxRanked)
 }
 
-// addSupported returns up to limit bullets: first those in near, by the votes of the nearest tasks, then others by the number of tasks that
-// they helped on. A task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
+// addSupported returns up to limit bullets. First come those in near that a task supports, then others by the number of tasks that support them. A
+// task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
 // smoothing by backing off (Katz, "Estimation of probabilities from sparse data", 1987). The caller holds mu.
 func (e *taskEvidence) addSupported(near []evidenceHit, limit int) selection.Ranking {
 	list := make(selection.Ranking, 0, min(limit, len(near)+len(e.supported)))
 	found := make(map[playbook.BulletID]bool, len(near))
 	for _, hit := range near {
-		if hit.Score == 0 {
+		if hit.Score == 0 { // this bullet and those after it only apply to near tasks
 			break
 		}
 		list = append(list, selection.Ranked{Bullet: hit.Bullet, Score: hit.Score})

@@ -12,58 +12,59 @@ import (
 const (
 	// maxEvidenceTasks is the maximum number of tasks. Beyond it the oldest tasks are dropped. A task takes about 1 KiB.
 	maxEvidenceTasks = 20_000
-	// maxPerBullet is the maximum number of tasks that support one bullet, the newest.
+	// maxPerBullet is the maximum number of tasks that support a bullet, and of those that cite it. Only the newest stay.
 	maxPerBullet = 64
 	// neighbours is the number of tasks that vote for a query.
 	neighbours = 48
 )
 
-// The kinds of links between tasks and bullets.
+// linkKind is the kind of a link between a task and a bullet.
+type linkKind int
+
 const (
-	supports = iota
-	cites    // with any outcome
-	linkKinds
+	supports  linkKind = iota // the task helps the bullet, see evidenceIndex
+	cites                     // the answer cited the bullet, with any outcome
+	linkKinds                 // number of kinds
 )
 
-// evidenceIndex holds the evidence of one playbook. The zero value is empty. Reads may run concurrently, Apply must run alone.
-//
-// It finds the bullets of a playbook by past tasks. A bullet is found for a query if it helped on similar
-// tasks, or was learned from them, even if its own words do not occur in the query.
+// evidenceIndex finds the bullets of a playbook by past tasks. A bullet is found for a query if it helped on similar
+// tasks, or was learned from them, even if its own words do not occur in the query. The zero value is empty. Reads may run concurrently, Apply
+// must run alone.
 //
 // The evidence is in the log of the playbook: each delta lists the executions behind its operations, with the beginning
-// of their questions. The index folds deltas. A task supports a bullet if its execution
+// of their questions. A task supports a bullet if its execution
 //
 //   - led to the bullet (ADD, UPDATE), or asked for the same content again (CONFIRM, or a rejected duplicate), or
 //   - cited the bullet with success (TAG with a helpful vote). Later feedback (RETAG) adds or withdraws the support.
 //
-// A bullet applies to the tasks that it is supported by, and also to those that cited it without success (EXPOSURES). Experiments
-// need these, too: a bullet that is found only where it helped would never be compared where it harms.
+// A bullet applies to the tasks that support it, and also to those that cited it without success (EXPOSURES). Experiments need the latter
+// too: a bullet that is found only where it helped would never be compared where it harms.
 //
-// For a query the nearest tasks are found by BM25, and each votes for the bullets that it supports. This is the
+// For a query, BM25 finds the nearest tasks, and each votes for the bullets that it supports. This is the
 // classification by nearest neighbours of Fix and Hodges (1951), with votes weighted by similarity as proposed by Dudani,
 // "The distance-weighted k-nearest-neighbor rule" (1976).
 //
-// It reads no clock and no network. The same deltas in the same order give the same results.
+// The same deltas in the same order give the same results.
 type evidenceIndex struct {
 	words   recall.WordIndex         // the questions, by sample
 	tasks   map[string]*evidenceTask // by sample
 	links   [linkKinds]map[playbook.BulletID][]string
-	oldest  []string      // samples in the order of their first link; may contain dropped ones
+	oldest  []string      // samples in the order of their first link; it may contain samples of dropped tasks
 	pending []playbook.Op // operations of a change whose last delta is not read yet
 	change  string        // id of that change
 }
 
-// evidenceTask is an execution that supports or cites bullets.
+// evidenceTask is a task that supports or cites bullets.
 type evidenceTask struct {
-	of      playbook.Evidence // only the fields that a selector of forgotten executions compares
-	bullets [linkKinds][]playbook.BulletID
+	evidence playbook.Evidence // only the fields that a selector of forgotten executions compares
+	bullets  [linkKinds][]playbook.BulletID
 }
 
 // evidenceHit is a bullet with the votes of the nearest tasks. One task can vote for several bullets.
 type evidenceHit struct {
 	Bullet  playbook.BulletID
-	Score   float64 // of the votes of tasks that support bullets, the share for this bullet, from 0 to 1
-	Applies float64 // of the votes of all tasks for the bullets that apply to them, the share for this bullet, from 0 to 1
+	Score   float64 // weight of the tasks that support the bullet, as a share of the tasks that support any bullet; 0 to 1
+	Applies float64 // weight of the tasks that the bullet applies to, as a share of all tasks; 0 to 1
 }
 
 // Count returns the number of tasks that support a bullet, at most maxPerBullet.
@@ -84,7 +85,7 @@ func (x *evidenceIndex) CountApplies(id playbook.BulletID) int {
 func (x *evidenceIndex) bullets() (ids []string) {
 	for kind, all := range x.links {
 		for id := range all {
-			if kind == supports || len(x.links[supports][id]) == 0 {
+			if linkKind(kind) == supports || len(x.links[supports][id]) == 0 {
 				ids = append(ids, string(id))
 			}
 		}
@@ -95,20 +96,20 @@ func (x *evidenceIndex) bullets() (ids []string) {
 // Nearest returns up to limit bullets that the tasks nearest to the query support, the best first, and then those that only apply to
 // these tasks. Bullets with equal scores are ordered by id. It returns nil if no task shares a word with the query.
 func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {
-	matches := x.words.Top(query, 2*neighbours) // more, because not every task supports a bullet
+	matches := x.words.Top(query, 2*neighbours) // more than neighbours, because not every task supports a bullet
 	if len(matches) == 0 {
 		return nil
 	}
-	votes := make(map[playbook.BulletID]evidenceHit)
-	var sum evidenceHit // of all votes
-	supporting := 0     // tasks that have voted for Score
+	votes := make(map[playbook.BulletID]evidenceHit) // weights, not yet shares
+	var sum evidenceHit                              // of the weights of all tasks
+	supporting := 0                                  // number of tasks that have voted for Score
 	for i, m := range matches {
 		weight := m.Score * m.Score
-		bullets := &x.tasks[m.Key].bullets
-		if supporting < neighbours && len(bullets[supports]) > 0 {
+		t := x.tasks[m.Key]
+		if supporting < neighbours && len(t.bullets[supports]) > 0 {
 			supporting++
 			sum.Score += weight
-			for _, id := range bullets[supports] {
+			for _, id := range t.bullets[supports] {
 				v := votes[id]
 				v.Score += weight
 				votes[id] = v
@@ -118,15 +119,10 @@ func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {
 			continue
 		}
 		sum.Applies += weight
-		for kind, list := range bullets {
-			for _, id := range list {
-				if kind == cites && slices.Contains(bullets[supports], id) {
-					continue // it has the vote already
-				}
-				v := votes[id]
-				v.Applies += weight
-				votes[id] = v
-			}
+		for _, id := range t.applicable() {
+			v := votes[id]
+			v.Applies += weight
+			votes[id] = v
 		}
 	}
 	hits := make([]evidenceHit, 0, len(votes))
@@ -140,6 +136,17 @@ func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Applies, a.Applies), cmp.Compare(a.Bullet, b.Bullet))
 	})
 	return hits[:min(limit, len(hits))]
+}
+
+// applicable returns the bullets that apply to the task, each once.
+func (t *evidenceTask) applicable() []playbook.BulletID {
+	all := slices.Clone(t.bullets[supports])
+	for _, id := range t.bullets[cites] {
+		if !slices.Contains(t.bullets[supports], id) {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // Apply folds the next delta of the log. It ignores operations without evidence, such as edits by people.
@@ -168,6 +175,7 @@ func (x *evidenceIndex) Apply(d *playbook.Delta) {
 	}
 }
 
+// apply folds an operation of a change with these covers.
 func (x *evidenceIndex) apply(op *playbook.Op, covers []playbook.Cover) {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Confirm:
@@ -184,7 +192,7 @@ func (x *evidenceIndex) apply(op *playbook.Op, covers []playbook.Cover) {
 			for _, sample := range x.links[supports][source] {
 				x.add(supports, op.Bullet, sample)
 			}
-			x.drop(source) // the merged text has no outcomes of its sources
+			x.drop(source) // with its cites, because the merged text has no outcomes yet
 		}
 	case playbook.AddExposures:
 		for i := range op.Exposures {
@@ -203,8 +211,8 @@ func (x *evidenceIndex) apply(op *playbook.Op, covers []playbook.Cover) {
 	}
 }
 
-// link links the executions of covers to a bullet.
-func (x *evidenceIndex) link(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
+// link links the tasks of covers to a bullet. support has indices into covers.
+func (x *evidenceIndex) link(kind linkKind, id playbook.BulletID, support []int, covers []playbook.Cover) {
 	for _, i := range support {
 		if i < 0 || i >= len(covers) || covers[i].Evidence == nil {
 			continue
@@ -220,8 +228,8 @@ func (x *evidenceIndex) link(kind int, id playbook.BulletID, support []int, cove
 	}
 }
 
-// withdraw removes the links of executions whose outcome was changed.
-func (x *evidenceIndex) withdraw(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
+// withdraw removes the links of the tasks of covers to a bullet, because their outcomes have changed.
+func (x *evidenceIndex) withdraw(kind linkKind, id playbook.BulletID, support []int, covers []playbook.Cover) {
 	for _, i := range support {
 		if i >= 0 && i < len(covers) && covers[i].Evidence != nil {
 			x.unlink(kind, id, covers[i].Evidence.Sample)
@@ -244,16 +252,15 @@ func (x *evidenceIndex) addTask(e *playbook.Evidence) {
 	if len(x.oldest) > 2*maxEvidenceTasks { // most of them were dropped
 		x.oldest = slices.DeleteFunc(slices.Clone(x.oldest), func(sample string) bool { return x.tasks[sample] == nil })
 	}
-	of := playbook.Evidence{ // the fields that selectors compare
+	x.tasks[e.Sample] = &evidenceTask{evidence: playbook.Evidence{
 		Execution: e.Execution, Sample: e.Sample, Session: e.Session, Source: e.Source, Owner: e.Owner, User: e.User, Inferred: e.Inferred,
-	}
-	x.tasks[e.Sample] = &evidenceTask{of: of}
+	}}
 	x.oldest = append(x.oldest, e.Sample)
 	x.words.Put(e.Sample, e.Excerpt)
 }
 
-// add links a task to a bullet. Of too many tasks of a bullet it drops the oldest.
-func (x *evidenceIndex) add(kind int, id playbook.BulletID, sample string) {
+// add links a task to a bullet. If the bullet has too many links of the kind, it removes the oldest one.
+func (x *evidenceIndex) add(kind linkKind, id playbook.BulletID, sample string) {
 	t := x.tasks[sample]
 	if slices.Contains(t.bullets[kind], id) {
 		return
@@ -266,27 +273,28 @@ func (x *evidenceIndex) add(kind int, id playbook.BulletID, sample string) {
 	}
 }
 
-// unlink removes a task from a bullet, and the task if it has no other bullet.
-func (x *evidenceIndex) unlink(kind int, id playbook.BulletID, sample string) {
+// unlink removes a link of a task to a bullet, and the task itself if it has no other link.
+func (x *evidenceIndex) unlink(kind linkKind, id playbook.BulletID, sample string) {
 	t := x.tasks[sample]
 	if t == nil {
 		return
 	}
-	at := slices.Index(t.bullets[kind], id)
-	if at < 0 {
+	i := slices.Index(t.bullets[kind], id)
+	if i < 0 {
 		return
 	}
-	t.bullets[kind] = slices.Delete(t.bullets[kind], at, at+1)
+	t.bullets[kind] = slices.Delete(t.bullets[kind], i, i+1)
 	x.removeSample(kind, id, sample)
 	if len(t.bullets[supports])+len(t.bullets[cites]) == 0 {
 		x.removeTask(sample)
 	}
 }
 
-func (x *evidenceIndex) removeSample(kind int, id playbook.BulletID, sample string) {
+// removeSample removes a sample from the list of a bullet in links.
+func (x *evidenceIndex) removeSample(kind linkKind, id playbook.BulletID, sample string) {
 	list := x.links[kind][id]
-	if at := slices.Index(list, sample); at >= 0 {
-		list = slices.Delete(list, at, at+1)
+	if i := slices.Index(list, sample); i >= 0 {
+		list = slices.Delete(list, i, i+1)
 	}
 	x.links[kind][id] = list
 	if len(list) == 0 {
@@ -294,7 +302,7 @@ func (x *evidenceIndex) removeSample(kind int, id playbook.BulletID, sample stri
 	}
 }
 
-// drop removes a bullet.
+// drop removes all links of a bullet.
 func (x *evidenceIndex) drop(id playbook.BulletID) {
 	for kind := range linkKinds {
 		for _, sample := range slices.Clone(x.links[kind][id]) {
@@ -303,7 +311,7 @@ func (x *evidenceIndex) drop(id playbook.BulletID) {
 	}
 }
 
-// dropTask removes a task from all its bullets; it may be unknown.
+// dropTask removes a task with all its links. It does nothing for an unknown task.
 func (x *evidenceIndex) dropTask(sample string) {
 	t := x.tasks[sample]
 	if t == nil {
@@ -311,12 +319,13 @@ func (x *evidenceIndex) dropTask(sample string) {
 	}
 	for kind, list := range t.bullets {
 		for _, id := range list {
-			x.removeSample(kind, id, sample)
+			x.removeSample(linkKind(kind), id, sample)
 		}
 	}
 	x.removeTask(sample)
 }
 
+// removeTask removes a task without links.
 func (x *evidenceIndex) removeTask(sample string) {
 	delete(x.tasks, sample)
 	x.words.Drop(sample)
@@ -325,7 +334,7 @@ func (x *evidenceIndex) removeTask(sample string) {
 // forget removes the tasks that match a selector, as the playbook forgets them.
 func (x *evidenceIndex) forget(s *playbook.Selector) {
 	for _, sample := range slices.Clone(x.oldest) {
-		if t := x.tasks[sample]; t != nil && s.Matches(&t.of) {
+		if t := x.tasks[sample]; t != nil && s.Matches(&t.evidence) {
 			x.dropTask(sample)
 		}
 	}

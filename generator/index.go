@@ -23,35 +23,36 @@ type playbookIndex struct {
 	embeddings *embeddingCache
 	queue      *embedQueue // bullets that wait for a vector
 
-	mu      sync.RWMutex // prompts read, an update writes
+	mu      sync.RWMutex // prompts lock it for reading, an update for writing; it guards the fields below
 	version uint64
 	bullets *selection.Index
 	indexed map[playbook.BulletID]*playbook.Bullet // the bullets in the index
-	words   recall.WordIndex
-	// conditions holds the condition of each bullet, or the content of a bullet without one. unnamed ranks bullets by these texts; it is nil
-	// until past tasks are read.
+	words   recall.WordIndex                       // of sections and contents
+	// conditions has the condition of each bullet, or the content of a bullet without a condition. unnamed ranks bullets by these texts; it is nil
+	// until the past tasks are read.
 	conditions recall.WordIndex
 	unnamed    atomic.Pointer[recall.Unnamed]
-	vectors    *recall.Index // embeddings of bullets; empty without an embedder
-	notes      admit.Book
-	said       *lru.Cache[string, bool] // results of saidByBullet in this version
+	vectors    *recall.Index            // embeddings of bullets; empty without an embedder
+	notes      admit.Book               // decides on reflections
+	copies     *lru.Cache[string, bool] // results of hasCopy in this version
 }
 
-// maxSaid limits the results that are kept of saidByBullet. Contexts of one version mostly ask for the same newest notes.
-const maxSaid = 4096
+// maxCopies is the size of playbookIndex.copies. Contexts of one version mostly ask for the same newest notes.
+const maxCopies = 4096
 
-// saidByBullet reports whether a bullet of any status says about the same as a text. Then the prompt can show the bullet, or the bullet is
-// not shown for a reason that holds for the text too.
-func (ix *playbookIndex) saidByBullet(text string) bool {
-	said, ok := ix.said.Get(text)
+// hasCopy reports whether a bullet of any status says about the same as a text. The prompt then needs no such text: it can show the bullet, or the
+// bullet is not shown for a reason that also holds for the text.
+func (ix *playbookIndex) hasCopy(text string) bool {
+	found, ok := ix.copies.Get(text)
 	if !ok {
-		said = ix.notes.HasHiddenCopy(text) || ix.hasNearCopy(text)
-		ix.said.Add(text, said)
+		found = ix.notes.HasHiddenCopy(text) || ix.hasShownCopy(text)
+		ix.copies.Add(text, found)
 	}
-	return said
+	return found
 }
 
-func (ix *playbookIndex) hasNearCopy(text string) bool {
+// hasShownCopy reports whether a bullet in the index says about the same as a text.
+func (ix *playbookIndex) hasShownCopy(text string) bool {
 	prepared := similar.Prepare(text)
 	for _, m := range ix.words.Top(text, nearestCopies) {
 		b := ix.indexed[playbook.BulletID(m.Key)]
@@ -62,16 +63,17 @@ func (ix *playbookIndex) hasNearCopy(text string) bool {
 	return false
 }
 
-// nearestCopies is the number of bullets with the most common words that are compared with a text.
+// nearestCopies is the number of bullets that hasShownCopy compares with a text: those with the most words of it.
 const nearestCopies = 8
 
+// newPlaybookIndex returns an empty index. votes and retry are as in playbookCache.
 func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duration) *playbookIndex {
 	bullets := selection.NewIndex(votes)
 	ix := &playbookIndex{
 		embeddings: embeddings, bullets: bullets, indexed: make(map[playbook.BulletID]*playbook.Bullet),
 		words: recall.WordIndex{IgnoreCommon: true}, vectors: recall.New(0),
 	}
-	ix.said, _ = lru.New[string, bool](maxSaid) // fails only for a size of 0
+	ix.copies, _ = lru.New[string, bool](maxCopies) // fails only for a size of 0
 	ix.queue = newEmbedQueue(embeddings, retry, ix.loadItem, ix.storeVector)
 	return ix
 }
@@ -80,7 +82,7 @@ func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duratio
 func (ix *playbookIndex) update(p *playbook.Playbook) {
 	changed, dropped := ix.bullets.Update(p)
 	ix.version = p.Version()
-	ix.said.Purge()
+	ix.copies.Purge()
 	ix.notes.Update(p)
 	for _, id := range dropped {
 		delete(ix.indexed, id)
@@ -92,7 +94,7 @@ func (ix *playbookIndex) update(p *playbook.Playbook) {
 		previous := ix.indexed[b.ID]
 		ix.indexed[b.ID] = b
 		if previous != nil && previous.Content == b.Content && previous.Section == b.Section {
-			continue // neither text changed: the content begins with the condition
+			continue // the indexed texts are the same: the condition is a part of the content
 		}
 		ix.words.Put(string(b.ID), b.Section+" "+b.Content)
 		ix.conditions.Put(string(b.ID), cmp.Or(b.When, b.Content))
@@ -139,17 +141,16 @@ func (ix *playbookIndex) waitEmbedded(ctx context.Context, q *queryEmbedding, ti
 	}
 }
 
-// A bullet applies to a past task that it helped, or that cited it and failed. It is predicted to apply to a new task if at least
-// minVoteShare of the votes of the nearest past tasks are for it. A bullet that applies to fewer than minTasks past tasks is too new for
-// this rule: it is predicted to apply if it is among the nearestNew best of the ranking by words or by vectors.
+// Limits of applicable. A bullet is predicted to apply to a task if it has at least minVoteShare of the votes of the nearest past tasks, see
+// evidenceHit.Applies. A bullet that applies to fewer than minTasks past tasks is too new for this rule. It is predicted to apply if it is
+// among the nearestNew best bullets by words or by vectors.
 const (
 	minVoteShare = 0.25
 	minTasks     = 4
 	nearestNew   = 3
 )
 
-// applicable returns the bullets that apply to a task, for an experiment. It predicts this from past tasks, and for new bullets
-// from words and embeddings. Without past tasks all bullets count as new.
+// applicable returns the bullets that are predicted to apply to a task, for an experiment. If tasks is nil, all bullets count as new.
 func (ix *playbookIndex) applicable(q *queryEmbedding, tasks *taskEvidence) (ids []playbook.BulletID) {
 	if tasks != nil {
 		ids = tasks.applicable(q)
@@ -185,7 +186,7 @@ func (ix *playbookIndex) nearWords(q *queryEmbedding) []recall.Match {
 	return q.byWords
 }
 
-// byUnnamed returns the bullets whose conditions name the least beyond the query and past tasks.
+// byUnnamed returns the ranking by conditions, see recall.Unnamed. It is nil until the past tasks are read.
 func (ix *playbookIndex) byUnnamed(q *queryEmbedding) selection.Ranking {
 	u := ix.unnamed.Load()
 	if u == nil {
@@ -193,17 +194,16 @@ func (ix *playbookIndex) byUnnamed(q *queryEmbedding) selection.Ranking {
 	}
 	var list selection.Ranking
 	for _, match := range u.Top(q.text, maxRanked) {
-		list = append(list, selection.Ranked{Bullet: playbook.BulletID(match.Key)}) // no score: a bullet without a word of the query is listed, too
+		list = append(list, selection.Ranked{Bullet: playbook.BulletID(match.Key)}) // without a score, because the list also has bullets without a word of the query
 	}
 	return list
 }
 
-// reliabilities are those of the rankings, in their order. That of the ranking by conditions is below 1, so that the first places of the
-// others come first; see recall.Unnamed.
+// reliabilities are the reliabilities of the rankings, in the order of the function rankings. That of the ranking by conditions is below 1, so that the
+// first bullets of the other rankings come before its first bullet.
 var reliabilities = []float64{1, 1, 0.9, 1}
 
-// rankings returns the bullets near a query: by past tasks, by words, by what their conditions name beyond the query, and by vectors if there
-// is an embedder.
+// rankings returns four rankings of the bullets for a query: by past tasks, by words, by conditions, and, if there is an embedder, by vectors.
 func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
 	near := ix.nearWords(q)
 	byWords := make(selection.Ranking, 0, len(near))

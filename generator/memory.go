@@ -25,18 +25,18 @@ type memory struct {
 	index      *recall.Index
 	queue      *embedQueue
 
-	start    func() // lets follow start; called by the first search
-	started  chan struct{}
+	start    func()        // lets follow start; the first search calls it
+	started  chan struct{} // closed by start
 	stop     context.CancelFunc
 	running  sync.WaitGroup
-	loaded   chan struct{} // closed when all executions stored at the start are indexed
+	loaded   chan struct{} // closed when all executions that were stored at the start are indexed
 	lastRead atomic.Uint64 // sequence of the last message that was read
 	target   atomic.Uint64 // last sequence of the stream at the start
 
 	batch []recall.Item // read, but not indexed yet; used only by follow
 }
 
-// newMemory returns a memory of at most maxBytes. It starts to read with the first search, because tasks without
+// newMemory returns a memory of at most maxBytes. It starts to read at the first search, because tasks without
 // sessions recall nothing.
 func newMemory(conn *bus.Conn, embeddings *embeddingCache, scope Recall, maxBytes int, retry time.Duration) *memory {
 	ctx, stop := context.WithCancel(context.Background())
@@ -51,6 +51,7 @@ func newMemory(conn *bus.Conn, embeddings *embeddingCache, scope Recall, maxByte
 	return m
 }
 
+// close stops the background goroutines.
 func (m *memory) close() {
 	m.stop()
 	m.running.Wait()
@@ -63,24 +64,21 @@ func (m *memory) follow(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	for wait := time.Second; ctx.Err() == nil; wait = min(2*wait, 30*time.Second) {
+	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, 30*time.Second) {
 		before := m.lastRead.Load()
 		err := m.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if m.lastRead.Load() > before {
-			wait = time.Second
+			pause = time.Second
 		}
 		m.embeddings.log.Warn().Err(err).Msg("recall: read executions")
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		sleep(ctx, pause)
 	}
 }
 
-// read continues after the last message and returns on an error.
+// read reads the executions after the last one that was read. It returns at the first error.
 func (m *memory) read(ctx context.Context) error {
 	subject := events.KindExecution.Subject("")
 	if !m.isLoaded() {
@@ -107,9 +105,11 @@ func (m *memory) read(ctx context.Context) error {
 // late.
 const pollInterval = 200 * time.Millisecond
 
-// loadTimeout is how long a context waits for the memory to load. After it the context warns about the progress.
+// loadTimeout is the maximum time that a context waits for the memory or the past tasks to be read for the first time. After it the context has
+// a warning about the progress.
 const loadTimeout = 200 * time.Millisecond
 
+// isLoaded reports whether loaded is closed.
 func (m *memory) isLoaded() bool {
 	select {
 	case <-m.loaded:
@@ -119,7 +119,7 @@ func (m *memory) isLoaded() bool {
 	}
 }
 
-// add reads one execution. It updates the index after each batch of executions.
+// add adds a stored execution to the batch. It indexes the batch when it has as many executions as batch.
 func (m *memory) add(ctx context.Context, s bus.Stored, batch int) error {
 	if s.Seq <= m.lastRead.Load() {
 		return nil
@@ -142,6 +142,7 @@ func (m *memory) isRecallable(e *events.Execution) bool {
 	return e.Purpose != events.Evaluate && (e.Session != "" || m.scope == RecallBook)
 }
 
+// newItem returns the item of an execution for the index, without a vector.
 func (m *memory) newItem(handle events.Handle, e *events.Execution) recall.Item {
 	return recall.Item{Key: string(handle), Groups: []string{m.group(e.Book, e.Owner, e.Session)}, Text: recallText(e)}
 }
@@ -156,7 +157,7 @@ func (m *memory) group(b playbook.Book, owner, session string) string {
 	return group + "/" + session
 }
 
-// flush adds the batch to the index, with cached vectors. Items without a vector are queued.
+// flush moves the batch to the index, with cached vectors. Items without a cached vector are queued for the embedder.
 func (m *memory) flush(ctx context.Context) {
 	texts := make([]string, len(m.batch))
 	for i := range texts {
@@ -175,6 +176,7 @@ func (m *memory) flush(ctx context.Context) {
 	m.batch = m.batch[:0]
 }
 
+// put adds an item to the index. It only logs an error.
 func (m *memory) put(item recall.Item) {
 	if err := m.index.Put(item); err != nil {
 		m.embeddings.log.Warn().Err(err).Str("execution", item.Key).Msg("recall: index execution")
@@ -217,7 +219,8 @@ func (m *memory) readExecution(ctx context.Context, handle events.Handle) (*even
 	return e, err
 }
 
-// recallText returns the text by which an execution is found. The vector is that of its beginning, the words are those of the whole.
+// recallText returns the text by which an execution is found. The words are those of the whole text. The vector is that of its beginning, see
+// maxEmbeddedBytes.
 func recallText(e *events.Execution) string {
 	const maxBytes = 16 << 10
 	var out strings.Builder
@@ -257,10 +260,10 @@ func (m *memory) appliesTo(req *contextRequest) bool {
 	return req.limits.Recall > 0 && (req.session != "" || m.scope != RecallSession)
 }
 
-// search returns older executions that are relevant to a query, best first. The result may exceed the limit, because
-// executions in the shown window are removed later.
+// search returns older executions that are relevant to a query, the best first. There may be more than the limit, because the assembly removes
+// executions that the window shows.
 func (m *memory) search(
-	ctx context.Context, req *contextRequest, p sessionHistory, q *queryEmbedding, forgotten *forgetting, warns *warnings,
+	ctx context.Context, req *contextRequest, history sessionHistory, q *queryEmbedding, forgotten *forgetting, warns *warnings,
 ) []*events.Interaction {
 	m.start()
 	select { // a small stream is loaded within the timeout
@@ -273,7 +276,7 @@ func (m *memory) search(
 	}
 	query := recall.Query{
 		Text: q.text, Vector: q.vector, Model: q.modelName, Group: m.group(req.book, req.owner, req.session), MinSimilarity: minSimilarity,
-		Limit: req.limits.Recall + len(p.window) + len(p.marks) + 1, // plus the execution itself
+		Limit: req.limits.Recall + len(history.window) + len(history.marks) + 1, // plus the execution itself
 	}
 	found, err := m.index.Search(query)
 	if err != nil {
@@ -285,20 +288,22 @@ func (m *memory) search(
 	if n := m.index.Stats().Evicted; n > 0 {
 		warns.add("recall: the %d oldest executions were evicted from memory (--recall-memory)", n)
 	}
-	return m.fetch(ctx, found.Hits, req, p, forgotten, warns)
+	return m.fetch(ctx, found.Hits, req, history, forgotten, warns)
 }
 
-// fetch reads the hits in parallel, except those that the session history contains.
+// fetch returns the executions of hits, each once, without the execution itself, earlier rounds and forgotten executions. It takes those of the
+// session from history, and reads the others in parallel.
 func (m *memory) fetch(
-	ctx context.Context, hits []recall.Hit, req *contextRequest, p sessionHistory, forgotten *forgetting, warns *warnings,
+	ctx context.Context, hits []recall.Hit, req *contextRequest, history sessionHistory, forgotten *forgetting, warns *warnings,
 ) []*events.Interaction {
 	interactions, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
 	var reading sync.WaitGroup
 	requested := 0
 	for i, hit := range hits {
 		handle := events.Handle(hit.Key)
-		interactions[i] = p.interaction(handle)
-		if interactions[i] != nil || requested > req.limits.Recall { // one more than the limit, because the execution itself may be a hit
+		interactions[i] = history.interaction(handle)
+		hasEnough := requested > req.limits.Recall // one more than the limit, because the execution itself may be a hit
+		if interactions[i] != nil || hasEnough {
 			continue
 		}
 		requested++

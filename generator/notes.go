@@ -13,9 +13,8 @@ import (
 	"debrief/playbook/similar"
 )
 
-// This file decides which reflections, rounds and earlier executions a context may contain; see package admit. The facts come from the
-// notes and from the playbook that the generator follows, so a decision of the Curator counts as soon as the generator has the
-// version.
+// This file decides which reflections, rounds and earlier executions a context may contain, see package admit. The facts are in the
+// notes and in the playbook that the generator follows. So a decision of the Curator counts as soon as the generator has the version.
 
 const (
 	// maxNotes is the number of the newest notes, of the playbook and of the session each, that are considered.
@@ -29,42 +28,41 @@ type notePolicy struct {
 	ix      *playbookIndex
 	cb      *ContextBuilder
 	req     *contextRequest
-	notes   []*events.Note
-	decided map[events.ID]*similar.Text // insights of notes on which the Curator has decided; nil until they are needed
+	notes   []*events.Note              // all notes, admitted or not
+	decided map[events.ID]*similar.Text // by note: insights of the notes on which the Curator has decided; nil until repeatsDecided needs them
 }
 
-// admitNotes returns the notes that a context may contain, reduced to the texts that it may contain, in their order.
+// admitNotes returns the notes that a context may contain, in their order, with only the texts that it may contain. These are notes of the session,
+// and insights of other runs of the playbook whose questions are similar to the query.
 func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, notes []*events.Note, q *queryEmbedding) (list []*events.Note) {
 	p := &notePolicy{ix: ix, cb: cb, req: req, notes: notes}
 	ofSession, insights := 0, 0
 	for _, n := range slices.Backward(notes) {
-		if p.isOwn(n) {
-			if ofSession >= req.limits.Reflections {
-				continue
-			}
+		switch {
+		case p.isOwn(n) && ofSession < req.limits.Reflections:
 			if admitted := p.sessionNote(n); admitted != nil {
 				ofSession++
 				list = append(list, admitted)
 			}
-			continue
-		}
-		isNear := insights < min(maxInsights, req.limits.Reflections) && q.similarity(n.Question) >= minSimilarity
-		if isNear && p.admitsInsight(n) {
-			insights++
-			list = append(list, noteTexts(n, "", "", n.Insight))
+		case !p.isOwn(n) && insights < min(maxInsights, req.limits.Reflections):
+			if q.similarity(n.Question) >= minSimilarity && p.admitsInsight(n) {
+				insights++
+				list = append(list, noteTexts(n, "", "", n.Insight))
+			}
 		}
 	}
 	slices.Reverse(list)
 	return list
 }
 
+// isOwn reports whether a note is about a run of the session and owner of the request.
 func (p *notePolicy) isOwn(n *events.Note) bool {
 	return n.Session != "" && n.Session == p.req.session && n.Owner == p.req.owner
 }
 
 // facts returns the facts about a note that the admission needs.
 func (p *notePolicy) facts(n *events.Note, use admit.Use) admit.Text {
-	seq, _, _ := n.Reflection.Parse() // 0 for an invalid handle, which is unknown
+	seq, _, _ := n.Reflection.Parse() // 0 for an invalid handle: its state is unknown
 	t := p.ix.notes.Facts(use, seq, n.Evidence())
 	t.Foreign, t.Control = !p.isOwn(n), p.req.inControl
 	return t
@@ -79,7 +77,7 @@ func (p *notePolicy) sessionNote(n *events.Note) *events.Note {
 	admitted := func(text string) string {
 		t := p.facts(n, admit.UseSession)
 		t.Suspect = p.cb.isSuspect(text)
-		if text == "" || !p.cb.admit(t).Shown() || p.ix.saidByBullet(text) {
+		if text == "" || !p.cb.admit(t).Shown() || p.ix.hasCopy(text) {
 			return ""
 		}
 		return text
@@ -98,11 +96,11 @@ func (p *notePolicy) admitsInsight(n *events.Note) bool {
 	}
 	t := p.facts(n, admit.UseInsight)
 	t.Suspect = p.cb.isSuspect(n.Insight)
-	return p.cb.admit(t).Shown() && !p.ix.saidByBullet(n.Insight) && !p.saidBefore(n)
+	return p.cb.admit(t).Shown() && !p.ix.hasCopy(n.Insight) && !p.repeatsDecided(n)
 }
 
-// saidBefore reports whether the Curator has decided on another note whose insight says about the same as that of n.
-func (p *notePolicy) saidBefore(n *events.Note) bool {
+// repeatsDecided reports whether the insight of a note says about the same as that of another note on which the Curator has decided.
+func (p *notePolicy) repeatsDecided(n *events.Note) bool {
 	if p.decided == nil {
 		p.decided = make(map[events.ID]*similar.Text)
 		for _, other := range p.notes {
@@ -147,8 +145,8 @@ func (cb *ContextBuilder) readNotes(ctx context.Context, req *contextRequest, wa
 	var damaged int
 	var err error
 	if req.session == "" {
-		notes, damaged, err = cb.notesCache.get(ctx, notesKey{req.book, maxNotes}, cb.timeouts.notesAge, read)
-	} else {
+		notes, damaged, err = cb.notesCache.get(ctx, req.book, cb.timeouts.notesAge, read)
+	} else { // each session has its own notes
 		notes, damaged, err = read()
 	}
 	if err != nil {
@@ -160,8 +158,8 @@ func (cb *ContextBuilder) readNotes(ctx context.Context, req *contextRequest, wa
 	return notes
 }
 
-// admitRounds returns the earlier rounds of a task without the texts that look like orders to models. The rounds are fields of the task,
-// so its publisher could have written them.
+// admitRounds returns the earlier rounds of a task without the texts that look like orders to models. The publisher of the task could have written
+// them, because the rounds are fields of the task.
 func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.PreviousRound {
 	list := slices.Clone(rounds)
 	for i := range list {
@@ -174,10 +172,10 @@ func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.Pr
 	return list
 }
 
-// forgetting decides which executions of an owner are forgotten.
+// forgetting tells which executions of an owner are forgotten, at a version of a playbook.
 type forgetting struct {
 	playbook.Admission
-	version uint64 // of the playbook
+	version uint64
 	owner   string
 }
 
@@ -197,13 +195,13 @@ func (f *forgetting) summary(s *events.Summary, session string) *events.Summary 
 }
 
 // dropForgotten removes the forgotten executions from the history of a session.
-func (p *sessionHistory) dropForgotten(f *forgetting, session string) {
-	p.window = slices.DeleteFunc(p.window, func(i *events.Interaction) bool { return f.isForgotten(i, session) })
-	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool { return f.isForgotten(&m.Interaction, session) })
-	p.summary = f.summary(p.summary, session)
+func (h *sessionHistory) dropForgotten(f *forgetting, session string) {
+	h.window = slices.DeleteFunc(h.window, func(i *events.Interaction) bool { return f.isForgotten(i, session) })
+	h.marks = slices.DeleteFunc(h.marks, func(m events.MarkedInteraction) bool { return f.isForgotten(&m.Interaction, session) })
+	h.summary = f.summary(h.summary, session)
 }
 
-// maxScreened is the number of texts whose screening a ContextBuilder keeps. The same few notes are in the contexts of many tasks.
+// maxScreened is the size of ContextBuilder.screened. The same few notes are in the contexts of many tasks.
 const maxScreened = 4096
 
 // isSuspect reports whether a text looks like an order to models.
@@ -219,8 +217,8 @@ func (cb *ContextBuilder) isSuspect(text string) bool {
 	return suspect
 }
 
-// noteOf returns a note with only those texts that a prompt had. The reason of the note's part in the manifest (Part.Why) is the list of
-// their names. noteOf returns nil for a nil note.
+// noteOf returns a note with only the texts that a prompt had. names is the list of their names, which is the reason (Part.Why) of the part in
+// the manifest. noteOf returns nil for a nil note.
 func noteOf(n *events.Note, names string) *events.Note {
 	if n == nil {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/playbook"
 )
 
 func TestConcurrentCallersShareOneRead(t *testing.T) {
@@ -26,7 +27,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 			return []*events.Note{{Insight: "x"}}, n, nil
 		}
 		ask := func(ctx context.Context, book string) (int, error) {
-			_, n, err := r.get(ctx, notesKey{"b", len(book)}, time.Second, read)
+			_, n, err := r.get(ctx, playbook.Book(book), time.Second, read)
 			return n, err
 		}
 		for range 5 {
