@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,11 +31,11 @@ type ContextBuilder struct {
 	memory     *memory // nil if recall is disabled
 	embeddings *embeddingCache
 	notesCache notesCache
-	screened   *lru.Cache[string, bool]        // texts, and whether they look like orders to models
+	screened   *lru.Cache[string, bool]        // results of isSuspect by text
 	admit      func(admit.Text) admit.Decision // admit.Decide; a test replaces it to prove that the tests find a missing admission
 	cfg        Config
 	timeouts   timeouts
-	// onTurn is called after each turn that is added to a session; nil if no summaries are made.
+	// onTurn is called after each turn that is added to a session. It is nil if no summaries are made.
 	onTurn func(b playbook.Book, owner, session string)
 }
 
@@ -60,6 +61,7 @@ func NewContextBuilder(conn *bus.Conn, embedder Embedder, cfg Config) *ContextBu
 	})
 }
 
+// newBuilder returns a context builder with timeouts.
 func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts) *ContextBuilder {
 	cfg = cfg.WithDefaults()
 	if cfg.Meter == nil {
@@ -67,8 +69,8 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	}
 	store := deltalog.New(conn.JetStream())
 	store.OnFollowerDelay = cfg.Meter.PlaybookDelay
-	store.OnStalled = func(b playbook.Book, why error) {
-		conn.Health.SetDependencyError(events.RoleGenerator, fmt.Sprintf("playbook %q", b), why)
+	store.OnStalled = func(b playbook.Book, err error) {
+		conn.Health.SetDependencyError(events.RoleGenerator, fmt.Sprintf("playbook %q", b), err)
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
@@ -83,8 +85,8 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	return cb
 }
 
-// WaitLoaded waits until the stored executions can be recalled and the past tasks of a playbook are read, at most for
-// timeout. Contexts before that are complete except for these inputs, and name them in their warnings.
+// WaitLoaded waits until the stored executions can be recalled and the past tasks of a playbook are read, for at most
+// timeout. Contexts that are built before lack these inputs, and have warnings about them.
 func (cb *ContextBuilder) WaitLoaded(ctx context.Context, b playbook.Book, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -95,7 +97,7 @@ func (cb *ContextBuilder) WaitLoaded(ctx context.Context, b playbook.Book, timeo
 		case <-ctx.Done():
 		}
 	}
-	if entry, err := cb.playbooks.get(ctx, b); err == nil { // a context will return the error
+	if entry, err := cb.playbooks.get(ctx, b); err == nil { // an error is left to the next context
 		entry.tasks.wait(ctx, timeout)
 	}
 }
@@ -110,24 +112,25 @@ func (cb *ContextBuilder) Close() {
 
 // contextRequest describes the context to build.
 type contextRequest struct {
-	book                          playbook.Book
-	owner, session                string
-	execution                     events.ID // excluded from its own context; empty if unknown
-	turn                          int       // in the session, from 1; 0 selects the next turn
-	query, taskContext            string
-	instructions, instructionsRef string
-	taskType                      string
-	runningSteps                  []events.Step
-	rounds                        []events.PreviousRound // earlier rounds of this task
-	pinnedVersion                 *uint64
-	minVersion                    uint64
-	limits                        assembly.Limits
-	explain                       bool
-	advice                        bool // one text without history; see assembly.Input
-	control                       controlKey
-	inControl                     bool // the session is in the control group; set by fetchOptional
-	// armKey returns the key that determines the experiment arms in a turn. The same key gives the same arms. Nil
-	// disables experiments.
+	book            playbook.Book
+	owner, session  string
+	execution       events.ID // excluded from its own context; empty if unknown
+	turn            int       // in the session, from 1; 0 selects the next turn
+	query           string    // the question
+	taskContext     string
+	instructions    string
+	instructionsRef string // refers to instructions that are stored elsewhere, see assembly.Input
+	taskType        string // see assembly.Input
+	runningSteps    []events.Step
+	rounds          []events.PreviousRound // earlier rounds of this task
+	pinnedVersion   *uint64                // nil for the newest version
+	minVersion      uint64                 // 0 for none
+	limits          assembly.Limits
+	explain         bool
+	advice          bool // one text without history, see assembly.Input
+	control         controlKey
+	inControl       bool // the session is in the control group; set by build
+	// armKey returns a key for a turn. Contexts with the same key have the same arms in experiments. Nil disables experiments.
 	armKey func(turn int) string
 }
 
@@ -146,68 +149,63 @@ type warnings []string
 
 func (w *warnings) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
 
-// build assembles a context. An input that is not available in time is omitted and listed in the manifest. It returns
+// build assembles a context. An input that is not available in time is omitted, and the manifest has a warning. build returns
 // an error only if the playbook cannot be read or the limit has no room for the query.
 func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*builtContext, error) {
 	started := time.Now()
-	in := assembly.Input{
-		Now: time.Now().UTC(), System: req.instructions, SystemRef: req.instructionsRef,
-		Query: req.query, TaskContext: req.taskContext, Task: req.taskType, Running: req.runningSteps, Explain: req.explain,
-		Advice: req.advice,
-	}
-	out := &builtContext{turn: req.turn}
-	in.Rounds = cb.admitRounds(req.rounds)
 	warns := new(warnings)
 	newest, err := cb.playbooks.get(ctx, req.book)
 	if err != nil {
 		return nil, err
 	}
+	out := &builtContext{turn: req.turn}
 	b := newest
-	if req.pinnedVersion != nil {
+	switch { // before the session is read, because the version may forget a part of it
+	case req.pinnedVersion != nil:
 		b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion)
-		if err != nil {
-			return nil, err
-		}
-	}
-	if req.pinnedVersion == nil && req.minVersion > 0 { // before the session is read, because the version may forget a part of it
+	case req.minVersion > 0:
 		out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version)
-		if err != nil {
-			return nil, err
-		}
 		if out.stale {
 			warns.add("playbook: version %d requested, but not available within %s", req.minVersion, cb.timeouts.version)
 		}
 	}
-	query, notes := cb.fetchOptional(ctx, req, newest, &in, out, warns)
+	if err != nil {
+		return nil, err
+	}
+	inputs := cb.fetchOptional(ctx, req, newest, warns)
+	req.inControl = inputs.arm != nil && inputs.arm.Held
+	if !req.control.uncounted {
+		out.control = inputs.arm
+	}
+	forgotten := newest.forgetting(req.owner) // of the newest version, which has the list of forgotten executions
+	inputs.history.dropForgotten(forgotten, req.session)
+	out.inWindow = inputs.history.inWindow
+	out.turn = max(cmp.Or(out.turn, inputs.history.turn), 1)
+	recalled := cb.recall(ctx, req, inputs, forgotten, warns)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if req.pinnedVersion != nil {
-		// A pinned version is a measurement. Its prompt must not depend on the progress of the embeddings or on the
-		// time. An interrupted run then continues with the same prompts.
-		in.TimeIndependent = true
-		b.index.waitEmbedded(ctx, query, cb.timeouts.optional)
+		// A pinned version is a measurement. Its prompt must not depend on the progress of the embeddings, so that an
+		// interrupted run continues with the same prompts.
+		b.index.waitEmbedded(ctx, inputs.query, cb.timeouts.optional)
 	}
 	b.waitEvidence(ctx, req, cb.timeouts.optional)
 	err = b.withIndex(func(ix *playbookIndex) error {
 		out.version = ix.version
+		in := assembly.Input{
+			Now: started.UTC(), System: req.instructions, SystemRef: req.instructionsRef, Query: req.query, TaskContext: req.taskContext,
+			Task: req.taskType, Running: req.runningSteps, Explain: req.explain, Advice: req.advice, Rounds: cb.admitRounds(req.rounds),
+			Window: inputs.history.window, Marks: inputs.history.marks, Summary: inputs.history.summary, Similar: inputs.query.similarity, Recalled: recalled,
+			Notes: cb.admitNotes(req, ix, inputs.notes, inputs.query), Linked: ix.linkedBullets,
+			TimeIndependent: req.pinnedVersion != nil, Seed: req.query, Reliability: reliabilities,
+			Rankings: func() []selection.Ranking { return ix.rankings(inputs.query, b.tasks, warns) },
+			Draw:     req.draw(ix, b.tasks, out.turn, inputs.query),
+		}
 		if cb.admitsBullets(req) {
 			in.Index = ix.bullets
 		}
-		in.Notes, in.Linked = cb.admitNotes(req, ix, notes.texts, query), ix.linkedBullets
-		cb.admitRecords(req, ix, &in, notes.records)
-		in.Seed = req.query
-		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
-		in.Reliability = reliabilities
-		if req.armKey != nil {
-			tasks := b.tasks
-			if req.pinnedVersion != nil {
-				tasks = nil // a repeated run must have the same prompts, whatever a process has read
-			}
-			in.Draw = &selection.Draw{
-				Applicable: func() []playbook.BulletID { return ix.applicable(query, tasks) }, Task: req.armKey(out.turn),
-			}
-		}
+		cb.admitRecords(req, ix, &in, inputs.history.records)
 		in.Degraded = *warns
 		before := len(*warns)
 		assembling := time.Now()
@@ -220,74 +218,69 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	})
 	if err == nil {
 		cb.cfg.Meter.ContextBuilt(time.Since(started))
-		if len(in.Window)+len(in.Marks) > 0 {
+		if len(inputs.history.window)+len(inputs.history.marks) > 0 {
 			cb.cfg.Meter.WindowBuilt(windowSize(&out.Manifest))
 		}
 	}
 	return out, err
 }
 
-// reflectionNotes are the notes of a playbook and a session before their admission.
-type reflectionNotes struct {
-	texts   []*events.Note // with a text for a prompt
-	records []*events.Note // with records of steps of the session
+// draw returns the description of the experiment in a turn, or nil if the request takes part in none.
+func (req *contextRequest) draw(ix *playbookIndex, tasks *taskEvidence, turn int, query *queryEmbedding) *selection.Draw {
+	if req.armKey == nil {
+		return nil
+	}
+	if req.pinnedVersion != nil {
+		tasks = nil // a repeated run must have the same prompts, whatever a process has read
+	}
+	return &selection.Draw{Applicable: func() []playbook.BulletID { return ix.applicable(query, tasks) }, Task: req.armKey(turn)}
 }
 
-// fetchOptional reads the inputs that a context can omit: session, reflections, query vector and recalled executions. b is the newest
-// version, which has the list of forgotten executions.
-func (cb *ContextBuilder) fetchOptional(
-	ctx context.Context, req *contextRequest, b *cachedPlaybook, in *assembly.Input, out *builtContext, warns *warnings,
-) (*queryEmbedding, reflectionNotes) {
+// optionalInputs are the inputs that a context can omit, before their admission.
+type optionalInputs struct {
+	history sessionHistory
+	notes   []*events.Note // the newest reflections
+	query   *queryEmbedding
+	arm     *events.Control // of the session in the control share; nil if it has none
+}
+
+// fetchOptional reads the optional inputs in parallel. b is the newest version of the playbook.
+func (cb *ContextBuilder) fetchOptional(ctx context.Context, req *contextRequest, b *cachedPlaybook, warns *warnings) (in optionalInputs) {
 	limited, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
-	var (
-		fetching                             sync.WaitGroup
-		history                              sessionHistory
-		query                                *queryEmbedding
-		notes                                reflectionNotes
-		sessionWarns, notesWarns, embedWarns warnings
-	)
+	var fetching sync.WaitGroup
+	var sessionWarns, notesWarns, embedWarns warnings
 	fetching.Go(func() {
 		if req.advice { // the agent has its history itself
 			return
 		}
-		history = cb.readSession(limited, req, &sessionWarns)
+		in.history = cb.readSession(limited, req, &sessionWarns)
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the session may have used up the first
 		defer cancel()
-		cb.readRecords(limited, req, &history, &sessionWarns)
+		cb.readRecords(limited, req, &in.history, &sessionWarns)
 	})
-	var arm *events.Control
-	fetching.Go(func() { arm = cb.controlArm(limited, b, req) })
-	fetching.Go(func() { notes.texts = cb.readNotes(limited, req, &notesWarns) })
-	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
+	fetching.Go(func() { in.arm = cb.controlArm(limited, b, req) })
+	fetching.Go(func() { in.notes = cb.readNotes(limited, req, &notesWarns) })
+	fetching.Go(func() { in.query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
-	req.inControl = arm != nil && arm.Held
-	if !req.control.uncounted {
-		out.control = arm
-	}
 	*warns = slices.Concat(*warns, sessionWarns, notesWarns, embedWarns)
-	forgotten := b.forgetting(req.owner)
-	history.dropForgotten(forgotten, req.session)
-	in.Window = history.window
-	in.Marks = history.marks
-	in.Summary = history.summary
-	in.Similar = query.similarity
-	out.inWindow = history.inWindow
-	if out.turn == 0 {
-		out.turn = history.turn
-	}
-	out.turn = max(out.turn, 1)
-	avoidsAdvised := !req.inControl || cb.cfg.Recall == RecallSession // a control session must not recall sessions that had advice
+	return in
+}
+
+// recall returns the older executions that are relevant to the query. It returns none for a request that recalls nothing. A session of the control
+// group must not recall other sessions, because these may have had advice.
+func (cb *ContextBuilder) recall(ctx context.Context, req *contextRequest, in optionalInputs, forgotten *forgetting, warns *warnings) []*events.Interaction {
+	avoidsAdvised := !req.inControl || cb.cfg.Recall == RecallSession
 	mayRecall := req.pinnedVersion == nil && !req.advice && avoidsAdvised
-	if mayRecall && cb.memory != nil && cb.memory.appliesTo(req) {
-		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
-		defer cancel()
-		recalling := time.Now()
-		in.Recalled = cb.memory.search(limited, req, history, query, forgotten, warns)
-		cb.cfg.Meter.Recalled(time.Since(recalling))
+	if !mayRecall || cb.memory == nil || !cb.memory.appliesTo(req) {
+		return nil
 	}
-	notes.records = history.records
-	return query, notes
+	limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
+	defer cancel()
+	started := time.Now()
+	recalled := cb.memory.search(limited, req, in.history, in.query, forgotten, warns)
+	cb.cfg.Meter.Recalled(time.Since(started))
+	return recalled
 }
 
 // withOptionalTimeout returns a context with the timeout for optional inputs.
@@ -300,7 +293,7 @@ type timeoutError struct{ after time.Duration }
 
 func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 
-// shortError returns the error in one short line for a manifest. For a timeout of ours it returns the timeout.
+// shortError returns the error in one short line for a manifest. If ctx ended by the timeout for optional inputs, it returns that timeout.
 func shortError(ctx context.Context, err error) string {
 	if slow := (*timeoutError)(nil); errors.As(context.Cause(ctx), &slow) {
 		return slow.Error()

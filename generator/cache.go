@@ -33,7 +33,7 @@ type playbookKey struct {
 	book    playbook.Book
 	pinned  bool
 	version uint64 // the pinned version, else 0
-	forgot  uint64 // the last version that forgot executions: the pinned version is read without these; 0 if followed
+	forgot  uint64 // the last version that forgot executions, if pinned, else 0: the pinned version is read without these executions
 }
 
 // Limits of the cache. Beyond them the least recently used entry is evicted.
@@ -42,8 +42,8 @@ const (
 	maxPinned    = 32
 )
 
-// cachedPlaybook is one playbook with its index. A followed one changes with each new version. A pinned one has no follower: its state
-// stays, but its index contains only the texts that the newest version, admittedAt, still admits.
+// cachedPlaybook is a playbook with its index: the newest version, which a follower updates, or a pinned version. The state of a pinned version
+// stays the same, but its index has only the texts that the newest version still admits.
 type cachedPlaybook struct {
 	index *playbookIndex
 	tasks *taskEvidence
@@ -51,16 +51,18 @@ type cachedPlaybook struct {
 
 	lastUsed time.Time // guarded by playbookCache.mu
 
-	ready    chan struct{}      // closed when loading has succeeded or failed
-	follower *deltalog.Follower // follower, state and err are valid after ready
-	state    *playbook.Playbook // of a pinned version
+	ready chan struct{} // closed when loading has succeeded or failed; the three fields below are valid then
+
+	follower *deltalog.Follower // nil for a pinned version, and after an error
+	state    *playbook.Playbook // of a pinned version, else nil
 	err      error
 
-	admitting  sync.Mutex         // guards the fields below
-	admitted   *playbook.Playbook // what the index of a pinned version contains; nil before the first use
+	admitting  sync.Mutex         // guards the fields below, which only a pinned version has
+	admitted   *playbook.Playbook // the playbook in the index; nil before the first use
 	admittedAt uint64             // newest version when admitted was computed
 }
 
+// newPlaybookCache returns an empty cache.
 func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, votes bool, retry time.Duration) *playbookCache {
 	ctx, stop := context.WithCancel(context.Background())
 	return &playbookCache{
@@ -69,6 +71,7 @@ func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, votes b
 	}
 }
 
+// close stops all followers and waits for them.
 func (c *playbookCache) close() {
 	c.mu.Lock() // no entry starts after this
 	c.stop()
@@ -81,21 +84,21 @@ func (c *playbookCache) get(ctx context.Context, name playbook.Book) (*cachedPla
 	return c.load(ctx, playbookKey{book: name})
 }
 
-// pinned returns an old version of a playbook with the texts that the newest version still admits. today is the followed playbook.
-func (c *playbookCache) pinned(ctx context.Context, today *cachedPlaybook, name playbook.Book, version uint64) (*cachedPlaybook, error) {
+// pinned returns an old version of a playbook with the texts that the newest version still admits.
+func (c *playbookCache) pinned(ctx context.Context, newest *cachedPlaybook, name playbook.Book, version uint64) (*cachedPlaybook, error) {
 	key := playbookKey{book: name, pinned: true, version: version}
-	today.follower.Read(func(now *playbook.Playbook, _ []byte) {
+	newest.follower.Read(func(now *playbook.Playbook, _ []byte) {
 		admission := now.Admission()
 		key.forgot = admission.LastForgotten()
 	})
 	entry, err := c.load(ctx, key)
 	if err == nil {
-		today.follower.Read(func(now *playbook.Playbook, _ []byte) { entry.admit(now) })
+		newest.follower.Read(func(now *playbook.Playbook, _ []byte) { entry.admit(now) })
 	}
 	return entry, err
 }
 
-// admit removes the texts from the index of a pinned version that the newest version, now, does not admit.
+// admit changes the index of a pinned version to the texts that the newest version, now, admits.
 func (p *cachedPlaybook) admit(now *playbook.Playbook) {
 	p.admitting.Lock()
 	defer p.admitting.Unlock()
@@ -113,7 +116,7 @@ func (p *cachedPlaybook) admit(now *playbook.Playbook) {
 	p.index.update(admitted)
 }
 
-// load returns the entry of a key when it is loaded.
+// load returns the entry of a key. It waits until the entry is loaded.
 func (c *playbookCache) load(ctx context.Context, key playbookKey) (*cachedPlaybook, error) {
 	entry, err := c.getOrAdd(key)
 	if err != nil {
@@ -149,8 +152,8 @@ func (c *playbookCache) getOrAdd(key playbookKey) (*cachedPlaybook, error) {
 }
 
 // evict removes the least recently used entries while the cache is full. It counts followed and pinned entries
-// separately. A caller that holds an evicted index can still use it. Entries that are being loaded stay; otherwise
-// concurrent callers could evict each other forever.
+// separately. A caller that holds an evicted entry can still use it. Entries that are being loaded stay: otherwise
+// concurrent callers could evict the entries of each other forever.
 func (c *playbookCache) evict(pinned bool) {
 	limit := maxPlaybooks
 	if pinned {
@@ -173,17 +176,18 @@ func (c *playbookCache) evict(pinned bool) {
 		return
 	}
 	slices.SortFunc(loaded, func(a, b playbookKey) int { return c.entries[a].lastUsed.Compare(c.entries[b].lastUsed) })
-	for _, key := range loaded[:min(len(loaded), n-limit+1)] { // one place for the new entry
+	surplus := n - limit + 1 // with a place for the new entry
+	for _, key := range loaded[:min(len(loaded), surplus)] {
 		c.entries[key].stop()
 		delete(c.entries, key)
 	}
 }
 
-// follow loads a playbook and keeps it up to date until ctx ends. On an error it removes the entry, so that the next
-// caller tries again.
+// follow loads an entry. Until ctx ends, it then keeps the entry up to date, reads its past tasks and embeds its bullets. If loading fails, it
+// removes the entry, so that the next caller tries again.
 func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key playbookKey) {
 	defer entry.stop()
-	waitStopped := func() {}
+	waitStopped := func() {} // waits for the follower
 	if key.pinned {
 		entry.state, entry.err = c.stateAt(ctx, key)
 	} else {
@@ -237,7 +241,7 @@ func (p *cachedPlaybook) waitVersion(ctx context.Context, version uint64, timeou
 	return true, ctx.Err()
 }
 
-// withIndex calls fn with the index of the newest version. The index does not change during the call.
+// withIndex calls fn with the index. The index of a followed playbook is first updated to the newest version. It does not change during the call.
 func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 	ix := p.index
 	ix.mu.RLock()
@@ -245,7 +249,7 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 		ix.mu.RUnlock()
 		ix.mu.Lock()
 		p.follower.Read(func(state *playbook.Playbook, _ []byte) {
-			if state.Version() != ix.version { // otherwise another caller has updated it
+			if state.Version() != ix.version { // else another caller has updated the index
 				ix.update(state)
 			}
 		})
@@ -265,16 +269,17 @@ func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
 	return f
 }
 
-// prepare prepares the ranking by conditions at the newest version.
+// prepare prepares the ranking by conditions at the newest version. The goroutine of taskEvidence.follow calls it. Only this goroutine changes the
+// past tasks, so prepare reads them without a lock.
 func (p *cachedPlaybook) prepare() {
-	_ = p.withIndex(func(ix *playbookIndex) error { // updates the index
-		ix.unnamed.Store(ix.conditions.NewUnnamed(&p.tasks.index.words, p.tasks.index.bullets())) // only the calling goroutine changes them
+	_ = p.withIndex(func(ix *playbookIndex) error {
+		ix.unnamed.Store(ix.conditions.NewUnnamed(&p.tasks.index.words, p.tasks.index.bullets()))
 		return nil
 	})
 }
 
-// waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are requested. It
-// waits for them for at most loadTimeout. For a pinned version it waits up to timeout, because the same version must give the same prompt.
+// waitEvidence waits for the past tasks if a prompt needs them, because the playbook does not fit or the scores are requested. It waits for at most
+// loadTimeout, and for a pinned version for at most timeout, because the same version must give the same prompt.
 func (p *cachedPlaybook) waitEvidence(ctx context.Context, req *contextRequest, timeout time.Duration) {
 	l := req.limits
 	p.index.mu.RLock()
@@ -287,4 +292,24 @@ func (p *cachedPlaybook) waitEvidence(ctx context.Context, req *contextRequest, 
 		timeout = min(timeout, loadTimeout)
 	}
 	p.tasks.wait(ctx, timeout)
+}
+
+// versionLag is Generator.VersionLag for the followed playbooks in the cache.
+func (c *playbookCache) versionLag(ctx context.Context) (uint64, error) {
+	known := make(map[playbook.Book]uint64)
+	c.mu.Lock()
+	for key, entry := range c.entries {
+		if key.pinned {
+			continue
+		}
+		select {
+		case <-entry.ready:
+			if entry.follower != nil { // loaded without error
+				known[key.book] = entry.follower.Version()
+			}
+		default:
+		}
+	}
+	c.mu.Unlock()
+	return c.store.MaxViewLag(ctx, known)
 }

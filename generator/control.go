@@ -12,18 +12,17 @@ import (
 	"debrief/playbook/admit"
 )
 
-// This file assigns sessions to the arms of the control share of a playbook. A hash decides, so all Generators agree without a message
-// between them. The arm and the share of the first context of a session are recorded, so that the session keeps them when a person changes
-// the share. If the record cannot be read, or has expired, the hash decides again.
+// This file assigns sessions to the control share of a playbook: each session belongs to the control group, or not. The arm is this choice. A hash
+// decides, so all Generators agree without a message between them. The arm and the share of the first context of a session are recorded, so that
+// the session keeps them when a person changes the share. If the record cannot be read, or has expired, the hash decides again.
 
-// controlKey names the session that decides the arm of a request. A run without a session is a session of its own. The key is empty for a
-// request without an arm.
+// controlKey names the session that decides the arm of a request. It is empty for a request without an arm.
 type controlKey struct {
-	session string
-	// lasts is set if the session may have further requests, so its arm is recorded.
+	session string // for a run without a session, an id that only this run has
+	// lasts is set if the session may have further requests, so that its arm must be recorded.
 	lasts bool
 	// uncounted is set for a request that the comparison of the groups does not count: a dry run, or a context with a pinned version. In
-	// the control group it gets no learned text either: otherwise a run of that group could use it to get advice.
+	// the control group it gets no learned text either, because a run of that group could use it to get advice.
 	uncounted bool
 }
 
@@ -34,7 +33,7 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	if key.session == "" || share.PerMille() == 0 {
 		return nil
 	}
-	session := redact.ID(key.session) // as events have it
+	session := redact.ID(key.session) // in the form of stored events
 	arm := &events.Control{Share: share.PerMille(), Held: a.InControl(req.book, req.owner, session, share)}
 	if !key.lasts {
 		return arm
@@ -42,7 +41,7 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	id := controlID(req.owner, session)
 	var recorded uint64
 	var err error
-	if key.uncounted { // it does not record the arm
+	if key.uncounted { // read the record, but make none
 		recorded, err = cb.windows.FirstCopy(ctx, req.book, window.EffectControl, id)
 	} else {
 		recorded, err = cb.windows.LoadOrStoreFirst(ctx, req.book, window.EffectControl, id, controlRecord(arm, time.Now()))
@@ -54,9 +53,9 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	return cmp.Or(first, arm)
 }
 
-// recordedArm returns the arm that the session of a report got with an earlier context, or nil. The run itself may have no context: its
-// advice was late, or it repeats the advice of an earlier turn. A run that began before the arm was recorded has none: its prompts may have
-// advice from the time before the share was switched on.
+// recordedArm returns the arm that the session of a report got with an earlier context, or nil. It is for a run without a context, for example
+// because its advice was late, or because it repeats the advice of an earlier turn. A run that began before the arm was recorded has no arm: its
+// prompts may have advice from the time before the share was switched on.
 func (cb *ContextBuilder) recordedArm(ctx context.Context, e *events.Execution, session string) *events.Control {
 	if session == "" {
 		return nil
@@ -73,10 +72,11 @@ func (cb *ContextBuilder) recordedArm(ctx context.Context, e *events.Execution, 
 	return arm
 }
 
+// controlID returns the id of the record of a session.
 func controlID(owner, session string) events.ID { return events.Hash("control", owner, session) }
 
-// armBits is the number of the lowest bits of a record that hold the arm. Bit 0 is 1 in the control group, and the other 9 hold the share,
-// at most 500 per mille. The higher bits hold the time in milliseconds.
+// armBits is the number of the lowest bits of a record that hold the arm. Bit 0 is 1 in the control group. The other 9 bits hold the share,
+// which is at most 500 per mille. The bits above armBits hold the time in milliseconds.
 const armBits = 10
 
 // controlRecord returns the stored form of an arm and of the time when it was recorded.

@@ -10,7 +10,8 @@ import (
 )
 
 // NewFeedback converts and validates a request; all endpoints use it. The request must contain a label, a score, a
-// target or feedback text. Requests of one owner with the same id for an execution are the same feedback. Without an id it is random.
+// target or feedback text. Requests of one owner with the same id for an execution are the same feedback. A request without an id is always new
+// feedback.
 func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 	if len(r.ID) > maxID {
 		return nil, invalidf("id: must have at most %d bytes, got %d", maxID, len(r.ID))
@@ -20,8 +21,7 @@ func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 		id = events.Hash("feedback", string(r.Book), r.Caller.Owner, string(r.Execution), string(r.ID))
 	}
 	f := &events.Feedback{
-		Book: r.Book,
-		ID:   id, Execution: r.Execution, Outcome: r.Outcome.Complete(), Target: r.Target, Created: time.Now().UTC(),
+		Book: r.Book, ID: id, Execution: r.Execution, Outcome: r.Outcome.Complete(), Target: r.Target, Created: time.Now().UTC(),
 	}
 	if f.Outcome.Label == "" && f.Target == "" && f.Outcome.Feedback == "" {
 		return nil, invalidf("outcome.label: required without score, target and feedback")

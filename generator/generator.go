@@ -78,7 +78,8 @@ func (c Config) Validate() error {
 // maxRawReply is the maximum of Config.RawReply.
 const maxRawReply = 64 << 10
 
-// rawReply returns the part of a reply to store. Secrets are redacted first, because a cut secret has no known form.
+// rawReply returns the part of a reply to store, without secrets. It redacts secrets before it cuts the reply, because a part of a secret would not
+// be recognized.
 func (c Config) rawReply(reply string) string {
 	if c.RawReply == 0 {
 		return ""
@@ -221,8 +222,8 @@ func (g *Generator) hasNextRound(t *events.Task, e *events.Execution) bool {
 // OtherModelError reports that a task requires another model. A Generator with that model can answer a copy of the task.
 type OtherModelError struct {
 	Task, Want, Got string // the id of the task, and the names of the models
-	// Run is the training run that submitted the task, and that submits it again when it continues. It is empty for a task of no
-	// run, and for a later round, which the run cannot submit.
+	// Run is the training run that submitted the task, and that submits it again when it continues. It is empty for any other task, and for a later
+	// round, which the run cannot submit.
 	Run string
 }
 
@@ -233,7 +234,7 @@ func (e *OtherModelError) Error() string {
 	return fmt.Sprintf("task %q requires model %q, this generator has %q", e.Task, e.Want, e.Got)
 }
 
-// SharedLetter returns the run: all waiting tasks of a run share one dead letter.
+// SharedLetter returns the run, because all waiting tasks of a run share one dead letter.
 func (e *OtherModelError) SharedLetter() string { return e.Run }
 
 // Discard marks the error for the failure policy: no retry by this Generator can succeed.
@@ -242,7 +243,7 @@ func (e *OtherModelError) Discard() bool { return true }
 // DeadCode is the code of the dead letter.
 func (e *OtherModelError) DeadCode() events.DeadCode { return events.DeadOtherModel }
 
-// noAnswer is the outcome if the model gave no answer, even when it was asked again. A missing answer says nothing about the
+// noAnswer is the outcome if the model gave no answer, also when it was asked again. A missing answer says nothing about the
 // advice, so the outcome is unknown, not a failure.
 var noAnswer = events.Outcome{Label: events.Unknown, Feedback: "The model gave no answer."}
 
@@ -250,29 +251,13 @@ var noAnswer = events.Outcome{Label: events.Unknown, Feedback: "The model gave n
 func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *events.Task) (*events.Execution, *builtContext, error) {
 	if want := t.Origin.Model; want != "" && g.cfg.ModelName != "" && want != g.cfg.ModelName {
 		err := &OtherModelError{Task: t.ID, Want: want, Got: g.cfg.ModelName}
-		if t.Origin.Round == 0 { // a Reflector has submitted a later round: the run cannot repeat it
+		if t.Origin.Round == 0 { // a Reflector submits later rounds, so the run cannot repeat them
 			err.Run = t.Origin.Run
 		}
 		return nil, nil, err
 	}
 	started := time.Now()
-	id := events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round)
-	system, ref := g.cfg.system()
-	req := &contextRequest{
-		book: t.Book, owner: t.Owner, session: t.Session, execution: id, turn: t.Turn, query: t.Question, taskContext: t.Context,
-		instructions: system, instructionsRef: ref, pinnedVersion: t.Playbook, minVersion: t.MinVersion, limits: g.cfg.Limits,
-		rounds: t.PreviousRounds,
-	}
-	if t.Purpose != events.Evaluate && t.Origin.Run == "" { // evaluation and training have no control group
-		isPinned := t.Playbook != nil
-		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
-		if t.Session == "" && !isPinned { // the run is its own session, which lasts if a Reflector may ask for later rounds
-			req.control = controlKey{session: t.ID, lasts: t.Rounds != 1}
-		}
-	}
-	if t.Purpose != events.Evaluate { // evaluation runs no experiments
-		req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // the same arm in every round and delivery
-	}
+	req := g.newRequest(t)
 	built, err := builder.build(ctx, req)
 	if tooSmall := (*assembly.LimitError)(nil); errors.As(err, &tooSmall) {
 		err = bus.Discard(err) // a retry has the same limit
@@ -285,8 +270,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		return nil, nil, err
 	}
 	e := &events.Execution{
-		Book: t.Book,
-		ID:   id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
+		Book: t.Book, ID: req.execution, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByDefault), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
 		Version: built.version, Shown: built.Shown, Manifest: &built.Manifest, Control: built.control,
@@ -299,4 +283,28 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	}
 	e.Duration = time.Since(started)
 	return e, built, nil
+}
+
+// newRequest returns the description of the context for a task.
+func (g *Generator) newRequest(t *events.Task) *contextRequest {
+	instructions, ref := g.cfg.system()
+	req := &contextRequest{
+		book: t.Book, owner: t.Owner, session: t.Session, execution: events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round), turn: t.Turn,
+		query: t.Question, taskContext: t.Context, instructions: instructions, instructionsRef: ref, pinnedVersion: t.Playbook,
+		minVersion: t.MinVersion, limits: g.cfg.Limits, rounds: t.PreviousRounds,
+	}
+	if t.Purpose == events.Evaluate { // without experiments and without a control group
+		return req
+	}
+	req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // the same arms in every round and delivery
+	isTraining := t.Origin.Run != ""
+	isPinned := t.Playbook != nil
+	switch {
+	case isTraining: // without a control group
+	case t.Session == "" && !isPinned: // the run is its own session, which lasts if a Reflector may submit later rounds
+		req.control = controlKey{session: t.ID, lasts: t.Rounds != 1}
+	default:
+		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
+	}
+	return req
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/playbook"
 )
 
 // Meter receives durations and sizes. Its methods are called concurrently and must not block.
@@ -25,7 +24,7 @@ type Meter interface {
 }
 
 // WindowSize is the size of a session's window in one context. A message is a message of a user, an answer, or a step with
-// tool calls. Omitted messages are counted in the stored turns only: a session stores the last 20.
+// tool calls. The omitted messages are those of the stored turns: a session stores the last 20.
 type WindowSize struct {
 	Messages, Tokens               int
 	OmittedMessages, OmittedTokens int
@@ -50,6 +49,7 @@ func windowSize(m *events.Manifest) (s WindowSize) {
 	return s
 }
 
+// noMeter ignores all metrics.
 type noMeter struct{}
 
 func (noMeter) ContextBuilt(time.Duration)  {}
@@ -67,23 +67,4 @@ func (g *Generator) VersionLag(ctx context.Context) (uint64, error) {
 		return 0, nil
 	}
 	return builder.playbooks.versionLag(ctx)
-}
-
-func (c *playbookCache) versionLag(ctx context.Context) (uint64, error) {
-	known := make(map[playbook.Book]uint64)
-	c.mu.Lock()
-	for key, entry := range c.entries {
-		if key.pinned {
-			continue
-		}
-		select {
-		case <-entry.ready:
-			if entry.follower != nil { // loaded without error
-				known[key.book] = entry.follower.Version()
-			}
-		default:
-		}
-	}
-	c.mu.Unlock()
-	return c.store.MaxViewLag(ctx, known)
 }

@@ -18,9 +18,10 @@ import (
 // promptVersion changes with the text of the prompt. It distinguishes executions with different prompts.
 const promptVersion = "g5"
 
+// References to instructions in manifests.
 const (
 	systemRef = events.RoleGenerator + "/" + promptVersion
-	customRef = events.RoleGenerator + "/p" // followed by the fingerprint
+	customRef = events.RoleGenerator + "/p" // followed by the fingerprint of custom instructions
 )
 
 // Instructions are the default instructions before the playbook.
@@ -55,7 +56,7 @@ type Answer struct {
 	Reasoning string
 	// BulletIDs are the cited ids, without duplicates. They may include bullets that were not shown.
 	BulletIDs []playbook.BulletID
-	// Final is empty if the model gave no answer, even when it was asked again. An empty answer is not scored.
+	// Final is empty if the model gave no answer, also when it was asked again. An empty answer is not scored.
 	Final string
 }
 
@@ -95,7 +96,7 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	return Answer{}, err
 }
 
-// parseFields parses a reply that is a JSON object. If it has neither an answer nor a reasoning, parseFields returns the cited bullets and
+// parseFields parses a reply that is a JSON object. If the object has neither an answer nor a reasoning, parseFields returns the cited bullets and
 // an error.
 func parseFields(r chat.Reply) (Answer, error) {
 	reply, err := chat.ParseObject(r, errNoAnswer.Field)
@@ -121,6 +122,7 @@ var (
 // proseMarks are the characters around an answer in prose.
 const proseMarks = "*\"'` \t\r"
 
+// findAnswer returns the answer that a text marks in one of these formats, or "".
 func findAnswer(text string) string {
 	if m := finishForm.FindStringSubmatch(text); m != nil {
 		return strings.TrimSpace(m[1])

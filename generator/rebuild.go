@@ -59,7 +59,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	}
 	unreported := 0
 	for _, p := range missing {
-		if strings.HasPrefix(p.Ref, "#") { // a step of the running turn, stored in the execution itself
+		if strings.HasPrefix(p.Ref, "#") { // a step of the execution itself
 			unreported++
 		} else {
 			out.Missing = append(out.Missing, p)
@@ -75,14 +75,15 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	return out, nil
 }
 
-// collector reads the sources of a manifest. Its warnings list read errors, but not expired sources: RebuiltContext.Missing has those.
+// collector reads the sources of the manifest of an execution. It warns about read errors. Expired sources are in RebuiltContext.Missing instead.
 type collector struct {
 	builder *ContextBuilder
 	e       *events.Execution
-	missing []events.Part // the shown bullets that the playbook at the version of the execution lacks
+	missing []events.Part // the shown bullets that the playbook does not have at the version of the execution
 	warnings
 }
 
+// sources reads the texts that the parts of the manifest refer to.
 func (c *collector) sources(ctx context.Context) assembly.Sources {
 	s := assembly.Sources{
 		Query: c.e.Question, TaskContext: c.e.Context, Rounds: c.builder.admitRounds(c.e.PreviousRounds), Running: c.e.Steps,
@@ -99,7 +100,7 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 				s.System = Instructions
 			case strings.HasPrefix(p.Ref, customRef):
 				c.add("instructions: context has custom %s: pass them with --generator-prompt FILE", p.Ref)
-			case p.Text == "": // a part with a text needs no source
+			case p.Text == "": // else the part has the instructions itself
 				c.add("instructions: context has %s, this program has %s", p.Ref, systemRef)
 			}
 		case events.PartBullet:
@@ -109,20 +110,20 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 				s.Notes[p.Ref] = noteOf(events.NewNote(events.Handle(p.Ref), r), p.Why)
 			}
 		case events.PartUser, events.PartAnswer, events.PartTools, events.PartRecall:
-			of, _, _ := strings.Cut(p.Ref, "#")
-			if _, asked := s.Interactions[of]; asked || of == "" {
+			handle, _, _ := strings.Cut(p.Ref, "#")
+			if _, wasRead := s.Interactions[handle]; wasRead || handle == "" { // "": a step of the execution itself
 				continue
 			}
-			s.Interactions[of] = nil
-			if e, ok := c.find(ctx, events.StreamExecutions, of).(*events.Execution); ok {
-				s.Interactions[of] = events.NewInteraction(events.Handle(of), e)
+			s.Interactions[handle] = nil
+			if e, ok := c.find(ctx, events.StreamExecutions, handle).(*events.Execution); ok {
+				s.Interactions[handle] = events.NewInteraction(events.Handle(handle), e)
 			}
 		}
 	}
 	return s
 }
 
-// bullets returns the shown bullets in the playbook version of the execution.
+// bullets returns the shown bullets at the playbook version of the execution. It sets their contents in Execution.Shown.
 func (c *collector) bullets(ctx context.Context) (shown []*playbook.Bullet) {
 	p, err := c.builder.playbooks.store.PlaybookAt(ctx, c.e.Book, c.e.Version)
 	if err != nil {
@@ -141,7 +142,7 @@ func (c *collector) bullets(ctx context.Context) (shown []*playbook.Bullet) {
 	return shown
 }
 
-// find returns the event of a handle, nil if it has expired or cannot be read.
+// find returns the event of a handle. It returns nil if the event has expired or cannot be read.
 func (c *collector) find(ctx context.Context, stream, handle string) events.Event {
 	seq, matches, err := events.Handle(handle).Parse()
 	if err != nil {

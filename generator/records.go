@@ -12,33 +12,33 @@ import (
 
 // readRecords reads the notes with the records that a model made of the steps of earlier executions. A context with a pinned version gets
 // none, because their number changes over time.
-func (cb *ContextBuilder) readRecords(ctx context.Context, req *contextRequest, p *sessionHistory, warns *warnings) {
-	if req.pinnedVersion != nil || !p.hasSteps() {
+func (cb *ContextBuilder) readRecords(ctx context.Context, req *contextRequest, history *sessionHistory, warns *warnings) {
+	if req.pinnedVersion != nil || !history.hasSteps() {
 		return
 	}
 	var err error
-	p.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session)
+	history.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session)
 	if err != nil {
 		warns.add("session: read records: %s", shortError(ctx, err))
 	}
 }
 
-// admitRecords adds the records that a context may contain to the steps of the session. Records are texts of a reflection: if the
-// reflection may not be shown, its records are not shown either, and the prompt has records that are computed from the steps without a
-// model. Records of the agent itself stay.
+// admitRecords adds the records that a context may contain to the steps of the session. Records are texts of a reflection, so they are added only if the
+// reflection may be shown. Steps without records get records that are computed without a model, see package records. Records of the agent
+// itself stay.
 func (cb *ContextBuilder) admitRecords(req *contextRequest, ix *playbookIndex, in *assembly.Input, notes []*events.Note) {
 	p := &notePolicy{ix: ix, cb: cb, req: req}
-	known := map[events.Handle][]events.Record{}
+	admitted := map[events.Handle][]events.Record{} // by execution
 	for _, n := range notes {
 		if facts := p.facts(n, admit.UseSession); cb.admit(facts).Shown() {
-			known[n.Execution] = p.withoutOrders(n.Records, facts)
+			admitted[n.Execution] = p.withoutOrders(n.Records, facts)
 		}
 	}
 	for _, i := range in.Window {
-		setRecords(i.Steps, known[i.Execution])
+		setRecords(i.Steps, admitted[i.Execution])
 	}
 	for k := range in.Marks {
-		setRecords(in.Marks[k].Interaction.Steps, known[in.Marks[k].Interaction.Execution])
+		setRecords(in.Marks[k].Interaction.Steps, admitted[in.Marks[k].Interaction.Execution])
 	}
 }
 
@@ -66,9 +66,9 @@ func (p *notePolicy) withoutOrders(records []events.Record, facts admit.Text) []
 }
 
 // hasSteps reports whether any execution has steps, which can have records.
-func (p *sessionHistory) hasSteps() bool {
-	return slices.ContainsFunc(p.window, func(i *events.Interaction) bool { return len(i.Steps) > 0 }) ||
-		slices.ContainsFunc(p.marks, func(m events.MarkedInteraction) bool { return len(m.Interaction.Steps) > 0 })
+func (h *sessionHistory) hasSteps() bool {
+	return slices.ContainsFunc(h.window, func(i *events.Interaction) bool { return len(i.Steps) > 0 }) ||
+		slices.ContainsFunc(h.marks, func(m events.MarkedInteraction) bool { return len(m.Interaction.Steps) > 0 })
 }
 
 // setRecords sets the records of steps that have none. Both slices end at the last step of an execution, and records may have fewer

@@ -36,8 +36,10 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 // NotFound marks the error as not found.
 func (e *NotFoundError) NotFound() bool { return true }
 
+// invalidf returns a RequestError.
 func invalidf(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
 
+// notFoundf returns a NotFoundError.
 func notFoundf(format string, args ...any) error { return &NotFoundError{fmt.Errorf(format, args...)} }
 
 // Context builds a context for an agent's own model. It stores the context until the agent reports the execution, unless the request is
@@ -49,15 +51,7 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 	}
 	id := events.NewID()
 	if !r.DryRun {
-		req.armKey = func(turn int) string {
-			switch {
-			case r.Session != "" && !r.Advice: // the same arms for all requests of a turn
-				return fmt.Sprintf("turn %d of %s/%s", turn, r.Caller.Owner, r.Session)
-			case r.Session != "" && !r.Unstored: // the conversation keeps earlier advice, so the arms hold for all of it
-				return fmt.Sprintf("session %s/%s", r.Caller.Owner, r.Session)
-			}
-			return "context " + string(id) // the gateway, with Unstored, removes the advice of earlier turns
-		}
+		req.armKey = func(turn int) string { return armKey(r, id, turn) }
 	}
 	req.control = contextControl(r, id)
 	built, err := cb.build(ctx, req)
@@ -87,6 +81,22 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 		reply.Manifest.Warnings = append(reply.Manifest.Warnings, "context: not stored, its execution cannot refer to it: "+shortError(ctx, err))
 	}
 	return reply, nil
+}
+
+// armKey returns the key for the arms of experiments in a context with this id:
+//
+//   - All contexts of a turn have the same arms.
+//   - With advice, all contexts of a session have the same arms, because the conversation keeps the advice of earlier turns.
+//   - Advice for the gateway, which requests it unstored, has its own arms, because the gateway removes the advice of earlier turns. So has a context
+//     without a session.
+func armKey(r *events.ContextRequest, id events.ID, turn int) string {
+	switch {
+	case r.Session != "" && !r.Advice:
+		return fmt.Sprintf("turn %d of %s/%s", turn, r.Caller.Owner, r.Session)
+	case r.Session != "" && !r.Unstored:
+		return fmt.Sprintf("session %s/%s", r.Caller.Owner, r.Session)
+	}
+	return "context " + string(id)
 }
 
 // contextControl returns the key for the control arm of a request. id is the id of the context.
@@ -145,19 +155,25 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 		return nil, invalidf("context_id: must have at most %[2]d bytes, got %[1]d", len(r.ContextID), maxID)
 	}
 	e := &events.Execution{
-		Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps, Reasoning: r.Reasoning, Answer: r.Answer, Agent: r.Agent,
-		Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage, ContextID: r.ContextID,
-		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: r.Caller.Source(), Task: r.Task},
+		Book: r.Book, Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps,
+		Reasoning: r.Reasoning, Answer: r.Answer, Agent: r.Agent, Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage,
+		ContextID: r.ContextID, Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: r.Caller.Source(), Task: r.Task},
 	}
 	warns := new(warnings)
-	e.Book = r.Book
 	contextErr := cb.fillFromContext(ctx, e, warns)
-	if contextErr != nil && e.Book == "" {
-		return nil, fmt.Errorf("context_id: %w", contextErr) // the playbook is unknown; the agent sends the report again
+	hasQuestion := strings.TrimSpace(e.Question) != ""
+	isTemporary := bus.Unreachable(contextErr) || errors.Is(contextErr, context.DeadlineExceeded)
+	isNeeded := e.Book == "" || !hasQuestion // only the context has the playbook or the question
+	if contextErr != nil && (isTemporary || isNeeded) {
+		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
+		return nil, fmt.Errorf("context_id: %w", contextErr)
 	}
 	e.Book = cmp.Or(e.Book, events.DefaultBook)
 	if err := e.Book.Validate(); err != nil {
 		return nil, &RequestError{err}
+	}
+	if !hasQuestion {
+		return nil, invalidf("question: required without a known context_id")
 	}
 	if e.Started.IsZero() {
 		e.Started = time.Now().UTC()
@@ -168,19 +184,11 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	e.Outcome = e.Outcome.Complete()
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
-	hasQuestion := strings.TrimSpace(e.Question) != ""
-	isTemporary := contextErr != nil && (bus.Unreachable(contextErr) || errors.Is(contextErr, context.DeadlineExceeded))
-	switch {
-	case isTemporary || contextErr != nil && !hasQuestion:
-		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
-		return nil, fmt.Errorf("context_id: %w", contextErr)
-	case !hasQuestion:
-		return nil, invalidf("question: required without a known context_id")
-	}
 	if r.Turn > 0 { // the caller knows turns that are not stored yet
 		e.Turn = r.Turn
 	}
-	if e.Manifest == nil && contextErr == nil { // without a context
+	hasContext := e.Manifest != nil
+	if !hasContext && contextErr == nil {
 		e.Control = cb.recordedArm(ctx, e, cmp.Or(e.Session, r.RunID))
 	}
 	if e.Purpose == events.Evaluate {
@@ -215,8 +223,8 @@ func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, 
 		cb.cfg.Meter.Duplicate(events.VerbReport)
 		return &events.StoredReply{Handle: first, Duplicate: true, Warnings: *warns}, nil
 	}
-	p := cb.readSession(limited, &contextRequest{book: e.Book, owner: e.Owner, session: e.Session, execution: e.ID}, warns)
-	e.Turn = cmp.Or(e.Turn, p.turn)
+	history := cb.readSession(limited, &contextRequest{book: e.Book, owner: e.Owner, session: e.Session, execution: e.ID}, warns)
+	e.Turn = cmp.Or(e.Turn, history.turn)
 	receipt, err := cb.publish(ctx, e)
 	if err != nil {
 		return nil, err
@@ -224,7 +232,7 @@ func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, 
 	if receipt.Duplicate {
 		cb.cfg.Meter.Duplicate(events.VerbReport)
 	}
-	if !p.inWindow {
+	if !history.inWindow {
 		if err := cb.addToWindow(ctx, e, receipt); err != nil {
 			warns.add("session: execution stored, but not added to the window: %s", shortError(ctx, err))
 		}
@@ -232,7 +240,7 @@ func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, 
 	return &events.StoredReply{Handle: receipt.Handle, Duplicate: receipt.Duplicate, Warnings: *warns}, nil
 }
 
-// firstCopy returns the handle under which an event is stored, or "" if no copy is known. After an error it returns "" too: a second copy
+// firstCopy returns the handle of the stored copy of an event, or "" if no copy is known. It also returns "" after an error: a second copy
 // is harmless, because the Curator covers each id once.
 func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, effect window.Effect, e events.Event) events.Handle {
 	seq, err := cb.windows.FirstCopy(ctx, e.InBook(), effect, e.EventID())
@@ -251,7 +259,7 @@ func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, effect w
 	return events.NewHandle(seq, e.EventID())
 }
 
-// setToolOutcomes sets the outcomes that an agent did not report, from the outputs.
+// setToolOutcomes derives the outcomes that an agent did not report from the outputs.
 func setToolOutcomes(steps []events.Step) {
 	for i := range steps {
 		for j := range steps[i].Calls {
@@ -275,12 +283,12 @@ func (cb *ContextBuilder) publish(ctx context.Context, e events.Event) (bus.Rece
 	return receipt, err
 }
 
-// contextTimeout is the timeout for the served context of a report. It is longer than the timeout of other inputs: without the context the
+// contextTimeout is the timeout for the served context of a report. It is longer than the timeout of other inputs, because without the context the
 // shown bullets get no votes.
 const contextTimeout = 5 * time.Second
 
-// fillFromContext copies the data of the served context to the execution, if the context is known. It returns an error if the
-// context could not be read.
+// fillFromContext copies the data of the served context to the execution. If the context is unknown, or of another owner or playbook, it adds a
+// warning and changes nothing. It returns an error if the context cannot be read.
 func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Execution, warns *warnings) error {
 	const consequence = "so the shown bullets are unknown and receive no votes"
 	if e.ContextID == "" {
@@ -319,7 +327,7 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 		e.Started = s.Created
 	}
 	e.Question, e.Context = cmp.Or(e.Question, s.Query), cmp.Or(e.Context, s.Context)
-	for i := range e.Manifest.Parts { // keep the served texts that the report changes
+	for i := range e.Manifest.Parts { // the manifest keeps the served texts, also if the report has others
 		switch p := &e.Manifest.Parts[i]; {
 		case p.Kind == events.PartQuery && e.Question != s.Query:
 			p.Text = s.Query
@@ -330,8 +338,8 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	return nil
 }
 
-// Feedback stores later feedback on an execution. A changed outcome also changes the votes. Executions that the caller may not
-// rate are not found.
+// Feedback stores later feedback on an execution. A changed outcome also changes the votes. It returns a NotFoundError for an execution that the
+// caller may not rate.
 func (cb *ContextBuilder) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	f, err := NewFeedback(r)
 	if err != nil {

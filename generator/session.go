@@ -14,19 +14,19 @@ import (
 type sessionHistory struct {
 	window   []*events.Interaction      // oldest first, without the requested execution
 	marks    []events.MarkedInteraction // also without the requested execution
-	turn     int                        // turn of the execution: its own if in the window, else the next; 0 without a session
-	inWindow bool                       // the window contains the execution
+	turn     int                        // turn of the requested execution: the stored one, or else the next; 0 without a session
+	inWindow bool                       // the stored window contains the requested execution
 	// summary covers older turns. It is nil if the session is too short for one.
 	summary *events.Summary
-	records []*events.Note // with records of steps
+	records []*events.Note // notes with records of steps
 }
 
-// readSession reads the stored data of a session. It excludes the execution itself, which is stored if its task was
-// redelivered. It also excludes earlier rounds of the task and turns after the first round.
-func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, warns *warnings) (p sessionHistory) {
+// readSession reads the stored data of a session, except the records. It excludes the requested execution, which is stored if its task was
+// redelivered. It also excludes earlier rounds of the task and turns since the first round.
+func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, warns *warnings) (h sessionHistory) {
 	b, session, own := req.book, req.session, req.execution
 	if session == "" {
-		return p
+		return h
 	}
 	list, damaged, err := cb.windows.Interactions(ctx, b, req.owner, session)
 	if err != nil {
@@ -38,36 +38,36 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 	last := 0
 	for _, i := range list {
 		if i.ID == own {
-			p.turn, p.inWindow = i.Turn, true
+			h.turn, h.inWindow = i.Turn, true
 			continue
 		}
 		if req.isEarlierRound(i.ID, i.Turn) {
 			continue
 		}
 		last = max(last, i.Turn)
-		p.window = append(p.window, i)
+		h.window = append(h.window, i)
 	}
-	if !p.inWindow {
-		p.turn = last + 1
+	if !h.inWindow {
+		h.turn = last + 1
 	}
 	if len(list) >= 2*cb.cfg.summaryInterval() {
-		p.summary, err = cb.windows.Summary(ctx, b, req.owner, session)
+		h.summary, err = cb.windows.Summary(ctx, b, req.owner, session)
 		if err != nil {
 			warns.add("session: read summary: %s", shortError(ctx, err))
 		}
 	}
-	p.marks, err = cb.windows.Marks(ctx, b, req.owner, session)
+	h.marks, err = cb.windows.Marks(ctx, b, req.owner, session)
 	if err != nil {
 		warns.add("session: read marks: %s", shortError(ctx, err))
 	}
-	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool {
+	h.marks = slices.DeleteFunc(h.marks, func(m events.MarkedInteraction) bool {
 		return m.Interaction.ID == own || req.isEarlierRound(m.Interaction.ID, m.Interaction.Turn)
 	})
-	return p
+	return h
 }
 
-// isEarlierRound reports whether an execution is an earlier round of the task, or a turn of the session at or after
-// the first round. The turn is 0 if it is unknown.
+// isEarlierRound reports whether an execution is an earlier round of the task, or a turn of the session since
+// the first round. turn is the turn of the execution, 0 if it is unknown.
 func (req *contextRequest) isEarlierRound(id events.ID, turn int) bool {
 	if len(req.rounds) == 0 {
 		return false
@@ -76,14 +76,14 @@ func (req *contextRequest) isEarlierRound(id events.ID, turn int) bool {
 }
 
 // interaction returns the session's copy of an execution, nil if the session does not contain it.
-func (p *sessionHistory) interaction(handle events.Handle) *events.Interaction {
-	for _, i := range p.window {
+func (h *sessionHistory) interaction(handle events.Handle) *events.Interaction {
+	for _, i := range h.window {
 		if i.Execution == handle {
 			return i
 		}
 	}
-	for k := range p.marks {
-		if i := &p.marks[k].Interaction; i.Execution == handle {
+	for k := range h.marks {
+		if i := &h.marks[k].Interaction; i.Execution == handle {
 			return i
 		}
 	}
@@ -114,7 +114,7 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 	if e.Purpose == events.Evaluate {
 		return nil
 	}
-	// ClaimFirstCopy records the execution. A duplicate must not become a new turn after the original has left the window.
+	// Record the execution. Without the record, a duplicate would become a new turn after the original has left the window.
 	first, err := cb.windows.ClaimFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
 	if e.Session == "" {
 		return nil // an error is harmless: the Curator counts the run once, also without the record
@@ -145,7 +145,7 @@ func (cb *ContextBuilder) addToWindowOrLog(ctx context.Context, e *events.Execut
 	return nil
 }
 
-// windowBucketMissing reports that a bucket of windows was deleted. A put to a deleted bucket returns the same
+// windowBucketMissing reports whether a bucket of windows was deleted. It is needed because a put to a deleted bucket returns the same
 // error as a put to a busy server.
 func (cb *ContextBuilder) windowBucketMissing(ctx context.Context) bool {
 	for _, bucket := range []string{events.BucketWindow, events.BucketState} {

@@ -18,7 +18,7 @@ import (
 // Summaries selects how older turns of a session are compressed.
 type Summaries string
 
-// The ways to compress. SummariesModel asks the model for a summary each time that as many turns have left the window as the window holds.
+// The ways to compress. With SummariesModel a model writes a summary whenever as many turns have left the window as the window holds.
 // Before the first summary, and with SummariesExtract, a context has excerpts of the older turns.
 const (
 	SummariesModel   Summaries = "model"
@@ -53,18 +53,20 @@ type summariser struct {
 	working sync.WaitGroup
 
 	mu   sync.Mutex
-	busy map[string]bool // sessions that are being summarised, by key; true if a turn was added since
+	busy map[string]bool // by key: the sessions that are being summarised, with whether a turn was added since the start
 }
 
 // maxConcurrentSummaries bounds the sessions that a process summarises at a time. Further sessions wait for their
 // next turn.
 const maxConcurrentSummaries = 4
 
+// newSummariser returns a summariser that asks a model.
 func newSummariser(cb *ContextBuilder, m chat.Model) *summariser {
 	ctx, stop := context.WithCancel(context.Background())
 	return &summariser{builder: cb, model: m, ctx: ctx, stop: stop, busy: make(map[string]bool)}
 }
 
+// close stops all summaries and waits for them.
 func (s *summariser) close() {
 	s.stop()
 	s.working.Wait()
@@ -92,7 +94,7 @@ func (s *summariser) turnAdded(b playbook.Book, owner, session string) {
 	})
 }
 
-// needsRerun reports whether turns were added during the summary. If not, it marks the session as done.
+// needsRerun reports whether turns were added during the summary. If not, the session is no longer busy.
 func (s *summariser) needsRerun(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +106,7 @@ func (s *summariser) needsRerun(key string) bool {
 	return false
 }
 
-// summarise makes a new summary if at least summaryInterval turns are before the window and in no summary.
+// summarise makes a new summary of a session if at least summaryInterval turns before the window are in no summary.
 func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, session string) error {
 	followed, err := s.builder.playbooks.get(ctx, b)
 	if err != nil {
@@ -148,6 +150,7 @@ func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, sess
 
 const maxSummary = 2000 // characters
 
+// wireSummary is the reply that the schema requires.
 type wireSummary struct {
 	Summary string `json:"summary"`
 }
@@ -160,6 +163,7 @@ const (
 	maxSummaryAnswer   = 4000
 )
 
+// summaryPrompt returns the prompt for a summary of turns, and of the summary before them, if there is one.
 func summaryPrompt(before string, turns []*events.Interaction) chat.Prompt {
 	var parts []chat.Quotation
 	if before != "" {
@@ -186,6 +190,7 @@ func summaryPrompt(before string, turns []*events.Interaction) chat.Prompt {
 	}
 }
 
+// parseSummary returns the summary in a reply.
 func parseSummary(r chat.Reply) (string, error) {
 	reply, err := chat.ParseObject(r, errNoSummary.Field)
 	summary := reply.Text(errNoSummary.Field)

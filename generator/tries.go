@@ -51,15 +51,15 @@ func (g *Generator) attempt(ctx context.Context, conn *bus.Conn, t *events.Task,
 	return a, nil
 }
 
-// setAnswer makes an attempt the answer of an execution.
+// setAnswer sets the answer and the outcome of an execution to those of an attempt.
 func (g *Generator) setAnswer(e *events.Execution, a *attempt) {
 	e.Reasoning, e.Answer, e.RawReply = a.answer.Reasoning, a.answer.Final, g.cfg.rawReply(a.reply.Text)
 	e.Outcome, e.Cited, e.Model = a.outcome, citedBullets(a.answer.BulletIDs, e.Shown), a.reply.Model
 }
 
-// tryAgain answers a task again, with the same prompt, until one answer has another outcome than e, or all tries of the task are
-// used. It adds the tries and their usage to e. An answer with a violation becomes the answer of e, so that the bullets that it cites are
-// suspended. If a later call of the model fails, the answers before it count.
+// tryAgain answers a task again, with the same prompt, until an answer has another outcome than e, or all tries of the task are
+// used. It adds the tries and their usage to e. An answer that breaks a rule becomes the answer of e, so that the bullets that it cites are
+// suspended. If the model fails, tryAgain keeps the answers so far and returns no error, unless ctx has ended.
 func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task, messages []chat.Message, e *events.Execution) error {
 	if t.Tries <= 1 || t.Purpose == events.Evaluate || len(t.PreviousRounds) > 0 || !e.Outcome.Known() {
 		return nil
