@@ -7,19 +7,19 @@ import (
 	"debrief/playbook"
 )
 
-// Contribution contains the votes and outcomes that bullets have from one sample, after all corrections, merges, restores
-// and forget changes so far. The caller applies delta by delta, and can continue later. A bullet that was merged and then
+// Contribution has the votes and outcomes that bullets have from one sample, after all corrections, merges, restores
+// and forget changes so far. The caller applies the deltas of the log in order. A bullet that was merged and then
 // brought back by a forget change does not get its votes back.
 type Contribution struct {
 	version     uint64
 	sample      string
 	parts       playbook.ChangeAssembler
 	current     tally
-	history     []tally                                 // at the versions in which it changed, oldest first
+	history     []tally                                 // one for each version that changed it, oldest first
 	forgottenAt uint64                                  // the last version that forgot the sample
-	evidence    *playbook.Evidence                      // the last one of the sample in the log; nil before the first
+	evidence    *playbook.Evidence                      // the last evidence of the sample in the log; nil before the first
 	feedback    uint64                                  // see LastFeedback
-	merged      map[playbook.BulletID]playbook.BulletID // target by merged bullet, also if the merge was undone
+	merged      map[playbook.BulletID]playbook.BulletID // by merged bullet: the bullet that it was merged into
 }
 
 // tally contains the votes and outcomes at a version. Its maps are immutable.
@@ -60,9 +60,9 @@ func (s *Contribution) Outcomes(id playbook.BulletID, number int) []playbook.Exp
 
 // MergedInto returns the bullet that a merged bullet is now part of, or the bullet itself.
 func (s *Contribution) MergedInto(id playbook.BulletID) playbook.BulletID {
-	for range len(s.merged) { // one merge in each iteration
-		into, gone := s.merged[id]
-		if !gone {
+	for range len(s.merged) { // ends also if merges form a cycle
+		into, ok := s.merged[id]
+		if !ok {
 			break
 		}
 		id = into
@@ -92,7 +92,7 @@ func (s *Contribution) Apply(d *playbook.Delta) {
 		s.set(tally{})
 	case last.RestoredVersion != nil:
 		s.set(s.tallyAt(*last.RestoredVersion))
-		return // the tally contains the effect of the operations
+		return // the restored tally has the effect of the operations already
 	}
 	for _, part := range c {
 		for i := range part.Ops {
@@ -123,7 +123,7 @@ func (s *Contribution) tallyAt(version uint64) tally {
 	return tally{}
 }
 
-// applyOp folds one operation.
+// applyOp folds one operation. ours reports for each cover whether it is of this sample. forgets is true for a forget change.
 func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 	switch op.Kind {
 	case playbook.Remove:
@@ -137,12 +137,9 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 	case playbook.Merge:
 		s.merge(op)
 		return
-	case playbook.Tag, playbook.Retag, playbook.AddExposures:
-	default:
-		return
 	}
-	for i, at := range op.Support {
-		if at < 0 || at >= len(ours) || !ours[at] {
+	for i, cover := range op.Support {
+		if cover < 0 || cover >= len(ours) || !ours[cover] {
 			continue
 		}
 		switch op.Kind {
@@ -158,7 +155,7 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 	}
 }
 
-// moveVote replaces one vote by another. An empty vote means none.
+// moveVote replaces one vote by another. If from is "", it only adds a vote, and if to is "", it only removes one.
 func (s *Contribution) moveVote(id playbook.BulletID, from, to playbook.Vote) {
 	votes := slices.Clone(s.current.votes[id])
 	if i := slices.Index(votes, from); i >= 0 {
@@ -188,6 +185,7 @@ func (s *Contribution) addOutcome(key experimentKey, outcome playbook.Exposure) 
 	s.set(next)
 }
 
+// merge moves the votes of the sources of a Merge to its bullet.
 func (s *Contribution) merge(op *playbook.Op) {
 	for _, id := range op.Sources {
 		if id == op.Bullet {
@@ -215,7 +213,7 @@ func (s *Contribution) clear(id playbook.BulletID) {
 	}
 }
 
-// withValue returns a copy of a map with another value. An empty value is not stored.
+// withValue returns a copy of a map with a new value of a key. An empty value removes the key.
 func withValue[K comparable, V any](m map[K][]V, key K, value []V) map[K][]V {
 	next := make(map[K][]V, len(m)+1)
 	maps.Copy(next, m)

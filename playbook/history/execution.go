@@ -12,7 +12,7 @@ import (
 type Trace struct {
 	Execution   string      `json:"execution"`
 	Reflections []Reflected `json:"reflections"`
-	// Events are operations and rejections, oldest first.
+	// Events are the operations and rejections that the reflections support, oldest first.
 	Events []Event `json:"events"`
 }
 
@@ -26,7 +26,7 @@ type Reflected struct {
 // TraceOf returns the trace of the execution with this handle. The trace is empty if the log does not contain the
 // execution.
 //
-// Some rejections do not record their support. They belong to the execution if the delta covers nothing else.
+// Some rejections do not record their support. They belong to the execution if their change covers nothing else.
 func TraceOf(log Log, handle string) (*Trace, error) {
 	trace := &Trace{Execution: handle}
 	match := func(c playbook.Cover) bool { return c.Evidence != nil && c.Evidence.Execution == handle }
@@ -52,7 +52,7 @@ func TraceOf(log Log, handle string) (*Trace, error) {
 	return trace, err
 }
 
-// filterSupport keeps only the outcomes with a matching cover.
+// filterSupport removes the outcomes from an event whose cover does not match.
 func (e *Event) filterSupport(match func(playbook.Cover) bool) {
 	var outcomes []playbook.Exposure
 	var covers []playbook.Cover
@@ -81,8 +81,8 @@ func (t *Trace) addEvents(c change, part *playbook.Delta, match func(playbook.Co
 	for i := range part.Rejected {
 		j := &part.Rejected[i]
 		support := c.support(part, &j.Op)
-		isAlone := len(support) == 0 && !coversOthers // without support, but of a change for this execution only
-		if !slices.ContainsFunc(support, match) && !isAlone {
+		belongs := slices.ContainsFunc(support, match) || len(support) == 0 && !coversOthers
+		if !belongs {
 			continue
 		}
 		e := c.rejection(part, j)

@@ -8,7 +8,7 @@ import (
 
 // remainingSupport is the support of an operation after covers were forgotten.
 type remainingSupport struct {
-	total, left int      // covers, and those that are not forgotten
+	total, left int      // number of covers, and of those that are not forgotten
 	forgottenBy []uint64 // versions of the forget changes
 	indices     []int    // of the covers that are left, in the covers of the change
 }
@@ -24,7 +24,7 @@ func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []
 			support.forgottenBy = union(support.forgottenBy, []uint64{by})
 		}
 	}
-	if part.More && part.Author != Curator { // in an early part of an edit, every cover supports every operation; see change.support
+	if part.More && part.Author != Curator { // each cover supports each operation, see change.support
 		for i, by := range forgotten {
 			count(i, by)
 		}
@@ -60,10 +60,11 @@ type deferredOp struct {
 	covers []playbook.Cover
 }
 
+// deferOp returns an operation for a later delta.
 func (r *refolder) deferOp(op playbook.Op) deferredOp {
 	deferred := deferredOp{op: op}
 	for _, s := range op.Support {
-		if s < len(r.covers) { // indices of early parts are not validated
+		if s < len(r.covers) { // the indices of the early parts of a change are not validated
 			deferred.covers = append(deferred.covers, r.covers[s])
 		}
 	}
@@ -81,23 +82,13 @@ func (r *refolder) resume(deferred deferredOp) playbook.Op {
 	return op
 }
 
-// A fold without the forgotten executions keeps two lists beside the playbook, see foldState:
+// filterOp returns the operations that replace an operation after covers were forgotten, see foldState:
 //
-//   - A dropped bullet has lost all support of its Add, so the playbook does not have it. Its Add waits, and later operations that have
-//     other support are deferred. If another execution has requested the bullet too, by an Update, a Confirm or a rejected duplicate, the
-//     bullet is revived: the Add and the deferred operations are applied then.
-//   - A mixed bullet has an operation of which a part of the support is forgotten, or was revived with the words of a forgotten execution.
-//     Its text may still contain what was forgotten, so it is quarantined until a person approves it, see forgetOps and reviveMixed.
-//
-// Both lists have the versions of the forget changes that removed the support, because an approval counts only against those before it.
-
-// filterOp returns the operations that replace an operation after covers were forgotten:
-//
-//   - none, if all its support is forgotten;
-//   - on a dropped bullet, those that revive the bullet, if the operation sets or confirms its content; else none for now, because the
-//     operation is deferred;
-//   - else the operation with the support that is left. If a part is forgotten, the bullet is recorded as mixed. Votes, outcomes and
-//     confirmations do not make a bullet mixed, because each of them rests on one execution.
+//   - If all its support is forgotten, there are none. The bullet of such an Add becomes a dropped one.
+//   - If its bullet is dropped, and the operation sets or confirms the content, they are those that revive the bullet. Any other operation on a
+//     dropped bullet is deferred, so there are none now.
+//   - Otherwise it is the operation with the support that is left. If a part of the support is forgotten, the bullet becomes a mixed one. Votes,
+//     outcomes and confirmations do not make a bullet mixed, because each of them has one execution.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
 	dropped, isDropped := s.dropped[op.Bullet]
@@ -110,7 +101,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 	trimSupport(&op, forgotten)
 	switch op.Kind {
 	case playbook.Tag:
-		if n := singleCounter(&op); n != nil && support.total > 0 { // each vote has one execution, so no vote is mixed
+		if n := singleCounter(&op); n != nil && support.total > 0 {
 			*n = min(*n, support.left)
 			support.forgottenBy = nil
 		}
@@ -123,19 +114,12 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		support.forgottenBy = nil
 	case playbook.Confirm:
 		support.forgottenBy = nil
-		if !isDropped {
-			if !r.hasLoggedContent(op.Bullet) { // the operation confirms content that is forgotten
-				return nil
-			}
-			break
+		if isDropped {
+			return r.reviveConfirmed(op)
 		}
-		// Without the forgotten executions, the first request that is left would have added the bullet. The others confirm it.
-		ops := r.reviveSame(op.Bullet, r.loggedContentOf(op.Bullet), op.Support[:1])
-		op.Support = op.Support[1:]
-		if len(op.Support) > 0 {
-			ops = append(ops, op)
+		if !r.hasLoggedContent(op.Bullet) { // the operation confirms content that is forgotten
+			return nil
 		}
-		return ops
 	case playbook.Update:
 		if isDropped { // the new content has other support
 			s.addMixed(op.Bullet, union(dropped.forgottenBy, support.forgottenBy))
@@ -145,7 +129,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		if isDropped { // the target does not exist: the sources stay unmerged
 			return nil
 		}
-		for _, id := range op.Sources { // the target takes over what its sources have lost
+		for _, id := range op.Sources { // the target has the texts of its sources, and so their lost support
 			support.forgottenBy = union(support.forgottenBy, union(s.dropped[id].forgottenBy, s.mixed[id]))
 			delete(s.dropped, id)
 			delete(s.mixed, id)
@@ -164,7 +148,18 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 	return []playbook.Op{op}
 }
 
-// revive adds a dropped bullet with other support, and applies its deferred operations.
+// reviveConfirmed revives a dropped bullet because of a Confirm. Without the forgotten executions, the first request of the Confirm would have added the
+// bullet, and the others would have confirmed it.
+func (r *refolder) reviveConfirmed(confirm playbook.Op) []playbook.Op {
+	ops := r.reviveSame(confirm.Bullet, r.loggedContentOf(confirm.Bullet), confirm.Support[:1])
+	confirm.Support = confirm.Support[1:]
+	if len(confirm.Support) > 0 {
+		ops = append(ops, confirm)
+	}
+	return ops
+}
+
+// revive returns the operations that add a dropped bullet with other support, and its deferred operations.
 func (r *refolder) revive(id playbook.BulletID, support []int) []playbook.Op {
 	dropped := r.state.dropped[id]
 	delete(r.state.dropped, id)
@@ -176,8 +171,8 @@ func (r *refolder) revive(id playbook.BulletID, support []int) []playbook.Op {
 	return ops
 }
 
-// reviveMixed revives a bullet with partly forgotten support. A forget change before this version could not quarantine the bullet, which
-// did not exist then. So it is quarantined now, unless a person has approved it since. A later forget change will do so itself.
+// reviveMixed revives a mixed bullet. An earlier forget change could not quarantine it, because the bullet did not exist then. So it is quarantined
+// now, unless a person has approved it since. A later forget change will quarantine the bullet itself.
 func (r *refolder) reviveMixed(id playbook.BulletID, support []int) []playbook.Op {
 	ops := r.revive(id, support)
 	isUnapproved := func(forgottenAt uint64) bool { return forgottenAt < r.version && r.approved[id] < forgottenAt }
@@ -188,7 +183,7 @@ func (r *refolder) reviveMixed(id playbook.BulletID, support []int) []playbook.O
 }
 
 // reviveRejected revives a dropped bullet because another reflection proposed the same content and was rejected as a
-// duplicate. If its words differ, a person must approve the bullet.
+// duplicate. For another rejection it returns no operations.
 func (r *refolder) reviveRejected(j *playbook.Rejection, support remainingSupport) []playbook.Op {
 	_, isDropped := r.state.dropped[j.DuplicateOf]
 	if j.DuplicateOf == "" || !isDropped || support.left == 0 {
@@ -197,7 +192,8 @@ func (r *refolder) reviveRejected(j *playbook.Rejection, support remainingSuppor
 	return r.reviveSame(j.DuplicateOf, j.Op.Content, support.indices)
 }
 
-// reviveSame revives a bullet because another reflection or edit proposed the same content.
+// reviveSame revives a dropped bullet because another reflection or edit proposed the same content. If its words differ, the bullet is mixed, because
+// it has the words of a forgotten execution.
 func (r *refolder) reviveSame(id playbook.BulletID, content string, support []int) []playbook.Op {
 	dropped := r.state.dropped[id]
 	if playbook.ContentKeyOf(dropped.add.Content) != playbook.ContentKeyOf(content) {
@@ -207,7 +203,7 @@ func (r *refolder) reviveSame(id playbook.BulletID, content string, support []in
 	return r.revive(id, support)
 }
 
-// singleCounter returns the only counter that a tag changes, or nil if it changes several.
+// singleCounter returns the only counter that a Tag or Retag changes. It returns nil if there are several or none.
 func singleCounter(op *playbook.Op) (one *int) {
 	for _, n := range [...]*int{&op.Helpful, &op.Harmful, &op.Neutral} {
 		if *n > 0 {

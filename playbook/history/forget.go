@@ -39,10 +39,10 @@ type Forgetting struct {
 }
 
 // Forget folds a log as if it did not cover the executions that match the selector, nor those that were forgotten
-// before. Operations that have no other support are dropped. Votes and outcomes are removed one by one. A bullet with
-// a change that is only partly supported is quarantined.
+// before. Operations that have no other support are dropped. Votes and outcomes are removed one by one. A bullet is quarantined if
+// a part of the support of one of its changes is forgotten.
 //
-// Executions that match and are published later count; see playbook.Forgotten.
+// Forget does not leave out matching executions that are published later, see playbook.Forgotten.
 func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 	survey, err := surveyLog(log)
 	if err != nil {
@@ -77,8 +77,8 @@ func withQuarantine(p *playbook.Playbook, version uint64, ids []playbook.BulletI
 	})
 }
 
-// withoutErased returns a state without the bullets whose text was erased from the log. It is for the result of a fold only, because later
-// operations of the fold may need these bullets.
+// withoutErased returns a state without the bullets whose text was erased from the log. It is for the result of a fold: during the fold, later
+// operations may need these bullets.
 func withoutErased(p *playbook.Playbook) *playbook.Playbook {
 	return mapBullets(p, p.Version(), func(b *playbook.Bullet) *playbook.Bullet {
 		if playbook.IsErased(b.Content) {
@@ -88,7 +88,7 @@ func withoutErased(p *playbook.Playbook) *playbook.Playbook {
 	})
 }
 
-// mapBullets returns a state at a version that has, for each bullet, the one that change returns, or none if that is nil.
+// mapBullets returns a state at a version with the bullets that change returns for the bullets of p. It leaves out a bullet if change returns nil.
 func mapBullets(p *playbook.Playbook, version uint64, change func(*playbook.Bullet) *playbook.Bullet) *playbook.Playbook {
 	out := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
@@ -113,23 +113,23 @@ func canQuarantine(b *playbook.Bullet) bool {
 type logSurvey struct {
 	newest       uint64
 	forgets      []playbook.Forgotten
-	keepVersions map[uint64]bool // versions that are restored later
+	keepVersions map[uint64]bool // versions whose states are needed later, because a change restores them or the caller asks for them
 }
 
 // surveyLog reads a log for its newest version, forget changes and restored versions.
 func surveyLog(log Log) (*logSurvey, error) {
-	p := &logSurvey{keepVersions: map[uint64]bool{}}
+	s := &logSurvey{keepVersions: map[uint64]bool{}}
 	err := log(func(d *playbook.Delta) error {
-		p.newest = d.Version
+		s.newest = d.Version
 		if d.Forget != nil {
-			p.forgets = append(p.forgets, newForgotten(d))
+			s.forgets = append(s.forgets, newForgotten(d))
 		}
 		if d.RestoredVersion != nil {
-			p.keepVersions[*d.RestoredVersion] = true
+			s.keepVersions[*d.RestoredVersion] = true
 		}
 		return nil
 	})
-	return p, err
+	return s, err
 }
 
 // newForgotten returns the selection of a delta that forgets executions.
@@ -137,23 +137,27 @@ func newForgotten(d *playbook.Delta) playbook.Forgotten {
 	return playbook.Forgotten{Selector: *d.Forget, Version: d.Version, Before: d.ForgetBefore}
 }
 
-// foldState is the state of a refold at a version.
+// foldState is the state of a refold at a version. Besides the playbook it has two sets of bullets, with the versions of the forget changes that
+// removed their support. These versions are needed because an approval by a person counts only against earlier forget changes.
 type foldState struct {
 	playbook playbook.Playbook
-	// mixed maps bullets with partly forgotten support to the versions of the forget changes.
+	// mixed has the bullets with an operation of which a part of the support is forgotten, and those that were revived with the words of a forgotten
+	// execution. Their texts may still contain what was forgotten, so they are quarantined until a person approves them, see forgetOps and
+	// reviveMixed.
 	mixed map[playbook.BulletID][]uint64
-	// dropped are bullets that do not exist, because all executions that requested them are forgotten.
+	// dropped has the bullets whose Add has lost all support. The playbook does not have them. If another execution has requested such a bullet too,
+	// by an Update, a Confirm or a rejected duplicate, the bullet is revived, see filterOp.
 	dropped map[playbook.BulletID]droppedBullet
 }
 
-// droppedBullet is a bullet without support for its Add. It keeps the Add and the later operations with other support.
-// They are applied if other support for the bullet is found.
+// droppedBullet has the Add of a dropped bullet, and the later operations that have other support. They are applied when the bullet is revived.
 type droppedBullet struct {
 	add         playbook.Op
 	forgottenBy []uint64 // versions of the forget changes
 	later       []deferredOp
 }
 
+// clone returns a copy that can be changed independently.
 func (s *foldState) clone() *foldState {
 	return &foldState{*s.playbook.Clone(), maps.Clone(s.mixed), maps.Clone(s.dropped)}
 }
@@ -165,8 +169,8 @@ func (s *foldState) addMixed(id playbook.BulletID, by []uint64) {
 	}
 }
 
-// unapproved returns the bullets of a state at a version that became mixed by a forget change after version and before until, if no person
-// has approved them since. approved has, by bullet, the version of the last approval.
+// unapproved returns the bullets of a state at a version that a forget change after version and before until has made mixed, and that no person has
+// approved since. The ids are sorted. approved has the version of the last approval, by bullet.
 func (s *foldState) unapproved(version, until uint64, approved map[playbook.BulletID]uint64) []playbook.BulletID {
 	var ids []playbook.BulletID
 	for id, by := range s.mixed {
@@ -178,7 +182,7 @@ func (s *foldState) unapproved(version, until uint64, approved map[playbook.Bull
 	return ids
 }
 
-// union returns the sorted union in a new slice, because states share slices.
+// union returns the sorted union of two lists. It is a new slice, because states share slices.
 func union(a, b []uint64) []uint64 {
 	u := slices.Concat(a, b)
 	slices.Sort(u)

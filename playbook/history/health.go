@@ -77,9 +77,8 @@ const (
 	minShareCited    = 0.5
 )
 
-// HealthLog follows a log, and keeps two things that the counters of the bullets do not have: the time when each bullet was last
-// confirmed, and the health at the end of each day with a change. The zero value is at the beginning of a log. It is not safe for
-// concurrent use.
+// HealthLog follows a log. It has the time when each bullet was last confirmed, and the health at the end of each day with a change: a
+// playbook has neither. The zero value is at the beginning of a log. It is not safe for concurrent use.
 type HealthLog struct {
 	parts     playbook.ChangeAssembler
 	confirmed map[playbook.BulletID]time.Time
@@ -117,14 +116,15 @@ func (l *HealthLog) Add(d *playbook.Delta, before *playbook.Playbook) {
 	}
 }
 
+// startOfDay returns the beginning of the day of a time, in UTC.
 func startOfDay(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
+// dayOf returns the health of a playbook at the end of the day of the newest delta. now is that end, or earlier.
 func (l *HealthLog) dayOf(p *playbook.Playbook, now time.Time) HealthDay {
 	return HealthDay{l.last.UTC().Format(time.DateOnly), p.Version(), l.Health(p, now)}
 }
 
-// confirm records that an operation confirms its bullet: a run or a person asks for the text, a run got better by it, or an answer that
-// cited it was right. before is the playbook before the change.
+// confirm records the time if an operation confirms its bullet, see confirms. before is the playbook before the change.
 func (l *HealthLog) confirm(op *playbook.Op, before *playbook.Playbook, at time.Time) {
 	switch op.Kind {
 	case playbook.AddExposures:
@@ -134,7 +134,7 @@ func (l *HealthLog) confirm(op *playbook.Op, before *playbook.Playbook, at time.
 	case playbook.Remove:
 		delete(l.confirmed, op.Bullet)
 		return
-	case playbook.Merge: // confirms nothing by itself
+	case playbook.Merge: // the bullet takes over the confirmations of the sources
 		for _, id := range op.Sources {
 			if t := l.confirmed[id]; t.After(l.confirmed[op.Bullet]) {
 				l.confirmed[op.Bullet] = t
@@ -143,7 +143,7 @@ func (l *HealthLog) confirm(op *playbook.Op, before *playbook.Playbook, at time.
 				delete(l.confirmed, id)
 			}
 		}
-	case playbook.Put: // restores a bullet, or imports it
+	case playbook.Put: // a bullet that is restored keeps its time; an imported one has none yet
 		if _, known := l.confirmed[op.Bullet]; known {
 			return
 		}
@@ -153,6 +153,8 @@ func (l *HealthLog) confirm(op *playbook.Op, before *playbook.Playbook, at time.
 	}
 }
 
+// confirms reports whether an operation confirms its bullet: a run or a person asks for the text, the bullet helped a run, or an answer that
+// cited it was right.
 func confirms(op *playbook.Op) bool {
 	switch op.Kind {
 	case playbook.Add, playbook.Put, playbook.Update, playbook.Confirm:
@@ -251,14 +253,15 @@ func (h *Health) alarms(now time.Time) (all []Alarm) {
 	return all
 }
 
-// stratified compares the outcomes with and without each of several bullets, and averages the differences. The weight of a bullet is the
-// harmonic mean of the sizes of its arms. Each task draws the arms of its bullets independently, so the differences of two bullets are not
-// correlated, although the bullets share tasks.
+// stratified computes the mean difference between the outcomes with and without a bullet, over several bullets. The weight of a bullet is half the
+// harmonic mean of the sizes of its arms. The differences of two bullets are not correlated, although the bullets share tasks, because each task draws
+// the arms of its bullets independently.
 type stratified struct {
 	bullets, shown, withheld int
-	weights, sum, variance   float64
+	weights, sum, variance   float64 // sums of the weights, of the weighted differences, and of their variances
 }
 
+// add adds a bullet. It ignores a bullet without outcomes in both arms.
 func (s *stratified) add(e *playbook.Experiment) {
 	shown, withheld := float64(e.Shown.Count()), float64(e.Withheld.Count())
 	if shown == 0 || withheld == 0 {
@@ -273,7 +276,7 @@ func (s *stratified) add(e *playbook.Experiment) {
 	s.variance += w * w * (smoothedVariance(&e.Shown)/shown + smoothedVariance(&e.Withheld)/withheld)
 }
 
-// effect returns the mean difference with its normal interval, or nil without a measured bullet.
+// effect returns the mean difference with its normal confidence interval, or nil without a bullet.
 func (s *stratified) effect() *Effect {
 	if s.bullets == 0 {
 		return nil
@@ -285,8 +288,8 @@ func (s *stratified) effect() *Effect {
 	}
 }
 
-// smoothedVariance returns the variance of scores from 0 to 1 with one more best and one more worst score: a few equal scores would have the
-// variance 0, as if they were certain (Agresti and Caffo, The American Statistician 54, 2000).
+// smoothedVariance returns the variance of scores from 0 to 1, after adding one best and one worst score. Without these, a few equal scores would have
+// the variance 0, as if they were certain (Agresti and Caffo, The American Statistician 54, 2000).
 func smoothedVariance(s *playbook.Scores) float64 {
 	scores := *s
 	scores[0]++

@@ -2,8 +2,8 @@
 // effects of an execution, the difference between two states, and the state without some executions.
 //
 // Like package playbook it is pure. It reads a log once or twice through a function, wherever the log is stored. Its
-// memory grows with the answer or with the number of bullets, not with the length of the log. A caller that needs
-// chain hashes, to label versions, records them in its own function.
+// memory grows with the answer or with the number of bullets, not with the length of the log. It does not read chain hashes. A caller that
+// needs them, to label versions, records them in the function.
 package history
 
 import (
@@ -46,9 +46,10 @@ func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover 
 	return covers
 }
 
+// errEnough ends the reading of a log without an error.
 var errEnough = errors.New("read enough of the log")
 
-// changes calls fn for each change that took effect up to a version. fn stops it early with errEnough.
+// changes calls fn for each change that took effect up to the version newest. It ends early if fn returns errEnough.
 func (log Log) changes(newest uint64, fn func(change) error) error {
 	var parts playbook.ChangeAssembler
 	err := log(func(d *playbook.Delta) error {
@@ -76,6 +77,17 @@ func sameState(a, b *playbook.Bullet) bool {
 		a.Neutral == b.Neutral && a.Pinned == b.Pinned && sameStatus
 }
 
+// sameEvidence reports whether two bullets have the same evidence, which sameState ignores.
+func sameEvidence(a, b *playbook.Bullet) bool {
+	sameSupport := a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource)
+	return sameSupport && sameOrigin(a, b) && a.CurrentExperiment() == b.CurrentExperiment()
+}
+
+// sameOrigin reports whether two bullets were learned from the same executions and have the same approval.
+func sameOrigin(a, b *playbook.Bullet) bool {
+	return a.InferredSupport == b.InferredSupport && a.OnlyInferred == b.OnlyInferred && a.Approved == b.Approved && slices.Equal(a.LearnedFrom, b.LearnedFrom)
+}
+
 // Difference is a bullet that differs between two states. Before or After is nil if that state does not have the bullet.
 type Difference struct {
 	Before *playbook.Bullet `json:"before"`
@@ -90,15 +102,10 @@ func (d Difference) ID() playbook.BulletID {
 	return d.Before.ID
 }
 
-// sameEvidence reports whether two bullets have the same evidence, which sameState ignores.
-func sameEvidence(a, b *playbook.Bullet) bool {
-	sameSupport := a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource)
-	return sameSupport && sameOrigin(a, b) && a.CurrentExperiment() == b.CurrentExperiment()
-}
-
 // Diff returns the differences between two states, sorted by bullet id.
 func Diff(before, after *playbook.Playbook) []Difference { return diff(before, after, sameState) }
 
+// diff returns the bullets for which same is false, or that only one state has.
 func diff(before, after *playbook.Playbook, same func(a, b *playbook.Bullet) bool) []Difference {
 	var found []Difference
 	for b := range before.All() {
@@ -113,11 +120,6 @@ func diff(before, after *playbook.Playbook, same func(a, b *playbook.Bullet) boo
 	}
 	slices.SortFunc(found, func(a, b Difference) int { return strings.Compare(string(a.ID()), string(b.ID())) })
 	return found
-}
-
-// sameOrigin reports whether two bullets were learned from the same executions and have the same approval.
-func sameOrigin(a, b *playbook.Bullet) bool {
-	return a.InferredSupport == b.InferredSupport && a.OnlyInferred == b.OnlyInferred && a.Approved == b.Approved && slices.Equal(a.LearnedFrom, b.LearnedFrom)
 }
 
 // OpsBetween returns the operations that turn one state into another, including the evidence of bullets.

@@ -44,6 +44,7 @@ type Event struct {
 	Delta *playbook.Delta `json:"-"` // with this Version
 }
 
+// event returns the event of an operation in a part of the change.
 func (c change) event(part *playbook.Delta, op *playbook.Op) Event {
 	d := c.last()
 	return Event{
@@ -64,7 +65,7 @@ func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 	return e
 }
 
-// MergeExposures merges consecutive outcomes of one experiment into one event, because an experiment has thousands. The
+// MergeExposures merges consecutive events with outcomes of one experiment into one event, because an experiment may have thousands. The
 // merged event has the version of the first one. MergeExposures does not change its argument.
 func MergeExposures(all []Event) (some []Event) {
 	for _, e := range all {
@@ -105,12 +106,14 @@ type Votes struct {
 	Neutral int `json:"neutral"`
 }
 
+// add adds the votes of an operation.
 func (v *Votes) add(op *playbook.Op) {
 	v.Helpful += op.Helpful
 	v.Harmful += op.Harmful
 	v.Neutral += op.Neutral
 }
 
+// counter returns the counter of a vote.
 func (v *Votes) counter(kind playbook.Vote) *int {
 	switch kind {
 	case playbook.Helpful:
@@ -187,7 +190,7 @@ func StatesOf(log Log, id playbook.BulletID, fn func(d *playbook.Delta, b *playb
 	})
 }
 
-// logPosition is a position in a log: the number of operations before it, and its version.
+// logPosition is a position in a log: the number of operations up to it, and its version.
 type logPosition struct {
 	opCount int
 	version uint64
@@ -196,11 +199,11 @@ type logPosition struct {
 // tracer follows a bullet, and the bullets that are merged into it, through a log.
 type tracer struct {
 	id      playbook.BulletID
-	until   map[playbook.BulletID]logPosition // the followed bullets, with the last position of their events
-	newest  uint64                            // version at which findMerged has read the log
+	until   map[playbook.BulletID]logPosition // the followed bullets, with the position up to which their events count
+	newest  uint64                            // newest version that findMerged has read
 	forgets []playbook.Forgotten
 
-	opCount int               // operations applied so far
+	opCount int               // number of operations applied so far
 	state   playbook.Playbook // of the followed bullets alone
 	events  []Event
 	endedBy int // index of the event that removed the bullet
@@ -212,8 +215,8 @@ func newTracer(log Log, id playbook.BulletID) (*tracer, error) {
 	return t, t.findMerged(log)
 }
 
-// findMerged finds the bullets that were merged into the requested one, and the position of each merge. A bullet that is restored after its
-// merge is no longer part of the requested one. findMerged keeps every merge in memory until the end of the log.
+// findMerged finds the bullets that were merged into the requested one, and the position of each merge: the events of a merged bullet count up to
+// its merge. It keeps all merges in memory, because it must read them from the end.
 func (t *tracer) findMerged(log Log) error {
 	type merge struct {
 		logPosition
@@ -250,6 +253,7 @@ func (t *tracer) findMerged(log Log) error {
 	return err
 }
 
+// apply applies a change.
 func (t *tracer) apply(c change) error {
 	for _, part := range c {
 		for i := range part.Ops {
@@ -272,26 +276,27 @@ func (t *tracer) apply(c change) error {
 
 // applyOp applies an operation to the followed bullets and records an event for each that it changes.
 func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error {
-	ops := []*playbook.Op{op} // the operation for the followed bullets
-	if _, ok := t.until[op.Bullet]; !ok {
-		ops = nil
-		for _, id := range op.Sources { // a bullet that merges into one that is not followed is removed
+	var ops []playbook.Op // the effect of the operation on the followed bullets
+	if _, ok := t.until[op.Bullet]; ok {
+		ops = append(ops, *op)
+	} else {
+		for _, id := range op.Sources { // a followed bullet that merges into another one is removed
 			if _, ok := t.until[id]; ok {
-				ops = append(ops, &playbook.Op{Kind: playbook.Remove, Bullet: id})
+				ops = append(ops, playbook.Op{Kind: playbook.Remove, Bullet: id})
 			}
 		}
 	}
-	for _, w := range ops {
+	for _, effect := range ops {
 		before := t.state.Bullet(t.id)
-		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Covers: c.last().Covers, Time: part.Time})
+		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{effect}, Covers: c.last().Covers, Time: part.Time})
 		if err != nil {
 			return err
 		}
-		if len(changed) == 0 || t.opCount > t.until[w.Bullet].opCount {
+		if len(changed) == 0 || t.opCount > t.until[effect.Bullet].opCount {
 			continue
 		}
 		e := c.event(part, op)
-		e.Bullet = w.Bullet
+		e.Bullet = effect.Bullet
 		t.events = append(t.events, e)
 		if before != nil && t.state.Bullet(t.id) == nil {
 			t.endedBy = len(t.events) - 1
@@ -300,6 +305,7 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 	return nil
 }
 
+// summary returns the summary of a lineage, whose other fields are set.
 func (t *tracer) summary(l *Lineage) Summary {
 	first, last := t.events[0], t.events[len(t.events)-1]
 	s := Summary{First: first.Time, Last: last.Time, LearnedFrom: map[string]int{}}

@@ -7,11 +7,11 @@ import (
 	"debrief/playbook"
 )
 
-// Origin is the source of the content of a bullet: the last operation in the log that set it. Restores and forget
+// Origin is the source of the content of a bullet: the last operation in the log that set the content. Restores and forget
 // changes are skipped, because they bring back earlier content.
 type Origin struct {
 	Bullet  playbook.BulletID `json:"bullet_id"`
-	Version uint64            `json:"version"`           // 0: the log has no such operation
+	Version uint64            `json:"version"`           // of the operation; 0 if the log has none
 	Support []playbook.Cover  `json:"support,omitempty"` // with the evidence
 	Author  string            `json:"author,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
@@ -39,12 +39,12 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 		for _, part := range c {
 			for i := range part.Ops {
 				op := &part.Ops[i]
-				o, wanted := origins[op.Bullet]
-				if !wanted || !setsContent(op.Kind) {
+				o, isShown := origins[op.Bullet]
+				if !isShown || !setsContent(op.Kind) {
 					continue
 				}
 				e := c.event(part, op)
-				if op.Kind == playbook.Merge && len(e.Support) == 0 { // a merge that no execution requested: the source stays
+				if op.Kind == playbook.Merge && len(e.Support) == 0 { // no execution requested the merge, so the support of the old content stays
 					e.Support = o.Support
 				}
 				origins[op.Bullet] = Origin{o.Bullet, e.Version, e.Support, e.Author, e.Reason}

@@ -28,25 +28,25 @@ type Promotion struct {
 func Promote(base, from, to *playbook.Playbook) *Promotion {
 	p := &Promotion{After: to.Clone(), ChangedInTarget: diff(base, to, sameAdvice), Renamed: map[playbook.BulletID]playbook.BulletID{}}
 	mode, _ := to.Gate()
-	var gone, changed, added []*playbook.Bullet
+	var removed, changed, added []*playbook.Bullet
 	for _, d := range diff(base, from, sameAdvice) {
-		ours, theirs := to.Bullet(d.ID()), adjustStatus(d.After, mode) // the bullet in the target, and in the source
+		inTarget, inSource := to.Bullet(d.ID()), adjustStatus(d.After, mode)
 		switch {
 		case d.Before == nil:
-			added = append(added, theirs)
-		case theirs == nil && ours == nil: // both removed it
-		case ours == nil:
-			p.skip(nil, theirs)
-		case theirs != nil && sameAdvice(ours, theirs): // both have it already
-		case !sameAdvice(d.Before, ours):
-			p.skip(ours, theirs)
-		case theirs == nil:
-			gone = append(gone, ours)
+			added = append(added, inSource)
+		case inSource == nil && inTarget == nil: // both have removed the bullet
+		case inTarget == nil:
+			p.skip(nil, inSource)
+		case inSource != nil && sameAdvice(inTarget, inSource): // both have made the same change
+		case !sameAdvice(d.Before, inTarget):
+			p.skip(inTarget, inSource)
+		case inSource == nil:
+			removed = append(removed, inTarget)
 		default:
-			changed = append(changed, theirs)
+			changed = append(changed, inSource)
 		}
 	}
-	p.removeAll(gone)
+	p.removeAll(removed)
 	p.updateAll(changed)
 	p.addAll(added, to, from.LastMinted())
 	return p
@@ -57,10 +57,11 @@ func sameAdvice(a, b *playbook.Bullet) bool {
 	return a.Section == b.Section && a.When == b.When && a.Content == b.Content && a.Pinned == b.Pinned && statusOf(a) == statusOf(b)
 }
 
+// statusOf returns the status of a bullet, Active in place of an empty one.
 func statusOf(b *playbook.Bullet) playbook.Status { return cmp.Or(b.Status, playbook.Active) }
 
-// adjustStatus adjusts a bullet on probation or a candidate to the gate of the target: a candidate if the gate is strict,
-// otherwise active. Its record does not continue in the target.
+// adjustStatus returns a bullet on probation, or a candidate, in the form for the target: with a strict gate it is a candidate,
+// otherwise it is active, and its experiment starts again. Other bullets stay unchanged.
 func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
 	if b == nil || b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return b
@@ -77,6 +78,7 @@ func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
 	return &adjusted
 }
 
+// skip records a change of the source that is not copied.
 func (p *Promotion) skip(inTarget, inSource *playbook.Bullet) {
 	p.Skipped = append(p.Skipped, Difference{inTarget, inSource})
 }
@@ -87,9 +89,10 @@ func (p *Promotion) apply(op playbook.Op) {
 	_, _ = p.After.Apply(&playbook.Delta{Version: p.After.Version() + 1, Ops: []playbook.Op{op}})
 }
 
-func (p *Promotion) removeAll(gone []*playbook.Bullet) {
-	for _, b := range gone {
-		if b.Pinned {
+// removeAll removes bullets of the target.
+func (p *Promotion) removeAll(bullets []*playbook.Bullet) {
+	for _, b := range bullets {
+		if b.Pinned { // the Curator removes no pinned bullet
 			p.apply(playbook.Op{Kind: playbook.Pin, Bullet: b.ID})
 		}
 		p.apply(playbook.Op{Kind: playbook.Remove, Bullet: b.ID})
@@ -117,6 +120,7 @@ func (p *Promotion) updateAll(bullets []*playbook.Bullet) {
 	}
 }
 
+// update adds the operations that give a bullet of the target its state in the source.
 func (p *Promotion) update(b *playbook.Bullet) {
 	old := p.After.Bullet(b.ID)
 	if old.When != b.When || old.Content != b.Content || old.Section != b.Section {
@@ -134,7 +138,7 @@ func (p *Promotion) update(b *playbook.Bullet) {
 // book has. last is the last number that the source has used.
 func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, last uint64) {
 	last = max(last, to.LastMinted())
-	var fresh []*playbook.Bullet
+	var fresh []*playbook.Bullet // the bullets whose content the target does not have
 	for _, b := range bullets {
 		if existing := p.After.FindByContent(b.Content); existing != nil {
 			if !sameAdvice(existing, b) {

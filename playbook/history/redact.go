@@ -17,39 +17,42 @@ import (
 //   - all texts of changes that were never completed, because their covers are unknown;
 //   - copies of texts that are erased in another playbook, as a fork, a promotion or an import makes them.
 //
-// Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Each erased text of a bullet is replaced
-// by a different one, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with an erased text.
+// Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Different erased texts of a bullet have different
+// replacements, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with an erased text.
+//
+// NewRedactor first reads the whole log and records each text of each bullet with its support. Redact then erases the texts of one delta.
 type Redactor struct {
-	mustErase func(*playbook.Evidence) bool // reports an execution to erase
-	copied    map[string]time.Time          // see NewRedactor
-	found     bool                          // the log has an execution to erase, or a text in copied
-	changes   map[string]*redactChange      // changes of several deltas, by id
-	abandoned map[uint64]bool               // versions of the deltas of changes that were never completed
-	texts     map[playbook.BulletID]map[string]*bulletText
-	latest    map[playbook.BulletID]string // last text of each bullet so far, also of removed ones
-	shown     []playbook.BulletID          // see Shown
-	head      playbook.Playbook            // the newest state
+	mustErase func(*playbook.Evidence) bool                // reports whether an execution is to be erased
+	copied    map[string]time.Time                         // see NewRedactor
+	found     bool                                         // the log has an execution to erase, or a text in copied
+	changes   map[string]*redactChange                     // changes of several deltas, by id
+	abandoned map[uint64]bool                              // versions of the deltas of changes that were never completed
+	texts     map[playbook.BulletID]map[string]*bulletText // by bullet and text: all texts that the bullet had
+	latest    map[playbook.BulletID]string                 // last text of each bullet so far, also of removed ones
+	shown     []playbook.BulletID                          // see Shown
+	head      playbook.Playbook                            // the newest state
 
-	erasedBullets map[playbook.BulletID]bool   // removed bullets all of whose texts are erased
+	erasedBullets map[playbook.BulletID]bool   // the removed bullets of which all texts are erased
 	forgets       []playbook.Forgotten         // in the order of the log
-	numbers       map[playbook.Selector]uint64 // first version of each selector with names, for Selector.Erased
-	erasedNumbers map[uint64]uint64            // those of the selectors whose names are erased, by the version of their change
+	numbers       map[playbook.Selector]uint64 // by selector with names: the first version that used it, for Selector.Erased
+	erasedNumbers map[uint64]uint64            // by version of a forget change whose selector loses its names: the number of the selector
 }
 
-// redactChange has the facts of the last delta of a change that its earlier deltas need.
+// redactChange has the facts about a change of several deltas that Redact needs for each of them.
 type redactChange struct {
-	last   *playbook.Delta // its author, covers and selector
-	covers bool            // it covers an execution to erase
+	last   *playbook.Delta // the last delta, which has the author, the covers and the selector
+	covers bool            // the change covers an execution to erase
 }
 
-// textSupport tells what supports a text.
+// textSupport reports which kinds of support a text has.
 type textSupport struct {
-	erased  bool // an execution to erase
-	other   bool // another execution, or an edit
-	learned bool // another execution
-	copied  bool // nothing: an edit copied it from a text that is erased in another playbook
+	erased  bool // an execution to erase supports the text
+	other   bool // another execution or an edit supports it
+	learned bool // another execution supports it
+	copied  bool // an edit has copied it from a text that is erased in another playbook
 }
 
+// add adds the support by another operation.
 func (s *textSupport) add(more textSupport) {
 	s.erased = s.erased || more.erased
 	s.other = s.other || more.other
@@ -61,21 +64,20 @@ func (s *textSupport) add(more textSupport) {
 type bulletText struct {
 	support     textSupport // of all operations that set or confirm the text
 	current     bool        // the playbook has the text now; set after the log is read
-	replacement string      // of the text, if it is erased
-	first       time.Time   // of the change that first had it
+	replacement string      // in place of the text, if it is erased
+	first       time.Time   // time of the first delta with the text
 }
 
-// isKept reports whether the text stays, although an execution to erase may support it.
+// isKept reports whether the text stays, even if an execution to erase supports it.
 func (t *bulletText) isKept() bool { return t != nil && (t.support.other || t.current) }
 
 // isErased reports whether Redact erases the text.
 func (t *bulletText) isErased() bool { return t != nil && t.support.erased && !t.isKept() }
 
-// NewRedactor reads a log twice and returns the Redactor for the executions that mustErase reports. A log that is partly redacted already may
-// be redacted further.
+// NewRedactor reads a log twice and returns the Redactor for the executions for which mustErase returns true. The log may be partly redacted already.
 //
-// copied has texts that are erased in other playbooks, each with the time from which they had it; nil for none. An edit that sets such a text
-// later, with no execution behind it, has copied it: what supports the original supports the copy.
+// copied has texts that are erased in other playbooks, each with the time when another playbook first had it; nil for none. If a later edit sets such
+// a text, and no execution supports the edit, then the edit has copied the text, so the copy is erased too.
 func NewRedactor(log Log, mustErase func(*playbook.Evidence) bool, copied map[string]time.Time) (*Redactor, error) {
 	r := &Redactor{
 		changes: map[string]*redactChange{}, abandoned: map[uint64]bool{}, texts: map[playbook.BulletID]map[string]*bulletText{},
@@ -105,8 +107,8 @@ func NewRedactor(log Log, mustErase func(*playbook.Evidence) bool, copied map[st
 	return r, nil
 }
 
-// Shown returns the bullets that the playbook has now although their text is only a copy of one that is erased. Redact keeps the text of a
-// bullet that the playbook has: remove them first.
+// Shown returns the bullets of the playbook whose text is only a copy of an erased one. Redact keeps the current text of a bullet, so these bullets
+// must be removed before the log is redacted.
 func (r *Redactor) Shown() []*playbook.Bullet {
 	all := make([]*playbook.Bullet, len(r.shown))
 	for i, id := range r.shown {
@@ -129,7 +131,7 @@ func (r *Redactor) AddErased(texts map[string]time.Time) {
 	}
 }
 
-// DropLearned removes from texts the contents of bullets that an execution supports which is not erased.
+// DropLearned removes from texts the contents of bullets that another execution than those to erase supports.
 func (r *Redactor) DropLearned(texts map[string]time.Time) {
 	for _, ofBullet := range r.texts {
 		for content, t := range ofBullet {
@@ -140,10 +142,10 @@ func (r *Redactor) DropLearned(texts map[string]time.Time) {
 	}
 }
 
-// readTexts reads the log for the texts of all bullets and what supports them.
+// readTexts reads the log and records the texts of all bullets with their support, and the changes that were never completed.
 func (r *Redactor) readTexts(log Log) error {
 	var parts playbook.ChangeAssembler
-	var open []*playbook.Delta
+	var open []*playbook.Delta // the deltas of a change so far
 	return log(func(d *playbook.Delta) error {
 		if _, err := r.head.Apply(d); err != nil {
 			return err
@@ -166,6 +168,7 @@ func (r *Redactor) readTexts(log Log) error {
 	})
 }
 
+// addChange records a change.
 func (r *Redactor) addChange(c change) {
 	last := c.last()
 	covers := r.covers(last)
@@ -210,7 +213,7 @@ func (r *Redactor) supportOf(c change, part *playbook.Delta, op *playbook.Op, co
 	return s
 }
 
-// entry returns the entry of a text of a bullet. It adds a new one if the text first appears here, in an operation of a delta.
+// entry returns the entry of a text of a bullet. If the text is new, it adds an entry for an operation of a delta.
 func (r *Redactor) entry(id playbook.BulletID, content string, part *playbook.Delta, op int) *bulletText {
 	texts := r.texts[id]
 	if texts == nil {
@@ -225,7 +228,7 @@ func (r *Redactor) entry(id playbook.BulletID, content string, part *playbook.De
 	return t
 }
 
-// addOp records the text that an operation sets or confirms, and what supports it.
+// addOp records the support of the text that an operation sets or confirms. i is the index of the operation in the part.
 func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	op := &part.Ops[i]
 	content := textOf(op)
@@ -238,15 +241,17 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 		if op.Kind == playbook.Merge && (r.hasErasedText(op.Bullet) || slices.ContainsFunc(op.Sources, r.hasErasedText)) {
 			s.erased = true // the new text may repeat a text to erase
 		}
-		s.other, s.learned = !s.erased, s.learned && !s.erased // one execution to erase is enough: the text may quote it
-		if op.Kind == playbook.Put && (c.last().RestoredVersion != nil || c.last().Forget != nil) {
-			s = textSupport{} // it repeats an earlier text, whose support counts
+		// A text may quote each execution that supports it. So other support of the same operation does not keep it.
+		s.other, s.learned = !s.erased, s.learned && !s.erased
+		repeatsText := c.last().RestoredVersion != nil || c.last().Forget != nil
+		if op.Kind == playbook.Put && repeatsText {
+			s = textSupport{} // the support of the earlier text counts
 		}
 	case playbook.Confirm:
 		if _, ok := r.latest[op.Bullet]; !ok || !s.other {
 			return
 		}
-		s.erased = false // the text was there before, so it quotes no execution that confirms it
+		s.erased = false // the text was there before, so it does not quote an execution that confirms it
 	default:
 		return
 	}
@@ -254,7 +259,7 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	r.latest[op.Bullet] = content
 }
 
-// addRejection records that a rejected proposal supports the bullet that has its text already.
+// addRejection records the support of a text by a proposal that was rejected because a bullet has the text already.
 func (r *Redactor) addRejection(c change, part *playbook.Delta, j *playbook.Rejection) {
 	s := r.supportOf(c, part, &j.Op, textOf(&j.Op))
 	if j.DuplicateOf != "" && s.other {
@@ -275,12 +280,13 @@ func (r *Redactor) hasErasedText(id playbook.BulletID) bool {
 	return r.texts[id][r.latest[id]].isErased()
 }
 
-// findSelectors finds the selectors whose names are erased: those that name only executions to erase, and those that forgot one of them.
+// findSelectors finds the selectors whose names are erased: those that select executions to erase by their names, and those that forgot such an
+// execution.
 func (r *Redactor) findSelectors(log Log, mustErase func(*playbook.Evidence) bool) error {
 	for _, f := range r.forgets {
 		s := f.Selector
-		named := &playbook.Evidence{Source: s.Source, Owner: s.Owner, User: s.User, Session: s.Session, Execution: s.Execution, Sample: s.Sample}
-		if s.HasNames() && mustErase(named) {
+		selected := &playbook.Evidence{Source: s.Source, Owner: s.Owner, User: s.User, Session: s.Session, Execution: s.Execution, Sample: s.Sample}
+		if s.HasNames() && mustErase(selected) {
 			r.erasedNumbers[f.Version] = r.numbers[s]
 		}
 	}
@@ -294,7 +300,7 @@ func (r *Redactor) findSelectors(log Log, mustErase func(*playbook.Evidence) boo
 	})
 }
 
-// forgetOf returns the selection of the first change that forgot an execution, or nil. version is that of the delta that covers it.
+// forgetOf returns the selection of the first change that forgot an execution, or nil. version is that of the delta that covers the execution.
 func (r *Redactor) forgetOf(version uint64, e *playbook.Evidence) *playbook.Forgotten {
 	for i := range r.forgets {
 		if r.forgets[i].Matches(version, e) {
@@ -304,7 +310,7 @@ func (r *Redactor) forgetOf(version uint64, e *playbook.Evidence) *playbook.Forg
 	return nil
 }
 
-// Redact erases texts of a delta of the log, and reports whether the delta had some. It changes the delta and the values in it. A second
+// Redact erases texts of a delta of the log, and reports whether it changed the delta. It also changes the values that the delta points to. A second
 // call changes nothing.
 func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
 	c, covers := change{d}, r.covers(d)
@@ -313,7 +319,7 @@ func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
 	}
 	e := &eraser{redactor: r, whole: r.abandoned[d.Version] && r.found}
 	_, forgets := r.erasedNumbers[c.last().Version]
-	mayQuote := func(op *playbook.Op) bool { // an execution to erase
+	mayQuote := func(op *playbook.Op) bool { // whether the texts of an operation may quote an execution to erase
 		return r.supportOf(c, d, op, textOf(op)).erased || r.erasedBullets[op.Bullet]
 	}
 	for i := range d.Ops {
@@ -339,11 +345,11 @@ func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
 // eraser erases the texts of one delta.
 type eraser struct {
 	redactor *Redactor
-	whole    bool // all texts of the delta
+	whole    bool // erase all texts of the delta
 	changed  bool
 }
 
-// erase erases a text for people.
+// erase erases a text that only people read, such as a reason.
 func (e *eraser) erase(text *string) {
 	if *text != "" && !playbook.IsErased(*text) {
 		*text, e.changed = playbook.ErasedText, true
@@ -357,7 +363,7 @@ func (e *eraser) eraseText(when, content *string, replacement string) {
 	}
 }
 
-// eraseOp erases the texts of an operation. mayQuote reports whether its reason may quote an execution to erase.
+// eraseOp erases the texts of an operation. If mayQuote is true, its reason may quote an execution to erase.
 func (e *eraser) eraseOp(op *playbook.Op, mayQuote bool) {
 	if mayQuote || e.whole {
 		e.erase(&op.Reason)
@@ -377,7 +383,7 @@ func (e *eraser) eraseOp(op *playbook.Op, mayQuote bool) {
 	}
 }
 
-// eraseRejection erases the texts of a rejected operation. mayQuote reports whether they may quote an execution to erase.
+// eraseRejection erases the texts of a rejected operation. If mayQuote is true, they may quote an execution to erase.
 func (e *eraser) eraseRejection(j *playbook.Rejection, mayQuote bool) {
 	t := e.redactor.texts[j.DuplicateOf][j.Op.Content]
 	if !mayQuote && !t.isErased() && !e.whole {

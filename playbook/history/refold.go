@@ -12,18 +12,19 @@ import (
 // refolder folds a log as if it did not cover the forgotten executions.
 type refolder struct {
 	logSurvey
-	matched       map[uint64]int // by version of a forget change: the number of covers that it was the first to match
+	matched       map[uint64]int // by version of a forget change: the number of covers that this change was the first to match
 	state         *foldState
 	parts         playbook.ChangeAssembler
 	version       uint64                       // of the delta that is folded
-	snapshots     map[uint64]*foldState        // states at versions that are restored later
+	snapshots     map[uint64]*foldState        // the states at the versions in keepVersions
 	approved      map[playbook.BulletID]uint64 // the last version in which a person approved a bullet
-	covers        []playbook.Cover             // of the delta that is built
-	logged        *playbook.Playbook           // state as in the log; nil if nothing is forgotten
-	loggedContent map[playbook.BulletID]string // content that the operations of the current change set in the log
-	keptContent   map[playbook.BulletID]string // content that its remaining operations set
+	covers        []playbook.Cover             // of the delta that replaces the current one
+	logged        *playbook.Playbook           // the state with all executions; nil if nothing is forgotten
+	loggedContent map[playbook.BulletID]string // the contents that the operations of the current change set in the log
+	keptContent   map[playbook.BulletID]string // the contents that the remaining operations of the current change set
 }
 
+// newRefolder returns a refolder at the beginning of the log.
 func (p *logSurvey) newRefolder() *refolder {
 	empty := &foldState{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]droppedBullet{}}
 	r := &refolder{
@@ -36,16 +37,17 @@ func (p *logSurvey) newRefolder() *refolder {
 	return r
 }
 
+// run folds the log up to the newest version of the survey.
 func (r *refolder) run(log Log) error {
 	return log(func(d *playbook.Delta) error {
-		if d.Version > r.newest { // appended after the survey
+		if d.Version > r.newest { // the delta was appended after the survey
 			return nil
 		}
 		return r.apply(d)
 	})
 }
 
-// apply folds one delta. It replaces the delta by one with the remaining operations and the same version.
+// apply folds one delta. In its place it applies a delta of the same version with the remaining operations.
 func (r *refolder) apply(d *playbook.Delta) error {
 	r.version = d.Version
 	filtered := playbook.Delta{Version: d.Version, Time: d.Time}
@@ -77,9 +79,9 @@ func (r *refolder) apply(d *playbook.Delta) error {
 	return nil
 }
 
-// renumberExperiments gives the experiments of changed bullets the numbers that they have in the log. Outcomes refer to an experiment by
-// its number, and some operations that began experiments are forgotten. A bullet with another content than in the log gets a number that
-// no outcome has, so an outcome counts only while the contents are the same.
+// renumberExperiments gives the experiments of changed bullets the numbers that they have in the log, because outcomes refer to an experiment by
+// its number, and the fold lacks some operations that began experiments. A bullet with another content than in the log gets a number that
+// no outcome has. So an outcome counts only if the contents are the same.
 func (r *refolder) renumberExperiments(d *playbook.Delta, changed []playbook.BulletID) error {
 	if r.logged == nil {
 		return nil
@@ -162,7 +164,7 @@ func contentOf(set map[playbook.BulletID]string, p *playbook.Playbook, id playbo
 	return ""
 }
 
-// hasLoggedContent reports whether a bullet has the same content here as in the log at this point.
+// hasLoggedContent reports whether a bullet has the same content in this fold as in the log at this point.
 func (r *refolder) hasLoggedContent(id playbook.BulletID) bool {
 	return playbook.ContentKeyOf(r.loggedContentOf(id)) == playbook.ContentKeyOf(contentOf(r.keptContent, &r.state.playbook, id))
 }
@@ -193,8 +195,8 @@ func (r *refolder) addApprovals(c change) {
 	}
 }
 
-// forgetOps returns the operations of a forget change: those that quarantine the bullets that it makes mixed, see foldState. A person may
-// approve them later. This fold does not contain what is forgotten, so there is nothing to remove.
+// forgetOps returns the operations of a forget change: it quarantines the bullets that it makes mixed, see foldState. It has nothing to remove, because
+// the fold does not contain the forgotten executions.
 func (r *refolder) forgetOps(c change) []playbook.Op {
 	ops := statusOps(c)
 	for id, by := range r.state.mixed {
@@ -223,7 +225,7 @@ func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
 	if !ok {
 		return nil, fmt.Errorf("restore version %d: not an earlier version", version)
 	}
-	// The snapshot has the status that bullets had before they became mixed.
+	// In the snapshot, the bullets that a later forget change has made mixed are not in quarantine yet.
 	unapproved := snapshot.unapproved(version, c.last().Version, r.approved)
 	restored := withQuarantine(&snapshot.playbook, version, unapproved)
 	ops := append(statusOps(c), OpsBetween(&r.state.playbook, restored)...)

@@ -68,7 +68,7 @@ func Rejections(log Log) (all []Rejection, err error) {
 	return all, err
 }
 
-// verdictOf returns the verdict of an operation that takes a bullet away, or "".
+// verdictOf returns the verdict of an operation after which prompts no longer have a bullet. It is "" for other operations.
 func verdictOf(op *playbook.Op) Verdict {
 	switch {
 	case op.Kind == playbook.Merge:

@@ -7,8 +7,8 @@ import (
 )
 
 // SampleIndex finds the deltas of a log that a Contribution needs, so that a correction of one sample does not read the
-// whole log. For each sample it has the versions of the deltas with its votes and outcomes. Changes that merge, replace or
-// remove bullets, restore a version or forget executions concern every sample: the index keeps these, without texts. It
+// whole log. For each sample it has the versions of the deltas with the votes and outcomes of the sample. Some changes concern every sample: those
+// that merge, replace or remove bullets, restore a version or forget executions. The index has these changes themselves, without texts. It
 // needs about 100 bytes for each sample. The zero value is the index of an empty log.
 type SampleIndex struct {
 	version uint64
@@ -52,8 +52,8 @@ func (x *SampleIndex) Versions(sample string) []uint64 {
 // versions of the sample, in order.
 func (x *SampleIndex) Contribution(sample string, deltas []*playbook.Delta) *Contribution {
 	s := NewContribution(sample)
-	// The deltas and the shared changes are both in order. Add records either all parts of a change for a sample or none. So a shared
-	// change with one part among the deltas has all its parts there: it is left out here, and folded as these deltas.
+	// Fold both lists in the order of their versions. Some shared changes are also among the deltas, with all their parts: they are folded only once, as
+	// deltas.
 	shared := x.shared
 	for _, d := range deltas {
 		for len(shared) > 0 && shared[0].last().Version < d.Version {
@@ -80,7 +80,7 @@ func isShared(c change) bool {
 	})
 }
 
-// movesVotes reports whether an operation moves or clears the votes of its bullets, from whatever sample they are.
+// movesVotes reports whether an operation moves or clears votes of all samples.
 func movesVotes(kind playbook.OpKind) bool {
 	return kind == playbook.Put || kind == playbook.Remove || kind == playbook.Merge
 }

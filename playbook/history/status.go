@@ -10,8 +10,8 @@ import (
 	"debrief/playbook"
 )
 
-// Quarantined is a bullet in quarantine, with the change that put it there. Its executions include those of earlier such changes,
-// because a text that the gate holds for review may have none itself.
+// Quarantined is a bullet that waits for a person, with the newest change that put it into quarantine. Its executions include those of earlier such
+// changes, because the newest one may have none.
 type Quarantined struct {
 	*playbook.Bullet
 	Version  uint64               `json:"version"`
@@ -43,7 +43,7 @@ type Decision struct {
 // beginning of a log. It is not safe for concurrent use.
 type Statuses struct {
 	parts     playbook.ChangeAssembler
-	held      map[playbook.BulletID]Quarantined // see recordHold; without the bullet
+	held      map[playbook.BulletID]Quarantined // see recordHold; the field Bullet is not set
 	decisions map[playbook.BulletID]Decision    // see recordDecision
 	wasShown  map[playbook.BulletID]bool        // whether the last status of a bullet is active
 }
@@ -55,6 +55,7 @@ func (s *Statuses) Add(d *playbook.Delta) {
 	}
 }
 
+// add adds a change.
 func (s *Statuses) add(c change) {
 	if s.held == nil {
 		s.held = map[playbook.BulletID]Quarantined{}
@@ -94,9 +95,9 @@ func (s *Statuses) recordDecision(d *playbook.Delta, op *playbook.Op) {
 		return
 	}
 	to := newStatus(op)
-	isTriedAgain := to == playbook.Probation && s.wasShown[op.Bullet]
+	isBackOnProbation := to == playbook.Probation && s.wasShown[op.Bullet]
 	s.wasShown[op.Bullet] = to == playbook.Active || to == ""
-	if d.Author == Curator && (to == playbook.Retired || isTriedAgain) {
+	if d.Author == Curator && (to == playbook.Retired || isBackOnProbation) {
 		s.decisions[op.Bullet] = Decision{d.Version, d.Time, op.Bullet, to, op.Reason}
 	} else {
 		delete(s.decisions, op.Bullet)
@@ -117,7 +118,7 @@ func (s *Statuses) Quarantine(p *playbook.Playbook) []*Quarantined {
 	return all
 }
 
-// Decisions returns the decisions of the Curator that bullets still have: to retire, or to go back on probation. The newest comes first.
+// Decisions returns the decisions of the Curator that still hold: to retire a bullet, or to put it back on probation. The newest comes first.
 func (s *Statuses) Decisions() []Decision {
 	return slices.SortedFunc(maps.Values(s.decisions), func(a, b Decision) int {
 		return cmp.Or(cmp.Compare(b.Version, a.Version), cmp.Compare(a.ID.Number(), b.ID.Number()))

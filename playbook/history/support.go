@@ -29,10 +29,10 @@ type Supporter struct {
 	Forgotten         bool     `json:"forgotten,omitempty" doc:"It was forgotten since, so it no longer counts."`
 }
 
-// supporters returns the executions behind events, each once, in the order of the first event that each supports. Outcomes of an
-// experiment do not support a bullet: they are in its record.
+// supporters returns the executions behind events, each once, in the order of the first event that each supports. It leaves out the outcomes of
+// experiments, which are in the record of the bullet.
 func supporters(all []Event, forgotten func(version uint64, e *playbook.Evidence) bool) (list []Supporter) {
-	index := map[string]int{}
+	index := map[string]int{} // in list, by execution
 	for k := range all {
 		e := &all[k]
 		endsInMerge := e.Kind == playbook.Merge && e.Bullet != e.Op.Bullet // the executions support the text of the target, not of this bullet
@@ -47,7 +47,7 @@ func supporters(all []Event, forgotten func(version uint64, e *playbook.Evidence
 			if !ok {
 				i = len(list)
 				index[c.Evidence.Execution] = i
-				list = append(list, Supporter{Role: NoEffect, Forgotten: true})
+				list = append(list, Supporter{Role: NoEffect, Forgotten: true}) // Forgotten stays true if all its covers are forgotten
 			}
 			s := &list[i]
 			s.Evidence = *c.Evidence
