@@ -82,7 +82,7 @@ func TestMemoryOfBodies(t *testing.T) {
 	for range 3 {
 		slow = append(slow, begin(t, s, declared, "{"))
 	}
-	memory := s.http.Config.Handler.(*handler).memory
+	memory := s.http.Config.Handler.(*handler).bodies.Memory
 	eventually(t, func() error {
 		if memory.InUse() < most.memory*3/4 {
 			return fmt.Errorf("%d bytes are held", memory.InUse())

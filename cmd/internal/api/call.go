@@ -1,17 +1,11 @@
 package api
 
 import (
-	"bufio"
-	"cmp"
-	"compress/flate"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/api/body"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/service"
@@ -185,91 +178,4 @@ func (c *call) setETag(tag string) error {
 		}
 	}
 	return nil
-}
-
-// readBody reads the body of a request for a route. The caller must release the room of the body, also after an error.
-func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (held body.Buffered, err error) {
-	limit := rt.maxBytes()
-	tooLarge := service.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
-	if r.ContentLength == 0 && rt.hasOptionalBody() {
-		return held, nil
-	}
-	packed, err := checkJSON(r.Header)
-	if err != nil {
-		return held, err
-	}
-	if r.ContentLength > limit {
-		drain(w, r, 0)
-		return held, tooLarge
-	}
-	var from io.Reader = h.limits.pace.Wrap(w, r.Body, time.Now().Add(h.limits.body))
-	declared := r.ContentLength
-	if packed {
-		from = &unpacker{from: from}
-		declared = -1 // the length after unpacking is unknown
-	}
-	held, err = h.memory.Hold(from, declared, limit) // without an error the body may still be cut, see held.Reason
-	switch {
-	case errors.Is(err, body.ErrSlow):
-		w.Header().Set("Connection", "close")
-		return held, service.NewError(http.StatusRequestTimeout, "body too slow")
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
-		return held, service.NewError(http.StatusBadRequest, "the body: invalid gzip")
-	case err != nil:
-		return held, service.NewError(http.StatusBadRequest, "incomplete body")
-	case errors.Is(held.Reason, body.ErrNoMemory):
-		w.Header().Set("Connection", "close")
-		return held, service.ErrBusy
-	case held.Reason != nil:
-		drain(w, r, int64(len(held.Data)))
-		return held, tooLarge
-	}
-	return held, nil
-}
-
-// Limits of discarding the rest of a body that is too large.
-const (
-	maxDrain  = 32 << 20 // bytes of the whole body
-	drainTime = 5 * time.Second
-)
-
-// drain discards the rest of a body that is too large. read is the number of bytes that were read before. Without drain, a client that
-// still sends would get a reset connection instead of the response. drain does not read a body that declares more than maxDrain bytes,
-// or whose client waits for the permission to send it (Expect). The connection is closed after the response in any case.
-func drain(w http.ResponseWriter, r *http.Request, read int64) {
-	w.Header().Set("Connection", "close")
-	if r.ContentLength > maxDrain || read == 0 && r.Header.Get("Expect") != "" {
-		return
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // a test may have no connection
-	_, _ = io.CopyN(io.Discard, r.Body, maxDrain-read)                           // ignore the error: the response is the same
-}
-
-// unpacker reads gzip. Unlike gzip.NewReader it reads the header of the stream at the first Read.
-type unpacker struct {
-	from io.Reader
-	gzip *gzip.Reader // nil before the first Read
-}
-
-func (u *unpacker) Read(p []byte) (int, error) {
-	if u.gzip == nil {
-		var err error
-		if u.gzip, err = gzip.NewReader(bufio.NewReader(u.from)); err != nil {
-			return 0, err
-		}
-	}
-	return u.gzip.Read(p)
-}
-
-// checkJSON returns an error for a body whose headers do not declare JSON. packed reports whether it is compressed with gzip.
-func checkJSON(h http.Header) (packed bool, err error) {
-	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || kind != "application/json" || !strings.EqualFold(cmp.Or(params["charset"], "utf-8"), "utf-8") {
-		return false, service.NewError(http.StatusUnsupportedMediaType, "want Content-Type: application/json")
-	}
-	encoding := strings.ToLower(strings.Join(h.Values("Content-Encoding"), ","))
-	if !slices.Contains([]string{"", "identity", "gzip", "x-gzip"}, encoding) {
-		return false, service.NewError(http.StatusUnsupportedMediaType, "want the body without Content-Encoding, or with gzip")
-	}
-	return strings.HasSuffix(encoding, "gzip"), nil
 }

@@ -43,7 +43,7 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &p) != nil || p.Detail == "" || p.Code == "" || p.Status != w.Code) {
 			t.Errorf("%q, %q: got %d without a reason: %q", path, body, w.Code, w.Body)
 		}
-		if held := d.memory.InUse(); held != 0 {
+		if held := d.bodies.Memory.InUse(); held != 0 {
 			t.Errorf("%q: %d bytes are counted as held", path, held)
 		}
 	})

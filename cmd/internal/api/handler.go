@@ -54,7 +54,7 @@ type handler struct {
 	tokens  *tokens.Set       // nil: no token is required, and requests must name the loopback
 	local   *tokens.Token     // nil: requests are authenticated; see Options.Local
 	origins *http.CrossOriginProtection
-	memory  *body.Memory // of bodies
+	bodies  body.Reader
 	limits  limits
 	slots   chan struct{} // has an element for each request in progress
 	waiting chan struct{} // the same for the routes that wait
@@ -72,7 +72,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
 		agents: agents, conn: o.Conn, index: o.Index, program: o.Settings,
 		tokens: o.Tokens, local: o.Local, origins: http.NewCrossOriginProtection(),
-		memory: body.NewMemory(lim.memory), limits: lim,
+		bodies: body.Reader{Memory: body.NewMemory(lim.memory), Pace: lim.pace, Timeout: lim.body}, limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive),
 		observe: o.OnResponse, log: o.Log,
 	}
@@ -196,9 +196,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, allow
 	if err := errors.Join(c.authorize(), c.checkQuery()); err != nil {
 		return response{}, err
 	}
-	if rt.in != nil {
-		held, err := h.readBody(w, r, rt)
-		defer h.memory.Release(held.Room)
+	hasBody := r.ContentLength != 0 || !rt.hasOptionalBody()
+	if rt.in != nil && hasBody {
+		held, err := h.bodies.Read(w, r, rt.maxBytes())
+		defer h.bodies.Memory.Release(held.Room)
 		if err != nil {
 			return response{}, err
 		}
