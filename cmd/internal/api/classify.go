@@ -21,6 +21,13 @@ func classify(err error) error {
 	if errors.As(err, new(*statusError)) {
 		return err
 	}
+	if field, ok := errors.AsType[*request.FieldError](err); ok {
+		out := &statusError{status: http.StatusBadRequest, code: CodeInvalid, field: field.Field, text: field.Text}
+		if field.NotFound {
+			out.status, out.code = http.StatusNotFound, CodeNotFound
+		}
+		return out
+	}
 	out := &statusError{text: err.Error()}
 	switch {
 	case index.IsDamaged(err), errors.As(err, new(*request.ModelError)), errors.As(err, new(*bus.DeniedError)):

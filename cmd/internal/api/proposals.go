@@ -42,7 +42,7 @@ func proposeBullet(c *call, r *ProposalRequest) (*EditReply, error) {
 	if err != nil || done != nil {
 		return done, err
 	}
-	when, content, err := cleanText("", r.When, r.Content)
+	when, content, err := request.CleanText("", r.When, r.Content)
 	switch {
 	case err != nil:
 		return nil, err
@@ -57,7 +57,7 @@ func proposeBullet(c *call, r *ProposalRequest) (*EditReply, error) {
 	if r.Replaces != "" {
 		old := newest.Bullet(r.Replaces)
 		if old == nil {
-			return nil, missingBullet("replaces", r.Replaces)
+			return nil, request.MissingBullet("replaces", r.Replaces)
 		}
 		section = cmp.Or(r.Section, old.Section)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -147,10 +148,10 @@ func (im *importBook) importBlock(ctx context.Context, c *program.Common, data [
 	}
 	r := &api.EditRequest{Retire: removed, Read: version, DryRun: im.DryRun}
 	for _, l := range changed {
-		r.Change = append(r.Change, api.ChangedBullet{ID: l.ID, Content: l.Text})
+		r.Change = append(r.Change, request.ChangedBullet{ID: l.ID, Content: l.Text})
 	}
 	for _, l := range added {
-		r.Add = append(r.Add, api.NewBullet{Content: l.Text, Section: l.Section})
+		r.Add = append(r.Add, request.NewBullet{Content: l.Text, Section: l.Section})
 	}
 	access := apiclient.Change
 	if im.DryRun {

@@ -9,6 +9,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -77,7 +78,7 @@ type addBullet struct {
 
 // Run implements the command.
 func (a *addBullet) Run(ctx context.Context, c *program.Common) error {
-	r := &api.EditRequest{Add: []api.NewBullet{{Content: a.Content, When: a.When, Section: a.Section}}}
+	r := &api.EditRequest{Add: []request.NewBullet{{Content: a.Content, When: a.When, Section: a.Section}}}
 	return a.edit(ctx, c, apiclient.Create, r, func(reply *api.EditReply) string { return fmt.Sprintf("Added %v.", reply.Added) })
 }
 
@@ -93,7 +94,7 @@ type editBullet struct {
 // Run implements the command.
 func (ed *editBullet) Run(ctx context.Context, c *program.Common) error {
 	id := ed.Bullet.id()
-	r := &api.EditRequest{Change: []api.ChangedBullet{{ID: id, Content: ed.Content, When: ed.When, Section: ed.Section}}, Read: ed.Read}
+	r := &api.EditRequest{Change: []request.ChangedBullet{{ID: id, Content: ed.Content, When: ed.When, Section: ed.Section}}, Read: ed.Read}
 	return ed.edit(ctx, c, apiclient.Change, r, fixedText("Changed %s.", id))
 }
 
@@ -136,7 +137,7 @@ type mergeBullets struct {
 // Run implements the command.
 func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
 	all := append([]playbook.BulletID{m.Keep.id()}, ids(m.Others)...)
-	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
+	r := &api.EditRequest{Merge: &request.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
 	return m.edit(ctx, c, apiclient.Change, r, fixedText("Merged %s into %s.", term.Join(all[1:]), all[0]))
 }
 
@@ -158,7 +159,7 @@ Examples:
 
 // Run implements the command.
 func (t *tagBook) Run(ctx context.Context, c *program.Common) error {
-	r := &api.EditRequest{Tag: &api.NewTag{Name: t.Name, Version: t.Version}}
+	r := &api.EditRequest{Tag: &request.NewTag{Name: t.Name, Version: t.Version}}
 	return t.edit(ctx, c, apiclient.Change, r, func(reply *api.EditReply) string { return fmt.Sprintf("Version %s is %q.", reply.Of, t.Name) })
 }
 
@@ -239,7 +240,7 @@ Examples:
 
 // Run implements the command.
 func (f *forgetExecutions) Run(ctx context.Context, c *program.Common) error {
-	selected := &api.Forgotten{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
+	selected := &request.Forgotten{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
 	return f.edit(ctx, c, apiclient.Change, &api.EditRequest{Forget: selected, DryRun: f.DryRun}, func(reply *api.EditReply) string {
 		if reply.DryRun {
 			return fmt.Sprintf("Version %s of the playbook learned from %s of %s. Changes:\n\n%s", reply.Label, term.Plural(reply.Matched, "reflection"), reply.Of,

@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/curator/gate"
@@ -38,7 +39,7 @@ Examples:
 // Run implements the command.
 func (a *about) Run(ctx context.Context, c *program.Common) error {
 	if a.Name != "" || a.Description != "" || a.Clear {
-		r := &api.EditRequest{About: new(api.AboutRequest)}
+		r := &api.EditRequest{About: new(request.AboutRequest)}
 		if a.Name != "" || a.Clear {
 			r.About.Name = &a.Name
 		}

@@ -2,7 +2,6 @@ package request
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 
@@ -38,18 +37,6 @@ func Expectations(p *playbook.Playbook, ops []playbook.Op) []events.Expectation 
 // StoredSection returns the stored form of a section. It replaces secrets first, because Section changes the characters
 // that identify them.
 func StoredSection(text string) string { return playbook.Section(redact.ID(text)) }
-
-// Tag returns the edit that names a version. It returns an error for version 0, the empty playbook: in an edit 0 means the newest version.
-func Tag(name string, version uint64) (*events.Edit, error) {
-	n := playbook.Name{Name: name, Version: version}
-	if version == 0 {
-		return nil, errors.New("version 0: always the empty playbook, which has no name")
-	}
-	if err := n.Validate(); err != nil {
-		return nil, err
-	}
-	return &events.Edit{Names: []playbook.Name{n}}, nil
-}
 
 // Import is the change that adds the bullets of a file to a playbook.
 type Import struct {
