@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events/bus"
@@ -28,46 +27,14 @@ func activityRoutes() []route {
 
 // Overview is the activity of the playbooks that the token permits.
 type Overview struct {
-	Learned Learned                         `json:"learned" doc:"Changes of the last hour."`
-	Today   Learned                         `json:"today" doc:"Changes of the last 24 hours."`
-	Changes []index.Change                  `json:"changes" doc:"Newest changes, newest first."`
-	States  map[playbook.Book]StateByBullet `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
-	Lag     []index.Sample                  `json:"lag" doc:"Samples of the last hour, oldest first."`
-	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
-	Waiting Waiting                         `json:"waiting" doc:"Items that wait for a person."`
-	Books   []index.BookActivity            `json:"books"`
-}
-
-// StateByBullet are the states of bullets of one playbook.
-type StateByBullet map[playbook.BulletID]string
-
-// removedState is the state of a bullet that is not in the newest version.
-const removedState = "removed"
-
-// lessonStates returns the state now of the bullets of the changes' lessons. Books that cannot be read have none.
-func (c *call) lessonStates(changes []index.Change) map[playbook.Book]StateByBullet {
-	all := map[playbook.Book]StateByBullet{}
-	for _, ch := range changes {
-		for _, l := range ch.Lessons {
-			if all[ch.Book] == nil {
-				all[ch.Book] = StateByBullet{}
-			}
-			all[ch.Book][l.Bullet] = removedState
-		}
-	}
-	for name, states := range all {
-		p, _, err := c.handler.index.Books.Newest(c.ctx, name)
-		if err != nil {
-			delete(all, name) // the playbook's own row has the error
-			continue
-		}
-		for id := range states {
-			if b := p.Bullet(id); b != nil {
-				states[id] = string(explain.Status(b))
-			}
-		}
-	}
-	return all
+	Learned Learned                               `json:"learned" doc:"Changes of the last hour."`
+	Today   Learned                               `json:"today" doc:"Changes of the last 24 hours."`
+	Changes []index.Change                        `json:"changes" doc:"Newest changes, newest first."`
+	States  map[playbook.Book]index.StateByBullet `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
+	Lag     []index.Sample                        `json:"lag" doc:"Samples of the last hour, oldest first."`
+	Roles   map[string]liveness.RoleSummary       `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
+	Waiting Waiting                               `json:"waiting" doc:"Items that wait for a person."`
+	Books   []index.BookActivity                  `json:"books"`
 }
 
 // Learned sums changes.
@@ -96,7 +63,7 @@ func getOverview(c *call) (*Overview, error) {
 			out.Changes = append(out.Changes, ch)
 		}
 	}
-	out.States = c.lessonStates(out.Changes)
+	out.States = c.handler.index.Books.LessonStates(c.ctx, out.Changes)
 	if state.Roles != nil {
 		out.Roles = state.Roles
 	}

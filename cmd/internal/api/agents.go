@@ -1,21 +1,17 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/outcome"
 	"debrief/events/redact"
@@ -112,7 +108,7 @@ func (c *call) bookToRate(h events.Handle) (playbook.Book, error) {
 // reportRequest is a report. It also accepts the messages of a model API, and an outcome that is not an object.
 type reportRequest struct {
 	events.Report
-	looseOutcome
+	request.LooseOutcome
 	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by, and inferred if the client derived it from the messages of the run."`
 	Messages json.RawMessage `json:"messages,omitempty" doc:"Messages of the run in the form of the OpenAI or the Anthropic API, instead of question, steps and answer. A system message is the system prompt of the agent."`
 	Tools    json.RawMessage `json:"tools,omitempty" doc:"Tools of the agent in the form of the OpenAI or the Anthropic API, instead of agent.tools."`
@@ -128,21 +124,14 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Report.Outcome, err = c.outcome(book, r.Outcome, &r.looseOutcome); err != nil {
+	if r.Report.Outcome, err = c.outcome(book, r.Outcome, &r.LooseOutcome); err != nil {
 		return nil, err
 	}
-	if len(r.Messages) > 0 {
-		if err := addMessages(&r.Report, r.Messages); err != nil {
-			return nil, err
-		}
+	if err := request.SetMessages(&r.Report, r.Messages); err != nil {
+		return nil, err
 	}
-	tools := steps.ToolsOf(modelapi.ParseValue(r.Tools).Tools())
-	if given := strings.TrimSpace(string(r.Tools)); len(tools) == 0 && given != "" && given != "[]" && given != "null" {
-		return nil, invalid("tools", "want a list of tools in the form of the OpenAI or the Anthropic API")
-	}
-	if len(tools) > 0 {
-		r.Agent = cmp.Or(r.Agent, new(events.Agent))
-		r.Agent.Tools = tools
+	if err := request.SetTools(&r.Report, r.Tools); err != nil {
+		return nil, err
 	}
 	r.RunID, r.Caller = cmp.Or(r.RunID, key), c.token.Caller()
 	redact.Fields(&r.Report)
@@ -198,30 +187,10 @@ func (c *call) setStored(book playbook.Book, s *events.StoredReply) {
 	}
 }
 
-// addMessages sets the empty fields of a report from the messages of its run.
-func addMessages(r *events.Report, raw json.RawMessage) error {
-	if len(r.Steps) > 0 {
-		return invalid("messages", "want either messages or steps")
-	}
-	if bytes.TrimSpace(raw)[0] != '[' {
-		return invalid("messages", "want a list of messages")
-	}
-	conversation := steps.Conversation{}
-	conversation.AddItems(modelapi.Find(raw, ""))
-	if _, err := conversation.End(); err != nil {
-		return invalid("messages", err.Error())
-	}
-	r.Question = cmp.Or(r.Question, conversation.Question)
-	r.Answer = cmp.Or(r.Answer, conversation.Answer)
-	r.Steps = conversation.Steps
-	r.Agent = cmp.Or(r.Agent, conversation.Agent)
-	return nil
-}
-
 // feedbackRequest is a request for feedback. It also accepts an outcome that is not an object.
 type feedbackRequest struct {
 	events.FeedbackRequest
-	looseOutcome
+	request.LooseOutcome
 	Outcome json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by."`
 }
 
@@ -245,7 +214,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	if err := c.setFeedbackBook(f); err != nil {
 		return nil, err
 	}
-	if f.Outcome, err = c.outcome(f.Book, r.Outcome, &r.looseOutcome); err != nil {
+	if f.Outcome, err = c.outcome(f.Book, r.Outcome, &r.LooseOutcome); err != nil {
 		return nil, err
 	}
 	if c.handler.local != nil { // a command of Debrief makes this request itself, so the person who runs the command rates
@@ -318,48 +287,10 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	return out, err
 }
 
-// looseOutcome has the fields of an outcome that may also be fields of the body, beside or instead of the field outcome.
-type looseOutcome struct {
-	Score    json.RawMessage `json:"score,omitempty" doc:"Score of the outcome, instead of an object in outcome."`
-	Range    json.RawMessage `json:"range,omitempty" doc:"Range of the score: [low, high]. Default: [0, 1]."`
-	Label    json.RawMessage `json:"label,omitempty" doc:"Label of the outcome, instead of an object in outcome."`
-	Feedback json.RawMessage `json:"feedback,omitempty" doc:"What the person said, also as text or comment."`
-	Comment  json.RawMessage `json:"comment,omitempty" doc:"The same as feedback."`
-	Text     json.RawMessage `json:"text,omitempty" doc:"The same as feedback."`
-	// Violation is listed because an unknown field is ignored: a token without the scope review must get an error.
-	Violation json.RawMessage `json:"violation,omitempty" doc:"True if the run broke a rule that no score outweighs: suspends the bullets behind it. Needs the scope review."`
-}
-
-// outcome returns the outcome of a body. It merges the field outcome, which is raw, with the loose fields of the body. Without both it
-// is zero. The leading score is that of the book.
-func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
-	fields := map[string]json.RawMessage{}
-	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text, "violation": l.Violation} {
-		if len(v) > 0 {
-			fields[name] = v
-		}
-	}
-	out, err := c.decodeOutcome(b, raw)
-	if err != nil || len(fields) == 0 {
-		return out, err
-	}
-	object, err := json.Marshal(fields)
-	if err != nil {
-		return out, invalid("outcome", err.Error())
-	}
-	loose, err := c.decodeOutcome(b, object)
-	switch {
-	case err != nil:
-		return out, err
-	case out.Violation || loose.Violation:
-		out.Violation = true // Complete then sets label and score
-	case out.Label != "" && loose.Label != "" && (out.Label != loose.Label || out.Score != loose.Score):
-		return out, invalid("outcome", "contradicts score or label of the body: send one of them")
-	case out.Label == "":
-		out.Score, out.Label = loose.Score, loose.Label
-	}
-	out.Feedback = cmp.Or(out.Feedback, loose.Feedback)
-	return out.Complete(), nil
+// outcome returns the outcome of a body: the field outcome, which is raw, merged with the loose fields. Without both it is zero. The leading
+// score is that of the book.
+func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *request.LooseOutcome) (events.Outcome, error) {
+	return l.Merge(raw, func(raw json.RawMessage) (events.Outcome, error) { return c.decodeOutcome(b, raw) })
 }
 
 // decodeOutcome decodes one value. Fields that are not part of an outcome become warnings, or errors if the client asks for

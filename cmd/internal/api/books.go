@@ -288,31 +288,7 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 	if err != nil || votes < 0 {
 		return &BulletLife{Bullet: x}, err
 	}
-	kept, omitted := keepVotes(x.Events, votes)
-	labels := map[uint64]string{}
-	for _, e := range kept {
-		labels[e.Version] = x.Labels[e.Version]
-	}
-	x.Events, x.Labels = kept, labels
-	return &BulletLife{Bullet: x, Omitted: omitted}, nil
-}
-
-// keepVotes leaves out all events that only change votes or outcomes except the newest, as many as the argument votes says. It returns the
-// remaining events in their order, and the number of those left out.
-func keepVotes(all []history.Event, votes int) (kept []history.Event, omitted int) {
-	kept = []history.Event{}
-	for _, e := range slices.Backward(all) {
-		if e.Kind.Counts() {
-			if votes == 0 {
-				omitted++
-				continue
-			}
-			votes--
-		}
-		kept = append(kept, e)
-	}
-	slices.Reverse(kept)
-	return kept, omitted
+	return &BulletLife{Bullet: x, Omitted: x.LimitVotes(votes)}, nil
 }
 
 // lineage returns the lineage of the bullet in the path.

@@ -6,8 +6,7 @@
 //	GET  /api/v1/                                      list of all routes
 //	GET  /api/v1/openapi.json                          OpenAPI 3.1 document
 //
-// Further routes read playbooks, executions, runs, dead letters and the status, and change playbooks. They call the packages of the
-// commands, so that both show the same.
+// Further routes read playbooks, executions, runs, dead letters and the status, and change playbooks.
 //
 // A run has an id: run_id of a report or a task, else the Idempotency-Key, else the id of the context that it answers, else a random
 // one. It is unique for its owner and book. A repeated report is answered with duplicate and the handle of the first. The field task
@@ -44,10 +43,9 @@
 //
 // # Data in memory
 //
-// Lists and curves come from memory: package index has the executions, the logs of the playbooks and the newest changes, and the handler
-// has the playbooks that were read last. Both follow the streams, so any number of servers show the same. After a start, the index first
-// reads all stored executions. Meanwhile lists of executions read the stream, which takes longer, and the field behind of a curve is
-// above 0.
+// Lists and curves come from memory: package index has the executions, the logs of the playbooks, the playbooks that were read last and the
+// newest changes. It follows the streams, so any number of servers show the same. After a start, the index first reads all stored
+// executions. Meanwhile lists of executions read the stream, which takes longer, and the field behind of a curve is above 0.
 //
 // # The walk of a request
 //
@@ -57,11 +55,14 @@
 //	handler.go     ServeHTTP                the request id, the log line, the time limit; a panic is a 500
 //	route.go       newMux                   the route of a path, with its parameters
 //	access.go      authenticate, authorize  the token and its scopes; without tokens the Host header
-//	call.go        readBody                 the body, in the pace and the memory of package body
+//	body           Reader.Read              the body, with a minimum rate and a limit of memory
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings
 //	agents.go      createContext            requests of agents: package outcome reads an outcome, package service does the rest
-//	edits.go       editRoutes               changes of playbooks, with package request; each kind of resource has such a file
-//	cache.go       newest, items            the newest playbook, for all readers
+//	books.go       listBullets              reads of playbooks; each kind of resource has such a file
+//	index          Books, Executions, Logs  what these read
+//	explain        BulletOf, ExecutionOf    what people read about a bullet, an execution or a version
+//	edits.go       editPlaybook             changes of playbooks
+//	request        EditRequest.Plan         the edit of a request, and the wait for the Curator
 //	problem.go     newProblem               the status and the field of an error
 //
 // # Slow bodies

@@ -5,7 +5,6 @@ import (
 	"debrief/cmd/internal/api/index"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/text"
 )
 
 // Quarantined is a bullet in quarantine, with what a person needs to decide.
@@ -14,19 +13,8 @@ type Quarantined struct {
 	Replaced  string               `json:"replaced,omitempty" doc:"Text of the bullet that it replaces if a person approves it."`
 	Contested string               `json:"contested,omitempty" doc:"Text of the bullet that it contradicts."`
 	Nearest   *index.NearestBullet `json:"nearest,omitempty" doc:"The bullet with the most similar text, if any is similar."`
-	Example   *reviewExample       `json:"example,omitempty" doc:"The newest stored execution that it was learned from."`
+	Example   *explain.Example     `json:"example,omitempty" doc:"The newest stored execution that it was learned from."`
 }
-
-// reviewExample is an excerpt of an execution.
-type reviewExample struct {
-	Execution string `json:"execution"`
-	Question  string `json:"question,omitempty"`
-	Answer    string `json:"answer,omitempty"`
-	Feedback  string `json:"feedback,omitempty"`
-}
-
-// maxExampleText limits each text of an example, in bytes.
-const maxExampleText = 600
 
 func listReview(c *call) (*Page[Quarantined], error) {
 	list, err := c.handler.index.Books.Review(c.ctx, c.book())
@@ -56,28 +44,9 @@ func listReview(c *call) (*Page[Quarantined], error) {
 		q := &part.Items[i]
 		q.Replaced, q.Contested = content(q.Replaces), content(q.Contests)
 		q.Nearest = texts.Nearest(q.Bullet)
-		if q.Example, err = newestExample(c, stored, q.Evidence); err != nil {
+		if q.Example, err = stored.NewestExample(c.ctx, q.Evidence, c.token.Sees); err != nil {
 			return nil, err
 		}
 	}
 	return part, nil
-}
-
-// newestExample returns an excerpt of the newest execution that is stored, nil if none is.
-func newestExample(c *call, stored *explain.Stored, evidence []*playbook.Evidence) (*reviewExample, error) {
-	const tries = 3 // if the newest three have expired, the older ones have, too
-	for i := len(evidence) - 1; i >= max(0, len(evidence)-tries); i-- {
-		e, err := stored.Execution(c.ctx, evidence[i].Execution)
-		if err != nil {
-			return nil, err
-		}
-		if e == nil || !c.token.Sees(e.Owner) {
-			continue
-		}
-		return &reviewExample{
-			Execution: evidence[i].Execution, Question: text.Excerpt(e.Question, maxExampleText),
-			Answer: text.Excerpt(e.Answer, maxExampleText), Feedback: text.Excerpt(e.Outcome.Feedback, maxExampleText),
-		}, nil
-	}
-	return nil, nil
 }

@@ -38,6 +38,26 @@ func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, erro
 	return &Bullet{Book: name, Labels: labelsOf(l.Events, labels), Lineage: l}, nil
 }
 
+// LimitVotes leaves out the events that only change votes or outcomes, except the newest limit of them. It returns the number of those left out.
+func (x *Bullet) LimitVotes(limit int) (omitted int) {
+	kept := []history.Event{}
+	labels := map[uint64]string{}
+	for _, e := range slices.Backward(x.Events) {
+		if e.Kind.Counts() {
+			if limit == 0 {
+				omitted++
+				continue
+			}
+			limit--
+		}
+		kept = append(kept, e)
+		labels[e.Version] = x.Labels[e.Version]
+	}
+	slices.Reverse(kept)
+	x.Events, x.Labels = kept, labels
+	return omitted
+}
+
 // Load reads the executions that support the events, and records the reflections on them that have expired. With all, it reads those of
 // every event. Otherwise it reads only the executions that Text describes: the first few of each event that changes more than votes. It
 // skips handles of other systems, which come with an imported log.

@@ -227,6 +227,38 @@ func (s *Books) lockNewest(ctx context.Context, name playbook.Book) (*openBook, 
 	return b, nil
 }
 
+// StateByBullet are the states of bullets of one playbook.
+type StateByBullet map[playbook.BulletID]string
+
+// removedState is the state of a bullet that is not in the newest version.
+const removedState = "removed"
+
+// LessonStates returns the state now of the bullets of the changes' lessons. Books that cannot be read have none.
+func (s *Books) LessonStates(ctx context.Context, changes []Change) map[playbook.Book]StateByBullet {
+	all := map[playbook.Book]StateByBullet{}
+	for _, change := range changes {
+		for _, l := range change.Lessons {
+			if all[change.Book] == nil {
+				all[change.Book] = StateByBullet{}
+			}
+			all[change.Book][l.Bullet] = removedState
+		}
+	}
+	for name, states := range all {
+		p, _, err := s.Newest(ctx, name)
+		if err != nil {
+			delete(all, name) // Activity reports the error
+			continue
+		}
+		for id := range states {
+			if b := p.Bullet(id); b != nil {
+				states[id] = string(explain.Status(b))
+			}
+		}
+	}
+	return all
+}
+
 // BookActivity has the numbers of a playbook.
 type BookActivity struct {
 	Book playbook.Book `json:"book"`

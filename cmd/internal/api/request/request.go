@@ -1,6 +1,7 @@
-// Package request submits tasks, edits, feedback and requests for contexts, and waits for their results. It also computes the edits of the
-// operator: changes of single bullets, imports, the copy of a playbook, the promotion of a run, the approval and rejection of bullets in
-// quarantine, and the preview of forgetting. It retries nothing. The caller sets the timeout of a task and of feedback.
+// Package request turns requests into events: reports, tasks, edits and feedback. It submits tasks, edits and feedback, and waits for their
+// results. It computes the edits of the operator: changes of single bullets, imports, the copy of a playbook, the promotion of a run, the
+// approval and rejection of bullets in quarantine, and the preview of forgetting. It retries nothing. The caller sets the timeout of a task
+// and of feedback.
 package request
 
 import (
