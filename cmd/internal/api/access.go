@@ -16,8 +16,8 @@ import (
 // authenticate returns the token of a request. Without tokens it checks instead that the request comes from this machine and
 // not from a page of another site. A handler inside a command checks nothing: its field local is the token of its user.
 func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.Token, error) {
-	if h.local != nil {
-		return h.local, nil
+	if h.commandToken != nil {
+		return h.commandToken, nil
 	}
 	if h.tokens == nil {
 		if !isLoopback(r.Host) {
@@ -43,15 +43,16 @@ func (h *handler) checkOrigin(r *http.Request) error {
 	if h.origins.Check(r) == nil {
 		return nil
 	}
-	return &statusError{status: http.StatusForbidden, code: CodeOrigin, text: "the request comes from a page of another site"}
+	return forbidden(CodeOrigin, "the request comes from a page of another site")
 }
 
 // authorize returns an error if the token of a call does not permit the route or the book in its path.
 func (c *call) authorize() error {
 	rt := c.route
-	permitted := rt.scope == "" || rt.own || c.token.Allows(rt.scope) || rt.also != "" && c.token.Allows(rt.also)
-	if !permitted {
-		return &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("token %q does not have the scope %q", c.token.Name, rt.scope)}
+	isPublic := rt.scope == "" || rt.ownRuns // a route of own runs checks the owner itself
+	hasScope := c.token.Allows(rt.scope) || rt.orScope != "" && c.token.Allows(rt.orScope)
+	if !isPublic && !hasScope {
+		return forbidden(CodeScope, fmt.Sprintf("token %q does not have the scope %q", c.token.Name, rt.scope))
 	}
 	if c.book() == "" { // the path has no playbook
 		return nil
@@ -72,7 +73,7 @@ func (c *call) checkPermitted(b playbook.Book) error {
 	if c.token.AllowsBook(b) {
 		return nil
 	}
-	return &statusError{status: http.StatusForbidden, code: CodeBook, text: fmt.Sprintf("token %q does not permit playbook %q", c.token.Name, b)}
+	return forbidden(CodeBook, fmt.Sprintf("token %q does not permit playbook %q", c.token.Name, b))
 }
 
 // isLoopback reports whether a Host header names the loopback, with or without a port.

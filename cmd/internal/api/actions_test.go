@@ -241,7 +241,7 @@ func TestTokensAndRoutes(t *testing.T) {
 	for i := range h.routes {
 		r := &h.routes[i]
 		path := pathParameter.ReplaceAllStringFunc(r.path, func(p string) string { name, _ := parameterName(p); return r.example.path[name] })
-		if r.live != nil {
+		if r.stream != nil {
 			path += "?limit=1"
 		}
 		for name, secret := range secrets {
@@ -249,7 +249,7 @@ func TestTokensAndRoutes(t *testing.T) {
 			switch {
 			case name == "support" && (strings.Contains(r.path, "{book}") || strings.HasPrefix(r.path, "/runs/{id}")):
 				want = CodeBook
-			case strings.HasPrefix(name, "only-") && r.scope != "" && !r.own && name != "only-"+string(r.scope) && name != "only-"+string(r.also):
+			case strings.HasPrefix(name, "only-") && r.scope != "" && !r.ownRuns && name != "only-"+string(r.scope) && name != "only-"+string(r.orScope):
 				want = CodeScope
 			}
 			code, _, body := do(t, w.client, r.method, w.URL()+prefix+path, "", bearer(secret))

@@ -17,7 +17,7 @@ func activityRoutes() []route {
 	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour and day, the lag of the roles over time, and the number of items that wait for a person.", getOverview)
 	overview.query, overview.example = limitParameter, example{query: "limit=10"}
 	live := route{
-		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, live: streamEvents,
+		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, stream: streamEvents,
 		summary: "Send changes as they happen: ready at the start, then version, executions, dead and lag. A client that reconnects reads its page again at ready.",
 		query:   []parameter{{name: "limit", kind: "integer", low: 1, high: MaxLimit, doc: "Number of events after which the stream ends; default: no limit."}, {name: "book", kind: "string", doc: "Only versions and executions of this playbook."}},
 		example: example{query: "limit=1"},

@@ -133,18 +133,18 @@ func TestStreamsEnd(t *testing.T) {
 	w.send(t, 400, "GET", "/events?limit=0", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	w.openStream(t, ctx, "", "")
-	if len(h.live) != 1 {
-		t.Errorf("got %d streams", len(h.live))
+	if len(h.streamSlots) != 1 {
+		t.Errorf("got %d streams", len(h.streamSlots))
 	}
 	cancel()
 	eventually(t, func() error {
-		if n := len(h.live); n != 0 {
+		if n := len(h.streamSlots); n != 0 {
 			return fmt.Errorf("%d streams are open", n)
 		}
 		return nil
 	})
-	for range maxLive {
-		h.live <- struct{}{}
+	for range maxStreams {
+		h.streamSlots <- struct{}{}
 	}
 	w.send(t, 503, "GET", "/events", "")
 }
@@ -157,7 +157,7 @@ func TestStreamsOfTokens(t *testing.T) {
 	greedy, modest := secrets["greedy"], secrets["modest"]
 	w := startWorld(t, Options{Tokens: set})
 	var open []*stream
-	for range maxTokenLive {
+	for range maxTokenStreams {
 		open = append(open, w.openStream(t, t.Context(), "", greedy))
 	}
 	if code, _, body := do(t, w.client, "GET", w.URL()+prefix+"/events", "", bearer(greedy)); code != 429 || !strings.Contains(body, string(CodeStreams)) {

@@ -29,14 +29,14 @@ func agentRoutes() []route {
 	contexts.max = int64(service.MaxBodyBytes(events.VerbContext))
 	contexts.example = example{body: `{"book": "default", "session": "s-1", "query": "Which shelf is highest?"}`}
 	reports := post("/executions", "reportExecution", "Report what an agent did. The id of the context tells which bullets its model received.", http.StatusCreated, reportExecution)
-	reports.keyed = true
+	reports.idempotent = true
 	reports.scope = tokens.Report
 	reports.verb = events.VerbReport
 	reports.max = int64(service.MaxBodyBytes(events.VerbReport))
 	reports.example = example{body: `{"book": "default", "run_id": "run-17", "task": "order-17", "question": "Which shelf is highest?", "answer": "Shelf 7.", "outcome": true}`}
 	feedback := post("/feedback", "giveFeedback", "Record or change the outcome of an execution, also days later.", http.StatusCreated, giveFeedback)
-	feedback.keyed = true
-	feedback.also, feedback.waits = tokens.Review, true
+	feedback.idempotent = true
+	feedback.orScope, feedback.waits = tokens.Review, true
 	feedback.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the effect on the playbook, such as 30s, at most %s. Default: do not wait.", maxWait)}}
 	feedback.scope = tokens.Report
 	feedback.verb = events.VerbFeedback
@@ -71,7 +71,7 @@ func (c *call) leaveControl(caller *events.Caller) error {
 	case value != events.ControlOff:
 		return invalid(events.HeaderControl, "must be "+events.ControlOff)
 	case !c.token.LeavesControl():
-		return &statusError{status: http.StatusForbidden, code: CodeScope, text: events.HeaderControl + " requires a token with the scope operate"}
+		return forbidden(CodeScope, events.HeaderControl+" requires a token with the scope operate")
 	}
 	caller.Uncontrolled = true
 	return nil
@@ -217,7 +217,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	if f.Outcome, err = c.outcome(f.Book, r.Outcome, &r.LooseOutcome); err != nil {
 		return nil, err
 	}
-	if c.handler.local != nil { // a command of Debrief makes this request itself, so the person who runs the command rates
+	if c.handler.commandToken != nil { // a command of Debrief makes this request itself, so the person who runs the command rates
 		f.Outcome.By = cmp.Or(f.Outcome.By, c.token.Name)
 	}
 	redact.Fields(f)
@@ -306,7 +306,7 @@ func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outco
 		return events.Outcome{}, err
 	}
 	if errors.Is(err, outcome.ErrViolation) || errors.Is(err, outcome.ErrJudge) {
-		return events.Outcome{}, &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("%s.%s: token %q does not have it", field, err, c.token.Name)}
+		return events.Outcome{}, forbidden(CodeScope, fmt.Sprintf("%s.%s: token %q does not have it", field, err, c.token.Name))
 	}
 	if err != nil {
 		return events.Outcome{}, invalid(field, err.Error())

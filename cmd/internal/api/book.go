@@ -25,7 +25,7 @@ func inspectBookRoutes() []route {
 	rejected := get("/books/{book}/rejections", "listRejections", "List rejected proposals and removed bullets with their reasons, newest first.", listRejections)
 	rejected.query, rejected.example = pageParameters, example{path: inBook, query: "limit=5"}
 	found := get("/executions/{handle}", "findExecution", "Return the playbook and the session of an execution.", findExecution)
-	found.own, found.example = true, example{path: map[string]string{"handle": "17-ab12cd34"}}
+	found.ownRuns, found.example = true, example{path: map[string]string{"handle": "17-ab12cd34"}}
 	return []route{whole, rejected, found, markRoute()}
 }
 

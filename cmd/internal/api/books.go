@@ -30,9 +30,9 @@ func bookRoutes() []route {
 		{name: "sort", kind: "string", doc: "Order; default: id.", values: index.BulletOrders},
 		atParameter,
 	}, pageParameters...)
-	bullets.tagged, bullets.example = true, example{path: inBook, query: "q=invoice&sort=helpful&limit=10"}
+	bullets.hasETag, bullets.example = true, example{path: inBook, query: "q=invoice&sort=helpful&limit=10"}
 	bullet := get("/books/{book}/bullets/{id}", "getBullet", "Return a bullet with its record in experiments.", getBullet)
-	bullet.tagged, bullet.example = true, example{path: ofBullet}
+	bullet.hasETag, bullet.example = true, example{path: ofBullet}
 	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", getBulletHistory)
 	life.query = []parameter{
 		{name: "executions", kind: "string", doc: "Also return the stored executions behind the changes: the first of each, or all.", values: []string{"first", "all"}},
@@ -61,7 +61,7 @@ func bookRoutes() []route {
 	review.query, review.example = pageParameters, example{path: inBook}
 	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate, the records of the bullets that are nearest to a decision, and the latest decisions.", getGate)
 	state.query = limitParameter
-	state.tagged, state.example = true, example{path: inBook}
+	state.hasETag, state.example = true, example{path: inBook}
 	books := get("/books", "listBooks", "List the playbooks that the token permits.", listBooks)
 	books.query = pageParameters
 	return []route{books, bullets, bullet, life, evidence, log, version, diff, review, state}
@@ -265,7 +265,7 @@ func getBullet(c *call) (*index.BulletItem, error) {
 	}
 	item, found := list.Find(playbook.BulletID(c.path("id")))
 	if !found {
-		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path("id"))))
+		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", clip(c.path("id"))))
 	}
 	return &item, nil
 }

@@ -104,7 +104,7 @@ func (c *call) time(name string) (t time.Time, err error) {
 // decode decodes the body. Unknown fields are an error with ?strict=1; else the reply lists them.
 func (c *call) decode(into any) error {
 	body := c.body
-	if len(body) == 0 && c.route.hasOptionalBody() {
+	if len(body) == 0 && c.route.optionalBody {
 		return nil
 	}
 	var err error

@@ -68,5 +68,5 @@ func readError(err error) error {
 	return err
 }
 
-// text40 returns the beginning of a text of the client for an error.
-func text40(s string) string { return text.Clip(s, 40) }
+// clip returns the beginning of a text of the client for an error.
+func clip(s string) string { return text.Clip(s, 40) }

@@ -25,7 +25,7 @@ func editRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00012"}
 	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, decide on those in quarantine, restore or name a version, forget executions, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
 	edit.scope = tokens.Review
-	edit.keyed = true
+	edit.idempotent = true
 	edit.waits = true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
 	// decide returns the handler of a decision on the bullet in the path: an edit with this bullet in the list that fill sets.
@@ -38,13 +38,13 @@ func editRoutes() []route {
 	}
 	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Approve = ids }))
 	approve.scope = tokens.Review
-	approve.keyed = true
-	approve.max = 0
+	approve.idempotent = true
+	approve.optionalBody = true
 	approve.example = example{path: ofBullet, body: `{"reason": "checked"}`}
 	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Reject = ids }))
 	reject.scope = tokens.Review
-	reject.keyed = true
-	reject.max = 0
+	reject.idempotent = true
+	reject.optionalBody = true
 	reject.example = example{path: map[string]string{"book": "default", "id": "misc-00013"}, body: `{"reason": "not ours"}`}
 	return []route{edit, approve, reject, proposalRoute()}
 }

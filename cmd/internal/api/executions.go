@@ -44,7 +44,7 @@ func executionRoutes() []route {
 	session.example = example{path: map[string]string{"book": "default", "session": "s-1"}}
 	routes := []route{list, one, served, sessions, session}
 	for i := range routes {
-		routes[i].own = true
+		routes[i].ownRuns = true
 	}
 	return routes
 }
@@ -97,7 +97,7 @@ func listExecutions(c *call) (*Page[index.ExecutionItem], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	if filter.Doubted && c.handler.local != nil { // the index of a command does not follow the reflections
+	if filter.Doubted && c.handler.commandToken != nil { // the index of a command does not follow the reflections
 		if err := c.handler.index.Executions.ReadDoubts(c.ctx); err != nil {
 			return nil, err
 		}
@@ -219,7 +219,7 @@ func getSession(c *call) (*SessionWindow, error) {
 	}
 	marks, err := store.Marks(c.ctx, c.book(), owner, session)
 	if err == nil && len(list)+len(marks)+damaged == 0 {
-		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", text40(session)))
+		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", clip(session)))
 	}
 	return &SessionWindow{append([]*events.Interaction{}, list...), append([]events.MarkedInteraction{}, marks...), damaged}, err
 }

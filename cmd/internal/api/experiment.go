@@ -30,7 +30,7 @@ func listSimilar(c *call) (*Page[index.SimilarItem], error) {
 	}
 	b, found := list.Find(playbook.BulletID(c.path("id")))
 	if !found {
-		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", text40(c.path("id"))))
+		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", clip(c.path("id"))))
 	}
 	return &Page[index.SimilarItem]{Items: list.Similar(b.Bullet, c.limit())}, nil
 }

@@ -35,7 +35,7 @@ import (
 const (
 	maxInFlight = 64               // requests at a time
 	maxWaiting  = 256              // requests at a time that wait for a worker
-	maxLive     = 256              // streams of events at a time
+	maxStreams  = 256              // streams of events at a time
 	timeout     = 10 * time.Second // of a request; a context waits up to 5 s for a minimum version
 
 	reconnectWait = 2 * time.Second // of a read while the connection is lost; a restart of the server takes less
@@ -52,16 +52,18 @@ type handler struct {
 	texts   *deltalog.Texts   // of shown bullets; nil without conn
 	program program.Effective // settings
 	tokens  *tokens.Set       // nil: no token is required, and requests must name the loopback
-	local   *tokens.Token     // nil: requests are authenticated; see Options.Local
-	origins *http.CrossOriginProtection
-	bodies  body.Reader
-	limits  limits
-	slots   chan struct{} // has an element for each request in progress
-	waiting chan struct{} // the same for the routes that wait
-	live    chan struct{} // the same for streams of events
-	streams sync.Map      // *atomic.Int32: the number of streams of events, by the name of the token
-	observe service.Observer
-	log     zerolog.Logger
+	// commandToken is the token of every request to a handler inside a command. Nil: requests are authenticated.
+	commandToken *tokens.Token
+	origins      *http.CrossOriginProtection
+	bodies       body.Reader
+	limits       limits
+	observe      service.Observer
+
+	// A channel of slots has an element for each request in progress: of most routes, of those that wait, and of streams of events.
+	slots, waitSlots, streamSlots chan struct{}
+
+	openStreams sync.Map // *atomic.Int32: the number of streams of events, by the name of the token
+	log         zerolog.Logger
 }
 
 // New returns the handler of the paths below /api/v1/. The agents' backend builds contexts and stores reports. The handler sets the
@@ -71,9 +73,9 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
 		agents: agents, conn: o.Conn, index: o.Index, program: o.Settings,
-		tokens: o.Tokens, local: o.Local, origins: http.NewCrossOriginProtection(),
+		tokens: o.Tokens, commandToken: o.Local, origins: http.NewCrossOriginProtection(),
 		bodies: body.Reader{Memory: body.NewMemory(lim.memory), Pace: lim.pace, Timeout: lim.body}, limits: lim,
-		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive),
+		slots: make(chan struct{}, maxInFlight), waitSlots: make(chan struct{}, maxWaiting), streamSlots: make(chan struct{}, maxStreams),
 		observe: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
@@ -101,8 +103,8 @@ type response struct {
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// handle serves a request for a route. rt is nil for an unknown path, and for a path that has only routes of other methods, which allowed
-// lists.
+// handle serves a request for a route: it sets the deadlines, and writes and records the response. rt is nil for an unknown path, and for a
+// path that has only routes of other methods, which allowed lists.
 func (h *handler) handle(w http.ResponseWriter, r *http.Request, rt *route, allowed []string) {
 	began := time.Now()
 	requestID := requestIDOf(r.Header)
@@ -196,16 +198,16 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, allow
 	if err := errors.Join(c.authorize(), c.checkQuery()); err != nil {
 		return response{}, err
 	}
-	hasBody := r.ContentLength != 0 || !rt.hasOptionalBody()
-	if rt.in != nil && hasBody {
-		held, err := h.bodies.Read(w, r, rt.maxBytes())
+	hasBody := rt.in != nil && (r.ContentLength != 0 || !rt.optionalBody)
+	if hasBody {
+		held, err := h.bodies.Read(w, r, rt.max)
 		defer h.bodies.Memory.Release(held.Room)
 		if err != nil {
 			return response{}, err
 		}
 		c.body = held.Data
 	}
-	if rt.live != nil {
+	if rt.stream != nil {
 		return h.serveLive(c, w, r)
 	}
 	return h.run(c)
@@ -215,7 +217,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, allow
 func (h *handler) run(c *call) (response, error) {
 	slots := h.slots
 	if c.route.waits {
-		slots = h.waiting
+		slots = h.waitSlots
 	}
 	select {
 	case slots <- struct{}{}:
@@ -223,7 +225,7 @@ func (h *handler) run(c *call) (response, error) {
 	default:
 		return response{}, service.ErrBusy
 	}
-	if c.handler.local == nil { // a command has no time limit: a person interrupts it
+	if c.handler.commandToken == nil { // a command has no time limit: a person interrupts it
 		var cancel context.CancelFunc
 		c.ctx, cancel = context.WithTimeout(c.ctx, timeout+waitOf(c.route))
 		defer cancel()
@@ -249,7 +251,7 @@ func (h *handler) run(c *call) (response, error) {
 // would wait for the timeouts of all its reads. It returns nats.ErrDisconnected if there is still no connection.
 func (c *call) awaitServer() error {
 	rt := c.route
-	readsServer := rt.method == http.MethodGet && rt.scope != "" && !rt.local
+	readsServer := rt.method == http.MethodGet && rt.scope != "" && !rt.offline
 	if !readsServer || c.handler.conn == nil {
 		return nil
 	}
@@ -357,7 +359,7 @@ func indexRoute() route {
 		for _, r := range c.handler.routes {
 			e := listedRoute{Method: r.method, Path: prefix + r.path, Scope: r.scope, Summary: r.summary}
 			if r.in != nil {
-				e.MaxBytes = r.maxBytes()
+				e.MaxBytes = r.max
 			}
 			out.Routes = append(out.Routes, e)
 		}

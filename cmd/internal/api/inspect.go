@@ -18,7 +18,7 @@ func inspectRoutes() []route {
 	checks := get("/doctor", "runDoctor", "Check server, streams, durables, clocks, workers and playbooks, with a fix for each finding. It changes nothing.", runDoctor)
 	checks.scope, checks.waits = tokens.Operate, true
 	settings := get("/settings", "listSettings", "List the settings of the gateway with their origins, without secrets.", listSettings)
-	settings.scope, settings.local = tokens.Operate, true
+	settings.scope, settings.offline = tokens.Operate, true
 	return []route{letter, checks, settings}
 }
 

@@ -51,16 +51,16 @@ func (s *eventStream) write(text string) bool {
 // not begin.
 func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (response, error) {
 	select {
-	case h.live <- struct{}{}:
-		defer func() { <-h.live }()
+	case h.streamSlots <- struct{}{}:
+		defer func() { <-h.streamSlots }()
 	default:
 		return response{}, service.ErrBusy
 	}
-	counter, _ := h.streams.LoadOrStore(c.token.Name, new(atomic.Int32))
-	open := counter.(*atomic.Int32)
+	value, _ := h.openStreams.LoadOrStore(c.token.Name, new(atomic.Int32))
+	open := value.(*atomic.Int32)
 	defer open.Add(-1)
-	if open.Add(1) > maxTokenLive {
-		return response{}, &statusError{status: http.StatusTooManyRequests, code: CodeStreams, text: fmt.Sprintf("token %q has %d open streams of events: close one", c.token.Name, maxTokenLive)}
+	if open.Add(1) > maxTokenStreams {
+		return response{}, &statusError{status: http.StatusTooManyRequests, code: CodeStreams, text: fmt.Sprintf("token %q has %d open streams of events: close one", c.token.Name, maxTokenStreams)}
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
@@ -68,13 +68,13 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 	header.Set("X-Accel-Buffering", "no") // nginx would collect the events
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		c.route.live(c, &eventStream{w: w, control: http.NewResponseController(w), limit: c.integer("limit", 0)})
+		c.route.stream(c, &eventStream{w: w, control: http.NewResponseController(w), limit: c.integer("limit", 0)})
 	}
 	return response{sent: true}, nil
 }
 
-// maxTokenLive is the maximum number of open streams of one token. It is below maxLive, so that other tokens can open streams, too.
-const maxTokenLive = 32
+// maxTokenStreams is the maximum number of open streams of one token. It is below maxStreams, so that other tokens can open streams, too.
+const maxTokenStreams = 32
 
 // renewToken looks up the token of a call again, because the tokens file may have changed. It returns false if the token was revoked or has
 // lost the scope of the route.

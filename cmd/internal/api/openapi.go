@@ -66,7 +66,7 @@ func (r *route) operation(requests, replies *schema.Types) object {
 		if r.example.body != "" {
 			content["example"] = json.RawMessage(r.example.body)
 		}
-		op["requestBody"] = object{"required": !r.hasOptionalBody(), "content": object{"application/json": content}}
+		op["requestBody"] = object{"required": !r.optionalBody, "content": object{"application/json": content}}
 	}
 	reply := &jsonschema.Schema{}
 	if r.out != nil {
@@ -74,14 +74,14 @@ func (r *route) operation(requests, replies *schema.Types) object {
 	}
 	responses := object{"default": object{"$ref": "#/components/responses/Problem"}}
 	success := object{"description": "Success.", "content": object{"application/json": object{"schema": reply}}}
-	if r.live != nil {
+	if r.stream != nil {
 		success["content"] = object{"text/event-stream": object{"schema": object{"type": "string"}}}
 	}
 	responses[strconv.Itoa(r.status)] = success
 	if r.status == http.StatusCreated || r.status == http.StatusAccepted {
 		responses["200"] = object{"description": "It was there before, or the request changed nothing.", "content": success["content"]}
 	}
-	if r.tagged {
+	if r.hasETag {
 		responses["304"] = object{"description": "The client has this version."}
 	}
 	op["responses"] = responses
@@ -108,10 +108,10 @@ func (r *route) parameters() []object {
 	if r.in != nil {
 		all = append(all, object{"name": strictParameter.name, "in": "query", "description": strictParameter.doc, "schema": object{"enum": booleans}})
 	}
-	if r.keyed {
+	if r.idempotent {
 		all = append(all, object{"name": "Idempotency-Key", "in": "header", "description": "Id of the request: a repeated one has no further effect.", "schema": object{"type": "string", "maxLength": maxKey}})
 	}
-	if r.tagged {
+	if r.hasETag {
 		all = append(all, object{"name": "If-None-Match", "in": "header", "description": "ETag of the version that the client has.", "schema": object{"type": "string"}})
 	}
 	return all

@@ -29,7 +29,7 @@ import (
 func operateRoutes() []route {
 	task := post("/books/{book}/tasks", "submitTask", "Submit a task to the generators, and optionally wait for its execution.", http.StatusCreated, submitTask)
 	task.scope = tokens.Report
-	task.keyed = true
+	task.idempotent = true
 	task.waits = true
 	task.max = 4 << 20
 	task.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the execution, such as 30s, at most %s. Default: do not wait.", maxWait)}}
@@ -46,7 +46,7 @@ func operateRoutes() []route {
 	}, pageParameters...)
 	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
 	requeue.scope = tokens.Operate
-	requeue.max = 0
+	requeue.optionalBody = true
 	requeue.example = example{path: map[string]string{"id": "11-ab12cd34"}}
 	drop := remove("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
 	drop.scope, drop.example = tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}

@@ -55,7 +55,7 @@ type ImportReply struct {
 func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 	known, _ := formats.Formats()
 	if r.Format != "" && !slices.Contains(known, r.Format) {
-		return nil, invalid("format", fmt.Sprintf("want one of %v, got %q", known, text40(string(r.Format))))
+		return nil, invalid("format", fmt.Sprintf("want one of %v, got %q", known, clip(string(r.Format))))
 	}
 	newest, label, err := c.handler.index.Books.Newest(c.ctx, c.book())
 	if err != nil {
@@ -152,7 +152,7 @@ func promoteRun(c *call, r *PromoteRequest) (*request.Promotion, error) {
 		}
 	}
 	if !slices.Contains(known, r.Run) {
-		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", text40(string(r.Run)), joinBooks(known)))
+		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", clip(string(r.Run)), joinBooks(known)))
 	}
 	js := c.handler.conn.JetStream()
 	plan, err := request.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.book()), r.At)

@@ -94,6 +94,11 @@ func conflict(text string) error {
 	return &statusError{status: http.StatusConflict, code: CodeConflict, text: text}
 }
 
+// forbidden returns the error for a request that the token does not permit.
+func forbidden(code Code, text string) error {
+	return &statusError{status: http.StatusForbidden, code: code, text: text}
+}
+
 // newProblem returns the problem for an error, and the value of Retry-After, "" for none. bodyType is the type of the request's body, nil
 // without a body. Its calls of service.ErrorResponse also put the text of the error on one line.
 func newProblem(err error, bodyType reflect.Type) (p Problem, retryAfter string) {

@@ -31,8 +31,8 @@ type ProposalRequest struct {
 // proposalRoute adds a bullet in quarantine. It needs no scope for edits, because a person decides before a prompt has the text.
 func proposalRoute() route {
 	r := post("/books/{book}/proposals", "proposeBullet", "Propose a bullet, or a correction of one. It waits in quarantine until a person approves it.", http.StatusCreated, proposeBullet)
-	r.scope, r.also = tokens.Report, tokens.Review
-	r.keyed, r.waits = true, true
+	r.scope, r.orScope = tokens.Report, tokens.Review
+	r.idempotent, r.waits = true, true
 	r.example = example{path: map[string]string{"book": "default"}, body: `{"content": "Name the carrier in each reply.", "reason": "The customer asked twice."}`}
 	return r
 }

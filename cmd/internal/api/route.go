@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"reflect"
 	"strings"
@@ -15,32 +14,30 @@ const prefix = "/api/v1"
 // route is a route of the API. Routing, access control, the OpenAPI document and its test use the same table.
 type route struct {
 	method  string
-	path    string       // below prefix; {name} is a parameter
-	scope   tokens.Scope // empty: any token
-	name    string       // unique; operationId in the OpenAPI document
+	path    string // below prefix; {name} is a parameter
+	name    string // unique; operationId in the OpenAPI document
 	summary string
 	query   []parameter
 	in      reflect.Type // type of the body; nil without one
 	out     reflect.Type // type of the reply; nil: any JSON
 	status  int          // of success
 	verb    string       // of the metrics; empty for none
-	max     int64        // bytes of the body; 0 for an optional body of at most maxBody
-	waits   bool         // the request may take up to maxWait longer than others
-	local   bool         // needs no NATS server; nor does a route without a scope
-	keyed   bool         // has an Idempotency-Key
-	own     bool         // tokens without the scope may use it for their own runs
-	also    tokens.Scope // another scope that permits the route; empty: none
-	tagged  bool         // the reply has an ETag
 	example example
-	run     func(*call) (any, error)
-	live    func(*call, *eventStream) // instead of run: sends events
+
+	max          int64 // bytes of the body
+	optionalBody bool
+	idempotent   bool // a request may have an Idempotency-Key
+	hasETag      bool // the reply has an ETag
+	waits        bool // a request may take up to maxWait longer than others
+	offline      bool // needs no NATS server; nor does a route without a scope
+
+	scope   tokens.Scope // that a token needs; empty: any token
+	orScope tokens.Scope // another scope that permits the route; empty: none
+	ownRuns bool         // tokens without these scopes may use the route for their own runs
+
+	run    func(*call) (any, error)
+	stream func(*call, *eventStream) // instead of run: sends events
 }
-
-// hasOptionalBody reports whether a request may have no body.
-func (r *route) hasOptionalBody() bool { return r.max == 0 }
-
-// maxBytes returns the maximum size of a body, in bytes.
-func (r *route) maxBytes() int64 { return cmp.Or(r.max, maxBody) }
 
 // parameter is a query parameter.
 type parameter struct {

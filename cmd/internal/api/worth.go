@@ -20,7 +20,7 @@ func getWorth(c *call) (*worth.Report, error) {
 	}
 	a := p.Admission()
 	executions := c.handler.index.Executions
-	if c.handler.local != nil { // the index of a command does not follow the stream
+	if c.handler.commandToken != nil { // the index of a command does not follow the stream
 		if err := executions.Read(c.ctx); err != nil {
 			return nil, err
 		}
