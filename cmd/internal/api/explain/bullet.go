@@ -10,16 +10,16 @@ import (
 	"fmt"
 	"strings"
 
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // FullText formats all parts of a bullet that a person compares.
-func FullText(b *book.Bullet) string {
+func FullText(b *playbook.Bullet) string {
 	return fmt.Sprintf("%s [%s]%s %s\n%s", b.ID, b.Section, Traits(b), votes(b), b.Content)
 }
 
 // Traits returns the status and the pin of a bullet, each after a space. It returns "" for an active one without a pin.
-func Traits(b *book.Bullet) string {
+func Traits(b *playbook.Bullet) string {
 	text := ""
 	if !b.Shown() {
 		text += " " + string(b.Status)
@@ -31,14 +31,14 @@ func Traits(b *book.Bullet) string {
 }
 
 // votes formats the votes of a bullet.
-func votes(b *book.Bullet) string {
+func votes(b *playbook.Bullet) string {
 	return fmt.Sprintf("helpful %d, harmful %d, neutral %d", b.Helpful, b.Harmful, b.Neutral)
 }
 
 // Status returns the status of a bullet; shown ones are active.
-func Status(b *book.Bullet) book.Status {
+func Status(b *playbook.Bullet) playbook.Status {
 	if b.Shown() {
-		return book.Active
+		return playbook.Active
 	}
 	return b.Status
 }

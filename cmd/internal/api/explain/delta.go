@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/program/term"
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // CoverSummary returns the number of reflections that a delta covers, or "an edit", or "" if the delta covers nothing.
-func CoverSummary(d *book.Delta) string {
+func CoverSummary(d *playbook.Delta) string {
 	edits := 0
 	for _, c := range d.Covers {
 		if c.Evidence == nil {
@@ -28,7 +28,7 @@ func CoverSummary(d *book.Delta) string {
 }
 
 // DeltaSummary describes the effect of a delta in one line.
-func DeltaSummary(d *book.Delta) string {
+func DeltaSummary(d *playbook.Delta) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	for _, n := range d.Names {
@@ -64,7 +64,7 @@ func DeltaSummary(d *book.Delta) string {
 	if j := d.Judge; j != nil {
 		add("the error of judge %s is %d of %d false failures and %d of %d false successes", j.Name, j.FalseFailures, j.Right, j.FalseSuccesses, j.Wrong)
 	}
-	count := map[book.OpKind]int{}
+	count := map[playbook.OpKind]int{}
 	for i := range d.Ops {
 		count[d.Ops[i].Kind] += operations[d.Ops[i].Kind].count(&d.Ops[i])
 	}

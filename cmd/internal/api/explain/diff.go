@@ -6,9 +6,8 @@ import (
 
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // Differences formats each difference in lines with the marks +, - and ~. The last line has their number and then the text end. It has no line
@@ -38,7 +37,7 @@ func Differences(all []history.Difference, end string) string {
 }
 
 // difference formats the changes of one bullet.
-func difference(before, after *book.Bullet) string {
+func difference(before, after *playbook.Bullet) string {
 	var out strings.Builder
 	term.Fprintf(&out, "~ %s", after.ID)
 	add := func(field string, a, b any) {

@@ -6,16 +6,15 @@ import (
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 func TestDifferences(t *testing.T) {
 	t.Parallel()
-	a := &book.Bullet{ID: "a", Section: "misc", Content: "one\ntwo"}
-	changed := &book.Bullet{ID: "a", Section: "misc", Content: "one", Helpful: 2, Pinned: true, Status: book.Retired}
-	active := &book.Bullet{ID: "a", Section: "misc", Content: "one\ntwo", Status: book.Active}
+	a := &playbook.Bullet{ID: "a", Section: "misc", Content: "one\ntwo"}
+	changed := &playbook.Bullet{ID: "a", Section: "misc", Content: "one", Helpful: 2, Pinned: true, Status: playbook.Retired}
+	active := &playbook.Bullet{ID: "a", Section: "misc", Content: "one\ntwo", Status: playbook.Active}
 	for _, test := range []struct {
 		name  string
 		diff  []history.Difference

@@ -9,23 +9,22 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/inspect"
+	"debrief/playbook"
 	"debrief/playbook/text"
-
-	book "debrief/playbook"
 )
 
 // Entry is an event or a delta of a stream as JSON.
 type Entry struct {
-	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"`
-	Book    string       `json:"book,omitempty"`
-	Stream  string       `json:"stream"`
-	Seq     uint64       `json:"seq"`
-	ID      string       `json:"id,omitempty"`     // handle, or version of a delta
-	Repeat  bool         `json:"repeat,omitempty"` // a copy of an earlier event
-	Event   events.Event `json:"event,omitempty"`
-	Delta   *book.Delta  `json:"delta,omitempty"`
-	Problem string       `json:"problem,omitempty"` // reason why the message is unreadable
+	Time    time.Time       `json:"time"`
+	Kind    string          `json:"kind"`
+	Book    string          `json:"book,omitempty"`
+	Stream  string          `json:"stream"`
+	Seq     uint64          `json:"seq"`
+	ID      string          `json:"id,omitempty"`     // handle, or version of a delta
+	Repeat  bool            `json:"repeat,omitempty"` // a copy of an earlier event
+	Event   events.Event    `json:"event,omitempty"`
+	Delta   *playbook.Delta `json:"delta,omitempty"`
+	Problem string          `json:"problem,omitempty"` // reason why the message is unreadable
 }
 
 // NewEntry returns an entry of a stream as JSON.
@@ -41,7 +40,7 @@ func NewEntry(e *inspect.Entry) Entry {
 func entryID(e *inspect.Entry) string {
 	switch {
 	case e.Delta != nil:
-		return book.VersionLabel(e.Delta.Version, e.Chain)
+		return playbook.VersionLabel(e.Delta.Version, e.Chain)
 	case e.Event != nil:
 		return string(events.NewHandle(e.Seq, e.Event.EventID()))
 	}

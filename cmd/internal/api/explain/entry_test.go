@@ -8,8 +8,7 @@ import (
 	"debrief/cmd/internal/api/explain"
 	"debrief/events"
 	"debrief/events/inspect"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 func TestEntry(t *testing.T) {
@@ -28,7 +27,7 @@ func TestEntry(t *testing.T) {
 		{"reflection without insight", inspect.Entry{Seq: 6, Event: &events.Reflection{Handle: "4-ab12cd34"}}, "6-", false, []string{"on 4-ab12cd34"}},
 		{"edit, again", inspect.Entry{Seq: 7, Repeat: true, Event: &events.Edit{Author: "ann"}}, "7-", false, []string{"(again) by ann"}},
 		{"dead letter", inspect.Entry{Seq: 8, Event: &events.DeadLetter{Role: "curator", Reason: "odd"}}, "8-", false, []string{"curator", "odd"}},
-		{"delta", inspect.Entry{Seq: 9, Chain: []byte{0xab, 0x12, 0xcd}, Delta: &book.Delta{Version: 2, Gate: book.GateOff}}, "2@ab12cd", false, []string{"the gate is off"}},
+		{"delta", inspect.Entry{Seq: 9, Chain: []byte{0xab, 0x12, 0xcd}, Delta: &playbook.Delta{Version: 2, Gate: playbook.GateOff}}, "2@ab12cd", false, []string{"the gate is off"}},
 		{"unreadable", inspect.Entry{Seq: 10, Err: errors.New("odd")}, "10", true, []string{"unreadable: odd"}},
 	} {
 		got := explain.NewEntry(&test.entry)

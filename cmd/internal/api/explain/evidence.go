@@ -9,15 +9,14 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // Evidence reads the executions and reflections that a log refers to. The methods return nil without an error for one that has expired.
 type Evidence interface {
 	Execution(ctx context.Context, handle string) (*events.Execution, error)
-	Reflection(ctx context.Context, c book.Cover) (*events.Reflection, error)
+	Reflection(ctx context.Context, c playbook.Cover) (*events.Reflection, error)
 }
 
 // Stored is the evidence on a server. It caches executions.
@@ -48,7 +47,7 @@ func (r *Stored) Execution(ctx context.Context, handle string) (*events.Executio
 }
 
 // Reflection implements Evidence.
-func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflection, error) {
+func (r *Stored) Reflection(ctx context.Context, c playbook.Cover) (*events.Reflection, error) {
 	found, err := r.conn.Events.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
@@ -65,7 +64,7 @@ func withLabels(log deltalog.Log) (history.Log, map[uint64]string) {
 	labels := map[uint64]string{}
 	return deltalog.Log(func(fn func(*deltalog.Record) error) error {
 		return log(func(r *deltalog.Record) error {
-			labels[r.Version] = book.VersionLabel(r.Version, r.Chain)
+			labels[r.Version] = playbook.VersionLabel(r.Version, r.Chain)
 			return fn(r)
 		})
 	}).History(), labels

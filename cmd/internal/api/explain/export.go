@@ -5,27 +5,26 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/playbook"
 	"debrief/playbook/formats"
-
-	book "debrief/playbook"
 )
 
 // Exported returns the bullets of an export to a format. If all is true, these are all bullets, else those that are exported by default.
-func Exported(p *book.Playbook, f formats.Format, all bool) []*book.Bullet {
+func Exported(p *playbook.Playbook, f formats.Format, all bool) []*playbook.Bullet {
 	bullets := p.Sorted()
 	if all {
 		return bullets
 	}
-	return slices.DeleteFunc(bullets, func(b *book.Bullet) bool { return !exportedByDefault(f, b) })
+	return slices.DeleteFunc(bullets, func(b *playbook.Bullet) bool { return !exportedByDefault(f, b) })
 }
 
 // exportedByDefault reports whether a bullet is exported to a format by default.
-func exportedByDefault(f formats.Format, b *book.Bullet) bool {
+func exportedByDefault(f formats.Format, b *playbook.Bullet) bool {
 	switch f {
 	case formats.JSON, formats.JSONL:
 		return true
 	case formats.Kayba: // the format has a status for retired bullets
-		return b.Shown() || b.Status == book.Retired
+		return b.Shown() || b.Status == playbook.Retired
 	}
 	return b.Shown()
 }

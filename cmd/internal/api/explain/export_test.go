@@ -6,16 +6,15 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/api/explain"
+	"debrief/playbook"
 	"debrief/playbook/formats"
-
-	book "debrief/playbook"
 )
 
 func TestExported(t *testing.T) {
 	t.Parallel()
-	p, d := new(book.Playbook), &book.Delta{Version: 1}
-	for id, status := range map[book.BulletID]book.Status{"a": book.Active, "b": book.Retired, "c": book.Quarantined} {
-		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: id, PutBullet: &book.Bullet{ID: id, Section: "misc", Content: string(id), Status: status}})
+	p, d := new(playbook.Playbook), &playbook.Delta{Version: 1}
+	for id, status := range map[playbook.BulletID]playbook.Status{"a": playbook.Active, "b": playbook.Retired, "c": playbook.Quarantined} {
+		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "misc", Content: string(id), Status: status}})
 	}
 	if _, err := p.Apply(d); err != nil {
 		t.Fatal(err)
@@ -43,7 +42,7 @@ func TestExported(t *testing.T) {
 
 func TestLosses(t *testing.T) {
 	t.Parallel()
-	loss := func(field string, ids ...book.BulletID) (all []formats.Loss) {
+	loss := func(field string, ids ...playbook.BulletID) (all []formats.Loss) {
 		for _, id := range ids {
 			all = append(all, formats.Loss{Bullet: id, Field: field, Reason: "none"})
 		}

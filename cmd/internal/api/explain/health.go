@@ -6,15 +6,14 @@ import (
 
 	"debrief/cmd/internal/program/term"
 	"debrief/curator/draft"
+	"debrief/playbook"
 	"debrief/playbook/history"
 	"debrief/playbook/text"
-
-	book "debrief/playbook"
 )
 
 // Health is the health of a playbook, now and on the days before.
 type Health struct {
-	Book book.Book           `json:"book"`
+	Book playbook.Book       `json:"book"`
 	Now  history.HealthDay   `json:"now"`
 	Days []history.HealthDay `json:"days" doc:"Health at the end of each day with a change, oldest first. The last one is now."`
 	// SameSubject has the bullets of now, without retired ones. It is empty for more than 10,000 of them.

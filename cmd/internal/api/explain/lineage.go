@@ -11,14 +11,13 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // Bullet explains a bullet: the changes of its text and its votes, with their evidence.
 type Bullet struct {
-	Book   book.Book         `json:"book"`
+	Book   playbook.Book     `json:"book"`
 	Labels map[uint64]string `json:"labels"` // labels of the versions of the events, by number
 	*history.Lineage
 	Executions map[string]*events.Execution `json:"executions"` // by handle; null if expired
@@ -29,7 +28,7 @@ type Bullet struct {
 
 // BulletOf returns the explanation of a bullet, without executions. log is the log of the playbook, or the part that concerns the bullet. The
 // error is history.ErrBulletNotFound for an unknown bullet.
-func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, error) {
+func BulletOf(name playbook.Book, log deltalog.Log, id playbook.BulletID) (*Bullet, error) {
 	labelledLog, labels := withLabels(log)
 	l, err := history.LineageOf(labelledLog, id)
 	if err != nil {
@@ -78,7 +77,7 @@ func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 
 // load reads the execution behind a cover, which is the reference of a delta to a reflection or an edit. It records the reflection if that
 // has expired.
-func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
+func (x *Bullet) load(ctx context.Context, ev Evidence, c playbook.Cover) error {
 	handle := c.Evidence.Execution
 	if _, _, err := events.Handle(handle).Parse(); err != nil {
 		return nil //nolint:nilerr // of another system
@@ -152,7 +151,7 @@ func summary(l *history.Lineage) string {
 const firstFew = 3
 
 // handles lists the handles of the executions behind a vote in one line.
-func handles(covers []book.Cover) string {
+func handles(covers []playbook.Cover) string {
 	var all []string
 	for i, c := range covers {
 		if i == firstFew {
@@ -167,12 +166,12 @@ func handles(covers []book.Cover) string {
 }
 
 // withEvidence returns the covers that have evidence.
-func withEvidence(covers []book.Cover) []book.Cover {
-	return slices.DeleteFunc(slices.Clone(covers), func(c book.Cover) bool { return c.Evidence == nil })
+func withEvidence(covers []playbook.Cover) []playbook.Cover {
+	return slices.DeleteFunc(slices.Clone(covers), func(c playbook.Cover) bool { return c.Evidence == nil })
 }
 
 // writeSupport lists the executions behind a change.
-func (x *Bullet) writeSupport(out io.Writer, covers []book.Cover, all bool) {
+func (x *Bullet) writeSupport(out io.Writer, covers []playbook.Cover, all bool) {
 	covers = withEvidence(covers)
 	for i, c := range covers {
 		if i == firstFew && !all {
@@ -184,7 +183,7 @@ func (x *Bullet) writeSupport(out io.Writer, covers []book.Cover, all bool) {
 }
 
 // writeCover describes one execution behind a change: the digest from the log, and the stored execution if it has not expired.
-func (x *Bullet) writeCover(out io.Writer, c book.Cover) {
+func (x *Bullet) writeCover(out io.Writer, c playbook.Cover) {
 	digest := c.Evidence
 	term.Fprintf(out, "    %s  %s  %q\n", digest.Execution, Outcome(digest.Outcome, digest.Score), digest.Excerpt)
 	if digest.Reflector != "" { // the evidence of an edit has none

@@ -9,9 +9,8 @@ import (
 	"testing"
 
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // fakeEvidence has stored executions by handle, and reflections by the id of their cover. It counts the reads.
@@ -26,7 +25,7 @@ func (f *fakeEvidence) Execution(_ context.Context, handle string) (*events.Exec
 	return f.executions[handle], nil
 }
 
-func (f *fakeEvidence) Reflection(_ context.Context, c book.Cover) (*events.Reflection, error) {
+func (f *fakeEvidence) Reflection(_ context.Context, c playbook.Cover) (*events.Reflection, error) {
 	return f.reflections[c.ID], nil
 }
 
@@ -34,10 +33,10 @@ func (f *fakeEvidence) Reflection(_ context.Context, c book.Cover) (*events.Refl
 func handle(n int) string { return fmt.Sprintf("%d-ab12cd34", n+1) }
 
 // covers returns n covers with evidence, and one of an edit.
-func covers(n int) []book.Cover {
-	list := []book.Cover{{ID: "edit"}}
+func covers(n int) []playbook.Cover {
+	list := []playbook.Cover{{ID: "edit"}}
 	for i := range n {
-		list = append(list, book.Cover{ID: fmt.Sprint(i), Evidence: &book.Evidence{Execution: handle(i)}})
+		list = append(list, playbook.Cover{ID: fmt.Sprint(i), Evidence: &playbook.Evidence{Execution: handle(i)}})
 	}
 	return list
 }
@@ -46,23 +45,23 @@ func TestBulletTextListsExecutions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
-		kind    book.OpKind
+		kind    playbook.OpKind
 		support int
 		all     bool
 		listed  int // executions that are read and described
 		more    bool
 	}{
-		{"few", book.Add, 2, false, 2, false},
-		{"many", book.Add, 5, false, firstFew, true},
-		{"all of many", book.Add, 5, true, 5, false},
-		{"votes", book.Tag, 2, false, 0, false},
-		{"many votes", book.Tag, 5, false, 0, true},
-		{"all votes", book.Tag, 5, true, 5, false},
-		{"edit", book.Add, 0, false, 0, false},
+		{"few", playbook.Add, 2, false, 2, false},
+		{"many", playbook.Add, 5, false, firstFew, true},
+		{"all of many", playbook.Add, 5, true, 5, false},
+		{"votes", playbook.Tag, 2, false, 0, false},
+		{"many votes", playbook.Tag, 5, false, 0, true},
+		{"all votes", playbook.Tag, 5, true, 5, false},
+		{"edit", playbook.Add, 0, false, 0, false},
 	} {
 		x := &Bullet{Labels: map[uint64]string{1: "1@ab12cd"}, Lineage: &history.Lineage{
-			Bullet: "a", Current: &book.Bullet{ID: "a", Section: "misc", Content: "x"},
-			Events: []history.Event{{Version: 1, Kind: test.kind, Bullet: "a", Support: covers(test.support), Op: book.Op{Kind: test.kind, Bullet: "a", Helpful: 1}}},
+			Bullet: "a", Current: &playbook.Bullet{ID: "a", Section: "misc", Content: "x"},
+			Events: []history.Event{{Version: 1, Kind: test.kind, Bullet: "a", Support: covers(test.support), Op: playbook.Op{Kind: test.kind, Bullet: "a", Helpful: 1}}},
 		}}
 		ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
 		if err := x.Load(t.Context(), ev, test.all); err != nil {
@@ -78,8 +77,8 @@ func TestBulletTextListsExecutions(t *testing.T) {
 func TestBulletTextNamesWhatTheReflectorSaw(t *testing.T) {
 	t.Parallel()
 	x := &Bullet{Labels: map[uint64]string{}, Lineage: &history.Lineage{
-		Bullet: "a", Current: &book.Bullet{ID: "a", Section: "misc", Content: "x"},
-		Events: []history.Event{{Version: 1, Kind: book.Add, Bullet: "a", Support: covers(2), Op: book.Op{Kind: book.Add, Bullet: "a"}}},
+		Bullet: "a", Current: &playbook.Bullet{ID: "a", Section: "misc", Content: "x"},
+		Events: []history.Event{{Version: 1, Kind: playbook.Add, Bullet: "a", Support: covers(2), Op: playbook.Op{Kind: playbook.Add, Bullet: "a"}}},
 	}}
 	ev := &fakeEvidence{
 		executions:  map[string]*events.Execution{handle(0): {RunID: "t-1", OtherTry: &events.Try{Answer: "41", Outcome: events.Outcome{Label: events.Failure}}}},
@@ -99,7 +98,7 @@ func TestBulletTextNamesWhatTheReflectorSaw(t *testing.T) {
 func TestBulletTextOfRemoved(t *testing.T) {
 	t.Parallel()
 	x := &Bullet{Labels: map[uint64]string{2: "2@ab12cd"}, Lineage: &history.Lineage{
-		Bullet: "a", RemovedBy: &history.Event{Version: 2, Kind: book.Remove}, Summary: history.Summary{Author: "ann"},
+		Bullet: "a", RemovedBy: &history.Event{Version: 2, Kind: playbook.Remove}, Summary: history.Summary{Author: "ann"},
 	}}
 	text := x.Text(false)
 	if first, _, _ := strings.Cut(text, "\n"); !strings.HasSuffix(first, "remove in 2@ab12cd.") {
@@ -109,7 +108,7 @@ func TestBulletTextOfRemoved(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	support := append(covers(2), book.Cover{ID: "foreign", Evidence: &book.Evidence{Execution: "run/7"}})
+	support := append(covers(2), playbook.Cover{ID: "foreign", Evidence: &playbook.Evidence{Execution: "run/7"}})
 	x := &Bullet{Lineage: &history.Lineage{Events: []history.Event{{Support: support}}}}
 	ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
 	if err := x.Load(t.Context(), ev, true); err != nil {

@@ -6,54 +6,93 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/program/term"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // operation describes the operations of one kind.
 type operation struct {
-	meaning  string                // for readers who do not know the kind
-	count    func(*book.Op) int    // number of bullets, votes or outcomes that an operation concerns
-	summary  func(n int) string    // describes operations with the sum n of their counts
-	describe func(*book.Op) string // describes one operation, without its bullet
+	meaning  string                    // for readers who do not know the kind
+	count    func(*playbook.Op) int    // number of bullets, votes or outcomes that an operation concerns
+	summary  func(n int) string        // describes operations with the sum n of their counts
+	describe func(*playbook.Op) string // describes one operation, without its bullet
 }
 
 // operations has an entry for each kind.
-var operations = map[book.OpKind]operation{
-	book.Add:    {"Adds a bullet.", oneBullet, number("added"), quoted("added")},
-	book.Put:    {"Stores a complete bullet of a file, another playbook or an earlier version.", oneBullet, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", term.OneLine(op.PutBullet.Content, 100)) }},
-	book.Update: {"Replaces the text of a bullet.", oneBullet, number("updated"), quoted("reworded")},
-	book.Remove: {"Deletes a bullet.", oneBullet, number("removed"), func(*book.Op) string { return "removed" }},
-	book.SetStatus: {"Changes the status of a bullet, for example to retired.", oneBullet, number("changed in status"), func(op *book.Op) string {
-		if op.Standing != "" {
-			return fmt.Sprintf("now %s, %s", op.Status, op.Standing)
-		}
-		return "now " + string(op.Status)
-	}},
-	book.Pin: {"Pins a bullet, which is then shown before all others, or unpins it.", oneBullet, number("pinned or unpinned"), func(op *book.Op) string {
-		if op.Pinned {
-			return "pinned"
-		}
-		return "unpinned"
-	}},
-	book.Merge: {"Replaces several bullets by one, with all their votes.", oneBullet, number("merged"), func(op *book.Op) string {
-		return fmt.Sprintf("merged with %s: %q", term.Join(op.Sources), term.OneLine(op.Content, 100))
-	}},
-	book.Confirm: {"Records that another sample gave the same lesson as a bullet.", oneBullet, number("proposed again"), func(op *book.Op) string {
-		return "proposed again by " + term.Plural(len(op.Support), "execution")
-	}},
-	book.Tag: {
-		"Adds votes to a bullet: a reflection found it helpful, harmful or neutral for its sample.",
-		func(op *book.Op) int { return op.Helpful + op.Harmful + op.Neutral },
-		func(n int) string { return term.Plural(n, "vote") },
-		func(op *book.Op) string { return fmt.Sprintf("%s +%d", op.NewVote(), op.Helpful+op.Harmful+op.Neutral) },
+var operations = map[playbook.OpKind]operation{
+	playbook.Add: {
+		meaning:  "Adds a bullet.",
+		count:    oneBullet,
+		summary:  number("added"),
+		describe: quoted("added"),
 	},
-	book.Retag: {
-		"Moves votes after a corrected outcome.",
-		func(op *book.Op) int { return len(op.Support) },
-		func(n int) string { return term.Plural(n, "vote") + " corrected" },
-		func(op *book.Op) string {
+	playbook.Put: {
+		meaning:  "Stores a complete bullet of a file, another playbook or an earlier version.",
+		count:    oneBullet,
+		summary:  number("put"),
+		describe: func(op *playbook.Op) string { return fmt.Sprintf("put: %q", term.OneLine(op.PutBullet.Content, 100)) },
+	},
+	playbook.Update: {
+		meaning:  "Replaces the text of a bullet.",
+		count:    oneBullet,
+		summary:  number("updated"),
+		describe: quoted("reworded"),
+	},
+	playbook.Remove: {
+		meaning:  "Deletes a bullet.",
+		count:    oneBullet,
+		summary:  number("removed"),
+		describe: func(*playbook.Op) string { return "removed" },
+	},
+	playbook.SetStatus: {
+		meaning: "Changes the status of a bullet, for example to retired.",
+		count:   oneBullet,
+		summary: number("changed in status"),
+		describe: func(op *playbook.Op) string {
+			if op.Standing != "" {
+				return fmt.Sprintf("now %s, %s", op.Status, op.Standing)
+			}
+			return "now " + string(op.Status)
+		},
+	},
+	playbook.Pin: {
+		meaning: "Pins a bullet, which is then shown before all others, or unpins it.",
+		count:   oneBullet,
+		summary: number("pinned or unpinned"),
+		describe: func(op *playbook.Op) string {
+			if op.Pinned {
+				return "pinned"
+			}
+			return "unpinned"
+		},
+	},
+	playbook.Merge: {
+		meaning: "Replaces several bullets by one, with all their votes.",
+		count:   oneBullet,
+		summary: number("merged"),
+		describe: func(op *playbook.Op) string {
+			return fmt.Sprintf("merged with %s: %q", term.Join(op.Sources), term.OneLine(op.Content, 100))
+		},
+	},
+	playbook.Confirm: {
+		meaning:  "Records that another sample gave the same lesson as a bullet.",
+		count:    oneBullet,
+		summary:  number("proposed again"),
+		describe: func(op *playbook.Op) string { return "proposed again by " + term.Plural(len(op.Support), "execution") },
+	},
+	playbook.Tag: {
+		meaning: "Adds votes to a bullet: a reflection found it helpful, harmful or neutral for its sample.",
+		count:   func(op *playbook.Op) int { return op.Helpful + op.Harmful + op.Neutral },
+		summary: func(n int) string { return term.Plural(n, "vote") },
+		describe: func(op *playbook.Op) string {
+			return fmt.Sprintf("%s +%d", op.NewVote(), op.Helpful+op.Harmful+op.Neutral)
+		},
+	},
+	playbook.Retag: {
+		meaning: "Moves votes after a corrected outcome.",
+		count:   func(op *playbook.Op) int { return len(op.Support) },
+		summary: func(n int) string { return term.Plural(n, "vote") + " corrected" },
+		describe: func(op *playbook.Op) string {
 			text := VoteChange(op.OldVote, op.NewVote())
 			if len(op.Support) > 1 {
 				text = fmt.Sprintf("%d times %s", len(op.Support), text)
@@ -61,25 +100,25 @@ var operations = map[book.OpKind]operation{
 			return text
 		},
 	},
-	book.AddExposures: {
-		"Adds outcomes of samples to the record of a bullet, which decides whether it stays.",
-		func(op *book.Op) int { return len(op.Exposures) },
-		func(n int) string { return term.Plural(n, "outcome") },
-		func(op *book.Op) string { return describeExposures(op.Exposures) },
+	playbook.AddExposures: {
+		meaning:  "Adds outcomes of samples to the record of a bullet, which decides whether it stays.",
+		count:    func(op *playbook.Op) int { return len(op.Exposures) },
+		summary:  func(n int) string { return term.Plural(n, "outcome") },
+		describe: func(op *playbook.Op) string { return describeExposures(op.Exposures) },
 	},
 }
 
 // OperationMeaning explains the operations of a kind in a sentence. It returns an empty string for an unknown kind.
-func OperationMeaning(kind book.OpKind) string { return operations[kind].meaning }
+func OperationMeaning(kind playbook.OpKind) string { return operations[kind].meaning }
 
 // operationOrder is the order of the kinds in the summary of a delta.
-var operationOrder = []book.OpKind{
-	book.Add, book.Put, book.Update, book.Merge, book.Remove, book.SetStatus, book.Pin, book.Confirm, book.Tag, book.Retag,
-	book.AddExposures,
+var operationOrder = []playbook.OpKind{
+	playbook.Add, playbook.Put, playbook.Update, playbook.Merge, playbook.Remove, playbook.SetStatus, playbook.Pin, playbook.Confirm, playbook.Tag, playbook.Retag,
+	playbook.AddExposures,
 }
 
 // oneBullet is the count of an operation on one bullet.
-func oneBullet(*book.Op) int { return 1 }
+func oneBullet(*playbook.Op) int { return 1 }
 
 // number returns a summary such as "3 added".
 func number(verb string) func(int) string {
@@ -87,12 +126,12 @@ func number(verb string) func(int) string {
 }
 
 // quoted returns a description with the text of the bullet, such as added: "Round at the end."
-func quoted(verb string) func(*book.Op) string {
-	return func(op *book.Op) string { return fmt.Sprintf("%s: %q", verb, term.OneLine(op.Content, 100)) }
+func quoted(verb string) func(*playbook.Op) string {
+	return func(op *playbook.Op) string { return fmt.Sprintf("%s: %q", verb, term.OneLine(op.Content, 100)) }
 }
 
 // VoteChange describes a changed vote. If before is empty, the vote is new. If after is empty, the vote was withdrawn.
-func VoteChange(before, after book.Vote) string {
+func VoteChange(before, after playbook.Vote) string {
 	switch {
 	case before == "":
 		return string(after) + " (new)"
@@ -103,10 +142,10 @@ func VoteChange(before, after book.Vote) string {
 }
 
 // describeExposures returns the number and the mean score of outcomes in each arm of an experiment.
-func describeExposures(seen []book.Exposure) string {
-	arms := []book.Arm{book.ArmShown, book.ArmWithheld, book.ArmOpen}
+func describeExposures(seen []playbook.Exposure) string {
+	arms := []playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}
 	names := []string{"shown", "withheld", "shown without an experiment"}
-	scores := make([]book.Scores, len(arms))
+	scores := make([]playbook.Scores, len(arms))
 	undone := 0 // number of exposures that are taken back
 	for _, s := range seen {
 		// An unknown arm, which no valid delta has, counts as shown.
@@ -131,7 +170,7 @@ func describeExposures(seen []book.Exposure) string {
 }
 
 // DescribeEvent describes in one line the effect of an event on a bullet.
-func DescribeEvent(e *history.Event, bullet book.BulletID) string {
+func DescribeEvent(e *history.Event, bullet playbook.BulletID) string {
 	op := &e.Op
 	var text string
 	switch e.Kind {
@@ -146,7 +185,7 @@ func DescribeEvent(e *history.Event, bullet book.BulletID) string {
 		text = fmt.Sprintf("%s %s", e.Bullet, text)
 	}
 	text += " by " + e.Author
-	if e.Model != "" && e.Kind != book.Tag && e.Kind != book.AddExposures {
+	if e.Model != "" && e.Kind != playbook.Tag && e.Kind != playbook.AddExposures {
 		text += fmt.Sprintf(" (model %s, prompt %s)", e.Model, e.Prompt)
 	}
 	if e.Restores != nil {

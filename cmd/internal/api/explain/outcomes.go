@@ -10,8 +10,7 @@ import (
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/bus"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // Scanner reads stored events in order.
@@ -36,7 +35,7 @@ func (r *rate) add(success bool) {
 }
 
 // ReadOutcomes reads the stored executions of a playbook with their feedback. A copy of an execution counts once.
-func ReadOutcomes(ctx context.Context, s Scanner, b book.Book) (*Outcomes, error) {
+func ReadOutcomes(ctx context.Context, s Scanner, b playbook.Book) (*Outcomes, error) {
 	feedback := map[uint64][]*events.Feedback{}
 	err := s.Scan(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), 0, func(st bus.Stored) error {
 		if f, ok := st.Event.(*events.Feedback); ok {

@@ -13,14 +13,13 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 // Execution explains an execution: its bullets, its outcome, the reflections on it and their effects.
 type Execution struct {
-	Book      book.Book         `json:"book"`
+	Book      playbook.Book     `json:"book"`
 	Labels    map[uint64]string `json:"labels"` // labels of the versions of the events, by number
 	Execution *events.Execution `json:"stored"` // null if expired
 	// Corrected is the outcome after feedback, without texts; nil without feedback on the outcome.
@@ -39,10 +38,10 @@ type Execution struct {
 var ErrExecutionNotFound = errors.New("not found: expired or never stored")
 
 // Effects returns the log of a playbook, or the part of it that covers an execution.
-type Effects func(b book.Book, handle events.Handle) deltalog.Log
+type Effects func(b playbook.Book, handle events.Handle) deltalog.Log
 
 // ExecutionOf returns the explanation of an execution. If the execution is stored, its playbook replaces name.
-func ExecutionOf(ctx context.Context, name book.Book, effects Effects, ev Evidence, handle events.Handle) (*Execution, error) {
+func ExecutionOf(ctx context.Context, name playbook.Book, effects Effects, ev Evidence, handle events.Handle) (*Execution, error) {
 	e, err := ev.Execution(ctx, string(handle))
 	if err != nil {
 		return nil, err

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
 func TestLoadReflections(t *testing.T) {
 	t.Parallel()
-	x := &Execution{Trace: &history.Trace{Reflections: []history.Reflected{{Cover: book.Cover{ID: "a"}}, {Cover: book.Cover{ID: "b"}}, {Cover: book.Cover{ID: "c"}}}}}
+	x := &Execution{Trace: &history.Trace{Reflections: []history.Reflected{{Cover: playbook.Cover{ID: "a"}}, {Cover: playbook.Cover{ID: "b"}}, {Cover: playbook.Cover{ID: "c"}}}}}
 	ev := &fakeEvidence{reflections: map[string]*events.Reflection{"a": {Ignored: []string{"one"}}, "c": {Ignored: []string{"two", "three"}}}}
 	if err := x.loadReflections(t.Context(), ev); err != nil {
 		t.Fatal(err)
@@ -47,9 +46,9 @@ func TestAddPending(t *testing.T) {
 
 func TestExecutionText(t *testing.T) {
 	t.Parallel()
-	stored := &events.Execution{RunID: "t-1", Shown: []events.ShownBullet{{ID: "a"}, {ID: "b"}}, Cited: []book.BulletID{"b"}}
-	applied := []history.Reflected{{Version: 7, Cover: book.Cover{ID: "a", Evidence: &book.Evidence{Reflector: "v1", FeedbackSeq: 3, Outcome: "failure"}}}}
-	change := history.Event{Version: 7, Kind: book.Pin, Bullet: "a", Op: book.Op{Kind: book.Pin, Bullet: "a", Pinned: true}}
+	stored := &events.Execution{RunID: "t-1", Shown: []events.ShownBullet{{ID: "a"}, {ID: "b"}}, Cited: []playbook.BulletID{"b"}}
+	applied := []history.Reflected{{Version: 7, Cover: playbook.Cover{ID: "a", Evidence: &playbook.Evidence{Reflector: "v1", FeedbackSeq: 3, Outcome: "failure"}}}}
+	change := history.Event{Version: 7, Kind: playbook.Pin, Bullet: "a", Op: playbook.Op{Kind: playbook.Pin, Bullet: "a", Pinned: true}}
 	for _, test := range []struct {
 		name string
 		x    Execution

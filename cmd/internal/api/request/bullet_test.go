@@ -9,9 +9,8 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/formats"
-
-	book "debrief/playbook"
 )
 
 // TestSectionHasNoSecret checks that a section loses its secrets before its characters change.
@@ -25,19 +24,19 @@ func TestSectionHasNoSecret(t *testing.T) {
 
 func TestNewImport(t *testing.T) {
 	t.Parallel()
-	bullet := func(id book.BulletID, content string) book.Bullet {
-		return book.Bullet{ID: id, Section: "misc", Content: content}
+	bullet := func(id playbook.BulletID, content string) playbook.Bullet {
+		return playbook.Bullet{ID: id, Section: "misc", Content: content}
 	}
 	now := playbookOf(t, "", bullet("misc-00001", "same"), bullet("misc-00002", "taken"))
 	for _, test := range []struct {
 		name, file string
-		added      []book.BulletID
+		added      []playbook.BulletID
 		notes      int
 		fails      bool
 	}{
 		{name: "same", file: `[misc-00001] helpful=0 harmful=0 :: same`},
-		{name: "new", file: `[misc-00001] helpful=0 harmful=0 :: same` + "\n" + `[misc-00009] helpful=0 harmful=0 :: new`, added: []book.BulletID{"misc-00009"}},
-		{name: "taken id", file: `[misc-00002] helpful=0 harmful=0 :: new`, added: []book.BulletID{"misc-00002-2"}, notes: 1},
+		{name: "new", file: `[misc-00001] helpful=0 harmful=0 :: same` + "\n" + `[misc-00009] helpful=0 harmful=0 :: new`, added: []playbook.BulletID{"misc-00009"}},
+		{name: "taken id", file: `[misc-00002] helpful=0 harmful=0 :: new`, added: []playbook.BulletID{"misc-00002-2"}, notes: 1},
 		{name: "no playbook", file: "nothing", fails: true},
 	} {
 		made, err := NewImport([]byte("## MISC\n"+test.file+"\n"), formats.ACE, now)
@@ -47,9 +46,9 @@ func TestNewImport(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		var added []book.BulletID
+		var added []playbook.BulletID
 		for _, op := range made.Ops {
-			if op.Kind != book.Put || op.PutBullet.ID != op.Bullet {
+			if op.Kind != playbook.Put || op.PutBullet.ID != op.Bullet {
 				t.Errorf("%s: got operation %+v", test.name, op)
 			}
 			added = append(added, op.Bullet)
@@ -67,7 +66,7 @@ func TestImportParts(t *testing.T) {
 		want []int
 	}{{0, nil}, {1, []int{1}}, {PerEdit, []int{PerEdit}}, {2*PerEdit + 1, []int{PerEdit, PerEdit, 1}}} {
 		var got []int
-		for part := range (&Import{Ops: make([]book.Op, test.ops)}).Parts() {
+		for part := range (&Import{Ops: make([]playbook.Op, test.ops)}).Parts() {
 			got = append(got, len(part))
 		}
 		if !slices.Equal(got, test.want) {
@@ -78,14 +77,14 @@ func TestImportParts(t *testing.T) {
 
 func TestPlanForget(t *testing.T) {
 	t.Parallel()
-	cover := func(id, source string) book.Cover {
-		return book.Cover{ID: id, Seq: 1, Evidence: &book.Evidence{Execution: id, Sample: id, Source: source, Outcome: "success", Score: 1}}
+	cover := func(id, source string) playbook.Cover {
+		return playbook.Cover{ID: id, Seq: 1, Evidence: &playbook.Evidence{Execution: id, Sample: id, Source: source, Outcome: "success", Score: 1}}
 	}
-	deltas := []*book.Delta{
-		{Version: 1, Covers: []book.Cover{cover("a", "forum")}, Ops: []book.Op{{Kind: book.Add, Bullet: "misc-00001", Section: "misc", Content: "from the forum", Support: []int{0}}}},
-		{Version: 2, Covers: []book.Cover{cover("b", "desk")}, Ops: []book.Op{{Kind: book.Add, Bullet: "misc-00002", Section: "misc", Content: "from the desk", Support: []int{0}}}},
+	deltas := []*playbook.Delta{
+		{Version: 1, Covers: []playbook.Cover{cover("a", "forum")}, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00001", Section: "misc", Content: "from the forum", Support: []int{0}}}},
+		{Version: 2, Covers: []playbook.Cover{cover("b", "desk")}, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00002", Section: "misc", Content: "from the desk", Support: []int{0}}}},
 	}
-	now := new(book.Playbook)
+	now := new(playbook.Playbook)
 	for _, d := range deltas {
 		if _, err := now.Apply(d); err != nil {
 			t.Fatal(err)
@@ -95,15 +94,15 @@ func TestPlanForget(t *testing.T) {
 	for _, test := range []struct {
 		name, source string
 		logErr       error
-		removed      []book.BulletID
+		removed      []playbook.BulletID
 		code         int
 	}{
-		{name: "one source", source: "forum", removed: []book.BulletID{"misc-00001"}},
+		{name: "one source", source: "forum", removed: []playbook.BulletID{"misc-00001"}},
 		{name: "unknown source", source: "nowhere"},
 		{name: "broken log", source: "forum", logErr: broken, code: program.ExitRefused},
 		{name: "outage", source: "forum", logErr: errors.New("no reply"), code: program.ExitFailed},
 	} {
-		log := func(fn func(*book.Delta) error) error {
+		log := func(fn func(*playbook.Delta) error) error {
 			for _, d := range deltas {
 				if err := fn(d); err != nil {
 					return err
@@ -111,14 +110,14 @@ func TestPlanForget(t *testing.T) {
 			}
 			return test.logErr
 		}
-		plan, err := planForget(now, log, book.Selector{Source: test.source})
+		plan, err := planForget(now, log, playbook.Selector{Source: test.source})
 		if program.ExitCode(err) != test.code {
 			t.Errorf("%s: got error %v", test.name, err)
 		}
 		if err != nil {
 			continue
 		}
-		var removed []book.BulletID
+		var removed []playbook.BulletID
 		for _, d := range plan.Changes {
 			if d.After == nil {
 				removed = append(removed, d.Before.ID)

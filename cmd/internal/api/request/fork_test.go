@@ -9,8 +9,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // TestForkContinuesAfterACrash checks that a repeated fork completes the copy once, and that it keeps the later changes of
@@ -23,14 +22,14 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 	ctx := t.Context()
 	conn := serve(t)
 	store := deltalog.New(conn.JetStream())
-	ask := func(b book.Book, e *events.Edit) {
+	ask := func(b playbook.Book, e *events.Edit) {
 		t.Helper()
 		e.Book, e.ID, e.Author = b, events.NewID(), "ann"
 		if _, err := SubmitEdit(ctx, conn, e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	at := func(b book.Book, version uint64) *book.Playbook {
+	at := func(b playbook.Book, version uint64) *playbook.Playbook {
 		t.Helper()
 		p, err := store.PlaybookAt(ctx, b, version)
 		if err != nil {
@@ -38,7 +37,7 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 		}
 		return p
 	}
-	newest := func(b book.Book) explain.Version {
+	newest := func(b playbook.Book) explain.Version {
 		t.Helper()
 		m, err := explain.NewBook(conn.JetStream(), b).Version(ctx, "newest")
 		if err != nil {
@@ -51,17 +50,17 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 		t.Errorf("fork of an empty playbook: got version %d, %v", whole, err)
 	}
 
-	e := &events.Edit{Gate: book.GateStrict}
+	e := &events.Edit{Gate: playbook.GateStrict}
 	for n := range uint64(PerEdit + 1) {
-		id := book.MintID("others", n+1)
-		e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: id, PutBullet: &book.Bullet{ID: id, Section: "others", Content: fmt.Sprint("bullet ", n), Helpful: int(n % 3)}})
+		id := playbook.MintID("others", n+1)
+		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: fmt.Sprint("bullet ", n), Helpful: int(n % 3)}})
 	}
 	ask("default", e)
 	source := newest("default")
-	ask("default", &events.Edit{Ops: []book.Op{{Kind: book.Remove, Bullet: "misc-00001"}}})
+	ask("default", &events.Edit{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "misc-00001"}}})
 
 	// The first call died after one of two edits, and the edit is in the stream.
-	edits := forkEdits(book.Fork{Of: "default", At: source.Label()}, at("default", source.Number), at("default", source.Number), "run-1")
+	edits := forkEdits(playbook.Fork{Of: "default", At: source.Label()}, at("default", source.Number), at("default", source.Number), "run-1")
 	if len(edits) != 2 {
 		t.Fatalf("got %d edits, want 2", len(edits))
 	}
@@ -73,18 +72,18 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := at("run-1", whole)
-	if mode, _ := copied.Gate(); copied.StateHash() != at("default", source.Number).StateHash() || mode != book.GateStrict || newest("run-1").Number != whole {
+	if mode, _ := copied.Gate(); copied.StateHash() != at("default", source.Number).StateHash() || mode != playbook.GateStrict || newest("run-1").Number != whole {
 		t.Errorf("got %d bullets at version %d of %d, gate %s", copied.Len(), whole, newest("run-1").Number, mode)
 	}
 
-	ask("run-1", &events.Edit{Ops: []book.Op{{Kind: book.Update, Bullet: "misc-00002", Content: "learned"}}})
+	ask("run-1", &events.Edit{Ops: []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00002", Content: "learned"}}})
 	learned := newest("run-1")
 	if again, err := Fork(ctx, conn, "default", source, "run-1"); err != nil || again != whole || newest("run-1").Number != learned.Number {
 		t.Errorf("repeated fork: got version %d, %v, and the playbook is at %d; want %d and %d", again, err, newest("run-1").Number, whole, learned.Number)
 	}
 
 	// A playbook that is not a copy is refused and does not change.
-	ask("other", &events.Edit{Ops: []book.Op{{Kind: book.Add, Section: "checks", Content: "mine"}}})
+	ask("other", &events.Edit{Ops: []playbook.Op{{Kind: playbook.Add, Section: "checks", Content: "mine"}}})
 	mine := newest("other")
 	if _, err := Fork(ctx, conn, "default", source, "other"); program.ExitCode(err) != program.ExitRefused || newest("other").Number != mine.Number {
 		t.Errorf("got %v and version %d, want a refusal", err, newest("other").Number)

@@ -6,27 +6,26 @@ import (
 	"testing"
 
 	"debrief/events"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 func TestNewPromotion(t *testing.T) {
 	t.Parallel()
-	bullet := func(id book.BulletID, text string) book.Bullet {
-		return book.Bullet{ID: id, Section: "others", Content: text}
+	bullet := func(id playbook.BulletID, text string) playbook.Bullet {
+		return playbook.Bullet{ID: id, Section: "others", Content: text}
 	}
-	base := []book.Bullet{bullet("misc-00001", "a"), bullet("misc-00002", "b")}
-	learned := []book.Bullet{bullet("misc-00001", "better"), bullet("misc-00002", "b")}
+	base := []playbook.Bullet{bullet("misc-00001", "a"), bullet("misc-00002", "b")}
+	learned := []playbook.Bullet{bullet("misc-00001", "better"), bullet("misc-00002", "b")}
 	for _, test := range []struct {
 		name                         string
-		learned, target              []book.Bullet
+		learned, target              []playbook.Bullet
 		changes, conflicts, moved    int
 		isEmpty, needsMerge, renames bool
 	}{
 		{"nothing learned", base, base, 0, 0, 0, true, false, false},
 		{"a changed bullet", learned, base, 1, 0, 0, false, false, false},
-		{"the playbook changed another bullet", learned, []book.Bullet{base[0], bullet("misc-00002", "other")}, 1, 0, 1, false, true, false},
-		{"the playbook changed the same bullet", learned, []book.Bullet{bullet("misc-00001", "other"), base[1]}, 0, 1, 1, true, false, false},
+		{"the playbook changed another bullet", learned, []playbook.Bullet{base[0], bullet("misc-00002", "other")}, 1, 0, 1, false, true, false},
+		{"the playbook changed the same bullet", learned, []playbook.Bullet{bullet("misc-00001", "other"), base[1]}, 0, 1, 1, true, false, false},
 		{"the playbook already has the change", learned, learned, 0, 0, 1, true, false, false},
 		{
 			"both have a new bullet", append(slices.Clone(base), bullet("misc-00003", "new")), append(slices.Clone(base), bullet("misc-00003", "taken")),
@@ -47,8 +46,8 @@ func TestNewPromotion(t *testing.T) {
 // TestSubmitExpects checks the base version of edits with and without merge.
 func TestSubmitExpects(t *testing.T) {
 	t.Parallel()
-	base := playbookOf(t, "", book.Bullet{ID: "misc-00001", Section: "others", Content: "a"})
-	learned := playbookOf(t, "", book.Bullet{ID: "misc-00001", Section: "others", Content: "better"})
+	base := playbookOf(t, "", playbook.Bullet{ID: "misc-00001", Section: "others", Content: "a"})
+	learned := playbookOf(t, "", playbook.Bullet{ID: "misc-00001", Section: "others", Content: "better"})
 	for _, merge := range []bool{false, true} {
 		p := newPromotion(base, learned, base)
 		var sent []*events.Edit
@@ -75,7 +74,7 @@ func TestChangedInTargetText(t *testing.T) {
 	} {
 		p := &Promotion{}
 		for i := range n {
-			p.ChangedInTarget = append(p.ChangedInTarget, book.BulletID(fmt.Sprint(i)))
+			p.ChangedInTarget = append(p.ChangedInTarget, playbook.BulletID(fmt.Sprint(i)))
 		}
 		if got := p.ChangedInTargetText(); got != want {
 			t.Errorf("%d: got %q", n, got)
@@ -85,8 +84,8 @@ func TestChangedInTargetText(t *testing.T) {
 
 func TestExpectations(t *testing.T) {
 	t.Parallel()
-	p := playbookOf(t, "", book.Bullet{ID: "a", Section: "misc", Content: "x"})
-	got := Expectations(p, []book.Op{{Bullet: "a"}, {Bullet: "b"}, {Bullet: "a"}})
+	p := playbookOf(t, "", playbook.Bullet{ID: "a", Section: "misc", Content: "x"})
+	got := Expectations(p, []playbook.Op{{Bullet: "a"}, {Bullet: "b"}, {Bullet: "a"}})
 	want := []events.Expectation{{Bullet: "a", Section: "misc", Content: "x"}, {Bullet: "b"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -96,9 +95,9 @@ func TestExpectations(t *testing.T) {
 func TestReject(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ reason, want string }{{"", "rejected"}, {"not ours", "not ours"}} {
-		ops := Reject([]book.BulletID{"a", "b"}, test.reason)
+		ops := Reject([]playbook.BulletID{"a", "b"}, test.reason)
 		for _, op := range ops {
-			if op.Kind != book.SetStatus || op.Status != book.Retired || op.Reason != test.want {
+			if op.Kind != playbook.SetStatus || op.Status != playbook.Retired || op.Reason != test.want {
 				t.Errorf("reason %q: got %+v", test.reason, op)
 			}
 		}

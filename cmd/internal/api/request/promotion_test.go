@@ -10,8 +10,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // TestPromotionAppliesItsPlan checks that the Curator applies all operations of a plan in order, and none of them if a
@@ -23,19 +22,19 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	conn := serve(t)
-	open := func(b book.Book) *explain.Book { return explain.NewBook(conn.JetStream(), b) }
-	sendTo := func(b book.Book, e *events.Edit) (*events.EditReply, error) {
+	open := func(b playbook.Book) *explain.Book { return explain.NewBook(conn.JetStream(), b) }
+	sendTo := func(b playbook.Book, e *events.Edit) (*events.EditReply, error) {
 		e.ID, e.Author, e.Book = events.NewID(), "ann", b
 		return SubmitEdit(ctx, conn, e, bus.PublishOptions{})
 	}
 	send := func(e *events.Edit) (*events.EditReply, error) { return sendTo("default", e) }
-	ask := func(b book.Book, ops ...book.Op) {
+	ask := func(b playbook.Book, ops ...playbook.Op) {
 		t.Helper()
 		if _, err := sendTo(b, &events.Edit{Ops: ops}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	now := func(b book.Book) *book.Playbook {
+	now := func(b playbook.Book) *playbook.Playbook {
 		t.Helper()
 		p, _, err := open(b).At(ctx, "")
 		if err != nil {
@@ -43,15 +42,17 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		}
 		return p
 	}
-	put := func(b book.Bullet) book.Op { return book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: &b} }
-	update := func(id book.BulletID, text string) book.Op {
-		return book.Op{Kind: book.Update, Bullet: id, Content: text}
+	put := func(b playbook.Bullet) playbook.Op {
+		return playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: &b}
+	}
+	update := func(id playbook.BulletID, text string) playbook.Op {
+		return playbook.Op{Kind: playbook.Update, Bullet: id, Content: text}
 	}
 
 	for _, letter := range []string{"a", "b", "c", "d", "e", "f"} {
-		ask("default", book.Op{Kind: book.Add, Section: "others", Content: letter})
+		ask("default", playbook.Op{Kind: playbook.Add, Section: "others", Content: letter})
 	}
-	ask("default", book.Op{Kind: book.Pin, Bullet: "misc-00003", Pinned: true})
+	ask("default", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true})
 	m, err := open("default").Version(ctx, "newest")
 	if err == nil {
 		_, err = Fork(ctx, conn, "default", m, "run")
@@ -61,11 +62,11 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	}
 
 	ask("run", update("misc-00002", "what b says"), update("misc-00001", "b")) // texts swap
-	ask("run", book.Op{Kind: book.Pin, Bullet: "misc-00003"}, book.Op{Kind: book.Remove, Bullet: "misc-00003"}, update("misc-00004", "c"))
-	ask("run", book.Op{Kind: book.SetStatus, Bullet: "misc-00005", Status: book.Retired}, book.Op{Kind: book.Pin, Bullet: "misc-00004", Pinned: true})
-	ask("run", put(book.Bullet{ID: "misc-00007", Section: "others", Content: "new", Helpful: 3}),
-		put(book.Bullet{ID: "misc-00008", Section: "others", Content: "on trial", Status: book.Probation, Experiment: &book.Experiment{Number: 1, Standing: book.StandingNew}}),
-		put(book.Bullet{ID: "misc-00009", Section: "others", Content: "odd", Status: book.Quarantined}))
+	ask("run", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003"}, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00003"}, update("misc-00004", "c"))
+	ask("run", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00005", Status: playbook.Retired}, playbook.Op{Kind: playbook.Pin, Bullet: "misc-00004", Pinned: true})
+	ask("run", put(playbook.Bullet{ID: "misc-00007", Section: "others", Content: "new", Helpful: 3}),
+		put(playbook.Bullet{ID: "misc-00008", Section: "others", Content: "on trial", Status: playbook.Probation, Experiment: &playbook.Experiment{Number: 1, Standing: playbook.StandingNew}}),
+		put(playbook.Bullet{ID: "misc-00009", Section: "others", Content: "odd", Status: playbook.Quarantined}))
 
 	plan := func() *Promotion {
 		t.Helper()
@@ -77,11 +78,11 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	}
 	for name, meanwhile := range map[string]struct {
 		merge bool
-		op    book.Op
-		undo  book.Op
+		op    playbook.Op
+		undo  playbook.Op
 	}{
 		"a bullet of the plan":      {true, update("misc-00001", "other words"), update("misc-00001", "a")},
-		"a new bullet of the plan":  {true, put(book.Bullet{ID: "misc-00007", Section: "others", Content: "taken"}), book.Op{Kind: book.Remove, Bullet: "misc-00007"}},
+		"a new bullet of the plan":  {true, put(playbook.Bullet{ID: "misc-00007", Section: "others", Content: "taken"}), playbook.Op{Kind: playbook.Remove, Bullet: "misc-00007"}},
 		"a bullet outside the plan": {false, update("misc-00006", "other words"), update("misc-00006", "f")},
 	} {
 		planned := plan()
@@ -104,7 +105,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	if got.StateHash() != planned.after.StateHash() {
 		t.Error("the playbook differs from the plan")
 	}
-	for id, want := range map[book.BulletID]string{
+	for id, want := range map[playbook.BulletID]string{
 		"misc-00001": "b", "misc-00002": "what b says", "misc-00004": "c pinned", "misc-00005": "e retired", "misc-00006": "f",
 		"misc-00008": "on trial", "misc-00009": "odd quarantined", "misc-00010": "new",
 	} {

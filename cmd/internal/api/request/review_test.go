@@ -4,15 +4,15 @@ import (
 	"slices"
 	"testing"
 
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // playbookOf folds bullets into a playbook. A gate mode other than "" is set.
-func playbookOf(t *testing.T, gate book.Gate, bullets ...book.Bullet) *book.Playbook {
+func playbookOf(t *testing.T, gate playbook.Gate, bullets ...playbook.Bullet) *playbook.Playbook {
 	t.Helper()
-	p, d := new(book.Playbook), &book.Delta{Version: 1, Gate: gate}
+	p, d := new(playbook.Playbook), &playbook.Delta{Version: 1, Gate: gate}
 	for i := range bullets {
-		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: bullets[i].ID, PutBullet: &bullets[i]})
+		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: bullets[i].ID, PutBullet: &bullets[i]})
 	}
 	if _, err := p.Apply(d); err != nil {
 		t.Fatal(err)
@@ -22,34 +22,34 @@ func playbookOf(t *testing.T, gate book.Gate, bullets ...book.Bullet) *book.Play
 
 func TestApproval(t *testing.T) {
 	t.Parallel()
-	held := func(id, replaces book.BulletID) book.Bullet {
-		return book.Bullet{ID: id, Section: "misc", Content: "new " + string(id), Status: book.Quarantined, Replaces: replaces}
+	held := func(id, replaces playbook.BulletID) playbook.Bullet {
+		return playbook.Bullet{ID: id, Section: "misc", Content: "new " + string(id), Status: playbook.Quarantined, Replaces: replaces}
 	}
-	shown := func(id, replaces book.BulletID, pinned bool) book.Bullet {
-		return book.Bullet{ID: id, Section: "misc", Content: "old " + string(id), Replaces: replaces, Pinned: pinned}
+	shown := func(id, replaces playbook.BulletID, pinned bool) playbook.Bullet {
+		return playbook.Bullet{ID: id, Section: "misc", Content: "old " + string(id), Replaces: replaces, Pinned: pinned}
 	}
 	for _, test := range []struct {
 		name    string
-		gate    book.Gate
-		bullets []book.Bullet
-		approve []book.BulletID
-		retired []book.BulletID
+		gate    playbook.Gate
+		bullets []playbook.Bullet
+		approve []playbook.BulletID
+		retired []playbook.BulletID
 		refused bool
 	}{
-		{name: "no replacement", gate: book.GateOff, bullets: []book.Bullet{held("a", ""), held("b", "")}, approve: []book.BulletID{"a", "b"}},
+		{name: "no replacement", gate: playbook.GateOff, bullets: []playbook.Bullet{held("a", ""), held("b", "")}, approve: []playbook.BulletID{"a", "b"}},
 		{
-			name: "replaces a bullet and its other replacement", gate: book.GateOff,
-			bullets: []book.Bullet{held("a", "x"), shown("x", "", false), shown("c", "x", false), shown("d", "", false)},
-			approve: []book.BulletID{"a"}, retired: []book.BulletID{"c", "x"},
+			name: "replaces a bullet and its other replacement", gate: playbook.GateOff,
+			bullets: []playbook.Bullet{held("a", "x"), shown("x", "", false), shown("c", "x", false), shown("d", "", false)},
+			approve: []playbook.BulletID{"a"}, retired: []playbook.BulletID{"c", "x"},
 		},
 		{
-			name: "strict gate", gate: book.GateStrict, bullets: []book.Bullet{held("a", "x"), shown("x", "", false)},
-			approve: []book.BulletID{"a"}, retired: []book.BulletID{"x"},
+			name: "strict gate", gate: playbook.GateStrict, bullets: []playbook.Bullet{held("a", "x"), shown("x", "", false)},
+			approve: []playbook.BulletID{"a"}, retired: []playbook.BulletID{"x"},
 		},
-		{name: "pinned", gate: book.GateOff, bullets: []book.Bullet{held("a", "x"), shown("x", "", true)}, approve: []book.BulletID{"a"}, refused: true},
+		{name: "pinned", gate: playbook.GateOff, bullets: []playbook.Bullet{held("a", "x"), shown("x", "", true)}, approve: []playbook.BulletID{"a"}, refused: true},
 		{
-			name: "two replace one", gate: book.GateOff, bullets: []book.Bullet{held("a", "x"), held("b", "x"), shown("x", "", false)},
-			approve: []book.BulletID{"a", "b"}, refused: true,
+			name: "two replace one", gate: playbook.GateOff, bullets: []playbook.Bullet{held("a", "x"), held("b", "x"), shown("x", "", false)},
+			approve: []playbook.BulletID{"a", "b"}, refused: true,
 		},
 	} {
 		p := playbookOf(t, test.gate, test.bullets...)
@@ -63,16 +63,16 @@ func TestApproval(t *testing.T) {
 		if !slices.Equal(made.Retired, test.retired) || len(made.Ops) != len(test.approve)+len(test.retired) {
 			t.Errorf("%s: got %+v, want retired %v", test.name, made, test.retired)
 		}
-		if _, err := p.Apply(&book.Delta{Version: 2, Ops: made.Ops}); err != nil {
+		if _, err := p.Apply(&playbook.Delta{Version: 2, Ops: made.Ops}); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range test.approve {
-			if got := p.Bullet(id).Status; got != book.Active {
+			if got := p.Bullet(id).Status; got != playbook.Active {
 				t.Errorf("%s: bullet %s is %q, want active", test.name, id, got)
 			}
 		}
 		for _, id := range test.retired {
-			if got := p.Bullet(id).Status; got != book.Retired {
+			if got := p.Bullet(id).Status; got != playbook.Retired {
 				t.Errorf("%s: bullet %s is %q, want retired", test.name, id, got)
 			}
 		}
@@ -81,18 +81,18 @@ func TestApproval(t *testing.T) {
 
 func TestSelectQuarantined(t *testing.T) {
 	t.Parallel()
-	bullet := func(id book.BulletID, status book.Status) book.Bullet {
-		return book.Bullet{ID: id, Section: "misc", Content: "x", Status: status}
+	bullet := func(id playbook.BulletID, status playbook.Status) playbook.Bullet {
+		return playbook.Bullet{ID: id, Section: "misc", Content: "x", Status: status}
 	}
-	p := playbookOf(t, "", bullet("a", book.Quarantined), bullet("b", book.Active), bullet("d", book.Quarantined))
+	p := playbookOf(t, "", bullet("a", playbook.Quarantined), bullet("b", playbook.Active), bullet("d", playbook.Quarantined))
 	for _, test := range []struct {
-		ids, want []book.BulletID
+		ids, want []playbook.BulletID
 		ok        bool
 	}{
-		{[]book.BulletID{"a"}, []book.BulletID{"a"}, true},
-		{[]book.BulletID{"d", "a", "d"}, []book.BulletID{"a", "d"}, true},
-		{[]book.BulletID{"a", "b"}, nil, false},
-		{[]book.BulletID{"c"}, nil, false},
+		{[]playbook.BulletID{"a"}, []playbook.BulletID{"a"}, true},
+		{[]playbook.BulletID{"d", "a", "d"}, []playbook.BulletID{"a", "d"}, true},
+		{[]playbook.BulletID{"a", "b"}, nil, false},
+		{[]playbook.BulletID{"c"}, nil, false},
 		{nil, nil, true},
 	} {
 		before := slices.Clone(test.ids)
