@@ -12,26 +12,27 @@ const (
 	scale = 0.1
 )
 
-// mean is the mean of a measure over the sessions of an arm, each with the inverse of the probability of its arm as its weight.
-type mean struct {
+// armMean is the mean of a measure over the sessions of an arm, each with the inverse of the probability of its arm as its weight.
+type armMean struct {
 	sessions int
 	value    float64
 	spread   float64 // variance of the value of a session
-	// The variance of the mean is spread·seen plus, if the arm has fewer sessions than its probability lets expect, a part for sessions
-	// that were not seen: their spread times unseen.
+	// The variance of the mean is spread·seen. If the arm has fewer sessions than its probability lets expect, the missing sessions add their
+	// spread·unseen.
 	seen, unseen float64
 }
 
-func (s *Sums) mean(m, arm int) (out mean) {
+// meanOf returns the mean of a measure over the sessions of an arm.
+func (s *Sums) meanOf(m measure, a arm) (out armMean) {
 	var weight, sum, squares float64
 	for i := range s.shares {
 		part := &s.shares[i]
-		w, g := part.weight(arm), &part.arms[arm].byMeasure[m]
-		n := float64(g.sessions)
-		out.sessions += g.sessions
+		w, moments := part.weight(a), &part.arms[a].byMeasure[m]
+		n := float64(moments.sessions)
+		out.sessions += moments.sessions
 		weight += w * n
-		sum += w * g.y
-		squares += w * g.yy
+		sum += w * moments.sum
+		squares += w * moments.squares
 		out.seen += w * w * n
 		all := float64(part.arms[with].byMeasure[m].sessions + part.arms[without].byMeasure[m].sessions)
 		out.unseen += max(0, w*all-w*w*n)
@@ -48,7 +49,7 @@ func (s *Sums) mean(m, arm int) (out mean) {
 
 // pooledSpread returns the spread of an arm, raised towards that of the other arm if that is larger, as if minSessions sessions with the
 // other spread were added: the spread of few sessions is often far too small by chance.
-func (a *mean) pooledSpread(other *mean) float64 {
+func (a *armMean) pooledSpread(other *armMean) float64 {
 	return a.spread + max(0, other.spread-a.spread)*minSessions/float64(a.sessions+minSessions)
 }
 
@@ -58,22 +59,22 @@ func radius(variance, alpha float64) float64 {
 	return math.Sqrt(2 * variance * (variance + prior) / prior * (math.Log1p(prior/variance)/2 - math.Log(alpha)))
 }
 
-// interval is the difference of a measure, with minus without the playbook.
-type interval struct {
+// difference is the difference of a measure, with minus without the playbook, with its interval.
+type difference struct {
 	mean, low, high float64
 	variance        float64 // of mean
 }
 
-// interval returns false if there are too few sessions.
-func (s *Sums) interval(m int) (i interval, ok bool) {
-	a, b := s.mean(m, with), s.mean(m, without)
+// difference returns the difference of a measure. It returns false if there are too few sessions.
+func (s *Sums) difference(m measure) (d difference, ok bool) {
+	a, b := s.meanOf(m, with), s.meanOf(m, without)
 	if min(a.sessions, b.sessions) < minSessions {
-		return i, false
+		return d, false
 	}
-	i.mean = a.value - b.value
-	a.spread, b.spread = a.pooledSpread(&b), b.pooledSpread(&a)
-	i.variance = a.spread*a.seen + b.spread*b.seen + max(a.spread, b.spread)*(a.unseen+b.unseen)
-	half := radius(i.variance, alpha)
-	i.low, i.high = i.mean-half, i.mean+half
-	return i, true
+	d.mean = a.value - b.value
+	aSpread, bSpread := a.pooledSpread(&b), b.pooledSpread(&a)
+	d.variance = aSpread*a.seen + bSpread*b.seen + max(aSpread, bSpread)*(a.unseen+b.unseen)
+	half := radius(d.variance, alpha)
+	d.low, d.high = d.mean-half, d.mean+half
+	return d, true
 }

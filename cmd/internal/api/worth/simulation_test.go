@@ -126,12 +126,12 @@ func (w *world) play(seed uint64) (out result) {
 
 // look compares the intervals with the effect on the score and the effect on the logarithm of the time.
 func (out *result) look(sums *Sums, effect, onTime float64) {
-	if i, ok := sums.interval(score); ok {
+	if i, ok := sums.difference(score); ok {
 		out.missed = out.missed || effect < i.low || effect > i.high
 		out.reversed = out.reversed || i.low > 0 && effect < 0 || i.high < 0 && effect > 0
 		out.decided = out.decided || i.low > 0 || i.high < 0
 	}
-	if i, ok := sums.interval(duration); ok {
+	if i, ok := sums.difference(duration); ok {
 		out.missedTime = out.missedTime || onTime < i.low || onTime > i.high
 	}
 }

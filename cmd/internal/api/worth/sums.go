@@ -7,11 +7,13 @@ import (
 	"debrief/events"
 )
 
-// The measures of a session. Those before tokens are means over its outcomes or runs, the others logarithms of means over its runs.
+// measure is a measure of a session. Those before tokens are means over its outcomes or runs, the others logarithms of means over its runs.
+type measure int
+
 const (
-	score    = iota // of the outcomes, 0 to 1
-	failures        // share of the outcomes that are a failure
-	rated           // share of the runs that have an outcome
+	score    measure = iota // of the outcomes, 0 to 1
+	failures                // share of the outcomes that are a failure
+	rated                   // share of the runs that have an outcome
 	tokens
 	cost     // US dollars
 	duration // seconds
@@ -20,10 +22,10 @@ const (
 
 // Session has the sums of the runs of one session in one arm. The zero value is a session without runs.
 type Session struct {
-	held  bool             // the session is in the control group
-	share uint16           // of the control group, in tenths of a percent
-	n     [measures]uint32 // runs with a value
-	sum   [measures]float64
+	inControl bool              // the session is in the control group
+	share     uint16            // of the control group, in tenths of a percent
+	runs      [measures]uint32  // with a value of the measure; for rated all runs
+	sum       [measures]float64 // of the values of these runs
 }
 
 // Counts reports whether an execution is compared: it has a random arm. A missing arm means an evaluation, training, a call that is only
@@ -34,13 +36,13 @@ func Counts(e *events.Execution) bool {
 
 // Add adds a run with its outcome. The arm of a session is that of its first run. dollars is the cost of the run, 0 if it is unknown.
 func (s *Session) Add(e *events.Execution, dollars float64) {
-	if s.n[rated] == 0 {
-		s.held, s.share = e.Control.Held, uint16(e.Control.Share)
+	if s.runs[rated] == 0 {
+		s.inControl, s.share = e.Control.Held, uint16(e.Control.Share)
 	}
-	s.n[rated]++
+	s.runs[rated]++
 	for m, value := range [measures]float64{tokens: float64(e.Usage.Tokens()), cost: dollars, duration: e.Duration.Seconds()} {
 		if value > 0 {
-			s.n[m]++
+			s.runs[m]++
 			s.sum[m] += value
 		}
 	}
@@ -55,7 +57,7 @@ func (s *Session) Revise(before, after events.Outcome) {
 
 // addOutcome adds an outcome, or removes it if sign is -1. Unknown and inferred outcomes do not count.
 func (s *Session) addOutcome(o events.Outcome, sign int) {
-	if !o.Known() || o.Inferred || sign < 0 && s.n[score] == 0 {
+	if !o.Known() || o.Inferred || sign < 0 && s.runs[score] == 0 {
 		return
 	}
 	values := [...]float64{score: o.Score, failures: 0}
@@ -64,20 +66,20 @@ func (s *Session) addOutcome(o events.Outcome, sign int) {
 	}
 	s.sum[rated] += float64(sign)
 	for m, value := range values {
-		s.n[m] += uint32(sign)
+		s.runs[m] += uint32(sign)
 		s.sum[m] += float64(sign) * value
 	}
 }
 
 // value returns the value of a measure, or false if the session has none.
-func (s *Session) value(m int) (float64, bool) {
+func (s *Session) value(m measure) (float64, bool) {
 	switch {
-	case s.n[m] == 0:
+	case s.runs[m] == 0:
 		return 0, false
 	case m >= tokens:
-		return math.Log(s.sum[m] / float64(s.n[m])), true
+		return math.Log(s.sum[m] / float64(s.runs[m])), true
 	}
-	return s.sum[m] / float64(s.n[m]), true
+	return s.sum[m] / float64(s.runs[m]), true
 }
 
 // Sums are the sums over the sessions of a playbook. Their size does not grow with the number of sessions.
@@ -91,10 +93,12 @@ type shareSums struct {
 	arms  [2]armSums
 }
 
-// The arms.
+// arm is one of the two groups of sessions that are compared.
+type arm int
+
 const (
-	with    = iota // sessions with the playbook
-	without        // sessions of the control group
+	with    arm = iota // sessions with the playbook
+	without            // sessions of the control group
 )
 
 // armSums are the sums of the sessions that got one arm with one probability.
@@ -103,17 +107,18 @@ type armSums struct {
 	byMeasure      [measures]moments
 }
 
-// moments are sums over the sessions that have a value.
+// moments are sums of a measure over the sessions that have a value.
 type moments struct {
 	sessions int
-	y, yy    float64 // of the values, and of their squares
-	runs     int
-	total    float64 // of all runs
+	sum      float64 // of the values of the sessions
+	squares  float64 // of the squares of these values
+	runs     int     // of these sessions
+	total    float64 // of the values of the runs
 }
 
 // weight returns the inverse of the probability of an arm.
-func (s *shareSums) weight(arm int) float64 {
-	c := events.Control{Held: arm == without, Share: int(s.share)}
+func (s *shareSums) weight(a arm) float64 {
+	c := events.Control{Held: a == without, Share: int(s.share)}
 	return 1 / c.Probability()
 }
 
@@ -123,24 +128,25 @@ func (s *Sums) Replace(before, after *Session) {
 	s.add(after, 1)
 }
 
+// add adds a session, or removes it if sign is -1.
 func (s *Sums) add(x *Session, sign int) {
-	if x.n[rated] == 0 {
+	if x.runs[rated] == 0 {
 		return
 	}
-	g := s.sumsOf(x)
-	g.sessions += sign
-	g.runs += sign * int(x.n[rated])
-	for m := range g.byMeasure {
-		y, ok := x.value(m)
+	sums := s.sumsOf(x)
+	sums.sessions += sign
+	sums.runs += sign * int(x.runs[rated])
+	for m := range measures {
+		value, ok := x.value(m)
 		if !ok {
 			continue
 		}
-		sum := &g.byMeasure[m]
-		sum.sessions += sign
-		sum.y += float64(sign) * y
-		sum.yy += float64(sign) * y * y
-		sum.runs += sign * int(x.n[m])
-		sum.total += float64(sign) * x.sum[m]
+		moments := &sums.byMeasure[m]
+		moments.sessions += sign
+		moments.sum += float64(sign) * value
+		moments.squares += float64(sign) * value * value
+		moments.runs += sign * int(x.runs[m])
+		moments.total += float64(sign) * x.sum[m]
 	}
 }
 
@@ -151,7 +157,7 @@ func (s *Sums) sumsOf(x *Session) *armSums {
 		i = len(s.shares)
 		s.shares = append(s.shares, shareSums{share: x.share})
 	}
-	if x.held {
+	if x.inControl {
 		return &s.shares[i].arms[without]
 	}
 	return &s.shares[i].arms[with]

@@ -50,27 +50,28 @@ func (r *Report) explain() {
 	}
 }
 
+// command sets the command for a change of the playbook's settings.
 func (r *Report) command(change string) {
 	r.Command = fmt.Sprintf("debrief playbook %s --book %s", change, r.Book)
 }
 
 // warn sets the warnings: signs that the two arms differ in more than the advice.
 func (r *Report) warn(s *Sums) {
-	if i, ok := s.interval(rated); ok && (i.low > 0 || i.high < 0) {
+	if d, ok := s.difference(rated); ok && (d.low > 0 || d.high < 0) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Outcomes are missing more often in one arm: %s of the runs with the playbook have one, and %s of those without it. The comparison is fair only if they are missing at random.", r.With.rate(), r.Without.rate()))
 	}
-	var held, expected, variance, n float64
+	var inControl, expected, variance, n float64
 	for i := range s.shares {
 		part := &s.shares[i]
 		p := float64(part.share) / 1000
 		all := float64(part.arms[with].sessions + part.arms[without].sessions)
-		held += float64(part.arms[without].sessions)
+		inControl += float64(part.arms[without].sessions)
 		expected += p * all
 		variance += p * (1 - p) * all
 		n += all
 	}
-	if n > 0 && math.Abs(held-expected)/n > radius(variance/(n*n), unlikely) {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("The control group has %.0f sessions and should have about %.0f: sessions of one arm are not recorded, so the comparison is not fair.", held, expected))
+	if n > 0 && math.Abs(inControl-expected)/n > radius(variance/(n*n), unlikely) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("The control group has %.0f sessions and should have about %.0f: sessions of one arm are not recorded, so the comparison is not fair.", inControl, expected))
 	}
 }
 

@@ -110,7 +110,7 @@ func (s *Sums) Report(b playbook.Book, share playbook.Share) *Report {
 		s = new(Sums)
 	}
 	r := &Report{
-		Book: b, Share: share, With: s.arm(with), Without: s.arm(without), Warnings: []string{},
+		Book: b, Share: share, With: s.armOf(with), Without: s.armOf(without), Warnings: []string{},
 		Points: s.effect(score, func(d float64) float64 { return 100 * d }), Avoided: s.effect(failures, func(d float64) float64 { return -100 * d }),
 		Tokens: s.effect(tokens, percent), Cost: s.effect(cost, percent), Time: s.effect(duration, percent),
 	}
@@ -125,34 +125,36 @@ func (s *Sums) Report(b playbook.Book, share playbook.Share) *Report {
 func percent(d float64) float64 { return 100 * math.Expm1(d) }
 
 // effect returns the effect on a measure in the units of a report, or nil.
-func (s *Sums) effect(m int, unit func(float64) float64) *Effect {
-	i, ok := s.interval(m)
+func (s *Sums) effect(m measure, unit func(float64) float64) *Effect {
+	d, ok := s.difference(m)
 	if !ok {
 		return nil
 	}
-	low, high := unit(i.low), unit(i.high)
-	return &Effect{Mean: unit(i.mean), Low: min(low, high), High: max(low, high)}
+	low, high := unit(d.low), unit(d.high) // a unit may change the sign
+	return &Effect{Mean: unit(d.mean), Low: min(low, high), High: max(low, high)}
 }
 
-func (s *Sums) arm(arm int) (a Arm) {
+// armOf returns the counts and the means of an arm.
+func (s *Sums) armOf(which arm) (a Arm) {
 	var sum [measures]moments
 	for i := range s.shares {
-		g := &s.shares[i].arms[arm]
-		a.Sessions += g.sessions
-		a.Runs += g.runs
+		sums := &s.shares[i].arms[which]
+		a.Sessions += sums.sessions
+		a.Runs += sums.runs
 		for m := range sum {
-			sum[m].sessions += g.byMeasure[m].sessions
-			sum[m].runs += g.byMeasure[m].runs
-			sum[m].total += g.byMeasure[m].total
+			sum[m].sessions += sums.byMeasure[m].sessions
+			sum[m].runs += sums.byMeasure[m].runs
+			sum[m].total += sums.byMeasure[m].total
 		}
 	}
-	perRun := func(m int) float64 { return sum[m].total / max(1, float64(sum[m].runs)) }
+	perRun := func(m measure) float64 { return sum[m].total / max(1, float64(sum[m].runs)) }
 	a.Rated, a.Outcomes = sum[score].sessions, sum[score].runs
-	a.Score, a.Failures = 100*s.mean(score, arm).value, 100*s.mean(failures, arm).value
+	a.Score, a.Failures = 100*s.meanOf(score, which).value, 100*s.meanOf(failures, which).value
 	a.Tokens, a.Cost, a.Seconds = perRun(tokens), perRun(cost), perRun(duration)
 	return a
 }
 
+// status returns the answer that the interval of the points gives.
 func (r *Report) status() Status {
 	e := r.Points
 	switch {
@@ -186,18 +188,25 @@ func (s *Sums) missing(r *Report) *Missing {
 		return out
 	case Unclear:
 		out := &Missing{Effect: max(SmallEffect, math.Abs(r.Points.Mean))}
-		i, _ := s.interval(score)
-		more := 1.0 // factor of the number of sessions: the smallest whose interval is narrow enough, by bisection of 1 to 1e9
-		for high := 1e9; high/more > 1.0001; {
-			if mid := math.Sqrt(more * high); radius(i.variance/mid, alpha) > out.Effect/100 {
-				more = mid
-			} else {
-				high = mid
-			}
-		}
-		out.Sessions = int(math.Ceil((more - 1) * float64(r.Without.Rated)))
-		out.Outcomes = int(math.Ceil((more - 1) * outcomes))
+		d, _ := s.difference(score)
+		factor := growthFactor(d.variance, out.Effect/100)
+		out.Sessions = int(math.Ceil((factor - 1) * float64(r.Without.Rated)))
+		out.Outcomes = int(math.Ceil((factor - 1) * outcomes))
 		return out
 	}
 	return nil
+}
+
+// growthFactor returns the smallest factor by which the number of sessions must grow until half of the width of the interval is at most limit.
+// variance is the present one, which falls with the number of sessions.
+func growthFactor(variance, limit float64) float64 {
+	low, high := 1.0, 1e9
+	for high/low > 1.0001 {
+		if mid := math.Sqrt(low * high); radius(variance/mid, alpha) > limit {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
 }

@@ -128,8 +128,8 @@ func TestOnlyReportedOutcomesCount(t *testing.T) {
 		e.Outcome = o
 		s.Add(e, 0)
 	}
-	if got, ok := s.value(score); !ok || got != 0.6 || s.n[rated] != 5 {
-		t.Errorf("got %v of %d runs, want 0.6 of 5", got, s.n[rated])
+	if got, ok := s.value(score); !ok || got != 0.6 || s.runs[rated] != 5 {
+		t.Errorf("got %v of %d runs, want 0.6 of 5", got, s.runs[rated])
 	}
 	s.Revise(events.Outcome{Label: events.Partial, Score: 0.5}, events.Outcome{Label: events.Failure})
 	s.Revise(events.Outcome{}, events.Outcome{Label: events.Success, Score: 1, Inferred: true})
