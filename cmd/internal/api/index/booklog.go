@@ -16,31 +16,30 @@ const (
 	checkpointStep = 1 << 20 // bytes of the log between checkpoints, at first
 )
 
-// delta is a delta of a log. Its index in bookLog.at is its version minus one.
+// delta is a delta of a log. Its index in bookLog.deltas is its version minus one.
 type delta struct {
 	deltalog.Position
-	time   time.Time
-	change int // index of the first delta of its change; a large change has several deltas
-	// about has the hashes of the ids of the bullets, events and executions that the delta is about.
-	about   []uint64
-	forgets bool // the delta forgets executions
-	counts  bool // the Curator made the delta, which only changes votes and outcomes
+	time       time.Time
+	change     int      // index of the first delta of its change; a large change has several deltas
+	hashes     []uint64 // of the ids of the bullets, events and executions that the delta is about, sorted
+	forgets    bool     // the delta forgets executions
+	onlyCounts bool     // the Curator made the delta, which only changes votes and outcomes
 }
 
 // bookLog is the index of one log. Its memory is about 120 bytes for a delta, and 8 bytes for each id that the delta is about.
 type bookLog struct {
 	book     playbook.Book
-	at       []delta
+	deltas   []delta
 	names    []playbook.Name                           // each once, with the version that got it last
 	merged   map[playbook.BulletID][]playbook.BulletID // bullets that were merged into a bullet
 	changeID string                                    // of the newest delta
 	statuses history.Statuses
 	health   history.HealthLog
 
-	now         playbook.Playbook    // at the newest version
+	newest      playbook.Playbook    // at the newest version
 	checkpoints []*playbook.Playbook // oldest first
-	step        int                  // bytes between checkpoints
-	since       int                  // bytes after the last checkpoint
+	step        int                  // bytes of the log between checkpoints
+	since       int                  // bytes of the log after the last checkpoint
 }
 
 func newBookLog(b playbook.Book, step int) *bookLog {
@@ -49,23 +48,28 @@ func newBookLog(b playbook.Book, step int) *bookLog {
 
 // add adds the next delta of the log.
 func (l *bookLog) add(r *deltalog.Record) error {
-	l.health.Add(&r.Delta, &l.now)
-	if _, err := l.now.Apply(&r.Delta); err != nil {
+	l.health.Add(&r.Delta, &l.newest)
+	if _, err := l.newest.Apply(&r.Delta); err != nil {
 		return fmt.Errorf("playbook %q: %w: %w", l.book, err, deltalog.ErrBrokenLog)
 	}
-	n := len(l.at)
-	d := delta{Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n, about: aboutOf(&r.Delta), forgets: r.Forget != nil, counts: r.Author == history.Curator && !r.ChangesBullets()}
-	if n > 0 && r.ChangeID != "" && r.ChangeID == l.changeID { // another part of the same change
-		d.change = l.at[n-1].change
+	n := len(l.deltas)
+	d := delta{
+		Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n, hashes: hashesOf(&r.Delta),
+		forgets: r.Forget != nil, onlyCounts: r.Author == history.Curator && !r.ChangesBullets(),
 	}
-	l.at, l.changeID = append(l.at, d), r.ChangeID
+	if n > 0 && r.ChangeID != "" && r.ChangeID == l.changeID { // another part of the same change
+		d.change = l.deltas[n-1].change
+	}
+	l.deltas = append(l.deltas, d)
+	l.changeID = r.ChangeID
 	for i := range r.Ops {
 		if op := &r.Ops[i]; op.Kind == playbook.Merge {
 			l.merged[op.Bullet] = append(l.merged[op.Bullet], op.Sources...)
 		}
 	}
 	for _, name := range r.Names {
-		l.names = append(slices.DeleteFunc(l.names, func(o playbook.Name) bool { return o.Name == name.Name }), name)
+		others := slices.DeleteFunc(l.names, func(o playbook.Name) bool { return o.Name == name.Name })
+		l.names = append(others, name)
 	}
 	l.statuses.Add(&r.Delta)
 	l.since += r.Size
@@ -75,8 +79,8 @@ func (l *bookLog) add(r *deltalog.Record) error {
 	return nil
 }
 
-// aboutOf returns the hashes of the ids of the bullets, events and executions that a delta is about.
-func aboutOf(d *playbook.Delta) []uint64 {
+// hashesOf returns the sorted hashes of the ids of the bullets, events and executions that a delta is about.
+func hashesOf(d *playbook.Delta) []uint64 {
 	var all []uint64
 	for i := range d.Ops {
 		all = append(all, hash(string(d.Ops[i].Bullet)))
@@ -99,7 +103,7 @@ func aboutOf(d *playbook.Delta) []uint64 {
 
 // addCheckpoint keeps a copy of the newest state. At the limit it drops every second copy and doubles the step.
 func (l *bookLog) addCheckpoint() {
-	l.checkpoints, l.since = append(l.checkpoints, l.now.Clone()), 0
+	l.checkpoints, l.since = append(l.checkpoints, l.newest.Clone()), 0
 	if len(l.checkpoints) <= maxCheckpoints {
 		return
 	}
@@ -115,8 +119,8 @@ func (l *bookLog) addCheckpoint() {
 
 // checkpoint returns a copy of the newest state in memory that is not after a version, or the empty playbook.
 func (l *bookLog) checkpoint(version uint64) *playbook.Playbook {
-	if l.now.Version() <= version {
-		return l.now.Clone()
+	if l.newest.Version() <= version {
+		return l.newest.Clone()
 	}
 	for _, p := range slices.Backward(l.checkpoints) {
 		if p.Version() <= version {
@@ -150,7 +154,7 @@ func (l *bookLog) concerning(family map[playbook.BulletID]bool) []int {
 		wanted[hash(string(id))] = true
 	}
 	return l.changes(func(d *delta) bool {
-		return d.forgets || slices.ContainsFunc(d.about, func(id uint64) bool { return wanted[id] })
+		return d.forgets || slices.ContainsFunc(d.hashes, func(id uint64) bool { return wanted[id] })
 	})
 }
 
@@ -158,19 +162,19 @@ func (l *bookLog) concerning(family map[playbook.BulletID]bool) []int {
 func (l *bookLog) covering(id string) []int {
 	wanted := hash(id)
 	return l.changes(func(d *delta) bool {
-		_, found := slices.BinarySearch(d.about, wanted)
+		_, found := slices.BinarySearch(d.hashes, wanted)
 		return found
 	})
 }
 
 // changes returns the indices of the deltas that are selected, and of the other deltas of their changes.
 func (l *bookLog) changes(selected func(*delta) bool) (all []int) {
-	for first := 0; first < len(l.at); {
+	for first := 0; first < len(l.deltas); {
 		end := first + 1
-		for end < len(l.at) && l.at[end].change == first {
+		for end < len(l.deltas) && l.deltas[end].change == first {
 			end++
 		}
-		change := l.at[first:end]
+		change := l.deltas[first:end]
 		if slices.ContainsFunc(change, func(d delta) bool { return selected(&d) }) {
 			for i := range change {
 				all = append(all, first+i)
@@ -184,13 +188,13 @@ func (l *bookLog) changes(selected func(*delta) bool) (all []int) {
 // outline calls fn with the version, time and hash of each delta. The last has the names of all versions.
 func (l *bookLog) outline(fn func(*deltalog.Record) error) error {
 	var r deltalog.Record
-	for i := range l.at {
-		d := &l.at[i]
+	for i := range l.deltas {
+		d := &l.deltas[i]
 		r.Version = uint64(i + 1)
 		r.Time = d.time
 		r.Seq = d.Seq
 		r.Chain = d.Chain[:]
-		if i == len(l.at)-1 {
+		if i == len(l.deltas)-1 {
 			r.Names = l.names
 		}
 		if err := fn(&r); err != nil {
@@ -212,7 +216,7 @@ func (l *bookLog) namesOf(version uint64) (names []string) {
 
 // between returns the indices of the deltas of the versions from first to before end that exist.
 func (l *bookLog) between(first, end uint64) (all []int) {
-	for v := max(first, 1); v < min(end, uint64(len(l.at)+1)); v++ {
+	for v := max(first, 1); v < min(end, uint64(len(l.deltas)+1)); v++ {
 		all = append(all, int(v-1))
 	}
 	return all
@@ -221,8 +225,8 @@ func (l *bookLog) between(first, end uint64) (all []int) {
 // before returns the indices of the last deltas below a version, at most limit, newest first. With onlyBullets, it leaves out those that
 // only change votes and outcomes.
 func (l *bookLog) before(end uint64, limit int, onlyBullets bool) (all []int) {
-	for i := int(min(end-1, uint64(len(l.at)))) - 1; i >= 0 && len(all) < limit; i-- {
-		if !onlyBullets || !l.at[i].counts {
+	for i := int(min(end-1, uint64(len(l.deltas)))) - 1; i >= 0 && len(all) < limit; i-- {
+		if !onlyBullets || !l.deltas[i].onlyCounts {
 			all = append(all, i)
 		}
 	}

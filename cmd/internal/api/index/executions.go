@@ -204,8 +204,8 @@ func (x *Executions) Find(f *Filter, end uint64, n int) (found []uint64, next ui
 		return x.findDoubted(end, n)
 	}
 	filter := newRowFilter(f)
-	at, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return cmp.Compare(r.seq, end) })
-	for i := at - 1; i >= 0; i-- {
+	endRow, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return cmp.Compare(r.seq, end) })
+	for i := endRow - 1; i >= 0; i-- {
 		r := &x.rows[i]
 		if !filter.selects(r) {
 			continue
@@ -240,23 +240,23 @@ type session struct {
 func (x *Executions) newestSessions(b playbook.Book, owner *string, n int) []session {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	book, none := hash(string(b)), hash("")
-	at := map[[2]uint64]int{} // index in all, by the hashes of owner and name
+	book, noSession := hash(string(b)), hash("")
+	indices := map[[2]uint64]int{} // in all, by the hashes of owner and name
 	all := []session{}
 	for _, r := range slices.Backward(x.rows) {
-		if r.book != book || r.session == none {
+		if r.book != book || r.session == noSession {
 			continue
 		}
 		if owner != nil && r.owner != hash(*owner) {
 			continue
 		}
 		key := [2]uint64{r.owner, r.session}
-		i, ok := at[key]
+		i, ok := indices[key]
 		switch {
 		case ok:
 			all[i].executions++
 		case len(all) < n:
-			at[key] = len(all)
+			indices[key] = len(all)
 			all = append(all, session{r.seq, 1})
 		}
 	}

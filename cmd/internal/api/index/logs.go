@@ -19,7 +19,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// maxBooks is the number of playbooks whose logs stay in the index.
+// maxBooks is the number of playbooks that stay in Logs, and the number that stay in Books.
 const maxBooks = 256
 
 // Logs is the index of the logs of all playbooks. Each request first reads the new deltas, so its result is that of the whole log at
@@ -75,16 +75,16 @@ func streamState(ctx context.Context, conn *bus.Conn, name string) (state jetstr
 // follow reads the new deltas of a log. If the index is full, it reads them for the activity only. It ignores a damaged log and deltas of a
 // newer program, because the status reports them.
 func (x *Logs) follow(ctx context.Context, b playbook.Book) error {
-	full := x.open.Len() == maxBooks && !x.open.Contains(b)
+	isFull := x.open.Len() == maxBooks && !x.open.Contains(b)
 	var err error
-	if full {
+	if isFull {
 		changes := x.activity.collector(b)
 		err = x.store.DeltasAfter(ctx, b, changes.last, changes.add)
 		x.activity.addChanges(changes)
 	} else {
 		err = x.read(ctx, b, func(*bookLog) error { return nil })
 	}
-	if errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema) {
+	if IsDamaged(err) {
 		return nil
 	}
 	return err
@@ -99,15 +99,14 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := x.update(ctx, b, e)
-	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log, or the log was replaced: read it from its beginning
-		e.log = nil
+	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log, or the log was replaced: read all of it
 		x.activity.forget(b)
 		err = x.update(ctx, b, e)
 	}
 	if err != nil {
 		return explain.LogError(err)
 	}
-	if len(e.log.at) == 0 { // clients may request any name: keep no entry for one that does not exist
+	if len(e.log.deltas) == 0 { // clients may request any name: keep no entry for one that does not exist
 		x.open.Remove(b)
 	}
 	return fn(e.log)
@@ -154,7 +153,7 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 			chosen := choose(l)
 			slices.Sort(chosen)
 			for _, i := range slices.Compact(chosen) {
-				at = append(at, l.at[i].Position)
+				at = append(at, l.deltas[i].Position)
 			}
 			return nil
 		})
@@ -247,7 +246,7 @@ func (x *Logs) Delta(ctx context.Context, b playbook.Book, version uint64) (*Ver
 // at now. It is empty for an unknown playbook.
 func (x *Logs) Health(ctx context.Context, b playbook.Book, now time.Time) (days []history.HealthDay, err error) {
 	err = x.read(ctx, b, func(l *bookLog) error {
-		days = l.health.Days(&l.now, now)
+		days = l.health.Days(&l.newest, now)
 		return nil
 	})
 	return days, err
@@ -296,7 +295,7 @@ func (x *Logs) Quarantine(ctx context.Context, b playbook.Book, p *playbook.Play
 // Decisions returns the latest decisions of the Curator in a log, newest first, and the newest version of the log.
 func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.Decision, version uint64, err error) {
 	err = x.read(ctx, b, func(l *bookLog) error {
-		all, version = l.statuses.Decisions(), uint64(len(l.at))
+		all, version = l.statuses.Decisions(), uint64(len(l.deltas))
 		return nil
 	})
 	return all, version, err
@@ -307,7 +306,7 @@ func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.De
 func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int, onlyBullets bool) (all []*Version, newest uint64, err error) {
 	names := map[uint64][]string{} // of the versions
 	part, err := x.part(ctx, b, func(l *bookLog) []int {
-		newest = uint64(len(l.at))
+		newest = uint64(len(l.deltas))
 		indices := l.before(end, limit, onlyBullets)
 		for _, i := range indices {
 			v := uint64(i + 1)

@@ -262,7 +262,7 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 				compare(t, x, store, a.from)
 			}
 		}
-		if l := opened(x, book).log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || !slices.ContainsFunc(l.at, func(d delta) bool { return d.forgets }) || len(l.names) == 0 {
+		if l := opened(x, book).log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || !slices.ContainsFunc(l.deltas, func(d delta) bool { return d.forgets }) || len(l.names) == 0 {
 			t.Errorf("seed %d: got %d checkpoints, %d merges, %d names, want some of each, and forgotten executions", seed, len(l.checkpoints), len(l.merged), len(l.names))
 		}
 		check(t, w.Flush(t.Context()))
@@ -292,7 +292,7 @@ func TestReplacedDelta(t *testing.T) {
 	l := opened(x, book).log
 	for _, count := range []int{1, 20} {
 		var at []deltalog.Position
-		for _, d := range l.at[5 : 5+count] {
+		for _, d := range l.deltas[5 : 5+count] {
 			at = append(at, d.Position)
 		}
 		at[0].Chain[0]++
