@@ -24,22 +24,17 @@ import (
 // agentRoutes are the routes for agents that call their own model.
 func agentRoutes() []route {
 	contexts := post("/contexts", "createContext", "Build the messages for a model call from the playbook, the history and the query.", http.StatusOK, createContext)
-	contexts.scope = tokens.Context
-	contexts.verb = events.VerbContext
+	contexts.scope, contexts.verb = tokens.Context, events.VerbContext
 	contexts.max = int64(service.MaxBodyBytes(events.VerbContext))
 	contexts.example = example{body: `{"book": "default", "session": "s-1", "query": "Which shelf is highest?"}`}
 	reports := post("/executions", "reportExecution", "Report what an agent did. The id of the context tells which bullets its model received.", http.StatusCreated, reportExecution)
-	reports.idempotent = true
-	reports.scope = tokens.Report
-	reports.verb = events.VerbReport
+	reports.scope, reports.verb, reports.idempotent = tokens.Report, events.VerbReport, true
 	reports.max = int64(service.MaxBodyBytes(events.VerbReport))
 	reports.example = example{body: `{"book": "default", "run_id": "run-17", "task": "order-17", "question": "Which shelf is highest?", "answer": "Shelf 7.", "outcome": true}`}
 	feedback := post("/feedback", "giveFeedback", "Record or change the outcome of an execution, also days later.", http.StatusCreated, giveFeedback)
-	feedback.idempotent = true
-	feedback.orScope, feedback.waits = tokens.Review, true
+	feedback.scope, feedback.orScope = tokens.Report, tokens.Review
+	feedback.verb, feedback.idempotent, feedback.waits = events.VerbFeedback, true, true
 	feedback.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the effect on the playbook, such as 30s, at most %s. Default: do not wait.", maxWait)}}
-	feedback.scope = tokens.Report
-	feedback.verb = events.VerbFeedback
 	feedback.max = int64(service.MaxBodyBytes(events.VerbFeedback))
 	feedback.example = example{body: `{"book": "default", "execution": "17-ab12cd34", "outcome": {"label": "failure", "feedback": "It is shelf 9."}}`}
 	return []route{contexts, reports, feedback}

@@ -101,6 +101,19 @@ func (c *call) time(name string) (t time.Time, err error) {
 	return t, nil
 }
 
+// duration returns a parameter that is a duration up to limit. A missing parameter is 0.
+func (c *call) duration(name string, limit time.Duration) (time.Duration, error) {
+	text := c.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > limit {
+		return 0, invalid(name, fmt.Sprintf("want a duration up to %s, such as 30s, got %.40q", limit, text))
+	}
+	return d, nil
+}
+
 // decode decodes the body. Unknown fields are an error with ?strict=1; else the reply lists them.
 func (c *call) decode(into any) error {
 	body := c.body

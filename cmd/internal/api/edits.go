@@ -24,28 +24,15 @@ import (
 func editRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00012"}
 	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, decide on those in quarantine, restore or name a version, forget executions, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
-	edit.scope = tokens.Review
-	edit.idempotent = true
-	edit.waits = true
+	edit.scope, edit.idempotent, edit.waits = tokens.Review, true, true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
-	// decide returns the handler of a decision on the bullet in the path: an edit with this bullet in the list that fill sets.
-	decide := func(fill func(*EditRequest, []playbook.BulletID)) func(*call, *decision) (*EditReply, error) {
-		return func(c *call, d *decision) (*EditReply, error) {
-			r := &EditRequest{Read: d.Read, Reason: d.Reason}
-			fill(r, []playbook.BulletID{playbook.BulletID(c.path("id"))})
-			return editPlaybook(c, r)
-		}
-	}
-	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Approve = ids }))
-	approve.scope = tokens.Review
-	approve.idempotent = true
-	approve.optionalBody = true
+	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, approveBullet)
 	approve.example = example{path: ofBullet, body: `{"reason": "checked"}`}
-	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Reject = ids }))
-	reject.scope = tokens.Review
-	reject.idempotent = true
-	reject.optionalBody = true
+	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, rejectBullet)
 	reject.example = example{path: map[string]string{"book": "default", "id": "misc-00013"}, body: `{"reason": "not ours"}`}
+	for _, r := range []*route{&approve, &reject} {
+		r.scope, r.idempotent, r.optionalBody = tokens.Review, true, true
+	}
 	return []route{edit, approve, reject, proposalRoute()}
 }
 
@@ -77,6 +64,14 @@ type EditReply struct {
 	Matched int  `json:"matched,omitempty" doc:"With dry_run and forget: number of reflections on the executions."`
 	// Changes is set with dry_run.
 	Changes []history.Difference `json:"changes,omitempty" doc:"With dry_run: bullets before and after. An added bullet has no id yet."`
+}
+
+func approveBullet(c *call, d *decision) (*EditReply, error) {
+	return editPlaybook(c, &EditRequest{Approve: []playbook.BulletID{c.bullet()}, Read: d.Read, Reason: d.Reason})
+}
+
+func rejectBullet(c *call, d *decision) (*EditReply, error) {
+	return editPlaybook(c, &EditRequest{Reject: []playbook.BulletID{c.bullet()}, Read: d.Read, Reason: d.Reason})
 }
 
 func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {

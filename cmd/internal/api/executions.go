@@ -37,12 +37,14 @@ func executionRoutes() []route {
 	one.example = example{path: map[string]string{"book": "default", "handle": "17-ab12cd34"}}
 	served := get("/books/{book}/executions/{handle}/context", "getExecutionContext", "Return the context of an execution as its model received it.", getExecutionContext)
 	served.example = example{path: map[string]string{"book": "default", "handle": "18-ab12cd34"}}
+	found := get("/executions/{handle}", "findExecution", "Return the playbook and the session of an execution.", findExecution)
+	found.example = example{path: map[string]string{"handle": "17-ab12cd34"}}
 	sessions := get("/books/{book}/sessions", "listSessions", "List the sessions of the newest stored executions.", listSessions)
 	sessions.query, sessions.example = limitParameter, example{path: inBook}
 	session := get("/books/{book}/sessions/{session}", "getSession", "List the interactions in the window of a session.", getSession)
 	session.query = []parameter{{name: "owner", kind: "string", doc: "Owner of the session; default: that of the token."}}
 	session.example = example{path: map[string]string{"book": "default", "session": "s-1"}}
-	routes := []route{list, one, served, sessions, session}
+	routes := []route{list, one, served, found, sessions, session}
 	for i := range routes {
 		routes[i].ownRuns = true
 	}
@@ -222,4 +224,47 @@ func getSession(c *call) (*SessionWindow, error) {
 		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", clip(session)))
 	}
 	return &SessionWindow{append([]*events.Interaction{}, list...), append([]events.MarkedInteraction{}, marks...), damaged}, err
+}
+
+// FoundExecution names the playbook of an execution.
+type FoundExecution struct {
+	Book    playbook.Book `json:"book"`
+	Session string        `json:"session,omitempty"`
+}
+
+func findExecution(c *call) (*FoundExecution, error) {
+	e, err := c.storedExecution()
+	if err != nil {
+		return nil, err
+	}
+	return &FoundExecution{Book: e.Book, Session: e.Session}, nil
+}
+
+// storedExecution returns the execution of the handle in the path. It returns the error of executionNotFound if the execution is not stored, or
+// if the token may not read it.
+func (c *call) storedExecution() (*events.Execution, error) {
+	h, err := c.handle()
+	if err != nil {
+		return nil, err
+	}
+	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
+	if err != nil {
+		return nil, err
+	}
+	if e == nil || !c.token.Sees(e.Owner) || !c.token.AllowsBook(e.Book) {
+		return nil, executionNotFound(h)
+	}
+	return e, nil
+}
+
+// executionInBook is storedExecution for a path that also names the playbook.
+func (c *call) executionInBook() (*events.Execution, error) {
+	e, err := c.storedExecution()
+	if err != nil {
+		return nil, err
+	}
+	if e.Book != c.book() {
+		return nil, executionNotFound(events.Handle(c.path("handle")))
+	}
+	return e, nil
 }

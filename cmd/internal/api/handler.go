@@ -83,8 +83,8 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 		h.store = deltalog.New(h.conn.JetStream())
 		h.texts = h.store.Texts()
 		routes = slices.Concat(
-			routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(),
-			operateRoutes(), activityRoutes(), experimentRoutes(), erasureRoutes(),
+			routes, bookRoutes(), bulletRoutes(), versionRoutes(), reviewRoutes(), resultRoutes(), executionRoutes(), editRoutes(), planRoutes(),
+			runRoutes(), operateRoutes(), activityRoutes(), erasureRoutes(), []route{markRoute(), taskRoute(), tokenRoute()},
 		)
 	}
 	h.routes = sortRoutes(routes)

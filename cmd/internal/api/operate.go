@@ -2,42 +2,25 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/operate/doctor"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
-	"debrief/events/service"
 	"debrief/events/streams"
-	"debrief/events/window"
-	"debrief/generator/scoring"
 	"debrief/playbook"
 )
 
-// operateRoutes are the routes for tasks, runs, dead letters, the status and the tokens.
+// operateRoutes are the routes for dead letters, the status, the checks and the settings.
 func operateRoutes() []route {
-	task := post("/books/{book}/tasks", "submitTask", "Submit a task to the generators, and optionally wait for its execution.", http.StatusCreated, submitTask)
-	task.scope = tokens.Report
-	task.idempotent = true
-	task.waits = true
-	task.max = 4 << 20
-	task.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the execution, such as 30s, at most %s. Default: do not wait.", maxWait)}}
-	task.example = example{path: map[string]string{"book": "default"}, query: "wait=20s", body: `{"question": "What is six times seven?", "target": "42"}`}
-	runs := get("/runs", "listRuns", "List the runs of train, newest first.", listRuns)
-	runs.query = pageParameters
-	run := get("/runs/{id}", "getRun", "Return the progress of a run.", getRun)
-	run.example = example{path: map[string]string{"id": "run-1"}}
 	dead := get("/dead", "listDeadLetters", "List the dead letters of the playbooks that the token permits, oldest first.", listDead)
 	dead.query = append([]parameter{
 		{name: "role", kind: "string", doc: "Only letters of this role.", values: streams.Roles},
@@ -45,166 +28,19 @@ func operateRoutes() []route {
 		{name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."},
 	}, pageParameters...)
 	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
-	requeue.scope = tokens.Operate
-	requeue.optionalBody = true
+	requeue.scope, requeue.optionalBody = tokens.Operate, true
 	requeue.example = example{path: map[string]string{"id": "11-ab12cd34"}}
 	drop := remove("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
 	drop.scope, drop.example = tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}
 	status := get("/status", "getStatus", "Return the health of the roles, the streams and the playbooks, with advice.", getStatus)
 	status.query = []parameter{{name: "alarm_after", kind: "string", doc: fmt.Sprintf("Report red after this time with waiting work and no success, or 3 x the p95 if longer; default: %s.", liveness.Floor)}}
-	list := get("/tokens", "listTokens", "List the names, scopes and playbooks of the tokens.", listTokens)
-	list.scope, list.query = tokens.Operate, pageParameters
-	return []route{task, runs, run, compareRoute(), dead, requeue, drop, status, list}
-}
-
-// TaskRequest is a task for the generators.
-type TaskRequest struct {
-	RunID      string         `json:"run_id,omitempty" doc:"Id of the run: a task that is sent again with the same id counts once; default: the Idempotency-Key, else a random id."`
-	Task       string         `json:"task,omitempty" doc:"Label of the task, the same for all attempts at it."`
-	User       string         `json:"user,omitempty" doc:"Person that the agent works for."`
-	Session    string         `json:"session,omitempty" doc:"Name of the conversation."`
-	Question   string         `json:"question"`
-	Context    string         `json:"context,omitempty" doc:"Background of the question."`
-	Target     string         `json:"target,omitempty" doc:"Reference answer for the evaluator. It is never in a prompt of a generator."`
-	Evaluator  string         `json:"evaluator,omitempty" doc:"Evaluator of the answer; default: exact."`
-	Purpose    events.Purpose `json:"purpose,omitempty"`
-	Playbook   *uint64        `json:"playbook,omitempty" doc:"Version to use; default: the newest."`
-	MinVersion uint64         `json:"min_version,omitempty" doc:"Oldest acceptable version."`
-}
-
-// TaskReply is a submitted task.
-type TaskReply struct {
-	RunID     string            `json:"run_id" doc:"Id of the run."`
-	Handle    events.Handle     `json:"handle,omitempty" doc:"Handle of the execution, if it was waited for."`
-	Trace     string            `json:"trace,omitempty" doc:"Id of the trace of the task."`
-	Execution *events.Execution `json:"execution,omitempty" doc:"The execution, if it was waited for."`
-	Duplicate bool              `json:"duplicate,omitempty" doc:"The run id was submitted before; the task is answered once. Handle is that of the first execution, if it is stored."`
-}
-
-func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
-	wait, err := c.duration("wait", maxWait)
-	if err != nil {
-		return nil, err
-	}
-	key, err := c.key()
-	if err != nil {
-		return nil, err
-	}
-	if err := scoring.Check(r.Evaluator); err != nil {
-		return nil, invalid("evaluator", err.Error())
-	}
-	task := &events.Task{
-		Book: c.book(), ID: cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session,
-		Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
-		Purpose: r.Purpose, Playbook: r.Playbook, MinVersion: r.MinVersion, Created: time.Now().UTC(),
-		Origin: events.Origin{Source: c.token.Caller().Source(), Task: r.Task},
-	}
-	if err := task.Validate(); err != nil {
-		return nil, service.NewError(http.StatusBadRequest, err.Error())
-	}
-	first, err := c.firstAnswer(task)
-	if err != nil {
-		return nil, err
-	}
-	if first != "" {
-		c.status = http.StatusOK
-		c.taskLocation(task)
-		return &TaskReply{RunID: task.ID, Handle: first, Duplicate: true}, nil
-	}
-	if wait > 0 {
-		return c.awaitTask(task, wait)
-	}
-	receipt, err := c.handler.conn.Publish(c.ctx, task, bus.PublishOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if receipt.Duplicate {
-		c.status = http.StatusOK
-	}
-	c.taskLocation(task)
-	return &TaskReply{RunID: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
-}
-
-// firstAnswer returns the handle of the stored execution of a task that was submitted and answered before, or "". Such a task is not
-// published again: after a long time the server accepts the copy, and a generator would call its model for an answer that does not count.
-func (c *call) firstAnswer(task *events.Task) (events.Handle, error) {
-	id := events.ExecutionID(task.Book, task.Owner, task.ID, 0)
-	conn := c.handler.conn
-	seq, err := window.New(conn.NATS(), conn.JetStream()).FirstCopy(c.ctx, task.Book, window.EffectTurn, id)
-	if err != nil || seq == 0 {
-		return "", err
-	}
-	_, err = conn.Events.Find(c.ctx, events.StreamExecutions, seq, func(found events.ID) bool { return found == id })
-	if errors.Is(err, bus.ErrNotFound) {
-		return "", nil
-	}
-	return events.NewHandle(seq, id), err
-}
-
-// taskLocation sets the Location of a task: the list of its executions.
-func (c *call) taskLocation(task *events.Task) {
-	c.location("books", string(task.Book), "executions")
-	c.reply.Set("Location", c.reply.Get("Location")+"?run="+url.QueryEscape(task.ID))
-}
-
-// awaitTask submits a task and waits for its execution.
-func (c *call) awaitTask(task *events.Task, wait time.Duration) (*TaskReply, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, wait)
-	defer cancel()
-	ctx, stop := request.WithModelCheck(ctx, c.handler.conn, events.RoleGenerator)
-	defer stop()
-	e, reply, err := request.Task(ctx, c.handler.conn, task, bus.PublishOptions{})
-	var model *request.ModelError
-	switch {
-	case err != nil && errors.As(context.Cause(ctx), &model):
-		return nil, &statusError{status: http.StatusServiceUnavailable, code: CodeUnavailable, text: fmt.Sprintf("no answer: %v; the task is stored as %q and is answered after that is fixed", model, task.ID)}
-	case errors.Is(err, bus.ErrDuplicate):
-		c.status = http.StatusOK
-		c.taskLocation(task)
-		return &TaskReply{RunID: task.ID, Duplicate: true}, nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: fmt.Sprintf("no answer in %s: the task is stored as %q and will be answered when a generator runs and its model answers", wait, task.ID)}
-	case err != nil:
-		return nil, err
-	}
-	if err := c.handler.texts.Fill(c.ctx, e.Book, e.Version, e.Shown); err != nil {
-		return nil, err
-	}
-	c.location("books", string(task.Book), "executions", string(reply.Handle))
-	return &TaskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
-}
-
-// duration returns a parameter that is a duration up to limit. A missing parameter is 0.
-func (c *call) duration(name string, limit time.Duration) (time.Duration, error) {
-	text := c.query.Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > limit {
-		return 0, invalid(name, fmt.Sprintf("want a duration up to %s, such as 30s, got %.40q", limit, text))
-	}
-	return d, nil
-}
-
-func listRuns(c *call) (*Page[replay.RunState], error) {
-	all, err := replay.ListRuns(c.ctx, c.handler.conn.JetStream())
-	if err != nil {
-		return nil, err
-	}
-	permitted := slices.DeleteFunc(all, func(r replay.RunState) bool { return !c.token.AllowsBook(r.Book) })
-	return paginate(c, permitted, func(r replay.RunState) string { return string(r.Book) })
-}
-
-func getRun(c *call) (*replay.RunState, error) {
-	b := playbook.Book(c.path("id")) // a run has the name of its playbook
-	if err := b.Validate(); err != nil {
-		return nil, invalid("id", err.Error())
-	}
-	if err := c.checkPermitted(b); err != nil {
-		return nil, err
-	}
-	return replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
+	letter := get("/dead/{id}", "getDeadLetter", "Return a dead letter with its event.", getDeadLetter)
+	letter.example = example{path: map[string]string{"id": "12-ab12cd34"}}
+	checks := get("/doctor", "runDoctor", "Check server, streams, durables, clocks, workers and playbooks, with a fix for each finding. It changes nothing.", runDoctor)
+	checks.scope, checks.waits = tokens.Operate, true
+	settings := get("/settings", "listSettings", "List the settings of the gateway with their origins, without secrets.", listSettings)
+	settings.scope, settings.offline = tokens.Operate, true
+	return []route{dead, letter, requeue, drop, status, checks, settings}
 }
 
 func listDead(c *call) (*Page[operate.LetterRow], error) {
@@ -303,19 +139,39 @@ func getStatus(c *call) (*Status, error) {
 	return &Status{o, advice}, nil
 }
 
-// TokenItem is a token without its hash.
-type TokenItem struct {
-	Name   string          `json:"name"`
-	Scopes []tokens.Scope  `json:"scopes"`
-	Books  []playbook.Book `json:"books" doc:"Playbooks that it permits; empty: all."`
-	// Proxies has the addresses of the proxies whose persons have this access.
-	Proxies []string `json:"proxies,omitempty" doc:"Addresses of proxies that name a person in X-Debrief-Person; missing: the token is that of one caller."`
+func getDeadLetter(c *call) (*operate.LetterDetails, error) {
+	l, err := c.letter()
+	if err != nil {
+		return nil, err
+	}
+	return operate.ShowLetter(c.ctx, c.handler.conn.DeadLetters, l)
 }
 
-func listTokens(c *call) (*Page[TokenItem], error) {
-	all := []TokenItem{}
-	for _, t := range c.handler.tokens.List() {
-		all = append(all, newTokenItem(t))
+// Findings are the results of the checks.
+type Findings struct {
+	Failed int            `json:"failed" doc:"Number of failed checks."`
+	Checks []doctor.Check `json:"checks"`
+}
+
+func runDoctor(c *call) (*Findings, error) {
+	conn, report := c.handler.conn, new(doctor.Report)
+	report.Server(conn.NATS(), "")
+	if report.JetStream(c.ctx, conn.JetStream()) {
+		allStreams := report.Resources(c.ctx, conn)
+		reports, err := liveness.CollectReports(c.ctx, conn.NATS())
+		if err != nil {
+			report.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
+		}
+		report.StoreErrors(liveness.StoreErrors(reports))
+		report.Clock(c.ctx, conn.JetStream(), reports, time.Now())
+		if allStreams { // else the following fail only for this reason
+			report.Workers(c.ctx, conn, reports)
+			report.Playbooks(c.ctx, c.handler.store)
+		}
 	}
-	return paginate(c, all, func(t TokenItem) string { return t.Name })
+	return &Findings{report.Failed(), report.Checks}, c.ctx.Err()
+}
+
+func listSettings(c *call) (*Page[program.Setting], error) {
+	return &Page[program.Setting]{Items: append([]program.Setting{}, c.handler.program...)}, nil
 }

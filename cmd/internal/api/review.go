@@ -7,6 +7,17 @@ import (
 	"debrief/playbook/history"
 )
 
+// reviewRoutes are the routes that show what the gate decides, and what a person must decide.
+func reviewRoutes() []route {
+	inBook := map[string]string{"book": "default"}
+	review := get("/books/{book}/review", "listReview", "List the bullets in quarantine with their reasons.", listReview)
+	review.query, review.example = pageParameters, example{path: inBook}
+	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate, the records of the bullets that are nearest to a decision, and the latest decisions.", getGate)
+	state.query = limitParameter
+	state.hasETag, state.example = true, example{path: inBook}
+	return []route{review, state}
+}
+
 // Quarantined is a bullet in quarantine, with what a person needs to decide.
 type Quarantined struct {
 	*history.Quarantined
@@ -49,4 +60,31 @@ func listReview(c *call) (*Page[Quarantined], error) {
 		}
 	}
 	return part, nil
+}
+
+// GateState is the state of the gate, with the first bullets and decisions of each list.
+type GateState struct {
+	*explain.Gate
+	Total        int `json:"total_bullets" doc:"Number of bullets that are shown or on probation."`
+	TotalWaiting int `json:"total_waiting" doc:"Number of candidates."`
+	Probation    int `json:"probation" doc:"Number of bullets on probation."`
+}
+
+func getGate(c *call) (*GateState, error) {
+	limit := c.limit()
+	g, err := c.handler.index.Books.Gate(c.ctx, c.book(), limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.setETag(g.Label); err != nil {
+		return nil, err
+	}
+	out := &GateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}
+	for _, b := range g.Bullets {
+		if b.Status == playbook.Probation {
+			out.Probation++
+		}
+	}
+	g.Bullets, g.Waiting, g.Decisions = firstItems(g.Bullets, limit), firstItems(g.Waiting, limit), firstItems(g.Decisions, limit)
+	return out, nil
 }

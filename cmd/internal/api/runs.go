@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api/index"
-
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
@@ -15,12 +14,36 @@ import (
 	"debrief/playbook"
 )
 
-// compareRoute is the route that compares two runs.
-func compareRoute() route {
-	r := get("/runs/{id}/compare/{other}", "compareRuns", "Compare the answers of two runs to the same samples of their evaluations, pair by pair.", compareRuns)
-	r.waits, r.query = true, limitParameter
-	r.example = example{path: map[string]string{"id": "run-1", "other": "run-2"}, query: "limit=20"}
-	return r
+// runRoutes are the routes that read the runs of train.
+func runRoutes() []route {
+	runs := get("/runs", "listRuns", "List the runs of train, newest first.", listRuns)
+	runs.query = pageParameters
+	run := get("/runs/{id}", "getRun", "Return the progress of a run.", getRun)
+	run.example = example{path: map[string]string{"id": "run-1"}}
+	compare := get("/runs/{id}/compare/{other}", "compareRuns", "Compare the answers of two runs to the same samples of their evaluations, pair by pair.", compareRuns)
+	compare.waits, compare.query = true, limitParameter
+	compare.example = example{path: map[string]string{"id": "run-1", "other": "run-2"}, query: "limit=20"}
+	return []route{runs, run, compare}
+}
+
+func listRuns(c *call) (*Page[replay.RunState], error) {
+	all, err := replay.ListRuns(c.ctx, c.handler.conn.JetStream())
+	if err != nil {
+		return nil, err
+	}
+	permitted := slices.DeleteFunc(all, func(r replay.RunState) bool { return !c.token.AllowsBook(r.Book) })
+	return paginate(c, permitted, func(r replay.RunState) string { return string(r.Book) })
+}
+
+func getRun(c *call) (*replay.RunState, error) {
+	b := playbook.Book(c.path("id")) // a run has the name of its playbook
+	if err := b.Validate(); err != nil {
+		return nil, invalid("id", err.Error())
+	}
+	if err := c.checkPermitted(b); err != nil {
+		return nil, err
+	}
+	return replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
 }
 
 // RunComparison compares two runs on the samples that both have answered.

@@ -10,6 +10,25 @@ import (
 	"debrief/playbook/history"
 )
 
+// versionRoutes are the routes that read the versions of a playbook.
+func versionRoutes() []route {
+	inBook := map[string]string{"book": "default"}
+	log := get("/books/{book}/versions", "listVersions", "List the versions of a playbook, newest first.", listVersions)
+	log.query = append([]parameter{
+		{name: "changes", kind: "string", doc: "bullets leaves out the versions that only change votes and outcomes; default: all.", values: []string{"all", changesOfBullets}},
+	}, pageParameters...)
+	log.example = example{path: inBook, query: "changes=bullets&limit=5"}
+	version := get("/books/{book}/versions/{version}", "getVersion", "Return a version with its operations.", getVersion)
+	version.example = example{path: map[string]string{"book": "default", "version": "newest"}}
+	diff := get("/books/{book}/diff", "getDiff", "List the bullets that differ between two versions.", getDiff)
+	diff.query = []parameter{
+		{name: "from", kind: "string", doc: "Old version: a number, label, time, duration or name. Default: 0, the empty playbook."},
+		{name: "to", kind: "string", doc: "New version; default: the newest."},
+	}
+	diff.example = example{path: inBook, query: "from=1&to=newest"}
+	return []route{log, version, diff}
+}
+
 // changesOfBullets is the value of the parameter changes that leaves out versions of votes and outcomes.
 const changesOfBullets = "bullets"
 

@@ -5,11 +5,12 @@ import (
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
+	"debrief/cmd/internal/api/worth"
 	"debrief/events"
 )
 
-// curveRoutes are the routes that show the development of results.
-func curveRoutes() []route {
+// resultRoutes are the routes that show the development of results.
+func resultRoutes() []route {
 	curve := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day, with and without its context.", getCurve)
 	curve.query = limitParameter
 	curve.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
@@ -18,7 +19,9 @@ func curveRoutes() []route {
 	health := get("/books/{book}/health", "getHealth", "Return the numbers that show whether a playbook still fits its tasks, for each day with a change, with alarms.", getHealth)
 	health.query = limitParameter
 	health.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
-	return []route{curve, known, health, worthRoute()}
+	value := get("/books/{book}/worth", "getWorth", "Compare the sessions with the playbook with those of its control group: points, failures avoided, tokens, cost and time, each with an interval that holds at all looks.", getWorth)
+	value.example = example{path: map[string]string{"book": "default"}}
+	return []route{curve, known, health, value}
 }
 
 func getHealth(c *call) (*explain.Health, error) {
@@ -62,4 +65,23 @@ func getCurve(c *call) (*index.Curve, error) {
 		return nil, err
 	}
 	return c.handler.index.Executions.Curve(c.book(), c.limit(), last), nil
+}
+
+func getWorth(c *call) (*worth.Report, error) {
+	p, _, err := c.playbook("")
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.lastExecution()
+	if err != nil {
+		return nil, err
+	}
+	a := p.Admission()
+	executions := c.handler.index.Executions
+	if c.handler.commandToken != nil { // the index of a command does not follow the stream
+		if err := executions.Read(c.ctx); err != nil {
+			return nil, err
+		}
+	}
+	return executions.Worth(c.book(), a.ControlShare(), last), nil
 }
