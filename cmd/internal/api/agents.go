@@ -134,7 +134,12 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.setStored(book, stored)
+	if stored.Duplicate {
+		c.status = http.StatusOK
+	}
+	if book != "" && stored.Handle != "" {
+		c.location("books", string(book), "executions", string(stored.Handle))
+	}
 	return stored, nil
 }
 
@@ -170,16 +175,6 @@ func (c *call) bookOfContext(id events.ID) (playbook.Book, error) {
 		return "", nil
 	}
 	return s.Book, nil
-}
-
-// setStored sets the status and the Location of the reply to a report.
-func (c *call) setStored(book playbook.Book, s *events.StoredReply) {
-	if s.Duplicate {
-		c.status = http.StatusOK
-	}
-	if book != "" && s.Handle != "" {
-		c.location("books", string(book), "executions", string(s.Handle))
-	}
 }
 
 // feedbackRequest is a request for feedback. It also accepts an outcome that is not an object.

@@ -32,7 +32,7 @@ type call struct {
 	unknown []string // fields of the body that the type does not have
 
 	status int         // of the response; 0: that of the route
-	reply  http.Header // of the response
+	reply  http.Header // headers of the response
 }
 
 // checkQuery returns an error for an unknown parameter, because a typing error would otherwise select everything, and for an invalid value.
