@@ -17,7 +17,6 @@ type command struct {
 	program.Curator
 }
 
-// Help implements kong.HelpProvider.
 func (*command) Help() string {
 	return `Examples:
 

@@ -22,7 +22,6 @@ type command struct {
 	program.Gateway
 }
 
-// Help implements kong.HelpProvider.
 func (*command) Help() string {
 	return `Agents set it as the base URL of their model: http://127.0.0.1:4280/v1, or http://127.0.0.1:4280/anthropic for Anthropic.
 Calls pass to the provider with the agent's own key, also while no NATS server is reachable.

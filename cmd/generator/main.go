@@ -25,7 +25,6 @@ type command struct {
 	Rounds int `name:"rounds" help:"Rounds that the reflectors give a task, 1 to 3: its requester gets the last answer." default:"1" rare:""`
 }
 
-// Help implements kong.HelpProvider.
 func (*command) Help() string {
 	return `Examples:
 

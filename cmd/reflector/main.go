@@ -18,7 +18,6 @@ type command struct {
 	program.Reflector
 }
 
-// Help implements kong.HelpProvider.
 func (*command) Help() string {
 	return `Examples:
 

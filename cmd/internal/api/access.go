@@ -20,7 +20,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 		return h.commandToken, nil
 	}
 	if h.tokens == nil {
-		if !isLoopback(r.Host) {
+		if !IsLoopback(r.Host) {
 			return nil, service.NewError(http.StatusMisdirectedRequest, "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 		}
 		if err := h.checkOrigin(r); err != nil {
@@ -76,8 +76,8 @@ func (c *call) checkPermitted(b playbook.Book) error {
 	return forbidden(CodeBook, fmt.Sprintf("token %q does not permit playbook %q", c.token.Name, b))
 }
 
-// isLoopback reports whether a Host header names the loopback, with or without a port.
-func isLoopback(host string) bool {
+// IsLoopback reports whether a Host header names the loopback, with or without a port.
+func IsLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

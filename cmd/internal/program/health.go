@@ -73,7 +73,7 @@ func (h Health) Serve(conn *bus.Conn, o HealthOptions) (stop func(), err error) 
 		}
 		return stopReports, nil
 	}
-	l, err := h.listen()
+	l, err := ListenTCP(h.Health)
 	if err != nil {
 		stopReports()
 		return nil, Exit(ExitUsage, fmt.Errorf("--health: %w", err))
@@ -95,11 +95,11 @@ func (h Health) Serve(conn *bus.Conn, o HealthOptions) (stop func(), err error) 
 	}, nil
 }
 
-// listen listens at the address of the flag.
-func (h Health) listen() (net.Listener, error) {
-	host, port, err := net.SplitHostPort(h.Health)
+// ListenTCP listens at HOST:PORT. The default host is 127.0.0.1.
+func ListenTCP(address string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("want HOST:PORT: %w", err)
 	}
 	if host == "" {
 		host = "127.0.0.1" // package net would listen on every interface

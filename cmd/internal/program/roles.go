@@ -44,7 +44,6 @@ func (g Generator) Settings() (cfg generator.Config, err error) {
 	return cfg, err
 }
 
-// Validate implements kong's check.
 func (g Generator) Validate() error {
 	var cfg generator.Config
 	copyFields(&cfg, g)
@@ -91,7 +90,6 @@ func (l Limits) Settings() (limits assembly.Limits) {
 	return limits
 }
 
-// Validate implements kong's check.
 func (l Limits) Validate() error { return FlagErrors(l.Settings().Validate(), l) }
 
 // Evaluators contains the flags of evaluator programs.
@@ -111,7 +109,6 @@ func (e Evaluators) Settings() (cfg scoring.Config) {
 	return cfg
 }
 
-// Validate implements kong's check.
 func (e Evaluators) Validate() error {
 	_, err := Instructions("--judge-rubric", e.Rubric)
 	return errors.Join(err, FlagErrors(e.Settings().Validate(), e))
@@ -139,7 +136,6 @@ func (r Reflector) Settings() (cfg reflector.Config, err error) {
 	return cfg, err
 }
 
-// Validate implements kong's check.
 func (r Reflector) Validate() error {
 	var cfg reflector.Config
 	copyFields(&cfg, r)
@@ -179,7 +175,6 @@ func (g Gate) Settings() (cfg gate.Config) {
 	return cfg
 }
 
-// Validate implements kong's check.
 func (g Gate) Validate() error { return FlagErrors(g.Settings().Validate(), g) }
 
 // SetDefaults sets the defaults of the library.
@@ -199,5 +194,4 @@ func (c Curator) Settings(indexDir string) (cfg curator.Config) {
 	return cfg
 }
 
-// Validate implements kong's check.
 func (c Curator) Validate() error { return FlagErrors(c.Settings("").Validate(), c) }

@@ -3,14 +3,14 @@ package proxy
 import (
 	"cmp"
 	"encoding/base64"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -40,7 +40,7 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 	if g.o.Tokens != nil {
 		return nil
 	}
-	if !isLoopback(r.Host) {
+	if !api.IsLoopback(r.Host) {
 		return newFailure(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 	}
 	_, isModelPath := findRoute(r)
@@ -50,25 +50,12 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 	switch {
 	case isModelPath && g.origins.Check(r) != nil:
 		return newFailure(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
-	case origin != "" && err == nil && isLoopback(originURL.Host):
+	case origin != "" && err == nil && api.IsLoopback(originURL.Host):
 		return nil
 	case origin != "" || isModelPath && isEmbedded:
 		return newFailure(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
 	}
 	return nil
-}
-
-// isLoopback reports whether a Host header names the loopback, with or without a port.
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // authorize returns the token of a model call. Without tokens every client that can reach the gateway may call models and report
@@ -77,7 +64,7 @@ func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure)
 	if g.o.Tokens == nil {
 		return Token{MayReport: true}, nil
 	}
-	token, ok := g.findToken(cmp.Or(h.Get(headerToken), h.Get(headerKey), bearer(h)))
+	token, ok := g.findToken(cmp.Or(h.Get(headerToken), h.Get(headerKey), tokens.SecretOf(h)))
 	if !ok {
 		return Token{}, newFailure(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
 	}
@@ -110,15 +97,6 @@ func (g *Gateway) findToken(secret string) (Token, bool) {
 		return Token{}, false
 	}
 	return g.o.Tokens.Find(secret)
-}
-
-// bearer returns the bearer token of a request, or "".
-func bearer(h http.Header) string {
-	scheme, key, _ := strings.Cut(h.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(key)
 }
 
 // setKey removes tokens of Debrief from a request. If no key is left, it adds the gateway's key. It refuses the request if its path is not

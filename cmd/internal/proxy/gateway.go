@@ -44,8 +44,6 @@ type gatewayOptions struct {
 	OpenAI, Anthropic Upstream
 	// Tokens finds the tokens of callers. Nil requires no token.
 	Tokens Tokens
-	// Book is the book of calls that name none. Default "default".
-	Book playbook.Book
 	// Mode is the mode of calls that name none. Default ModeOff.
 	Mode Mode
 	// Middleware edits and observes model calls. Nil passes them through in every mode.
@@ -75,9 +73,6 @@ func (o gatewayOptions) WithDefaults() gatewayOptions {
 	if o.Anthropic.URL == "" {
 		o.Anthropic.URL = "https://api.anthropic.com"
 	}
-	if o.Book == "" {
-		o.Book = "default"
-	}
 	if o.Mode == "" {
 		o.Mode = ModeOff
 	}
@@ -99,7 +94,6 @@ func (o gatewayOptions) Validate() error {
 	var e config.Errors
 	e.Wrap("OpenAI", o.OpenAI.validate())
 	e.Wrap("Anthropic", o.Anthropic.validate())
-	e.Wrap("Book", events.ValidateBook(o.Book))
 	if !o.Mode.Valid() {
 		e.Add("Mode", "must be tail, system, observe or off, got %.20q", o.Mode)
 	}

@@ -53,7 +53,7 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if f = g.checkHops(r.Header); f != nil { // before authorize: a call that comes back has lost its token at the first hop
 		return f
 	}
-	if x.book, f = g.bookOf(r, x.route); f != nil {
+	if x.book, f = bookOf(r, x.route); f != nil {
 		return f
 	}
 	if x.mode, f = g.modeOf(r); f != nil {

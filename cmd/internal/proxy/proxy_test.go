@@ -18,7 +18,6 @@ import (
 	"testing"
 
 	"debrief/events"
-	"debrief/playbook"
 )
 
 func gzipped(s string) string {
@@ -423,7 +422,6 @@ func TestInvalidOptions(t *testing.T) {
 	for field, o := range map[string]gatewayOptions{
 		"OpenAI.URL":    {OpenAI: Upstream{URL: "x"}},
 		"Anthropic.Key": {Anthropic: Upstream{Key: "a b"}},
-		"Book":          {Book: "a b"},
 		"Mode":          {Mode: "on"},
 		"Deadline":      {Deadline: -1},
 		"Memory":        {Memory: 1},
@@ -433,7 +431,7 @@ func TestInvalidOptions(t *testing.T) {
 			t.Errorf("got %v, want an error of %s", err, field)
 		}
 	}
-	if err := (gatewayOptions{Book: playbook.Book("b"), Mode: ModeTail}).Validate(); err != nil {
+	if err := (gatewayOptions{Mode: ModeTail}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -170,14 +170,14 @@ func unescape(segment string) string {
 	return segment
 }
 
-// bookOf returns the book of a request: from the path, else from the header, else the default.
-func (g *Gateway) bookOf(r *http.Request, rt route) (playbook.Book, *failure) {
+// bookOf returns the book of a request: from the path, else from the header, else events.DefaultBook.
+func bookOf(r *http.Request, rt route) (playbook.Book, *failure) {
 	book, where := playbook.Book(rt.book), "path"
 	if book == "" {
 		book, where = playbook.Book(r.Header.Get(headerBook)), headerBook
 	}
 	if book == "" {
-		return g.o.Book, nil
+		return events.DefaultBook, nil
 	}
 	if err := events.ValidateBook(book); err != nil {
 		return "", newFailure(http.StatusBadRequest, "invalid_book", where+": "+err.Error())

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"debrief/cmd/internal/program"
 )
 
 // AutoAddr is the address for Serve that means DefaultAddr, or a free port of the same host if DefaultAddr is in use.
@@ -76,14 +78,7 @@ func serveAuto(preferred string, g *Gateway) (*Server, error) {
 
 // serve listens on an address, the value of a flag, and serves a handler with the settings of a gateway.
 func serve(flag, addr string, g *Gateway, h http.Handler) (*Server, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: want HOST:PORT: %w", flag, err)
-	}
-	if host == "" {
-		host = "127.0.0.1" // package net would listen on every interface
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	l, err := program.ListenTCP(addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}

@@ -31,7 +31,6 @@ type Context struct {
 	Session showSession      `cmd:"" help:"List the interactions in a session's window." example:"--session desk-7 --book support"`
 }
 
-// Help implements kong.HelpProvider.
 func (*Context) Help() string {
 	return `Examples:
 
@@ -65,7 +64,6 @@ type showContext struct {
 	Config     program.Generator `embed:""`
 }
 
-// Run implements the command.
 func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 	switch {
 	case s.Execution != "" && s.Query != "":
@@ -245,7 +243,6 @@ type showSession struct {
 	JSON    bool   `help:"Print one JSON document."`
 }
 
-// Run implements the command.
 func (s *showSession) Run(ctx context.Context, c *program.Common) error {
 	return apiclient.Show(ctx, c, s.Flags, s.JSON, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner}, func(window *api.SessionWindow) error {
 		return writeWindow(term.Stdout, window)
@@ -293,17 +290,14 @@ type (
 	unpinInteraction struct{ interactionFlags }
 )
 
-// Run implements the command.
 func (p *pinInteraction) Run(ctx context.Context, c *program.Common) error {
 	return p.mark(ctx, c, events.Pin)
 }
 
-// Run implements the command.
 func (p *starInteraction) Run(ctx context.Context, c *program.Common) error {
 	return p.mark(ctx, c, events.Star)
 }
 
-// Run implements the command.
 func (p *unpinInteraction) Run(ctx context.Context, c *program.Common) error {
 	return p.mark(ctx, c, "")
 }

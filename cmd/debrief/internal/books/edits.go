@@ -76,7 +76,6 @@ type addBullet struct {
 	Section string `help:"Section of the bullet." default:"others"`
 }
 
-// Run implements the command.
 func (a *addBullet) Run(ctx context.Context, c *program.Common) error {
 	r := &api.EditRequest{Add: []request.NewBullet{{Content: a.Content, When: a.When, Section: a.Section}}}
 	return a.edit(ctx, c, apiclient.Create, r, func(reply *api.EditReply) string { return fmt.Sprintf("Added %v.", reply.Added) })
@@ -91,7 +90,6 @@ type editBullet struct {
 	Read    string    `help:"Version that you read: refuse the edit if the bullet changed since. Default: newest." placeholder:"VERSION"`
 }
 
-// Run implements the command.
 func (ed *editBullet) Run(ctx context.Context, c *program.Common) error {
 	id := ed.Bullet.id()
 	r := &api.EditRequest{Change: []request.ChangedBullet{{ID: id, Content: ed.Content, When: ed.When, Section: ed.Section}}, Read: ed.Read}
@@ -104,7 +102,6 @@ type removeBullet struct {
 	Read    string      `help:"Version that you read: refuse if a bullet changed since. Default: newest." placeholder:"VERSION"`
 }
 
-// Run implements the command.
 func (r *removeBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
 	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Remove: list, Read: r.Read}, fixedText("Removed %s.", term.Join(list)))
@@ -116,7 +113,6 @@ type pinBullet struct {
 	Off     bool        `help:"Unpin the bullets."`
 }
 
-// Run implements the command.
 func (p *pinBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(p.Bullets)
 	if p.Off {
@@ -134,7 +130,6 @@ type mergeBullets struct {
 	Read    string      `help:"Version that you read: refuse if a bullet changed since. Default: newest." placeholder:"VERSION"`
 }
 
-// Run implements the command.
 func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
 	all := append([]playbook.BulletID{m.Keep.id()}, ids(m.Others)...)
 	r := &api.EditRequest{Merge: &request.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
@@ -147,7 +142,6 @@ type tagBook struct {
 	Version string `arg:"" optional:"" help:"Version to name. Default: the newest." default:"newest" placeholder:"POINT"`
 }
 
-// Help implements kong.HelpProvider.
 func (*tagBook) Help() string {
 	return explain.VersionHelp + `
 
@@ -157,7 +151,6 @@ Examples:
   debrief playbook tag release-3 17`
 }
 
-// Run implements the command.
 func (t *tagBook) Run(ctx context.Context, c *program.Common) error {
 	r := &api.EditRequest{Tag: &request.NewTag{Name: t.Name, Version: t.Version}}
 	return t.edit(ctx, c, apiclient.Change, r, func(reply *api.EditReply) string { return fmt.Sprintf("Version %s is %q.", reply.Of, t.Name) })
@@ -169,7 +162,6 @@ type restoreBook struct {
 	Read    string `help:"Newest version that you read: refuse the restore if there is a newer one. Default: any." placeholder:"VERSION"`
 }
 
-// Help implements kong.HelpProvider.
 func (*restoreBook) Help() string {
 	return `Restores the bullets with a new change at the end of the log. The log is not rewritten: restore the version before to undo
 it. Content removed by 'debrief playbook forget' stays removed, and ids are not reused.
@@ -183,7 +175,6 @@ Examples:
   debrief playbook restore 36h --read 42`
 }
 
-// Run implements the command.
 func (r *restoreBook) Run(ctx context.Context, c *program.Common) error {
 	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Restore: r.Version, Read: r.Read}, func(reply *api.EditReply) string {
 		return fmt.Sprintf("Restored the bullets of version %s; %d of them changed.", reply.Of, reply.Changed)
@@ -192,7 +183,6 @@ func (r *restoreBook) Run(ctx context.Context, c *program.Common) error {
 
 type rebuildBook struct{ change }
 
-// Help implements kong.HelpProvider.
 func (*rebuildBook) Help() string {
 	return `Generators read the view: one key for each bullet, and a head. The view is derived from the log of changes. A rebuild writes
 every key again from the log. The result depends only on the log, and the state hash is the same.
@@ -203,7 +193,6 @@ Examples:
   debrief playbook rebuild --book support --reason "after damage"`
 }
 
-// Run implements the command.
 func (r *rebuildBook) Run(ctx context.Context, c *program.Common) error {
 	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Rebuild: true}, func(reply *api.EditReply) string {
 		return fmt.Sprintf("Rebuilt the view: %s, state %s.", term.Plural(reply.Bullets, "bullet"), reply.StateHash)
@@ -220,7 +209,6 @@ type forgetExecutions struct {
 	DryRun    bool   `help:"Only show the changes."`
 }
 
-// Help implements kong.HelpProvider.
 func (*forgetExecutions) Help() string {
 	return `Removes bullets, changes of bullets and votes whose only evidence are the matching executions. A bullet with other evidence
 as well goes into quarantine until a person reviews it. The executions leave sessions, summaries and recall too, and nothing is
@@ -238,7 +226,6 @@ Examples:
   debrief playbook forget --execution 1234-ab12cd34 --reason "a prank"`
 }
 
-// Run implements the command.
 func (f *forgetExecutions) Run(ctx context.Context, c *program.Common) error {
 	selected := &request.Forgotten{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
 	return f.edit(ctx, c, apiclient.Change, &api.EditRequest{Forget: selected, DryRun: f.DryRun}, func(reply *api.EditReply) string {

@@ -32,7 +32,6 @@ type eraseData struct {
 	JSON      bool   `help:"Print one JSON document; with --list JSON lines."`
 }
 
-// Help implements kong.HelpProvider.
 func (*eraseData) Help() string {
 	return `Erases what a person, a session, a task or a playbook has left: runs, reflections, dead letters, windows, summaries, contexts,
 embeddings and large payloads, and their texts in the log of each playbook. Bullets that rest on nothing else go, as with 'debrief
@@ -79,7 +78,6 @@ func (e *eraseOutput) add(runs, messages, versions int) {
 	e.Versions += versions
 }
 
-// Run implements the command.
 func (d *eraseData) Run(ctx context.Context, c *program.Common) error {
 	if d.List {
 		return d.list(ctx, c)

@@ -25,7 +25,6 @@ type whyBook struct {
 	JSON bool   `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*whyBook) Help() string {
 	return `Explain a bullet or an execution. For a bullet: all changes of its text and its votes, with their reflections,
 executions, outcomes, models and prompts. For an execution: the shown and cited bullets, the outcome and the lessons.
@@ -40,7 +39,6 @@ Examples:
 // executionHandle is the form of the handle of an execution. No bullet id of Debrief has this form.
 var executionHandle = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
 
-// Run implements the command.
 func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	a, err := w.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
@@ -108,7 +106,6 @@ func list[T any](ctx context.Context, c *program.Common, n *newestFlags, query m
 // rejectedBook lists rejected proposals and removed bullets.
 type rejectedBook struct{ newestFlags }
 
-// Help implements kong.HelpProvider.
 func (*rejectedBook) Help() string {
 	return `List rejected proposals and removed bullets, oldest first, each with the reason: rejected and duplicate proposals,
 bullets that the Curator merged, quarantined or retired over the token budget, and edits that could not be applied.
@@ -120,7 +117,6 @@ Examples:
   debrief playbook rejected --limit 0 --json`
 }
 
-// Run implements the command.
 func (r *rejectedBook) Run(ctx context.Context, c *program.Common) error {
 	return list(ctx, c, &r.newestFlags, nil, "rejections", "No proposals or bullets were rejected, merged or removed.",
 		"version\twhen\tkind\toperation\tbullet\treason\ttext", func(w io.Writer, l history.Rejection) {
@@ -131,7 +127,6 @@ func (r *rejectedBook) Run(ctx context.Context, c *program.Common) error {
 // doubtsBook lists the outcomes that the Reflector doubts.
 type doubtsBook struct{ newestFlags }
 
-// Help implements kong.HelpProvider.
 func (*doubtsBook) Help() string {
 	return `List the executions whose outcome the Reflector doubts, oldest first, each with the reason: the expected answer may be wrong, or the
 evaluator. Such an outcome gives no lesson and no vote. 'debrief feedback' corrects it.
@@ -143,7 +138,6 @@ Examples:
   debrief playbook doubts --json`
 }
 
-// Run implements the command.
 func (d *doubtsBook) Run(ctx context.Context, c *program.Common) error {
 	return list(ctx, c, &d.newestFlags, map[string]string{"doubted": "true"}, "executions", "The Reflector doubts no outcome.",
 		"execution\twhen\toutcome\tquestion\treason", func(w io.Writer, e index.ExecutionItem) {

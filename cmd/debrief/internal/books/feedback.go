@@ -38,7 +38,6 @@ type Feedback struct {
 	JSON        bool          `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Feedback) Help() string {
 	return `Records or changes the outcome of an execution, at any time while the execution is stored. If the execution had no outcome,
 its votes are cast now. Otherwise each vote moves once from the old counter to the new one. The last feedback on an
@@ -82,7 +81,6 @@ func (f *Feedback) outcome() (any, error) {
 	return nil, nil
 }
 
-// Run implements the command.
 func (f *Feedback) Run(ctx context.Context, c *program.Common) error {
 	outcome, err := f.outcome()
 	if err != nil {

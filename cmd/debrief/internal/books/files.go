@@ -25,7 +25,6 @@ type importBook struct {
 	DryRun bool   `help:"Only report the contents of the file."`
 }
 
-// Help implements kong.HelpProvider.
 func (*importBook) Help() string {
 	return `Imports a playbook of another system or of Debrief: ACE text, also without counters, JSON of kayba and swecli, JSON and
 JSONL of Debrief. Ids, counters and times are preserved; other content of the file is ignored. All bullets become visible
@@ -41,7 +40,6 @@ Examples:
   debrief playbook import CLAUDE.md --book shop`
 }
 
-// Run implements the command.
 func (im *importBook) Run(ctx context.Context, c *program.Common) error {
 	if im.File != "-" && im.Reason == "" {
 		im.Reason = "import of " + im.File
@@ -95,7 +93,6 @@ type exportBook struct {
 	Check  bool   `help:"With --into: change nothing; exit code 3 if the block of the file is behind the playbook."`
 }
 
-// Help implements kong.HelpProvider.
 func (*exportBook) Help() string {
 	return `Writes a playbook for another system. An import of the file gives the same bullets, except for fields that the format
 cannot represent. These are listed, with exit code 5. Markdown is for people: fields that it never shows are no loss.
@@ -113,7 +110,6 @@ Examples:
   debrief playbook export --format agents-md --into AGENTS.md --check`
 }
 
-// Run implements the command.
 func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	if slices.Contains(blockFormats, ex.Format) {
 		return ex.exportBlock(ctx, c)

@@ -23,7 +23,6 @@ type judge struct {
 	Save bool   `help:"Store the error in the playbook, so that the gate allows for it."`
 }
 
-// Help implements kong.HelpProvider.
 func (*judge) Help() string {
 	return `A judge is a model that rates answers (--evaluator judge), and it errs. This command compares its verdicts with the feedback on
 the same executions, which counts as the truth. Rate at least 50 of them, in the console or with 'debrief feedback', whether you agree
@@ -38,7 +37,6 @@ Examples:
   debrief playbook judge --book support --save --reason "labels of May"`
 }
 
-// Run implements the command.
 func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	stop := term.Doing("reading the executions")
 	all, _, err := apiclient.List[index.ExecutionItem](ctx, c, s.Flags, s.Path("executions"), nil, 0)

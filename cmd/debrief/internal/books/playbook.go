@@ -52,7 +52,6 @@ type Playbook struct {
 	Rebuild  rebuildBook      `cmd:"" help:"Rebuild the view from the log."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Playbook) Help() string {
 	return `Changes go through a curator. If no server runs on the data directory, the command runs one itself.
 
@@ -73,7 +72,6 @@ type showBook struct {
 	JSON   bool   `help:"Print one JSON document."`
 }
 
-// Run implements the command.
 func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	a, err := sh.Open(ctx, c, apiclient.Read, "")
 	if err != nil {

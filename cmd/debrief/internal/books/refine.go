@@ -30,7 +30,6 @@ type refineBook struct {
 	program.Model
 }
 
-// Help implements kong.HelpProvider.
 func (*refineBook) Help() string {
 	return `Merge and retire bullets in three steps:
 
@@ -56,7 +55,6 @@ Examples:
   debrief playbook refine --model gpt-4o-mini --min-votes 10`
 }
 
-// Run implements the command.
 func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
 	switch { // 0 is refused: in a request it selects the default
 	case r.Votes < 1:

@@ -17,7 +17,6 @@ type Report struct {
 	JSON bool `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Report) Help() string {
 	return `Compare the sessions with the playbook with those of its control group: points, failures avoided, tokens, cost and time, each
 with a 95 % interval. The intervals hold at all looks together: read the report as often as you like. Before there is enough data it
@@ -37,7 +36,6 @@ Examples:
 // errHarms is the error for the exit code after the report on a playbook that harms.
 var errHarms = errors.New("the playbook harms")
 
-// Run implements the command.
 func (cmd *Report) Run(ctx context.Context, c *program.Common) error {
 	r, err := apiclient.Get[worth.Report](ctx, c, cmd.Flags, cmd.Path("worth"), nil)
 	if err != nil {

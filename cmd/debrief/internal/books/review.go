@@ -23,7 +23,6 @@ type review struct {
 	Reject  reviewReject  `cmd:"" help:"Retire bullets. The Curator rejects the same text from then on." example:"misc-00013 misc-00014 --reason 'not ours'"`
 }
 
-// Help implements kong.HelpProvider.
 func (*review) Help() string {
 	return `List and decide on bullets in quarantine: bullets from a source that is not trusted, bullets that arrive in a burst,
 bullets that contradict a bullet supported by outcomes, bullets whose evidence is partly forgotten, and candidates behind inferred
@@ -44,7 +43,6 @@ type reviewMode struct {
 	Mode string `arg:"" optional:"" help:"New mode: first or off. Default: only show the mode." placeholder:"MODE"`
 }
 
-// Help implements kong.HelpProvider.
 func (*reviewMode) Help() string {
 	return `  first  a new text of any source waits in quarantine until a person
          approves exactly this text; a changed text waits again
@@ -60,7 +58,6 @@ Examples:
   debrief playbook review mode off --reason "the pilot is over"`
 }
 
-// Run implements the command.
 func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 	if m.Mode != "" {
 		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: playbook.Review(m.Mode)}, func(reply *api.EditReply) string {
@@ -89,7 +86,6 @@ type reviewList struct {
 	JSON bool `help:"Print JSON lines, nothing if there are none."`
 }
 
-// Run implements the command.
 func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
 	list, _, err := apiclient.List[*api.Quarantined](ctx, c, l.Flags, l.Path("review"), nil, 0)
 	if err != nil {
@@ -135,7 +131,6 @@ type reviewApprove struct {
 	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
 }
 
-// Run implements the command.
 func (a *reviewApprove) Run(ctx context.Context, c *program.Common) error {
 	list := ids(a.Bullets)
 	return a.edit(ctx, c, apiclient.Change, &api.EditRequest{Approve: list}, func(reply *api.EditReply) string {
@@ -153,7 +148,6 @@ type reviewReject struct {
 	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
 }
 
-// Run implements the command.
 func (r *reviewReject) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
 	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Reject: list}, fixedText("Rejected %s.", term.Join(list)))

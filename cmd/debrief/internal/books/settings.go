@@ -25,7 +25,6 @@ type about struct {
 	Clear       bool   `help:"Remove the name and the description before the new ones are set."`
 }
 
-// Help implements kong.HelpProvider.
 func (*about) Help() string {
 	return `Lists and the console show the name and the description beside the playbook. No prompt contains them.
 
@@ -36,7 +35,6 @@ Examples:
   debrief playbook about --book support --description "Tickets of shops."`
 }
 
-// Run implements the command.
 func (a *about) Run(ctx context.Context, c *program.Common) error {
 	if a.Name != "" || a.Description != "" || a.Clear {
 		r := &api.EditRequest{About: new(request.AboutRequest)}
@@ -77,7 +75,6 @@ type control struct {
 	Share string `arg:"" optional:"" help:"New share, such as 5%, or off. Default: only show it." placeholder:"SHARE"`
 }
 
-// Help implements kong.HelpProvider.
 func (*control) Help() string {
 	return `A control share answers whether the playbook helps. A random part of the sessions gets no advice, and their outcomes
 are compared with those of the other sessions: 'debrief report' has the answer. It is off by default, and at most 50%.
@@ -95,7 +92,6 @@ Examples:
   debrief playbook control off --reason "the answer is known"`
 }
 
-// Run implements the command.
 func (s *control) Run(ctx context.Context, c *program.Common) error {
 	if s.Share != "" {
 		return s.edit(ctx, c, apiclient.Create, &api.EditRequest{Control: playbook.Share(s.Share)}, func(*api.EditReply) string {
@@ -124,7 +120,6 @@ type leadingScore struct {
 	None bool   `help:"Remove the leading score. Then the score that measures success counts, such as accuracy."`
 }
 
-// Help implements kong.HelpProvider.
 func (*leadingScore) Help() string {
 	return `An outcome may have several named scores, such as {"scores": {"accuracy": 1, "tone": 0.4}}. The leading score of the playbook counts, in
 reports, feedback, headers of the gateway and files of 'debrief learn'. An outcome that has other named scores only is refused. Stored
@@ -137,7 +132,6 @@ Examples:
   debrief playbook leading-score --none`
 }
 
-// Run implements the command.
 func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 	switch {
 	case l.Name != "" && l.None:
@@ -175,7 +169,6 @@ type gateBook struct {
 	Limit int    `help:"Maximum number of rows in each table; 0 for 500, which is the maximum." default:"50"`
 }
 
-// Help implements kong.HelpProvider.
 func (*gateBook) Help() string {
 	return `The gate decides from outcomes which learned bullets stay. A bullet is withheld from a random share of the tasks that it
 applies to. Its lift is the mean score of tasks with the bullet minus the mean score of tasks without it. Votes alone cannot
@@ -200,7 +193,6 @@ Examples:
   debrief playbook gate strict --reason "untrusted feedback from the forum"`
 }
 
-// Run implements the command.
 func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
 	mode := playbook.Gate(g.Mode)
 	if mode != "" {

@@ -22,7 +22,6 @@ type verifyBook struct {
 	JSON bool `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*verifyBook) Help() string {
 	return `Check a playbook without a model:
 
@@ -46,7 +45,6 @@ type verifyOutput struct {
 	Untraced int `json:"untraced"`
 }
 
-// Run implements the command.
 func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 	name, err := cli.ParseBook(v.Book)
 	if err != nil {

@@ -28,7 +28,6 @@ type logBook struct {
 	JSON  bool `help:"Print JSON lines with all operations, nothing if there are none."`
 }
 
-// Run implements the command.
 func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 	a, err := l.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
@@ -85,7 +84,6 @@ type diffBook struct {
 	JSON bool   `help:"Print JSON lines, one for each bullet that differs."`
 }
 
-// Help implements kong.HelpProvider.
 func (*diffBook) Help() string {
 	return explain.VersionHelp + `
 
@@ -96,7 +94,6 @@ Examples:
   debrief playbook diff before-import 17@ab12cd`
 }
 
-// Run implements the command.
 func (d *diffBook) Run(ctx context.Context, c *program.Common) error {
 	diff, err := apiclient.Get[api.Difference](ctx, c, d.Flags, d.Path("diff"), map[string]string{"from": d.From, "to": d.To})
 	if err != nil {
@@ -116,7 +113,6 @@ type forkBook struct {
 	JSON bool   `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*forkBook) Help() string {
 	return `A fork is a copy of the bullets and the gate of a playbook at one version. Both playbooks then change independently. The
 executions and the log of the source are not copied.
@@ -128,7 +124,6 @@ Examples:
   debrief playbook fork before --at 17@ab12cd`
 }
 
-// Run implements the command.
 func (f *forkBook) Run(ctx context.Context, c *program.Common) error {
 	out, err := apiclient.Send[api.ForkReply](ctx, c, f.Flags, apiclient.Change, "", f.Path("fork"), &api.ForkRequest{To: playbook.Book(f.To), At: f.At})
 	switch {
@@ -157,7 +152,6 @@ type promoteBook struct {
 	JSON   bool   `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*promoteBook) Help() string {
 	return `A run over a data set has a separate playbook. This command shows the changes of the run and applies them to another
 playbook as one change. New bullets keep their votes. Bullets in both playbooks get the run's text, section, status and
@@ -174,7 +168,6 @@ Examples:
   debrief playbook promote run-1 --to default --at 17@ab12cd --merge`
 }
 
-// Run implements the command.
 func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
 	if err := events.ValidateBook(playbook.Book(p.To)); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--to: %w", err))

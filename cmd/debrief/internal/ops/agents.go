@@ -30,7 +30,6 @@ type Connect struct {
 	JSON       bool   `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Connect) Help() string {
 	return `Connects a coding agent with a playbook, for the git repository in this directory, on this machine. Each message to the agent
 then gets the advice that applies, and what the agent did is reported as a run: its tools and texts from its transcript, and the
@@ -88,7 +87,6 @@ func (c *Connect) options() (o connect.Options, err error) {
 	return o, err
 }
 
-// Run implements the command.
 func (c *Connect) Run() error {
 	if c.Skill {
 		_, err := term.Printf("%s\n", term.Block(strings.TrimSuffix(connect.Skill, "\n")))
@@ -176,7 +174,6 @@ type Hook struct {
 	Agent string `arg:"" help:"The agent: claude-code, codex, gemini or cursor." placeholder:"AGENT"`
 }
 
-// Help implements kong.HelpProvider.
 func (*Hook) Help() string {
 	return `Coding agents call this command: 'debrief connect' writes it into their settings. It reads one event from standard input. For a
 message of the user it adds advice of the playbook of the repository, each bullet once in a session. When the agent stops, another
@@ -188,7 +185,6 @@ Examples:
   debrief hook claude-code`
 }
 
-// Run implements the command.
 func (h *Hook) Run() error {
 	hooks.Main([]string{h.Agent})
 	return nil

@@ -25,7 +25,6 @@ type Backup struct {
 	Restore backupRestore `cmd:"" help:"Restore the streams of a server from a backup."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Backup) Help() string {
 	return `A backup holds all streams with their sequences, and the position of each role's consumer. A restored pipeline continues
 from these positions and learns nothing twice. The current playbooks are computed from their log. The log of the playbooks
@@ -46,7 +45,6 @@ type backupCreate struct {
 	JSON    bool     `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*backupCreate) Help() string {
 	return `Workers may run meanwhile. The directory gets its name only after it is complete. It has one directory for each stream, and
 manifest.json with the hashes of all files. Only its owner can read it.
@@ -60,7 +58,6 @@ Examples:
   debrief backup create playbooks --streams deltas`
 }
 
-// Run implements the command.
 func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 	selected, err := backup.SelectStreams(b.Streams)
 	if err != nil {
@@ -128,7 +125,6 @@ type backupRestore struct {
 	JSON  bool `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*backupRestore) Help() string {
 	return `The command reads all files and verifies their hashes before it changes the server. It refuses to restore into streams
 that hold messages, unless --replace is set, and while workers run: stop them and the gateways first. After the restore it verifies every
@@ -142,7 +138,6 @@ Examples:
   debrief backup restore monday --nats nats://host:4222 --replicas 3`
 }
 
-// Run implements the command.
 func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	m, err := backup.Verify(b.From)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

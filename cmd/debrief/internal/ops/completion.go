@@ -18,7 +18,6 @@ type Completion struct {
 	Words []string `arg:"" optional:"" passthrough:"" help:"Words of a command line: print the completions of the last one. The scripts use this."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Completion) Help() string {
 	return `Print a script for a shell. It completes commands, flags and the values of flags with a fixed list. Load it in the start-up file
 of the shell.
@@ -54,7 +53,6 @@ complete -c debrief -n 'count (__debrief) >/dev/null' -f -a '(__debrief)'
 `,
 }
 
-// Run implements the command.
 func (c *Completion) Run() error {
 	if len(c.Words) == 0 {
 		_, err := term.Fprintf(term.Stdout, "%s", term.Block(completionScripts[c.Shell]))

@@ -31,7 +31,6 @@ type Dead struct {
 	Drop    deadDrop    `cmd:"" help:"Delete dead letters: their events are never learned from." example:"--all --book scratch --yes"`
 }
 
-// Help implements kong.HelpProvider.
 func (*Dead) Help() string {
 	return `An event becomes a dead letter after five failed attempts, if it is invalid, if its payload has expired, or if a newer version
 of the programs wrote it. It does not block other events and is kept for the age limit --dead-age of 'debrief setup'. Code and reason describe the cause. Fix the
@@ -78,7 +77,6 @@ type deadList struct {
 	JSON  bool `help:"Print JSON lines, nothing if there are none."`
 }
 
-// Run implements the command.
 func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 	if d.Limit < 0 {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--limit: must be 0 or above, got %d", d.Limit))
@@ -114,7 +112,6 @@ type deadShow struct {
 	JSON bool          `help:"Print one JSON document."`
 }
 
-// Run implements the command.
 func (d *deadShow) Run(ctx context.Context, c *program.Common) error {
 	return apiclient.Show(ctx, c, d.Flags, d.JSON, letterPath(d.ID), nil, printLetter)
 }
@@ -199,7 +196,6 @@ type deadRequeue struct {
 	JSON bool `help:"Print JSON lines, one for each letter."`
 }
 
-// Help implements kong.HelpProvider.
 func (*deadRequeue) Help() string {
 	return `Publishes each event again, unchanged and under its own id, and deletes the letter after the server has stored the event. If
 the command is interrupted, repeat it: the event counts once. A letter stays if its event is undecodable or its payload
@@ -211,7 +207,6 @@ Examples:
   debrief dead requeue --all --role reflector --since 2h`
 }
 
-// Run implements the command.
 func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
 	a, ids, err := d.openSelected(ctx, c)
 	if err != nil {
@@ -274,7 +269,6 @@ type deadDrop struct {
 	JSON bool `help:"Print one JSON document."`
 }
 
-// Run implements the command.
 func (d *deadDrop) Run(ctx context.Context, c *program.Common) error {
 	a, ids, err := d.openSelected(ctx, c)
 	if err != nil {

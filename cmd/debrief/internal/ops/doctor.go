@@ -30,7 +30,6 @@ type Doctor struct {
 	JSON         bool `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Doctor) Help() string {
 	return `Checks server, streams, durables, replicas, rights, clocks, disk, workers, playbooks and dead letters. With --model and
 --embed-model it also checks the models (one token each) and the embedder. Each check prints a result and, if it is not ok,
@@ -45,7 +44,6 @@ Examples:
   debrief doctor --json | jq '.checks[] | select(.result != "ok")'`
 }
 
-// Run implements the command.
 func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 	s, err := d.Attach(ctx, c.Logger())
 	if err != nil {

@@ -13,7 +13,6 @@ type Help struct {
 	Command []string `arg:"" optional:"" passthrough:"" help:"Command to explain. Default: the list of commands."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Help) Help() string {
 	return `Examples:
 
@@ -22,7 +21,6 @@ func (*Help) Help() string {
   debrief help playbook edit --help-all`
 }
 
-// Run implements the command.
 func (h *Help) Run() error { return h.Program().ShowHelp(h.Command) }
 
 // Version prints the build of the program.
@@ -30,7 +28,6 @@ type Version struct {
 	JSON bool `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Version) Help() string {
 	return `Print the module version, the commit with its time, and the Go version of this build. A "+" after the commit says that files
 were changed. A build from an archive has no commit.
@@ -41,7 +38,6 @@ Examples:
   debrief version --json`
 }
 
-// Run implements the command.
 func (v *Version) Run() error {
 	if v.JSON {
 		return cli.WriteJSON(term.Stdout, program.CurrentBuild())

@@ -19,7 +19,6 @@ type Schema struct {
 	JSON    bool   `help:"Print the list as one JSON document. Schemas are always JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Schema) Help() string {
 	return `List the messages on NATS, or print the JSON Schema of one. The schema describes the value of a message, also if its
 encoding is MessagePack: there "x-msgpack" marks times (timestamp) and bytes (bin). The command needs no server.
@@ -48,7 +47,6 @@ type listedMessage struct {
 	Replies     []string `json:"replies,omitempty"` // names of messages
 }
 
-// Run implements the command.
 func (s *Schema) Run() error {
 	switch {
 	case s.Message != "":

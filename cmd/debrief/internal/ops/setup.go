@@ -30,7 +30,6 @@ type Setup struct {
 	program.Retention
 }
 
-// Help implements kong.HelpProvider.
 func (*Setup) Help() string {
 	return `Create missing streams, buckets and durable consumers, and list the streams. In existing ones it changes only:
 
@@ -51,7 +50,6 @@ Examples:
 // Check returns an error for each invalid setting.
 func (s *Setup) Check() error { return errors.Join(s.NoGateway.Check(), s.NATS.Check()) }
 
-// Run implements the command.
 func (s *Setup) Run(ctx context.Context, c *program.Common, from program.Effective) error {
 	if s.WaitServer < 0 {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--wait-server: must be at least 0, got %s", s.WaitServer))
@@ -170,7 +168,6 @@ type Credentials struct {
 	Host   []string `help:"Host name or address for the certificate, besides localhost and 127.0.0.1; repeatable." placeholder:"NAME"`
 }
 
-// Help implements kong.HelpProvider.
 func (*Credentials) Help() string {
 	return `Creates in DIR:
 
@@ -195,7 +192,6 @@ Then start the server with deploy/nats/server.conf, and create the streams with 
 and --nkey secrets/debrief/operator.nk.`
 }
 
-// Run implements the command.
 func (c *Credentials) Run(context.Context) error {
 	files := &rights.Credentials{Dir: c.Dir, Tenants: c.Tenant, Hosts: c.Host}
 	if len(files.Tenants) == 0 && !files.HasAccounts() {

@@ -24,7 +24,6 @@ type Simulate struct {
 	JSON     bool          `help:"Print one JSON document with the address at the start."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Simulate) Help() string {
 	return `A replacement for a language model in demonstrations and tests. It calculates invoices, follows the bullets in its
 prompt exactly, and answers nothing else. It understands rules in its own wording, with any number. Every reply names
@@ -43,7 +42,6 @@ Examples:
   debrief simulate --address 127.0.0.1:8090 --latency 50ms --fail 0.1`
 }
 
-// Validate implements kong's check.
 func (s *Simulate) Validate() error {
 	if s.Latency < 0 {
 		return fmt.Errorf("--latency: must not be negative, got %s", s.Latency)
@@ -56,7 +54,6 @@ func (s *Simulate) Validate() error {
 	return nil
 }
 
-// Run implements the command.
 func (s *Simulate) Run(ctx context.Context) error {
 	url, wait, err := simulated.Serve(ctx, s.Address, simulated.Options{
 		Seed: s.Seed, Latency: s.Latency, FaultRate: s.Fail, SloppyRate: s.Sloppy, ObeyRate: s.Gullible, NonsenseRate: s.Noise,

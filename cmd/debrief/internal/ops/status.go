@@ -29,7 +29,6 @@ type Status struct {
 // SetDefaults sets the default of the library.
 func (st *Status) SetDefaults() { st.AlarmAfter = liveness.Floor }
 
-// Help implements kong.HelpProvider.
 func (*Status) Help() string {
 	return `The command asks all workers for a report and waits half a second for replies. The numbers of waiting messages come from
 the server, so roles without a worker are included. The first line names the server and the setting that selects it. Advice follows the tables. The command
@@ -48,7 +47,6 @@ Examples:
   debrief status --json | jq .level`
 }
 
-// Run implements the command.
 func (st *Status) Run(ctx context.Context, c *program.Common, from program.Effective) error {
 	if st.AlarmAfter < 0 {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--alarm-after: must not be negative, got %s", st.AlarmAfter))

@@ -32,7 +32,6 @@ type Submit struct {
 	JSON        bool          `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Submit) Help() string {
 	return `Publish one task. With --wait, print the answer on standard output and its handle on standard error.
 
@@ -43,7 +42,6 @@ Examples:
   debrief submit --session s-1 "Which shelf is highest?"`
 }
 
-// Run implements the command.
 func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	if s.Question == "-" {
 		text, err := cli.ReadFile(s.Question)

@@ -24,7 +24,6 @@ type Tail struct {
 	JSON   bool     `help:"Print JSON lines with the whole event."`
 }
 
-// Help implements kong.HelpProvider.
 func (*Tail) Help() string {
 	return `Show one line per event, in the order of storage: time, kind, playbook, handle or version, outcome and the beginning of
 the text. 'debrief playbook why HANDLE' shows details. The command changes nothing and reconnects after an outage of the
@@ -58,7 +57,6 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 	return f, err
 }
 
-// Run implements the command.
 func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 	f, err := t.filter()
 	if err != nil {

@@ -22,7 +22,6 @@ type Token struct {
 	Revoke tokenRevoke `cmd:"" help:"Remove a token from a file." example:"ann --file tokens.yaml"`
 }
 
-// Help implements kong.HelpProvider.
 func (*Token) Help() string {
 	return `A token names a caller of the gateway and limits it to scopes and playbooks. The file contains only hashes. A gateway reads a
 changed file within a second: it then refuses a revoked token, and ends its open streams of events.
@@ -56,7 +55,6 @@ type tokenNew struct {
 	JSON       bool           `help:"Print one JSON document."`
 }
 
-// Run implements the command.
 func (t *tokenNew) Run() error {
 	var books []playbook.Book
 	for _, name := range t.Books {
@@ -130,7 +128,6 @@ type listedToken struct {
 	Proxies []string        `json:"proxies,omitempty"`
 }
 
-// Run implements the command.
 func (t *tokenList) Run() error {
 	set, err := tokens.Load(t.File, nil)
 	if err != nil {
@@ -163,7 +160,6 @@ type tokenRevoke struct {
 	JSON bool   `help:"Print one JSON document."`
 }
 
-// Run implements the command.
 func (t *tokenRevoke) Run() error {
 	err := tokens.Remove(t.File, t.Name)
 	switch {

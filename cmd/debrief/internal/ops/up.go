@@ -49,7 +49,6 @@ type Up struct {
 	health   program.HealthHandler
 }
 
-// Help implements kong.HelpProvider.
 func (*Up) Help() string {
 	return `Run the NATS server, the generator, the reflector and the curator. With --nats the roles connect to an existing server.
 Use it from another terminal with 'debrief submit --wait', 'debrief status' and 'debrief playbook show'.
@@ -90,7 +89,6 @@ func (u *Up) checkModels() error {
 	return err
 }
 
-// Run implements the command.
 func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effective) error {
 	u.settings = settings
 	log := c.Logger()

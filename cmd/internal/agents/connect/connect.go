@@ -99,10 +99,8 @@ func open(o Options) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{agent: a, options: o, settings: settings, gitDir: gitDir, Repository: settings.Of(o.Dir), backups: backups{}}
-	if err := p.backups.read(o.State); err != nil {
-		return nil, err
-	}
-	return p, nil
+	_, err = hooks.ReadJSON(p.backupsFile(), &p.backups)
+	return p, err
 }
 
 // Connect plans to connect an agent. A second plan with the same options changes nothing.
@@ -252,29 +250,29 @@ func (p *Plan) Apply() error {
 			return err
 		}
 	}
-	if err := p.backups.store(p.options.State); err != nil {
+	if err := hooks.WriteJSON(p.backupsFile(), p.backups); err != nil {
 		return err
 	}
 	key := filepath.Join(p.gitDir, hooks.KeyFile)
 	if p.Repository == nil {
-		if err := os.Remove(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(key); err != nil {
 			return err
 		}
 	} else if err := hooks.WriteFile(key, []byte(p.Repository.Key+"\n"), 0o600); err != nil {
 		return err
 	}
 	if len(p.settings.Repositories) == 0 {
-		err := os.Remove(p.options.Settings)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+		return removeFile(p.options.Settings)
+	}
+	return hooks.WriteJSON(p.options.Settings, p.settings)
+}
+
+// removeFile removes a file if it exists.
+func removeFile(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	data, err := json.MarshalIndent(p.settings, "", "  ")
-	if err != nil {
-		return err
-	}
-	return hooks.WriteFile(p.options.Settings, append(data, '\n'), 0o600)
+	return nil
 }
 
 // backup is what a file was before Debrief changed it.
@@ -287,24 +285,7 @@ type backup struct {
 // backups are kept by the name of the file. They may contain secrets of the user, so only the user can read them.
 type backups map[string]backup
 
-func (b *backups) read(dir string) error {
-	data, err := os.ReadFile(filepath.Join(dir, "backups.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, b)
-}
-
-func (b *backups) store(dir string) error {
-	data, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	return hooks.WriteFile(filepath.Join(dir, "backups.json"), data, 0o600)
-}
+func (p *Plan) backupsFile() string { return filepath.Join(p.options.State, "backups.json") }
 
 // write changes a file, through a link to it, and updates its backup.
 func (b backups) write(f File) error {

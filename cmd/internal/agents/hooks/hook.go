@@ -13,6 +13,7 @@ import (
 	"debrief/events"
 	"debrief/events/client"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Limits of a hook. The agent waits for it, so it ends in time, with advice or without.
@@ -140,7 +141,7 @@ func (h *Hook) handle(ctx context.Context, data []byte) ([]byte, error) {
 	}
 	defer unlock()
 	now := new(session)
-	if _, err := readJSON(file+".json", now); err != nil {
+	if _, err := ReadJSON(file+".json", now); err != nil {
 		return nil, err
 	}
 	now.GitDir = r.GitDir
@@ -149,7 +150,7 @@ func (h *Hook) handle(ctx context.Context, data []byte) ([]byte, error) {
 	if ctx.Err() != nil { // the agent does not get the output: it must not count as shown
 		return nil, errors.Join(err, ctx.Err())
 	}
-	err = errors.Join(err, writeJSON(file+".json", now))
+	err = errors.Join(err, WriteJSON(file+".json", now))
 	if t.mustHandOver {
 		err = errors.Join(err, h.StartHandOver())
 	}
@@ -334,9 +335,4 @@ func lineKey(l *events.AdviceLine) string {
 func (r *Repository) client() *client.Client { return client.HTTP(r.URL, r.Token) }
 
 // clip shortens a text to a number of bytes.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "")
-}
+func clip(s string, limit int) string { return text.Prefix(s, limit) }

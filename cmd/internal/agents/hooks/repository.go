@@ -2,10 +2,8 @@ package hooks
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,14 +43,7 @@ func SettingsFile() (string, error) {
 // ReadSettings reads a file of settings. A missing file has none.
 func ReadSettings(file string) (*Settings, error) {
 	s := new(Settings)
-	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, s)
-	}
-	if err != nil {
+	if _, err := ReadJSON(file, s); err != nil {
 		return nil, fmt.Errorf("read settings %s: %w", file, err)
 	}
 	return s, nil

@@ -51,7 +51,7 @@ func (s state) spool() string { return filepath.Join(string(s), "spool") }
 // add stores an entry. The name of its file has the order of the entries.
 func (s state) add(e *entry) error {
 	name := fmt.Sprintf("%020d-%s.json", time.Now().UnixNano(), events.NewID())
-	return writeJSON(filepath.Join(s.spool(), name), e)
+	return WriteJSON(filepath.Join(s.spool(), name), e)
 }
 
 // waiting returns the files of the entries, oldest first.
@@ -75,13 +75,13 @@ func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int,
 	defer unlock()
 	s.removeOld(time.Now())
 	count := filepath.Join(stateDir, "reported.json")
-	if _, err := readJSON(count, &reported); err != nil {
+	if _, err := ReadJSON(count, &reported); err != nil {
 		return 0, err
 	}
 	n, err := s.handOverAll(ctx, settingsFile)
 	if n > 0 {
 		reported += n
-		err = errors.Join(err, writeJSON(count, reported))
+		err = errors.Join(err, WriteJSON(count, reported))
 	}
 	return reported, err
 }
@@ -176,7 +176,7 @@ func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error
 	report, reverts := reportOf(ctx, e)
 	report.Book = playbook.Book(r.Book)
 	var before lastRun
-	hasBefore, err := readJSON(s.lastRunFile(e), &before)
+	hasBefore, err := ReadJSON(s.lastRunFile(e), &before)
 	if err != nil {
 		return false, err
 	}
@@ -192,7 +192,7 @@ func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error
 			return false, err
 		}
 		before.Outcome = report.Outcome
-		return false, writeJSON(s.lastRunFile(e), before)
+		return false, WriteJSON(s.lastRunFile(e), before)
 	}
 	if hasBefore && reverts && !before.Rated {
 		verdict := events.Outcome{Label: events.Failure, Feedback: "the changes were taken back: " + clip(e.Run.Prompt, 300), Inferred: true}
@@ -200,13 +200,13 @@ func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error
 			return true, err
 		}
 	}
-	return true, writeJSON(s.lastRunFile(e), lastRun{ID: e.Run.ID, Handle: stored.Handle, Outcome: report.Outcome})
+	return true, WriteJSON(s.lastRunFile(e), lastRun{ID: e.Run.ID, Handle: stored.Handle, Outcome: report.Outcome})
 }
 
 // rate sends the user's verdict on a run.
 func (s state) rate(ctx context.Context, r *Repository, e *entry) error {
 	var last lastRun
-	if _, err := readJSON(s.lastRunFile(e), &last); err != nil {
+	if _, err := ReadJSON(s.lastRunFile(e), &last); err != nil {
 		return err
 	}
 	if last.ID != e.Run.ID {
@@ -216,7 +216,7 @@ func (s state) rate(ctx context.Context, r *Repository, e *entry) error {
 		return err
 	}
 	last.Rated = true
-	return writeJSON(s.lastRunFile(e), last)
+	return WriteJSON(s.lastRunFile(e), last)
 }
 
 func (s state) feedback(ctx context.Context, r *Repository, id string, h events.Handle, o events.Outcome) error {

@@ -115,7 +115,7 @@ func TestConsentCountsAtTheHandOver(t *testing.T) {
 	}
 	settings, _ := ReadSettings(u.hooks[ClaudeCode].Settings)
 	settings.Repositories[0].Transcripts = false
-	if err := writeJSON(u.hooks[ClaudeCode].Settings, settings); err != nil {
+	if err := WriteJSON(u.hooks[ClaudeCode].Settings, settings); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.handOver(); err != nil || len(a.reports) > 0 {

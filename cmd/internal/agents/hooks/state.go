@@ -77,8 +77,8 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// readJSON reads a file. It returns false if the file does not exist.
-func readJSON(file string, v any) (bool, error) {
+// ReadJSON reads a file. It returns false if the file does not exist.
+func ReadJSON(file string, v any) (bool, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -89,8 +89,8 @@ func readJSON(file string, v any) (bool, error) {
 	return true, json.Unmarshal(data, v)
 }
 
-// writeJSON replaces a file that only the user can read. A reader sees the old or the new content.
-func writeJSON(file string, v any) error {
+// WriteJSON replaces a file that only the user can read. A reader sees the old or the new content.
+func WriteJSON(file string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err

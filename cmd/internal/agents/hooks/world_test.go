@@ -102,7 +102,7 @@ func newUser(t *testing.T, a *api) *user {
 	u.write(filepath.Join(u.repo, "src", "a.go"), "package a\n")
 	settings := &Settings{Repositories: []*Repository{{GitDir: git, Key: "secret", Book: "shop", URL: a.URL, Token: "dbr_token", Agents: Agents, Transcripts: true}}}
 	file := filepath.Join(dir, "agents.json")
-	if err := writeJSON(file, settings); err != nil {
+	if err := WriteJSON(file, settings); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range Agents {

@@ -28,7 +28,6 @@ type Command struct {
 	Repository string `help:"Use the playbook, the address and the token of 'debrief connect' for the repository around this directory." placeholder:"DIR"`
 }
 
-// Help implements kong.HelpProvider.
 func (*Command) Help() string {
 	return `Serves a playbook to an agent over the Model Context Protocol, on standard input and output. It calls the API of a gateway, whose
 token decides what the agent may do. An agent that speaks HTTP needs no command: its URL is that of the gateway with /mcp/NAME.
