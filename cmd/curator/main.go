@@ -25,7 +25,6 @@ func (*command) Help() string {
   curator --show-config`
 }
 
-// Check returns an error for each invalid setting.
 func (c *command) Check() error {
 	_, err := c.Optional(events.RoleCurator)
 	return errors.Join(c.Worker.Check(), err)

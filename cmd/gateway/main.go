@@ -33,7 +33,6 @@ Examples:
   gateway --gateway-mode observe --show-config`
 }
 
-// Check returns an error for each invalid setting.
 func (c *command) Check() error { return errors.Join(c.Worker.Check(), c.Gateway.Check()) }
 
 // Run runs the gateway until the context ends.

@@ -33,7 +33,6 @@ func (*command) Help() string {
   generator --serve-only --show-config`
 }
 
-// Check returns an error for each invalid setting.
 func (c *command) Check() error {
 	_, err := c.role(program.Metrics(events.RoleGenerator))
 	return errors.Join(c.Worker.Check(), err)

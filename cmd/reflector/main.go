@@ -26,7 +26,6 @@ func (*command) Help() string {
   reflector --model gpt-4o-mini --show-config`
 }
 
-// Check returns an error for each invalid setting.
 func (c *command) Check() error {
 	_, err := c.role(program.Metrics(events.RoleReflector))
 	return errors.Join(c.Worker.Check(), err)

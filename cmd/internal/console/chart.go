@@ -62,7 +62,6 @@ type mark struct {
 	YLow, YHigh float64
 }
 
-// HasInterval reports whether the mark has an interval.
 func (m mark) HasInterval() bool { return m.High > m.Low }
 
 // Colours of a series: classes of base.css.

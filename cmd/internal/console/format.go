@@ -128,7 +128,6 @@ func size(n uint64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + "\u00a0" + units[0]
 }
 
-// capital returns a word with a capital letter.
 func capital(word string) string {
 	if word == "" {
 		return ""

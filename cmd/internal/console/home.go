@@ -83,7 +83,6 @@ func (p *homePage) Lessons() (all []lesson) {
 	return all
 }
 
-// Newest returns the newest changes.
 func (p *homePage) Newest() []index.Change { return p.Changes[:min(homeChanges, len(p.Changes))] }
 
 // roleOrder is the order in which the roles work.

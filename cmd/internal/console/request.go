@@ -40,7 +40,6 @@ type request struct {
 // identity is the token of the browser.
 type identity struct{ api.Identity }
 
-// Can reports whether the token has a scope.
 func (i identity) Can(scope tokens.Scope) bool { return slices.Contains(i.Scopes, scope) }
 
 // newRequest returns the request of a browser with its identity. The request is usable after an error, too, without an identity.

@@ -53,7 +53,6 @@ func showVersions(q *request) (any, error) {
 // versionPage is a version with its operations.
 type versionPage struct{ api.VersionDetails }
 
-// Number returns the number of the version.
 func (p *versionPage) Number() uint64 { return p.Version.Version }
 
 // Operations are the changes of the version, in words.
@@ -72,7 +71,6 @@ type operation struct {
 	Reason string
 }
 
-// Previous returns the version before.
 func (p *versionPage) Previous() uint64 { return p.Number() - 1 }
 
 func showVersion(q *request) (any, error) {

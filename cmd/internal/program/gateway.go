@@ -42,7 +42,6 @@ func (g Gateway) Keys() (openAI, anthropic string, err error) {
 	return openAI, anthropic, err
 }
 
-// Check returns an error for each invalid setting.
 func (g Gateway) Check() error {
 	_, _, err := g.Keys()
 	_, certErr := g.TLS(zerolog.Nop())

@@ -29,7 +29,6 @@ type Health struct {
 	Figures
 }
 
-// SetDefaults sets the default of the library.
 func (h *Health) SetDefaults() { h.AlarmAfter = liveness.Floor }
 
 // Metrics returns the metrics of a program of this version, with no figures of playbooks. A program with flags calls Figures.Metrics.
@@ -107,7 +106,6 @@ func ListenTCP(address string) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, port))
 }
 
-// Check returns an error for an invalid setting.
 func (h Health) Check() error {
 	if h.AlarmAfter < 0 {
 		return Exit(ExitUsage, fmt.Errorf("--alarm-after: must not be negative, got %s", h.AlarmAfter))

@@ -158,7 +158,6 @@ type Embedding struct {
 	EmbedInputPrice float64       `name:"embed-input-price" help:"US dollars per million embedded tokens, for the costs in reports." default:"0" group:"Embedding" rare:""`
 }
 
-// SetDefaults sets the default of the library.
 func (e *Embedding) SetDefaults() { e.EmbedTimeout = openai.Config{}.EmbedderDefaults().Timeout }
 
 // fieldName returns the setting for a field of the client's configuration. Hints in errors of the embedding server name it.

@@ -48,7 +48,6 @@ type NATS struct {
 	AckWait time.Duration `help:"Redeliver after this time without progress (curators: 5s at most). Same in all programs." rare:"" group:"Server"`
 }
 
-// SetDefaults sets the defaults of the library.
 func (n *NATS) SetDefaults() { n.AckWait = bus.Policy{}.WithDefaults().AckWait }
 
 // Login returns the user, password and token. It reads the files that contain them.

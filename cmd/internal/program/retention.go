@@ -49,7 +49,6 @@ type openRunLimit struct {
 	Age streams.Age `name:"age" help:"Delete ${what} after this time, such as 7d; 0 for never." placeholder:"AGE" zero:"" rare:""`
 }
 
-// SetDefaults sets the defaults of the streams.
 func (r *Retention) SetDefaults() {
 	defaults := map[string]int64{}
 	for _, s := range streams.Settings() {

@@ -34,7 +34,6 @@ type Generator struct {
 	GeneratorPrompt string `name:"generator-prompt" help:"File with the generator's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE" rare:""`
 }
 
-// SetDefaults sets the defaults of the library.
 func (g *Generator) SetDefaults() { copyFields(g, generator.Config{}.WithDefaults()) }
 
 // Settings returns the generator's configuration with the instructions from the file.
@@ -81,7 +80,6 @@ type Weights struct {
 	Relevance     float64 `name:"relevance" help:"Weight of the relevance to the query." default:"0" zero:"" rare:""`
 }
 
-// SetDefaults sets the defaults of the library.
 func (l *Limits) SetDefaults() { copyFields(l, assembly.Limits{}.WithDefaults()) }
 
 // Settings returns the limits of a context.
@@ -99,7 +97,6 @@ type Evaluators struct {
 	Rubric   string            `name:"judge-rubric" help:"File with the rubric of the evaluator judge, in place of the built-in one." type:"path" placeholder:"FILE" group:"Evaluators" rare:""`
 }
 
-// SetDefaults sets the defaults of the library.
 func (e *Evaluators) SetDefaults() { copyFields(e, scoring.Config{}.WithDefaults()) }
 
 // Settings returns the configuration of the evaluator programs.
@@ -126,7 +123,6 @@ type Reflector struct {
 	ReflectorPrompt string `name:"reflector-prompt" help:"File with the reflector's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE" rare:""`
 }
 
-// SetDefaults sets the defaults of the library.
 func (r *Reflector) SetDefaults() { copyFields(r, reflector.Config{}.WithDefaults()) }
 
 // Settings returns the reflector's configuration with the instructions from the file.
@@ -166,7 +162,6 @@ type Gate struct {
 	MaxOutcomes int     `name:"gate-outcomes" help:"Strict gate: outcomes after which a bullet on probation without a result retires." group:"Gate" rare:""`
 }
 
-// SetDefaults sets the defaults of the library.
 func (g *Gate) SetDefaults() { copyFields(g, gate.Config{}.WithDefaults()) }
 
 // Settings returns the configuration of the gate.
@@ -177,7 +172,6 @@ func (g Gate) Settings() (cfg gate.Config) {
 
 func (g Gate) Validate() error { return FlagErrors(g.Settings().Validate(), g) }
 
-// SetDefaults sets the defaults of the library.
 func (c *Curator) SetDefaults() { copyFields(c, curator.Config{}.WithDefaults()) }
 
 // Settings returns the curator's configuration. The index of covered ids is in the directory of --cache-dir, or else in

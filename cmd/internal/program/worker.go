@@ -59,7 +59,6 @@ type Worker struct {
 	Health
 }
 
-// Check returns an error for each invalid setting.
 func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
 
 // Work runs a role until the context ends, and prints a line at its start and its stop. model describes the role's model in the

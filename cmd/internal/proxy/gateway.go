@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -22,7 +23,6 @@ import (
 // Mode is the treatment of a model call.
 type Mode string
 
-// The modes.
 const (
 	ModeTail    Mode = "tail"    // add bullets to the last user turn, and capture
 	ModeSystem  Mode = "system"  // add bullets to the system prompt, and capture
@@ -65,46 +65,17 @@ type gatewayOptions struct {
 	Log zerolog.Logger
 }
 
-// WithDefaults returns the options with defaults in place of zero fields.
-func (o gatewayOptions) WithDefaults() gatewayOptions {
-	if o.OpenAI.URL == "" {
-		o.OpenAI.URL = "https://api.openai.com"
-	}
-	if o.Anthropic.URL == "" {
-		o.Anthropic.URL = "https://api.anthropic.com"
-	}
-	if o.Mode == "" {
-		o.Mode = ModeOff
-	}
-	if o.Deadline == 0 {
-		o.Deadline = 150 * time.Millisecond
-	}
-	if o.Memory == 0 {
-		o.Memory = 256 << 20
-	}
+// withDefaults returns the options with defaults in place of zero fields.
+func (o gatewayOptions) withDefaults() gatewayOptions {
+	o.OpenAI.URL = cmp.Or(o.OpenAI.URL, "https://api.openai.com")
+	o.Anthropic.URL = cmp.Or(o.Anthropic.URL, "https://api.anthropic.com")
+	o.Mode = cmp.Or(o.Mode, ModeOff)
+	o.Deadline = cmp.Or(o.Deadline, 150*time.Millisecond)
+	o.Memory = cmp.Or(o.Memory, 256<<20)
 	if o.Observe == nil {
 		o.Observe = func(Observation) {}
 	}
 	return o
-}
-
-// Validate returns the errors of all invalid fields, joined. They contain no keys.
-func (o gatewayOptions) Validate() error {
-	o = o.WithDefaults()
-	var e config.Errors
-	e.Wrap("OpenAI", o.OpenAI.validate())
-	e.Wrap("Anthropic", o.Anthropic.validate())
-	if !o.Mode.Valid() {
-		e.Add("Mode", "must be tail, system, observe or off, got %.20q", o.Mode)
-	}
-	config.AtLeast(&e, "Deadline", o.Deadline, time.Millisecond)
-	config.AtLeast(&e, "Memory", o.Memory, 1<<20)
-	for path := range o.Mounts {
-		if !strings.HasPrefix(path, "/") {
-			e.Add("Mounts", "path %.40q must begin with a slash", path)
-		}
-	}
-	return e.Join()
 }
 
 // Observation describes a finished request.
@@ -134,12 +105,9 @@ type Gateway struct {
 	active    sync.WaitGroup // requests, and recorders that store their calls
 }
 
-// newGateway returns a gateway. The caller must call Close.
+// newGateway returns a gateway. The caller must call Close. An error names the field of an invalid upstream, and contains no key.
 func newGateway(o gatewayOptions) (*Gateway, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	o = o.WithDefaults()
+	o = o.withDefaults()
 	g := &Gateway{
 		o:         o,
 		upstreams: map[Provider]*target{},
@@ -149,15 +117,14 @@ func newGateway(o gatewayOptions) (*Gateway, error) {
 		pace:      body.Pace{Step: 8 << 10, Window: 10 * time.Second},
 		id:        string(events.NewID()),
 	}
-	for p, u := range map[Provider]Upstream{OpenAI: g.o.OpenAI, Anthropic: g.o.Anthropic} {
-		t, err := u.target(p)
-		if err != nil {
-			return nil, err
-		}
-		g.upstreams[p] = t
-	}
+	var invalid config.Errors
+	var err error
+	g.upstreams[OpenAI], err = o.OpenAI.target(OpenAI)
+	invalid.Wrap("OpenAI", err)
+	g.upstreams[Anthropic], err = o.Anthropic.target(Anthropic)
+	invalid.Wrap("Anthropic", err)
 	g.proxy = g.newProxy()
-	return g, nil
+	return g, invalid.Join()
 }
 
 // Close waits until ctx ends for requests in progress, and for recorders that store their calls. It closes idle upstream

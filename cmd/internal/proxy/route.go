@@ -14,7 +14,6 @@ import (
 // Provider is the vendor of a model API.
 type Provider string
 
-// The providers.
 const (
 	OpenAI    Provider = "openai"
 	Anthropic Provider = "anthropic"
@@ -235,7 +234,6 @@ func responseOf(path string) string {
 	return unescape(id)
 }
 
-// isWebSocket reports whether a request opens a WebSocket.
 func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
 
 // unread returns the reason why the gateway does not read a call. The reason is empty for a call that it reads, and for a request that is no

@@ -28,11 +28,7 @@ type target struct {
 	key          string
 }
 
-func (u Upstream) validate() error {
-	_, err := u.target(OpenAI)
-	return err
-}
-
+// target parses the settings of an upstream. An error names the field.
 func (u Upstream) target(p Provider) (*target, error) {
 	parsed, err := url.Parse(u.URL)
 	if err != nil {

@@ -47,7 +47,6 @@ Examples:
   debrief setup --wait-server 1m`
 }
 
-// Check returns an error for each invalid setting.
 func (s *Setup) Check() error { return errors.Join(s.NoGateway.Check(), s.NATS.Check()) }
 
 func (s *Setup) Run(ctx context.Context, c *program.Common, from program.Effective) error {

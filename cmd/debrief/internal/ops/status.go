@@ -26,7 +26,6 @@ type Status struct {
 	JSON       bool          `help:"Print one JSON document."`
 }
 
-// SetDefaults sets the default of the library.
 func (st *Status) SetDefaults() { st.AlarmAfter = liveness.Floor }
 
 func (*Status) Help() string {

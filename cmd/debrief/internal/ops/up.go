@@ -65,7 +65,6 @@ Examples:
   debrief up                    no model: store runs for 'debrief learn'`
 }
 
-// Check returns an error for invalid settings.
 func (u *Up) Check() error {
 	if u.Memory == 0 {
 		return program.Exit(program.ExitUsage, errors.New("--memory: must be above 0"))

@@ -32,7 +32,6 @@ type ServerFlags struct {
 	MaxStore streams.Size `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." rare:"" group:"Server"`
 }
 
-// SetDefaults sets the defaults of the embedded server.
 func (p *ServerFlags) SetDefaults() {
 	d := natsd.Config{}.WithDefaults()
 	p.Sync, p.MaxStore = d.Sync, streams.Size(d.MaxStore)

@@ -66,7 +66,6 @@ type Config struct {
 // Result names a result of the Store, for a run or a call.
 type Result string
 
-// The results.
 const (
 	Begun     Result = "begun"     // a run
 	Continued Result = "continued" // a call continued a run, or repeated a call
