@@ -85,32 +85,32 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if turn >= 0 && isHelper(request, turn, quoted) {
 		return &Edit{Degraded: helperCall}, nil
 	}
-	open, err := a.runs.Begin(ctx, call)
+	active, err := a.runs.Begin(ctx, call)
 	if reason := refusalReason(err); reason != "" {
 		return &Edit{Degraded: reason}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	edit := &Edit{Header: http.Header{headerRun: {string(open.Run)}}}
-	filterReason := a.filterEarlier(ctx, c.Book, open)
-	given, reason := a.advise(ctx, c, request, open)
-	onlyRepeats := given.block.ContextID == "" && open.Block.ContextID == "" && !open.Closed
+	edit := &Edit{Header: http.Header{headerRun: {string(active.Run)}}}
+	filterReason := a.filterEarlier(ctx, c.Book, active)
+	given, reason := a.advise(ctx, c, request, active)
+	onlyRepeats := given.block.ContextID == "" && active.Block.ContextID == "" && !active.Closed
 	if onlyRepeats {
-		given.block.Control, reason = a.checkControl(ctx, c, request, open, reason)
+		given.block.Control, reason = a.checkControl(ctx, c, request, active, reason)
 	}
 	edit.Degraded = cmp.Or(reason, filterReason)
-	if given.block.Control || open.Block.Control {
-		open.DropBlocks() // they are from turns before the playbook had a control share
+	if given.block.Control || active.Block.Control {
+		active.DropBlocks() // they are from turns before the playbook had a control share
 		edit.Degraded = cmp.Or(reason, inControl)
 	}
-	open.Start(given.block, given.store)
-	edit.Body, err = insert(c.Mode, request, open)
+	active.Start(given.block, given.store)
+	edit.Body, err = insert(c.Mode, request, active)
 	if err != nil {
 		edit.Body, edit.Degraded = nil, noPlace
 	}
-	setHeaders(edit.Header, open)
-	edit.Recorder = a.newRecorder(c, open, call.Background)
+	setHeaders(edit.Header, active)
+	edit.Recorder = a.newRecorder(c, active, call.Background)
 	return edit, nil
 }
 
@@ -129,18 +129,18 @@ func refusalReason(err error) string {
 
 // filterEarlier removes the lines from the advice of earlier calls that may not be shown anymore. If the playbook is not available, it
 // removes all lines and returns the reason.
-func (a *advisor) filterEarlier(ctx context.Context, name playbook.Book, open *capture.ActiveCall) (reason string) {
-	for i, b := range open.Blocks {
+func (a *advisor) filterEarlier(ctx context.Context, name playbook.Book, active *capture.ActiveCall) (reason string) {
+	for i, b := range active.Blocks {
 		now, err := a.books.admitted(ctx, name, b)
 		if err != nil {
 			reason = adviceReason(err)
 		}
-		open.Blocks[i] = now
+		active.Blocks[i] = now
 		if now.Text == "" {
-			delete(open.Blocks, i)
+			delete(active.Blocks, i)
 		}
-		if b.ContextID == open.Block.ContextID {
-			open.Block.Bullets = now.Bullets
+		if b.ContextID == active.Block.ContextID {
+			active.Block.Bullets = now.Bullets
 		}
 	}
 	return reason
@@ -153,25 +153,25 @@ type advice struct {
 }
 
 // advise returns the advice for a new run, or the reason why the call has none. The reason is empty, too, if the call needs no new advice.
-func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.ActiveCall) (_ advice, reason string) {
+func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, active *capture.ActiveCall) (_ advice, reason string) {
 	turn := request.Turn()
-	inherits := c.Mode == ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
+	inherits := c.Mode == ModeSystem && len(active.Blocks) > 0 // the advice of the conversation's first turn
 	switch {
-	case open.Closed:
+	case active.Closed:
 		return advice{}, runClosed
-	case !open.New, inherits, turn < 0, c.Mode == ModeObserve:
+	case !active.New, inherits, turn < 0, c.Mode == ModeObserve:
 		return advice{}, ""
 	}
-	query := queryOf(request, turn, open.TurnNumber)
+	query := queryOf(request, turn, active.TurnNumber)
 	if query == "" {
 		return advice{}, nothingSaid
 	}
-	given, err := a.requestAdvice(ctx, c, query, open)
+	given, err := a.requestAdvice(ctx, c, query, active)
 	if err != nil {
 		return advice{}, adviceReason(err)
 	}
 	if given.block.Text != "" {
-		open.Blocks[turn] = given.block
+		active.Blocks[turn] = given.block
 		a.books.follow(c.Book) // filterEarlier of the next call needs the playbook
 	}
 	return given, ""
@@ -180,38 +180,38 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 // checkControl reports whether a run that only repeats the advice of earlier turns is in the control group. It requests advice for that, and
 // only while the playbook has a control share. If the request fails, checkControl leaves the advice out of this call. The argument reason is
 // the result of advise. checkControl returns it, or the reason of its own failure.
-func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, open *capture.ActiveCall, reason string) (inControl bool, _ string) {
-	if len(open.Blocks) == 0 || !a.books.hasControl(c.Book) {
+func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, active *capture.ActiveCall, reason string) (inControl bool, _ string) {
+	if len(active.Blocks) == 0 || !a.books.hasControl(c.Book) {
 		return false, reason
 	}
 	adviseFailed := reason != "" && reason != nothingSaid
 	if !adviseFailed {
 		query := cmp.Or(queryOf(request, max(request.Turn(), 0), 1), lastQuestion(request.Items), "?") // any text: only the control group matters
-		given, err := a.requestAdvice(ctx, c, query, open)
+		given, err := a.requestAdvice(ctx, c, query, active)
 		if err == nil {
 			return given.block.Control, reason
 		}
 		reason = adviceReason(err)
 	}
-	clear(open.Blocks)
+	clear(active.Blocks)
 	return false, reason
 }
 
 // requestAdvice asks the Generator for advice.
-func (a *advisor) requestAdvice(ctx context.Context, c *Call, query string, open *capture.ActiveCall) (advice, error) {
+func (a *advisor) requestAdvice(ctx context.Context, c *Call, query string, active *capture.ActiveCall) (advice, error) {
 	r := &events.ContextRequest{
 		Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book, Query: query, Advice: true, Unstored: true,
-		RunID: open.Session, // the name of the session in later turns
+		RunID: active.Session, // the name of the session in later turns
 	}
-	startsSession := open.Session == string(open.Run)
+	startsSession := active.Session == string(active.Run)
 	if !startsSession { // nothing is stored of a session that starts
-		r.Session = open.Session
+		r.Session = active.Session
 	}
 	reply, err := a.contexts.Context(ctx, r)
 	if err != nil {
 		return advice{}, err
 	}
-	r.Session = open.Session // the stored context has the session in any case
+	r.Session = active.Session // the stored context has the session in any case
 	served, err := events.NewServedContext(r, reply)
 	if err != nil {
 		return advice{}, err
@@ -236,27 +236,27 @@ func (a *advisor) poll(ctx context.Context, c *Call) (*Edit, error) {
 }
 
 // insert returns the body with the advice, or nil without advice.
-func insert(mode Mode, request *modelapi.Request, open *capture.ActiveCall) ([]byte, error) {
-	if mode == ModeObserve || len(open.Blocks) == 0 {
+func insert(mode Mode, request *modelapi.Request, active *capture.ActiveCall) ([]byte, error) {
+	if mode == ModeObserve || len(active.Blocks) == 0 {
 		return nil, nil
 	}
 	if mode == ModeSystem {
-		first := slices.Min(slices.Collect(maps.Keys(open.Blocks)))
-		return request.Insert(nil, open.Blocks[first].Text)
+		first := slices.Min(slices.Collect(maps.Keys(active.Blocks)))
+		return request.Insert(nil, active.Blocks[first].Text)
 	}
-	texts := make(map[int]string, len(open.Blocks))
-	for i, b := range open.Blocks {
+	texts := make(map[int]string, len(active.Blocks))
+	for i, b := range active.Blocks {
 		texts[i] = b.Text
 	}
 	return request.Insert(texts, "")
 }
 
 // setHeaders adds the session and the advice of a run to the headers of the response.
-func setHeaders(h http.Header, open *capture.ActiveCall) {
-	if !open.Named {
-		h.Set(headerSession, open.Session)
+func setHeaders(h http.Header, active *capture.ActiveCall) {
+	if !active.Named {
+		h.Set(headerSession, active.Session)
 	}
-	b := open.Block
+	b := active.Block
 	if b.ContextID == "" {
 		return
 	}

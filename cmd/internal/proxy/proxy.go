@@ -199,7 +199,9 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	removeSetCookies(res.Header)
 	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
 		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
-		g.runGuarded(func() { body.copy = g.startRecorder(res, x) })
+		ctx, cancel := context.WithTimeout(res.Request.Context(), g.o.Deadline)
+		defer cancel()
+		g.runGuarded(func() { body.copy = rec.Start(ctx, res.StatusCode, res.Header) })
 		res.Body = body
 		g.noteDegraded(x)
 	}
@@ -210,13 +212,6 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 		res.Header.Set(headerDegraded, x.degraded.text)
 	}
 	return nil
-}
-
-// startRecorder calls Recorder.Start, for up to the deadline.
-func (g *Gateway) startRecorder(res *http.Response, x *exchange) Copy {
-	ctx, cancel := context.WithTimeout(res.Request.Context(), g.o.Deadline)
-	defer cancel()
-	return x.edit.Recorder.Start(ctx, res.StatusCode, res.Header)
 }
 
 // handleError answers a request that got no response from the upstream.
