@@ -67,7 +67,7 @@ func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
-	case value != "": // both come from the same source, so precedence does not decide; see settings.beaten
+	case value != "": // both come from the same source, so precedence does not decide; see settings.isBeaten
 		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
 	}
 	return readText(fileFlag, name, maxSecret)

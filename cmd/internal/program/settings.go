@@ -75,7 +75,7 @@ func (s *settings) Validate(program *kong.Application) error {
 // environment nor the file sets the flag, or if a rival takes precedence. The error for an invalid value names its source.
 func (s *settings) Resolve(run *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	set := s.find(run, flag)
-	if set.from == fromDefault || s.beaten(run, flag, set.from) {
+	if set.from == fromDefault || s.isBeaten(run, flag, set.from) {
 		return nil, nil
 	}
 	parsed := reflect.New(flag.Target.Type()).Elem() // kong parses the value again; its error would not name the source
@@ -96,37 +96,38 @@ const (
 	fromFlag
 )
 
-// found is the source of a flag's value.
-type found struct {
+// flagValue is the value of a flag with its source.
+type flagValue struct {
 	from        source
 	name, value string // of the variable or the file; empty for a flag and a default
 }
 
 // find finds the source of a flag. An empty variable sets nothing: deployments pass on variables without a value.
-func (s *settings) find(run *kong.Context, flag *kong.Flag) found {
+func (s *settings) find(run *kong.Context, flag *kong.Flag) flagValue {
 	if onCommandLine(run, flag) {
-		return found{from: fromFlag}
+		return flagValue{from: fromFlag}
 	}
 	for _, name := range flag.Envs {
 		if value := os.Getenv(name); value != "" {
-			return found{fromEnvironment, name, value}
+			return flagValue{fromEnvironment, name, value}
 		}
 	}
 	if value := s.values[flag.Name]; value != "" {
-		return found{fromFile, s.file, value}
+		return flagValue{fromFile, s.file, value}
 	}
-	return found{}
+	return flagValue{}
 }
 
-// beaten reports whether a rival takes precedence over a flag from this source. A rival that is beaten itself does not.
-func (s *settings) beaten(run *kong.Context, flag *kong.Flag, from source) bool {
+// isBeaten reports whether a rival takes precedence over a flag from this source. A rival that is beaten itself does not: then its own rival
+// is from a source of still higher precedence, so the recursion ends.
+func (s *settings) isBeaten(run *kong.Context, flag *kong.Flag, from source) bool {
 	return slices.ContainsFunc(flagsOf(run), func(rival *kong.Flag) bool {
 		areRivals := excludes(flag, rival) || excludes(rival, flag)
 		if !areRivals {
 			return false
 		}
 		other := s.find(run, rival).from
-		return other > from && !s.beaten(run, rival, other)
+		return other > from && !s.isBeaten(run, rival, other)
 	})
 }
 
@@ -171,15 +172,14 @@ type Effective []Setting
 // Origin returns the source of a setting, by the name of its flag, for people: the flag with its dashes, the variable, the file or
 // "default".
 func (e Effective) Origin(name string) string {
-	for _, s := range e {
-		if s.Name == name && s.Origin == "flag" {
-			return "--" + name
-		}
-		if s.Name == name {
-			return s.Origin
-		}
+	i := slices.IndexFunc(e, func(s Setting) bool { return s.Name == name })
+	switch {
+	case i < 0:
+		return "default"
+	case e[i].Origin == "flag":
+		return "--" + name
 	}
-	return "default"
+	return e[i].Origin
 }
 
 // isSetting reports whether a flag is a setting. A flag without an environment variable is an action, such as --help.

@@ -93,15 +93,17 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 
 // isReported reports whether the run of a trace is stored: later spans, such as evaluations, then wait for no root. It is false after an error.
 func (s *Store) isReported(ctx context.Context, t *dueTrace) bool {
-	seq, err := s.windows.FirstCopy(ctx, t.Book, window.EffectTurn, t.execution())
+	seq, err := s.windows.FirstCopy(ctx, t.Book, window.EffectTurn, t.executionOf(t.runID()))
 	return err == nil && seq > 0
 }
 
 // runID returns the id of the main run of the trace.
 func (h *head) runID() string { return runIDOf(h.Trace) }
 
-// execution returns the id of the execution of the main run.
-func (h *head) execution() events.ID { return events.ExecutionID(h.Book, h.Owner, h.runID(), 0) }
+// executionOf returns the id of the execution of a run.
+func (h *head) executionOf(runID string) events.ID {
+	return events.ExecutionID(h.Book, h.Owner, runID, 0)
+}
 
 // runIDOf returns the id of a run by its name in the trace.
 func runIDOf(name string) string { return events.FitRunID("otel/" + name) }
@@ -126,10 +128,10 @@ func (t *dueTrace) add(h *head, m *direct.Message) {
 
 // close reports the runs of a trace. Then it deletes the heads, and after them the spans: a gateway that dies in between leaves a whole trace,
 // or spans that nothing reads. A head that was written meanwhile stays, and the next sweep reads the trace again.
-func (s *Store) close(ctx context.Context, h *dueTrace) error {
+func (s *Store) close(ctx context.Context, t *dueTrace) error {
 	var stored [][]byte
 	var keys []string
-	err := s.read(ctx, "d."+string(h.ID)+".*", func(m *direct.Message) error {
+	err := s.read(ctx, "d."+string(t.ID)+".*", func(m *direct.Message) error {
 		keys = append(keys, m.Subject)
 		p, err := decodeValue[part](m)
 		if err == nil {
@@ -142,28 +144,28 @@ func (s *Store) close(ctx context.Context, h *dueTrace) error {
 	}
 	leading := ""
 	if s.cfg.LeadingScore != nil {
-		if leading, err = s.cfg.LeadingScore(ctx, h.Book); err != nil {
+		if leading, err = s.cfg.LeadingScore(ctx, t.Book); err != nil {
 			return err
 		}
 	}
 	runs, verdict, err := runsOf(stored, leading)
 	switch nothing, isNothing := errors.AsType[*spans.NothingError](err); {
 	case isNothing && verdict.Known():
-		if err := s.rate(ctx, &h.head, h.runID(), verdict); err != nil {
+		if err := s.rate(ctx, &t.head, t.runID(), verdict); err != nil {
 			return err
 		}
 	case isNothing:
 		s.cfg.Count(ResultNothing)
-		s.cfg.Log.Debug().Str("trace", h.Trace).Str("reason", nothing.Error()).Msg("trace without a run")
+		s.cfg.Log.Debug().Str("trace", t.Trace).Str("reason", nothing.Error()).Msg("trace without a run")
 	case err != nil:
-		s.warn(&h.head, ResultInvalid, err.Error())
+		s.warn(&t.head, ResultInvalid, err.Error())
 	}
 	for _, r := range runs {
-		if err := s.report(ctx, &h.head, r); err != nil {
+		if err := s.report(ctx, &t.head, r); err != nil {
 			return err // the next sweep reads the trace again
 		}
 	}
-	for _, m := range h.heads {
+	for _, m := range t.heads {
 		if err := s.removeHead(ctx, &m); err != nil {
 			return err
 		}
@@ -199,9 +201,8 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 	}
 	redact.Fields(report)
 	stored, err := s.reporter.Report(ctx, report)
-	var invalid interface{ Invalid() bool }
 	switch {
-	case errors.As(err, &invalid) && invalid.Invalid():
+	case isPermanent(err):
 		s.warn(h, ResultInvalid, err.Error())
 		return nil
 	case err != nil:
@@ -216,9 +217,17 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 	return nil
 }
 
+// isPermanent reports whether a later attempt gets the same error of the reporter.
+func isPermanent(err error) bool {
+	var invalid interface{ Invalid() bool }
+	var notFound interface{ NotFound() bool }
+	isInvalid := errors.As(err, &invalid) && invalid.Invalid()
+	return isInvalid || errors.As(err, &notFound) && notFound.NotFound()
+}
+
 // rate stores an evaluation of a run that was reported before as feedback, once. It stores no outcome that the run has already.
 func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcome) error {
-	id := events.ExecutionID(h.Book, h.Owner, runID, 0)
+	id := h.executionOf(runID)
 	seq, err := s.windows.FirstCopy(ctx, h.Book, window.EffectTurn, id)
 	if err != nil {
 		return err
@@ -247,11 +256,8 @@ func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcom
 	}
 	redact.Fields(f)
 	stored, err := s.reporter.Feedback(ctx, f)
-	var invalid interface{ Invalid() bool }
-	var notFound interface{ NotFound() bool }
-	isInvalid := errors.As(err, &invalid) && invalid.Invalid()
 	switch {
-	case isInvalid, errors.As(err, &notFound) && notFound.NotFound():
+	case isPermanent(err):
 		s.warn(h, ResultInvalid, err.Error())
 		return nil
 	case err != nil:

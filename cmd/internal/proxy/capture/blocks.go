@@ -103,7 +103,7 @@ func (ac *ActiveCall) runsAt(ctx context.Context, places []placement) (map[event
 	var missing []events.ID
 	for _, p := range places {
 		r := known[p.Run] // of the run of this call; no run for another one
-		r = ac.store.recent.run(p.Run, r)
+		r = ac.store.recent.newestRun(p.Run, r)
 		if r.run != nil {
 			known[p.Run] = r
 		} else {

@@ -17,7 +17,7 @@ var lookupWait = wait{tries: 6, pause: 15 * time.Millisecond}
 // findContinued returns the run that the call continues, or nothing.
 func (ac *ActiveCall) findContinued(ctx context.Context) (m match, err error) {
 	p := ac.place
-	var open map[string]found
+	var open map[string]lookupResult
 	isAmbiguous := false
 	err = lookupWait.until(ctx, func() (ready bool, err error) {
 		open, err = ac.store.lookup(ctx, &ac.store.open, ac.call.owns, p.reply, p.named, p.start)
@@ -76,7 +76,7 @@ func (ac *ActiveCall) chooseReplied(list []candidate) (best *candidate, several 
 
 // findByTexts returns the run of a call that extends an unknown reply: by its named session and question, or by the texts of the
 // conversation. Without an open run it may return a closed one. The call does not continue that run, but gets its block.
-func (ac *ActiveCall) findByTexts(ctx context.Context, open map[string]found) (match, error) {
+func (ac *ActiveCall) findByTexts(ctx context.Context, open map[string]lookupResult) (match, error) {
 	p := ac.place
 	if p.turn >= 0 {
 		for _, key := range []string{p.named, p.start} {

@@ -14,8 +14,8 @@ import (
 	"debrief/events/direct"
 )
 
-// found is what is stored under the key of a reference.
-type found struct {
+// lookupResult has the references of one key, and their runs.
+type lookupResult struct {
 	references []storedReference // oldest first
 	runs       []candidate       // that the references name, without those that do not exist anymore
 }
@@ -27,7 +27,7 @@ type candidate struct {
 }
 
 // lookup returns the references of each key, and their runs with owners that mayRead accepts. It takes two round trips. An empty key has none.
-func (s *Store) lookup(ctx context.Context, b *bucket, mayRead func(owner string) bool, keys ...string) (map[string]found, error) {
+func (s *Store) lookup(ctx context.Context, b *bucket, mayRead func(owner string) bool, keys ...string) (map[string]lookupResult, error) {
 	lists := make([][]storedReference, len(keys))
 	var reads errgroup.Group
 	for i, key := range keys {
@@ -49,9 +49,9 @@ func (s *Store) lookup(ctx context.Context, b *bucket, mayRead func(owner string
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]found, len(keys))
+	all := make(map[string]lookupResult, len(keys))
 	for i, key := range keys {
-		f := found{references: lists[i]}
+		f := lookupResult{references: lists[i]}
 		for _, ref := range lists[i] {
 			if r, ok := runs[ref.Run]; ok && mayRead(r.Owner) {
 				f.runs = append(f.runs, candidate{r, ref.Call})
@@ -132,7 +132,7 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 		}
 	}
 	for _, id := range ids { // the server may lack the newest writes of this process, which are returned even after an error
-		if r := s.recent.run(id, runs[id]); r.run != nil {
+		if r := s.recent.newestRun(id, runs[id]); r.run != nil {
 			runs[id] = r
 		}
 	}

@@ -37,8 +37,8 @@ func newRecent() recent {
 	return recent{runs: runs, references: references}
 }
 
-// run returns the newest known revision of a run: got, or a newer one in the cache.
-func (c *recent) run(id events.ID, got revision) revision {
+// newestRun returns the newest known revision of a run: got, or a newer one in the cache.
+func (c *recent) newestRun(id events.ID, got revision) revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r, ok := c.runs.Get(id); ok && r.newer(got) {

@@ -24,7 +24,7 @@ const maxConflicts = 30
 //   - If the run is closed, it returns the run and errClosed.
 //   - If change returns an error, it stores nothing, and returns the unchanged run and the error.
 func (s *Store) update(ctx context.Context, id events.ID, initial *run, change func(*run) error) (*run, error) {
-	now := s.recent.run(id, revision{run: initial})
+	now := s.recent.newestRun(id, revision{run: initial})
 	isLatest := false // the first run is of the cache, so another process may have changed it
 	var conflict error
 	for try := range maxConflicts {
