@@ -60,9 +60,8 @@
 //	front.go    Listen, Connect   put the gateway together for a program: it listens, and mounts the API and the console beside it
 //	gateway.go  ServeHTTP         methods, web pages, mounted handlers
 //	route.go    findRoute         provider, playbook and model API of the path
-//	proxy.go    serveModel        checks, the call, ReverseProxy with rewrite and modifyResponse
+//	proxy.go    serveModel        checks, the call, ReverseProxy with rewrite and modifyResponse; point sets the address of the provider
 //	access.go   authorize         token, key of the provider, loops
-//	upstream.go point             the address of the provider
 //	call.go     begin, offer      the body goes to the Middleware, within the deadline; recordedBody holds back the last bytes
 //	errors.go   writeFailure      an error of the gateway itself; finish logs each exchange
 //

@@ -31,8 +31,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// closeGrace is the time for which Close waits for open streams.
-const closeGrace = 30 * time.Second
+const closeGrace = 30 * time.Second // time for which Close waits for open streams
 
 // Options are the options of Listen.
 type Options struct {
@@ -59,11 +58,15 @@ type Front struct {
 	traces       *otlp.Handler
 	countCapture func(result string) // a capture.Result, or the reason why a response or a trace could not be read
 
-	// These are nil without a connection: before Connect, and after the stop that it returns.
-	advisor atomic.Pointer[advisor]
-	api     atomic.Pointer[http.Handler]
-	store   atomic.Pointer[deltalog.Store]
-	views   atomic.Pointer[index.Index]
+	connected atomic.Pointer[connected] // nil before Connect, and after the stop that it returns
+}
+
+// connected is what a gateway has with a connection to NATS.
+type connected struct {
+	advisor *advisor
+	api     http.Handler
+	store   *deltalog.Store
+	views   *index.Index
 }
 
 // Listen starts to pass calls of models through. The caller must call Close. Invalid settings are errors with ExitUsage.
@@ -138,11 +141,11 @@ func (f *Front) gatewayOptions() (g gatewayOptions, err error) {
 
 // health returns the health of a playbook, or nil without a connection. The health of an unknown playbook is zero.
 func (f *Front) health(ctx context.Context, b playbook.Book) *history.Health {
-	views := f.views.Load()
-	if views == nil {
+	c := f.connected.Load()
+	if c == nil {
 		return nil
 	}
-	days, err := views.Logs.Health(ctx, b, time.Now())
+	days, err := c.views.Logs.Health(ctx, b, time.Now())
 	switch {
 	case err != nil:
 		return nil
@@ -203,21 +206,21 @@ var errNotConnected = errors.New("no NATS server is connected")
 
 // Begin implements proxy.Middleware.
 func (f *Front) Begin(ctx context.Context, c *Call) (*Edit, error) {
-	if a := f.advisor.Load(); a != nil {
-		return a.Begin(ctx, c)
+	if connected := f.connected.Load(); connected != nil {
+		return connected.advisor.Begin(ctx, c)
 	}
 	return nil, errNotConnected
 }
 
 // leadingScore returns the leading score of a book.
 func (f *Front) leadingScore(ctx context.Context, b playbook.Book) (string, error) {
-	store := f.store.Load()
-	if store == nil {
+	c := f.connected.Load()
+	if c == nil {
 		return "", errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return store.LeadingScore(ctx, b)
+	return c.store.LeadingScore(ctx, b)
 }
 
 // mounts returns the handlers beside the model APIs.
@@ -258,12 +261,12 @@ func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
-	h := f.api.Load()
-	if h == nil {
+	c := f.connected.Load()
+	if c == nil {
 		api.Unavailable(w, r, errNotConnected)
 		return
 	}
-	(*h).ServeHTTP(w, r)
+	c.api.ServeHTTP(w, r)
 }
 
 // Connect adds advice, capture and the API. The backend builds contexts and stores reports. After stop the gateway only passes calls
@@ -273,32 +276,26 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: count, Log: f.o.Log})
 	views := index.New(conn, f.o.Metrics.Prices())
 	withRunIDs := referencing{backend, runs} // accepts feedback by the id of a captured run
-	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
-	f.api.Store(&handler)
-	f.store.Store(deltalog.New(conn.JetStream()))
-	f.views.Store(views)
+	options := api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)}
+	advisor := newAdvisor(backend, runs, conn, f.countCapture, f.o.Log)
+	f.connected.Store(&connected{advisor: advisor, api: api.New(withRunIDs, options), store: deltalog.New(conn.JetStream()), views: views})
 	traces := otlp.New(conn, backend, otlp.Config{Quiet: f.o.TraceQuiet, LeadingScore: f.leadingScore, Count: f.countCapture, Log: f.o.Log})
 	f.traces.SetStore(traces)
-	advisor := newAdvisor(backend, runs, conn, f.countCapture, f.o.Log)
-	f.advisor.Store(advisor)
 	ctx, cancel := context.WithCancel(ctx)
-	var closing sync.WaitGroup
-	closing.Go(func() {
+	var background sync.WaitGroup
+	background.Go(func() {
 		if err := runs.Run(ctx); err != nil && ctx.Err() == nil {
 			f.o.Log.Error().Err(err).Msg("close idle runs")
 		}
 	})
-	closing.Go(func() { views.Run(ctx) })
-	closing.Go(func() { traces.Run(ctx) })
+	background.Go(func() { views.Run(ctx) })
+	background.Go(func() { traces.Run(ctx) })
 	return func() {
-		f.advisor.Store(nil)
+		f.connected.Store(nil)
 		f.traces.SetStore(nil)
-		f.api.Store(nil)
-		f.store.Store(nil)
-		f.views.Store(nil)
 		advisor.Close()
 		cancel()
-		closing.Wait()
+		background.Wait()
 	}
 }
 
