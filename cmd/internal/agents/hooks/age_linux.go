@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticks is the unit of times in /proc, on all platforms of Linux that Go supports.
-const ticks = 10 * time.Millisecond
+const ticks = 10 * time.Millisecond // unit of times in /proc, on all platforms of Linux that Go supports
 
 // age returns how long this process has existed: on a busy machine a large program may need longer to start than to work.
 func age() time.Duration {

@@ -16,8 +16,7 @@ import (
 // HandOverCommand is the argument of 'debrief hook' that hands over the runs that wait.
 const HandOverCommand = "hand-over"
 
-// handOverTimeout bounds a process that hands over runs.
-const handOverTimeout = 2 * time.Minute
+const handOverTimeout = 2 * time.Minute // bounds a process that hands over runs
 
 // Main runs 'debrief hook AGENT' and ends the process, always with the exit code 0: other codes can stop the agent, or keep the
 // user's message from the model. It ends in time even if a system call hangs.

@@ -84,16 +84,6 @@ func (h *Hook) read(ctx context.Context, in io.Reader) ([]byte, error) {
 	return within(working, func() ([]byte, error) { return h.handle(working, data) })
 }
 
-// limited returns a context that ends after a timeout, or at h.Until if that is earlier.
-func (h *Hook) limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	if h.Until.IsZero() {
-		return ctx, cancel
-	}
-	ctx, cancelUntil := context.WithDeadline(ctx, h.Until)
-	return ctx, func() { cancelUntil(); cancel() }
-}
-
 // within calls a function that may block for ever, and returns errLate when ctx ends before it. A panic is an error: it would end the
 // process with a code that stops the agent.
 func within(ctx context.Context, f func() ([]byte, error)) ([]byte, error) {
@@ -279,7 +269,11 @@ func (t *eventHandler) advise(ctx context.Context, query string, run *run) ([]by
 	if !t.event.mayAdvise() || query == "" {
 		return nil, nil
 	}
-	ctx, cancel := t.hook.limited(ctx, adviceTimeout)
+	deadline := time.Now().Add(adviceTimeout)
+	if until := t.hook.Until; !until.IsZero() && until.Before(deadline) {
+		deadline = until
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	reply, err := t.repository.client().Context(ctx, &events.ContextRequest{
 		Book: playbook.Book(t.repository.Book), Session: t.event.session, Query: clip(query, maxQuery), Advice: true, Limit: adviceTokens,

@@ -36,8 +36,7 @@ func StateDir() (string, error) {
 // state is the directory of StateDir.
 type state string
 
-// sessionAge is how long the state of an idle session stays.
-const sessionAge = 30 * 24 * time.Hour
+const sessionAge = 30 * 24 * time.Hour // how long the state of an idle session stays
 
 // session is what hooks remember of a session between two events. It has no text of the conversation but the last message of the user.
 type session struct {
@@ -106,8 +105,7 @@ func WriteFile(file string, data []byte, mode fs.FileMode) error {
 	return maybe.WriteFile(file, data, mode)
 }
 
-// maxLog is the size of the log, in bytes, at which it is renamed to hook.log.1 and a new log begins.
-const maxLog = 1 << 20
+const maxLog = 1 << 20 // size of the log, in bytes, at which it is renamed to hook.log.1 and a new log begins
 
 // log appends an error to the log file: a hook has no other place for it, because the agent reads its output. Secrets are replaced.
 func (s state) log(err error) {
