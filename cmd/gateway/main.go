@@ -73,8 +73,7 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 	return nil
 }
 
-// connectDelay is the delay between two attempts to connect.
-const connectDelay = 2 * time.Second
+const connectDelay = 2 * time.Second // delay between two attempts to connect
 
 // connect connects to the server. It waits for a server that is unreachable or lacks streams. If ctx ends before, the connection
 // and the error are nil.

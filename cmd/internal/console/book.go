@@ -76,8 +76,7 @@ type bulletPage struct {
 	Used api.Page[index.ExecutionItem]
 }
 
-// maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
-const maxVotes = "10"
+const maxVotes = "10" // limits the events of a bullet that only change votes and outcomes: there may be thousands
 
 // LearnedOutcomes counts the outcomes of the executions from which the bullet was learned, as text. It returns "" without outcomes.
 func (p *bulletPage) LearnedOutcomes() string {
@@ -90,8 +89,7 @@ func (p *bulletPage) LearnedOutcomes() string {
 	return strings.Join(parts, ", ")
 }
 
-// maxEvidence limits each list of executions behind a bullet.
-const maxEvidence = "10"
+const maxEvidence = "10" // limits each list of executions behind a bullet
 
 func showBullet(q *request) (any, error) {
 	p := &bulletPage{ID: q.PathValue("id")}

@@ -133,7 +133,6 @@ const (
 	formDeadline = 30 * time.Second
 )
 
-// ServeHTTP implements http.Handler.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range securityHeaders {
 		w.Header().Set(name, value)

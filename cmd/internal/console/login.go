@@ -7,8 +7,7 @@ import (
 	"debrief/cmd/internal/api"
 )
 
-// sessionAge is the time after which a browser must log in again.
-const sessionAge = 30 * 24 * time.Hour
+const sessionAge = 30 * 24 * time.Hour // time after which a browser must log in again
 
 // loginPage is the form for a token.
 type loginPage struct {

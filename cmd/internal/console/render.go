@@ -102,8 +102,7 @@ func (s *Site) render(q *request, status int, file string, content any) {
 	_, _ = q.w.Write(out.Bytes()) // ignore the error: the browser has disconnected
 }
 
-// maxBookLinks limits the playbooks in the navigation.
-const maxBookLinks = 50
+const maxBookLinks = 50 // limits the playbooks in the navigation
 
 // waitingCounts are the numbers of things that wait for a person.
 type waitingCounts struct {

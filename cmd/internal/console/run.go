@@ -96,8 +96,7 @@ func epochSpans(c *chart, epochs []report.Epoch) (spans []tick) {
 	return spans
 }
 
-// maxMarks limits the marks of the training samples: more cannot be distinguished on a screen.
-const maxMarks = 200
+const maxMarks = 200 // limits the marks of the training samples: more cannot be distinguished on a screen
 
 // mostShown returns the bullets that were shown most. Of equal ones the more helpful are first.
 func mostShown(all []report.Bullet, limit int) []report.Bullet {

@@ -8,8 +8,7 @@ type word struct {
 	Kind string // "del", "ins" or "" for both texts
 }
 
-// maxDiffWords limits the words of each text: the time of a comparison grows with the product of both numbers.
-const maxDiffWords = 1500
+const maxDiffWords = 1500 // limits the words of each text: the time of a comparison grows with the product of both numbers
 
 // diffWords compares two texts. Words of their longest common subsequence have no kind, the others are "del" or "ins". Texts with more
 // than maxDiffWords words are not compared.

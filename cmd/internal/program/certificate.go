@@ -11,8 +11,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// certificateInterval is the minimum time between two checks whether the files of a certificate have changed.
-const certificateInterval = time.Second
+const certificateInterval = time.Second // minimum time between two checks whether the files of a certificate have changed
 
 // certificate is the certificate of the gateway. It reads its files again after a change, so that a renewal needs no restart.
 type certificate struct {

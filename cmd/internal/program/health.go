@@ -126,7 +126,6 @@ func (h Health) Check() error {
 // Health.Serve sets the checks.
 type HealthHandler struct{ checks atomic.Pointer[http.ServeMux] }
 
-// ServeHTTP implements http.Handler.
 func (h *HealthHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if checks := h.checks.Load(); checks != nil {
 		checks.ServeHTTP(w, r)
@@ -157,8 +156,7 @@ func (c checks) mux() *http.ServeMux {
 	return mux
 }
 
-// answerTimeout limits the requests of a readiness check.
-const answerTimeout = 2 * time.Second
+const answerTimeout = 2 * time.Second // limits the requests of a readiness check
 
 func (c checks) ready(w http.ResponseWriter, r *http.Request) {
 	states := append([]bus.RoleHealth{}, c.conn.Health.Roles()...) // an empty list, not null, without roles

@@ -59,8 +59,7 @@ func (n NATS) Login() (user, password, token string, err error) {
 	return n.User, password, token, err
 }
 
-// maxSecret limits the size of a file with a secret, in bytes.
-const maxSecret = 16 << 10
+const maxSecret = 16 << 10 // limits the size of a file with a secret, in bytes
 
 // secret returns value, which flag sets, or the text of the file with this name, which fileFlag sets.
 func secret(flag, value, fileFlag, name string) (string, error) {
@@ -328,8 +327,7 @@ func (n NATS) checkRights(ctx context.Context, conn *bus.Conn, role string, log 
 	}
 }
 
-// retryInterval is the time between two attempts of RetryUnreachable.
-const retryInterval = 500 * time.Millisecond
+const retryInterval = 500 * time.Millisecond // time between two attempts of RetryUnreachable
 
 // RetryUnreachable calls open at least once, and again for up to wait while its error has the exit code ExitUnreachable. The
 // servers of a new cluster are unreachable until they have elected a leader.

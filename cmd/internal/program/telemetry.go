@@ -26,8 +26,7 @@ type Telemetry struct {
 	OTLP string `name:"otlp" help:"URL of an OTLP/HTTP collector for traces, such as http://127.0.0.1:4318. Default: no tracing." placeholder:"URL" env:"DEBRIEF_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT" rare:""`
 }
 
-// flushTimeout limits the flush of the remaining spans at the end.
-const flushTimeout = 3 * time.Second
+const flushTimeout = 3 * time.Second // limits the flush of the remaining spans at the end
 
 // trace starts to send traces if the flag is set. The returned context has the tracer. flush sends the remaining spans and stops.
 // Nothing but flush waits for the collector: at most 2,048 spans queue in memory, and further spans are dropped.

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// unversioned is the version of a build that is not a release.
-const unversioned = "unversioned"
+const unversioned = "unversioned" // version of a build that is not a release
 
 // Build describes the build of the program.
 type Build struct {

@@ -127,8 +127,7 @@ func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 // cookiePrefix begins the names of the console's cookies, such as debrief_token. They belong to this server, not to the provider.
 const cookiePrefix = "debrief_"
 
-// maxToken is the maximum length of a part of a header that is compared with tokens, in bytes.
-const maxToken = 512
+const maxToken = 512 // maximum length of a part of a header that is compared with tokens, in bytes
 
 // removeTokens removes tokens of Debrief from all headers and from the query of a request, also as the password of Basic
 // authentication, and cookies of the console. It reports whether it removed a token.
@@ -226,11 +225,9 @@ func hasKey(values []string) bool {
 	return slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) != "" })
 }
 
-// maxHops is the maximum number of gateways that forward one call.
-const maxHops = 16
+const maxHops = 16 // maximum number of gateways that forward one call
 
-// loopLogInterval is the minimum time between two log messages about loops.
-const loopLogInterval = 10 * time.Second
+const loopLogInterval = 10 * time.Second // minimum time between two log messages about loops
 
 // checkHops refuses a call that this gateway has forwarded before: the upstream leads back to the gateway.
 func (g *Gateway) checkHops(h http.Header) *failure {

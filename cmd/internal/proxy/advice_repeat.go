@@ -27,8 +27,7 @@ type books struct {
 	runs  sync.WaitGroup                       // one goroutine for each open book
 }
 
-// maxBooks is the number of playbooks that are followed.
-const maxBooks = 128
+const maxBooks = 128 // number of playbooks that are followed
 
 // book is a playbook that is followed.
 type book struct {
@@ -42,8 +41,7 @@ type book struct {
 	evidence  map[events.Handle]*playbook.Evidence // by reflection; nil for a reflection that is not stored anymore
 }
 
-// maxEvidence is the number of reflections of a playbook whose evidence stays in memory.
-const maxEvidence = 1024
+const maxEvidence = 1024 // number of reflections of a playbook whose evidence stays in memory
 
 func newBooks(conn *bus.Conn) *books {
 	open, _ := simplelru.NewLRU(maxBooks, func(_ playbook.Book, b *book) { b.stop() }) // fails only for a size of 0

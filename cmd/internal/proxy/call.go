@@ -78,11 +78,9 @@ type Copy interface {
 	Ended() bool
 }
 
-// maxBody is the size limit of bodies for the Middleware, in bytes.
-const maxBody = 32 << 20
+const maxBody = 32 << 20 // size limit of bodies for the Middleware, in bytes
 
-// storeTimeout limits Recorder.End.
-const storeTimeout = 10 * time.Second
+const storeTimeout = 10 * time.Second // limits Recorder.End
 
 // reason is why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded. The zero value is no reason.
 type reason struct{ code, text string }
@@ -286,7 +284,6 @@ type recordedBody struct {
 	copy Copy  // nil: no copy
 }
 
-// Read implements io.Reader.
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	isLast := n > 0 && b.left == int64(n)

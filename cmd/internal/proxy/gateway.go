@@ -144,7 +144,6 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.active.Add(1)
 	defer g.active.Done()
@@ -203,7 +202,6 @@ type statusWriter struct {
 	x *exchange
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.x.respond(status)

@@ -27,8 +27,7 @@ const AutoAddr = "auto"
 // DefaultAddr is the preferred address of AutoAddr.
 const DefaultAddr = "127.0.0.1:4280"
 
-// cutTimeout limits the time that cut requests need to end.
-const cutTimeout = 5 * time.Second
+const cutTimeout = 5 * time.Second // limits the time that cut requests need to end
 
 // Server serves a Gateway until Close.
 type Server struct {
@@ -167,8 +166,7 @@ func (s *Server) Close(grace time.Duration) error {
 	return err
 }
 
-// resolveTimeout limits the look-up of one host name.
-const resolveTimeout = 2 * time.Second
+const resolveTimeout = 2 * time.Second // limits the look-up of one host name
 
 // IsOwn reports whether a URL leads to this server: it has the server's port, and the name of this machine or a name or address at
 // which the server listens. For a server on the loopback, these are all names of the loopback. IsOwn resolves a name only if the port is

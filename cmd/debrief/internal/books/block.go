@@ -21,8 +21,7 @@ import (
 	"debrief/playbook/formats"
 )
 
-// formatSkill is the format of a file with a head that tells an agent when to read it.
-const formatSkill = "skill"
+const formatSkill = "skill" // format of a file with a head that tells an agent when to read it
 
 // blockFormats are the formats of files for coding agents, which have a block.
 var blockFormats = []string{"claude-md", "agents-md", formatSkill}

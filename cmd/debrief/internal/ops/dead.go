@@ -116,8 +116,7 @@ func (d *deadShow) Run(ctx context.Context, c *program.Common) error {
 	return apiclient.Show(ctx, c, d.Flags, d.JSON, letterPath(d.ID), nil, printLetter)
 }
 
-// maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.
-const maxExcerpt = 512
+const maxExcerpt = 512 // maximum length of the hex dump of an undecodable event, in bytes
 
 // letter is a dead letter as the API shows it, with the JSON of its event.
 type letter struct {

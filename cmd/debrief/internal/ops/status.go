@@ -107,8 +107,7 @@ func (l location) String() string {
 	return fmt.Sprintf("Server %s on data directory %s (%s)", l.Server, l.Data, from)
 }
 
-// watchEvery is the interval of --watch.
-const watchEvery = 2 * time.Second
+const watchEvery = 2 * time.Second // interval of --watch
 
 // watch repeats the status until the context ends, also while the server does not respond.
 func (st *Status) watch(ctx context.Context, a *apiclient.Client, at location) error {

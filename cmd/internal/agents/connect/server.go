@@ -13,8 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// serverName is the name of the MCP server of Debrief in the settings of an agent.
-const serverName = "debrief"
+const serverName = "debrief" // name of the MCP server of Debrief in the settings of an agent
 
 // errOtherServer is returned for settings with another server of that name.
 var errOtherServer = errors.New("the MCP server " + serverName + " is not one of 'debrief connect': rename it, or connect with --no-mcp")

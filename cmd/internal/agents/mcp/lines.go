@@ -27,7 +27,6 @@ func newMessageLines(in io.ReadCloser, out io.Writer, limit int) *messageLines {
 	return &messageLines{Closer: in, lines: lines, out: out}
 }
 
-// Read implements io.Reader.
 func (m *messageLines) Read(p []byte) (int, error) {
 	for len(m.rest) == 0 {
 		if !m.lines.Scan() {
@@ -89,7 +88,6 @@ type lockedWriter struct {
 	mu sync.Mutex
 }
 
-// Write implements io.Writer.
 func (w *lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

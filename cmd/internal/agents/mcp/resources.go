@@ -14,8 +14,7 @@ import (
 	"debrief/playbook"
 )
 
-// maxRead is the maximum number of bullets in the resource of a playbook.
-const maxRead = 2000
+const maxRead = 2000 // maximum number of bullets in the resource of a playbook
 
 // addResources adds the playbook, and a template for its bullets.
 func (s *session) addResources(server *mcp.Server) {

@@ -253,8 +253,7 @@ type explainedChange struct {
 	Code    playbook.Reason `json:"code,omitempty"`
 }
 
-// maxListed is the maximum number of runs and of changes in an explanation.
-const maxListed = 20
+const maxListed = 20 // maximum number of runs and of changes in an explanation
 
 func (s *session) explain(ctx context.Context, a *bulletArguments) (any, []string, error) {
 	b, err := s.shownBullet(ctx, a.ID)

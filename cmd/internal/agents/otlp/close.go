@@ -36,8 +36,7 @@ const (
 	ResultInvalid  = "otlp-invalid"  // a trace or a run that cannot be read or stored
 )
 
-// maxClosing is the number of traces that a gateway closes at the same time.
-const maxClosing = 8
+const maxClosing = 8 // number of traces that a gateway closes at the same time
 
 // Run closes traces until ctx ends. Each gateway calls it.
 func (s *Store) Run(ctx context.Context) {

@@ -27,8 +27,7 @@ const (
 	spanBytes  = 8
 )
 
-// maxNesting limits the nesting of attributes and of JSON.
-const maxNesting = 32
+const maxNesting = 32 // limits the nesting of attributes and of JSON
 
 // span is a span of a trace, as it is stored.
 type span struct {
@@ -77,8 +76,7 @@ func firstText(all []*commonv1.KeyValue, names []string) string {
 	return ""
 }
 
-// eventPrefix begins the names of the log records that belong to calls of models: messages, choices and evaluations.
-const eventPrefix = "gen_ai."
+const eventPrefix = "gen_ai." // begins the names of the log records that belong to calls of models: messages, choices and evaluations
 
 // decodeLogs returns the events of models in log records: each as a span that has nothing but its ids and the event. Other records are
 // accepted and left out, because a program exports all of its log.

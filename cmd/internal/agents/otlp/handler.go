@@ -65,7 +65,6 @@ func fail(status int, format string, args ...any) error {
 	return &failure{status, fmt.Sprintf(format, args...)}
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	isJSON := strings.HasPrefix(r.Header.Get("Content-Type"), jsonType)
 	refused, err := h.serve(w, r)

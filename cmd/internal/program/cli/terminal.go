@@ -57,8 +57,7 @@ func WriteLines[T any](out io.Writer, all []T) error {
 	return nil
 }
 
-// maxFileSize is the maximum size of a file, in bytes.
-const maxFileSize = 16 << 20
+const maxFileSize = 16 << 20 // maximum size of a file, in bytes
 
 // ReadFile reads a file of at most maxFileSize, or standard input for '-'.
 func ReadFile(name string) ([]byte, error) {

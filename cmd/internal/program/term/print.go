@@ -13,7 +13,6 @@ type Block string
 // argument formats a value as cleaned text: on one line, or a Block on several lines.
 type argument struct{ value any }
 
-// Format implements fmt.Formatter.
 func (a argument) Format(f fmt.State, verb rune) {
 	text := fmt.Sprintf(fmt.FormatString(f, verb), a.value)
 	if _, isBlock := a.value.(Block); isBlock {

@@ -44,8 +44,7 @@ func PrintTable[T any](out io.Writer, columns string, items []T, line func(w io.
 	return w.Flush()
 }
 
-// gap is the space between two columns.
-const gap = 2
+const gap = 2 // space between two columns
 
 // Flush prints the tables.
 func (t *Table) Flush() error {
@@ -84,8 +83,7 @@ func (t *Table) Flush() error {
 	return err
 }
 
-// minLastCell is the minimum width to which the last column of a table is wrapped.
-const minLastCell = 20
+const minLastCell = 20 // minimum width to which the last column of a table is wrapped
 
 // fit wraps the last cell of each line, so that each table is at most limit characters wide. A table stays wider if its other columns
 // leave less than minLastCell.

@@ -42,8 +42,7 @@ type server struct {
 	acked atomic.Int64 // Unix time of the last acknowledgement, in nanoseconds
 }
 
-// busyTime is the longest time between two acknowledgements of a server that is busy, but works.
-const busyTime = time.Second
+const busyTime = time.Second // longest time between two acknowledgements of a server that is busy, but works
 
 // working reports whether the server has stored a value just now.
 func (b *server) working() bool {

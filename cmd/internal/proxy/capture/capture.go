@@ -76,8 +76,7 @@ const (
 	Refused   Result = "refused"   // a run that was not begun, because too many are open
 )
 
-// defaultIdle is the default of Config.Idle.
-const defaultIdle = 10 * time.Minute
+const defaultIdle = 10 * time.Minute // default of Config.Idle
 
 // Store keeps the runs of one account. It is safe for concurrent use.
 type Store struct {

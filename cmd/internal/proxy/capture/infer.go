@@ -41,8 +41,7 @@ func infer(e *ending) events.Outcome {
 	return o.Complete()
 }
 
-// maxNext is the maximum length of the user's next message in an outcome, in bytes.
-const maxNext = 2 << 10
+const maxNext = 2 << 10 // maximum length of the user's next message in an outcome, in bytes
 
 // inferLabel returns the label of a run and the reason for it. An unknown label has no reason.
 func inferLabel(e *ending) (label events.Label, reason string) {

@@ -138,8 +138,7 @@ func isRandom(id string) bool {
 	return n >= minRandom
 }
 
-// minRandom is the minimum length of the random parts of a random id.
-const minRandom = 8
+const minRandom = 8 // minimum length of the random parts of a random id
 
 // numberedWord matches a word with a small number, such as step2.
 var numberedWord = regexp.MustCompile(`^(?:[a-z]+|[A-Z][a-z]{2,})[0-9]{1,3}$`)

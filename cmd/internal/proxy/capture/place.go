@@ -71,8 +71,7 @@ func (p *place) before() string {
 	return p.earlier[0]
 }
 
-// maxEarlier is the number of earlier turns that are looked up.
-const maxEarlier = 16
+const maxEarlier = 16 // number of earlier turns that are looked up
 
 // locate returns the place of a call. It returns ErrNoTurn for a call without text of a user, unless it continues work on a turn that
 // the provider stores.

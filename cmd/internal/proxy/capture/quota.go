@@ -25,14 +25,12 @@ type quota struct {
 	full   time.Time      // no run begins until then, because the bucket is full
 }
 
-// valuesOfRun is the average number of values of an open run: the run itself, its block, references, large calls.
-const valuesOfRun = 4
+const valuesOfRun = 4 // average number of values of an open run: the run itself, its block, references, large calls
 
 // storeFailed is the code of the server for a message beyond the limit of a stream. The client has no name for it.
 const storeFailed jetstream.ErrorCode = 10077
 
-// fullPause is the time without new runs after the bucket refused a value.
-const fullPause = 5 * time.Second
+const fullPause = 5 * time.Second // time without new runs after the bucket refused a value
 
 func newQuota() *quota { return &quota{values: map[string]int{}} }
 

@@ -32,8 +32,7 @@ type storedReference struct {
 // found.
 const maxReferences = 32
 
-// newest is the token of a reference that names the newest run of a session or conversation.
-const newest = "newest"
+const newest = "newest" // token of a reference that names the newest run of a session or conversation
 
 // referenceWrite is a reference to store.
 type referenceWrite struct {

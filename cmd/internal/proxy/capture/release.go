@@ -40,8 +40,7 @@ func (r *release) state() (stored, released bool) {
 	return r.stored, r.released
 }
 
-// maxHold is the longest time for which a client waits for a busy server.
-const maxHold = 2 * time.Second
+const maxHold = 2 * time.Second // longest time for which a client waits for a busy server
 
 // Hold reports whether the client should wait longer for the end of Finish, because the server is busy but stores other calls. If
 // Hold returns false, the caller releases the client.

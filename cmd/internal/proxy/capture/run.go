@@ -212,8 +212,7 @@ func (r *run) isDue(now time.Time, idle time.Duration) bool {
 	return now.Sub(later(r.Active, r.NextBegan)) > idle
 }
 
-// waitingFactor is the ratio of the idle time of a run that waits, for example for a person who permits a command.
-const waitingFactor = 6
+const waitingFactor = 6 // ratio of the idle time of a run that waits, for example for a person who permits a command
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

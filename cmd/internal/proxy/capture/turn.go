@@ -151,8 +151,7 @@ func repeatedClosed(list []candidate, c *Call) *candidate {
 	return r
 }
 
-// repetitionTime is the time in which SDKs repeat a call.
-const repetitionTime = time.Minute
+const repetitionTime = time.Minute // time in which SDKs repeat a call
 
 // newRun returns a run that the call begins. A session without a name begins with its run, so that the equal first words of two persons
 // are two sessions.

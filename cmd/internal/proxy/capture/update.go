@@ -15,8 +15,7 @@ import (
 // errClosed is returned for a change of a run that is closed or does not exist anymore.
 var errClosed = errors.New("the run is closed")
 
-// maxConflicts is the number of times that a change of a run is repeated after a conflict.
-const maxConflicts = 30
+const maxConflicts = 30 // number of times that a change of a run is repeated after a conflict
 
 // update changes a stored run by compare-and-swap, and returns the changed run. It may call change several times.
 //
