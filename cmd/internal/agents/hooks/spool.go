@@ -64,7 +64,7 @@ func (s state) waiting() []string {
 func (s state) hasWaiting() bool { return len(s.waiting()) > 0 }
 
 // HandOver reports the runs and verdicts that wait in a state directory. It returns the number of runs that were reported on this machine so
-// far, by all processes. If the server does not answer, it stops, and the other entries stay for the next time. Invalid entries, and those
+// far, by all processes. If the server does not answer, or the settings cannot be read, it stops, and the other entries stay for the next time. Invalid entries, and those
 // of a repository without consent, are dropped. Only one process hands over at a time; another one waits for it.
 func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int, err error) {
 	s := state(stateDir)
@@ -101,7 +101,11 @@ func (s state) handOverAll(ctx context.Context, settingsFile string) (reported i
 		}
 	}
 	for _, file := range files {
-		isRun, err := s.handOver(ctx, settingsFile, file, newest)
+		settings, err := ReadSettings(settingsFile) // again for each entry, because a withdrawn consent counts at once
+		if err != nil {
+			return reported, err
+		}
+		isRun, err := s.handOver(ctx, settings, file, newest)
 		var failed *client.Error
 		isTemporary := ctx.Err() != nil || errors.As(err, &failed) && failed.Unavailable()
 		if isTemporary {
@@ -132,12 +136,8 @@ func readEntry(file string) (*entry, error) {
 
 // handOver hands over the entry in a file. It returns true if the entry was a run and the run was stored for the first time. If the agent
 // stopped several times in a run, the newest entry of the run counts: newest has it by the id of the run.
-func (s state) handOver(ctx context.Context, settingsFile, file string, newest map[string]*entry) (bool, error) {
+func (s state) handOver(ctx context.Context, settings *Settings, file string, newest map[string]*entry) (bool, error) {
 	e, err := readEntry(file)
-	if err != nil {
-		return false, err
-	}
-	settings, err := ReadSettings(settingsFile)
 	if err != nil {
 		return false, err
 	}

@@ -127,6 +127,31 @@ func TestConsentCountsAtTheHandOver(t *testing.T) {
 	}
 }
 
+// TestRunsWaitForReadableSettings: settings that cannot be read say nothing about the consent, so the runs stay.
+func TestRunsWaitForReadableSettings(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	u := newUser(t, a)
+	u.turn(filepath.Join(t.TempDir(), "s.jsonl"), "1", "Fix the prices", "ls", false, true)
+	file := u.hooks[ClaudeCode].Settings
+	settings, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{[]byte("{"), settings} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		isReadable := len(text) > 1
+		if err := u.handOver(); (err == nil) != isReadable {
+			t.Errorf("settings %.20q: got the error %v", text, err)
+		}
+	}
+	if len(a.reports) != 1 {
+		t.Errorf("got %d runs, want the one that waited", len(a.reports))
+	}
+}
+
 // TestStopsOfOneTurn: an agent that stops and goes on, because of another hook, has one run. Its last state counts: as the report if that
 // still waits, else as feedback.
 func TestStopsOfOneTurn(t *testing.T) {
