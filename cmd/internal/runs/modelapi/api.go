@@ -4,11 +4,15 @@
 //
 // The parts of the parser, from the bytes to the result:
 //
-//	value.go     a JSON text with the positions of its values
-//	message.go   the parts, calls and results of one message or item in any dialect
-//	request.go   the items of a request, insert.go the places where text can be added
-//	collector.go a copy of a response, also of a stream; chat.go, responses.go and messages.go read its events
-//	find.go      the messages in a recorded value
+//	value.go      a JSON text with the positions of its values
+//	message.go    the parts, calls and results of one message or item in any dialect
+//	output.go     the output of a tool, and its signs of failure
+//	request.go    the items of a request
+//	insert.go     the places in a request where text can be added
+//	collector.go  a copy of a response, also of a stream
+//	chat.go       the response of the chat completions API; responses.go and messages.go of the others
+//	reply.go      the parts that the responses of all APIs have
+//	find.go       the messages in a recorded value
 package modelapi
 
 import "debrief/events/outcome"
@@ -75,14 +79,15 @@ type Item struct {
 	Omitted Omitted `msgpack:"-"`
 }
 
-// Omitted counts content of messages without text, by kind.
+// Omitted counts the content of messages that Item does not have, by kind.
 type Omitted struct {
-	Thoughts    int // of a model
-	Media       int // images and other parts
+	Thoughts    int // thoughts of a model
+	Media       int // images and other parts without text
 	Records     int // items that are no messages, such as a list of tools
 	InvalidJSON int // texts that begin like JSON and are not valid
 }
 
+// add adds the counts of other.
 func (o *Omitted) add(other Omitted) {
 	o.Thoughts += other.Thoughts
 	o.Media += other.Media

@@ -9,7 +9,7 @@ import (
 // chatParser builds the reply of the chat completions API from the first choice.
 type chatParser struct {
 	partialReply
-	// The text, the refusal and the calls from the deltas of a stream.
+	// The text, the refusal and the calls of a stream.
 	text    strings.Builder
 	refusal strings.Builder
 	calls   []*callParts
@@ -22,9 +22,10 @@ type callParts struct {
 	arguments strings.Builder
 }
 
+// whole implements parser.
 func (p *chatParser) whole(root Value) {
 	choices := root.Get("choices")
-	hasError := p.chunk(root)
+	hasError := p.addShared(root)
 	if !hasError && choices.Kind() != '[' {
 		p.r = foreign(root)
 		return
@@ -38,12 +39,13 @@ func (p *chatParser) whole(root Value) {
 	}
 }
 
+// event implements parser.
 func (p *chatParser) event(_ string, root Value) {
-	p.chunk(root)
+	p.addShared(root)
 	choices := root.Get("choices")
 	for choice := range choices.Elements() {
 		if isFirst(choice, choices) {
-			p.delta(choice.First("delta", "message"))
+			p.addDelta(choice.First("delta", "message"))
 			choice.setText(&p.reason, "finish_reason")
 		}
 	}
@@ -55,8 +57,8 @@ func isFirst(choice, choices Value) bool {
 	return index.Count() == 0 && (index.IsSet() || choice == choices.FirstElement())
 }
 
-// chunk reads the fields that responses and chunks share. It reports whether there is an error.
-func (p *chatParser) chunk(root Value) bool {
+// addShared reads the fields that responses and chunks of a stream share. It reports whether there is an error.
+func (p *chatParser) addShared(root Value) bool {
 	p.head(root)
 	problem := failure(root)
 	if problem != "" {
@@ -65,8 +67,8 @@ func (p *chatParser) chunk(root Value) bool {
 	return problem != ""
 }
 
-// delta adds the delta of a choice.
-func (p *chatParser) delta(v Value) {
+// addDelta adds the delta of a choice.
+func (p *chatParser) addDelta(v Value) {
 	content := v.Get("content")
 	p.text.WriteString(content.Text())
 	for part := range content.Elements() {
@@ -81,13 +83,13 @@ func (p *chatParser) delta(v Value) {
 	}
 }
 
-// addCall adds a part of a call. Id and name come once.
+// addCall adds a part of a call. The id and the name are usually in its first part only.
 func (p *chatParser) addCall(v Value, index string) {
 	if v.Kind() != '{' {
 		return
 	}
 	part := callOf(v)
-	call := p.findPart(&part, index)
+	call := p.findCall(&part, index)
 	if call == nil {
 		call = &callParts{index: index}
 		p.calls = append(p.calls, call)
@@ -99,9 +101,9 @@ func (p *chatParser) addCall(v Value, index string) {
 	call.arguments.WriteString(part.Arguments)
 }
 
-// findPart returns the call that a part continues, or nil if the part begins a call. Of several calls that fit, it is the last one. Some
+// findCall returns the call that a part continues, or nil if the part begins a call. Of several calls that fit, it is the last one. Some
 // servers give all calls the index 0 or one id, so the name decides too.
-func (p *chatParser) findPart(part *ToolCall, index string) *callParts {
+func (p *chatParser) findCall(part *ToolCall, index string) *callParts {
 	var found *callParts
 	for _, call := range p.calls {
 		if call.fits(part, index) {
@@ -114,8 +116,7 @@ func (p *chatParser) findPart(part *ToolCall, index string) *callParts {
 	return found
 }
 
-// fits reports whether a part may continue the call: by its id, else by its index. A part with neither, and without a name, fits each
-// call.
+// fits reports whether a part may continue the call: by its id, else by its index. A part without id, index and name fits each call.
 func (c *callParts) fits(part *ToolCall, index string) bool {
 	hasOtherIndex := index != "" && c.index != "" && index != c.index
 	switch {
@@ -141,6 +142,7 @@ func (c *callParts) endsBefore(part *ToolCall) bool {
 	return part.Arguments != "" && json.Valid([]byte(c.arguments.String()))
 }
 
+// reply implements parser.
 func (p *chatParser) reply() *Reply {
 	m := p.message
 	m.addText(p.text.String())

@@ -15,13 +15,13 @@ const maxBody = 16 << 20
 // Collector reads a copy of a response. Its Write never fails and never blocks. It reads at most 16 MiB of a body. Of a
 // stream it keeps only the texts, the calls and the current event. It is not safe for concurrent use.
 //
-// A response is a stream of events or a single JSON object. The Collector keeps the bytes in body until the first byte shows which. From
-// then on it parses a stream event by event. It parses an object, and a response with gzip, in Reply.
+// A response is a stream of events or a single JSON object, and its first byte other than white space shows which. Write parses a stream event
+// by event. Reply parses an object, and any response with gzip.
 type Collector struct {
 	api     API
 	gzip    bool
-	plain   bool          // the first byte shows an object
-	stream  *eventStream  // nil until the first byte shows a stream
+	plain   bool          // the response is an object
+	stream  *eventStream  // nil unless the response is a stream
 	body    *bytes.Buffer // the bytes so far; nil for a stream
 	size    int           // bytes so far
 	problem string        // the reason why the response is unreadable, or ""
@@ -57,6 +57,7 @@ func NewCollector(api API, contentEncoding string) *Collector {
 	return c
 }
 
+// newParser returns the parser of an API.
 func newParser(api API) parser {
 	switch api {
 	case Responses:
@@ -82,15 +83,12 @@ func (c *Collector) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	c.body.Write(p)
-	if c.gzip || c.plain {
-		return len(p), nil
-	}
 	first, ok := firstByte(p)
-	if !ok {
+	if c.gzip || c.plain || !ok {
 		return len(p), nil
 	}
 	switch first {
-	case 'd', 'e', 'i', 'r', ':': // a line of a stream begins with the name of a field, or a colon
+	case 'd', 'e', 'i', 'r', ':': // a line of a stream begins with data, event, id, retry or a colon
 		c.stream = &eventStream{emit: c.event}
 		c.stream.write(c.body.Bytes())
 		c.body = nil
@@ -129,7 +127,7 @@ func (c *Collector) event(name string, data []byte) {
 	if err != nil {
 		return
 	}
-	name = cmp.Or(root.Text("type"), name)
+	name = cmp.Or(root.Text("type"), name) // the data of each event of Anthropic and of the responses API names it, too
 	c.parser.event(name, root)
 	switch name {
 	case "message_stop", "response.completed", "response.done", "response.incomplete", "response.failed", "response.cancelled":
@@ -194,6 +192,7 @@ type eventStream struct {
 	hasData bool // there is a line with data, which may be empty
 }
 
+// write adds bytes of the stream.
 func (s *eventStream) write(p []byte) {
 	for len(p) > 0 {
 		if s.afterCR {
@@ -255,6 +254,7 @@ func (s *eventStream) endLine(line []byte) {
 	}
 }
 
+// endEvent emits the current event, if it has data, and begins the next one.
 func (s *eventStream) endEvent() {
 	if s.hasData {
 		s.emit(s.name, s.data)

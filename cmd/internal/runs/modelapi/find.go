@@ -68,7 +68,10 @@ func (v Value) Tools() (tools []Tool) {
 }
 
 // IsItem reports whether the value is an item of the Responses API other than a message.
-func (v Value) IsItem() bool { return v.Text("role") == "" && new(message).addItem(v) }
+func (v Value) IsItem() bool {
+	var m message // not used
+	return v.Text("role") == "" && m.addItem(v)
+}
 
 // WantMessages returns the messages of a list, in any dialect, and notes the problem of the first element that is not a message.
 func (v Value) WantMessages(key string) []Item {
@@ -126,9 +129,11 @@ func (v Value) WantContent(key string) Value {
 	return Value{}
 }
 
-// finder finds messages. The role is that of Value.Messages.
+// finder finds messages in values. role is the parameter of Value.Messages. The parameter depth of its methods is the number of containers
+// around the value.
 type finder struct{ role Role }
 
+// value returns the messages in a value.
 func (f finder) value(v Value, depth int) []Item {
 	if depth > MaxNesting {
 		return nil
@@ -158,13 +163,14 @@ func (f finder) text(text string, depth int) []Item {
 	if items := transcript(text); items != nil && f.role == RoleUser {
 		return items
 	}
-	isIgnored := f.role == "" && i.Omitted.InvalidJSON == 0 // invalid JSON is counted also without a role
+	isIgnored := f.role == "" && i.Omitted.InvalidJSON == 0 // invalid JSON counts as omitted, so it is kept
 	if strings.TrimSpace(text) == "" || isIgnored {
 		return nil
 	}
 	return []Item{i}
 }
 
+// list returns the messages in a list: those of its elements, or one message of which the elements are the parts.
 func (f finder) list(v Value, depth int) (items []Item) {
 	if isParts(v) {
 		m := message{Item: Item{Role: cmp.Or(f.role, RoleAssistant)}}
@@ -213,6 +219,7 @@ var containers = []string{
 	"input", "output", "prompt", "content",
 }
 
+// object returns the message that an object is, or the messages in the first of its fields that has some.
 func (f finder) object(v Value, depth int) []Item {
 	var m message
 	if m.addItem(v) {
@@ -235,13 +242,12 @@ func (f finder) object(v Value, depth int) []Item {
 	return nil
 }
 
-// inside returns the messages in a field of an object. It reports false if the caller shall search the next field, because this one has
-// none.
+// inside returns the messages in a field of an object. It reports false if the field has none, so that the caller searches the next one.
 func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
 	member := v.Get(name)
 	isText := member.IsSet() && member.Kind() != '{' && member.Kind() != '['
 	if name == "content" && isText {
-		return nil, true // a text without a role is no message
+		return nil, true // a text without a role is no message, and the object has no other ones
 	}
 	inner := f
 	switch name {
@@ -252,7 +258,7 @@ func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
 	}
 	items := inner.value(member, depth+1)
 	switch name {
-	case "choices", "candidates", "generations": // the conversation continued with the first one
+	case "choices", "candidates", "generations": // alternatives: the conversation continued with the first one
 		if len(items) > 0 {
 			items = append(callsOfSDK(v, depth), items[0])
 		}
@@ -277,7 +283,7 @@ func (f finder) instructions(v Value) []Item {
 	if !system.IsSet() {
 		system = v.Get("config").First("system_instruction", "systemInstruction")
 	}
-	const depth = MaxNesting - 2 // a system prompt is a text, or parts in a list or object: two levels are enough
+	const depth = MaxNesting - 2 // allows two more levels: a system prompt is a text, or parts in a list or object
 	return finder{RoleSystem}.value(system, depth)
 }
 

@@ -17,13 +17,14 @@ type place struct {
 	inString bool   // the position is within a string, so that the text has no quotes
 }
 
+// ok reports whether a text can be inserted. No place has the index 0, because a body begins with a brace.
 func (p place) ok() bool { return p.at > 0 }
 
 // contentPlace returns the place at the end of a content of the user, which is a string or a list of parts. In a list, the text extends
-// the last part with a text other than a reminder, because clients move reminders. It becomes a new part of the type given only if there
-// is no such part: a client may send the list as a string in its next request, and the conversation must have the same text then.
+// the last part with a text. A new part, of the type partType, would be wrong there: a client may send the list as a string in its next
+// request, and the conversation must have the same text then. Parts with only reminders do not count, because clients move them.
 func contentPlace(v Value, partType string) place {
-	var text Value
+	var text Value // of the last part with a text; missing if there is none
 	for part := range v.Elements() {
 		if inner := part.Get("text"); inner.Kind() == '"' && !isReminder(inner) {
 			text = inner
@@ -35,8 +36,8 @@ func contentPlace(v Value, partType string) place {
 	return textPlace(text)
 }
 
-// partPlace returns the place at the end of a system prompt, which is a string or a list of parts. The text extends the string. To a list
-// it is added as a part of the type given, so that the other parts stay as the provider has cached them.
+// partPlace returns the place at the end of a string or of a list of parts. The text extends the string. In a list it is a new part of the type
+// partType, so that the other parts stay as the provider has cached them.
 func partPlace(v Value, partType string) place {
 	if v.Kind() == '"' {
 		return textPlace(v)
@@ -44,26 +45,26 @@ func partPlace(v Value, partType string) place {
 	if v.Kind() != '[' {
 		return place{}
 	}
-	// An empty list gets the part behind its bracket, another list behind its last part.
-	p := place{at: int(v.node().start) + 1, before: `{"type":"` + partType + `","text":`, after: "}"}
+	p := place{at: int(v.node().start) + 1, before: `{"type":"` + partType + `","text":`, after: "}"} // of an empty list
+	if v.Len() == 0 {
+		return p
+	}
 	for part := range v.Elements() {
-		p.at = int(part.node().end)
+		p.at = int(part.node().end) // behind the last part
 	}
-	if v.Len() > 0 {
-		p.before = "," + p.before
-	}
+	p.before = "," + p.before
 	return p
 }
 
 // textPlace returns the place at the end of a string, in front of the reminders there. If the string has nothing but reminders, the place
 // is behind them.
 func textPlace(v Value) place {
-	raw := v.Raw()
+	raw := v.Raw() // with its quotes
 	closingQuote := len(raw) - 1
-	end := closingQuote
+	end := closingQuote // index in raw of the place
 	for before := withoutBreaks(raw[:end]); bytes.HasSuffix(before, []byte(reminderEnd)); {
 		before = withoutBreaks(before[:max(bytes.LastIndex(before, []byte(reminderStart)), 0)])
-		onlyReminders := len(before) <= 1 // the opening quote
+		onlyReminders := len(before) <= 1 // the rest is the opening quote
 		if onlyReminders {
 			end = closingQuote
 			break
@@ -89,7 +90,7 @@ func withoutBreaks(raw []byte) []byte {
 	return raw
 }
 
-// firstPlace returns the place of a new first child of a list or object. The child is the text with the JSON before and after it.
+// firstPlace returns the place of a new first element or member of a list or object: the text with the JSON before and after it.
 func firstPlace(v Value, before, after string) place {
 	isEmpty := int(v.node().next) == v.i+1
 	if !isEmpty {
@@ -148,16 +149,12 @@ func (r *Request) userPlace(i int) (place, error) {
 // apply returns the body with all insertions. Their positions differ.
 func (r *Request) apply(insertions []insertion) []byte {
 	slices.SortFunc(insertions, func(a, b insertion) int { return a.at - b.at })
-	size := len(r.body)
+	parts, copied := [][]byte{}, 0 // copied: the number of bytes of the body in parts
 	for _, in := range insertions {
-		size += len(in.json)
-	}
-	out, copied := make([]byte, 0, size), 0
-	for _, in := range insertions {
-		out = append(append(out, r.body[copied:in.at]...), in.json...)
+		parts = append(parts, r.body[copied:in.at], in.json)
 		copied = in.at
 	}
-	return append(out, r.body[copied:]...)
+	return slices.Concat(append(parts, r.body[copied:])...)
 }
 
 // quote returns the JSON string of a text. Within another string it has no quotes.

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// message collects the content of one message or item.
+// message collects the content of one message or item. Its Text is empty until item joins the texts.
 type message struct {
 	Item
-	texts   []string
-	refused bool // a part is a refusal of the model
+	texts   []string // of the parts
+	refused bool     // a part is a refusal of the model
 }
 
 // item returns the message as an item.
@@ -28,6 +28,7 @@ func (m *message) addText(text string) {
 	}
 }
 
+// addRefusal adds the text of a refusal. An empty one changes nothing.
 func (m *message) addRefusal(text string) {
 	m.refused = m.refused || text != ""
 	m.addText(text)
@@ -136,8 +137,8 @@ func (m *message) addCall(v Value) {
 	}
 }
 
-// The names of the members of calls and results in all APIs and recorders. The first one that is set is used. callIDs lacks "id", which
-// callID reads last: a message or an event with the id of a call has another id of its own there.
+// The names of the members of calls and results in all APIs and recorders. The first one that is set is used. callIDs does not have "id": a
+// message or an event with the id of a call has its own id there, so callID reads it last.
 var (
 	callIDs   = []string{"call_id", "tool_call_id", "toolCallId", "tool_use_id", "source_call_id", "tool_id"}
 	toolNames = []string{"tool_name", "toolName", "name", "function_name", "function", "tool"}
@@ -198,7 +199,7 @@ func findCall(calls []ToolCall, id string) *ToolCall {
 	return nil
 }
 
-// addItem adds an item of the Responses API and sets the role. It adds nothing for a message or another value, and reports false.
+// addItem sets the role and adds the content of an item of the Responses API. For a message or another value it adds nothing and returns false.
 func (m *message) addItem(v Value) bool {
 	kind := v.Text("type")
 	tool, isCall := strings.CutSuffix(kind, "_call")
@@ -212,7 +213,7 @@ func (m *message) addItem(v Value) bool {
 	case isCall && tool != "" && tool != "tool": // "tool_call" is a part of a message
 		m.addItemCall(v, tool)
 	case strings.HasPrefix(kind, "mcp_"), kind == "item_reference", strings.HasSuffix(kind, "compaction"):
-		if strings.HasSuffix(kind, "_response") { // of the client, to a request for approval
+		if strings.HasSuffix(kind, "_response") { // the answer of the client to a request for approval
 			m.Role = RoleTool
 		}
 		m.Omitted.Records++
@@ -222,8 +223,8 @@ func (m *message) addItem(v Value) bool {
 	return true
 }
 
-// addItemCall adds the call of an item, whose type names the tool or only its kind. A call that the provider ran has no call id, and has
-// its result in the item.
+// addItemCall adds the call of an item. tool is the tool or only its kind, from the type of the item. A call that the provider ran has no call id,
+// and its item has the result.
 func (m *message) addItemCall(v Value, tool string) {
 	call := callOf(v)
 	call.Name = cmp.Or(call.Name, tool)
@@ -235,7 +236,7 @@ func (m *message) addItemCall(v Value, tool string) {
 	ofClient := v.HasAny("call_id") || tool == "function" || tool == "custom_tool"
 	hasResult := output.IsSet() || signs.Failed() || (isDone && !ofClient)
 	if hasResult {
-		if isDone && !output.IsSet() { // the provider would have reported an error of its tool
+		if isDone && !output.IsSet() { // no error: the provider reports an error of its tool
 			signs.Error = cmp.Or(signs.Error, new(false))
 		}
 		call.Result = &ToolResult{CallID: call.ID, Output: outputText(output), Signs: signs}

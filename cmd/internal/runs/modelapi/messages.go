@@ -12,7 +12,7 @@ import (
 type messagesParser struct {
 	partialReply
 	blocks []*block       // the content blocks of a stream, in order
-	open   map[int]*block // the last block with each index, which gets the deltas
+	open   map[int]*block // the last block with each index: deltas with the index belong to it
 }
 
 // block is a content block of a stream.
@@ -22,6 +22,7 @@ type block struct {
 	arguments strings.Builder // of the deltas
 }
 
+// whole implements parser.
 func (p *messagesParser) whole(root Value) {
 	if problem := failure(root); problem != "" {
 		p.r.fail(problem)
@@ -37,6 +38,7 @@ func (p *messagesParser) whole(root Value) {
 	p.reason, p.ended = root.Text("stop_reason"), true
 }
 
+// event implements parser.
 func (p *messagesParser) event(name string, root Value) {
 	switch name {
 	case "message_start":
@@ -58,6 +60,7 @@ func (p *messagesParser) event(name string, root Value) {
 	}
 }
 
+// startBlock adds a block by its first event.
 func (p *messagesParser) startBlock(root Value) {
 	if p.open == nil {
 		p.open = map[int]*block{}
@@ -87,6 +90,7 @@ func (m *message) addBlock(b *block) {
 	m.Calls[before].Arguments = string(arguments)
 }
 
+// reply implements parser.
 func (p *messagesParser) reply() *Reply {
 	m := p.message
 	for _, b := range p.blocks {

@@ -11,7 +11,7 @@ type partialReply struct {
 	ended   bool    // the response is complete
 }
 
-// head reads the fields of a response or an event other than its content.
+// head reads the id, the model and the usage of a response or an event.
 func (p *partialReply) head(v Value) {
 	v.setText(&p.r.ID, "id")
 	v.setText(&p.r.Model, "model")
@@ -35,8 +35,8 @@ func (p *partialReply) finish(m *message) *Reply {
 	return &r
 }
 
-// setFinish sets the finish of a complete response by the reason that the provider gives. Providers give the reason "stop", or none, also
-// for calls. A reply with an error keeps its finish.
+// setFinish sets the finish of a complete response by the reason of the provider. For calls, the reason may also be "stop" or empty. A reply with
+// an error keeps its finish.
 func (r *Reply) setFinish(m *message, reason string) {
 	if r.Finish != FinishNone {
 		return
@@ -81,13 +81,14 @@ func foreign(root Value) Reply {
 	return Reply{Error: "response is not of the API of the request"}
 }
 
-// counts are the numbers of tokens under their different names.
+// counts are the numbers of tokens by the names of their fields.
 type counts struct {
-	prompt        int // all input tokens
-	input         int // all input tokens, except for Anthropic: there it does not contain read and written
-	read, written int // input tokens that the cache of Anthropic read and wrote
-	cached        int // input tokens that another cache read
-	output        int
+	prompt  int // all input tokens
+	input   int // all input tokens; in the API of Anthropic those without read and written
+	read    int // input tokens that the cache of Anthropic read
+	written int // input tokens that the cache of Anthropic wrote
+	cached  int // input tokens that another cache read
+	output  int
 }
 
 // add reads a usage under the names of any API or recorder. Its counts replace earlier ones.
@@ -112,6 +113,7 @@ func (c *counts) add(v Value) {
 	}
 }
 
+// usage returns the usage with these counts.
 func (c *counts) usage() Usage {
 	return Usage{
 		InputTokens: cmp.Or(c.prompt, c.input+c.read+c.written), CachedTokens: cmp.Or(c.cached, c.read), OutputTokens: c.output,

@@ -27,9 +27,9 @@ type Request struct {
 	body        []byte
 	tools       []byte  // JSON
 	places      []place // of each item: where a text can be inserted
-	ends        []int   // of each item, the index of the byte behind it in the body
-	begin       int     // index of the first item in the body
-	systemPlace place   // the same of the system prompt
+	ends        []int   // of each item: the index in the body of the byte behind it
+	begin       int     // index in the body of the first item
+	systemPlace place   // where a text can be inserted into the system prompt
 }
 
 // Parse reads the body of a request. It ignores unknown fields, and fields of an unexpected type. It returns an error if
@@ -62,6 +62,7 @@ func Parse(api API, body []byte) (*Request, error) {
 
 var errNoObject = errors.New("the body is not a JSON object")
 
+// session returns the value of Request.Session.
 func session(root Value) string {
 	for _, path := range [][]string{{"prompt_cache_key"}, {"metadata", "session_id"}, {"metadata", "user_id"}, {"user"}} {
 		if s := root.Text(path...); s != "" {
@@ -110,6 +111,7 @@ type requestBuilder struct {
 	started bool     // the system prompt is complete
 }
 
+// addChat adds the body of a chat completions request.
 func (b *requestBuilder) addChat(root Value) {
 	list := root.Get("messages")
 	if list.Kind() == '[' {
@@ -118,6 +120,7 @@ func (b *requestBuilder) addChat(root Value) {
 	b.addList(list, "text")
 }
 
+// addResponses adds the body of a responses request.
 func (b *requestBuilder) addResponses(root Value) {
 	b.req.PreviousID = root.Text("previous_response_id")
 	b.req.Conversation = cmp.Or(root.Text("conversation"), root.Text("conversation", "id"))
@@ -135,8 +138,8 @@ func (b *requestBuilder) addResponses(root Value) {
 func (b *requestBuilder) addList(list Value, partType string) {
 	for v := range list.Elements() {
 		var m message
-		isItem := v.Text("role") == "" && m.addItem(v) // an item is added to m here, a message below
-		if !isItem {
+		isItem := v.Text("role") == "" && m.addItem(v)
+		if !isItem { // it is a message
 			m.Role = requestRole(v)
 			m.addMessage(v)
 		}
@@ -162,7 +165,8 @@ func requestRole(v Value) Role {
 	return RoleAssistant
 }
 
-// add adds the message of a value. System messages in front of all others belong to the system prompt.
+// add adds the message m, which was read from v. System messages in front of all others belong to the system prompt. at is the place for a text
+// in the message; only messages of the user and the system have one.
 func (b *requestBuilder) add(m *message, v Value, at place) {
 	if m.Role == RoleSystem && !b.started {
 		b.addSystem(m.texts)
@@ -176,8 +180,8 @@ func (b *requestBuilder) add(m *message, v Value, at place) {
 	if len(r.Items) == 0 {
 		r.begin = int(v.node().start)
 	}
-	canExtend := m.Role == RoleAssistant || m.Role == RoleTool
-	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || !canExtend {
+	mayExtend := m.Role == RoleAssistant || m.Role == RoleTool // the last item, if that has the role
+	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || !mayExtend {
 		b.closeItem()
 		r.Items = append(r.Items, Item{Role: m.Role})
 		r.places, r.ends = append(r.places, place{}), append(r.ends, 0)

@@ -8,11 +8,12 @@ import (
 // responsesParser builds the reply of the responses API. The last event of a stream contains the whole response.
 type responsesParser struct {
 	partialReply
-	// The content of a stream whose last event is missing or has no output.
+	// The content of a stream before its last event; see reply.
 	items message         // the complete items
-	text  strings.Builder // all text so far; used if there are no complete items
+	text  strings.Builder // all text so far
 }
 
+// whole implements parser.
 func (p *responsesParser) whole(root Value) {
 	if root.Text("status") == "" && root.Get("output").Kind() != '[' && failure(root) == "" {
 		p.r = foreign(root)
@@ -21,6 +22,7 @@ func (p *responsesParser) whole(root Value) {
 	p.addResponse(root, "completed")
 }
 
+// event implements parser.
 func (p *responsesParser) event(name string, root Value) {
 	response := root.Get("response")
 	switch name {
@@ -72,6 +74,7 @@ func (p *responsesParser) fail(v Value) {
 	p.r.fail(cmp.Or(failure(v), v.Text("message"), v.Text("code"), "the response failed"))
 }
 
+// reply implements parser. Without the content of a whole response, it uses the complete items, or else the text so far.
 func (p *responsesParser) reply() *Reply {
 	m := p.message
 	if len(m.texts)+len(m.Calls) == 0 {

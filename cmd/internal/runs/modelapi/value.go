@@ -28,14 +28,13 @@ var (
 	errTooLong = errors.New("JSON is over 2 GiB")
 )
 
-// options are those for bodies of clients and models. A body is passed on unchanged, so that only its syntax matters.
+// options are those for bodies of clients and models. A body with duplicate names is passed on unchanged.
 var options = jsontext.AllowDuplicateNames(true)
 
-// node is one JSON value or key: body[start:end]. The nodes of a list or object follow it; those of an object are keys and values
-// in turn.
+// node is one JSON value or key: body[start:end]. The nodes of the elements of a list, or of the keys and values of an object, follow its node.
 type node struct {
 	start, end int32
-	next       int32 // index of the node behind the value and its children
+	next       int32 // index of the node behind the value and everything in it
 	kind       jsontext.Kind
 }
 
@@ -134,6 +133,7 @@ func (d *Document) finish() error {
 	return nil
 }
 
+// syntaxError returns a short error with the position for an error of the decoder.
 func syntaxError(err error) error {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
@@ -172,6 +172,7 @@ type Value struct {
 	i int
 }
 
+// node returns the node of the value.
 func (v Value) node() node {
 	if v.d == nil {
 		return node{kind: 'n'}
@@ -260,6 +261,7 @@ func (v Value) Get(path ...string) Value {
 	return v
 }
 
+// member returns the value of the last member with a key, or a missing value.
 func (v Value) member(key string) Value {
 	n := v.node()
 	if n.kind != '{' {
@@ -382,7 +384,7 @@ func (v Value) Mark(keys ...string) *bool {
 // Time returns the time at a path of keys: a text in the form of RFC 3339, which may have no zone and is UTC then, a number of seconds,
 // milliseconds or nanoseconds since 1970, also in a text, or [seconds, nanoseconds]. It is zero for other values.
 func (v Value) Time(path ...string) (t time.Time) {
-	const year2286 = 1e10 // in seconds; a larger number is in milliseconds, and one larger than year2286 in milliseconds in nanoseconds
+	const year2286 = 1e10 // in seconds; larger numbers have another unit
 	v = v.Get(path...)
 	if v.Len() == 2 {
 		var pair []int64
@@ -402,10 +404,10 @@ func (v Value) Time(path ...string) (t time.Time) {
 		return time.Time{}
 	case n < year2286:
 		return time.UnixMicro(int64(n * 1e6)).UTC()
-	case n < year2286*1000:
+	case n < year2286*1000: // in milliseconds
 		return time.UnixMilli(int64(n)).UTC()
 	}
-	nanoseconds, err := strconv.ParseInt(v.TextOrJSON(), 10, 64) // a float has too few digits
+	nanoseconds, err := strconv.ParseInt(v.TextOrJSON(), 10, 64) // exact, which n is not
 	if err != nil {
 		nanoseconds = int64(n)
 	}
