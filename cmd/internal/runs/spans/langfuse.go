@@ -86,8 +86,8 @@ func langfuseObservation(v modelapi.Value, index int) observation {
 // prompts the one with more messages is used, and of two responses that of the observation.
 func langfuseMessages(v modelapi.Value, span *otelSpan) (input, output []modelapi.Item) {
 	input, output = v.Get("input").Messages("user"), v.Get("output").Messages("assistant")
-	if v.Kind("input") == '"' && v.Text("output") == "None" {
-		// A recorder in Python, which writes all messages as text, wrote str(None) for a message without text.
+	isMissing := v.Kind("input") == '"' && v.Text("output") == "None" // a Python recorder that writes texts wrote None for a missing one
+	if isMissing {
 		output = nil
 	}
 	if ofSpan := span.inputs(); len(input) == 0 || len(ofSpan) > len(input) {

@@ -18,7 +18,7 @@ func (t *LangSmithTrace) Add(v modelapi.Value, leadingScore string) {
 	t.addRun(v, leadingScore, 0)
 }
 
-// addRun adds a run and the runs inside it. Of a run below maxDepth it adds only the id, so that the run is counted as another span.
+// addRun adds a run and the runs inside it. A run below maxDepth is added without content, as a span that is no call.
 func (t *LangSmithTrace) addRun(v modelapi.Value, leadingScore string, depth int) {
 	const maxDepth = 50
 	if depth > maxDepth {
@@ -58,6 +58,7 @@ func langSmithText(v modelapi.Value, role modelapi.Role, names []string) string 
 	return cmp.Or(lastText(v.Messages(role), role), v.TextOrNumber(names...))
 }
 
+// langSmithRun returns a run as an observation.
 func langSmithRun(v modelapi.Value) observation {
 	out := observation{
 		id: v.Text("id"), parent: v.Text("parent_run_id"), failed: v.Text("error") != "" || strings.EqualFold(v.Text("status"), "error"),
@@ -90,6 +91,7 @@ func langSmithTokens(v modelapi.Value) chat.Usage {
 	return steps.Usage(1, places[max(i, 0)], v.Number("total_cost"))
 }
 
+// langSmithModel returns the model of a model call.
 func langSmithModel(extra modelapi.Value) (model string) {
 	for _, place := range []string{"metadata", "invocation_params"} {
 		m := extra.Get(place)

@@ -1,5 +1,5 @@
 // Package spans reads the traces of observability tools: Langfuse, LangSmith and OpenTelemetry. It converts the spans of a
-// trace to the runs of its agents.
+// trace to the runs of its agents. Each tool has a file, which reads a span as an observation; this file makes runs of the observations.
 package spans
 
 import (
@@ -34,13 +34,13 @@ type observation struct {
 	user       string // the person that the agent works for
 	verdict
 
-	// Of a model call.
+	// These fields are set for a model call.
 	input  []modelapi.Item // the whole prompt
 	output []modelapi.Item
 	model  string
 	usage  chat.Usage
 
-	// Of a tool call.
+	// These fields are set for a tool call.
 	tool   modelapi.ToolCall
 	result string
 }
@@ -62,15 +62,18 @@ type score struct {
 	leadingScore string // name of the score that counts, see outcome.Leads
 }
 
-// addScore sets the outcome from the first score that leads, and counts the others. If a score that leads is unreadable, addScore notes
-// the problem, and End refuses the trace: an unknown outcome in place of the score would go unnoticed.
+// addScore adds a score. The first readable one that leads is the outcome.
 func (v *verdict) addScore(s *score) {
+	v.setOutcome(s)
 	v.named = outcome.AddScore(v.named, s.name, string(s.value.Raw()))
-	defer func() {
-		if len(v.named) > 1 && v.outcome.Known() {
-			v.outcome.Scores = v.named
-		}
-	}()
+	if len(v.named) > 1 && v.outcome.Known() {
+		v.outcome.Scores = v.named
+	}
+}
+
+// setOutcome sets the outcome from a score if it leads and none did before. If such a score is unreadable, it sets the problem, and End refuses
+// the trace: an unknown outcome would go unnoticed.
+func (v *verdict) setOutcome(s *score) {
 	if !outcome.Leads(s.name, s.leadingScore) || v.outcome.Known() || !s.value.IsSet() {
 		v.others++
 		return
@@ -87,6 +90,7 @@ func (v *verdict) addScore(s *score) {
 	}
 }
 
+// observationKind is the kind of an observation.
 type observationKind int
 
 const (
@@ -125,13 +129,13 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	}
 	slices.SortStableFunc(t.all, func(a, b observation) int { return a.start.Compare(b.start) })
 	tree := newTree(t.all)
-	builders := map[string]*traceBuilder{}
-	var order []string // the agents, in the order of their first calls
+	builders := map[string]*traceBuilder{} // by agent
+	var order []string                     // the agents, in the order of their first calls
 	for i := range t.all {
 		o := &t.all[i]
-		isModelCall := o.kind == modelCall && !tree.containsModelCall[o.id]
+		isModelCall := o.kind == modelCall && !tree.containsModelCall[o.id] // a model call around another one is a wrapper of it
 		if !isModelCall && o.kind != toolSpan {
-			t.addAround(o, tree)
+			t.addOuterSpan(o, tree)
 			continue
 		}
 		agent := tree.agent(o)
@@ -143,10 +147,10 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 		}
 		b.add(o)
 	}
-	if len(order) == 0 {
-		if t.question == "" && t.answer == "" {
-			return nil, &NothingError{source.OtherSpans, len(t.all)}
-		}
+	if len(order) == 0 && t.question == "" && t.answer == "" {
+		return nil, &NothingError{source.OtherSpans, len(t.all)}
+	}
+	if len(order) == 0 { // the trace has only a question and an answer
 		order = []string{""}
 		builders[""] = newTraceBuilder()
 	}
@@ -165,9 +169,9 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	return runs, nil
 }
 
-// addAround adds the session, the user and the outcome of a span around calls, such as an agent or the root. It ignores a span inside an
+// addOuterSpan adds the session, the user and the outcome of a span that is no call, such as an agent or the root. It ignores a span inside an
 // agent, because its session, user and outcome are not those of the trace.
-func (t *recordedTrace) addAround(o *observation, tr *tree) {
+func (t *recordedTrace) addOuterSpan(o *observation, tr *tree) {
 	if tr.agent(o) != "" {
 		return
 	}
@@ -247,12 +251,11 @@ func (t *recordedTrace) completeMain(b *traceBuilder) {
 
 // tree finds the ancestors of observations.
 type tree struct {
-	byID map[string]*observation
-	// containsModelCall has the ids of spans with a model call inside. If such a span is a model call itself, it is a wrapper that records
-	// the same call again.
-	containsModelCall map[string]bool
+	byID              map[string]*observation
+	containsModelCall map[string]bool // ids of the spans with a model call inside
 }
 
+// newTree returns the tree of observations.
 func newTree(all []observation) *tree {
 	t := &tree{byID: map[string]*observation{}, containsModelCall: map[string]bool{}}
 	for i := range all {
@@ -270,7 +273,7 @@ func newTree(all []observation) *tree {
 	return t
 }
 
-// ancestors calls visit for each ancestor until it returns false. A cycle ends after maxAncestors.
+// ancestors calls visit for each ancestor, the closest first, until visit returns false. It visits at most maxAncestors, also in a cycle.
 func (t *tree) ancestors(o *observation, visit func(*observation) bool) {
 	const maxAncestors = 100
 	for range maxAncestors {
@@ -293,8 +296,8 @@ func (t *tree) agent(o *observation) (id string) {
 }
 
 // traceBuilder builds a run from the model and tool calls of an agent. Each model call records the whole prompt, so most of its messages
-// are in the run already. A tool call with its result is recorded up to three times: in the output of a model call, in a span of its own,
-// and in the prompt of the next model call. The result of the span and the message with the result come in any order.
+// are in the run already. A tool call is recorded in the output of a model call. Its result is recorded up to two times, in any order: in a
+// span of the tool, and in a message of the prompt of the next model call.
 type traceBuilder struct {
 	steps.Conversation
 	seen      map[string]int   // number of equal messages in the run, by messageKey
@@ -303,10 +306,12 @@ type traceBuilder struct {
 	spans     map[string]bool  // calls that have a span, by id, name and arguments
 }
 
+// newTraceBuilder returns a builder without calls.
 func newTraceBuilder() *traceBuilder {
 	return &traceBuilder{seen: map[string]int{}, spans: map[string]bool{}}
 }
 
+// add adds a model call or a tool call.
 func (b *traceBuilder) add(o *observation) {
 	if b.Started.IsZero() {
 		b.Started = o.start
@@ -322,7 +327,7 @@ func (b *traceBuilder) add(o *observation) {
 	}
 	b.Model = cmp.Or(b.Model, o.model)
 	b.Usage = b.Usage.Add(o.usage)
-	inCall := map[string]int{}
+	inCall := map[string]int{} // number of equal messages in this call so far, by messageKey
 	for i := range o.input {
 		b.addMessage(&o.input[i], inCall, events.Step{})
 	}
@@ -332,7 +337,6 @@ func (b *traceBuilder) add(o *observation) {
 }
 
 // addMessage adds a message of a model call if it is new. The n-th equal message of the call is new if the run has fewer than n of them.
-// inCall counts the messages of the call so far, by messageKey.
 func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about events.Step) {
 	key := messageKey(t)
 	inCall[key]++
@@ -342,7 +346,7 @@ func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about
 	b.seen[key]++
 	for i := range t.Results {
 		r := &t.Results[i]
-		if !b.answeredBySpan(r) {
+		if !b.replaceSpanResult(r) {
 			b.byMessage = remember(b.byMessage, b.AddResult(r))
 		}
 	}
@@ -351,7 +355,7 @@ func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about
 	b.AddItem(&rest, about)
 }
 
-// remember appends a call. It forgets the first one of many, so that a search in the list takes bounded time.
+// remember appends a call. A full list loses its first call, so that a search in the list takes bounded time.
 func remember(calls []steps.OpenCall, c steps.OpenCall) []steps.OpenCall {
 	const limit = 200
 	if len(calls) == limit {
@@ -407,7 +411,7 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 // setSpan sets the duration and the outcome of a call from its span.
 func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 	var signs outcome.Signs
-	if o.failed { // many instrumentations never mark a failure, so that no mark says nothing
+	if o.failed { // a span without the mark may have failed too: many instrumentations never set it
 		signs.Error = new(true)
 	}
 	call.Outcome = outcome.OfTool(call, o.result, signs)
@@ -417,8 +421,8 @@ func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 // findCall returns the index of the call of a span: the one with its id, else one of its tool with equal arguments, else one
 // of its tool with any arguments, because a framework may add some. It returns -1 if there is none.
 func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
-	equal := -1
-	other := -1
+	equal := -1 // the first call with equal arguments
+	other := -1 // the first call with other arguments
 	want := modelapi.Canonical([]byte(o.tool.Arguments))
 	for i, place := range calls {
 		call := &b.Steps[place.Step].Calls[place.Call]
@@ -440,16 +444,16 @@ func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 	return other
 }
 
-// answeredBySpan reports whether a call has the result of a message already, from a span. If so, it replaces the output of the span by
-// that of the message, which the model saw.
-func (b *traceBuilder) answeredBySpan(r *modelapi.ToolResult) bool {
+// replaceSpanResult finds the call of a message's result among those that have a result from a span. It replaces the output of the span by that
+// of the message, which the model saw. It returns false if there is no such call.
+func (b *traceBuilder) replaceSpanResult(r *modelapi.ToolResult) bool {
 	for i, place := range b.bySpan {
 		call := &b.Steps[place.Step].Calls[place.Call]
-		isMatch := place.ID == r.CallID
+		isCall := place.ID == r.CallID
 		if r.CallID == "" {
-			isMatch = r.Name == "" || call.Tool == r.Name
+			isCall = r.Name == "" || call.Tool == r.Name
 		}
-		if !isMatch {
+		if !isCall {
 			continue
 		}
 		if r.Output != "" {

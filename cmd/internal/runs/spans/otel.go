@@ -24,6 +24,7 @@ type otelSpan struct {
 	events     []otelEvent
 }
 
+// otelEvent is an event of a span.
 type otelEvent struct {
 	name       string
 	attributes attributes
@@ -258,7 +259,7 @@ func (s *otelSpan) addAnnotations(o *observation, leadingScore string) {
 	}
 }
 
-// toolSpanPrefixes begin the names of tool spans, before the name of the tool.
+// toolSpanPrefixes are in the names of tool spans before the name of the tool.
 var toolSpanPrefixes = []string{"execute_tool ", "running tool: ", "running tool "}
 
 // toolCall returns the call and the result of a tool span. If no attribute names the tool, its name is that of the span without
@@ -295,13 +296,12 @@ func toolResult(output modelapi.Value) (callID, text string) {
 // OpenLLMetry.
 func otelKind(s *otelSpan) observationKind {
 	a := s.attributes
-	operation := a.text("ai.operationId")
 	for _, name := range []string{"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "llm.request.type"} {
 		if kind, ok := kinds[strings.ToLower(a.text(name))]; ok {
 			return kind
 		}
 	}
-	switch {
+	switch operation := a.text("ai.operationId"); { // of the Vercel AI SDK
 	case operation == "ai.toolCall":
 		return toolSpan
 	case strings.HasPrefix(operation, "ai.generate"), strings.HasPrefix(operation, "ai.stream"):
@@ -310,7 +310,7 @@ func otelKind(s *otelSpan) observationKind {
 	return otherSpan
 }
 
-// inputs returns the messages of the prompt: those of the system prompt and of the events, and those of the first attribute that has some.
+// inputs returns the messages of the prompt: the system prompt, the messages of the events, and those of the first attribute that has some.
 func (s *otelSpan) inputs() []modelapi.Item {
 	a := s.attributes
 	items := a["gen_ai.system_instructions"].Messages("system")
@@ -363,7 +363,7 @@ func (s *otelSpan) outputs() []modelapi.Item {
 	return output.Messages("assistant")
 }
 
-// message returns the message in an event. Its fields are attributes of the event, or an object in the attribute message.
+// message returns the message in an event. Its fields are attributes of the event, or members of the object in the attribute message.
 func (e *otelEvent) message(role string) []modelapi.Item {
 	members := map[string]json.RawMessage{"role": json.RawMessage(strconv.Quote(role))}
 	add := func(a attributes) {
@@ -393,7 +393,7 @@ func (e *otelEvent) message(role string) []modelapi.Item {
 // element. It returns a missing value without such attributes.
 func (a attributes) list(prefix string) modelapi.Value {
 	const maxDepth = 12
-	root := map[string]any{}
+	root := map[string]any{} // by the first key behind the prefix, then by the next one, and so on
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		path, ok := strings.CutPrefix(name, prefix)
 		if !ok || strings.Count(path, ".") > maxDepth {
