@@ -84,10 +84,8 @@ func isResponsesLog(v modelapi.Value) bool {
 // chatMessages builds a run from objects that are single messages or items.
 type chatMessages struct{ steps.Conversation }
 
-// Add implements runBuilder.
 func (c *chatMessages) Add(v modelapi.Value, _ string) { c.AddItems(v.Messages("")) }
 
-// End implements runBuilder.
 func (c *chatMessages) End() ([]*steps.Run, error) {
 	c.TextActions()
 	c.Question = miniTask(c.Question)

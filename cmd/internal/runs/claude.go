@@ -70,7 +70,6 @@ func claudeIdentity(v modelapi.Value) string {
 // checkClaude notes the problem of a damaged event.
 func checkClaude(v modelapi.Value) { v.Want('{', "message").WantContent("content") }
 
-// Add implements runBuilder.
 func (c *claudeSession) Add(v modelapi.Value, _ string) {
 	call := v.Text("parent_tool_use_id")
 	switch {
@@ -208,7 +207,6 @@ func (c *claudeSession) isHarness() bool {
 	return isOneText && harnessPrompt.MatchString(c.Question)
 }
 
-// End implements runBuilder.
 func (c *claudeSession) End() ([]*steps.Run, error) {
 	if c.isHarness() {
 		messages := len(c.Steps) + 1 // with the prompt

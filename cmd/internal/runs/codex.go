@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,6 @@ func checkCodex(v modelapi.Value) {
 	}
 }
 
-// Add implements runBuilder.
 func (c *codexSession) Add(v modelapi.Value, _ string) {
 	p := v.Get("payload")
 	switch kind := v.Text("type"); {
@@ -81,12 +81,8 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 
 // isHarnessText reports whether Codex added a message as the user.
 func isHarnessText(text string) bool {
-	for _, tag := range []string{"<environment_context>", "<user_instructions>", "<permissions", "<turn_aborted>", "# AGENTS.md instructions"} {
-		if strings.HasPrefix(strings.TrimSpace(text), tag) {
-			return true
-		}
-	}
-	return false
+	tags := []string{"<environment_context>", "<user_instructions>", "<permissions", "<turn_aborted>", "# AGENTS.md instructions"}
+	return slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(strings.TrimSpace(text), tag) })
 }
 
 // codexRequest returns the user's request without the context that an editor adds before it.
@@ -147,7 +143,6 @@ func isCodexEvent(v modelapi.Value) bool {
 // checkCodexEvent notes the problem of a damaged event.
 func checkCodexEvent(v modelapi.Value) { v.Want('{', "item") }
 
-// Add implements runBuilder.
 func (c *codexExec) Add(v modelapi.Value, _ string) {
 	switch kind := v.Text("type"); kind {
 	case "thread.started":

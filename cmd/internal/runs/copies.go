@@ -111,7 +111,7 @@ func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChai
 		if !f.seen.hasPrefix(chain[i]) && !isStored(i) {
 			continue
 		}
-		f.omit(source.Omissions{source.Copies: 1})
+		f.report.Omitted.Add(source.Copies, 1)
 		f.leftOut = true
 		continueAfter(&r.Execution, i+1)
 		return !slices.ContainsFunc(r.Steps, func(s events.Step) bool { return s.Speaker == "assistant" })

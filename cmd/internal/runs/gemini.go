@@ -63,7 +63,6 @@ func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
 	return v, !isGeminiHead(v)
 }
 
-// Add implements runBuilder.
 func (g *geminiSession) Add(v modelapi.Value, _ string) {
 	if target := v.Text("$rewindTo"); target != "" {
 		g.rewind(target)
@@ -113,7 +112,6 @@ func (g *geminiSession) put(v modelapi.Value) {
 	g.messages = append(g.messages, m)
 }
 
-// End implements runBuilder.
 func (g *geminiSession) End() ([]*steps.Run, error) {
 	var doc modelapi.Document
 	for _, m := range g.messages {
@@ -187,7 +185,6 @@ func isGeminiEvent(v modelapi.Value) bool {
 	return false
 }
 
-// Add implements runBuilder.
 func (g *geminiStream) Add(v modelapi.Value, _ string) {
 	wasTalking := g.talking
 	g.talking = false

@@ -34,7 +34,6 @@ func checkHands(v modelapi.Value) {
 	}
 }
 
-// Add implements runBuilder.
 func (h *handsSession) Add(v modelapi.Value, _ string) {
 	action, speaker := v.Text("action"), v.Text("source")
 	isOfUser := speaker == "user" || speaker == "" && h.Question == ""
@@ -219,7 +218,6 @@ func checkHandsSDK(v modelapi.Value) {
 	}
 }
 
-// Add implements runBuilder.
 func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
 	switch v.Text("kind") {
 	case "MessageEvent":

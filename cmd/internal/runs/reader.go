@@ -67,7 +67,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 // addProblem adds a problem to the report. A part of a recording that has no run is no problem: it counts as omitted.
 func (f *fileReader) addProblem(at Problem, err error) {
 	if nothing, ok := errors.AsType[*spans.NothingError](err); ok {
-		f.omit(source.Omissions{nothing.Kind: nothing.Count})
+		f.report.Omitted.Add(nothing.Kind, nothing.Count)
 		if nothing.Kind == source.HarnessMessages { // a run of a harness for itself
 			f.leftOut = true
 		}
@@ -90,14 +90,6 @@ func (f *fileReader) addRepair(at Problem, repair string) {
 	}
 }
 
-// omit adds to the omissions of the report.
-func (f *fileReader) omit(counts source.Omissions) {
-	if f.report.Omitted == nil {
-		f.report.Omitted = source.Omissions{}
-	}
-	f.report.Omitted.Merge(counts)
-}
-
 // readFile reads a file in any supported compression and encoding.
 func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
 	text, closeText, err := source.Open(ctx, r)
@@ -110,6 +102,7 @@ func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
 
 // read reads a text. If it returns an error, it has delivered the runs before the error.
 func (f *fileReader) read(ctx context.Context, r io.Reader) error {
+	f.report.Omitted = source.Omissions{}
 	values := source.NewValues(r, f.limit)
 	values.IsList, values.Columns = f.isList, [][]string{steps.QuestionNames, steps.AnswerNames}
 	isEmpty := true
@@ -148,9 +141,7 @@ func (f *fileReader) addValue(v *source.Value) error {
 	if v.Repair != "" {
 		f.addRepair(v.At, v.Repair)
 	}
-	if v.Invalid > 0 {
-		f.omit(source.Omissions{source.InvalidText: v.Invalid})
-	}
+	f.report.Omitted.Add(source.InvalidText, v.Invalid)
 	if err := f.addObject(v); err != nil {
 		return err
 	}
@@ -199,7 +190,7 @@ func (f *fileReader) addObject(o *source.Value) error {
 		f.addProblem(o.At, err)
 		return nil
 	case format == nil:
-		f.omit(source.Omissions{source.LogEvents: 1})
+		f.report.Omitted.Add(source.LogEvents, 1)
 		return nil
 	}
 	f.report.Source = cmp.Or(f.report.Source, format.source)
@@ -301,9 +292,7 @@ func (f *fileReader) emit(format *fileFormat, r *steps.Run, at Problem) error {
 	f.seen.add(chain)
 	f.unused = unusedData{}
 	f.report.Runs++
-	if len(r.Omitted) > 0 {
-		f.omit(r.Omitted)
-	}
+	f.report.Omitted.Merge(r.Omitted)
 	return nil
 }
 

@@ -75,14 +75,7 @@ func createFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	w := bufio.NewWriter(f)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := errors.Join(write(w), w.Flush(), f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(name))
 	}
 	return nil

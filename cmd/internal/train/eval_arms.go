@@ -71,6 +71,7 @@ type evalArm struct {
 	generator *generator.Generator
 	answers   []sampleResult // in the order of the samples
 	lost      int            // answers with an error so far
+	firstLoss string         // the first of these errors
 	lastReply time.Time      // of the model; zero before its first reply
 }
 
@@ -79,9 +80,6 @@ type sampleResult struct {
 	execution *events.Execution
 	lost      string // error; "" if there is an answer
 }
-
-// isTried reports whether the sample has an answer or an error.
-func (r *sampleResult) isTried() bool { return r.execution != nil || r.lost != "" }
 
 // right reports whether an answer is right, and whether its outcome is known.
 func (r *sampleResult) right() (right, known bool) {
@@ -202,16 +200,6 @@ func (a *evalArm) addUp() {
 	}
 	a.Score = a.Score.Finish()
 	a.Accuracy = a.Score.Interval()
-}
-
-// firstLoss returns the first error, "" if all samples were answered.
-func (a *evalArm) firstLoss() string {
-	for i := range a.answers {
-		if a.answers[i].lost != "" {
-			return a.answers[i].lost
-		}
-	}
-	return ""
 }
 
 // whyUnscored returns the reason why no answer has a score: the first feedback of an evaluator, such as its error. An evaluator that gets no

@@ -8,7 +8,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/simulated"
+	"debrief/events"
 	"debrief/events/bus"
 )
 
@@ -76,4 +78,31 @@ func Simulate(ctx context.Context, m program.Model, o simulated.Options) (progra
 		return program.Model{}, fmt.Errorf("start the simulated model: %w", err)
 	}
 	return program.Model{Model: simulated.Name, BaseURL: url, Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent}, nil
+}
+
+// warnOfMissingData logs what the store of the embedded server lacks: the recorded losses, and the streams that did not exist before the
+// command connected, although the store had others. It does nothing for a server of another process.
+func warnOfMissingData(ctx context.Context, c *program.Common, flags *cli.ServerFlags, s *cli.Session, connecting time.Time) error {
+	if s.Server == nil {
+		return nil
+	}
+	flags.WarnOfDamage(c)
+	var created []string
+	isOld := false // the store had streams before
+	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas} {
+		stream, err := s.JetStream().Stream(ctx, name)
+		if err != nil {
+			return fmt.Errorf("open stream %s: %w", name, err)
+		}
+		if stream.CachedInfo().Created.Before(connecting) {
+			isOld = true
+		} else {
+			created = append(created, name)
+		}
+	}
+	if isOld && len(created) > 0 {
+		log := c.Logger()
+		log.Warn().Strs("streams", created).Msg("damage: these streams were missing and are now empty; if the restore of a backup was interrupted, repeat it with --replace")
+	}
+	return nil
 }

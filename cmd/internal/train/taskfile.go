@@ -9,7 +9,12 @@ import (
 	"path/filepath"
 
 	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/train/dataset"
+	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+	"debrief/generator/scoring"
 )
 
 // taskFile are the flags for the format of a data set.
@@ -53,4 +58,71 @@ func (f taskFile) read(ctx context.Context, name string, check func(evaluator st
 		err = program.Exit(program.ExitUsage, err)
 	}
 	return set, err
+}
+
+// readSets reads the data sets that the flags name.
+func (p *Training) readSets(ctx context.Context) (sets replay.Sets, err error) {
+	if p.Dataset == "-" {
+		if sets.Train, err = p.startStream(ctx); err != nil {
+			return sets, err
+		}
+	} else if p.Dataset != "" {
+		if sets.Train, err = p.readTasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
+			return sets, err
+		}
+	}
+	if p.Validation != "" {
+		if sets.Validation, err = p.readTasks(ctx, replay.Validation, p.Validation, 0); err != nil {
+			return sets, err
+		}
+	}
+	if p.Test != "" {
+		sets.Test, err = p.readTasks(ctx, replay.Test, p.Test, 0)
+	}
+	return sets, err
+}
+
+// readTasks reads at most limit tasks of a file; 0 means no limit. It prints the tasks that it could not read.
+func (p *Training) readTasks(ctx context.Context, set, name string, limit int) (*replay.Set, error) {
+	d, err := p.read(ctx, name, scoring.Check, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", set, err)
+	}
+	for _, bad := range d.Problems {
+		term.Fprintf(term.Stderr, "%s: %s was not read: %s\n", name, bad.Place, bad.Reason)
+	}
+	return &replay.Set{
+		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Invalid},
+		Tasks: d.Tasks,
+	}, nil
+}
+
+// startStream returns a set whose stream delivers the tasks of standard input as they arrive. It prints the lines that it could not read,
+// and counts them in p.unread.
+func (p *Training) startStream(ctx context.Context) (*replay.Set, error) {
+	o, err := p.options(scoring.Check, p.MaxSamples)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make(chan events.Task)
+	go func() {
+		defer close(tasks)
+		err := dataset.Each(os.Stdin, o, func(t *events.Task, bad *dataset.SampleError) error {
+			if bad != nil {
+				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
+				p.unread.Add(1)
+				return nil //nolint:nilerr // bad is printed, and the other samples count
+			}
+			select {
+			case tasks <- *t:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			term.Fprintf(term.Stderr, "standard input: %s\n", err)
+		}
+	}()
+	return &replay.Set{Data: report.Data{Set: replay.Train, File: "standard input"}, Stream: tasks}, nil
 }

@@ -22,7 +22,6 @@ type callParts struct {
 	arguments strings.Builder
 }
 
-// whole implements parser.
 func (p *chatParser) whole(root Value) {
 	choices := root.Get("choices")
 	hasError := p.addShared(root)
@@ -39,7 +38,6 @@ func (p *chatParser) whole(root Value) {
 	}
 }
 
-// event implements parser.
 func (p *chatParser) event(_ string, root Value) {
 	p.addShared(root)
 	choices := root.Get("choices")
@@ -142,7 +140,6 @@ func (c *callParts) endsBefore(part *ToolCall) bool {
 	return part.Arguments != "" && json.Valid([]byte(c.arguments.String()))
 }
 
-// reply implements parser.
 func (p *chatParser) reply() *Reply {
 	m := p.message
 	m.addText(p.text.String())

@@ -68,10 +68,7 @@ func (v Value) Tools() (tools []Tool) {
 }
 
 // IsItem reports whether the value is an item of the Responses API other than a message.
-func (v Value) IsItem() bool {
-	var m message // not used
-	return v.Text("role") == "" && m.addItem(v)
-}
+func (v Value) IsItem() bool { return v.Text("role") == "" && new(message).addItem(v) }
 
 // WantMessages returns the messages of a list, in any dialect, and notes the problem of the first element that is not a message.
 func (v Value) WantMessages(key string) []Item {

@@ -22,7 +22,6 @@ type block struct {
 	arguments strings.Builder // of the deltas
 }
 
-// whole implements parser.
 func (p *messagesParser) whole(root Value) {
 	if problem := failure(root); problem != "" {
 		p.r.fail(problem)
@@ -38,7 +37,6 @@ func (p *messagesParser) whole(root Value) {
 	p.reason, p.ended = root.Text("stop_reason"), true
 }
 
-// event implements parser.
 func (p *messagesParser) event(name string, root Value) {
 	switch name {
 	case "message_start":
@@ -90,7 +88,6 @@ func (m *message) addBlock(b *block) {
 	m.Calls[before].Arguments = string(arguments)
 }
 
-// reply implements parser.
 func (p *messagesParser) reply() *Reply {
 	m := p.message
 	for _, b := range p.blocks {

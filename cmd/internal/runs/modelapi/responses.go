@@ -13,7 +13,6 @@ type responsesParser struct {
 	text  strings.Builder // all text so far
 }
 
-// whole implements parser.
 func (p *responsesParser) whole(root Value) {
 	if root.Text("status") == "" && root.Get("output").Kind() != '[' && failure(root) == "" {
 		p.r = foreign(root)
@@ -22,7 +21,6 @@ func (p *responsesParser) whole(root Value) {
 	p.addResponse(root, "completed")
 }
 
-// event implements parser.
 func (p *responsesParser) event(name string, root Value) {
 	response := root.Get("response")
 	switch name {
@@ -74,7 +72,7 @@ func (p *responsesParser) fail(v Value) {
 	p.r.fail(cmp.Or(failure(v), v.Text("message"), v.Text("code"), "the response failed"))
 }
 
-// reply implements parser. Without the content of a whole response, it uses the complete items, or else the text so far.
+// reply returns the reply. Without the content of a whole response, it uses the complete items, or else the text so far.
 func (p *responsesParser) reply() *Reply {
 	m := p.message
 	if len(m.texts)+len(m.Calls) == 0 {

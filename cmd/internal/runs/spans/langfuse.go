@@ -7,7 +7,6 @@ import (
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/steps"
-	"debrief/events/chat"
 )
 
 // LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
@@ -64,7 +63,7 @@ func langfuseObservation(v modelapi.Value, index int) observation {
 	switch out.kind {
 	case modelCall:
 		out.input, out.output = langfuseMessages(v, &span)
-		out.usage = langfuseUsage(v)
+		out.usage = steps.Usage(1, v.First("usageDetails", "usage"), v.Number("totalCost"))
 	case toolSpan:
 		out.tool, out.result = span.toolCall()
 		if input := v.Get("input"); input.IsSet() {
@@ -107,11 +106,6 @@ func langfuseArguments(v modelapi.Value) string {
 		return string(wrapped.Raw())
 	}
 	return text
-}
-
-// langfuseUsage returns the tokens of a model call, from the fields of the current or of an older version.
-func langfuseUsage(v modelapi.Value) chat.Usage {
-	return steps.Usage(1, v.First("usageDetails", "usage"), v.Number("totalCost"))
 }
 
 // LangfuseSpans builds a trace from exported observations, one per line.

@@ -11,7 +11,6 @@
 package dataset
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -146,17 +145,13 @@ type sample struct {
 
 // Write writes tasks in the format that Read reads, one on each line.
 func Write(w io.Writer, tasks []events.Task) error {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for i := range tasks {
 		t := &tasks[i]
 		s := sample{ID: t.ID, Session: t.Session, Question: t.Question, Context: t.Context, Target: t.Target, Evaluator: t.Evaluator}
 		if err := enc.Encode(s); err != nil {
 			return fmt.Errorf("write task %q: %w", cmp.Or(t.ID, fmt.Sprint(i)), err)
-		}
-		if _, err := buf.WriteTo(w); err != nil {
-			return err
 		}
 	}
 	return nil

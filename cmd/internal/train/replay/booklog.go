@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
@@ -88,11 +87,6 @@ func (l *bookLog) versionLearnedUpTo(lastExecution uint64) uint64 {
 		}
 	}
 	return l.newest
-}
-
-// operationsBetween returns the operations of the versions after first, up to and including last.
-func (l *bookLog) operationsBetween(first, last uint64) []report.Operation {
-	return slices.DeleteFunc(slices.Clone(l.operations), func(o report.Operation) bool { return o.Version <= first || o.Version > last })
 }
 
 // bookAt describes the playbook at the version of a position.

@@ -39,7 +39,11 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 	send := func(o bus.PublishOptions) chan editReply {
 		replied := make(chan editReply, 1)
 		requests.Go(func() {
-			d, err := r.request(requestCtx, e, o)
+			o.Repeat = true
+			d, err := request.Edit(requestCtx, r.conn, e, o)
+			if err == nil {
+				r.state.addCuratorUsage(report.UsageOf(d.Usage))
+			}
 			replied <- editReply{d, err}
 		})
 		return replied
@@ -56,7 +60,7 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 			// applied. DeadLetterError: the tracker reads the dead letter, and deadReason below has its reason if it is final.
 			err := answer.err
 			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.As(err, new(*bus.DeadLetterError)) {
-				return nil, fmt.Errorf("learn: %w", err)
+				return nil, fmt.Errorf("learn: %s: %w", e.Reason, err)
 			}
 			decision = answer.decision
 			replied = nil
@@ -106,17 +110,6 @@ const (
 	pollInterval = 100 * time.Millisecond
 	resendAfter  = 10 * time.Second
 )
-
-// request sends an edit to the Curator and waits for the decision.
-func (r *run) request(ctx context.Context, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
-	o.Repeat = true
-	d, err := request.Edit(ctx, r.conn, e, o)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Reason, err)
-	}
-	r.state.addCuratorUsage(report.UsageOf(d.Usage))
-	return d, nil
-}
 
 // awaitApplied reports whether the log has an edit. If so, it waits until the version of the edit is visible to generators.
 func (r *run) awaitApplied(ctx context.Context, id events.ID) (bool, error) {

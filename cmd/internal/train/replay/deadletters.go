@@ -26,10 +26,6 @@ type deadLetters struct {
 	lastSeq   uint64                     // stream sequence of the last dead letter
 }
 
-func newDeadLetters() deadLetters {
-	return deadLetters{reasons: map[events.ID]string{}, resubmits: map[events.ID]events.Event{}, copies: map[events.ID]int{}}
-}
-
 // OtherModelError ends a run whose tasks reach a generator with another model. Dead letters from before this process do not end the
 // run: it submits their tasks again.
 type OtherModelError struct{ Reason string }

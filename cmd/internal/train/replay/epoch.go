@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"debrief/cmd/internal/train/report"
@@ -90,7 +91,7 @@ func (r *run) passed(every, lastSamples int) bool {
 // the training samples of the run, from 1.
 func (r *run) trainingTask(sample events.Task, index, step int) events.Task {
 	t := sample
-	t.ID = taskID(epochPhase(r.epoch), sample.ID)
+	t.ID = taskID(fmt.Sprintf("e%03d", r.epoch), sample.ID)
 	t.Book = r.book
 	t.Purpose = events.Learn
 	t.Rounds, t.Tries = r.Rounds, r.Tries

@@ -96,14 +96,13 @@ func (c Config) Validate() error {
 	if c.Tries > 1 && c.Mode == Executions {
 		errs = append(errs, errors.New("--tries: --executions runs no tasks: remove one of them"))
 	}
-	if c.ValidateEvery < 0 {
-		errs = append(errs, fmt.Errorf("--validate-every: must be at least 0, got %d", c.ValidateEvery))
-	}
-	if c.SnapshotEvery < 0 {
-		errs = append(errs, fmt.Errorf("--snapshot-every: must be at least 0, got %d", c.SnapshotEvery))
-	}
-	if c.Patience < 0 {
-		errs = append(errs, fmt.Errorf("--patience: must be at least 0, got %d", c.Patience))
+	for _, f := range []struct {
+		flag  string
+		value int
+	}{{"validate-every", c.ValidateEvery}, {"snapshot-every", c.SnapshotEvery}, {"patience", c.Patience}} {
+		if f.value < 0 {
+			errs = append(errs, fmt.Errorf("--%s: must be at least 0, got %d", f.flag, f.value))
+		}
 	}
 	if c.Mode == Online && c.Epochs > 1 {
 		errs = append(errs, fmt.Errorf("--epochs: must be 1 in online mode, got %d", c.Epochs))
@@ -377,5 +376,3 @@ func taskID(phase, id string) string {
 	}
 	return phase + "/" + string(events.Hash("sample", id))
 }
-
-func epochPhase(epoch int) string { return fmt.Sprintf("e%03d", epoch) }

@@ -17,7 +17,7 @@ type answer struct {
 	feedback string
 	version  uint64 // of the playbook in the prompt
 	model    string
-	cited    []unique.Handle[playbook.BulletID]
+	cited    []playbook.BulletID
 	shown    []unique.Handle[events.ShownBullet] // one copy in memory, because most prompts have the same bullets
 }
 
@@ -33,12 +33,10 @@ func newAnswer(seq uint64, e *events.Execution) *answer {
 	a := &answer{
 		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
 		feedback: text.Clip(e.Outcome.Remark(), maxFeedback), version: e.Version, model: e.Model,
+		cited: append([]playbook.BulletID{}, e.Cited...), // not nil, which is null in JSON
 	}
 	for _, b := range e.Shown {
 		a.shown = append(a.shown, unique.Make(b))
-	}
-	for _, id := range e.Cited {
-		a.cited = append(a.cited, unique.Make(id))
 	}
 	return a
 }
@@ -48,15 +46,6 @@ func (a *answer) shownBullets() []events.ShownBullet {
 	out := make([]events.ShownBullet, len(a.shown))
 	for i, b := range a.shown {
 		out[i] = b.Value()
-	}
-	return out
-}
-
-// citedBullets returns the bullets that the answer cites.
-func (a *answer) citedBullets() []playbook.BulletID {
-	out := make([]playbook.BulletID, len(a.cited))
-	for i, id := range a.cited {
-		out[i] = id.Value()
 	}
 	return out
 }

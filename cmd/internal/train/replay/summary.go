@@ -1,14 +1,18 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // summarize fills in the report at the end of the run and stores its figures. Before, it has the Curator name the versions. It returns the
@@ -34,7 +38,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	if err := r.listAnswers(ctx); err != nil {
 		return nil, err
 	}
-	operations := r.log.operationsBetween(r.forked, rep.Final.Version) // without copied bullets, and without edits after the run
+	operations := slices.DeleteFunc(r.log.operations, func(o report.Operation) bool { // copied bullets, and edits after the run
+		return o.Version <= r.forked || o.Version > rep.Final.Version
+	})
 	for i := range operations {
 		if o := &operations[i]; o.Rejected != "" {
 			rep.Rejected[string(o.Code)]++
@@ -145,4 +151,136 @@ func (r *run) nameVersions(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// listAnswers adds to the report the wrong answers of the main measurement, and the number of all answers of each model.
+func (r *run) listAnswers(ctx context.Context) error {
+	texts := r.store.Texts()
+	models := map[string]*report.ModelAnswers{}
+	set, phase := r.mainMeasurement()
+	wrong := report.WrongAnswers{Set: set, Phase: phase, First: []report.WrongAnswer{}}
+	for i := range r.samples {
+		s := &r.samples[i]
+		if s.Lost == "" {
+			countAnswer(models, s)
+		}
+		if s.Set != set || s.Phase != phase || !isLabelled(s) {
+			continue
+		}
+		wrong.Of++
+		if s.Label == events.Success {
+			continue
+		}
+		wrong.Wrong++
+		if len(wrong.First) < report.MaxWrong {
+			a := r.answers[i] // not nil, because the sample has a label
+			shown := a.shownBullets()
+			if err := texts.Fill(ctx, r.book, a.version, shown); err != nil {
+				return err
+			}
+			wrong.First = append(wrong.First, report.WrongAnswer{Sample: *s, Bullets: shown, Cited: a.cited})
+		}
+	}
+	r.report.Wrong = wrong
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		r.report.Models = append(r.report.Models, *models[name])
+	}
+	return nil
+}
+
+// countAnswer counts an answer for its model.
+func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
+	name := cmp.Or(s.Model, "unknown")
+	m := models[name]
+	if m == nil {
+		m = &report.ModelAnswers{Model: name}
+		models[name] = m
+	}
+	m.Answers++
+	if isLabelled(s) {
+		m.N++
+	}
+	if s.Label == events.Success {
+		m.Right++
+	}
+}
+
+// mainMeasurement returns the set and the phase of the measurement that Report.Headline is about. Both are "" without samples.
+func (r *run) mainMeasurement() (set, phase string) {
+	switch {
+	case r.report.After != nil && r.report.After.N > 0:
+		return Test, "after"
+	case r.report.Validated():
+		return Validation, fmt.Sprintf("step %d", r.report.Best.Step)
+	}
+	for _, s := range slices.Backward(r.samples) {
+		if s.Set == Train {
+			return Train, s.Phase
+		}
+	}
+	return "", ""
+}
+
+// isLabelled reports whether the outcome of a sample is known.
+func isLabelled(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }
+
+// addSample adds one sample to the report, and its answer to a sum of scores.
+func (r *run) addSample(set, phase string, sample *events.Task, index int, result *sampleResult, sum *report.Score) {
+	s := report.Sample{
+		Set: set, Phase: phase, Epoch: r.epoch, Step: r.step, Index: index, ID: sample.ID,
+		Question: text.Clip(sample.Question, maxQuestion), Target: text.Clip(sample.Target, maxAnswer),
+		Rounds: result.rounds, Lost: result.lostReason, Label: events.Unknown,
+	}
+	if result.lostReason != "" {
+		r.addLoss(report.Loss{Set: set, Sample: sample.ID, Epoch: r.epoch, Reason: result.lostReason})
+	}
+	if a := result.answer; a == nil {
+		sum.Lost++
+	} else {
+		s.Answer, s.Feedback = a.text, a.feedback
+		s.Label, s.Score = a.label, a.score
+		s.Version, s.Model = a.version, a.model
+		sum.Count(a.label, a.score)
+	}
+	r.samples, r.answers = append(r.samples, s), append(r.answers, result.answer)
+}
+
+// bulletUses yields the bullets of each sample.
+func (r *run) bulletUses(yield func(report.BulletUse) bool) {
+	for i := range r.samples {
+		s := &r.samples[i]
+		use := report.BulletUse{
+			Set: s.Set, Phase: s.Phase, Epoch: s.Epoch, Step: s.Step, Index: s.Index, ID: s.ID, Version: s.Version, Label: s.Label, Score: s.Score,
+			Shown: []playbook.BulletID{}, Cited: []playbook.BulletID{},
+		}
+		if a := r.answers[i]; a != nil {
+			for _, b := range a.shownBullets() {
+				use.Shown = append(use.Shown, b.ID)
+			}
+			use.Cited = a.cited
+		}
+		if !yield(use) {
+			return
+		}
+	}
+}
+
+func (r *run) addLoss(l report.Loss) { r.report.Losses = append(r.report.Losses, l) }
+
+func (r *run) addPoint(p report.Point) {
+	r.report.Points = append(r.report.Points, p)
+	r.send(Event{Event: "point", Point: &p})
+}
+
+func (r *run) addEpoch(e report.Epoch) {
+	r.report.Epochs = append(r.report.Epochs, e)
+	r.send(Event{Event: "epoch", Epoch: &e})
+}
+
+// progress reports the progress in a phase.
+func (r *run) progress(phase string, done, total int) {
+	p := Progress{Phase: phase, Done: done, Total: total, Step: r.step, Samples: r.total, Seconds: time.Since(r.began).Seconds()}
+	used := r.tracker.usage()
+	p.Usage = used.generator.Plus(used.reflector).Plus(r.state.snapshot().Curating)
+	r.send(Event{Event: "progress", Progress: &p})
 }

@@ -49,7 +49,8 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 	ctx, stop := context.WithCancel(ctx)
 	tr := &tracker{
 		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.sendStall, changed: make(chan struct{}), lastOldLetter: lastOldLetter,
-		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
+		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{},
+		dead: deadLetters{reasons: map[events.ID]string{}, resubmits: map[events.ID]events.Event{}, copies: map[events.ID]int{}},
 	}
 	for _, s := range []struct {
 		stream, subject string
@@ -71,7 +72,11 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 		}
 		tr.done.Go(func() {
 			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
-				return tr.handle(st, s.add)
+				if bus.Unreachable(st.Err) { // the tracker would not read the event again
+					return fmt.Errorf("read event %d: %w", st.Seq, st.Err)
+				}
+				s.add(st) // ignores an invalid event, which its worker dead-letters
+				return nil
 			})
 			if err != nil && ctx.Err() == nil {
 				tr.fail(err)
@@ -101,16 +106,6 @@ func (tr *tracker) fail(err error) {
 func (tr *tracker) wake() {
 	close(tr.changed)
 	tr.changed = make(chan struct{})
-}
-
-// handle calls add with a new event. It returns an error if the event is temporarily unreadable, because the tracker would not read it again.
-// An invalid event is ignored: its worker dead-letters it.
-func (tr *tracker) handle(s bus.Stored, add func(bus.Stored)) error {
-	if bus.Unreachable(s.Err) {
-		return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
-	}
-	add(s)
-	return nil
 }
 
 func (tr *tracker) addExecution(s bus.Stored) {

@@ -63,15 +63,14 @@ func Differences(storedSettings, settings []Setting, storedData, data []Data) (a
 
 // valuesOf returns the values of settings by name. The values of a setting that is given several times are joined by commas.
 func valuesOf(settings []Setting) map[string]string {
-	all := map[string][]string{}
+	values := map[string]string{}
 	for _, s := range settings {
-		all[s.Name] = append(all[s.Name], s.Value)
+		if earlier, ok := values[s.Name]; ok {
+			s.Value = earlier + ", " + s.Value
+		}
+		values[s.Name] = s.Value
 	}
-	out := map[string]string{}
-	for name, values := range all {
-		out[name] = strings.Join(values, ", ")
-	}
-	return out
+	return values
 }
 
 // FolderInUseError is returned when a folder contains other files than those of this run.
