@@ -67,9 +67,6 @@ func claudeIdentity(v modelapi.Value) string {
 	return cmp.Or(v.Text("uuid"), id)
 }
 
-// checkClaude notes the problem of a damaged event.
-func checkClaude(v modelapi.Value) { v.Want('{', "message").WantContent("content") }
-
 func (c *claudeSession) Add(v modelapi.Value, _ string) {
 	call := v.Text("parent_tool_use_id")
 	switch {

@@ -140,9 +140,6 @@ func isCodexEvent(v modelapi.Value) bool {
 	return false
 }
 
-// checkCodexEvent notes the problem of a damaged event.
-func checkCodexEvent(v modelapi.Value) { v.Want('{', "item") }
-
 func (c *codexExec) Add(v modelapi.Value, _ string) {
 	switch kind := v.Text("type"); kind {
 	case "thread.started":

@@ -91,9 +91,6 @@ func (r *recordedRuns) hasPrefix(p prefixHash) bool {
 	return ok && p != prefixHash{}
 }
 
-// hasRun reports whether a run was read that consists of the prefix.
-func (r *recordedRuns) hasRun(p prefixHash) bool { return r.prefixes[p] && p != prefixHash{} }
-
 // leaveOut removes the steps at the beginning of a run that another recording has already. It reports whether the run is left out as a whole,
 // because it has no new step of the assistant.
 func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChain) bool {
@@ -104,7 +101,8 @@ func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChai
 		return f.Known(events.ExecutionID(f.Book, "", chain.runID(format, i), r.Origin.Round))
 	}
 	last := len(chain) - 1
-	if f.seen.hasRun(chain[last]) || isStored(last) { // the caller counts equal runs once
+	isEqual := f.seen.prefixes[chain[last]]
+	if isEqual || isStored(last) { // the caller counts equal runs once
 		return false
 	}
 	for i := last; i >= 0; i-- {

@@ -29,11 +29,8 @@ const (
 	sourceInspect      = "inspect"
 )
 
-// smallestLine is the smallest line that can be read.
-const smallestLine = `{"question": "2+2?", "answer": "4", "score": 1}`
-
 // ErrFormat is returned if no object of the file has a known format.
-var ErrFormat = errors.New("want a format of 'debrief learn --help'; the smallest line that works is " + smallestLine)
+var ErrFormat = errors.New(`want a format of 'debrief learn --help'; the smallest line that works is {"question": "2+2?", "answer": "4", "score": 1}`)
 
 // Formats returns the titles of the known formats, for help texts.
 func Formats() string {
@@ -162,7 +159,7 @@ var formats = []*fileFormat{
 		source:     sourceCodex,
 		matches:    isCodexEvent,
 		newBuilder: func() runBuilder { return &codexExec{} },
-		check:      checkCodexEvent,
+		check:      func(v modelapi.Value) { v.Want('{', "item") },
 		isFirst:    hasType("thread.started"),
 	},
 	{
@@ -206,7 +203,7 @@ var formats = []*fileFormat{
 			return v.Text("type") != "" && v.Text("session_id")+v.Text("sessionId") != ""
 		},
 		newBuilder: func() runBuilder { return &claudeSession{} },
-		check:      checkClaude,
+		check:      func(v modelapi.Value) { v.Want('{', "message").WantContent("content") },
 		sessions:   claudeSessions,
 		isLast:     hasType("result"),
 	},

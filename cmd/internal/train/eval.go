@@ -133,7 +133,12 @@ func (e *Eval) Run(ctx context.Context, c *program.Common) error {
 		return runErr
 	}
 	res := x.result(report.Data{Set: "test", File: filepath.Base(e.Dataset), SHA256: set.SHA256, Samples: len(set.Tasks), Unread: set.Invalid}, set.Problems)
-	if err := errors.Join(runErr, e.show(res)); err != nil {
+	if e.JSON {
+		err = cli.WriteJSON(term.Stdout, res)
+	} else {
+		err = res.print(term.Stdout)
+	}
+	if err := errors.Join(runErr, err); err != nil {
 		return err
 	}
 	if n := len(res.Losses); n+set.Invalid > 0 {

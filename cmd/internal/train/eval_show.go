@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
@@ -95,14 +94,6 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 	}
 	c.Pair = report.Paired(otherResults, firstResults) // the other arm is "before": the difference is the first arm minus the other
 	return c
-}
-
-// show prints the result as text, or with --json as JSON.
-func (e *Eval) show(r *evalResult) error {
-	if e.JSON {
-		return cli.WriteJSON(term.Stdout, r)
-	}
-	return r.print(term.Stdout)
 }
 
 // print prints the result as text.

@@ -145,7 +145,7 @@ const watchInterval = 5 * time.Second
 // watch calls pass now, and again after each new run. It goes on after a pass with losses. If the server or the model is away after the
 // first pass, the next look repeats the pass.
 func (l *Learn) watch(ctx context.Context, log zerolog.Logger, pass func() error) error {
-	learned := -1 // runs that were handed over before the last pass; -1 before the first pass
+	learned := -1 // number of handed-over runs at the last pass without an outage; -1 before the first pass
 	for {
 		handedOver, err := l.HandOver(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -157,15 +157,13 @@ func (l *Learn) watch(ctx context.Context, log zerolog.Logger, pass func() error
 				return err
 			}
 			switch code := program.ExitCode(err); {
-			case err == nil:
+			case err == nil, code == program.ExitPartial:
 				learned = handedOver
-			case code == program.ExitPartial:
-				log.Warn().Err(err).Msg("learn")
-				learned = handedOver
-			case code == program.ExitUnreachable && learned >= 0:
-				log.Warn().Err(err).Msg("learn")
-			default:
+			case code != program.ExitUnreachable || learned < 0:
 				return err
+			}
+			if err != nil {
+				log.Warn().Err(err).Msg("learn")
 			}
 		}
 		select {

@@ -49,31 +49,32 @@ func baseName(name string) string {
 	return base
 }
 
-// newEventReader returns a reader of the events of a directory, each as a line. An unreadable file becomes an invalid line: the reader of the
-// lines skips and reports it.
-func newEventReader(dir string) io.Reader {
-	var events []io.Reader
+// eventReader reads the events of a directory, each as a line. An unreadable file becomes an invalid line: the reader of the lines skips and
+// reports it.
+type eventReader struct {
+	paths []string     // of the files that were not opened yet
+	line  bytes.Reader // the current event
+}
+
+// newEventReader returns the reader of a directory.
+func newEventReader(dir string) *eventReader {
+	r := new(eventReader)
 	entries, _ := os.ReadDir(dir) // sorted by name
 	for _, entry := range entries {
 		if eventName.MatchString(entry.Name()) {
-			events = append(events, &eventFile{path: filepath.Join(dir, entry.Name())})
+			r.paths = append(r.paths, filepath.Join(dir, entry.Name()))
 		}
 	}
-	return io.MultiReader(events...)
-}
-
-// eventFile is a reader of the event in a file as a line. It opens the file at the first Read.
-type eventFile struct {
-	path string
-	line *bytes.Reader
+	return r
 }
 
 // Read implements io.Reader.
-func (e *eventFile) Read(p []byte) (int, error) {
-	if e.line == nil {
-		e.line = bytes.NewReader(readEvent(e.path))
+func (r *eventReader) Read(p []byte) (int, error) {
+	for r.line.Len() == 0 && len(r.paths) > 0 {
+		r.line.Reset(readEvent(r.paths[0]))
+		r.paths = r.paths[1:]
 	}
-	return e.line.Read(p)
+	return r.line.Read(p)
 }
 
 // readEvent returns the event in a file as a line.

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,29 +170,24 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, na
 
 // publishPostponed publishes the postponed runs of all files. Its error is one of the server.
 func (l *Learn) publishPostponed(ctx context.Context, s *cli.Session, states runStates, res *learnResult) error {
-	pub := l.newPublisher(ctx, s, states, res)
-	files := map[runID]string{}
-	for _, h := range l.postponed.runs {
-		files[runIDOf(h.run.ID)] = h.file
-		if err := pub.publish(ctx, h.run); err != nil {
+	pub, postponed := l.newPublisher(ctx, s, states, res), l.postponed.runs
+	l.postponed = postponedRuns{}
+	for _, p := range postponed {
+		if err := pub.publish(ctx, p.run); err != nil {
 			break // wait returns the reason
 		}
 	}
-	l.postponed = postponedRuns{}
 	if err := pub.wait(); err != nil {
 		return err
 	}
 	res.calls += pub.calls
-	var unread []unreadItem
-	for id, problem := range pub.invalid {
-		unread = append(unread, unreadItem{File: files[id], Problem: problem})
-	}
-	slices.SortFunc(unread, func(a, b unreadItem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Problem, b.Problem))
-	})
-	for _, u := range unread {
-		res.Unread++
-		l.skip(u, res)
+	for _, p := range postponed {
+		key := runIDOf(p.run.ID)
+		if problem, ok := pub.invalid[key]; ok {
+			res.Unread++
+			l.skip(unreadItem{File: p.file, Problem: problem}, res)
+			delete(pub.invalid, key) // a copy of the run may follow
+		}
 	}
 	return nil
 }

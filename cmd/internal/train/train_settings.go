@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -138,14 +139,7 @@ func (p *Training) stem() string {
 	if name == "" {
 		name = strings.TrimSuffix(filepath.Base(p.Dataset), filepath.Ext(p.Dataset))
 	}
-	name = strings.Map(func(c rune) rune {
-		isLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		isDigit := c >= '0' && c <= '9'
-		if isLetter || isDigit || c == '_' {
-			return c
-		}
-		return '-'
-	}, name)
+	name = regexp.MustCompile(`[^a-zA-Z0-9_]`).ReplaceAllString(name, "-")
 	if name == "" || name == "-" {
 		name = "online"
 	}

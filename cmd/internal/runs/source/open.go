@@ -68,32 +68,26 @@ func decompress(in *bufio.Reader) (*bufio.Reader, func(), error) {
 
 // openInspect returns the JSON of a log that Inspect wrote as a zip file, and a function that removes its temporary file. The file is
 // necessary because a zip file is read from its end.
-func openInspect(in io.Reader) (io.Reader, func(), error) {
+func openInspect(in io.Reader) (log io.Reader, closeLog func(), err error) {
 	file, err := os.CreateTemp("", "debrief-*.eval")
 	if err != nil {
 		return nil, nil, err
 	}
-	closeFile := func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }
-	log, err := copyInspect(file, in)
+	closeLog = func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }
+	size, err := io.Copy(file, in)
+	var archive *zip.Reader
+	if err == nil {
+		archive, err = zip.NewReader(file, size)
+	}
+	if err == nil {
+		archive.RegisterDecompressor(zstd.ZipMethodWinZip, zstd.ZipDecompressor(zstd.WithDecoderMaxWindow(maxWindow)))
+		log, err = inspectLog(archive)
+	}
 	if err != nil {
-		closeFile()
+		closeLog()
 		return nil, nil, err
 	}
-	return log, closeFile, nil
-}
-
-// copyInspect copies a zip file of Inspect and returns the JSON of its log.
-func copyInspect(file *os.File, in io.Reader) (io.Reader, error) {
-	size, err := io.Copy(file, in)
-	if err != nil {
-		return nil, err
-	}
-	archive, err := zip.NewReader(file, size)
-	if err != nil {
-		return nil, err
-	}
-	archive.RegisterDecompressor(zstd.ZipMethodWinZip, zstd.ZipDecompressor(zstd.WithDecoderMaxWindow(maxWindow)))
-	return inspectLog(archive)
+	return log, closeLog, nil
 }
 
 // inspectLog returns the JSON of a log: its header with the list of its samples, as in a log without compression. A log that was not finished
@@ -135,7 +129,6 @@ type zipReader struct {
 	r    io.ReadCloser
 }
 
-// Read implements io.Reader.
 func (z *zipReader) Read(p []byte) (n int, err error) {
 	if z.r == nil {
 		if z.r, err = z.file.Open(); err != nil {
@@ -154,7 +147,6 @@ type contextReader struct {
 	r   io.Reader
 }
 
-// Read implements io.Reader.
 func (c *contextReader) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
@@ -168,7 +160,6 @@ type decompressor struct {
 	r    io.Reader
 }
 
-// Read implements io.Reader.
 func (d *decompressor) Read(p []byte) (int, error) {
 	n, err := d.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

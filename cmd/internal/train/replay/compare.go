@@ -21,8 +21,8 @@ func compare(here, there *playbook.Playbook) *report.Comparison {
 		byWording[wording] = append(byWording[wording], b.ID)
 		index.Put(string(b.ID), b.Content)
 	}
-	matched := map[playbook.BulletID]bool{} // bullets of there
-	match := func(ids []playbook.BulletID) bool {
+	matched := map[playbook.BulletID]bool{}       // bullets of there
+	match := func(ids []playbook.BulletID) bool { // reports whether there are any
 		for _, id := range ids {
 			matched[id] = true
 		}
@@ -37,15 +37,16 @@ func compare(here, there *playbook.Playbook) *report.Comparison {
 			c.Alike++
 		default:
 			c.OnlyHere++
-			c.Here = appendLimited(c.Here, b.Content)
+			c.Here = append(c.Here, b.Content)
 		}
 	}
 	for _, b := range there.Sorted() {
 		if b.Shown() && !matched[b.ID] {
 			c.OnlyThere++
-			c.There = appendLimited(c.There, b.Content)
+			c.There = append(c.There, b.Content)
 		}
 	}
+	c.Here, c.There = c.Here[:min(len(c.Here), report.MaxCompared)], c.There[:min(len(c.There), report.MaxCompared)]
 	return c
 }
 
@@ -56,12 +57,4 @@ func nearDuplicate(index *similar.Index, p *playbook.Playbook, content string) [
 		return nil
 	}
 	return []playbook.BulletID{playbook.BulletID(m.ID)}
-}
-
-// appendLimited appends to a list that holds at most report.MaxCompared texts.
-func appendLimited(list []string, text string) []string {
-	if len(list) < report.MaxCompared {
-		list = append(list, text)
-	}
-	return list
 }

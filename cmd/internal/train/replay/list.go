@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -53,13 +54,17 @@ func ListRuns(ctx context.Context, js jetstream.JetStream) ([]RunState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
+	kv, err := openBucket(ctx, js)
+	if err != nil {
+		return nil, err
+	}
 	var all []RunState
 	for subject := range info.State.Subjects {
 		name := playbook.Book(strings.TrimPrefix(subject, prefix))
 		if name.Validate() != nil { // the key has a dot: it is the report of a run
 			continue
 		}
-		r, err := readState(ctx, js, name)
+		r, err := readState(ctx, kv, name)
 		if errors.Is(err, ErrRunNotFound) { // deleted since the list was read
 			continue
 		}
@@ -68,35 +73,35 @@ func ListRuns(ctx context.Context, js jetstream.JetStream) ([]RunState, error) {
 		}
 		all = append(all, *r)
 	}
-	slices.SortFunc(all, func(a, b RunState) int {
-		if c := b.Started.Compare(a.Started); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.Book), string(b.Book))
-	})
+	slices.SortFunc(all, func(a, b RunState) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.Book, b.Book)) })
 	return all, nil
 }
 
 // ReadRun returns the stored run with the name of its playbook and its report, or ErrRunNotFound.
 func ReadRun(ctx context.Context, js jetstream.JetStream, name playbook.Book) (*RunState, error) {
-	out, err := readState(ctx, js, name)
+	kv, err := openBucket(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	out, err := readState(ctx, kv, name)
 	if err != nil || out.Ended.IsZero() {
 		return out, err
-	}
-	kv, err := js.KeyValue(ctx, events.BucketRuns)
-	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
 	}
 	out.Report, err = storedReport(ctx, kv, string(name))
 	return out, err
 }
 
-// readState returns a stored run without its report.
-func readState(ctx context.Context, js jetstream.JetStream, name playbook.Book) (*RunState, error) {
+// openBucket opens the bucket with the runs.
+func openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.KeyValue, error) {
 	kv, err := js.KeyValue(ctx, events.BucketRuns)
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
 	}
+	return kv, nil
+}
+
+// readState returns a stored run without its report.
+func readState(ctx context.Context, kv jetstream.KeyValue, name playbook.Book) (*RunState, error) {
 	entry, err := kv.Get(ctx, string(name))
 	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
 		return nil, fmt.Errorf("%s: %w", name, ErrRunNotFound)

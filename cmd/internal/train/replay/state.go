@@ -117,9 +117,9 @@ type state struct {
 
 // acquire makes this process the owner of a run that is new, was interrupted or has ended.
 func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context.CancelCauseFunc) (*state, error) {
-	kv, err := js.KeyValue(ctx, events.BucketRuns)
+	kv, err := openBucket(ctx, js)
 	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
+		return nil, err
 	}
 	s := &state{kv: kv, name: r.Name, cancel: cancel, began: time.Now()}
 	requested := record{
