@@ -49,24 +49,24 @@ func (r *Report) Problems(n int) (all []string) {
 // check is the state of an audit.
 type check struct {
 	Report
-	books   map[string]*fold
-	stored  map[string]map[string]bool     // book → ids of events in EXECUTIONS and edits in REFLECTIONS
-	said    map[string]map[string]string   // book → text of a feedback → its id
-	dead    map[string]map[string][]letter // book → id of the event → its letters
-	reflect map[uint64]*reflection         // by sequence
+	books    map[string]*fold
+	stored   map[string]map[string]bool     // book → ids of events in EXECUTIONS and edits in REFLECTIONS
+	feedback map[string]map[string]string   // book → text of a feedback → its id
+	dead     map[string]map[string][]letter // book → id of the event → its letters
+	reflect  map[uint64]*reflection         // by sequence
 }
 
 // Check audits the streams against the events that were acknowledged to clients.
 func Check(s *Streams, in Accepted) *Report {
 	a := &check{
-		books: map[string]*fold{}, stored: map[string]map[string]bool{}, said: map[string]map[string]string{},
+		books: map[string]*fold{}, stored: map[string]map[string]bool{}, feedback: map[string]map[string]string{},
 		dead: map[string]map[string][]letter{}, reflect: map[uint64]*reflection{},
 	}
 	a.letters(s.Dead)
 	a.executions(s.Executions)
 	a.reflections(s.Reflections)
 	for _, m := range s.Deltas {
-		a.book(m.last()).take(m)
+		a.book(m.last()).add(m)
 	}
 	a.waiting(s.Tasks)
 	for _, name := range slices.Sorted(maps.Keys(a.books)) {
@@ -74,7 +74,7 @@ func Check(s *Streams, in Accepted) *Report {
 		a.Wrong = append(a.Wrong, f.faults...)
 		a.Deltas, a.Bullets, a.Strays = a.Deltas+int(f.version), a.Bullets+len(f.bullets), a.Strays+len(f.strays)
 		a.coverage(f)
-		a.counted(f)
+		a.votes(f)
 		a.view(f, s.View)
 	}
 	a.accepted(in)
@@ -84,7 +84,7 @@ func Check(s *Streams, in Accepted) *Report {
 func (a *check) book(name string) *fold {
 	if a.books[name] == nil {
 		a.books[name], a.stored[name] = newFold(name), map[string]bool{}
-		a.said[name], a.dead[name] = map[string]string{}, map[string][]letter{}
+		a.feedback[name], a.dead[name] = map[string]string{}, map[string][]letter{}
 	}
 	return a.books[name]
 }
@@ -173,7 +173,7 @@ func (a *check) executions(all []Message) {
 				continue
 			}
 			a.stored[book][f.ID] = true
-			a.said[book][f.Outcome.Feedback] = f.ID
+			a.feedback[book][f.Outcome.Feedback] = f.ID
 			continue
 		}
 		e, err := decode[assigned](m.Data)
@@ -256,8 +256,8 @@ func (a *check) tookEffect(f *fold, id string, l *letter) bool {
 	return false
 }
 
-// counted checks that each vote is in its reflection, and that no vote is counted twice.
-func (a *check) counted(f *fold) {
+// votes checks that each vote is in its reflection, and that no vote is counted twice.
+func (a *check) votes(f *fold) {
 	once := map[string]uint64{}
 	for _, v := range f.votes {
 		if v.tag == "" || v.forgotten {
@@ -272,7 +272,7 @@ func (a *check) counted(f *fold) {
 		if source(r) != v.by.ID {
 			a.wrong("book %s: delta at %d covers %s by the reflection at %d, which is about %s", f.book, v.delta, v.by.ID, v.by.Seq, source(r))
 		}
-		if !f.says(r, v) {
+		if !f.hasVote(r, v) {
 			a.wrong("book %s: delta at %d counts %s for %s, which the reflection at %d does not say", f.book, v.delta, v.tag, v.bullet, v.by.Seq)
 		}
 		key := v.by.ID + " " + v.bullet
@@ -283,10 +283,10 @@ func (a *check) counted(f *fold) {
 	}
 }
 
-// says reports whether a reflection contains this vote, for the bullet or for one that was merged into it.
-func (f *fold) says(r *reflection, v vote) bool {
+// hasVote reports whether a reflection contains this vote, for the bullet or for one that was merged into it.
+func (f *fold) hasVote(r *reflection, v vote) bool {
 	for _, t := range r.Tags {
-		sameBullet := t.ID == v.bullet || f.into(t.ID) == f.into(v.bullet)
+		sameBullet := t.ID == v.bullet || f.mergedInto(t.ID) == f.mergedInto(v.bullet)
 		if t.Tag == v.tag && sameBullet {
 			return true
 		}
@@ -358,29 +358,30 @@ func (a *check) accepted(in Accepted) {
 	for name, tasks := range in.Tasks {
 		f := a.book(name)
 		for _, t := range tasks {
-			a.need(f, executionID(name, t), "task "+t)
+			a.checkEffect(f, executionID(name, t), "task "+t)
 		}
 	}
 	for name, texts := range in.Feedback {
 		f := a.book(name)
 		for _, text := range texts {
-			id, ok := a.said[name][text]
+			id, ok := a.feedback[name][text]
 			if !ok {
 				a.Lost = append(a.Lost, fmt.Sprintf("book %s: feedback %q is not stored", name, text))
 				continue
 			}
-			a.need(f, id, "feedback "+text)
+			a.checkEffect(f, id, "feedback "+text)
 		}
 	}
 	for name, edits := range in.Edits {
 		f := a.book(name)
 		for _, id := range edits {
-			a.need(f, id, "edit "+id)
+			a.checkEffect(f, id, "edit "+id)
 		}
 	}
 }
 
-func (a *check) need(f *fold, id, what string) {
+// checkEffect reports an accepted event without an effect and without a dead letter as lost.
+func (a *check) checkEffect(f *fold, id, what string) {
 	if len(f.covered[id]) == 0 && len(a.dead[f.book][id]) == 0 {
 		a.Lost = append(a.Lost, fmt.Sprintf("book %s: %s (event %s, stored: %t) has no effect and no dead letter", f.book, what, id, a.stored[f.book][id]))
 	}

@@ -66,7 +66,7 @@ func tagOp(kind string, support ...int) changeOp {
 func (w *world) flush() {
 	f := newFold("b")
 	for _, m := range w.Deltas {
-		f.take(m)
+		f.add(m)
 	}
 	w.View = nil
 	for _, b := range f.bullets {

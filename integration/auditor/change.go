@@ -61,35 +61,43 @@ type evidence struct {
 }
 
 type changeOp struct {
-	Kind     string   `msgpack:"k"`
-	Bullet   string   `msgpack:"b"`
-	Section  string   `msgpack:"s"`
-	When     string   `msgpack:"i"`
-	Content  string   `msgpack:"c"`
-	Status   string   `msgpack:"u"`
-	Pinned   bool     `msgpack:"p"`
-	Sources  []string `msgpack:"z"`
-	Whole    *record  `msgpack:"w"`
-	Helpful  int      `msgpack:"h"`
-	Harmful  int      `msgpack:"m"`
-	Neutral  int      `msgpack:"n"`
-	Was      string   `msgpack:"q"`
-	Number   int      `msgpack:"e"`
-	Seen     []seen   `msgpack:"v"`
-	Standing string   `msgpack:"g"`
-	Restart  bool     `msgpack:"j"`
-	Replaces string   `msgpack:"x"`
-	Contests string   `msgpack:"t"`
-	Support  []int    `msgpack:"f"`
-	Code     string   `msgpack:"d"`
-	Reason   string   `msgpack:"r"`
+	Kind     string     `msgpack:"k"`
+	Bullet   string     `msgpack:"b"`
+	Section  string     `msgpack:"s"`
+	When     string     `msgpack:"i"`
+	Content  string     `msgpack:"c"`
+	Status   string     `msgpack:"u"`
+	Pinned   bool       `msgpack:"p"`
+	Sources  []string   `msgpack:"z"`
+	Whole    *record    `msgpack:"w"`
+	Helpful  int        `msgpack:"h"`
+	Harmful  int        `msgpack:"m"`
+	Neutral  int        `msgpack:"n"`
+	Was      string     `msgpack:"q"`
+	Number   int        `msgpack:"e"`
+	Seen     []exposure `msgpack:"v"`
+	Standing string     `msgpack:"g"`
+	Restart  bool       `msgpack:"j"`
+	Replaces string     `msgpack:"x"`
+	Contests string     `msgpack:"t"`
+	Support  []int      `msgpack:"f"`
+	Code     string     `msgpack:"d"`
+	Reason   string     `msgpack:"r"`
 }
 
 // votes is the number of votes that the operation adds.
 func (o *changeOp) votes() int { return o.Helpful + o.Harmful + o.Neutral }
 
-// seen is an outcome in an experiment.
-type seen struct {
+// newStatus is the status that the operation sets.
+func (o *changeOp) newStatus() string {
+	if o.Whole != nil {
+		return o.Whole.Status
+	}
+	return o.Status
+}
+
+// exposure is an outcome in an experiment.
+type exposure struct {
 	Arm   string `msgpack:"a"`
 	Score int    `msgpack:"s"` // tenths
 	Cited bool   `msgpack:"c"`
@@ -98,23 +106,23 @@ type seen struct {
 
 // record is a bullet with its experiment.
 type record struct {
-	ID         string    `msgpack:"id"`
-	Section    string    `msgpack:"section"`
-	When       string    `msgpack:"when"`
-	Content    string    `msgpack:"content"`
-	Helpful    int       `msgpack:"helpful"`
-	Harmful    int       `msgpack:"harmful"`
-	Neutral    int       `msgpack:"neutral"`
-	Status     string    `msgpack:"status"`
-	Pinned     bool      `msgpack:"pinned"`
-	Experiment trial     `msgpack:"experiment"`
-	Contests   string    `msgpack:"contests"`
-	Inferred   bool      `msgpack:"only_inferred"`
-	Created    time.Time `msgpack:"created"`
+	ID         string     `msgpack:"id"`
+	Section    string     `msgpack:"section"`
+	When       string     `msgpack:"when"`
+	Content    string     `msgpack:"content"`
+	Helpful    int        `msgpack:"helpful"`
+	Harmful    int        `msgpack:"harmful"`
+	Neutral    int        `msgpack:"neutral"`
+	Status     string     `msgpack:"status"`
+	Pinned     bool       `msgpack:"pinned"`
+	Experiment experiment `msgpack:"experiment"`
+	Contests   string     `msgpack:"contests"`
+	Inferred   bool       `msgpack:"only_inferred"`
+	Created    time.Time  `msgpack:"created"`
 }
 
-// trial is the experiment of a bullet: the number of outcomes by score in tenths.
-type trial struct {
+// experiment is the experiment of a bullet: the numbers of outcomes of each arm, by score in tenths.
+type experiment struct {
 	Number   int     `msgpack:"n"`
 	Standing string  `msgpack:"g"`
 	Shown    [11]int `msgpack:"s"`
@@ -122,9 +130,9 @@ type trial struct {
 	Cited    [11]int `msgpack:"o"`
 }
 
-// stated returns the fields of a bullet that a version states, without its experiment and what follows from other bullets.
+// stated returns the fields that a version states, without those that follow from outcomes and from other bullets.
 func (b record) stated() record {
-	b.Experiment, b.Contests, b.Inferred, b.Created = trial{}, "", false, time.Time{}
+	b.Experiment, b.Contests, b.Inferred, b.Created = experiment{}, "", false, time.Time{}
 	if b.active() {
 		b.Status = "active"
 	}
@@ -142,7 +150,7 @@ func (b *record) waits() bool {
 	return b.Status == "quarantined" || b.Status == "candidate" && b.Inferred
 }
 
-// count and mean of scores in tenths.
+// count returns the number of outcomes.
 func count(s [11]int) (n int) {
 	for _, c := range s {
 		n += c
@@ -150,6 +158,7 @@ func count(s [11]int) (n int) {
 	return n
 }
 
+// mean returns the mean score, 0 without outcomes.
 func mean(s [11]int) float64 {
 	sum := 0
 	for score, c := range s {
@@ -158,18 +167,19 @@ func mean(s [11]int) float64 {
 	return float64(sum) / 10 / max(1, float64(count(s)))
 }
 
-func (t *trial) see(x seen) {
+// add counts an exposure, or takes it back.
+func (e *experiment) add(x exposure) {
 	by := 1
 	if x.Undo {
 		by = -1
 	}
 	switch x.Arm {
 	case "shown":
-		t.Shown[x.Score] = max(0, t.Shown[x.Score]+by)
+		e.Shown[x.Score] = max(0, e.Shown[x.Score]+by)
 	case "withheld":
-		t.Withheld[x.Score] = max(0, t.Withheld[x.Score]+by)
+		e.Withheld[x.Score] = max(0, e.Withheld[x.Score]+by)
 	}
 	if x.Cited {
-		t.Cited[x.Score] = max(0, t.Cited[x.Score]+by)
+		e.Cited[x.Score] = max(0, e.Cited[x.Score]+by)
 	}
 }

@@ -56,7 +56,7 @@ func ReadConsole(ctx context.Context, js jetstream.JetStream, now time.Time) (*C
 		if c.books[book] == nil {
 			c.books[book] = newHistory()
 		}
-		if err := c.books[book].read(m); err != nil {
+		if err := c.books[book].add(m); err != nil {
 			return nil, fmt.Errorf("delta at %d: %w", m.Seq, err)
 		}
 	}

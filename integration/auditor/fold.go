@@ -44,8 +44,8 @@ func (f *fold) fault(format string, args ...any) {
 	f.faults = append(f.faults, fmt.Sprintf("book %s: ", f.book)+fmt.Sprintf(format, args...))
 }
 
-// take applies the next message on the book's subject. A message that is not the next delta is a stray.
-func (f *fold) take(m Message) {
+// add applies the next message on the book's subject. A message that is not the next delta is a stray.
+func (f *fold) add(m Message) {
 	d, err := decode[change](m.Data)
 	if err != nil || d.Version != f.version+1 || d.PrevSeq != f.seq || !bytes.Equal(d.PrevChain, f.chain) {
 		f.strays = append(f.strays, m.Seq)
@@ -101,29 +101,29 @@ func (f *fold) apply(seq uint64, o *changeOp, last *change) {
 	}
 	switch o.Kind {
 	case "UPDATE", "MERGE":
-		f.keeps(seq, o, last)
+		f.checkCondition(seq, o, last)
 		for _, id := range o.Sources {
 			if _, ok := f.bullets[id]; ok && id != o.Bullet {
 				f.merged[id] = o.Bullet
 			}
 		}
 	case "TAG", "RETAG":
-		f.note(seq, o, last)
+		f.addVotes(seq, o, last)
 	}
 	apply(f.bullets, o, last.Time)
-	f.condition(seq, o.Bullet)
+	f.checkContent(seq, o.Bullet)
 }
 
-// condition reports a bullet whose content does not begin with its condition.
-func (f *fold) condition(seq uint64, id string) {
+// checkContent reports a bullet whose content does not begin with its condition.
+func (f *fold) checkContent(seq uint64, id string) {
 	if b := f.bullets[id]; b.When != "" && !strings.HasPrefix(b.Content, "When "+b.When+": ") {
 		f.fault("delta at %d: the content of %s does not begin with its condition %q", seq, id, b.When)
 	}
 }
 
-// keeps reports an operation of the Curator that leaves a bullet without a condition although one that it replaces has one. A person may
+// checkCondition reports an operation of the Curator that leaves a bullet without a condition although one that it replaces has one. A person may
 // remove a condition.
-func (f *fold) keeps(seq uint64, o *changeOp, last *change) {
+func (f *fold) checkCondition(seq uint64, o *changeOp, last *change) {
 	for _, id := range append([]string{o.Bullet}, o.Sources...) {
 		if when := f.bullets[id].When; when != "" && o.When == "" && last.Author == "curator" {
 			f.fault("delta at %d: %s of %s loses the condition %q of %s", seq, o.Kind, o.Bullet, when, id)
@@ -131,8 +131,8 @@ func (f *fold) keeps(seq uint64, o *changeOp, last *change) {
 	}
 }
 
-// note records the supporters of an operation, and compares their number with the gain of the counters.
-func (f *fold) note(seq uint64, o *changeOp, last *change) {
+// addVotes records the supporters of an operation, and compares their number with the gain of the counters.
+func (f *fold) addVotes(seq uint64, o *changeOp, last *change) {
 	tag := ""
 	gain := 0
 	for name, n := range map[string]int{"helpful": o.Helpful, "harmful": o.Harmful, "neutral": o.Neutral} {
@@ -141,8 +141,8 @@ func (f *fold) note(seq uint64, o *changeOp, last *change) {
 			gain += n
 		}
 	}
-	removes := o.Kind == "RETAG" && gain == 0
-	if gain != len(o.Support) && !removes {
+	isRemoval := o.Kind == "RETAG" && gain == 0
+	if gain != len(o.Support) && !isRemoval {
 		f.fault("delta at %d: %s of %s counts %d votes of %d supporters", seq, o.Kind, o.Bullet, gain, len(o.Support))
 	}
 	for _, i := range o.Support {
@@ -154,8 +154,8 @@ func (f *fold) note(seq uint64, o *changeOp, last *change) {
 	}
 }
 
-// into returns the bullet into which the given one was merged.
-func (f *fold) into(id string) string {
+// mergedInto returns the bullet into which the given one was merged.
+func (f *fold) mergedInto(id string) string {
 	for range len(f.merged) {
 		next, ok := f.merged[id]
 		if !ok {

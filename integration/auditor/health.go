@@ -51,7 +51,7 @@ func (h *history) health(version int, at time.Time) health {
 		x.bullets, x.shown, x.withheld = x.bullets+1, x.shown+int(n), x.withheld+int(m)
 		weights += w
 		sum += w * (mean(b.Experiment.Shown) - mean(b.Experiment.Withheld))
-		variance += w * w * (variance2(b.Experiment.Shown)/n + variance2(b.Experiment.Withheld)/m)
+		variance += w * w * (paddedVariance(b.Experiment.Shown)/n + paddedVariance(b.Experiment.Withheld)/m)
 	}
 	slices.Sort(ages)
 	if n := len(ages); n > 0 {
@@ -64,8 +64,8 @@ func (h *history) health(version int, at time.Time) health {
 	return x
 }
 
-// variance2 is the variance of scores with one worst and one best score more.
-func variance2(s [11]int) float64 {
+// paddedVariance is the variance of the scores and of two more, a worst and a best one. So it is never 0.
+func paddedVariance(s [11]int) float64 {
 	s[0]++
 	s[10]++
 	m, sum := mean(s), 0.0

@@ -20,8 +20,8 @@ func newHistory() *history {
 // now returns the bullets after the last delta.
 func (h *history) now() map[string]record { return h.states[len(h.states)-1] }
 
-// read applies the next delta, unless it is outside of the log. A large change has several deltas and takes effect with the last of them.
-func (h *history) read(m Message) error {
+// add applies the next delta, unless it is outside of the log. A large change has several deltas and takes effect with the last of them.
+func (h *history) add(m Message) error {
 	c, err := decode[change](m.Data)
 	if err != nil || c.Version != uint64(len(h.changes))+1 {
 		return err
@@ -56,7 +56,7 @@ func apply(state map[string]record, o *changeOp, at time.Time) {
 	case o.Kind == "ADD":
 		b = record{ID: o.Bullet, Section: o.Section, When: o.When, Content: o.Content, Status: o.Status, Contests: o.Contests, Created: at}
 		if o.Standing != "" {
-			b.Experiment = trial{Number: 1, Standing: o.Standing}
+			b.Experiment = experiment{Number: 1, Standing: o.Standing}
 		}
 	case o.Kind == "PUT":
 		b = *o.Whole
@@ -69,7 +69,7 @@ func apply(state map[string]record, o *changeOp, at time.Time) {
 		return
 	case "UPDATE", "MERGE":
 		if o.Content != b.Content {
-			b.Experiment = trial{Number: b.Experiment.Number + 1, Standing: o.Standing}
+			b.Experiment = experiment{Number: b.Experiment.Number + 1, Standing: o.Standing}
 		}
 		b.When, b.Content = o.When, o.Content
 		if o.Kind == "UPDATE" && o.Section != "" {
@@ -85,7 +85,7 @@ func apply(state map[string]record, o *changeOp, at time.Time) {
 		b.Status = o.Status
 		switch {
 		case o.Restart:
-			b.Experiment = trial{Number: b.Experiment.Number + 1, Standing: o.Standing}
+			b.Experiment = experiment{Number: b.Experiment.Number + 1, Standing: o.Standing}
 		case o.Standing != "":
 			b.Experiment.Standing = o.Standing
 		}
@@ -101,14 +101,14 @@ func apply(state map[string]record, o *changeOp, at time.Time) {
 	case "EXPOSURES":
 		if o.Number == b.Experiment.Number {
 			for _, x := range o.Seen {
-				b.Experiment.see(x)
+				b.Experiment.add(x)
 			}
 		}
 	}
 	state[o.Bullet] = b
 }
 
-// confirm notes the time of an operation that confirms its bullet. before are the bullets before the change.
+// confirm sets the time of the last confirmation of a bullet if the operation confirms it. before has the bullets before the change.
 func confirm(confirmed map[string]time.Time, before map[string]record, o *changeOp, at time.Time) {
 	confirms := false
 	switch o.Kind {
@@ -125,7 +125,7 @@ func confirm(confirmed map[string]time.Time, before map[string]record, o *change
 		confirms = o.Code == "person" && (o.Status == "" || o.Status == "active")
 	case "EXPOSURES":
 		b, known := before[o.Bullet]
-		good := slices.ContainsFunc(o.Seen, func(x seen) bool { return x.Cited && !x.Undo && x.Score >= 5 })
+		good := slices.ContainsFunc(o.Seen, func(x exposure) bool { return x.Cited && !x.Undo && x.Score >= 5 })
 		confirms = good && (!known || b.Experiment.Number == o.Number)
 	case "REMOVE":
 		delete(confirmed, o.Bullet)

@@ -7,36 +7,25 @@ import (
 	"strings"
 )
 
-// behind is an execution behind a bullet.
-type behind struct {
+// sourceRun is an execution from which a bullet was learned, or which the bullet helped or harmed.
+type sourceRun struct {
 	evidence
 	role      string // learned, helped, harmed or none
 	versions  []uint64
 	forgotten bool
 }
 
-// kept is an event of the life of a bullet.
-type kept struct {
-	version uint64
-	counts  bool // it only changes votes or outcomes
-	numbers []float64
+// lifeEvent is an event of the life of a bullet.
+type lifeEvent struct {
+	version    uint64
+	onlyCounts bool // it only changes votes or outcomes
+	numbers    []float64
 }
 
 // life returns the events of a bullet and of those merged into it, oldest first, and the executions behind them.
-func (h *history) life(id string) (events []kept, all []*behind) {
-	family := map[string]uint64{id: math.MaxUint64} // with the version of the merge
-	for _, c := range slices.Backward(h.changes) {
-		for _, o := range slices.Backward(c.Ops) {
-			if until, ok := family[o.Bullet]; ok && o.Kind == "MERGE" && c.Version <= until {
-				for _, source := range o.Sources {
-					if _, ok := family[source]; !ok {
-						family[source] = c.Version
-					}
-				}
-			}
-		}
-	}
-	byExecution := map[string]*behind{}
+func (h *history) life(id string) (events []lifeEvent, all []*sourceRun) {
+	family := h.family(id)
+	byExecution := map[string]*sourceRun{}
 	for _, last := range h.changes {
 		if last.More {
 			continue
@@ -45,14 +34,15 @@ func (h *history) life(id string) (events []kept, all []*behind) {
 			for i := range part.Ops {
 				o := &part.Ops[i]
 				until, ok := family[o.Bullet]
-				if _, had := h.states[last.Version-1][id]; !ok && had && o.Kind == "MERGE" && slices.Contains(o.Sources, id) { // the end of the bullet
-					events = append(events, kept{version: last.Version, numbers: sentence(o, last)})
+				_, existed := h.states[last.Version-1][id]
+				endsBullet := !ok && existed && o.Kind == "MERGE" && slices.Contains(o.Sources, id)
+				if endsBullet {
+					events = append(events, lifeEvent{version: last.Version, numbers: opNumbers(o, last)})
 				}
-				if !ok || last.Version > until || !h.changed(last.Version, o) {
+				if !ok || last.Version > until || !h.hasEffect(last.Version, o) {
 					continue
 				}
-				counts := o.Kind == "TAG" || o.Kind == "RETAG" || o.Kind == "EXPOSURES" || o.Kind == "CONFIRM"
-				events = append(events, kept{last.Version, counts, sentence(o, last)})
+				events = append(events, lifeEvent{version: last.Version, onlyCounts: o.onlyCounts(), numbers: opNumbers(o, last)})
 				if o.Kind == "EXPOSURES" {
 					continue
 				}
@@ -61,25 +51,25 @@ func (h *history) life(id string) (events []kept, all []*behind) {
 					if e == nil {
 						continue
 					}
-					b := byExecution[e.Execution]
-					if b == nil {
-						b = &behind{role: "none", forgotten: true}
-						byExecution[e.Execution] = b
-						all = append(all, b)
+					r := byExecution[e.Execution]
+					if r == nil {
+						r = &sourceRun{role: "none", forgotten: true}
+						byExecution[e.Execution] = r
+						all = append(all, r)
 					}
-					b.evidence = *e
-					b.forgotten = b.forgotten && h.forgets(last.Version, e)
-					b.plays(o)
-					if !slices.Contains(b.versions, last.Version) {
-						b.versions = append(b.versions, last.Version)
+					r.evidence = *e
+					r.forgotten = r.forgotten && h.forgets(last.Version, e)
+					r.setRole(o)
+					if !slices.Contains(r.versions, last.Version) {
+						r.versions = append(r.versions, last.Version)
 					}
 				}
 			}
 		}
 		for _, part := range h.parts(last) {
-			for i := range part.Refused {
-				if until, ok := family[part.Refused[i].Of]; ok && last.Version <= until {
-					events = append(events, kept{version: last.Version, numbers: valuesOf(cmp.Or(part.Refused[i].Reason, last.Reason))})
+			for _, refused := range part.Refused {
+				if until, ok := family[refused.Of]; ok && last.Version <= until {
+					events = append(events, lifeEvent{version: last.Version, numbers: valuesOf(cmp.Or(refused.Reason, last.Reason))})
 				}
 			}
 		}
@@ -87,42 +77,64 @@ func (h *history) life(id string) (events []kept, all []*behind) {
 	return events, all
 }
 
-// changed reports whether an operation had an effect: outcomes of an earlier wording have none.
-func (h *history) changed(version uint64, o *changeOp) bool {
+// family returns a bullet and those merged into it, each with the last version in which it was a part of the family.
+func (h *history) family(id string) map[string]uint64 {
+	family := map[string]uint64{id: math.MaxUint64}
+	for _, c := range slices.Backward(h.changes) {
+		for _, o := range slices.Backward(c.Ops) {
+			until, ok := family[o.Bullet]
+			if !ok || o.Kind != "MERGE" || c.Version > until {
+				continue
+			}
+			for _, source := range o.Sources {
+				if _, ok := family[source]; !ok {
+					family[source] = c.Version
+				}
+			}
+		}
+	}
+	return family
+}
+
+// hasEffect reports whether an operation has an effect. Outcomes of an earlier wording have none.
+func (h *history) hasEffect(version uint64, o *changeOp) bool {
 	before := h.states[version-1][o.Bullet]
 	return o.Kind != "EXPOSURES" || before.Experiment.Number == o.Number
 }
 
-// plays sets the role of an execution that supports an operation. One that taught the text stays with that role.
-func (b *behind) plays(o *changeOp) {
-	if b.role == "learned" {
+// setRole sets the role of an execution that supports an operation. One that taught the text stays with that role.
+func (r *sourceRun) setRole(o *changeOp) {
+	if r.role == "learned" {
 		return
 	}
 	switch {
 	case o.Kind == "TAG" || o.Kind == "RETAG":
-		b.role = "none"
+		r.role = "none"
 		if o.Helpful > 0 {
-			b.role = "helped"
+			r.role = "helped"
 		} else if o.Harmful > 0 {
-			b.role = "harmed"
+			r.role = "harmed"
 		}
 	case o.Kind == "REMOVE":
-		b.role = "harmed"
+		r.role = "harmed"
 	case o.Kind != "STATUS" && o.Kind != "PIN":
-		b.role = "learned"
+		r.role = "learned"
 	}
 }
 
-// forgets reports whether a later change forgot an execution that a version learned from.
+// forgets reports whether a change forgot an execution that a version learned from: any change that names the execution or its sample, or a
+// later one that names a source, a user or a session.
 func (h *history) forgets(version uint64, e *evidence) bool {
 	for _, c := range h.changes {
 		f := c.Forgets
 		if f == nil {
 			continue
 		}
-		matches := f.Source != "" && (f.Source == e.Source || strings.HasPrefix(e.Source, f.Source+"/")) || f.User != "" && f.User == e.User ||
-			f.Session != "" && f.Session == e.Session || f.Execution != "" && f.Execution == e.Execution || f.Sample != "" && f.Sample == e.Sample
-		if matches && (f.Execution != "" || f.Sample != "" || version < c.Version) {
+		namesRun := f.Execution != "" && f.Execution == e.Execution || f.Sample != "" && f.Sample == e.Sample
+		namesGroup := f.Source != "" && (f.Source == e.Source || strings.HasPrefix(e.Source, f.Source+"/")) || f.User != "" && f.User == e.User ||
+			f.Session != "" && f.Session == e.Session
+		isLater := version < c.Version || f.Execution != "" || f.Sample != ""
+		if namesRun || namesGroup && isLater {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ func (c *Console) bullets(p Page, book string, _ []string, q url.Values) {
 		}
 		row := book + "/bullets/" + id + " | "
 		if b.measured() {
-			p.liftOf(row+"Lift, points", &b.Experiment, false)
+			p.lift(row+"Lift, points", &b.Experiment, false)
 			p.add(row+"Shown", float64(count(b.Experiment.Shown)))
 			p.add(row+"Withheld", float64(count(b.Experiment.Withheld)))
 		}
@@ -45,18 +45,18 @@ func (b *record) matches(q url.Values) bool {
 	return inState && hasWords && (q.Get("section") == "" || q.Get("section") == b.Section)
 }
 
-// liftOf adds the cell with the lift of a bullet.
-func (p Page) liftOf(place string, t *trial, twice bool) {
-	if count(t.Shown)*count(t.Withheld) == 0 {
+// lift adds the lift of a bullet: in the text, and with its interval in the chart. The text may have the interval, too.
+func (p Page) lift(place string, e *experiment, textHasInterval bool) {
+	if count(e.Shown)*count(e.Withheld) == 0 {
 		return
 	}
-	low, high := t.lift()
-	all := []float64{100 * (mean(t.Shown) - mean(t.Withheld)), 100 * low, 100 * high}
-	first := all
-	if !twice {
-		first = all[:1]
+	low, high := e.lift()
+	chart := []float64{100 * (mean(e.Shown) - mean(e.Withheld)), 100 * low, 100 * high}
+	text := chart[:1]
+	if textHasInterval {
+		text = chart
 	}
-	p[place] = append(p[place], Expected{Values: slices.Concat(first, all), Slack: 0.1}) // the product searches in steps of 0.1 points
+	p[place] = append(p[place], Expected{Values: slices.Concat(text, chart), Slack: 0.1}) // the product searches in steps of 0.1 points
 }
 
 // arm adds the number and the mean of the outcomes of an arm.
@@ -71,28 +71,48 @@ func (p Page) arm(place string, s [11]int) {
 // bullet is the page of one bullet.
 func (c *Console) bullet(p Page, book string, rest []string, _ url.Values) {
 	id, h := rest[0], c.books[book]
-	b, isCurrent := h.now()[id]
-	if isCurrent {
-		t := &b.Experiment
+	if b, isCurrent := h.now()[id]; isCurrent {
+		e := &b.Experiment
 		if b.measured() {
-			p.liftOf("Lift", t, true)
-			p.arm("Shown at random", t.Shown)
-			p.arm("Withheld", t.Withheld)
-			p.arm("Cited", t.Cited)
-			p["Next"] = append(p["Next"], Expected{Values: c.next(&b), Among: true})
+			p.lift("Lift", e, true)
+			p.arm("Shown at random", e.Shown)
+			p.arm("Withheld", e.Withheld)
+			p.arm("Cited", e.Cited)
+			p["Next"] = append(p["Next"], Expected{Values: e.nextNumbers(), Among: true})
 		}
 		p.add("Votes", ints(b.Helpful, b.Harmful, b.Neutral)...)
 	}
 	c.experiment(p, book, id)
-	events, all := h.life(id)
-	counts := map[string]int{}
-	learned := map[string]int{}
+	events, sources := h.life(id)
+	p.sourceCounts(sources)
+	c.sources(p, book, sources)
+	used := slices.DeleteFunc(c.ofBook(book), func(r *run) bool { return !r.shows(id) })
+	p.executions("Newest executions with the bullet in the prompt | ", book, used[:min(10, len(used))])
+	onlyCounts := 0
+	for _, e := range slices.Backward(events) {
+		if e.onlyCounts {
+			if onlyCounts++; onlyCounts > 10 {
+				continue
+			}
+		}
+		row := fmt.Sprintf("History | %s/versions/%d | ", book, e.version)
+		p.add(row+"Version", float64(e.version))
+		p.add(row+"Change", e.numbers...)
+	}
+	if omitted := onlyCounts - 10; omitted > 0 {
+		p.add("History | # "+plural(omitted, "older change")+" of votes and outcomes are left out; lists all.", float64(omitted))
+	}
+}
+
+// sourceCounts adds the numbers of the executions behind a bullet.
+func (p Page) sourceCounts(all []*sourceRun) {
+	roles, learned := map[string]int{}, map[string]int{} // by role; those with the role learned by outcome
 	for _, x := range all {
 		if x.forgotten {
 			continue
 		}
-		counts[x.role]++
-		if x.role == "learned" && x.Outcome != "" && x.Outcome != "unknown" {
+		roles[x.role]++
+		if x.role == "learned" {
 			learned[x.Outcome]++
 		}
 	}
@@ -104,12 +124,16 @@ func (c *Console) bullet(p Page, book string, rest []string, _ url.Values) {
 		}
 	}
 	p.add("Learned from | The executions on which the text rests: "+strings.Join(words, ", ")+".", numbers...)
-	if slices.ContainsFunc(all, func(x *behind) bool { return x.role == "helped" || x.role == "harmed" }) {
-		p.add("Helped or harmed | Later executions in which the Reflector saw an effect of the bullet: it helped in # and harmed in #.", ints(counts["helped"], counts["harmed"])...)
+	if slices.ContainsFunc(all, func(x *sourceRun) bool { return x.role == "helped" || x.role == "harmed" }) {
+		p.add("Helped or harmed | Later executions in which the Reflector saw an effect of the bullet: it helped in # and harmed in #.", ints(roles["helped"], roles["harmed"])...)
 	}
-	if n := counts["none"]; n > 0 {
+	if n := roles["none"]; n > 0 {
 		p.add("No effect | # "+plural(n, "execution")+" had the bullet in the prompt without an effect", float64(n))
 	}
+}
+
+// sources adds the rows of the executions behind a bullet: the newest ten of each role.
+func (c *Console) sources(p Page, book string, all []*sourceRun) {
 	heading := map[string]string{"learned": "Learned from", "helped": "Helped", "harmed": "Harmed", "none": "No effect"}
 	shown := map[string]int{}
 	for _, x := range slices.Backward(all) {
@@ -129,34 +153,16 @@ func (c *Console) bullet(p Page, book string, rest []string, _ url.Values) {
 		}
 		p.add(row+"Version", versions...)
 	}
-	used := c.ofBook(book)
-	used = slices.DeleteFunc(used, func(r *run) bool { return !r.shows(id) })
-	p.executions("Newest executions with the bullet in the prompt | ", book, used[:min(10, len(used))])
-	omitted := 0
-	for _, e := range slices.Backward(events) {
-		if e.counts {
-			if omitted++; omitted > 10 {
-				continue
-			}
-		}
-		row := fmt.Sprintf("History | %s/versions/%d | ", book, e.version)
-		p.add(row+"Version", float64(e.version))
-		p.add(row+"Change", e.numbers...)
-	}
-	if omitted > 10 {
-		p.add("History | # "+plural(omitted-10, "older change")+" of votes and outcomes are left out; lists all.", float64(omitted-10))
-	}
 }
 
-// next returns the numbers that a sentence about the next decision on a bullet may have: those of its record, and the outcomes that are
-// missing of 200.
-func (c *Console) next(b *record) []float64 {
-	t := &b.Experiment
-	low, high := t.lift()
-	n := count(t.Shown) + count(t.Withheld)
+// nextNumbers returns the numbers that a sentence about the next decision on a bullet may have: those of its experiment, and the outcomes
+// that are missing of 200.
+func (e *experiment) nextNumbers() []float64 {
+	low, high := e.lift()
+	shown, withheld := count(e.Shown), count(e.Withheld)
 	return []float64{
-		float64(max(0, 200-n)), float64(count(t.Cited)), mean(t.Cited), float64(count(t.Shown)), mean(t.Shown), float64(count(t.Withheld)), mean(t.Withheld),
-		math.Round(100 * low), math.Round(100 * high), math.Round(100 * (mean(t.Shown) - mean(t.Withheld))),
+		float64(max(0, 200-shown-withheld)), float64(count(e.Cited)), mean(e.Cited), float64(shown), mean(e.Shown), float64(withheld), mean(e.Withheld),
+		math.Round(100 * low), math.Round(100 * high), math.Round(100 * (mean(e.Shown) - mean(e.Withheld))),
 	}
 }
 
@@ -165,12 +171,12 @@ func (c *Console) experiment(p Page, book, id string) {
 	h := c.books[book]
 	type point struct {
 		version uint64
-		trial
+		experiment
 	}
 	var points []point
 	for v := 1; v < len(h.states); v++ {
 		b, ok := h.states[v][id]
-		if ok && (len(points) == 0 || points[len(points)-1].trial != b.Experiment) {
+		if ok && (len(points) == 0 || points[len(points)-1].experiment != b.Experiment) {
 			points = append(points, point{uint64(v), b.Experiment})
 		}
 	}
@@ -200,16 +206,11 @@ func (c *Console) review(p Page, book string, _ []string, _ url.Values) {
 		if !b.waits() {
 			continue
 		}
-		version := uint64(0)
-		var supporters int
+		version, supporters := uint64(0), 0
 		for _, x := range h.changes {
 			for i := range x.Ops {
 				o := &x.Ops[i]
-				status := o.Status
-				if o.Whole != nil {
-					status = o.Whole.Status
-				}
-				if o.Bullet == id && (status == "quarantined" || status == "candidate") {
+				if status := o.newStatus(); o.Bullet == id && (status == "quarantined" || status == "candidate") {
 					version = x.Version
 					supporters += len(o.Support)
 				}
@@ -238,41 +239,44 @@ func (c *Console) gate(p Page, book string, _ []string, _ url.Values) {
 			continue
 		}
 		row := heading + book + "/bullets/" + id + " | "
-		p.liftOf(row+"Lift, points", &b.Experiment, false)
+		p.lift(row+"Lift, points", &b.Experiment, false)
 		for column, s := range map[string][11]int{"Mean shown": b.Experiment.Shown, "Mean withheld": b.Experiment.Withheld, "Mean cited": b.Experiment.Cited} {
 			if n := count(s); n > 0 {
 				p.add(row+column, mean(s), float64(n))
 			}
 		}
 		if b.inPrompts() {
-			p[row+"Next"] = []Expected{{Values: c.next(&b), Among: true}}
+			p[row+"Next"] = []Expected{{Values: b.Experiment.nextNumbers(), Among: true}}
 		}
 	}
 	p.add("Shown or on probation", float64(tested))
 	p.add("Candidates", float64(candidates))
 	p.add("Control share | A random #% of the sessions gets no advice. Their outcomes show whether the playbook as a whole helps.", c.controlShare(book)...)
-	decided := map[string]*kept{}
+	c.decisions(p, book)
+}
+
+// decisions adds the last decision of the Curator on each bullet that it retired, or put on probation again.
+func (c *Console) decisions(p Page, book string) {
+	decided := map[string]lifeEvent{}
 	shown := map[string]bool{}
-	for _, x := range h.changes {
+	for _, x := range c.books[book].changes {
 		for i := range x.Ops {
 			o := &x.Ops[i]
 			if o.Kind != "ADD" && o.Kind != "PUT" && o.Kind != "STATUS" {
 				continue
 			}
-			status := o.Status
-			if o.Whole != nil {
-				status = o.Whole.Status
-			}
-			again := status == "probation" && shown[o.Bullet]
+			status := o.newStatus()
+			isSuspended := status == "probation" && shown[o.Bullet]
 			shown[o.Bullet] = status == "" || status == "active"
 			delete(decided, o.Bullet)
-			if x.Author == "curator" && (status == "retired" || again) {
-				decided[o.Bullet] = &kept{version: x.Version, numbers: valuesOf(o.Reason)}
+			if x.Author == "curator" && (status == "retired" || isSuspended) {
+				decided[o.Bullet] = lifeEvent{version: x.Version, numbers: valuesOf(o.Reason)}
 			}
 		}
 	}
 	for id, d := range decided {
-		p.add("Recent decisions | "+book+"/bullets/"+id+" | Version", float64(d.version))
-		p.add("Recent decisions | "+book+"/bullets/"+id+" | Reason", d.numbers...)
+		row := "Recent decisions | " + book + "/bullets/" + id + " | "
+		p.add(row+"Version", float64(d.version))
+		p.add(row+"Reason", d.numbers...)
 	}
 }

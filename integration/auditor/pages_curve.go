@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// cell has the sums of some executions.
-type cell struct {
+// sums has the sums of some executions.
+type sums struct {
 	executions, known, right, input, cached int
 	cost                                    float64
 }
 
-func (x *cell) take(r *run) {
+func (x *sums) count(r *run) {
 	x.executions++
 	x.input, x.cached, x.cost = x.input+r.Usage.Input, x.cached+r.Usage.Cached, x.cost+r.Usage.Dollars
 	if r.Outcome.label() != "" {
@@ -26,28 +26,33 @@ func (x *cell) take(r *run) {
 }
 
 // arms has the sums of all executions, of those with a context of the playbook, and of the other runs of agents.
-type arms [3]cell
+type arms struct{ all, with, without sums }
 
-func (x *arms) take(r *run) {
-	x[0].take(r)
+func (x *arms) count(r *run) {
+	x.all.count(r)
 	switch {
 	case r.Context != "" || r.Built != nil:
-		x[1].take(r)
+		x.with.count(r)
 	case r.fromAgent():
-		x[2].take(r)
+		x.without.count(r)
 	}
 }
 
-// add adds the cells of a row of the curve.
-func (x *arms) add(p Page, row string) {
-	p.add(row+"Executions", float64(x[0].executions))
-	for i, column := range []string{"All", "With the playbook", "Without it"} {
-		p.add(row+column, share(x[i].right, x[i].known)...)
-	}
-	x[0].usage(p, row, "Cached")
+// arms adds the cells of a row of the curve.
+func (p Page) arms(row string, x *arms) {
+	p.add(row+"Executions", float64(x.all.executions))
+	p.accuracies([3]string{row + "All", row + "With the playbook", row + "Without it"}, x)
+	p.usage(row, "Cached", &x.all)
 }
 
-func (x *cell) usage(p Page, row, cached string) {
+// accuracies adds the accuracy of all executions, of those with the playbook and of those without it.
+func (p Page) accuracies(places [3]string, x *arms) {
+	for i, s := range []sums{x.all, x.with, x.without} {
+		p.add(places[i], share(s.right, s.known)...)
+	}
+}
+
+func (p Page) usage(row, cached string, x *sums) {
 	p.add(row+"Input tokens", float64(x.input))
 	p.add(row+cached, 100*float64(x.cached)/max(1, float64(x.input)))
 	if x.cost > 0 {
@@ -67,19 +72,17 @@ func (c *Console) curve(p Page, book string, _ []string, _ url.Values) {
 		if versions[r.Version] == nil {
 			versions[r.Version] = new(arms)
 		}
-		total.take(r)
-		days[day].take(r)
-		versions[r.Version].take(r)
+		total.count(r)
+		days[day].count(r)
+		versions[r.Version].count(r)
 	}
-	p.add("Executions", float64(total[0].executions))
-	for i, place := range []string{"Accuracy", "With the playbook", "Without the playbook"} {
-		p.add(place, share(total[i].right, total[i].known)...)
-	}
-	total[0].usage(p, "", "Read from the provider's cache")
+	p.add("Executions", float64(total.all.executions))
+	p.accuracies([3]string{"Accuracy", "With the playbook", "Without the playbook"}, &total)
+	p.usage("", "Read from the provider's cache", &total.all)
 	for day, x := range days {
-		x.add(p, "Days | "+day+" | ")
+		p.arms("Days | "+day+" | ", x)
 	}
-	var marks [2][]measurement
+	var with, without []measurement
 	steps := 0
 	for _, v := range slices.Sorted(maps.Keys(versions)) {
 		x := versions[v]
@@ -89,26 +92,25 @@ func (c *Console) curve(p Page, book string, _ []string, _ url.Values) {
 		} else {
 			p.add(row+"Version", float64(v))
 		}
-		x.add(p, row)
-		steps += x[0].executions
-		for arm := range marks {
-			marks[arm] = append(marks[arm], measurement{steps, x[arm+1].known, x[arm+1].right, float64(v), 0})
-		}
+		p.arms(row, x)
+		steps += x.all.executions
+		with = append(with, measurement{step: steps, n: x.with.known, right: x.with.right, at: float64(v)})
+		without = append(without, measurement{step: steps, n: x.without.known, right: x.without.right, at: float64(v)})
 	}
-	pooled(p, "with the playbook", "executions", marks[0], 20)
-	pooled(p, "without the playbook", "executions", marks[1], 20)
+	p.pooled("with the playbook", "executions", with, 20)
+	p.pooled("without the playbook", "executions", without, 20)
 	c.health(p, book)
 }
 
-// measurement are outcomes at a step of a curve.
+// measurement has the outcomes at a step of a curve.
 type measurement struct {
 	step, n, right int
 	at             float64 // the step, as the page calls it
-	group          int
+	group          int     // the epoch of a training; 0 without epochs
 }
 
 // pooled adds the table of a series: neighbours are pooled until they have enough outcomes, or the group ends.
-func pooled(p Page, series, axis string, all []measurement, enough int) {
+func (p Page) pooled(series, axis string, all []measurement, enough int) {
 	all = slices.DeleteFunc(all, func(m measurement) bool { return m.n == 0 })
 	var sum measurement
 	var from float64

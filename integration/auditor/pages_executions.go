@@ -15,10 +15,12 @@ func (c *Console) executions(p Page, book string, rest []string, q url.Values) {
 		c.execution(p, book, c.runOf(rest[0]))
 		return
 	}
+	is := func(parameter, value string) bool { return q.Get(parameter) == "" || q.Get(parameter) == value }
 	all := slices.DeleteFunc(c.ofBook(book), func(r *run) bool {
-		label := cmp.Or(r.Outcome.label(), "unknown")
 		before, err := time.Parse(time.RFC3339, q.Get("before"))
-		return err == nil && !r.Started.Before(before) || q.Get("task") != "" && q.Get("task") != r.Origin.Task || q.Get("outcome") != "" && q.Get("outcome") != label || q.Get("session") != "" && q.Get("session") != r.Session || q.Get("doubted") != "" && !r.Doubted
+		isBefore := err != nil || r.Started.Before(before)
+		isDoubted := q.Get("doubted") == "" || r.Doubted
+		return !isBefore || !isDoubted || !is("task", r.Origin.Task) || !is("outcome", cmp.Or(r.Outcome.label(), "unknown")) || !is("session", r.Session)
 	})
 	p.executions("", book, all[:min(50, len(all))])
 }
@@ -40,7 +42,6 @@ func (p Page) executions(heading, book string, all []*run) {
 
 // execution is the page of one execution.
 func (c *Console) execution(p Page, book string, r *run) {
-	const facts = "Facts | "
 	for _, s := range r.Steps {
 		for _, call := range s.Calls {
 			if call.Took > 0 {
@@ -48,80 +49,96 @@ func (c *Console) execution(p Page, book string, r *run) {
 			}
 		}
 	}
+	p.facts(r)
+	if r.Built != nil {
+		p.manifest(r.Built)
+	}
+	for _, last := range c.books[book].changes {
+		c.learnedFrom(p, book, r, last)
+	}
+}
+
+// facts adds the facts of an execution.
+func (p Page) facts(r *run) {
+	const heading = "Facts | "
 	if s := r.score(); s != 0 {
-		p.add(facts+"verdict", s)
+		p.add(heading+"verdict", s)
 	}
 	if named := r.stored.Scores; named != nil {
 		for _, s := range *named {
-			p.add(facts+"named score", s.Score)
+			p.add(heading+"named score", s.Score)
 		}
 	}
-	p.add(facts+"Playbook", float64(r.Version))
-	p.add(facts+"Shown", ints(len(r.Shown), len(r.Cited))...)
+	p.add(heading+"Playbook", float64(r.Version))
+	p.add(heading+"Shown", ints(len(r.Shown), len(r.Cited))...)
 	if r.Usage.Input > 0 {
 		tokens := ints(r.Usage.Input, r.Usage.Output)
 		if r.Usage.Cached > 0 {
 			tokens = append(tokens, float64(r.Usage.Cached))
 		}
-		p.add(facts+"Tokens", tokens...)
+		p.add(heading+"Tokens", tokens...)
 	}
 	if r.Usage.Dollars > 0 {
-		p.add(facts+"Cost", r.Usage.Dollars)
+		p.add(heading+"Cost", r.Usage.Dollars)
 	}
 	if r.Took > 0 {
-		p.add(facts+"Duration", inUnit(time.Duration(r.Took)))
+		p.add(heading+"Duration", inUnit(time.Duration(r.Took)))
 	}
-	if r.Built != nil {
-		m := r.Built
-		p.add("What the model received | tokens", ints(m.Tokens, m.Limit)...)
-		var omitted []float64
-		for _, o := range m.Omitted {
-			p.add("What the model received | "+o.Kind+", omitted | Reference", float64(o.Count))
-			p.add("What the model received | "+o.Kind+", omitted | Tokens", float64(o.Tokens))
-			omitted = append(omitted, float64(o.Count))
-		}
-		p.add("What the model received | omitted", omitted...)
-		for _, w := range m.Warnings {
-			_, shape := ParseNumbers(strings.ToUpper(w[:1]) + w[1:])
-			p.add("Warnings | "+shape, valuesOf(w)...)
-		}
-		for _, x := range m.Parts {
-			if x.Count > 0 {
-				p.add("What the model received | "+x.Kind+" | Reference", float64(x.Count))
-			}
-			p.add("What the model received | "+x.Kind+" | Tokens", float64(x.Tokens))
-		}
+}
+
+// manifest adds the parts of the context that a model received.
+func (p Page) manifest(m *manifest) {
+	const heading = "What the model received | "
+	p.add(heading+"tokens", ints(m.Tokens, m.Limit)...)
+	var omitted []float64
+	for _, o := range m.Omitted {
+		p.add(heading+o.Kind+", omitted | Reference", float64(o.Count))
+		p.add(heading+o.Kind+", omitted | Tokens", float64(o.Tokens))
+		omitted = append(omitted, float64(o.Count))
 	}
-	h := c.books[book]
-	for _, last := range h.changes {
-		var ours []int
-		for i, s := range last.Covers {
-			if s.Evidence == nil || s.Evidence.Execution != r.Handle {
-				continue
-			}
-			ours = append(ours, i)
-			if f := c.reflected(&s); f != nil && f.Outcome.Score != 0 {
-				p.add("Reflection | outcome", f.Outcome.Score)
-			}
+	p.add(heading+"omitted", omitted...)
+	for _, w := range m.Warnings {
+		_, shape := ParseNumbers(strings.ToUpper(w[:1]) + w[1:])
+		p.add("Warnings | "+shape, valuesOf(w)...)
+	}
+	for _, x := range m.Parts {
+		if x.Count > 0 {
+			p.add(heading+x.Kind+" | Reference", float64(x.Count))
 		}
-		if len(ours) == 0 || last.More {
+		p.add(heading+x.Kind+" | Tokens", float64(x.Tokens))
+	}
+}
+
+// learnedFrom adds what the change that ends with a delta learned from an execution.
+func (c *Console) learnedFrom(p Page, book string, r *run, last *change) {
+	var ours []int // the covers of the execution, as indexes
+	for i, s := range last.Covers {
+		if s.Evidence == nil || s.Evidence.Execution != r.Handle {
 			continue
 		}
-		row := fmt.Sprintf("Learned from it | %s/versions/%d | ", book, last.Version)
-		for _, part := range h.parts(last) {
-			for i := range part.Ops {
-				if o, ok := supported(&part.Ops[i], ours); ok {
-					p.add(row+"Version", float64(last.Version))
-					p.add(row+"Change", sentence(o, last)...)
-				}
+		ours = append(ours, i)
+		if f := c.reflected(&s); f != nil && f.Outcome.Score != 0 {
+			p.add("Reflection | outcome", f.Outcome.Score)
+		}
+	}
+	if len(ours) == 0 || last.More {
+		return
+	}
+	row := fmt.Sprintf("Learned from it | %s/versions/%d | ", book, last.Version)
+	parts := c.books[book].parts(last)
+	for _, part := range parts {
+		for i := range part.Ops {
+			if o, ok := supported(&part.Ops[i], ours); ok {
+				p.add(row+"Version", float64(last.Version))
+				p.add(row+"Change", opNumbers(o, last)...)
 			}
 		}
-		for _, part := range h.parts(last) {
-			for i := range part.Refused {
-				if o, ok := supported(&part.Refused[i].Op, ours); ok {
-					p.add(row+"Version", float64(last.Version))
-					p.add(row+"Change", valuesOf(cmp.Or(part.Refused[i].Reason, o.Reason, last.Reason))...)
-				}
+	}
+	for _, part := range parts {
+		for i := range part.Refused {
+			if o, ok := supported(&part.Refused[i].Op, ours); ok {
+				p.add(row+"Version", float64(last.Version))
+				p.add(row+"Change", valuesOf(cmp.Or(part.Refused[i].Reason, o.Reason, last.Reason))...)
 			}
 		}
 	}

@@ -8,123 +8,126 @@ import (
 	"time"
 )
 
+// bookChange is a delta with its playbook.
+type bookChange struct {
+	book string
+	*change
+}
+
 // home is the overview.
 func (c *Console) home(p Page, _ []string, _ url.Values) {
-	type version struct {
-		book string
-		*change
-	}
-	var all []version
+	var newest []bookChange
 	for _, book := range c.names() {
 		for _, x := range c.books[book].changes {
-			all = append(all, version{book, x})
+			newest = append(newest, bookChange{book, x})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b version) int { return b.Time.Compare(a.Time) })
-	learned := func(within time.Duration) (added, changed, removed, votes, versions int) {
-		for _, x := range all {
-			if c.now.Sub(x.Time) > within {
-				continue
-			}
-			versions++
-			for i := range x.Ops {
-				switch x.Ops[i].Kind {
-				case "ADD":
-					added++
-				case "REMOVE":
-					removed++
-				case "TAG", "RETAG", "EXPOSURES", "CONFIRM":
-					votes++
-				default:
-					changed++
-				}
-			}
-		}
-		return added, changed, removed, votes, versions
-	}
-	added, changed, removed, votes, versions := learned(24 * time.Hour)
-	lastHour, _, _, _, _ := learned(time.Hour)
-	const day = "Learned in # hours | "
-	p.add(day+"# new "+plural(added, "bullet"), float64(added))
-	p.add(day+fmt.Sprintf("# changed, # removed, # %s of votes in # %s. In the last hour: # new.", plural(votes, "change"), plural(versions, "version")), ints(changed, removed, votes, versions, lastHour)...)
-	waiting := 0
-	const wait = "Waits for a person | "
-	var books []string
-	for _, book := range c.names() {
-		n := c.quarantined(book)
-		waiting += n
-		books = append(books, book)
-		if n > 0 {
-			p.add(wait+book+"/review | # "+plural(n, "bullet")+" in quarantine", float64(n))
-		}
-	}
-	letters := len(c.letters(""))
-	if letters > 0 {
-		p.add(wait+"dead | # "+plural(letters, "dead letter"), float64(letters))
-	}
-	p.add(wait+cmp.Or(firstWaiting(c, books), "dead")+" | # "+plural(waiting+letters, "decision"), float64(waiting+letters))
+	slices.SortStableFunc(newest, func(a, b bookChange) int { return b.Time.Compare(a.Time) })
+	c.homeLearned(p, newest)
+	c.homeWaiting(p)
+	books := c.names()
 	slices.SortStableFunc(books, func(a, b string) int { return len(c.ofBook(b)) - len(c.ofBook(a)) })
 	for _, book := range books[:min(5, len(books))] {
 		if numbers, shape := c.verdict(book); numbers != nil {
 			p.add("Worth | "+book+"/worth | "+word(shape)+" "+shape, numbers...)
 		}
 	}
-	lessons := 0
-	for _, x := range all {
-		n := 0
-		for i := range x.Ops {
-			if o := &x.Ops[i]; o.Content != "" && n < 3 && lessons < 6 {
-				n++
-				lessons++
-				if r := x.reflections(); r > 0 {
-					state := "removed"
-					if b, ok := c.books[x.book].now()[o.Bullet]; ok {
-						state = cmp.Or(b.Status, "active")
-					}
-					how := "changed"
-					if o.Kind == "ADD" {
-						how = "new"
-					}
-					p.add(fmt.Sprintf("Newest lessons | %s/bullets/%s | %s %s in · · from # %s · by", x.book, o.Bullet, state, how, plural(r, "reflection")), float64(r))
-				}
-			}
-		}
-	}
+	c.homeLessons(p, newest)
 	for _, book := range c.names() {
 		row := "Playbooks | " + book + " | "
-		shown, probation := 0, 0
-		for _, b := range c.books[book].now() {
-			if b.active() {
-				shown++
-			}
-			if b.Status == "probation" {
-				probation++
-			}
-		}
 		p.add(row+"Bullets", float64(len(c.books[book].now())))
-		p.add(row+"In prompts", float64(shown))
-		p.add(row+"On probation", float64(probation))
-		p.add(row+"In quarantine", float64(c.quarantined(book)))
+		p.add(row+"In prompts", float64(c.countBullets(book, (*record).active)))
+		p.add(row+"On probation", float64(c.countBullets(book, func(b *record) bool { return b.Status == "probation" })))
+		p.add(row+"In quarantine", float64(c.countBullets(book, (*record).waits)))
 		p.add(row+"Executions", float64(len(c.ofBook(book))))
 	}
-	for _, x := range all[:min(10, len(all))] {
+	for _, x := range newest[:min(10, len(newest))] {
 		c.versionRow(p, "Newest changes | ", x.book, x.change)
 	}
 }
 
-// firstWaiting returns the link to the first playbook with a bullet that waits, "" without one.
-func firstWaiting(c *Console, books []string) string {
-	for _, book := range books {
-		if c.quarantined(book) > 0 {
-			return book + "/review"
+// homeLearned adds what was learned in the last day.
+func (c *Console) homeLearned(p Page, newest []bookChange) {
+	var added, changed, removed, votes, versions, addedInHour int
+	for _, x := range newest {
+		age := c.now.Sub(x.Time)
+		if age > 24*time.Hour {
+			continue
+		}
+		versions++
+		for i := range x.Ops {
+			switch o := &x.Ops[i]; {
+			case o.Kind == "ADD":
+				added++
+				if age <= time.Hour {
+					addedInHour++
+				}
+			case o.Kind == "REMOVE":
+				removed++
+			case o.onlyCounts():
+				votes++
+			default:
+				changed++
+			}
 		}
 	}
-	return ""
+	const heading = "Learned in # hours | "
+	p.add(heading+"# new "+plural(added, "bullet"), float64(added))
+	p.add(heading+fmt.Sprintf("# changed, # removed, # %s of votes in # %s. In the last hour: # new.", plural(votes, "change"), plural(versions, "version")),
+		ints(changed, removed, votes, versions, addedInHour)...)
 }
 
-func (c *Console) quarantined(book string) (n int) {
+// homeWaiting adds what waits for a person: bullets and dead letters. The number of all has a link to the first of them.
+func (c *Console) homeWaiting(p Page) {
+	const heading = "Waits for a person | "
+	all, first := 0, ""
+	for _, book := range c.names() {
+		if n := c.countBullets(book, (*record).waits); n > 0 {
+			all += n
+			first = cmp.Or(first, book+"/review")
+			p.add(heading+book+"/review | # "+plural(n, "bullet")+" in quarantine", float64(n))
+		}
+	}
+	letters := len(c.letters(""))
+	if letters > 0 {
+		p.add(heading+"dead | # "+plural(letters, "dead letter"), float64(letters))
+	}
+	all += letters
+	p.add(heading+cmp.Or(first, "dead")+" | # "+plural(all, "decision"), float64(all))
+}
+
+// homeLessons adds the newest texts that rest on reflections. The page has six texts, of a version at most three.
+func (c *Console) homeLessons(p Page, newest []bookChange) {
+	lessons := 0
+	for _, x := range newest {
+		ofVersion := 0
+		for i := range x.Ops {
+			o := &x.Ops[i]
+			if o.Content == "" || ofVersion == 3 || lessons == 6 {
+				continue
+			}
+			ofVersion++
+			lessons++
+			n := x.reflections()
+			if n == 0 {
+				continue
+			}
+			state, how := "removed", "changed"
+			if b, ok := c.books[x.book].now()[o.Bullet]; ok {
+				state = cmp.Or(b.Status, "active")
+			}
+			if o.Kind == "ADD" {
+				how = "new"
+			}
+			p.add(fmt.Sprintf("Newest lessons | %s/bullets/%s | %s %s in · · from # %s · by", x.book, o.Bullet, state, how, plural(n, "reflection")), float64(n))
+		}
+	}
+}
+
+// countBullets counts the bullets of a playbook that accept returns true for.
+func (c *Console) countBullets(book string, accept func(*record) bool) (n int) {
 	for _, b := range c.books[book].now() {
-		if b.waits() {
+		if accept(&b) {
 			n++
 		}
 	}

@@ -42,14 +42,8 @@ func (c *Console) status(p Page, _ []string, _ url.Values) {
 	}
 	for _, book := range c.names() {
 		row := "Playbooks | " + book + " | "
-		shown := 0
-		for _, b := range c.books[book].now() {
-			if b.active() {
-				shown++
-			}
-		}
 		p.add(row+"Bullets", float64(len(c.books[book].now())))
-		p.add(row+"Shown", float64(shown))
+		p.add(row+"Shown", float64(c.countBullets(book, (*record).active)))
 		p.add(row+"Lag of the view", float64(len(c.books[book].changes))-float64(c.viewed(book)))
 	}
 	for name, info := range c.infos {

@@ -97,7 +97,7 @@ func (c *Console) report(p Page, r any) {
 			enough = max(20, samples/200)
 			p.add("Learning curve | marks", 95, float64(enough))
 		}
-		pooled(p, "Learning curve | "+name, "training samples", series[set], enough)
+		p.pooled("Learning curve | "+name, "training samples", series[set], enough)
 	}
 	best := number(r, "best", "version")
 	for _, e := range list(r, "epochs") {

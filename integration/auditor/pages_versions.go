@@ -28,7 +28,7 @@ func (c *Console) versions(p Page, book string, rest []string, q url.Values) {
 	v, _ := strconv.Atoi(rest[0])
 	x := h.changes[v-1]
 	p.add("Version # of", float64(v))
-	values := x.summary()
+	values := x.numbers()
 	if n := x.reflections(); n > 0 {
 		values = append(values, float64(n))
 	}
@@ -37,7 +37,7 @@ func (c *Console) versions(p Page, book string, rest []string, q url.Values) {
 		o := &x.Ops[i]
 		plain := *o
 		plain.Reason = ""
-		p.add("Operations | "+book+"/bullets/"+o.Bullet+" | Change", sentence(&plain, new(change))...)
+		p.add("Operations | "+book+"/bullets/"+o.Bullet+" | Change", opNumbers(&plain, new(change))...)
 		p.add("Operations | "+book+"/bullets/"+o.Bullet+" | Reason", valuesOf(o.Reason)...)
 	}
 	for i := range x.Refused {
@@ -49,7 +49,7 @@ func (c *Console) versions(p Page, book string, rest []string, q url.Values) {
 func (c *Console) versionRow(p Page, heading, book string, x *change) {
 	row := fmt.Sprintf("%s%s/versions/%d | ", heading, book, x.Version)
 	p.add(row+"Version", float64(x.Version))
-	p.add(row+"Changes", x.summary()...)
+	p.add(row+"Changes", x.numbers()...)
 	if n := x.reflections(); n > 0 {
 		p.add(row+"From", float64(n))
 	}

@@ -60,14 +60,14 @@ func (c *Console) controlShare(book string) []float64 {
 // verdict returns the numbers of the sentence about the worth of a playbook and of its chart, and the sentence with # for each number.
 func (c *Console) verdict(book string) ([]float64, string) {
 	w := worthOf(c.runs, book)
-	numbers, shape := c.sentence(book, w)
+	numbers, shape := c.sentenceOf(book, w)
 	if e, ok := w.Effects["points"]; ok {
 		return append(numbers, e.Mean, e.Low, e.High), shape + " # points, interval # to #"
 	}
 	return numbers, shape
 }
 
-func (c *Console) sentence(book string, w *Worth) ([]float64, string) {
+func (c *Console) sentenceOf(book string, w *Worth) ([]float64, string) {
 	share := c.controlShare(book)
 	rated, outcomes := float64(w.With.Rated+w.Without.Rated), float64(w.With.Outcomes+w.Without.Outcomes)
 	e, ok := w.Effects["points"]

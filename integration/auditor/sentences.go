@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// sentence returns the numbers of the sentence about an operation, without quoted texts.
-func sentence(o *changeOp, c *change) (n []float64) {
+// opNumbers returns the numbers of the sentence about an operation, without quoted texts.
+func opNumbers(o *changeOp, c *change) (n []float64) {
 	switch o.Kind {
 	case "MERGE":
 		for _, id := range o.Sources {
@@ -21,7 +21,7 @@ func sentence(o *changeOp, c *change) (n []float64) {
 			n = append(n, float64(len(o.Support)))
 		}
 	case "EXPOSURES":
-		n = outcomes(o.Seen)
+		n = exposureNumbers(o.Seen)
 	}
 	if c.Restores != nil {
 		n = append(n, float64(*c.Restores))
@@ -29,8 +29,8 @@ func sentence(o *changeOp, c *change) (n []float64) {
 	return append(n, valuesOf(cmp.Or(o.Reason, c.Reason))...)
 }
 
-// outcomes returns the number and the mean of the outcomes of each arm, and the number of those taken back.
-func outcomes(all []seen) (n []float64) {
+// exposureNumbers returns the number and the mean of the outcomes of each arm, and the number of those taken back.
+func exposureNumbers(all []exposure) (n []float64) {
 	undone := 0
 	for _, arm := range []string{"shown", "withheld", "open"} {
 		count, sum := 0, 0
@@ -53,8 +53,8 @@ func outcomes(all []seen) (n []float64) {
 	return n
 }
 
-// summary returns the numbers of the sentence about a delta, without the names and reasons that are quoted.
-func (c *change) summary() (n []float64) {
+// numbers returns the numbers of the sentence about a delta, without the names and reasons that are quoted.
+func (c *change) numbers() (n []float64) {
 	for _, name := range c.Names {
 		n = append(n, float64(name.Version))
 	}
@@ -103,7 +103,10 @@ func (c *change) reflections() (n int) {
 
 // changesBullets reports whether a delta changes more than votes and outcomes, or is by a person.
 func (c *change) changesBullets() bool {
-	return c.Author != "curator" || slices.ContainsFunc(c.Ops, func(o changeOp) bool {
-		return o.Kind != "TAG" && o.Kind != "RETAG" && o.Kind != "EXPOSURES" && o.Kind != "CONFIRM"
-	})
+	return c.Author != "curator" || slices.ContainsFunc(c.Ops, func(o changeOp) bool { return !o.onlyCounts() })
+}
+
+// onlyCounts reports whether an operation only changes votes or outcomes.
+func (o *changeOp) onlyCounts() bool {
+	return o.Kind == "TAG" || o.Kind == "RETAG" || o.Kind == "EXPOSURES" || o.Kind == "CONFIRM"
 }
