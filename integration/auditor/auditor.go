@@ -176,7 +176,7 @@ func (a *check) executions(all []Message) {
 			a.feedback[book][f.Outcome.Feedback] = f.ID
 			continue
 		}
-		e, err := decode[assigned](m.Data)
+		e, err := decode[run](m.Data)
 		if err != nil {
 			a.wrong("execution at %d: %v", m.Seq, err)
 			continue

@@ -9,28 +9,6 @@ import (
 
 // The types of this file repeat those parts of an execution that the audit and the pages need.
 
-// assigned is an execution as far as the comparison reads it.
-type assigned struct {
-	ID      string  `msgpack:"id"`
-	Run     string  `msgpack:"run_id"`
-	Owner   string  `msgpack:"owner"`
-	Session string  `msgpack:"session"`
-	Purpose string  `msgpack:"purpose"`
-	Pinned  bool    `msgpack:"pinned"`
-	Outcome outcome `msgpack:"outcome"`
-	Control *struct {
-		Held  bool `msgpack:"h"`
-		Share int  `msgpack:"s"`
-	} `msgpack:"control"`
-	Usage struct {
-		Input   int     `msgpack:"i"`
-		Output  int     `msgpack:"o"`
-		Dollars float64 `msgpack:"d"`
-		Cached  int     `msgpack:"ct"`
-	} `msgpack:"usage"`
-	Took int64 `msgpack:"took"` // nanoseconds
-}
-
 type outcome struct {
 	Score     float64 `msgpack:"score"`
 	Label     string  `msgpack:"label"`
@@ -42,21 +20,12 @@ type outcome struct {
 	} `msgpack:"scores"`
 }
 
-// rated returns the score of an outcome, and whether it is a failure. ok is set if the outcome is known and was reported.
-func (o outcome) rated() (score float64, failed, ok bool) {
-	switch {
-	case o.Violation:
-		return 0, true, !o.Inferred
-	case o.Label == "failure":
-		return o.Score, true, !o.Inferred
-	case o.Label == "success" && o.Score == 0:
-		return 1, false, !o.Inferred
-	case o.Label == "partial" && o.Score == 0:
-		return 0.5, false, !o.Inferred
-	case o.Label == "success", o.Label == "partial", o.Label == "" && o.Score > 0:
-		return o.Score, false, !o.Inferred
-	}
-	return 0, false, false
+// isRated reports whether the outcome is known and was reported.
+func (o outcome) isRated() bool { return o.label() != "" && !o.Inferred }
+
+// replaces reports whether the outcome of feedback replaces another one. An inferred outcome replaces no reported one.
+func (o outcome) replaces(other outcome) bool {
+	return o.label() != "" && (!o.Inferred || !other.isRated())
 }
 
 // label returns the label of an outcome, "" for an unknown one.
@@ -87,12 +56,31 @@ func (o outcome) score() float64 {
 	return o.Score
 }
 
-// run is an execution as pages show it.
+// run is an execution.
 type run struct {
-	assigned
-	Book    string `msgpack:"-"`
-	Handle  string `msgpack:"-"`
-	Doubted bool   `msgpack:"-"`
+	Book    string  `msgpack:"-"`
+	Handle  string  `msgpack:"-"`
+	Doubted bool    `msgpack:"-"` // by the Reflector
+	stored  outcome // without feedback; Outcome is that after feedback
+
+	ID      string  `msgpack:"id"`
+	Run     string  `msgpack:"run_id"`
+	Owner   string  `msgpack:"owner"`
+	Session string  `msgpack:"session"`
+	Purpose string  `msgpack:"purpose"`
+	Pinned  bool    `msgpack:"pinned"`
+	Outcome outcome `msgpack:"outcome"`
+	Control *struct {
+		Held  bool `msgpack:"h"`
+		Share int  `msgpack:"s"` // of 1000
+	} `msgpack:"control"`
+	Usage struct {
+		Input   int     `msgpack:"i"`
+		Output  int     `msgpack:"o"`
+		Dollars float64 `msgpack:"d"`
+		Cached  int     `msgpack:"ct"`
+	} `msgpack:"usage"`
+	Took int64 `msgpack:"took"` // nanoseconds
 
 	Question string `msgpack:"question"`
 	Answer   string `msgpack:"answer"`
@@ -112,7 +100,6 @@ type run struct {
 			Took time.Duration `msgpack:"took"`
 		} `msgpack:"calls"`
 	} `msgpack:"steps"`
-	stored outcome // without feedback
 }
 
 type manifest struct {
@@ -161,8 +148,7 @@ func (s *Streams) runs() (all []*run, bySeq map[uint64]*run, err error) {
 			if err != nil {
 				return nil, nil, fmt.Errorf("feedback at %d: %w", m.Seq, err)
 			}
-			r := bySeq[seqOf(f.Execution)]
-			if r != nil && r.Book == book && f.Outcome.label() != "" && !(f.Outcome.Inferred && r.Outcome.label() != "" && !r.Outcome.Inferred) {
+			if r := bySeq[seqOf(f.Execution)]; r != nil && r.Book == book && f.Outcome.replaces(r.Outcome) {
 				r.Outcome = f.Outcome
 			}
 			continue

@@ -82,6 +82,27 @@ func (c *Console) report(p Page, r any) {
 	if n := len(list(r, "losses")); n > 0 {
 		p.add("# "+plural(n, "sample")+" lost, listed below.", float64(n))
 	}
+	p.learningCurve(r)
+	p.epochs(r)
+	p.answers(r)
+	p.bullets(r)
+	if a := at(r, "against"); a != nil {
+		p.comparison(a)
+	}
+	for _, group := range []string{"operations", "rejected"} {
+		m, _ := at(r, group).(map[string]any)
+		for kind := range m {
+			p.add("Operations of the Curator | "+kind, number(m, kind))
+		}
+	}
+	for _, l := range list(r, "losses") {
+		p.add("Losses | "+text(l, "set")+" | Epoch", number(l, "epoch"))
+	}
+	c.costs(p, r)
+}
+
+// learningCurve adds the tables of the accuracy by the number of samples.
+func (p Page) learningCurve(r any) {
 	series := map[string][]measurement{}
 	samples := 0
 	for _, x := range list(r, "points") {
@@ -99,6 +120,10 @@ func (c *Console) report(p Page, r any) {
 		}
 		p.pooled("Learning curve | "+name, "training samples", series[set], enough)
 	}
+}
+
+// epochs adds the table of the epochs.
+func (p Page) epochs(r any) {
 	best := number(r, "best", "version")
 	for _, e := range list(r, "epochs") {
 		row := fmt.Sprintf("Epochs | %.0f", number(e, "epoch"))
@@ -114,6 +139,10 @@ func (c *Console) report(p Page, r any) {
 		p.add(row+"Tokens", number(e, "book", "tokens"))
 		p.add(row+"Version", number(e, "book", "version"))
 	}
+}
+
+// answers adds the answers by model, and the first wrong ones.
+func (p Page) answers(r any) {
 	for _, m := range list(r, "models") {
 		row := "Models | " + text(m, "model") + " | "
 		p.add(row+"Answers", number(m, "answers"))
@@ -126,6 +155,10 @@ func (c *Console) report(p Page, r any) {
 			p.add("Wrong answers | Shown", float64(len(list(x, "bullets"))), number(x, "playbook_version"))
 		}
 	}
+}
+
+// bullets adds the best and the last version of the playbook, and the bullets.
+func (p Page) bullets(r any) {
 	for place, book := range map[string]any{"Best version": at(r, "best"), "Last version": at(r, "final")} {
 		p.add("Playbook | "+place, number(book, "version"), number(book, "step"), number(book, "bullets"), number(book, "tokens"))
 	}
@@ -134,26 +167,18 @@ func (c *Console) report(p Page, r any) {
 			p.add("Playbook | "+text(b, "id")+" | "+column, number(b, name))
 		}
 	}
-	if a := at(r, "against"); a != nil {
-		p.add("Comparison | sums", number(a, "playbook_version"), number(a, "bullets"), number(a, "same"), number(a, "near_duplicates"))
-		p.add("Comparison | here", number(a, "only_here"))
-		p.add("Comparison | there", number(a, "only_there"))
-		for side, all := range map[string][]any{"only_here": list(a, "texts_only_here"), "only_there": list(a, "texts_only_there")} {
-			if n := number(a, side); n > float64(len(all)) {
-				p.add("Comparison | omitted", float64(len(all)), n)
-			}
+}
+
+// comparison adds the comparison with another playbook.
+func (p Page) comparison(a any) {
+	p.add("Comparison | sums", number(a, "playbook_version"), number(a, "bullets"), number(a, "same"), number(a, "near_duplicates"))
+	p.add("Comparison | here", number(a, "only_here"))
+	p.add("Comparison | there", number(a, "only_there"))
+	for side, all := range map[string][]any{"only_here": list(a, "texts_only_here"), "only_there": list(a, "texts_only_there")} {
+		if n := number(a, side); n > float64(len(all)) {
+			p.add("Comparison | omitted", float64(len(all)), n)
 		}
 	}
-	for _, group := range []string{"operations", "rejected"} {
-		m, _ := at(r, group).(map[string]any)
-		for kind := range m {
-			p.add("Operations of the Curator | "+kind, number(m, kind))
-		}
-	}
-	for _, l := range list(r, "losses") {
-		p.add("Losses | "+text(l, "set")+" | Epoch", number(l, "epoch"))
-	}
-	c.costs(p, r)
 }
 
 // costs adds the table of the costs of a run.

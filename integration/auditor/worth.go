@@ -47,7 +47,45 @@ func (v worthValue) weight() float64 {
 	return 1000 / float64(1000-v.share)
 }
 
-// worthOf compares the sessions of a playbook.
+// tally is a sum of n values.
+type tally struct{ sum, n float64 }
+
+func (t *tally) add(y float64) {
+	t.sum += y
+	t.n++
+}
+
+func (t *tally) addAll(other tally) {
+	t.sum += other.sum
+	t.n += other.n
+}
+
+func (t tally) mean() float64 { return t.sum / max(1, t.n) }
+
+// runTallies have a value for each run that has one.
+type runTallies struct{ score, failures, tokens, dollars, seconds tally }
+
+func (t *runTallies) count(r *run) {
+	if r.Outcome.isRated() {
+		t.score.add(r.Outcome.score())
+		failed := 0.0
+		if r.Outcome.label() == "failure" {
+			failed = 1
+		}
+		t.failures.add(failed)
+	}
+	if n := r.Usage.Input + r.Usage.Output; n > 0 {
+		t.tokens.add(float64(n))
+	}
+	if r.Usage.Dollars > 0 {
+		t.dollars.add(r.Usage.Dollars)
+	}
+	if r.Took > 0 {
+		t.seconds.add(float64(r.Took) / 1e9)
+	}
+}
+
+// worthOf compares the sessions of a playbook. A run without a session is a session of its own.
 func worthOf(all []*run, book string) *Worth {
 	sessions := map[string][]*run{}
 	for _, e := range all {
@@ -62,75 +100,61 @@ func worthOf(all []*run, book string) *Worth {
 	}
 	w := &Worth{Effects: map[string]WorthEffect{}}
 	values := map[string][]worthValue{}
-	var sums [2]struct{ tokens, dollars, seconds, tokenRuns, dollarRuns, secondRuns float64 }
+	var with, without runTallies
 	for _, runs := range sessions {
 		first := runs[0].Control
-		arm, at := &w.With, 0
+		arm, total := &w.With, &with
 		if first.Held {
-			arm, at = &w.Without, 1
+			arm, total = &w.Without, &without
+		}
+		var session runTallies
+		for _, r := range runs {
+			session.count(r)
 		}
 		arm.Sessions++
-		var n, score, failed, tokens, tokenRuns, dollars, dollarRuns, seconds, secondRuns float64
-		for _, e := range runs {
-			arm.Runs++
-			if y, isFailure, ok := e.Outcome.rated(); ok {
-				n++
-				score += y
-				if isFailure {
-					failed++
-				}
-			}
-			if t := e.Usage.Input + e.Usage.Output; t > 0 {
-				tokens += float64(t)
-				tokenRuns++
-			}
-			if e.Usage.Dollars > 0 {
-				dollars += e.Usage.Dollars
-				dollarRuns++
-			}
-			if e.Took > 0 {
-				seconds += float64(e.Took) / 1e9
-				secondRuns++
-			}
-		}
-		arm.Outcomes += int(n)
-		add := func(name string, y, n float64) {
-			if n > 0 {
-				values[name] = append(values[name], worthValue{first.Held, first.Share, y})
-			}
-		}
-		if n > 0 {
+		arm.Runs += len(runs)
+		arm.Outcomes += int(session.score.n)
+		if session.score.n > 0 {
 			arm.Rated++
 		}
-		add("points", score/n, n)
-		add("failures_avoided", failed/n, n)
-		add("tokens_percent", math.Log(tokens/tokenRuns), tokenRuns)
-		add("cost_percent", math.Log(dollars/dollarRuns), dollarRuns)
-		add("time_percent", math.Log(seconds/secondRuns), secondRuns)
-		t := &sums[at]
-		t.tokens, t.dollars, t.seconds = t.tokens+tokens, t.dollars+dollars, t.seconds+seconds
-		t.tokenRuns, t.dollarRuns, t.secondRuns = t.tokenRuns+tokenRuns, t.dollarRuns+dollarRuns, t.secondRuns+secondRuns
+		add := func(effect string, t tally, scale func(mean float64) float64) {
+			if t.n > 0 {
+				values[effect] = append(values[effect], worthValue{first.Held, first.Share, scale(t.mean())})
+			}
+		}
+		asIs := func(mean float64) float64 { return mean }
+		add("points", session.score, asIs)
+		add("failures_avoided", session.failures, asIs)
+		add("tokens_percent", session.tokens, math.Log)
+		add("cost_percent", session.dollars, math.Log)
+		add("time_percent", session.seconds, math.Log)
+		total.tokens.addAll(session.tokens)
+		total.dollars.addAll(session.dollars)
+		total.seconds.addAll(session.seconds)
 	}
-	for at, arm := range []*WorthArm{&w.With, &w.Without} {
-		t := sums[at]
-		arm.Tokens, arm.Dollars, arm.Seconds = t.tokens/max(1, t.tokenRuns), t.dollars/max(1, t.dollarRuns), t.seconds/max(1, t.secondRuns)
-		arm.Score, arm.Failures = 100*worthMean(values["points"], at == 1), 100*worthMean(values["failures_avoided"], at == 1)
-	}
+	w.With.Tokens, w.Without.Tokens = with.tokens.mean(), without.tokens.mean()
+	w.With.Dollars, w.Without.Dollars = with.dollars.mean(), without.dollars.mean()
+	w.With.Seconds, w.Without.Seconds = with.seconds.mean(), without.seconds.mean()
+	w.With.Score, w.Without.Score = 100*worthMean(values["points"], false), 100*worthMean(values["points"], true)
+	w.With.Failures, w.Without.Failures = 100*worthMean(values["failures_avoided"], false), 100*worthMean(values["failures_avoided"], true)
 	for name, all := range values {
-		mean, half, ok := worthInterval(all)
-		if !ok {
-			continue
+		if mean, half, ok := worthInterval(all); ok {
+			w.Effects[name] = effectOf(name, mean, half)
 		}
-		e := WorthEffect{100 * mean, 100 * (mean - half), 100 * (mean + half)}
-		switch {
-		case name == "failures_avoided":
-			e = WorthEffect{-e.Mean, -e.High, -e.Low}
-		case strings.HasSuffix(name, "_percent"):
-			e = WorthEffect{100 * (math.Exp(mean) - 1), 100 * (math.Exp(mean-half) - 1), 100 * (math.Exp(mean+half) - 1)}
-		}
-		w.Effects[name] = e
 	}
 	return w
+}
+
+// effectOf returns an effect in the unit of its name, from the difference of the arms and half of the width of its interval.
+func effectOf(name string, mean, half float64) WorthEffect {
+	low, high := mean-half, mean+half
+	switch {
+	case name == "failures_avoided":
+		return WorthEffect{-100 * mean, -100 * high, -100 * low}
+	case strings.HasSuffix(name, "_percent"): // of the logarithm
+		return WorthEffect{100 * (math.Exp(mean) - 1), 100 * (math.Exp(low) - 1), 100 * (math.Exp(high) - 1)}
+	}
+	return WorthEffect{100 * mean, 100 * low, 100 * high}
 }
 
 // worthMean is the mean of an arm, weighted by the inverse of the probability of the arm.
@@ -154,15 +178,12 @@ func worthInterval(all []worthValue) (mean, half float64, ok bool) {
 	var spread, weight [2]float64 // by arm: 0 with, 1 without the playbook
 	means := [2]float64{worthMean(all, false), worthMean(all, true)}
 	var n [2]float64
-	index := func(held bool) int {
-		if held {
-			return 1
-		}
-		return 0
-	}
 	counts := map[int]*[2]float64{} // sessions by share and arm
 	for _, v := range all {
-		a := index(v.held)
+		a := 0
+		if v.held {
+			a = 1
+		}
 		n[a]++
 		weight[a] += v.weight()
 		spread[a] += v.weight() * (v.y - means[a]) * (v.y - means[a])
