@@ -110,9 +110,7 @@ func (b *curatorsBench) measure(ctx context.Context, sync string, log zerolog.Lo
 
 // once runs one case on a temporary server.
 func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log zerolog.Logger) (rate float64, deltas uint64, err error) {
-	flags := cli.ServerFlags{}
-	flags.Replicas = 1
-	server, err := flags.StartTemporary(ctx, sync, log)
+	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, sync, log)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -20,7 +20,6 @@ type gatewayBench struct {
 	Samples int           `help:"Calls of each case." default:"300"`
 	Sync    string        `help:"When the server flushes to disk." default:"always"`
 	Time    time.Duration `help:"Time of each throughput; 0 measures none." default:"5s"`
-	Profile string        `help:"Write CPU profiles of the throughputs to files with this prefix." placeholder:"PREFIX"`
 	JSON    bool          `help:"Print JSON lines."`
 }
 

@@ -51,14 +51,12 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 	bullets := newTexts(2)
 	transport := &http.Transport{MaxIdleConnsPerHost: 2048}
 	g.client = &http.Client{Transport: transport}
-	server := cli.ServerFlags{}
-	server.Replicas = 1
-	conn, err := server.StartTemporary(ctx, b.Sync, log)
+	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, b.Sync, log)
 	if err != nil {
 		return nil, err
 	}
-	g.closers = append(g.closers, conn.Close)
-	if err := fillBook(ctx, deltalog.New(conn.JetStream()), benchBook, b.Bullets, func(int) string { return bullets.advice() }); err != nil {
+	g.closers = append(g.closers, server.Close)
+	if err := fillBook(ctx, deltalog.New(server.JetStream()), benchBook, b.Bullets, func(int) string { return bullets.advice() }); err != nil {
 		g.close()
 		return nil, err
 	}
@@ -73,9 +71,9 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 		g.close()
 		return nil, err
 	}
-	builder := generator.NewContextBuilder(conn.Conn, nil, generator.Config{})
+	builder := generator.NewContextBuilder(server.Conn, nil, generator.Config{})
 	builder.WaitLoaded(ctx, benchBook, time.Hour)
-	stop := g.front.Connect(ctx, conn.Conn, builder)
+	stop := g.front.Connect(ctx, server.Conn, builder)
 	g.closers = append(g.closers, transport.CloseIdleConnections, func() { _ = g.front.Close() }, stop, builder.Close)
 	return g, nil
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"runtime/pprof"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -57,25 +54,12 @@ func (b *gatewayBench) saturated(ctx context.Context, g *gatewaySetup, mode stri
 	if _, _, err := b.rate(ctx, g, mode, n, time.Second); err != nil { // opens connections, fills caches
 		return row, err
 	}
-	if b.Profile != "" {
-		f, err := os.Create(fmt.Sprintf("%s-%s-%d.pprof", b.Profile, mode, n))
-		if err != nil {
-			return row, err
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return row, err
-		}
-		defer pprof.StopCPUProfile()
-	}
 	g.degraded.Store(0)
 	calls, cpu, err := b.rate(ctx, g, mode, n, b.Time)
 	if err != nil {
 		return row, err
 	}
-	return throughputRow{
-		Mode: mode, Clients: n, Calls: calls, CPU: cpu, Passed: g.degraded.Load(),
-	}, nil
+	return throughputRow{Mode: mode, Clients: n, Calls: calls, CPU: cpu, Passed: g.degraded.Load()}, nil
 }
 
 // rate makes calls of n clients for a time. It returns the calls per second, and the CPU time of a call in milliseconds.

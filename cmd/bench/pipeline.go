@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +33,6 @@ type pipelineBench struct {
 	Bullets []int    `help:"Numbers of bullets in the playbook at the start." default:"0,1000,10000,100000"`
 	Syncs   []string `help:"When the server flushes to disk." default:"100ms,always"`
 	Text    int      `help:"Bytes of text that each task has in addition." default:"0"`
-	Profile string   `help:"Write a CPU profile of all runs." type:"path" placeholder:"FILE"`
 	JSON    bool     `help:"Print JSON lines."`
 }
 
@@ -52,7 +50,7 @@ Each reflection votes on three bullets, one in ten has a lesson. All tasks are o
 Examples:
 
   bench pipeline
-  bench pipeline --bullets 10000 --syncs 100ms --runs 1 --profile cpu.out`
+  bench pipeline --bullets 10000 --syncs 100ms --runs 1`
 }
 
 // Validate implements kong's check.
@@ -82,17 +80,6 @@ type pipelineRow struct {
 
 // Run implements the command.
 func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
-	if b.Profile != "" {
-		out, err := os.Create(b.Profile)
-		if err != nil {
-			return program.Exit(program.ExitUsage, fmt.Errorf("--profile: %w", err))
-		}
-		defer out.Close()
-		if err := pprof.StartCPUProfile(out); err != nil {
-			return fmt.Errorf("--profile: %w", err)
-		}
-		defer pprof.StopCPUProfile()
-	}
 	t := learning.Table{
 		Title: fmt.Sprintf("Pipeline: samples per second, %d samples a run, medians of %d runs, load average %s", b.Samples, b.Runs, loadAverage()),
 		Head:  "sync\tbullets\tsamples/s\tleast to most\tlimit\tof limit\tbytes\twrites\tCPU ms\t",
@@ -159,9 +146,7 @@ func median(values []float64) float64 {
 // once runs one case on a temporary server. The row has the rate and what was stored.
 func (b *pipelineBench) once(ctx context.Context, sync string, size int, log zerolog.Logger) (pipelineRow, error) {
 	row := pipelineRow{Sync: sync, Bullets: size}
-	flags := cli.ServerFlags{}
-	flags.Replicas = 1
-	server, err := flags.StartTemporary(ctx, sync, log)
+	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, sync, log)
 	if err != nil {
 		return row, err
 	}

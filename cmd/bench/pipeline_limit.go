@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/train"
 )
@@ -26,9 +27,7 @@ const (
 // rawRate measures JetStream alone with the messages of the pipeline: three streams, one after the other, each message of 4 KB pulled,
 // acknowledged and published to the next stream. The last stage pulls batches and publishes one message for each.
 func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger) (float64, error) {
-	flags := cli.ServerFlags{}
-	flags.Replicas = 1
-	server, err := flags.StartTemporary(ctx, flush, log)
+	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, flush, log)
 	if err != nil {
 		return 0, err
 	}

@@ -27,6 +27,9 @@ type arm struct {
 	skilled  bool    // the agent's own system prompt states every second rule, so that wrong advice can make it worse
 }
 
+// wrongShare is the share of wrong verdicts in the arms with wrong verdicts.
+const wrongShare = 0.2
+
 // defaultGate is the mode of the gate that a user gets.
 var defaultGate = curator.Config{}.WithDefaults().GateMode
 

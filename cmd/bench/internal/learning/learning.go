@@ -23,7 +23,6 @@ import (
 type Bench struct {
 	Seeds   int      `help:"Number of seeds, each with different rules and tasks." default:"5"`
 	HeldOut int      `help:"Held-out tasks of each seed, never learned from." default:"300"`
-	Wrong   float64  `help:"Share of wrong outcomes in the arms with wrong feedback." default:"0.2"`
 	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors" default:"worlds,distractors"`
 	Worlds  []string `help:"Simulated worlds; default: all." placeholder:"WORLD"`
 	Arms    []string `help:"Arms in worlds; default: those of the part, see below." placeholder:"ARM"`
@@ -90,9 +89,6 @@ func (b *Bench) Validate() error {
 			errs = append(errs, fmt.Errorf("--distractors: must be 0 to 100000, got %d", n))
 		}
 	}
-	if !(b.Wrong >= 0 && b.Wrong <= 1) { // also for NaN
-		errs = append(errs, fmt.Errorf("--wrong: must be between 0 and 1, got %v", b.Wrong))
-	}
 	return errors.Join(errs...)
 }
 
@@ -128,7 +124,7 @@ const runsPerCore = 4
 func (b *Bench) measure(ctx context.Context, p *part, log zerolog.Logger) (*Table, error) {
 	m := &measurement{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
-		heldOut: b.HeldOut, distractors: b.Distractors, wrong: b.Wrong,
+		heldOut: b.HeldOut, distractors: b.Distractors,
 		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
 	}
 	if len(m.worlds) == 0 {

@@ -35,8 +35,7 @@ type measurement struct {
 	against               string // arm
 	seeds, tasks, heldOut int
 	distractors           []int
-	wrong                 float64 // share of wrong verdicts in the arms with wrong feedback
-	parallel              int     // runs at the same time
+	parallel              int // runs at the same time
 	// remote lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
 	// later tasks.
 	remote []string

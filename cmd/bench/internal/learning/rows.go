@@ -186,7 +186,7 @@ func (m *measurement) table(rows []resultRow) *Table {
 	differs := slices.ContainsFunc(rows, func(r resultRow) bool { return r.Difference != nil })
 	t := &Table{
 		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
-			strings.ToUpper(m.part.name[:1])+m.part.name[1:], m.part.title, m.heldOut, m.seeds, 100*m.wrong, describeErrors(m.part.errors)),
+			strings.ToUpper(m.part.name[:1])+m.part.name[1:], m.part.title, m.heldOut, m.seeds, 100*wrongShare, describeErrors(m.part.errors)),
 		Head: "world\tarm\tcase\t",
 	}
 	for i, c := range m.part.columns {

@@ -64,9 +64,7 @@ func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logge
 	if err != nil {
 		return nil, err
 	}
-	flags := cli.ServerFlags{}
-	flags.Replicas = 1
-	session, err := flags.StartTemporary(ctx, "100ms", log)
+	session, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, "100ms", log)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +75,7 @@ func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logge
 		stop:  stop, states: make(map[statement]bool),
 	}
 	if a.wrong {
-		r.wrong = m.wrong
+		r.wrong = wrongShare
 	}
 	for _, start := range []func(context.Context, zerolog.Logger) error{r.startAgent, r.startRoles, r.prepareBook} {
 		if err := start(ctx, log); err != nil {
