@@ -162,48 +162,44 @@ func source(r *reflection) string {
 	return r.Execution
 }
 
+// read decodes a message. A message that cannot be decoded is a problem.
+func read[T any](a *check, m *Message) (event *T, ok bool) {
+	event, err := decode[T](m.Data)
+	if err != nil {
+		kind, _ := kindAndBook(m.Subject)
+		a.wrong("%s at %d: %v", kind, m.Seq, err)
+	}
+	return event, err == nil
+}
+
+// executions notes the ids of executions and of feedback.
 func (a *check) executions(all []Message) {
-	for _, m := range all {
-		kind, book := kindAndBook(m.Subject)
+	for i := range all {
+		kind, book := kindAndBook(all[i].Subject)
 		a.book(book)
 		if kind == "feedback" {
-			f, err := decode[feedback](m.Data)
-			if err != nil {
-				a.wrong("feedback at %d: %v", m.Seq, err)
-				continue
+			if f, ok := read[feedback](a, &all[i]); ok {
+				a.stored[book][f.ID] = true
+				a.feedback[book][f.Outcome.Feedback] = f.ID
 			}
-			a.stored[book][f.ID] = true
-			a.feedback[book][f.Outcome.Feedback] = f.ID
-			continue
+		} else if e, ok := read[run](a, &all[i]); ok {
+			a.stored[book][e.ID] = true
 		}
-		e, err := decode[run](m.Data)
-		if err != nil {
-			a.wrong("execution at %d: %v", m.Seq, err)
-			continue
-		}
-		a.stored[book][e.ID] = true
 	}
 }
 
+// reflections notes the reflections, and the ids of edits.
 func (a *check) reflections(all []Message) {
-	for _, m := range all {
-		kind, book := kindAndBook(m.Subject)
+	for i := range all {
+		kind, book := kindAndBook(all[i].Subject)
 		a.book(book)
 		if kind == "edit" {
-			e, err := decode[edit](m.Data)
-			if err != nil {
-				a.wrong("edit at %d: %v", m.Seq, err)
-				continue
+			if e, ok := read[edit](a, &all[i]); ok {
+				a.stored[book][e.ID] = true
 			}
-			a.stored[book][e.ID] = true
-			continue
+		} else if r, ok := read[reflection](a, &all[i]); ok {
+			a.reflect[all[i].Seq] = r
 		}
-		r, err := decode[reflection](m.Data)
-		if err != nil {
-			a.wrong("reflection at %d: %v", m.Seq, err)
-			continue
-		}
-		a.reflect[m.Seq] = r
 	}
 }
 

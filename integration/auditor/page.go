@@ -44,7 +44,7 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// share adds a share with its 95 % interval (Wilson 1927) and its number.
+// share returns the numbers of a share: in percent, the limits of its 95 % interval (Wilson 1927), and n. With n = 0 there are none.
 func share(right, n int) []float64 {
 	if n == 0 {
 		return nil
