@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -102,15 +104,16 @@ func (b *curatorsBench) measure(ctx context.Context, sync string, log zerolog.Lo
 		}
 	}
 	for i := range rows {
-		rows[i].Rate, rows[i].Least, rows[i].Most = median(rates[i]), slices.Min(rates[i]), slices.Max(rates[i])
+		rows[i].Rate = median(rates[i])
+		rows[i].Least, rows[i].Most = slices.Min(rates[i]), slices.Max(rates[i])
 		rows[i].OfFirst = median(ratios[i])
 	}
 	return rows, nil
 }
 
 // once runs one case on a temporary server.
-func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log zerolog.Logger) (rate float64, deltas uint64, err error) {
-	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, sync, log)
+func (b *curatorsBench) once(ctx context.Context, flush string, workers int, log zerolog.Logger) (rate float64, deltas uint64, err error) {
+	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, flush, log)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -118,13 +121,6 @@ func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log 
 	if err := b.publish(ctx, server.Conn); err != nil {
 		return 0, 0, err
 	}
-	var model chat.Model
-	if b.Think > 0 {
-		model = slowModel(b.Think)
-	}
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, workers)
 	if err := server.Consumers.Create(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -133,40 +129,45 @@ func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log 
 	if _, err := server.JetStream().PauseConsumer(ctx, events.StreamReflections, events.RoleCurator, pauseEnd); err != nil {
 		return 0, 0, err
 	}
+	work, stop := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop(nil) // runs before running.Wait
 	for range workers {
+		role, err := curator.New(b.model(), curator.Config{Slots: b.Slots})
+		if err != nil {
+			return 0, 0, err
+		}
 		conn, err := server.Connect(ctx, log)
 		if err != nil {
 			return 0, 0, err
 		}
-		defer conn.NATS().Close()
-		role, err := curator.New(model, curator.Config{Slots: b.Slots})
-		if err != nil {
-			return 0, 0, err
-		}
-		go func() { ended <- role.Run(work, conn) }()
+		running.Go(func() {
+			defer conn.NATS().Close()
+			stop(role.Run(work, conn))
+		})
 	}
-	if err := train.WaitIdle(ctx, server.Conn, nil, events.RoleCurator); err != nil {
-		return 0, 0, err
+	if err := train.WaitIdle(work, server.Conn, nil, events.RoleCurator); err != nil {
+		return 0, 0, cmp.Or(context.Cause(work), err)
 	}
 	rate = float64(b.Reflections) / time.Since(pauseEnd).Seconds()
-	cancel()
-	for range workers {
-		err = errors.Join(err, <-ended)
-	}
-	stream, serr := server.JetStream().Stream(ctx, events.StreamDeltas)
-	if err = errors.Join(err, serr); err != nil {
+	stream, err := server.JetStream().Stream(ctx, events.StreamDeltas)
+	if err != nil {
 		return 0, 0, err
 	}
 	return rate, stream.CachedInfo().State.Msgs, nil
 }
 
-// slowModel is a model of the Curator that proposes nothing, after the time think.
-func slowModel(think time.Duration) chat.Model {
+// model returns the model of the Curators: nil without a response time, else one that proposes nothing after this time.
+func (b *curatorsBench) model() chat.Model {
+	if b.Think == 0 {
+		return nil
+	}
 	return chat.ModelFunc(func(ctx context.Context, _ chat.Prompt) (chat.Reply, error) {
 		select {
 		case <-ctx.Done():
 			return chat.Reply{}, ctx.Err()
-		case <-time.After(think):
+		case <-time.After(b.Think):
 		}
 		return chat.Reply{Model: "canned", Finish: "stop", Text: `{"reasoning":"Nothing new.","operations":[]}`, Usage: chat.Usage{Calls: 1}}, nil
 	})

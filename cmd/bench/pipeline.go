@@ -131,7 +131,8 @@ func (b *pipelineBench) measure(ctx context.Context, sync string, log zerolog.Lo
 		}
 	}
 	for i := range rows {
-		rows[i].Rate, rows[i].Least, rows[i].Most = median(rates[i]), slices.Min(rates[i]), slices.Max(rates[i])
+		rows[i].Rate = median(rates[i])
+		rows[i].Least, rows[i].Most = slices.Min(rates[i]), slices.Max(rates[i])
 		rows[i].Limit, rows[i].OfLimit = median(limits), median(ratios[i])
 	}
 	return rows, nil
