@@ -21,7 +21,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
-	"debrief/playbook"
 )
 
 // curatorsBench measures how the Curator scales over its workers.
@@ -179,7 +178,7 @@ func (b *curatorsBench) publish(ctx context.Context, conn *bus.Conn) error {
 	store := deltalog.New(conn.JetStream())
 	texts := newTexts(2) // the seed
 	for i := range b.Books {
-		if err := fillBook(ctx, store, nthBook(i), bullets, func(int) string { return texts.advice() }); err != nil {
+		if err := fillBook(ctx, store, nthBook(i), bullets, texts); err != nil {
 			return err
 		}
 	}
@@ -202,5 +201,3 @@ func (b *curatorsBench) publish(ctx context.Context, conn *bus.Conn) error {
 		return err
 	})
 }
-
-func nthBook(i int) playbook.Book { return playbook.Book(fmt.Sprint("bench-", i)) }

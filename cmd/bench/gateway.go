@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -231,13 +230,4 @@ func (*gatewayBench) rate(ctx context.Context, g *gatewaySetup, mode string, n i
 	err = clients.Wait()
 	calls = float64(done.Load())
 	return calls / time.Since(began).Seconds(), float64((cpuTime() - used).Microseconds()) / 1000 / calls, err
-}
-
-// cpuTime returns the CPU time that this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -22,8 +22,6 @@ import (
 	"debrief/cmd/internal/proxy"
 	"debrief/events/deltalog"
 	"debrief/generator"
-
-	book "debrief/playbook"
 )
 
 // gatewaySetup is a gateway with its provider and its server.
@@ -48,7 +46,6 @@ func (g *gatewaySetup) close() {
 // open starts the server with its playbook, the provider, the reverse proxy and the gateway.
 func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySetup, error) {
 	g := &gatewaySetup{texts: newTexts(7)}
-	bullets := newTexts(2)
 	transport := &http.Transport{MaxIdleConnsPerHost: 2048}
 	g.client = &http.Client{Transport: transport}
 	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, b.Sync, log)
@@ -56,7 +53,7 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 		return nil, err
 	}
 	g.closers = append(g.closers, server.Close)
-	if err := fillBook(ctx, deltalog.New(server.JetStream()), benchBook, b.Bullets, func(int) string { return bullets.advice() }); err != nil {
+	if err := fillBook(ctx, deltalog.New(server.JetStream()), benchBook, b.Bullets, newTexts(2)); err != nil {
 		g.close()
 		return nil, err
 	}
@@ -96,39 +93,6 @@ func plainProxy(provider string) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	})
-}
-
-const benchBook = book.Book("bench")
-
-const benchSection = "strategies_and_hard_rules"
-
-func nthBullet(i int) book.BulletID { return book.MintID(benchSection, uint64(i+1)) }
-
-// fillBook creates a playbook with size bullets, in deltas of 500.
-func fillBook(ctx context.Context, store *deltalog.Store, name book.Book, size int, content func(i int) string) error {
-	w, err := store.Writer(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for from := 0; from < size; from += 500 {
-		_, err := w.Commit(ctx, func(s deltalog.State) ([]*book.Delta, error) {
-			d := &book.Delta{Author: "bench", Time: time.Now().UTC()}
-			for i := from; i < min(from+500, size); i++ {
-				d.Ops = append(d.Ops, book.Op{
-					Kind: book.Add, Bullet: nthBullet(i), Section: benchSection, Content: content(i),
-				})
-			}
-			return []*book.Delta{d}, nil
-		})
-		if err != nil {
-			return err
-		}
-		if err := w.Flush(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // tokenEvent is an event of a stream of chat completions, of about 200 bytes.

@@ -4,6 +4,10 @@ package main
 
 import (
 	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
 	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/program"
@@ -28,8 +32,33 @@ Examples:
   bench gateway                calls of models through the gateway, against a direct connection
   bench learning --quick       learning, in minutes; without --quick, all of it, in hours`
 
-func newProgram() program.Program {
-	return program.Program{Name: "bench", Description: description, CLI: new(commands)}
+func main() {
+	bench := program.Program{Name: "bench", Description: description, CLI: new(commands)}
+	os.Exit(bench.Main(os.Args[1:]))
 }
 
-func main() { os.Exit(newProgram().Main(os.Args[1:])) }
+// loadAverage returns the load of the machine over the last minute, or "unknown" where the system does not say it.
+func loadAverage() string {
+	line, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(line), " ")
+	return first
+}
+
+// cpuTime returns the CPU time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// median returns the median of at least one value.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -97,16 +96,6 @@ func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
 	return t.Print(term.Stdout, b.JSON)
 }
 
-// loadAverage returns the load of the machine over the last minute, or "unknown" where the system does not say it.
-func loadAverage() string {
-	line, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(line), " ")
-	return first
-}
-
 // measure runs all cases of a sync setting. Each run measures the limit and then every size, so that a change of the
 // machine's speed is in both.
 func (b *pipelineBench) measure(ctx context.Context, sync string, log zerolog.Logger) ([]pipelineRow, error) {
@@ -138,12 +127,6 @@ func (b *pipelineBench) measure(ctx context.Context, sync string, log zerolog.Lo
 	return rows, nil
 }
 
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
 // once runs one case on a temporary server. The row has the rate and what was stored.
 func (b *pipelineBench) once(ctx context.Context, sync string, size int, log zerolog.Logger) (pipelineRow, error) {
 	row := pipelineRow{Sync: sync, Bullets: size}
@@ -152,8 +135,7 @@ func (b *pipelineBench) once(ctx context.Context, sync string, size int, log zer
 		return row, err
 	}
 	defer server.Close()
-	bullets := newTexts(2)
-	if err := fillBook(ctx, deltalog.New(server.JetStream()), benchBook, size, func(int) string { return bullets.advice() }); err != nil {
+	if err := fillBook(ctx, deltalog.New(server.JetStream()), benchBook, size, newTexts(2)); err != nil {
 		return row, err
 	}
 	stop, err := startRoles(ctx, server.Conn)

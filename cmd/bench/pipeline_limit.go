@@ -51,7 +51,9 @@ func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger)
 	defer cancel(nil) // runs before all.Wait
 	for i := range stages[:2] {
 		for range rawSlots {
-			all.Go(func() { cancelOn(cancel, forward(ctx, js, stages[i], i+1)) })
+			if err := forward(ctx, cancel, js, stages[i], i+1); err != nil {
+				return 0, err
+			}
 		}
 	}
 	all.Go(func() {
@@ -105,32 +107,17 @@ func cancelOn(cancel context.CancelCauseFunc, err error) {
 	}
 }
 
-// forward publishes each message of a stage to the next one and acknowledges it, until ctx ends.
-func forward(ctx context.Context, js jetstream.JetStream, from jetstream.Consumer, to int) error {
-	pulls, err := from.Messages(jetstream.PullMaxMessages(1))
-	if err != nil {
-		return err
-	}
-	defer pulls.Stop()
-	stopAfter := context.AfterFunc(ctx, pulls.Stop)
-	defer stopAfter()
-	for {
-		m, err := pulls.Next()
-		if err != nil {
-			return errors.Join(context.Cause(ctx), ignoreClosed(err))
+// forward publishes each message of a stage to the next one and acknowledges it, until ctx ends. An error cancels ctx.
+func forward(ctx context.Context, cancel context.CancelCauseFunc, js jetstream.JetStream, from jetstream.Consumer, to int) error {
+	consuming, err := from.Consume(func(m jetstream.Msg) {
+		_, err := js.Publish(ctx, rawSubject(to), m.Data())
+		if err == nil {
+			err = m.Ack()
 		}
-		if _, err := js.Publish(ctx, rawSubject(to), m.Data()); err != nil {
-			return err
-		}
-		if err := m.Ack(); err != nil {
-			return err
-		}
-	}
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
-		return nil
+		cancelOn(cancel, err)
+	}, jetstream.PullMaxMessages(1))
+	if err == nil {
+		context.AfterFunc(ctx, consuming.Stop)
 	}
 	return err
 }

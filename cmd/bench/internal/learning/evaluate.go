@@ -13,12 +13,6 @@ import (
 	book "debrief/playbook"
 )
 
-// statement is a text that may state a rule of a phase.
-type statement struct {
-	text        string
-	phase, rule int
-}
-
 // Keys of the values of an evaluation. The columns of a part name them, and JSON output has them. Those of a task are averages over all tasks
 // so far.
 const (
@@ -155,7 +149,7 @@ func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []w
 			return ok
 		}
 		for b := range p.All() {
-			if b.Shown() && r.isStatement(b.Content, phase, rule) {
+			if b.Shown() && r.world.States(b.Content, phase, rule) {
 				stated[key] = true
 				return true
 			}
@@ -174,7 +168,7 @@ func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []w
 				continue
 			}
 			known++
-			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return r.isStatement(b.Content, tasks[i].Phase, rule) }) {
+			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return r.world.States(b.Content, tasks[i].Phase, rule) }) {
 				found++
 			} else {
 				missing = true
@@ -189,17 +183,6 @@ func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []w
 	if known > 0 {
 		v[decidingKey] = float64(found) / float64(known)
 	}
-}
-
-// isStatement reports whether a text states a rule, from a cache.
-func (r *runner) isStatement(text string, phase, rule int) bool {
-	key := statement{text, phase, rule}
-	ok, known := r.states[key]
-	if !known {
-		ok = r.world.States(text, phase, rule)
-		r.states[key] = ok
-	}
-	return ok
 }
 
 // sharedPrefix returns the length of the common prefix with a previous text, as a share of the text. It returns 1 for an empty text.

@@ -47,7 +47,6 @@ type runner struct {
 	done        int                // training tasks so far
 	warned      int                // reports with a warning
 	late        []lateOutcome      // outcomes to report
-	states      map[statement]bool // cache of isStatement
 	prefix      []float64          // by training prompt: see sharedPrefix
 	stop        context.CancelFunc // stops the roles
 	roles       chan error         // receives the error of the roles when they have stopped; nil before they start
@@ -72,7 +71,7 @@ func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logge
 	r := &runner{
 		world: w, arm: a, seed: of.seed, measurement: m, session: session, store: deltalog.New(session.JetStream()),
 		model: &roleModel{world: w, seed: of.seed, broken: a.broken, repeated: make(map[uint64]int)},
-		stop:  stop, states: make(map[statement]bool),
+		stop:  stop,
 	}
 	if a.wrong {
 		r.wrong = wrongShare

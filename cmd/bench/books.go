@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"time"
+
+	"debrief/events/deltalog"
+
+	book "debrief/playbook"
 )
 
 // texts writes bullets and questions of people who work on invoices. The same seed gives the same texts. It must not be used
@@ -31,4 +37,40 @@ func (t texts) advice() string {
 // question returns a question.
 func (t texts) question() string {
 	return fmt.Sprintf("Which %s failed in run %d, and what shall I %s first?", t.thing(), t.IntN(1000), t.doing())
+}
+
+// The playbook of a bench with one, and the section of all bullets.
+const (
+	benchBook    = book.Book("bench")
+	benchSection = "strategies_and_hard_rules"
+)
+
+// nthBook is the name of a playbook of a bench with several.
+func nthBook(i int) book.Book { return book.Book(fmt.Sprint("bench-", i)) }
+
+func nthBullet(i int) book.BulletID { return book.MintID(benchSection, uint64(i+1)) }
+
+// fillBook creates a playbook with size bullets, in deltas of 500.
+func fillBook(ctx context.Context, store *deltalog.Store, name book.Book, size int, t texts) error {
+	w, err := store.Writer(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for from := 0; from < size; from += 500 {
+		_, err := w.Commit(ctx, func(s deltalog.State) ([]*book.Delta, error) {
+			d := &book.Delta{Author: "bench", Time: time.Now().UTC()}
+			for i := from; i < min(from+500, size); i++ {
+				d.Ops = append(d.Ops, book.Op{Kind: book.Add, Bullet: nthBullet(i), Section: benchSection, Content: t.advice()})
+			}
+			return []*book.Delta{d}, nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
