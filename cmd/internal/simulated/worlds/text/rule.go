@@ -81,60 +81,60 @@ const (
 	priorityExceptions = 11
 )
 
-// hidden draws the rules of both phases and the products of a seed. The rules of the phases differ in the queues of the
-// changed ones.
-func hidden(seed uint64) (phases [2][]world.Case, products []string, changed []int) {
-	rng := rand.New(rand.NewPCG(seed, 0x6472696674)) // "drift"
+// drawRules draws the products and the rules of both phases. The rules of the phases differ in the queues of the changed ones.
+func (w *World) drawRules() {
+	rng := rand.New(rand.NewPCG(w.Seed, 0x6472696674)) // "drift"
 	for _, i := range rng.Perm(len(productNames))[:8] {
-		products = append(products, productNames[i])
-	}
-	value := func(f feature) string {
-		if f == product {
-			return products[rng.IntN(len(products))]
-		}
-		return vocabulary[f][rng.IntN(len(vocabulary[f]))].name
+		w.products = append(w.products, productNames[i])
 	}
 	var rules []world.Case
-	topics := rng.Perm(len(vocabulary[topic]))[1:]
-	for n, i := range topics {
+	for n, i := range rng.Perm(len(vocabulary[topic]))[1:] {
 		rules = append(rules, world.Case{When: ticket{topic: vocabulary[topic][i].name}, Slot: toQueue, Value: queues[n%len(queues)]})
 	}
 	priorities := []string{"1", "2", "4", "2"}
 	for n, i := range rng.Perm(len(vocabulary[impact])) {
 		rules = append(rules, world.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
 	}
-	// except adds n exceptions for a slot: rules with one more feature than a general rule, and with another value.
-	except := func(n int, slot string, base feature, others []feature) {
-		for added := 0; added < n; {
-			f := others[added%len(others)]
-			r := world.Case{Slot: slot}
-			r.When[base], r.When[f] = value(base), value(f)
-			if slot == toQueue {
-				r.Value = queues[rng.IntN(len(queues))]
-			} else {
-				r.Value = fmt.Sprint(1 + rng.IntN(4))
-			}
-			var plain ticket // without the second feature
-			plain[base] = r.When[base]
-			general := world.Decide(rules, slot, plain)
-			isNew := !slices.ContainsFunc(rules, func(o world.Case) bool { return o.Condition() == r.Condition() })
-			if isNew && general >= 0 && rules[general].Value != r.Value {
-				rules = append(rules, r)
-				added++
-			}
+	rules = w.addExceptions(rng, rules, queueExceptions, toQueue, topic, []feature{product, plan, language})
+	rules = w.addExceptions(rng, rules, priorityExceptions, toPriority, impact, []feature{plan, product, topic})
+	w.phases = [2][]world.Case{rules, slices.Clone(rules)}
+	w.changed = selectChanged(rng, rules)
+	for _, i := range w.changed {
+		changed := &w.phases[1][i]
+		for changed.Value == rules[i].Value {
+			changed.Value = queues[rng.IntN(len(queues))]
 		}
 	}
-	except(queueExceptions, toQueue, topic, []feature{product, plan, language})
-	except(priorityExceptions, toPriority, impact, []feature{plan, product, topic})
-	phases[0] = rules
-	phases[1] = slices.Clone(rules)
-	changed = selectChanged(rng, rules)
-	for _, i := range changed {
-		for phases[1][i].Value == rules[i].Value {
-			phases[1][i].Value = queues[rng.IntN(len(queues))]
+}
+
+// addExceptions adds n exceptions for a slot: rules with one more feature than a general rule about the main feature, and with another
+// value. The further features take turns.
+func (w *World) addExceptions(rng *rand.Rand, rules []world.Case, n int, slot string, main feature, further []feature) []world.Case {
+	value := func(f feature) string {
+		if f == product {
+			return w.products[rng.IntN(len(w.products))]
+		}
+		return vocabulary[f][rng.IntN(len(vocabulary[f]))].name
+	}
+	for added := 0; added < n; {
+		f := further[added%len(further)]
+		r := world.Case{Slot: slot}
+		r.When[main], r.When[f] = value(main), value(f)
+		if slot == toQueue {
+			r.Value = queues[rng.IntN(len(queues))]
+		} else {
+			r.Value = fmt.Sprint(1 + rng.IntN(4))
+		}
+		var plain ticket // without the further feature
+		plain[main] = r.When[main]
+		general := world.Decide(rules, slot, plain)
+		isNew := !slices.ContainsFunc(rules, func(o world.Case) bool { return o.Condition() == r.Condition() })
+		if isNew && general >= 0 && rules[general].Value != r.Value {
+			rules = append(rules, r)
+			added++
 		}
 	}
-	return phases, products, changed
+	return rules
 }
 
 // selectChanged selects three general rules and two exceptions about queues. Their topics are among the more frequent ones,

@@ -39,7 +39,7 @@ type World struct {
 // New returns the world of a seed. With drifts, some of its rules change.
 func New(seed uint64, drifts bool, e world.Imperfection) *World {
 	w := &World{Model: NewModel(seed, e), drifts: drifts}
-	w.phases, w.products, w.changed = hidden(seed)
+	w.drawRules()
 	return w
 }
 

@@ -92,47 +92,77 @@ var readRule = world.CachedOK(func(text string) (world.Case, bool) {
 // totalRules is the number of hidden rules.
 const totalRules = 45
 
+// ruleDrawer draws hidden rules. values has the values of each fact.
+type ruleDrawer struct {
+	*rand.Rand
+	values [factCount][]string
+}
+
 // hidden draws the rules: for each operation rules about guards and arguments, and exceptions from some of them. Two rules with
 // the same number of conditions for a slot of an operation have different values of one fact, so they never apply to the same task.
 func hidden(rng *rand.Rand, values [factCount][]string) []world.Case {
+	d := ruleDrawer{rng, values}
 	var rules []world.Case
-	value := func(f fact) string { return values[f][rng.IntN(len(values[f]))] }
-	randomFact := func() fact { return anyFact(uint64(rng.IntN(int(factCount) - 1))) }
-	// The slots are guards before the operation, guards behind it, and arguments, in this order. The variables are their first indexes.
-	lastGuards := slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
-	arguments := slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
 	for i := range operations {
-		op := operations[i].name
-		for _, s := range []int{rng.IntN(lastGuards), lastGuards + rng.IntN(arguments-lastGuards)} {
-			r := world.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
-			if rng.IntN(3) > 0 {
-				f := randomFact()
-				r.When[f] = value(f)
-			}
+		rules = append(rules, d.guardRules(operations[i].name)...)
+		rules = append(rules, d.argumentRules(operations[i].name)...)
+	}
+	return d.addExceptions(rules)
+}
+
+func (d *ruleDrawer) fact() fact { return anyFact(uint64(d.IntN(int(factCount) - 1))) }
+
+func (d *ruleDrawer) value(f fact) string { return d.values[f][d.IntN(len(d.values[f]))] }
+
+// The slots are guards before the operation, guards after it, and arguments, in this order.
+var (
+	firstLastGuard = slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
+	firstArgument  = slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
+)
+
+// guardRules requires a guard before an operation and one after it, each for all tasks or for a value of one fact.
+func (d *ruleDrawer) guardRules(op string) (rules []world.Case) {
+	for _, s := range []int{d.IntN(firstLastGuard), firstLastGuard + d.IntN(firstArgument-firstLastGuard)} {
+		r := world.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
+		if d.IntN(3) > 0 {
+			f := d.fact()
+			r.When[f] = d.value(f)
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// argumentRules sets two arguments of an operation: the first one for two values of a fact, the second one for one value.
+func (d *ruleDrawer) argumentRules(op string) (rules []world.Case) {
+	for n, s := range d.Perm(len(slots) - firstArgument)[:2] {
+		argument := &slots[firstArgument+s]
+		unusual := argument.values[1:]
+		f := d.fact()
+		v := d.Perm(len(d.values[f]))
+		for k := range 2 - n {
+			r := world.Case{When: facts{operation: op}, Slot: argument.name, Value: unusual[(k+d.IntN(2))%len(unusual)]}
+			r.When[f] = d.values[f][v[k]]
 			rules = append(rules, r)
 		}
-		for n, s := range rng.Perm(len(slots) - arguments)[:2] {
-			argument := &slots[arguments+s]
-			f := randomFact()
-			v := rng.Perm(len(values[f]))
-			for k := range 2 - n { // two values of the first argument, one of the second
-				r := world.Case{When: facts{operation: op}, Slot: argument.name, Value: argument.values[1+(k+rng.IntN(2))%(len(argument.values)-1)]}
-				r.When[f] = values[f][v[k]]
-				rules = append(rules, r)
-			}
-		}
 	}
+	return rules
+}
+
+// addExceptions adds exceptions until there are totalRules rules. An exception has one more fact than its rule, and the next value of the
+// slot. No rule has two exceptions.
+func (d *ruleDrawer) addExceptions(rules []world.Case) []world.Case {
 	general := len(rules)
 	hasException := make(map[int]bool)
 	for len(rules) < totalRules {
-		i := rng.IntN(general)
+		i := d.IntN(general)
 		r := rules[i]
-		f := randomFact()
+		f := d.fact()
 		if hasException[i] || r.When[f] != "" {
 			continue
 		}
 		hasException[i] = true
-		r.When[f] = value(f)
+		r.When[f] = d.value(f)
 		choices := slots[slotIndex(r.Slot)].values
 		r.Value = choices[(slices.Index(choices, r.Value)+1)%len(choices)]
 		rules = append(rules, r)
