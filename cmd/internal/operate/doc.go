@@ -11,7 +11,7 @@
 // They never decide how a message is handled, because package bus has the failure policy. They never change a playbook: an erasure
 // requests edits of the Curator.
 //
-// # The order of a check
+// # The walk of a check
 //
 //	doctor/doctor.go    Server, Resources  the server, its streams and buckets
 //	doctor/rights.go    Rights, Roles      the rights of each user, against the list of package rights
