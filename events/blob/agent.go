@@ -103,7 +103,6 @@ type storedAgent struct {
 	at   time.Time // when Put returned
 }
 
-// newAgents returns empty caches.
 func newAgents() (a agents) {
 	a.stored, _ = lru.New[events.ID, storedAgent](4096) // fails only for a size of 0
 	a.read, _ = lru.New[string, *events.Agent](64)

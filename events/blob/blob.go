@@ -226,7 +226,6 @@ func infoOf(m direct.Message) (info jetstream.ObjectInfo) {
 	return info
 }
 
-// readMessages calls fn for each message of the stream on a subject.
 func (s *Store) readMessages(ctx context.Context, subject string, fn func(direct.Message) error) error {
 	return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
 		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: subject}, fn)

@@ -76,7 +76,6 @@ func (r *runner) groupSize(it *item) int {
 // attemptsBegun returns the number of attempts that were started. An attempt above the limit is not started.
 func (r *runner) attemptsBegun(it *item) int { return min(it.d.Attempt, r.policy.MaxAttempts) }
 
-// attemptsSubject returns the subject of the record of a message.
 func attemptsSubject(role string, seq uint64) string {
 	return "$KV." + events.BucketAttempts + "." + role + "." + strconv.FormatUint(seq, 10)
 }

@@ -38,7 +38,6 @@ func FromEnv() (*Client, error) {
 // errAddress marks the error of a client with an invalid address: no request can succeed.
 var errAddress = errors.New("invalid address")
 
-// hasScheme reports whether an address begins with a scheme of HTTP.
 func hasScheme(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
@@ -46,7 +45,6 @@ func hasScheme(address string) bool {
 // refuseRedirect keeps a redirect as the reply: another server would get the token.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// httpTransport sends requests to the API over HTTP.
 type httpTransport struct {
 	base, token string
 	client      *http.Client
@@ -58,7 +56,6 @@ var paths = map[string]string{events.VerbContext: "contexts", events.VerbReport:
 // maxReply bounds a reply, in bytes.
 const maxReply = 64 << 20
 
-// send implements transport.
 func (t *httpTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	verb := m.verb
 	if !hasScheme(t.base) {

@@ -19,13 +19,11 @@ import (
 // max_payload of the server.
 func NATS(nc *nats.Conn) *Client { return &Client{transport: natsTransport{nc}, delay: defaultDelay} }
 
-// natsTransport sends requests to the micro service over NATS.
 type natsTransport struct{ nc *nats.Conn }
 
 // replyTimeout bounds the wait for a reply if the context has no deadline. The service replies within ten seconds.
 const replyTimeout = 12 * time.Second
 
-// send implements transport.
 func (t natsTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	verb, book := m.verb, cmp.Or(m.book, events.DefaultBook)
 	if err := book.Validate(); err != nil {

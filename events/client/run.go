@@ -35,7 +35,6 @@ type Run struct {
 	started  time.Time
 }
 
-// defaultAdviceTimeout is the default of Client.AdviceTimeout.
 const defaultAdviceTimeout = 150 * time.Millisecond
 
 // Run requests a context and starts a run. If Debrief cannot be reached within AdviceTimeout, the run has only the query, and Degraded says why. The

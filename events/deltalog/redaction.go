@@ -195,7 +195,6 @@ func (o *overlay) remember(seq uint64) {
 	o.recent = append(o.recent, seq)
 }
 
-// load loads the redactions of the book.
 func (o *overlay) load(ctx context.Context) error {
 	o.loads++
 	all, err := o.s.readRedactions(ctx, o.book)

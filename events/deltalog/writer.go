@@ -91,7 +91,6 @@ func (w *Writer) ViewLag() uint64 {
 	return w.playbook.Version() - min(w.viewVersion, w.playbook.Version())
 }
 
-// open sets the state of a new writer.
 func (w *Writer) open(ctx context.Context) error {
 	v, err := w.s.readView(ctx, w.book)
 	if err != nil {

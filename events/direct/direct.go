@@ -183,7 +183,6 @@ func openInbox(nc *nats.Conn, size int) (*inbox, error) {
 	return in, nil
 }
 
-// close unsubscribes.
 func (in *inbox) close() {
 	in.timeout.Stop()
 	_ = in.sub.Unsubscribe() // fails only on a closed connection

@@ -347,7 +347,6 @@ func (s *Store) seqOf(ctx context.Context, key string) (seq uint64, err error) {
 	return seq, err
 }
 
-// put stores the value of a key.
 func (s *Store) put(ctx context.Context, key string, value any, opts ...jetstream.PublishOpt) error {
 	data, err := events.Marshal(value)
 	if err != nil {

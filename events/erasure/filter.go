@@ -176,7 +176,6 @@ func (f *Filter) readNew(ctx context.Context) error {
 	return err
 }
 
-// add adds the next message of the bucket.
 func (f *Filter) add(m direct.Message) error {
 	f.next = m.Seq + 1
 	key := strings.TrimPrefix(m.Subject, prefix)

@@ -47,7 +47,6 @@ func readCheckpoint(dir string) *checkpoint {
 	return c
 }
 
-// write replaces the checkpoint file.
 func (c *checkpoint) write(dir string) error {
 	data, err := json.Marshal(c)
 	if err != nil {

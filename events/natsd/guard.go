@@ -140,7 +140,6 @@ func (g *guard) reason() error {
 	return g.closed
 }
 
-// send calls the function of Watch.
 func (g *guard) send() {
 	if g.notify != nil {
 		g.notify(g.reason())

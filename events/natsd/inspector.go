@@ -85,7 +85,6 @@ func (in *inspector) waitForOthers() bool {
 	return false
 }
 
-// report passes an error to Config.OnError.
 func (in *inspector) report(err error) {
 	if err != nil && in.s.config.OnError != nil {
 		in.s.config.OnError(fmt.Sprintf("examine the streams: %v", err))

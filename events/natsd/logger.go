@@ -31,7 +31,6 @@ func (l *logger) reset() {
 	l.fatalErr, l.writeErr = nil, nil
 }
 
-// fatalError returns the first fatal error, or nil.
 func (l *logger) fatalError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

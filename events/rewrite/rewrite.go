@@ -81,7 +81,6 @@ func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied in
 	return r.copied, nil
 }
 
-// rewriter is one run over a stream.
 type rewriter struct {
 	js     jetstream.JetStream
 	nc     *nats.Conn
@@ -121,7 +120,6 @@ func (r *rewriter) run(ctx context.Context, hasHistory bool) error {
 	return r.await(ctx)
 }
 
-// filler returns the subject of the filler.
 func (r *rewriter) filler() string { return r.prefix + "_filler" }
 
 // fill publishes the filler and removes it. All of it is marked as deleted, so that no reader of a bucket sees it.
@@ -150,7 +148,6 @@ func (r *rewriter) publish(ctx context.Context, subject string, data []byte) (*j
 	return r.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data, Header: nats.Header{"KV-Operation": {"DEL"}}})
 }
 
-// read calls fn for each message on a subject.
 func (r *rewriter) read(ctx context.Context, subject string, fn func(direct.Message) error) error {
 	return natserr.Do(ctx, r.watch, r.name, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, r.name, direct.Query{Subject: subject}, fn)

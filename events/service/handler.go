@@ -176,7 +176,6 @@ func (h *Handler) decodeOutcome(ctx context.Context, raw json.RawMessage, caller
 	return d.Outcome, nil
 }
 
-// encode returns the JSON of a reply.
 func encode(reply any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -31,7 +31,6 @@ type Observer func(verb string, code int, took time.Duration)
 // flushTimeout limits a round trip to the server.
 const flushTimeout = 2 * time.Second
 
-// serve is Serve with a handler.
 func serve(nc *nats.Conn, h *Handler, observe Observer) (stop func(), err error) {
 	s := &server{nc: nc, handler: h, observe: observe, counters: map[string]*counter{}}
 	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
@@ -85,7 +84,6 @@ func (s *server) begin() bool {
 	return true
 }
 
-// stop rejects new requests, and waits until those in progress are answered.
 func (s *server) stop(svc micro.Service) {
 	if err := svc.Stop(); err != nil {
 		s.handler.log.Warn().Err(err).Msg("stop the micro service")

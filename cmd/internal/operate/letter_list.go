@@ -21,7 +21,6 @@ type LetterRow struct {
 	Reason     string        `json:"reason"`
 }
 
-// newLetterRow returns the row of a dead letter.
 func newLetterRow(l *bus.Letter) LetterRow {
 	kind, _, _ := events.ParseSubject(l.Subject)
 	return LetterRow{

@@ -456,7 +456,6 @@ type metadata struct {
 	State  api.StreamState  `json:"state"`
 }
 
-// readMetadata reads the metadata in the directory of a snapshot.
 func readMetadata(dir string) (*metadata, error) {
 	data, err := os.ReadFile(filepath.Join(dir, jsm.SnapshotMetaFile))
 	if err != nil {

@@ -114,7 +114,6 @@ type InvalidError struct{ Reason string }
 
 func (e *InvalidError) Error() string { return "invalid backup: " + e.Reason }
 
-// invalid returns an *InvalidError.
 func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
 // Verify reads all files of a backup and returns its manifest, or an *InvalidError. The backup may come from an untrusted source:
@@ -191,7 +190,6 @@ func hashFiles(dir string) (files map[string]string, size int64, err error) {
 	return files, size, nil
 }
 
-// copyFile writes the content of a file to w, and returns its size.
 func copyFile(w io.Writer, name string) (int64, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -118,7 +118,6 @@ func (x *Report) JetStream(ctx context.Context, js jetstream.JetStream) bool {
 	return true
 }
 
-// setupHint is the advice for a missing stream or durable.
 const setupHint = "run 'debrief setup' as the operator, or start a worker with the rights to create it"
 
 // Resources checks streams, buckets and durables. It reports whether all streams exist.
@@ -232,7 +231,6 @@ func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []li
 	}
 }
 
-// formatSkew formats the difference of two clocks.
 func formatSkew(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return "less than a second"
@@ -279,7 +277,6 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 	}
 }
 
-// formatWaiting formats a number of waiting messages.
 func formatWaiting(n uint64) string {
 	if n == 0 {
 		return "no messages are waiting"
@@ -295,7 +292,6 @@ func joinSome(all []string) string {
 	return strings.Join(all, "; ")
 }
 
-// size formats a number of bytes.
 func size(n uint64) string {
 	switch {
 	case n >= 1<<30:

@@ -60,7 +60,6 @@ func covers(pattern, subject string) bool {
 	return rights.Covers(pattern, subject)
 }
 
-// asOperator is the advice for missing rights.
 const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key of a role only has the rights of that role"
 
 // Rights requests the rights of this user from the server, and checks whether they include those of an operator. It publishes nothing

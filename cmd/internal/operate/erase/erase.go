@@ -47,7 +47,6 @@ func New(conn *bus.Conn) *Eraser {
 	}
 }
 
-// progress reports a step to Progress.
 func (e *Eraser) progress(step string) {
 	if e.Progress != nil {
 		e.Progress(step)

@@ -59,13 +59,11 @@ type bookSelector struct {
 	selector playbook.Selector
 }
 
-// bookEdit is an edit of one playbook.
 type bookEdit struct {
 	book playbook.Book
 	id   string
 }
 
-// newFound returns the result of a search that has found nothing yet.
 func newFound() *found {
 	return &found{
 		handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
@@ -165,14 +163,12 @@ func (f *found) touches(m *stored, about *erasure.About) bool {
 	return false
 }
 
-// addAll adds names to a set.
 func addAll(set map[string]bool, names []string) {
 	for _, name := range names {
 		set[name] = true
 	}
 }
 
-// addMessage adds a message of a stream.
 func (f *found) addMessage(stream string, seq uint64) {
 	if f.known[stream] == nil {
 		f.known[stream] = map[uint64]bool{}

@@ -80,14 +80,12 @@ var seconds = []float64{.0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 60}
 // modelSeconds are the buckets for model calls, which take from some milliseconds to minutes.
 var modelSeconds = []float64{.01, .03, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60, 120}
 
-// histogram registers a histogram.
 func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	m.registry.MustRegister(h)
 	return h
 }
 
-// counter registers a counter.
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.registry.MustRegister(c)

@@ -71,7 +71,6 @@ type models struct {
 	clients  []client
 }
 
-// client is a client of a model or an embedder.
 type client struct {
 	role, kind string
 	stats      func() openai.Stats
@@ -88,7 +87,6 @@ var (
 	breakers = []string{"closed", "open", "half-open"}
 )
 
-// collect writes the statistics of the clients.
 func (m *models) collect(to scrape) {
 	for _, c := range m.clients {
 		s := c.stats()

@@ -59,7 +59,6 @@ type playbooks struct {
 	executions, feedback, tokens, dollars, gatewayCalls *prometheus.CounterVec
 }
 
-// newPlaybooks registers the metrics of playbooks.
 func newPlaybooks(m *Metrics, f Figures) *playbooks {
 	p := &playbooks{
 		figures:      f,

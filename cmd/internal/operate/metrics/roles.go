@@ -165,7 +165,6 @@ type connection struct {
 	refusedAt time.Time // time of the last refusal to report the account's use
 }
 
-// collect writes the metrics of the connection and of the account.
 func (c *connection) collect(to scrape) {
 	nc := c.conn.NATS()
 	to.Gauge(connected, flag(nc.Status() == nats.CONNECTED))

@@ -53,7 +53,6 @@ func Load(name string) (*Table, error) {
 	return t, nil
 }
 
-// parse decodes and checks a table.
 func parse(text []byte) (*Table, error) {
 	t := new(Table)
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))

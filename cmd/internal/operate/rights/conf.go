@@ -64,7 +64,6 @@ func Covers(pattern, subject string) bool {
 	return len(p) == len(s)
 }
 
-// confBegin is the beginning of the configuration.
 const confBegin = `# The rights of all users, and the tenants with the public keys of their users. Written by 'debrief credentials DIR', which
 # writes it again for a new version of the program, with the same keys: changes by hand are lost. The limits of a tenant are
 # in limits.conf.
@@ -109,7 +108,6 @@ func (u *User) write(b *strings.Builder) {
 	b.WriteString("  ] }\n}\n")
 }
 
-// writeGrants writes a line for each grant.
 func writeGrants(b *strings.Builder, indent string, grants []Grant) {
 	for _, g := range grants {
 		fmt.Fprintf(b, "%s\"%s\" # %s\n", indent, g.Subject, g.Why)

@@ -95,12 +95,10 @@ func (c *Credentials) Create() (Created, error) {
 	return created, c.updateAccounts(&created)
 }
 
-// path returns the path of a file or directory in Dir.
 func (c *Credentials) path(names ...string) string {
 	return filepath.Join(append([]string{c.Dir}, names...)...)
 }
 
-// pathExists reports whether a file or directory exists.
 func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -171,7 +169,6 @@ func (c *Credentials) createCertificates() error {
 	return nil
 }
 
-// certificateTemplate returns a certificate with a serial number and a validity.
 func certificateTemplate(name string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // rand.Reader does not fail
 	now := time.Now()

@@ -73,7 +73,6 @@ func (p *prober) isAbsent(subject string) bool {
 	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
 }
 
-// probeAll probes subjects concurrently.
 func (p *prober) probeAll(subjects []string) {
 	var done sync.WaitGroup
 	for _, s := range subjects {
@@ -97,7 +96,6 @@ func (p *prober) probe(subject string) {
 	}
 }
 
-// addMissing records a missing right.
 func (p *prober) addMissing(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

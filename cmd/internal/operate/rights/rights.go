@@ -126,7 +126,6 @@ func service(suffix string) []Grant {
 	}
 }
 
-// generator is the user of the Generator.
 var generator = User{
 	Name: events.RoleGenerator,
 	Publish: slices.Concat([]Grant{
@@ -159,7 +158,6 @@ var generator = User{
 	},
 }
 
-// reflector is the user of the Reflector.
 var reflector = User{
 	Name: events.RoleReflector,
 	Publish: slices.Concat([]Grant{
@@ -182,7 +180,6 @@ var reflector = User{
 	Subscribe: []Grant{inbox(events.RoleReflector), health},
 }
 
-// curator is the user of the Curator.
 var curator = User{
 	Name: events.RoleCurator,
 	Publish: slices.Concat([]Grant{
@@ -298,7 +295,6 @@ func ownReport(user string) Grant {
 	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "its own health report", Accounts: []string{}}
 }
 
-// inbox is the right of a user to the answers to its requests.
 func inbox(user string) Grant {
 	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "answers to its requests"}
 }
