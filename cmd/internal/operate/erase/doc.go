@@ -4,7 +4,7 @@
 // The tombstones decide which runs are erased: Run removes every message that matches one. So it needs no state of its own. If it is
 // interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes again what was erased since.
 //
-// # The order of a request
+// # The walk of a request
 //
 //	erasure/erasure.go  Store.Add        stores the request and the tombstone; from then on no process stores or handles its runs
 //	erase.go            Eraser.Run       repeats the following until a search finds nothing
