@@ -9,16 +9,12 @@
 // releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
 // A message has either an effect or a dead letter: see deadletter.go.
 //
-// A worker that crashes costs an attempt of all messages that it has. A role that takes batches may have thousands, and one faulty
-// message must not make dead letters of the others. So the third attempt at a message is in a group of 16 messages, and after it the
-// message is tried three times alone. Only after these attempts the message becomes a dead letter.
-//
 // # Useless output
 //
 // The output of a model can be useless for one message, or for all messages because the prompt is broken. One message
 // must not stop a role, and a broken prompt must not cost messages. So a message with useless output is retried with
 // backoff. The fault is assigned to the message only if the model gave useful output for another message after the
-// first failure of this one. Before that, and while the role is paused, the message never becomes a dead letter.
+// first failure of this one. Before that, and while the role is paused, only its tenth useless output makes it a dead letter.
 //
 // One attempt is up to four calls of the model (chat.Ask), so a message becomes a dead letter after 20 invalid replies.
 // Independent faults do that rarely: with 60 % invalid replies once in 27,000 messages.

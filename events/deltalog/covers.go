@@ -9,10 +9,6 @@ import (
 	"debrief/playbook"
 )
 
-// Each event has exactly one effect, and the log decides whether the event has had it. A delta lists the executions, feedback and
-// edits that it covers, and the index contains all their ids. The Curator looks up every event before it commits, also
-// at its first delivery. The compare-and-swap guarantees that no event was covered in between.
-
 // errNoIndex is a programming error of the caller.
 var errNoIndex = errors.New("the index of covered ids is not open: call OpenIndex first")
 

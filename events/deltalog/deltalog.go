@@ -30,11 +30,7 @@
 //
 // Each event has exactly one effect while the log exists. A delta lists the ids of the executions, feedback and edits
 // that it covers. A Writer looks up every event in an index of all covered ids (OpenIndex) before it commits. This does
-// not depend on acknowledgements, stream sequences or redelivery marks.
-//
-// The index uses 16 bytes per id, in a file or in memory if no directory is set, and a map of the newest ids. The map
-// has up to an eighth of all ids, but at least 16,384 and at most 1,048,576, at about 40 bytes each. A million ids take
-// 16 MB of file and up to 5 MB of memory. The file is a cache: a missing or damaged one is rebuilt from the log.
+// not depend on acknowledgements, stream sequences or redelivery marks. The compare-and-swap guarantees that no event is covered in between.
 package deltalog
 
 import (
