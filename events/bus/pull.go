@@ -130,7 +130,7 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	p.state.setOpenPull(pulls, probe)
 	defer context.AfterFunc(p.intake, pulls.Drain)()
 
-	d := &dispatcher{puller: p, probe: probe, outgoing: make(map[string][]jetstream.Msg)}
+	d := &dispatcher{puller: p, requested: n, probe: probe, outgoing: make(map[string][]jetstream.Msg)}
 	for err == nil {
 		var m jetstream.Msg
 		m, err = p.next(pulls, len(d.outgoing) > 0)
@@ -159,27 +159,28 @@ func (p *puller) pullBatch(n int, probe bool) error {
 // dispatcher accepts, forwards or rejects the messages of one pull.
 type dispatcher struct {
 	*puller
-	probe    bool                       // the pull is for one message, the next probe
-	outgoing map[string][]jetstream.Msg // messages to forward, by the process that owns their books
-	rejected []*item                    // messages to release after the pull
+	requested int                        // the largest number of messages of the pull
+	probe     bool                       // the pull is for one message, the next probe
+	outgoing  map[string][]jetstream.Msg // messages to forward, by the process that owns their books
+	rejected  []*item                    // messages to release after the pull
 }
 
 func (d *dispatcher) dispatch(m jetstream.Msg) {
-	hasPaused := !d.probe && d.state.isPaused() // the pause began during this pull, and a paused worker tries one message at a time
-	owner := ""
-	if d.peers != nil && d.intake.Err() == nil && !d.probe { // a worker that stops or probes forwards nothing
-		owner = d.peers.otherOwner(m)
-	}
-	switch {
-	case hasPaused:
+	isPaused := d.state.isPaused()
+	if isPaused && d.requested > 1 { // the pause began during this pull, and a paused worker tries one message at a time
 		if it := d.newItem(m); it != nil {
 			d.rejected = append(d.rejected, it)
 		}
-	case owner != "":
-		d.outgoing[owner] = append(d.outgoing[owner], m)
-	default:
-		d.accept(m)
+		return
 	}
+	mayForward := d.peers != nil && d.intake.Err() == nil && !d.probe && !isPaused
+	if mayForward {
+		if owner := d.peers.otherOwner(m); owner != "" {
+			d.outgoing[owner] = append(d.outgoing[owner], m)
+			return
+		}
+	}
+	d.accept(m)
 }
 
 // forward forwards the outgoing messages. It accepts those that could not be sent.
