@@ -142,39 +142,40 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	if e.Outcome.Violation {
 		ref.Suspends = e.Blamed()
 	}
-	if r.asks(e, feedback) {
-		parse := func(reply chat.Reply) (analysis, error) { return parseReflection(reply, e) }
-		out, reply, err := chat.Ask(ctx, r.model, reflectionPrompt(e, other, r.cfg), parse)
-		if err != nil {
-			return nil, err
-		}
-		out.screen(e, other, r.cfg)
-		ref.Reasoning = out.Reasoning
-		ref.ErrorIdentification = out.ErrorIdentification
-		ref.RootCauseAnalysis = out.RootCauseAnalysis
-		ref.CorrectApproach = out.CorrectApproach
-		ref.KeyInsight = out.KeyInsight
-		ref.Tags = out.Tags
-		if out.KeyInsight != "" {
-			ref.Lessons = append(ref.Lessons, events.Lesson{Section: out.Section, When: out.When, Content: out.KeyInsight})
-		}
-		ref.Lessons = append(ref.Lessons, out.Lessons...)
-		ref.Records, ref.Ignored = out.Records, out.Ignored
-		// An empty name would mean that no model was asked. The advice of such a reflection waits for a person.
-		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage
-		ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
-		if other != nil && other.Execution != "" {
-			ref.OtherRun = &other.OtherRun
-		}
-		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
-			followed := *e
-			followed.Cited = followedBullets(ref.Tags)
-			addExposures(&followed, ref)
-		}
-		if out.LabelSuspect != "" && e.Outcome.Known() {
-			ref.LabelSuspect = text.Clip(out.LabelSuspect, maxSuspect)
-			withdraw(ref)
-		}
+	if !r.asks(e, feedback) {
+		return ref, nil
+	}
+	parse := func(reply chat.Reply) (analysis, error) { return parseReflection(reply, e) }
+	out, reply, err := chat.Ask(ctx, r.model, reflectionPrompt(e, other, r.cfg), parse)
+	if err != nil {
+		return nil, err
+	}
+	out.screen(e, other, r.cfg)
+	ref.Reasoning = out.Reasoning
+	ref.ErrorIdentification = out.ErrorIdentification
+	ref.RootCauseAnalysis = out.RootCauseAnalysis
+	ref.CorrectApproach = out.CorrectApproach
+	ref.KeyInsight = out.KeyInsight
+	ref.Tags = out.Tags
+	if out.KeyInsight != "" {
+		ref.Lessons = append(ref.Lessons, events.Lesson{Section: out.Section, When: out.When, Content: out.KeyInsight})
+	}
+	ref.Lessons = append(ref.Lessons, out.Lessons...)
+	ref.Records, ref.Ignored = out.Records, out.Ignored
+	// An empty name would mean that no model was asked. The advice of such a reflection waits for a person.
+	ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage
+	ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
+	if other != nil && other.Execution != "" {
+		ref.OtherRun = &other.OtherRun
+	}
+	if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
+		followed := *e
+		followed.Cited = followedBullets(ref.Tags)
+		addExposures(&followed, ref)
+	}
+	if out.LabelSuspect != "" && e.Outcome.Known() {
+		ref.LabelSuspect = text.Clip(out.LabelSuspect, maxSuspect)
+		withdraw(ref)
 	}
 	return ref, nil
 }
