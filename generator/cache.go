@@ -62,7 +62,6 @@ type cachedPlaybook struct {
 	admittedAt uint64             // newest version when admitted was computed
 }
 
-// newPlaybookCache returns an empty cache.
 func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, votes bool, retry time.Duration) *playbookCache {
 	ctx, stop := context.WithCancel(context.Background())
 	return &playbookCache{

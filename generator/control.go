@@ -72,7 +72,6 @@ func (cb *ContextBuilder) recordedArm(ctx context.Context, e *events.Execution, 
 	return arm
 }
 
-// controlID returns the id of the record of a session.
 func controlID(owner, session string) events.ID { return events.Hash("control", owner, session) }
 
 // armBits is the number of the lowest bits of a record that hold the arm. Bit 0 is 1 in the control group. The other 9 bits hold the share,

@@ -25,7 +25,6 @@ type embeddingCache struct {
 	dimension atomic.Int64 // of the embedder's vectors, 0 until the first result
 }
 
-// newEmbeddingCache returns a cache. embedder may be nil.
 func newEmbeddingCache(windows *window.Store, embedder Embedder, log *zerolog.Logger) *embeddingCache {
 	return &embeddingCache{windows: windows, embedder: embedder, log: log}
 }

@@ -36,10 +36,8 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 // NotFound marks the error as not found.
 func (e *NotFoundError) NotFound() bool { return true }
 
-// invalidf returns a RequestError.
 func invalidf(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
 
-// notFoundf returns a NotFoundError.
 func notFoundf(format string, args ...any) error { return &NotFoundError{fmt.Errorf(format, args...)} }
 
 // Context builds a context for an agent's own model. It stores the context until the agent reports the execution, unless the request is

@@ -60,7 +60,6 @@ type summariser struct {
 // next turn.
 const maxConcurrentSummaries = 4
 
-// newSummariser returns a summariser that asks a model.
 func newSummariser(cb *ContextBuilder, m chat.Model) *summariser {
 	ctx, stop := context.WithCancel(context.Background())
 	return &summariser{builder: cb, model: m, ctx: ctx, stop: stop, busy: make(map[string]bool)}

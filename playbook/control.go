@@ -42,7 +42,6 @@ func (s Share) PerMille() int {
 // ShareSyntax is the form of a share, for errors.
 const ShareSyntax = "must be off, or from 0.1% to 50% with at most one decimal"
 
-// validate returns an error for an invalid share.
 func (s Share) validate() error {
 	if !s.Valid() {
 		return fmt.Errorf("control: %s, got %.80q", ShareSyntax, string(s))

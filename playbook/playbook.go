@@ -182,7 +182,6 @@ func (p *Playbook) put(b *Bullet, hash Checksum) {
 	}
 }
 
-// remove removes a bullet, if it exists.
 func (p *Playbook) remove(id BulletID) {
 	if old, ok := p.bullets[id]; ok {
 		p.sum.toggle(old.hash)

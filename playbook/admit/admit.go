@@ -108,7 +108,6 @@ type Decision struct {
 // Shown reports whether the text may enter the prompt.
 func (d Decision) Shown() bool { return d.Verdict == Shown }
 
-// refuse returns a refusal with a reason.
 func refuse(code Code) Decision { return Decision{Refused, code} }
 
 // Decide returns whether a text may enter the prompt of a run.

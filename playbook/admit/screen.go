@@ -203,7 +203,6 @@ func (o *order) matches(sentence string) bool {
 	}
 }
 
-// firstWord returns the text before the first space.
 func firstWord(s string) string {
 	if i := strings.IndexByte(s, ' '); i >= 0 {
 		return s[:i]

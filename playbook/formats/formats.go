@@ -162,7 +162,6 @@ type rawBullet struct {
 	at Note // the place in the file
 }
 
-// note adds a Note about a place.
 func (r *reader) note(at Note, format string, args ...any) {
 	at.Text = fmt.Sprintf(format, args...)
 	r.doc.Notes = append(r.doc.Notes, at)

@@ -106,14 +106,12 @@ type Votes struct {
 	Neutral int `json:"neutral"`
 }
 
-// add adds the votes of an operation.
 func (v *Votes) add(op *playbook.Op) {
 	v.Helpful += op.Helpful
 	v.Harmful += op.Harmful
 	v.Neutral += op.Neutral
 }
 
-// counter returns the counter of a vote.
 func (v *Votes) counter(kind playbook.Vote) *int {
 	switch kind {
 	case playbook.Helpful:
@@ -253,7 +251,6 @@ func (t *tracer) findMerged(log Log) error {
 	return err
 }
 
-// apply applies a change.
 func (t *tracer) apply(c change) error {
 	for _, part := range c {
 		for i := range part.Ops {

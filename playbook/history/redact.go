@@ -52,7 +52,6 @@ type textSupport struct {
 	copied  bool // an edit has copied it from a text that is erased in another playbook
 }
 
-// add adds the support by another operation.
 func (s *textSupport) add(more textSupport) {
 	s.erased = s.erased || more.erased
 	s.other = s.other || more.other
@@ -168,7 +167,6 @@ func (r *Redactor) readTexts(log Log) error {
 	})
 }
 
-// addChange records a change.
 func (r *Redactor) addChange(c change) {
 	last := c.last()
 	covers := r.covers(last)

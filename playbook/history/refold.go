@@ -24,7 +24,6 @@ type refolder struct {
 	keptContent   map[playbook.BulletID]string // the contents that the remaining operations of the current change set
 }
 
-// newRefolder returns a refolder at the beginning of the log.
 func (p *logSurvey) newRefolder() *refolder {
 	empty := &foldState{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]droppedBullet{}}
 	r := &refolder{

@@ -55,7 +55,6 @@ func (s *Statuses) Add(d *playbook.Delta) {
 	}
 }
 
-// add adds a change.
 func (s *Statuses) add(c change) {
 	if s.held == nil {
 		s.held = map[playbook.BulletID]Quarantined{}

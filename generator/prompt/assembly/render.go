@@ -47,7 +47,6 @@ type systemMessage struct {
 	text         string // empty before the first message
 }
 
-// newTextCache returns an empty cache.
 func newTextCache() *textCache {
 	return &textCache{pieces: map[string][]piece{}, recalled: map[string]recalledItem{}}
 }

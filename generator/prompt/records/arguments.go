@@ -19,7 +19,6 @@ type arguments struct {
 	leaves []text.Leaf
 }
 
-// argumentsOf parses the arguments of a tool call.
 func argumentsOf(raw string) arguments {
 	raw = strings.TrimSpace(raw)
 	a := arguments{raw: raw, key: raw}

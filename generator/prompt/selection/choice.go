@@ -82,7 +82,6 @@ func (c *selector) release() {
 	c.x.selectors.Put(c)
 }
 
-// decide sets the decision on a row.
 func (c *selector) decide(at int32, d decision) {
 	if c.decisions[at] == notAmongBest {
 		c.decided = append(c.decided, at)
@@ -103,7 +102,6 @@ func (c *selector) cost(at int32) int {
 	return n
 }
 
-// add chooses a bullet.
 func (c *selector) add(at int32) {
 	c.room -= c.cost(at)
 	c.chosen = append(c.chosen, at)

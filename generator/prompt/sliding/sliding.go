@@ -81,7 +81,6 @@ const (
 	rankOrdinary
 )
 
-// rank returns the rank of the item.
 func (i *Item) rank() int {
 	switch {
 	case i.Required:
