@@ -70,7 +70,7 @@ func renderLine(out *strings.Builder, b *Bullet, votes bool) {
 	out.WriteString("- [")
 	out.WriteString(string(b.ID))
 	out.WriteString("] ")
-	indent(out, b.Content)
+	out.WriteString(strings.ReplaceAll(b.Content, "\n", "\n  "))
 	if votes {
 		out.WriteString(" (helpful=")
 		out.WriteString(strconv.Itoa(b.Helpful))
@@ -109,19 +109,6 @@ func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 		renderLine(&out, b, votes)
 	}
 	return out.String()
-}
-
-// indent writes a content, with two spaces before its second and later lines.
-func indent(out *strings.Builder, content string) {
-	for {
-		line, rest, more := strings.Cut(content, "\n")
-		out.WriteString(line)
-		if !more {
-			return
-		}
-		out.WriteString("\n  ")
-		content = rest
-	}
 }
 
 // SectionTitle formats a section name for display: "common_mistakes" becomes "Common Mistakes".

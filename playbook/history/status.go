@@ -50,12 +50,7 @@ type Statuses struct {
 
 // Add adds the next delta of the log.
 func (s *Statuses) Add(d *playbook.Delta) {
-	if c := change(s.parts.Add(d)); c != nil {
-		s.add(c)
-	}
-}
-
-func (s *Statuses) add(c change) {
+	c := change(s.parts.Add(d)) // nil until the last delta of a change
 	if s.held == nil {
 		s.held = map[playbook.BulletID]Quarantined{}
 		s.decisions = map[playbook.BulletID]Decision{}
