@@ -200,10 +200,19 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 			Notes: cb.admitNotes(req, ix, inputs.notes, inputs.query), Linked: ix.linkedBullets,
 			TimeIndependent: req.pinnedVersion != nil, Seed: req.query, Reliability: reliabilities,
 			Rankings: func() []selection.Ranking { return ix.rankings(inputs.query, b.tasks, warns) },
-			Draw:     req.draw(ix, b.tasks, out.turn, inputs.query),
 		}
-		if cb.admitsBullets(req) {
+		bullets := admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.inControl}
+		if cb.admit(bullets).Shown() { // not in the control group
 			in.Index = ix.bullets
+		}
+		if req.armKey != nil {
+			tasks := b.tasks
+			if req.pinnedVersion != nil {
+				tasks = nil // a repeated run must have the same prompts, whatever a process has read
+			}
+			in.Draw = &selection.Draw{
+				Applicable: func() []playbook.BulletID { return ix.applicable(inputs.query, tasks) }, Task: req.armKey(out.turn),
+			}
 		}
 		cb.admitRecords(req, ix, &in, inputs.history.records)
 		in.Degraded = *warns
@@ -223,17 +232,6 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		}
 	}
 	return out, err
-}
-
-// draw returns the description of the experiment in a turn, or nil if the request takes part in none.
-func (req *contextRequest) draw(ix *playbookIndex, tasks *taskEvidence, turn int, query *queryEmbedding) *selection.Draw {
-	if req.armKey == nil {
-		return nil
-	}
-	if req.pinnedVersion != nil {
-		tasks = nil // a repeated run must have the same prompts, whatever a process has read
-	}
-	return &selection.Draw{Applicable: func() []playbook.BulletID { return ix.applicable(query, tasks) }, Task: req.armKey(turn)}
 }
 
 // optionalInputs are the inputs that a context can omit, before their admission.

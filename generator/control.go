@@ -8,8 +8,6 @@ import (
 	"debrief/events"
 	"debrief/events/redact"
 	"debrief/events/window"
-	"debrief/playbook"
-	"debrief/playbook/admit"
 )
 
 // This file assigns sessions to the control share of a playbook: each session belongs to the control group, or not. The arm is this choice. A hash
@@ -94,9 +92,4 @@ func armOf(record uint64) (*events.Control, time.Time) {
 		return nil, time.Time{}
 	}
 	return arm, time.UnixMilli(int64(record >> armBits))
-}
-
-// admitsBullets reports whether a context may contain active bullets. A context of the control group may not.
-func (cb *ContextBuilder) admitsBullets(req *contextRequest) bool {
-	return cb.admit(admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.inControl}).Shown()
 }

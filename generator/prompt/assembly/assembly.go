@@ -379,7 +379,14 @@ func (a *assembler) finish() *Context {
 		fitted, shown := a.selection.Bullets, a.shownBullets()
 		a.manifest.Parts, a.sources.Bullets = a.parts(), shown
 		messages, _ := Render(&a.manifest, a.sources)
-		a.manifest.Tokens = a.messageTokens(messages, shown)
+		a.manifest.Tokens = 0
+		for i := range messages {
+			if m := &messages[i]; m.Speaker == chat.System {
+				a.manifest.Tokens += a.systemTokens(shown) + new(chat.Message).Tokens()
+			} else {
+				a.manifest.Tokens += m.Tokens()
+			}
+		}
 		withheldTokens := 0
 		if len(shown) < len(fitted) {
 			withheldTokens = max(a.systemTokens(fitted)-a.systemTokens(shown), 0)
@@ -397,18 +404,6 @@ func (a *assembler) finish() *Context {
 			Lines: a.adviceLines(messages, shown),
 		}
 	}
-}
-
-// messageTokens returns the tokens of messages. The system message has the bullets shown.
-func (a *assembler) messageTokens(messages []chat.Message, shown []*playbook.Bullet) (n int) {
-	for i := range messages {
-		if m := &messages[i]; m.Speaker == chat.System {
-			n += a.systemTokens(shown) + new(chat.Message).Tokens()
-		} else {
-			n += m.Tokens()
-		}
-	}
-	return n
 }
 
 // systemTokens returns the tokens of the text of the system message with some of the selected bullets. It adds the known costs of the parts, because

@@ -183,7 +183,10 @@ func (a *assembler) addTurns() {
 	for i := range items {
 		wanted += items[i].Tokens
 	}
-	history := a.estimateHistory()
+	history := a.estimateHidden() // tokens of the history, if there is room for all of it
+	for _, i := range a.in.Recalled[:min(len(a.in.Recalled), max(a.limits.Recall, 0))] {
+		history += a.sources.recalledItem(i).tokens
+	}
 	windowBudget := conversation
 	if wanted+history > conversation { // the items get at least half, and the tokens that the history does not need
 		windowBudget = max(conversation-history, conversation/2)
@@ -308,17 +311,6 @@ func source(p *piece) sliding.Source {
 		}
 	}
 	return sliding.File
-}
-
-// estimateHistory estimates the tokens of the history, if there is room for all of it.
-func (a *assembler) estimateHistory() int {
-	n := a.estimateHidden()
-	for k, i := range a.in.Recalled {
-		if k < a.limits.Recall {
-			n += a.sources.recalledItem(i).tokens
-		}
-	}
-	return n
 }
 
 // estimateHidden estimates the tokens of the summary and the record lines.
