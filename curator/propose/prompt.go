@@ -117,31 +117,18 @@ func requestPrompt(in Request) chat.Prompt {
 	if trial := playbook.RenderWithVotes(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
-	if subjects := sameSubject(slices.Concat(in.Bullets, in.Undecided)); len(subjects) > 0 {
-		user.WriteString("# Bullets on one subject, perhaps one rule in other words or a contradiction, otherwise to be left alone\n\n")
-		for _, subject := range subjects[:min(len(subjects), maxSubjects)] {
-			var ids []string
-			for _, b := range subject {
-				ids = append(ids, string(b.ID))
-			}
-			user.WriteString(strings.Join(ids, ", ") + "\n")
+	var subjects []string
+	for _, subject := range sameSubject(slices.Concat(in.Bullets, in.Undecided)) {
+		var ids []string
+		for _, b := range subject {
+			ids = append(ids, string(b.ID))
 		}
-		user.WriteString("\n")
+		subjects = append(subjects, strings.Join(ids, ", ")+"\n")
 	}
-	if len(in.Tasks) > 0 {
-		user.WriteString("# Tasks that these bullets were learned from, one JSON object a line\n\n")
-		for _, t := range in.Tasks {
-			user.WriteString(jsonLine(t))
-		}
-		user.WriteString("\n")
-	}
-	if len(in.Rejected) > 0 {
-		user.WriteString("# Rejected before, not to be proposed again\n\n")
-		for _, t := range in.Rejected {
-			user.WriteString(jsonLine(t))
-		}
-		user.WriteString("\n")
-	}
+	subjects = subjects[:min(len(subjects), maxSubjects)]
+	writeSection(&user, "Bullets on one subject, perhaps one rule in other words or a contradiction, otherwise to be left alone", subjects)
+	writeSection(&user, "Tasks that these bullets were learned from, one JSON object a line", asLines(in.Tasks))
+	writeSection(&user, "Rejected before, not to be proposed again", asLines(in.Rejected))
 	in.State.write(&user)
 	user.WriteString("# Insights, one JSON object a line\n\n")
 	if slices.ContainsFunc(in.Reflections, func(r *events.Reflection) bool { return len(withheld(r)) > 0 }) {
@@ -174,6 +161,27 @@ func requestPrompt(in Request) chat.Prompt {
 	}
 }
 
+// writeSection writes a section of a prompt, unless it has no lines. Each line ends with a line break.
+func writeSection(out *strings.Builder, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	out.WriteString("# " + title + "\n\n")
+	for _, line := range lines {
+		out.WriteString(line)
+	}
+	out.WriteString("\n")
+}
+
+// asLines returns each item as a line of JSON.
+func asLines[T any](items []T) (lines []string) {
+	for _, item := range items {
+		lines = append(lines, jsonLine(item))
+	}
+	return lines
+}
+
+// promptInsight is an insight as one line of the prompt.
 type promptInsight struct {
 	Number   int                 `json:"number"`
 	Outcome  string              `json:"outcome,omitempty"`

@@ -24,12 +24,14 @@ type Rules struct{ shingles map[string]struct{} }
 // A text restates our prompts if restatedRun words in a row are in a prompt, or if restatedShare of its shingles are. A shingle is a sequence
 // of shingleWords words.
 const (
-	shingleWords  = 4 // words
-	restatedRun   = 12
+	shingleWords  = 4
+	restatedRun   = 12 // words
 	restatedShare = 0.6
 	minShingles   = 4 // with fewer shingles, restatedShare is not checked
-	minWords      = 4 // minimum length of a bullet
 )
+
+// minWords is the minimum length of a bullet.
+const minWords = 4
 
 // NewRules returns rules that know the given prompt texts.
 func NewRules(texts ...string) *Rules {
@@ -100,20 +102,21 @@ func RefuseSecret(text string) *Refusal {
 
 // restatesPrompt reports whether the text repeats our own prompts; see restatedRun.
 func (c *Rules) restatesPrompt(content string) bool {
-	all, ours := 0, 0 // shingles of the text, and those that are in a prompt
-	run := 0          // the newest of ours that follow each other
+	all, known := 0, 0 // shingles of the text, and those that are in a prompt
+	run := 0           // known shingles that follow each other, up to the current one
 	hasLongRun := false
 	eachShingle(content, func(s string) {
 		all++
-		if _, known := c.shingles[s]; !known {
+		if _, ok := c.shingles[s]; !ok {
 			run = 0
 			return
 		}
-		ours++
+		known++
 		run++
-		hasLongRun = hasLongRun || run+shingleWords-1 >= restatedRun
+		runWords := run + shingleWords - 1
+		hasLongRun = hasLongRun || runWords >= restatedRun
 	})
-	return hasLongRun || all >= minShingles && float64(ours) >= restatedShare*float64(all)
+	return hasLongRun || all >= minShingles && float64(known) >= restatedShare*float64(all)
 }
 
 // tooShort reports whether the text has fewer than minWords words. In scripts without spaces between words, each character
@@ -155,9 +158,9 @@ func Redact(text string) string {
 	})
 }
 
-// looksRandom reports whether a token looks randomly generated: it mixes upper case, lower case and digits, switches between
-// them often, and has a high entropy. Identifiers, which switch case at word boundaries, and hexadecimal hashes do not
-// look random.
+// looksRandom reports whether a token looks randomly generated: it mixes upper case, lower case and digits, changes between
+// them often, and has a high entropy. Identifiers, which change case only at the beginning of words, and hexadecimal hashes do not look
+// random.
 func looksRandom(token string) bool {
 	const upper, lower, digit = 0, 1, 2
 	var counts [3]int

@@ -112,10 +112,12 @@ func (p Flags) OpenWithContexts(ctx context.Context, c *program.Common, cfg gene
 	return a, err
 }
 
+// isDefault reports whether a configuration has the default settings.
 func isDefault(cfg generator.Config) bool {
 	return cfg.WithDefaults() == (generator.Config{}).WithDefaults()
 }
 
+// open opens a client. cfg are the settings of the contexts that this process builds.
 func (p Flags) open(ctx context.Context, c *program.Common, access Access, author string, cfg generator.Config) (*Client, error) {
 	address, token, err := p.gateway()
 	if err != nil {
@@ -125,10 +127,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		return &Client{Client: api.NewClient(address, token)}, nil
 	}
 	log := c.Logger()
-	connect := map[Access]func(context.Context, zerolog.Logger) (*cli.Session, error){
-		Read: p.ConnectReading, ReadAny: p.ConnectReadingOrEmpty, Change: p.ConnectChanging, Create: p.Connect, Running: p.ConnectRunning,
-	}[access]
-	s, err := connect(ctx, log)
+	s, err := p.connect(ctx, log, access)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +154,21 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		Index: index.New(s.Conn, table), Log: log,
 	}))
 	return a, nil
+}
+
+// connect connects to the server of --nats or --data.
+func (p Flags) connect(ctx context.Context, log zerolog.Logger, access Access) (*cli.Session, error) {
+	switch access {
+	case Read:
+		return p.ConnectReading(ctx, log)
+	case ReadAny:
+		return p.ConnectReadingOrEmpty(ctx, log)
+	case Change:
+		return p.ConnectChanging(ctx, log)
+	case Running:
+		return p.ConnectRunning(ctx, log)
+	}
+	return p.Connect(ctx, log) // Create
 }
 
 // Get reads one object for a command. Empty parameters are left out.

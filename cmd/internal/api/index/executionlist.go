@@ -115,7 +115,7 @@ func (x *Executions) NewestFirst(ctx context.Context, f *Filter, end uint64, fn 
 			return 0, err
 		}
 		for _, e := range all {
-			if e.Handle != "" && !fn(e.ExecutionItem) {
+			if e != nil && !fn(e.ExecutionItem) {
 				return e.seq, nil
 			}
 		}
@@ -130,10 +130,9 @@ func (x *Executions) NewestFirst(ctx context.Context, f *Filter, end uint64, fn 
 	return 0, nil
 }
 
-// readFound returns an entry for each sequence. The entry of an execution that has expired, or that does not match, is empty and has no
-// handle.
-func (x *Executions) readFound(ctx context.Context, f *Filter, seqs []uint64) ([]foundExecution, error) {
-	all := make([]foundExecution, len(seqs))
+// readFound returns an entry for each sequence. The entry of an execution that has expired, or that does not match, is nil.
+func (x *Executions) readFound(ctx context.Context, f *Filter, seqs []uint64) ([]*foundExecution, error) {
+	all := make([]*foundExecution, len(seqs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i, seq := range seqs {
@@ -144,7 +143,7 @@ func (x *Executions) readFound(ctx context.Context, f *Filter, seqs []uint64) ([
 			}
 			if e, ok := found.(*events.Execution); ok && e.Book == f.Book {
 				if item, ok := x.matching(f, seq, e); ok {
-					all[i] = item
+					all[i] = &item
 				}
 			}
 			return nil
@@ -240,7 +239,7 @@ func (x *Executions) Sessions(ctx context.Context, b playbook.Book, owner *strin
 	}
 	all := []*SessionItem{}
 	for i, e := range found {
-		if e.Handle != "" {
+		if e != nil {
 			all = append(all, &SessionItem{
 				Session: e.Session, Owner: e.Owner, Executions: sessions[i].executions, Last: e.Handle, At: e.Started, Question: e.Question,
 			})

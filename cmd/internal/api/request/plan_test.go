@@ -33,11 +33,11 @@ func TestNewPromotion(t *testing.T) {
 		},
 	} {
 		p := newPromotion(playbookOf(t, "", base...), playbookOf(t, "", test.learned...), playbookOf(t, "", test.target...))
-		if len(p.Changes) != test.changes || len(p.Left) != test.conflicts || len(p.ChangedInTarget) != test.moved || (len(p.Renamed) > 0) != test.renames ||
+		if len(p.Changes) != test.changes || len(p.Conflicts) != test.conflicts || len(p.ChangedInTarget) != test.moved || (len(p.Renamed) > 0) != test.renames ||
 			p.IsEmpty() != test.isEmpty || p.NeedsMerge != test.needsMerge {
-			t.Errorf("%s: got changes %v, conflicts %v, changed in target %v, renamed %v", test.name, p.Changes, p.Left, p.ChangedInTarget, p.Renamed)
+			t.Errorf("%s: got changes %v, conflicts %v, changed in target %v, renamed %v", test.name, p.Changes, p.Conflicts, p.ChangedInTarget, p.Renamed)
 		}
-		if p.Changes == nil || p.Left == nil || p.ChangedInTarget == nil {
+		if p.Changes == nil || p.Conflicts == nil || p.ChangedInTarget == nil {
 			t.Errorf("%s: an empty list is nil: JSON needs []", test.name)
 		}
 	}

@@ -24,9 +24,9 @@ type Promotion struct {
 	Run             playbook.Book                           `json:"run"`
 	At              string                                  `json:"at"`             // label of the run's version
 	Fork            string                                  `json:"fork,omitempty"` // playbook and version that the run began with; "" for an empty playbook
-	Was             string                                  `json:"before"`         // label of the target's version before the change
+	Before          string                                  `json:"before"`         // label of the target's version before the change
 	Changes         []history.Difference                    `json:"changes"`
-	Left            []history.Difference                    `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
+	Conflicts       []history.Difference                    `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
 	ChangedInTarget []playbook.BulletID                     `json:"moved"`             // bullets of the target that have changed since the run began
 	Renamed         map[playbook.BulletID]playbook.BulletID `json:"renamed"`           // new ids of the run's bullets whose ids the target has used
 	Version         uint64                                  `json:"version,omitempty"` // of the target after the change
@@ -76,7 +76,7 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 	plan.Book = target.Name
 	plan.Run = run.Name
 	plan.At = at.Label()
-	plan.Was = label
+	plan.Before = label
 	if start > 0 {
 		plan.Fork = fork.String()
 	}
@@ -88,7 +88,7 @@ func newPromotion(base, learned, target *playbook.Playbook) *Promotion {
 	result := history.Promote(base, learned, target)
 	none := []history.Difference{} // an empty JSON list instead of null
 	plan := &Promotion{
-		Changes: append(none, history.Diff(target, result.After)...), Left: append(none, result.Skipped...), Renamed: result.Renamed,
+		Changes: append(none, history.Diff(target, result.After)...), Conflicts: append(none, result.Skipped...), Renamed: result.Renamed,
 		ChangedInTarget: []playbook.BulletID{}, ops: result.Ops, before: target, after: result.After,
 	}
 	for _, d := range result.ChangedInTarget {
@@ -163,9 +163,9 @@ func (p *Promotion) Text() string {
 	for _, id := range slices.Sorted(maps.Keys(p.Renamed)) {
 		term.Fprintf(&out, "%s gets the new id %s: the playbook has used its id.\n", id, p.Renamed[id])
 	}
-	if len(p.Left) > 0 {
-		term.Fprintf(&out, "%s with a conflict, not applied:\n", term.Plural(len(p.Left), "bullet"))
-		for _, d := range p.Left {
+	if len(p.Conflicts) > 0 {
+		term.Fprintf(&out, "%s with a conflict, not applied:\n", term.Plural(len(p.Conflicts), "bullet"))
+		for _, d := range p.Conflicts {
 			term.Fprintf(&out, "  %s  %s → keeps: %s\n", d.ID(), shortBullet(d.After), shortBullet(d.Before))
 		}
 	}
