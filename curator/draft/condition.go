@@ -9,9 +9,8 @@ import (
 	"debrief/playbook/similar"
 )
 
-// keepCondition completes an UPDATE or a MERGE of a model, so that the bullet keeps its condition even if the model forgets it. An operation
-// without a condition gets that of the bullets. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
-// MERGE with another condition is refused.
+// keepCondition completes an UPDATE or a MERGE of a model, so that the bullet keeps its condition even if the model forgets it; see
+// completeCondition.
 func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 	replaced := []*playbook.Bullet{d.Bullet(op.Bullet)}
 	for _, id := range op.Sources {
@@ -22,7 +21,9 @@ func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 	return completeCondition(op, replaced)
 }
 
-// completeCondition is keepCondition with the bullets that the operation replaces, first the one that keeps its id.
+// completeCondition completes an UPDATE or a MERGE. replaced are the bullets that it replaces, first the one that keeps its id. An operation
+// without a condition gets that of the bullets. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
+// MERGE with another condition is refused.
 func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *screen.Refusal) {
 	first := replaced[0]
 	if op.When == "" && haveOneCondition(replaced) {
@@ -41,6 +42,7 @@ func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *s
 	return refusal
 }
 
+// haveOneCondition reports whether all bullets have the same condition.
 func haveOneCondition(bullets []*playbook.Bullet) bool {
 	for _, b := range bullets[1:] {
 		if !strings.EqualFold(b.When, bullets[0].When) {

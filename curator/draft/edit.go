@@ -183,16 +183,7 @@ func (d *draft) applyEditOps(item *Item) (refused editRefusals) {
 	}
 	for _, op := range item.Edit.Ops {
 		op.Support = slices.Clone(support)
-		invalid := cleanEditOp(&op)
-		d.admitEditOp(&op, item) // an invalid one too: the log records it with its code
-		if invalid != nil {
-			refused.add(op, screen.Refusef(playbook.ReasonInvalid, "%v", invalid))
-		} else if refusal := d.refuseUnread(&op, item.Edit); refusal != nil {
-			refused.add(op, refusal)
-		} else if refusal := screen.RefuseSecretOp(&op); refusal != nil {
-			op.When, op.Content, op.PutBullet = screen.Redact(op.When), screen.Redact(op.Content), nil
-			refused.add(op, refusal)
-		} else if refusal := d.change(&op); refusal != nil {
+		if refusal := d.applyEditOp(&op, item); refusal != nil {
 			refused.add(op, refusal)
 		} else if op.Kind == playbook.Add {
 			item.Decision.Added = append(item.Decision.Added, op.Bullet)
@@ -201,9 +192,29 @@ func (d *draft) applyEditOps(item *Item) (refused editRefusals) {
 	return refused
 }
 
-// admitEditOp sets the status and the standing that an operation of an edit leads to. An edit with evidence and an import are no
-// decisions of a person about a text, so the admission decides on both. An edit that forks a playbook only names bullets: they are taken
-// from the log of the copied playbook, and a bullet that this log does not have counts as an import.
+// applyEditOp drafts an operation of an edit. It returns nil, or the reason to refuse the operation, which it cleans for the log.
+func (d *draft) applyEditOp(op *playbook.Op, item *Item) *screen.Refusal {
+	invalid := cleanEditOp(op)
+	d.admitEditOp(op, item) // also if it is invalid: the log records it with its code
+	if invalid != nil {
+		return screen.Refusef(playbook.ReasonInvalid, "%v", invalid)
+	}
+	if refusal := d.refuseUnread(op, item.Edit); refusal != nil {
+		return refusal
+	}
+	if refusal := screen.RefuseSecretOp(op); refusal != nil {
+		op.When, op.Content, op.PutBullet = screen.Redact(op.When), screen.Redact(op.Content), nil
+		return refusal
+	}
+	return d.change(op)
+}
+
+// admitEditOp sets the status, the standing and the code of an operation of an edit:
+//
+//   - A bullet of a fork is that of the copied playbook, with its status.
+//   - An imported bullet and one that follows from executions are no decisions of a person, so the admission decides.
+//   - A proposed bullet waits for a person.
+//   - Any other operation is the decision of a person.
 func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 	e := item.Edit
 	switch {
@@ -246,7 +257,8 @@ func (d *draft) personStanding(s playbook.Status) playbook.Standing {
 	return playbook.StandingKept
 }
 
-// forked returns the bullet of the copied playbook that a fork names by its id and text, or nil.
+// forked returns the bullet of the copied playbook that an operation of a fork names by its id and text. It returns nil if the copied playbook
+// does not have it: then the bullet counts as an import.
 func (item *Item) forked(op *playbook.Op) *playbook.Bullet {
 	if item.Edit.Fork == nil || item.Target == nil || item.Target.Source == nil {
 		return nil
@@ -372,18 +384,18 @@ func split(d *playbook.Delta) []*playbook.Delta {
 		return []*playbook.Delta{d}
 	}
 	var parts []*playbook.Delta
-	room := 0
-	var p *playbook.Delta
+	var part *playbook.Delta
+	room := 0 // bytes left in part
 	for _, op := range d.Ops {
 		if d.Author != history.Curator {
 			op.Support = nil // in an edit this means all covers, see Op.Support
 		}
 		n := sizeOfOp(&op)
-		if p == nil || room < n || len(p.Ops) == hardBullets {
-			p, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, hardBytes
-			parts = append(parts, p)
+		if part == nil || room < n || len(part.Ops) == hardBullets {
+			part, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, hardBytes
+			parts = append(parts, part)
 		}
-		p.Ops = append(p.Ops, op)
+		part.Ops = append(part.Ops, op)
 		room -= n
 	}
 	d.Ops = nil
@@ -411,7 +423,7 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	switch op.Kind {
 	case playbook.Put:
 		op.When, op.Content, op.Section = "", "", ""
-		return checkWhole(op)
+		return checkPut(op)
 	case playbook.Add, playbook.Update, playbook.Merge:
 		op.When, op.Content, err = playbook.CleanText(op.When, op.Content)
 		if err != nil {
@@ -433,8 +445,8 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	return nil
 }
 
-// checkWhole validates the bullet of a PUT.
-func checkWhole(op *playbook.Op) error {
+// checkPut validates the bullet of a PUT.
+func checkPut(op *playbook.Op) error {
 	b := op.PutBullet
 	switch {
 	case b == nil:

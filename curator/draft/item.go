@@ -28,7 +28,7 @@ type Item struct {
 	Contribution *history.Contribution
 	EarlierDone  bool
 
-	coverIndex  int  // index of its cover in the current draft
+	coverIndex  int  // index in draft.covers, set when the item is drafted
 	mustCorrect bool // its feedback is the first on the execution, but other feedback on the sample is in the log already
 }
 

@@ -203,7 +203,7 @@ func (d *draft) reject(op playbook.Op, refusal *screen.Refusal) {
 	d.rejections.add(refusal.Rejection(op))
 }
 
-// newStanding returns the standing of a new wording.
+// newStanding returns the standing of a new text.
 func (d *draft) newStanding() playbook.Standing {
 	if d.byPerson || d.mode == playbook.GateOff {
 		return ""
