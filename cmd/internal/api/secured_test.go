@@ -161,7 +161,7 @@ func (s *securedServer) open(t *testing.T, name string) *bus.Conn {
 		t.Fatal(err)
 	}
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	nc, err := nats.Connect(s.url, append(program.Options(name, log), login, nats.RootCAs(filepath.Join(s.secrets, "ca.pem")), nats.Timeout(patience))...)
+	nc, err := nats.Connect(s.url, append(program.ConnOptions(name, log), login, nats.RootCAs(filepath.Join(s.secrets, "ca.pem")), nats.Timeout(patience))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	}
 	connected := term.Doing("connecting to " + shown)
 	defer connected()
-	nc, err := nats.Connect(address, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
+	nc, err := nats.Connect(address, slices.Concat(ConnOptions(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case err == nil:
@@ -230,9 +230,9 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", shown, err))
 }
 
-// Options returns the options of every connection. The client reconnects without limit. It logs permission errors at
+// ConnOptions returns the options of every connection. The client reconnects without limit. It logs permission errors at
 // once, because a refused publish looks like a time-out to the caller.
-func Options(name string, log zerolog.Logger) []nats.Option {
+func ConnOptions(name string, log zerolog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
 		nats.CustomInboxPrefix(events.InboxPrefix(userOf(name))),

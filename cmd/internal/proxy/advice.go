@@ -49,7 +49,7 @@ type contextBuilder interface {
 type advisor struct {
 	contexts    contextBuilder
 	runs        *capture.Store
-	books       *books
+	filter      *adviceFilter
 	windows     *window.Store
 	losses      zerolog.Logger
 	countUnread func(reason string)
@@ -62,13 +62,13 @@ const lossInterval = 10 * time.Second
 // the reason.
 func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, countUnread func(reason string), log zerolog.Logger) *advisor {
 	return &advisor{
-		contexts: contexts, runs: runs, books: newBooks(conn), windows: window.New(conn.NATS(), conn.JetStream()), countUnread: countUnread,
+		contexts: contexts, runs: runs, filter: newAdviceFilter(conn), windows: window.New(conn.NATS(), conn.JetStream()), countUnread: countUnread,
 		losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}),
 	}
 }
 
 // Close stops following playbooks.
-func (a *advisor) Close() { a.books.close() }
+func (a *advisor) Close() { a.filter.close() }
 
 // Begin implements proxy.Middleware.
 func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
@@ -131,7 +131,7 @@ func refusalReason(err error) string {
 // removes all lines and returns the reason.
 func (a *advisor) filterEarlier(ctx context.Context, name playbook.Book, active *capture.ActiveCall) (reason string) {
 	for i, b := range active.Blocks {
-		now, err := a.books.admitted(ctx, name, b)
+		now, err := a.filter.admitted(ctx, name, b)
 		if err != nil {
 			reason = adviceReason(err)
 		}
@@ -172,7 +172,7 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 	}
 	if given.block.Text != "" {
 		active.Blocks[turn] = given.block
-		a.books.follow(c.Book) // filterEarlier of the next call needs the playbook
+		a.filter.follow(c.Book) // filterEarlier of the next call needs the playbook
 	}
 	return given, ""
 }
@@ -181,7 +181,7 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 // only while the playbook has a control share. If the request fails, checkControl leaves the advice out of this call. The argument reason is
 // the result of advise. checkControl returns it, or the reason of its own failure.
 func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, active *capture.ActiveCall, reason string) (inControl bool, _ string) {
-	if len(active.Blocks) == 0 || !a.books.hasControl(c.Book) {
+	if len(active.Blocks) == 0 || !a.filter.hasControl(c.Book) {
 		return false, reason
 	}
 	adviseFailed := reason != "" && reason != nothingSaid

@@ -17,20 +17,20 @@ import (
 	"debrief/playbook/admit"
 )
 
-// books removes lines from advice that a conversation repeats, if package admit refuses them by now. It follows the
+// adviceFilter removes lines from advice that a conversation repeats, if package admit refuses them by now. It follows the
 // playbooks of recent calls, so a change of a playbook counts as soon as its follower has read it. It is safe for concurrent use.
-type books struct {
+type adviceFilter struct {
 	conn  *bus.Conn
 	store *deltalog.Store
 	mu    sync.Mutex
-	open  *simplelru.LRU[playbook.Book, *book] // nil after close; removing a book stops it
-	runs  sync.WaitGroup                       // one goroutine for each open book
+	open  *simplelru.LRU[playbook.Book, *followedBook] // nil after close; removing a book stops it
+	runs  sync.WaitGroup                               // one goroutine for each open book
 }
 
 const maxBooks = 128 // number of playbooks that are followed
 
-// book is a playbook that is followed.
-type book struct {
+// followedBook is a playbook that is followed.
+type followedBook struct {
 	stop     context.CancelFunc
 	ready    chan struct{}      // closed when loading has succeeded or failed
 	follower *deltalog.Follower // follower and err are valid after ready
@@ -43,13 +43,13 @@ type book struct {
 
 const maxEvidence = 1024 // number of reflections of a playbook whose evidence stays in memory
 
-func newBooks(conn *bus.Conn) *books {
-	open, _ := simplelru.NewLRU(maxBooks, func(_ playbook.Book, b *book) { b.stop() }) // fails only for a size of 0
-	return &books{conn: conn, store: deltalog.New(conn.JetStream()), open: open}
+func newAdviceFilter(conn *bus.Conn) *adviceFilter {
+	open, _ := simplelru.NewLRU(maxBooks, func(_ playbook.Book, b *followedBook) { b.stop() }) // fails only for a size of 0
+	return &adviceFilter{conn: conn, store: deltalog.New(conn.JetStream()), open: open}
 }
 
 // close stops following all playbooks. Later calls of follow return nil.
-func (s *books) close() {
+func (s *adviceFilter) close() {
 	s.mu.Lock()
 	s.open.Purge()
 	s.open = nil
@@ -58,7 +58,7 @@ func (s *books) close() {
 }
 
 // follow returns a playbook, which may still be loading, or nil after close.
-func (s *books) follow(name playbook.Book) *book {
+func (s *adviceFilter) follow(name playbook.Book) *followedBook {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
@@ -67,7 +67,7 @@ func (s *books) follow(name playbook.Book) *book {
 	b, ok := s.open.Get(name)
 	if !ok {
 		ctx, stop := context.WithCancel(context.Background())
-		b = &book{stop: stop, ready: make(chan struct{}), evidence: map[events.Handle]*playbook.Evidence{}}
+		b = &followedBook{stop: stop, ready: make(chan struct{}), evidence: map[events.Handle]*playbook.Evidence{}}
 		s.open.Add(name, b)
 		s.runs.Go(func() { s.run(ctx, name, b) })
 	}
@@ -75,7 +75,7 @@ func (s *books) follow(name playbook.Book) *book {
 }
 
 // run follows a playbook until ctx ends. After an error it forgets the playbook, so that the next call of follow tries again.
-func (s *books) run(ctx context.Context, name playbook.Book, b *book) {
+func (s *adviceFilter) run(ctx context.Context, name playbook.Book, b *followedBook) {
 	defer b.stop()
 	var wait func()
 	b.follower, wait, b.err = s.store.Follow(ctx, name)
@@ -92,7 +92,7 @@ func (s *books) run(ctx context.Context, name playbook.Book, b *book) {
 }
 
 // forget removes a playbook, unless another one has its name by now.
-func (s *books) forget(name playbook.Book, b *book) {
+func (s *adviceFilter) forget(name playbook.Book, b *followedBook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
@@ -105,7 +105,7 @@ func (s *books) forget(name playbook.Book, b *book) {
 
 // admitted returns a block without the lines that a prompt may not contain now. The other lines keep their bytes. If no line is left,
 // the text of the block is empty. admitted waits until the playbook is loaded.
-func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.Block) (capture.Block, error) {
+func (s *adviceFilter) admitted(ctx context.Context, name playbook.Book, block capture.Block) (capture.Block, error) {
 	b := s.follow(name)
 	if b == nil {
 		return capture.Block{}, context.Canceled
@@ -130,14 +130,14 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	defer b.mu.Unlock()
 	b.follower.Read(func(p *playbook.Playbook, _ []byte) {
 		b.admission.Update(p)
-		block = withLines(block, func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, evidence[l.Reflection]) })
+		block = keepLines(block, func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, evidence[l.Reflection]) })
 	})
 	return block, nil
 }
 
 // hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded: admitted has then removed its
 // advice.
-func (s *books) hasControl(name playbook.Book) bool {
+func (s *adviceFilter) hasControl(name playbook.Book) bool {
 	b := s.follow(name)
 	if b == nil {
 		return false
@@ -155,7 +155,7 @@ func (s *books) hasControl(name playbook.Book) bool {
 
 // evidenceOf returns the evidence of a reflection. It is nil for an empty handle, and for a reflection that is no longer stored or no
 // longer has texts.
-func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) (*playbook.Evidence, error) {
+func (b *followedBook) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) (*playbook.Evidence, error) {
 	b.mu.Lock()
 	evidence, known := b.evidence[h]
 	b.mu.Unlock()
@@ -185,7 +185,7 @@ func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) 
 }
 
 // admits reports whether a prompt of the conversation may still contain a line.
-func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, evidence *playbook.Evidence) bool {
+func (b *followedBook) admits(p *playbook.Playbook, l *events.AdviceLine, text string, evidence *playbook.Evidence) bool {
 	if l.Bullet != "" {
 		bullet := p.Bullet(l.Bullet)
 		reworded := bullet != nil && events.WordingOf(bullet.Content) != l.Wording
@@ -205,8 +205,8 @@ func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, e
 	return admit.Decide(facts).Shown() && !b.admission.HasHiddenCopy(learned)
 }
 
-// withLines returns a block with the lines for which admits returns true. Without a line the text is empty.
-func withLines(block capture.Block, admits func(l *events.AdviceLine, text string) bool) capture.Block {
+// keepLines returns a block with the lines for which admits returns true. Without a line the text is empty.
+func keepLines(block capture.Block, admits func(l *events.AdviceLine, text string) bool) capture.Block {
 	out := block
 	var kept []events.AdviceLine
 	out.Text, kept = events.KeepAdvice(block.Text, block.Lines, admits)

@@ -91,7 +91,7 @@ func TestRepeatedLines(t *testing.T) {
 			commit(t, store, playbook.Delta{Gate: playbook.GateGuard, Ops: []playbook.Op{
 				{Kind: playbook.Add, Bullet: "b-1", Section: "others", Content: "Count."}, {Kind: playbook.Add, Bullet: "b-2", Section: "others", Content: "Count twice."},
 			}})
-			s := newBooks(conn)
+			s := newAdviceFilter(conn)
 			defer s.close()
 			repeat := func() capture.Block {
 				b, err := s.admitted(t.Context(), "b", advice)
@@ -127,7 +127,7 @@ func TestRepeatedLines(t *testing.T) {
 func TestRepeatWithoutPlaybook(t *testing.T) {
 	t.Parallel()
 	conn, nc := bustest.Open(t, bus.Policy{})
-	s := newBooks(conn)
+	s := newAdviceFilter(conn)
 	advice := block(events.AdviceLine{Bullet: "b-1", Wording: events.WordingOf("Count.")})
 	if got, err := s.admitted(t.Context(), "b", advice); err != nil || got.Text != "" {
 		t.Errorf("an unknown playbook: got %q, %v", got.Text, err)

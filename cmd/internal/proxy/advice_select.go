@@ -12,9 +12,9 @@ import (
 // A helper call is a call of a chat front end or a coding agent for itself: it asks for a title, a summary, tags or follow-up questions of a
 // conversation. It is no work on a task, so it gets no advice and is no run. It has one of two forms:
 //
-//   - a message with a transcript of a chat, and an order about the format of the reply
-//   - a message that quotes the first question of an open conversation of the same owner, an order about the format, and an order for
-//     what a helper makes, such as a title
+//   - a message with a transcript of a chat, and an instruction about the format of the reply
+//   - a message that quotes the first question of an open conversation of the same owner, with an instruction about the format, and one
+//     for what a helper makes, such as a title
 
 // isHelper reports whether a request is a helper call. The function quoted reports whether one of the texts is the first question of an
 // open conversation of the owner.
@@ -30,15 +30,15 @@ func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) b
 	}
 	text := r.Items[turn].Text
 	rest, hasTranscript := withoutTranscript(text)
-	if hasTranscript && !answered(r.Items) {
-		return orderOnFormat.in(r.System + "\n" + rest)
+	if hasTranscript && !hasReply(r.Items) {
+		return formatInstruction.in(r.System + "\n" + rest)
 	}
-	orders := bothEnds(strings.Join(texts, "\n"))
-	return product.in(orders) && orderOnFormat.in(orders) && quoted(quotations(text))
+	ends := bothEnds(strings.Join(texts, "\n"))
+	return productInstruction.in(ends) && formatInstruction.in(ends) && quoted(quotations(text))
 }
 
-// answered reports whether a conversation has a reply of the model.
-func answered(items []modelapi.Item) bool {
+// hasReply reports whether a conversation has a reply of the model.
+func hasReply(items []modelapi.Item) bool {
 	for _, i := range items {
 		if i.Role == modelapi.RoleAssistant {
 			return true
@@ -47,8 +47,8 @@ func answered(items []modelapi.Item) bool {
 	return false
 }
 
-// role matches the beginning of a line of a transcript, in text, XML and JSON: "User: ", "<user>" and `{"role": "user", `.
-var role = regexp.MustCompile(`(?i)^[\s*#>\[{"'<-]*(?:role"?\s*[:=]\s*"?)?(user|human|assistant|ai|model|bot|chatbot)\b["'*\]]*\s*(?:[:>]|",)`)
+// speakerLine matches the beginning of a line of a transcript, in text, XML and JSON: "User: ", "<user>" and `{"role": "user", `.
+var speakerLine = regexp.MustCompile(`(?i)^[\s*#>\[{"'<-]*(?:role"?\s*[:=]\s*"?)?(user|human|assistant|ai|model|bot|chatbot)\b["'*\]]*\s*(?:[:>]|",)`)
 
 // withoutTranscript returns the lines of a text that are not part of a transcript, and whether the text has a transcript: lines of the
 // user and of the model. A transcript that the model has to continue does not count, because this is work.
@@ -56,7 +56,7 @@ func withoutTranscript(text string) (rest string, hasTranscript bool) {
 	var user, model, inside bool
 	var lines []string
 	for line := range strings.Lines(text) {
-		m := role.FindStringSubmatch(line)
+		m := speakerLine.FindStringSubmatch(line)
 		if m != nil {
 			isUser := strings.EqualFold(m[1], "user") || strings.EqualFold(m[1], "human")
 			user, model = user || isUser, model || !isUser
@@ -77,15 +77,15 @@ func withoutTranscript(text string) (rest string, hasTranscript bool) {
 // openEnd matches a text that ends with the prompt for the model's next line, such as "Assistant:".
 var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
 
-// order matches an order in one sentence. Each match has one of the stems: the search for them is fast, and the pattern, whose gaps make it
+// instruction matches an instruction in one sentence. Each match has one of the stems: the search for them is fast, and the pattern, whose gaps make it
 // slow, is used only for the few sentences that have one.
-type order struct {
+type instruction struct {
 	stems   []string
 	pattern *regexp.Regexp // of lower-case text
 }
 
-// in reports whether a text has the order.
-func (o *order) in(text string) bool {
+// in reports whether a text has the instruction.
+func (o *instruction) in(text string) bool {
 	text = strings.ToLower(text)
 	var stems []string // that the text has
 	for _, stem := range o.stems {
@@ -107,9 +107,9 @@ func (o *order) in(text string) bool {
 
 func isSentenceEnd(r rune) bool { return r == '.' || r == '\n' }
 
-// orderOnFormat matches orders about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
+// formatInstruction matches instructions about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
 // title".
-var orderOnFormat = order{
+var formatInstruction = instruction{
 	stems: []string{
 		"json", "word", "char", "sentence", "line", "question", "tag", "bullet", "title", "summary", "text", "list", "topic", "name",
 		"quot", "markdown", "explanation", "punctuation", "prefix", "heading", "nothing else",
@@ -119,14 +119,14 @@ var orderOnFormat = order{
 		`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`),
 }
 
-// product matches orders for what a helper makes: "generate a title", "summarize the conversation".
-var product = order{
+// productInstruction matches instructions for what a helper makes: "generate a title", "summarize the conversation".
+var productInstruction = instruction{
 	stems: []string{"title", "heading", "headline", "summar", "topic", "tag", "follow", "name"},
 	pattern: regexp.MustCompile(`\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b.{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|` +
 		`\b(summari[sz]e|title)\b.{0,30}\b(this|the|following|above)\b.{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`),
 }
 
-// bothEnds returns the beginning and the end of a text: orders are there, and long quotations between them.
+// bothEnds returns the beginning and the end of a text: instructions are there, and long quotations between them.
 func bothEnds(text string) string {
 	const part = 2 << 10
 	if len(text) <= 2*part {
@@ -145,7 +145,7 @@ func quotations(text string) (list []string) {
 		}
 	}
 	add(text)
-	for _, block := range marked.FindAllStringSubmatch(text, limit) {
+	for _, block := range quotedBlock.FindAllStringSubmatch(text, limit) {
 		add(block[1])
 	}
 	for line := range strings.Lines(text) {
@@ -157,8 +157,8 @@ func quotations(text string) (list []string) {
 	return list
 }
 
-// marked matches texts between tags or fences.
-var marked = regexp.MustCompile("(?s)(?:<[a-z_-]+>|```[a-z]*\n|\"\"\")(.+?)(?:</[a-z_-]+>|```|\"\"\")")
+// quotedBlock matches texts between tags or fences.
+var quotedBlock = regexp.MustCompile("(?s)(?:<[a-z_-]+>|```[a-z]*\n|\"\"\")(.+?)(?:</[a-z_-]+>|```|\"\"\")")
 
 // Limits of the text that selects advice, in bytes.
 const (

@@ -93,7 +93,7 @@ type Session struct {
 
 // Connect opens another connection to the embedded server, which must be in this process.
 func (s *Session) Connect(ctx context.Context, log zerolog.Logger) (*bus.Conn, error) {
-	nc, err := s.Server.Connect(program.Options("debrief", log)...)
+	nc, err := s.Server.Connect(program.ConnOptions("debrief", log)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded server: %w", err)
 	}
@@ -167,7 +167,7 @@ func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, l
 	case err != nil:
 		return nil, err
 	}
-	nc, err := server.Connect(program.Options("debrief", log)...)
+	nc, err := server.Connect(program.ConnOptions("debrief", log)...)
 	if err != nil {
 		server.Close()
 		return nil, fmt.Errorf("connect to the embedded server: %w", err)
