@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/train/dataset"
@@ -111,7 +110,7 @@ func (r *evalResult) print(out io.Writer) error {
 		if a.Label != "" {
 			which = a.Book + " " + a.Label
 		}
-		accuracy, interval, _ := strings.Cut(a.Accuracy.Percent(), "\t")
+		accuracy, interval := fmt.Sprintf("%.1f %%", 100*a.Accuracy.Mean), fmt.Sprintf("%.1f to %.1f", 100*a.Accuracy.Low, 100*a.Accuracy.High)
 		cost := "-"
 		if a.Usage.Dollars > 0 {
 			cost = fmt.Sprintf("$%.4f", a.Usage.Dollars)

@@ -117,6 +117,7 @@ type publisher struct {
 // publishConcurrency is the number of runs that are stored at the same time. The server syncs several writes at once.
 const publishConcurrency = 32
 
+// newPublisher returns a publisher that updates states, and res.Expected if this process reflects.
 func (l *Learn) newPublisher(ctx context.Context, s *cli.Session, states runStates, res *learnResult) *publisher {
 	sending, running := errgroup.WithContext(ctx)
 	sending.SetLimit(publishConcurrency)

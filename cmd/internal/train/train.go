@@ -196,7 +196,7 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 	if err != nil {
 		return err
 	}
-	reflects, err := p.newReflector(models)
+	reflectorRole, err := p.newReflector(models)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 		if err := checkBook(ctx, deltalog.New(s.JetStream()), "--executions", source); err != nil {
 			return err
 		}
-		o.Source = replay.Source{Book: source, Reflect: reflects.Reflect, Concurrency: models.MaxConcurrent}
+		o.Source = replay.Source{Book: source, Reflect: reflectorRole.Reflect, Concurrency: models.MaxConcurrent}
 	}
 	show := newTrainScreen(p)
 	o.OnEvent = show.event
@@ -217,12 +217,12 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 		if err != nil {
 			return err
 		}
-		roles, err := p.roles(models, reflects, curatorModel)
+		roles, err := p.roles(models, reflectorRole, curatorModel)
 		if err != nil {
 			return err
 		}
 		runCtx, stopRoles = startRoles(runCtx, s.Conn, roles)
-		show.expect(expectedCalls(cfg, sets, reflects, curatorModel != nil))
+		show.expect(expectedCalls(cfg, sets, reflectorRole, curatorModel != nil))
 	}
 	out, err := replay.Run(runCtx, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
@@ -336,7 +336,7 @@ func (p *Training) newReflector(models program.Model) (*reflector.Reflector, err
 }
 
 // roles returns the roles to run in this process. The Curator has no model if curatorModel is nil.
-func (p *Training) roles(models program.Model, reflects *reflector.Reflector, curatorModel chat.Model) ([]program.Role, error) {
+func (p *Training) roles(models program.Model, reflectorRole *reflector.Reflector, curatorModel chat.Model) ([]program.Role, error) {
 	generatorModel, err := models.Optional(events.RoleGenerator)
 	if err != nil {
 		return nil, err
@@ -369,5 +369,5 @@ func (p *Training) roles(models program.Model, reflects *reflector.Reflector, cu
 	if err != nil {
 		return nil, err
 	}
-	return []program.Role{generatorRole, reflects, curatorRole}, nil
+	return []program.Role{generatorRole, reflectorRole, curatorRole}, nil
 }
