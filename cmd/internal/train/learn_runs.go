@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"debrief/cmd/internal/program/cli"
@@ -204,19 +203,7 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, s
 		return err
 	}
 	err = s.Events.ReadStored(ctx, events.StreamDead, events.DeadSubject("", b), func(st bus.Stored) error {
-		letter, ok := st.Event.(*events.DeadLetter)
-		if !ok {
-			return nil
-		}
-		var id events.ID
-		if letter.Stream == events.StreamExecutions {
-			id = events.ID(nats.Header(letter.Header).Get(nats.MsgIdHdr)) // a letter has no payload if that is large
-		} else if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
-			if r, ok := e.(*events.Reflection); ok {
-				id = r.Execution
-			}
-		}
-		if states.mark(id, runDead) {
+		if letter, ok := st.Event.(*events.DeadLetter); ok && states.mark(runOf(letter), runDead) {
 			res.DeadReasons[letter.Reason]++
 		}
 		return nil
@@ -228,4 +215,16 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, s
 	res.Reflected = states.count(runReflected) - states.count(runReflected|runDead)
 	res.Nothing = res.Executions - res.Dead - res.Reflected
 	return nil
+}
+
+// runOf returns the id of the run of a dead-lettered execution or reflection, "" for another letter.
+func runOf(letter *events.DeadLetter) events.ID {
+	if letter.Stream == events.StreamExecutions {
+		return bus.EventID(letter.Header) // the letter of a large execution has no payload
+	}
+	e, err := events.Decode(letter.Subject, letter.Header, letter.Data)
+	if r, ok := e.(*events.Reflection); ok && err == nil {
+		return r.Execution
+	}
+	return ""
 }

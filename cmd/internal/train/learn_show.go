@@ -52,9 +52,7 @@ func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
 	if len(report.Omitted) > 0 {
 		l.print(map[string]any{"file": name, "left_out": report.Omitted}, "  left out: %s", report.Omitted)
 	}
-	for kind, n := range report.Omitted {
-		res.Omitted[kind] += n
-	}
+	res.Omitted.Merge(report.Omitted)
 	res.Unread += report.Skipped
 	res.Repaired += report.Repaired
 }

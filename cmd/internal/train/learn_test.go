@@ -24,7 +24,7 @@ import (
 )
 
 // TestCountResultsFindsDeadLetters checks that dead letters are matched by the id of the run. The payload may be stored
-// outside the letter, and an earlier command may have submitted the run.
+// outside the letter, an earlier command may have submitted the run, and the letter may be of a copy that was requeued.
 func TestCountResultsFindsDeadLetters(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
@@ -33,22 +33,24 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 		task, answer string
 		book         string
 		state        runState
+		copy         int
 	}{
-		{"large", strings.Repeat("x", bus.MaxInline+1), "b", runInFiles},
-		{"before", "a", "b", runInFiles | runStored},
-		{"not in the files", "a", "b", runStored},
-		{"elsewhere", "a", "other", runInFiles},
+		{"large", strings.Repeat("x", bus.MaxInline+1), "b", runInFiles, 0},
+		{"before", "a", "b", runInFiles | runStored, 0},
+		{"requeued", "a", "b", runInFiles, 1},
+		{"not in the files", "a", "b", runStored, 0},
+		{"elsewhere", "a", "other", runInFiles, 0},
 	} {
 		e := &events.Execution{Book: book.Book(run.book), RunID: run.task, Answer: run.answer}
 		e.ID = events.ExecutionID(e.Book, "", e.RunID, 0)
-		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{Copy: run.copy}); err != nil {
 			t.Fatal(err)
 		}
 		in[runIDOf(e.ID)] = run.state
 	}
 	work, stop := context.WithCancel(t.Context())
 	worked := make(chan error, 1)
-	left := 4
+	left := 5
 	go func() {
 		worked <- conn.Run(work, bus.Worker{Role: events.RoleReflector, Slots: 1, Handle: func(context.Context, []*bus.Delivery) []bus.Result {
 			return []bus.Result{{Err: bus.Discard(errors.New("no use"))}}
@@ -64,12 +66,12 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 	if err := errors.Join(err, <-worked); err != nil {
 		t.Fatal(err)
 	}
-	res := &learnResult{Executions: 2, DeadReasons: map[string]int{}}
+	res := &learnResult{Executions: 3, DeadReasons: map[string]int{}}
 	if err := new(Learn).countResults(t.Context(), &cli.Session{Conn: conn}, "b", in, res); err != nil {
 		t.Fatal(err)
 	}
-	if res.Dead != 2 || res.Reflected != 0 || res.Nothing != 0 || res.DeadReasons["no use"] != 2 {
-		t.Errorf("got %+v, want two dead letters", res)
+	if res.Dead != 3 || res.Reflected != 0 || res.Nothing != 0 || res.DeadReasons["no use"] != 3 {
+		t.Errorf("got %+v, want three dead letters", res)
 	}
 }
 
