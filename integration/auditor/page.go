@@ -36,6 +36,20 @@ func ints(values ...int) (all []float64) {
 	return all
 }
 
+// nonzero adds a number unless it is 0.
+func (p Page) nonzero(place string, value float64) {
+	if value != 0 {
+		p.add(place, value)
+	}
+}
+
+// counted adds a number of things, such as "Waiting | # bullets in quarantine", unless it is 0.
+func (p Page) counted(before string, n int, word, after string) {
+	if n > 0 {
+		p.add(before+"# "+plural(n, word)+after, float64(n))
+	}
+}
+
 // plural returns a word in the plural unless the number is one.
 func plural(n int, word string) string {
 	if n == 1 {

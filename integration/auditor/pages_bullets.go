@@ -99,9 +99,7 @@ func (c *Console) bullet(p Page, book string, rest []string, _ url.Values) {
 		p.add(row+"Version", float64(e.version))
 		p.add(row+"Change", e.numbers...)
 	}
-	if omitted := onlyCounts - 10; omitted > 0 {
-		p.add("History | # "+plural(omitted, "older change")+" of votes and outcomes are left out; lists all.", float64(omitted))
-	}
+	p.counted("History | ", onlyCounts-10, "older change", " of votes and outcomes are left out; lists all.")
 }
 
 // sourceCounts adds the numbers of the executions behind a bullet.
@@ -127,9 +125,7 @@ func (p Page) sourceCounts(all []*sourceRun) {
 	if slices.ContainsFunc(all, func(x *sourceRun) bool { return x.role == "helped" || x.role == "harmed" }) {
 		p.add("Helped or harmed | Later executions in which the Reflector saw an effect of the bullet: it helped in # and harmed in #.", ints(roles["helped"], roles["harmed"])...)
 	}
-	if n := roles["none"]; n > 0 {
-		p.add("No effect | # "+plural(n, "execution")+" had the bullet in the prompt without an effect", float64(n))
-	}
+	p.counted("No effect | ", roles["none"], "execution", " had the bullet in the prompt without an effect")
 }
 
 // sources adds the rows of the executions behind a bullet: the newest ten of each role.
@@ -217,9 +213,7 @@ func (c *Console) review(p Page, book string, _ []string, _ url.Values) {
 			}
 		}
 		p.add("Waiting | "+book+"/bullets/"+id+" | · · · version #", float64(version))
-		if supporters > 3 {
-			p.add("Waiting | "+book+"/bullets/"+id+" | and # "+plural(supporters-3, "other execution"), float64(supporters-3))
-		}
+		p.counted("Waiting | "+book+"/bullets/"+id+" | and ", supporters-3, "other execution", "")
 	}
 }
 

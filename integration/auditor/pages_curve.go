@@ -55,9 +55,7 @@ func (p Page) accuracies(places [3]string, x *arms) {
 func (p Page) usage(row, cached string, x *sums) {
 	p.add(row+"Input tokens", float64(x.input))
 	p.add(row+cached, 100*float64(x.cached)/max(1, float64(x.input)))
-	if x.cost > 0 {
-		p.add(row+"Cost", x.cost)
-	}
+	p.nonzero(row+"Cost", x.cost)
 }
 
 // curve is the page of the learning curve and the health.

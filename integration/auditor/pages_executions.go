@@ -29,14 +29,10 @@ func (c *Console) executions(p Page, book string, rest []string, q url.Values) {
 func (p Page) executions(heading, book string, all []*run) {
 	for _, r := range all {
 		row := heading + book + "/executions/" + r.Handle + " | "
-		if s := r.score(); s != 0 {
-			p.add(row+"Outcome", s)
-		}
+		p.nonzero(row+"Outcome", r.score())
 		p.add(row+"Bullets shown", float64(len(r.Shown)))
 		p.add(row+"Cited", float64(len(r.Cited)))
-		if r.Version > 0 {
-			p.add(row+"Version", float64(r.Version))
-		}
+		p.nonzero(row+"Version", float64(r.Version))
 	}
 }
 
@@ -61,9 +57,7 @@ func (c *Console) execution(p Page, book string, r *run) {
 // facts adds the facts of an execution.
 func (p Page) facts(r *run) {
 	const heading = "Facts | "
-	if s := r.score(); s != 0 {
-		p.add(heading+"verdict", s)
-	}
+	p.nonzero(heading+"verdict", r.score())
 	if named := r.stored.Scores; named != nil {
 		for _, s := range *named {
 			p.add(heading+"named score", s.Score)
@@ -78,12 +72,8 @@ func (p Page) facts(r *run) {
 		}
 		p.add(heading+"Tokens", tokens...)
 	}
-	if r.Usage.Dollars > 0 {
-		p.add(heading+"Cost", r.Usage.Dollars)
-	}
-	if r.Took > 0 {
-		p.add(heading+"Duration", inUnit(time.Duration(r.Took)))
-	}
+	p.nonzero(heading+"Cost", r.Usage.Dollars)
+	p.nonzero(heading+"Duration", inUnit(time.Duration(r.Took)))
 }
 
 // manifest adds the parts of the context that a model received.
@@ -102,9 +92,7 @@ func (p Page) manifest(m *manifest) {
 		p.add("Warnings | "+shape, valuesOf(w)...)
 	}
 	for _, x := range m.Parts {
-		if x.Count > 0 {
-			p.add(heading+x.Kind+" | Reference", float64(x.Count))
-		}
+		p.nonzero(heading+x.Kind+" | Reference", float64(x.Count))
 		p.add(heading+x.Kind+" | Tokens", float64(x.Tokens))
 	}
 }
@@ -117,8 +105,8 @@ func (c *Console) learnedFrom(p Page, book string, r *run, last *change) {
 			continue
 		}
 		ours = append(ours, i)
-		if f := c.reflected(&s); f != nil && f.Outcome.Score != 0 {
-			p.add("Reflection | outcome", f.Outcome.Score)
+		if f := c.reflected(&s); f != nil {
+			p.nonzero("Reflection | outcome", f.Outcome.Score)
 		}
 	}
 	if len(ours) == 0 || last.More {

@@ -85,13 +85,11 @@ func (c *Console) homeWaiting(p Page) {
 		if n := c.countBullets(book, (*record).waits); n > 0 {
 			all += n
 			first = cmp.Or(first, book+"/review")
-			p.add(heading+book+"/review | # "+plural(n, "bullet")+" in quarantine", float64(n))
+			p.counted(heading+book+"/review | ", n, "bullet", " in quarantine")
 		}
 	}
 	letters := len(c.letters(""))
-	if letters > 0 {
-		p.add(heading+"dead | # "+plural(letters, "dead letter"), float64(letters))
-	}
+	p.counted(heading+"dead | ", letters, "dead letter", "")
 	all += letters
 	p.add(heading+cmp.Or(first, "dead")+" | # "+plural(all, "decision"), float64(all))
 }

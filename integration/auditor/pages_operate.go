@@ -37,9 +37,7 @@ func (c *Console) status(p Page, _ []string, _ url.Values) {
 	for role, name := range roles {
 		p.add("Roles | "+name+" | Dead letters", float64(len(c.letters(role))))
 	}
-	if n := len(c.letters("")); n > 0 {
-		p.add("# "+plural(n, "dead letter")+": read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", float64(n))
-	}
+	p.counted("", len(c.letters("")), "dead letter", ": read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them")
 	for _, book := range c.names() {
 		row := "Playbooks | " + book + " | "
 		p.add(row+"Bullets", float64(len(c.books[book].now())))

@@ -80,9 +80,7 @@ func (c *Console) report(p Page, r any) {
 	if paired != nil {
 		p.add("headline", 100*number(paired, "difference"), 95, 100*number(paired, "low"), 100*number(paired, "high"), number(paired, "n"), number(paired, "wins"), number(paired, "losses"), number(paired, "p"))
 	}
-	if n := len(list(r, "losses")); n > 0 {
-		p.add("# "+plural(n, "sample")+" lost, listed below.", float64(n))
-	}
+	p.counted("", len(list(r, "losses")), "sample", " lost, listed below.")
 	p.learningCurve(r)
 	p.epochs(r)
 	p.answers(r)
@@ -189,9 +187,7 @@ func (c *Console) costs(p Page, r any) {
 		p.add("Cost | "+name+" | Calls", x[0])
 		p.add("Cost | "+name+" | Input tokens", x[1])
 		p.add("Cost | "+name+" | Output tokens", x[2])
-		if x[3] > 0 {
-			p.add("Cost | "+name+" | Dollars", x[3])
-		}
+		p.nonzero("Cost | "+name+" | Dollars", x[3])
 		p.add("Cost | "+name+" | Time of the calls", period(x[4])...)
 	}
 	for role, name := range map[string]string{"generator": "Generator", "reflector": "Reflector", "curator": "Curator"} {

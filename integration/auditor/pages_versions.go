@@ -50,9 +50,7 @@ func (c *Console) versionRow(p Page, heading, book string, x *change) {
 	row := fmt.Sprintf("%s%s/versions/%d | ", heading, book, x.Version)
 	p.add(row+"Version", float64(x.Version))
 	p.add(row+"Changes", x.numbers()...)
-	if n := x.reflections(); n > 0 {
-		p.add(row+"From", float64(n))
-	}
+	p.nonzero(row+"From", float64(x.reflections()))
 }
 
 // diff is the comparison of two versions: by default of the newest one with the empty playbook.
@@ -63,9 +61,7 @@ func (c *Console) diff(p Page, book string, _ []string, q url.Values) {
 	if err != nil {
 		to = len(h.changes)
 	}
-	if n := h.differ(from, to); n > 0 {
-		p.add("From to : # "+plural(n, "changed bullet")+".", float64(n))
-	}
+	p.counted("From to : ", h.differ(from, to), "changed bullet", ".")
 	h.votesBetween(p, "", book, from, to)
 }
 

@@ -10,7 +10,6 @@ import (
 
 // Request is a request to one of the model APIs.
 type Request struct {
-	API    API
 	Key    string // API key with its scheme
 	Header http.Header
 	Body   []byte
@@ -207,7 +206,7 @@ func (s *Server) parse(api API, data []byte) (*Request, error) {
 		return nil, err
 	}
 	r := &Request{
-		API: api, Model: b.Model, Stream: b.Stream, MaxTokens: max(b.MaxTokens, b.MaxCompletion, b.MaxOutput), Tools: b.tools(), Choice: toolChoice,
+		Model: b.Model, Stream: b.Stream, MaxTokens: max(b.MaxTokens, b.MaxCompletion, b.MaxOutput), Tools: b.tools(), Choice: toolChoice,
 		usage: b.StreamOptions.IncludeUsage, items: items,
 	}
 	for _, f := range []outputFormat{b.ResponseFormat, b.Text.Format, b.OutputConfig.Format} {
