@@ -64,18 +64,18 @@ func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 		a.Reasoning = "The feedback states a rule."
 		return a
 	}
-	slotName, value, ok := readSign(e.Feedback)
+	r, ok := readSign(e.Feedback)
 	if !ok {
-		slotName, value, ok = readSign(m.output)
+		r, ok = readSign(m.output)
 	}
 	hasFailed := m.code != "" || e.Outcome != "unknown"
 	if !ok && hasFailed {
-		slotName, value, ok = m.guessCause(d)
+		r, ok = m.guessCause(d)
 	}
 	if !ok {
 		return world.Analysis{Reasoning: "The material shows no cause."}
 	}
-	r := world.Case{When: facts{operation: m.facts[operation]}, Slot: slotName, Value: value}
+	r.When[operation] = m.facts[operation]
 	a, old := m.because(r)
 	if len(a.Blamed) == 0 {
 		m.guessCondition(&r.When, d)
@@ -123,41 +123,32 @@ func (m *material) because(r world.Case) (a world.Analysis, old world.Case) {
 	return a, old
 }
 
-// guessCause guesses a slot and a value that differs from the plan. An error code limits the slots.
-func (m *material) guessCause(d world.Dice) (slotName, value string, ok bool) {
+// guessCause guesses a slot and a value that differs from the plan, as a case without a condition. An error code limits the slots.
+func (m *material) guessCause(d world.Dice) (world.Case, bool) {
 	rate := blindGuessRate
 	if m.code != "" {
 		rate = codeGuessRate
 	}
 	if !d.Chance(rate, "guess") {
-		return "", "", false
+		return world.Case{}, false
 	}
-	type cause struct{ slot, value string }
-	var causes []cause
+	var causes []world.Case
 	for i := range slots {
 		s := &slots[i]
-		isFirstGuard := s.isGuard && !s.isLast
-		isCause := true
-		switch m.code { // what the code says about the wrong slot
-		case "E412":
-			isCause = isFirstGuard
-		case "E422":
-			isCause = !s.isGuard
-		}
-		if !isCause {
+		isBlocking := s.isGuard && !s.isLast // its absence can make the operation fail
+		if m.code == "E412" && !isBlocking || m.code == "E422" && s.isGuard {
 			continue
 		}
 		for _, v := range s.values {
 			if v != m.values[i] {
-				causes = append(causes, cause{s.name, v})
+				causes = append(causes, world.Case{Slot: s.name, Value: v})
 			}
 		}
 	}
 	if len(causes) == 0 {
-		return "", "", false
+		return world.Case{}, false
 	}
-	c := causes[d.Draw("cause")%uint64(len(causes))]
-	return c.slot, c.value, true
+	return causes[d.Draw("cause")%uint64(len(causes))], true
 }
 
 // guessCondition guesses the facts that matter: none in 7 of 20 cases, one in 12, and two in one.

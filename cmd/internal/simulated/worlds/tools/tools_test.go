@@ -54,8 +54,8 @@ func TestLanguage(t *testing.T) {
 	for i := range slots {
 		for _, v := range slots[i].values {
 			for _, sign := range slots[i].signs[v] {
-				if s, got, ok := readSign(sign); !ok || s != slots[i].name || got != v {
-					t.Errorf("read %q: got %s %s, want %s %s", sign, s, got, slots[i].name, v)
+				if got, ok := readSign(sign); !ok || got.Slot != slots[i].name || got.Value != v {
+					t.Errorf("read %q: got %s %s, want %s %s", sign, got.Slot, got.Value, slots[i].name, v)
 				}
 				if _, ok := readRule(sign); ok {
 					t.Errorf("the sign %q states a rule", sign)

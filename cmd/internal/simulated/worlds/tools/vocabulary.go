@@ -242,19 +242,19 @@ func readOperation(text string) string {
 	return ""
 }
 
-// readSign returns the slot and the value that a complaint or a line of a manual points to.
-func readSign(text string) (slotName, value string, ok bool) {
+// readSign returns the slot and the value that a complaint or a line of a manual points to, as a case without a condition.
+func readSign(text string) (world.Case, bool) {
 	lower := strings.ToLower(text)
 	for i := range slots {
 		for _, v := range slots[i].values {
 			for _, sign := range slots[i].signs[v] {
 				if strings.Contains(lower, strings.ToLower(sign)) {
-					return slots[i].name, v, true
+					return world.Case{Slot: slots[i].name, Value: v}, true
 				}
 			}
 		}
 	}
-	return "", "", false
+	return world.Case{}, false
 }
 
 // capital returns a sentence with a capital first letter.
