@@ -155,9 +155,6 @@ func awaitCaughtUp(t *testing.T, ctx context.Context, conn *bus.Conn) {
 			if err == nil && lag.Floor < end && !lag.Idle() {
 				err = fmt.Errorf("acknowledged up to %d of %d", lag.Floor, end)
 			}
-			if err != nil {
-				pause(ctx, 50*time.Millisecond)
-			}
 			return err
 		})
 	}
@@ -172,9 +169,6 @@ func awaitLearning(t *testing.T, ctx context.Context, conn *bus.Conn) {
 		s, err := conn.JetStream().Stream(try, events.StreamDeltas)
 		if err == nil && s.CachedInfo().State.Msgs == 0 {
 			err = errors.New("stream is empty")
-		}
-		if err != nil {
-			pause(ctx, 50*time.Millisecond)
 		}
 		return err
 	})
@@ -191,7 +185,6 @@ func awaitReplicas(t *testing.T, ctx context.Context, conn *bus.Conn) {
 		for s := range streams.Info() {
 			n++
 			if err := current(s); err != nil {
-				pause(ctx, 50*time.Millisecond)
 				return err
 			}
 		}

@@ -202,33 +202,18 @@ func (c *cluster) node(name string) *node {
 func (n *node) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.health+"/healthz", nil)
-	if err != nil {
-		return err
+	status, body, err := get(ctx, "http://"+n.health+"/healthz")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s: %d: %s", n.name, status, body)
 	}
-	r, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	body, _ := io.ReadAll(r.Body)
-	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", n.name, r.Status, body)
-	}
-	return nil
+	return err
 }
 
 // awaitHealthy waits for all servers.
 func (c *cluster) awaitHealthy(ctx context.Context) {
 	c.t.Helper()
 	for _, n := range c.nodes {
-		eventually(c.t, time.Minute, n.name+" is healthy", func() error {
-			err := n.healthy(ctx)
-			if err != nil {
-				pause(ctx, 50*time.Millisecond)
-			}
-			return err
-		})
+		eventually(c.t, time.Minute, n.name+" is healthy", func() error { return n.healthy(ctx) })
 	}
 }
 

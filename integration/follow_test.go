@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -26,14 +25,9 @@ func TestMissingFollowRightIsReported(t *testing.T) {
 	s.debrief("acme", "setup", "--wait-server", "10s")
 	flags := append(s.flags("acme", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))
 	says := func(health string) error {
-		r, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if text := string(body); err != nil || r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "unavailable") || !strings.Contains(text, right) {
-			return fmt.Errorf("got %s %s, %v", r.Status, text, err)
+		status, body, err := get(t.Context(), "http://"+health+"/readyz")
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, "unavailable") || !strings.Contains(body, right) {
+			return fmt.Errorf("got %d %s, %v", status, body, err)
 		}
 		return nil
 	}

@@ -165,16 +165,11 @@ func (r *reporter) kept(nc *nats.Conn) {
 
 func read(t *testing.T, url string) (int, string) {
 	t.Helper()
-	reply, err := http.Get(url)
+	status, body, err := get(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reply.Body.Close()
-	data, err := io.ReadAll(reply.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply.StatusCode, string(data)
+	return status, body
 }
 
 // command runs debrief and returns its exit code and output.

@@ -205,15 +205,11 @@ func TestMemoryWithHugeAnswers(t *testing.T) {
 func awaitState(t *testing.T, health, state string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "a role that is "+state, func() error {
-		r, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
+		status, body, err := get(t.Context(), "http://"+health+"/readyz")
+		if err == nil && (status != http.StatusServiceUnavailable || !strings.Contains(body, `"`+state+`"`)) {
+			err = fmt.Errorf("%d %s", status, body)
 		}
-		defer r.Body.Close()
-		if body, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"`+state+`"`) {
-			return fmt.Errorf("%s %s", r.Status, body)
-		}
-		return nil
+		return err
 	})
 }
 
@@ -360,10 +356,9 @@ func TestNoExecutionIsLostWhenModelFails(t *testing.T) {
 // roleIsRed reports whether a program's health check is red.
 func roleIsRed(t *testing.T, health string) bool {
 	t.Helper()
-	r, err := http.Get("http://" + health + "/healthz")
+	status, _, err := get(t.Context(), "http://"+health+"/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Body.Close()
-	return r.StatusCode == http.StatusServiceUnavailable
+	return status == http.StatusServiceUnavailable
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -127,17 +126,12 @@ type reading struct {
 // scrape reads the metrics of a process. Histograms and summaries are split as Prometheus stores them.
 func scrape(t *testing.T, url string) (all []reading) {
 	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("got %s, %v", resp.Status, err)
+	status, text, err := get(t.Context(), url)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("got %d, %v", status, err)
 	}
 	p := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := p.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := p.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

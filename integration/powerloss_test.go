@@ -235,12 +235,7 @@ func (h *expectedBook) remember(a *audit) bool {
 // awaitConsistent waits until the log, the view, the expected book and a follower are equal.
 func (h *expectedBook) awaitConsistent(t *testing.T, ctx context.Context, conn *bus.Conn, f *deltalog.Follower, what string) {
 	t.Helper()
-	eventually(t, 20*time.Second, what, func() (err error) {
-		defer func() {
-			if err != nil {
-				pause(ctx, 50*time.Millisecond) // limits the load of reading all messages
-			}
-		}()
+	eventually(t, 20*time.Second, what, func() error {
 		l, err := h.ledgerSoon(ctx, conn)
 		if err != nil {
 			return err

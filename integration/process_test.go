@@ -252,27 +252,35 @@ func awaitReady(t testing.TB, health string) {
 
 // ready returns an error unless a program's health check is ready.
 func ready(health string) error {
-	r, err := http.Get("http://" + health + "/readyz")
-	if err != nil {
-		return err
+	status, body, err := get(context.Background(), "http://"+health+"/readyz")
+	if err == nil && (status != http.StatusOK || !strings.Contains(body, "running")) {
+		err = fmt.Errorf("%d %s", status, body)
 	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	if r.StatusCode != http.StatusOK || !strings.Contains(string(body), "running") {
-		return fmt.Errorf("%s %s", r.Status, body)
-	}
-	return nil
+	return err
 }
 
-// eventually calls try until it returns no error. It fails the test after a time without progress: an error with a text that no try
-// had before is progress, such as a count of what is left.
+// get requests a URL, and returns the status and the body of the response.
+func get(ctx context.Context, url string) (status int, body string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(data), err
+}
+
+// eventually calls try until it returns no error, at first after 5 ms, then less often. It fails the test after a time without progress: an
+// error with a text that no try had before is progress, such as a count of what is left.
 func eventually(t testing.TB, idle time.Duration, what string, try func() error) {
 	t.Helper()
 	seen := map[string]bool{}
-	for deadline := time.Now().Add(idle); ; time.Sleep(5 * time.Millisecond) {
+	deadline := time.Now().Add(idle)
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := try()
 		if err == nil {
 			return
@@ -283,6 +291,7 @@ func eventually(t testing.TB, idle time.Duration, what string, try func() error)
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: no progress within %s: %v", what, idle, err)
 		}
+		time.Sleep(wait)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"html"
-	"io"
 	"math"
 	"net/http"
 	"os"
@@ -145,7 +144,7 @@ func TestWorthOfThreePlaybooks(t *testing.T) {
 				}
 			}
 		}
-		awaitExecutions(t, conn, tasks)
+		awaitMessages(t, t.Context(), conn, events.StreamExecutions, uint64(tasks))
 	}
 	publishSpecialRuns(t, conn)
 	gateway := startReplica(t, "gateway", url, "http://127.0.0.1:1")
@@ -200,24 +199,6 @@ func runInBackground(t *testing.T, conn *bus.Conn, roles ...func(context.Context
 	}
 }
 
-// awaitExecutions waits until a number of executions is stored.
-func awaitExecutions(t *testing.T, conn *bus.Conn, n int) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		stream, err := conn.JetStream().Stream(t.Context(), events.StreamExecutions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored := stream.CachedInfo().State.Msgs
-		if stored >= uint64(n) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("got %d executions, want %d", stored, n)
-		}
-	}
-}
-
 // publishSpecialRuns publishes runs that do not count, or count in their own way, and feedback.
 func publishSpecialRuns(t *testing.T, conn *bus.Conn) {
 	t.Helper()
@@ -265,9 +246,10 @@ func publishSpecialRuns(t *testing.T, conn *bus.Conn) {
 // awaitWorth reads the comparison of a playbook after the gateway has read the stream up to a sequence.
 func awaitWorth(t *testing.T, url, book string, last uint64) *worthReply {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	var got *worthReply
+	eventually(t, time.Minute, "the gateway has read the stream", func() error {
 		text := readPage(t, url+"/api/v1/books/"+book+"/worth") // its sentences have no escapes
-		got := &worthReply{Effects: map[string]*auditor.WorthEffect{}}
+		got = &worthReply{Effects: map[string]*auditor.WorthEffect{}}
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(text), got); err != nil {
 			t.Fatalf("%v: %s", err, text)
@@ -282,13 +264,12 @@ func awaitWorth(t *testing.T, url, book string, last uint64) *worthReply {
 				got.Effects[name] = e
 			}
 		}
-		if got.Behind == 0 && got.Through >= last {
-			return got
+		if got.Behind > 0 || got.Through < last {
+			return fmt.Errorf("read up to %d of %d", got.Through, last)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the gateway has read up to %d of %d", got.Through, last)
-		}
-	}
+		return nil
+	})
+	return got
 }
 
 // cells returns the numbers of an audit as the page shows them.
@@ -340,18 +321,9 @@ func equalNumbers(a, b []float64) bool {
 // readPage returns the body of a page without escapes.
 func readPage(t *testing.T, url string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
+	status, body, err := get(t.Context(), url)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("%s: got %d, %v: %s", url, status, err, body)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: got %d, %v: %s", url, resp.StatusCode, err, body)
-	}
-	return html.UnescapeString(string(body))
+	return html.UnescapeString(body)
 }
