@@ -18,7 +18,10 @@ type arm struct {
 	isFixed   bool       // the playbook does not learn
 	byHand    bool       // the playbook begins with the rules by hand
 	broken    float64    // share of broken replies of the models, each call independently
+	right     bool       // outcomes are right or wrong, without partial scores
 	forgets   bool       // the lessons of the models leave out the scope of a rule
+	voter     bool       // the Reflector votes without errors, and gives no lessons
+	silent    float64    // share of tasks without an outcome
 	late      int        // number of tasks after which an outcome is reported, out of order
 	gateway   proxy.Mode // of the gateway through which the agent calls its model; empty without a gateway
 	// The fields below are only for arms with a gateway.
@@ -50,7 +53,10 @@ var allArms = []arm{
 	{name: "broken-60", onRequest: true, broken: 0.6},
 	{name: "perfect", onRequest: true, byHand: true},
 	{name: "perfect-wrong", onRequest: true, byHand: true, wrong: true},
+	{name: "votes-only", onRequest: true, byHand: true, voter: true},
+	{name: "right-or-wrong", onRequest: true, right: true},
 	{name: "forgetful", onRequest: true, forgets: true},
+	{name: "silent", onRequest: true, silent: 0.7},
 	{name: "late", onRequest: true, late: 200},
 	{name: "judge", onRequest: true, wrong: true, judge: true},
 	{name: gatewayArm, onRequest: true, gateway: proxy.ModeTail},

@@ -23,7 +23,7 @@ import (
 // distractorsPart measures the selection: rules by hand among distractors.
 var distractorsPart = part{
 	name: "distractors", title: "deciding rules in the prompt; rules by hand among distractors",
-	arms: []string{"by-hand"}, tasks: 1000, quick: 200,
+	arms: []string{"perfect", "votes-only"}, tasks: 1000, quick: 200,
 	columns: []column{
 		{decidingKey, "in prompt", percentInterval},
 		{completeKey, "tasks with all", percent},
@@ -32,8 +32,7 @@ var distractorsPart = part{
 		{inPromptKey, "shown", number1},
 		{promptTokensKey, "tokens", count},
 	},
-	errors: world.Imperfection{Idle: 1}, // the Reflector only votes
-	run:    runDistractors,
+	errors: world.Default(), run: runDistractors,
 }
 
 // evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.
@@ -45,9 +44,13 @@ func (m *measurement) evidenceTasks() []int {
 // all numbers, so larger ones would only take time.
 const maxEmbedded = 200
 
-// runDistractors measures all cases of one seed.
+// runDistractors measures all cases of one arm and seed. The cases with distractors after the tasks are about the selection alone, so they
+// run only in an arm without new lessons.
 func runDistractors(ctx context.Context, m *measurement, r *run, log zerolog.Logger) (points []*point, err error) {
 	for _, tasks := range m.evidenceTasks() {
+		if !r.arm.voter {
+			break
+		}
 		more, err := crowd(ctx, m, r, tasks, log)
 		if err != nil {
 			return nil, err

@@ -48,8 +48,9 @@ Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
 The arms named gateway run in the world tools only, and if --arms names them: the agent knows just a base URL, and makes calls of a
 model through the gateway. Other arms also run only if --arms names them: those named broken (replies of the models are not
-parseable), perfect (it learns on from rules by hand), forgetful (lessons leave out the scope of a rule), judge (its share of wrong
-verdicts is known) and late (outcomes come about 200 tasks later, out of order).
+parseable), perfect (it learns on from rules by hand), votes-only (the same, but the Reflector only votes), right-or-wrong (without scores
+between), forgetful (lessons leave out the scope of a rule), silent (70 % of tasks without an outcome), judge (its share of wrong verdicts
+is known) and late (outcomes come about 200 tasks later, out of order).
 
 Intervals are 95 % over seeds, by Student's t. All worlds, arms and tasks take hours on two cores, --quick takes a few minutes.`
 }

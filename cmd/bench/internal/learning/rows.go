@@ -145,8 +145,8 @@ func (m *measurement) reference() string {
 	return ""
 }
 
-// row averages one case over the seeds, and compares it with the same case of the reference arm. A fixed arm, and a case that the
-// reference arm does not have, is compared with the last case of the reference arm.
+// row averages one case over the seeds, and compares it with the same case of the reference arm, if that has it. If one of the
+// arms is fixed, it is compared with the last case of the reference arm.
 func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRow {
 	row := resultRow{
 		Part: m.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: m.part.errors,
@@ -167,9 +167,7 @@ func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRo
 		return row
 	}
 	other := label
-	labels := labelsOf(reference)
-	hasCase := slices.Contains(labels, label) && !ofArm[0].arm.isFixed
-	if len(labels) > 0 && !hasCase {
+	if labels := labelsOf(reference); len(labels) > 0 && (ofArm[0].arm.isFixed || reference[0].arm.isFixed) {
 		other = labels[len(labels)-1]
 	}
 	key := m.part.columns[0].key

@@ -58,6 +58,9 @@ const benchBook = book.Book("default")
 func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logger) (_ *runner, err error) {
 	a := of.arm
 	imperfect := m.part.errors
+	if a.voter {
+		imperfect = world.Imperfection{Idle: 1}
+	}
 	imperfect.Forgetful = a.forgets
 	w, err := worlds.New(of.world, of.seed, imperfect)
 	if err != nil {

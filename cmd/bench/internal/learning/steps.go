@@ -99,7 +99,7 @@ func (r *runner) step(ctx context.Context, tasks []world.Task) error {
 		if err != nil {
 			return fmt.Errorf("report task %s: %w", report.RunID, err)
 		}
-		if isLate {
+		if isLate && out[i].outcome.Known() {
 			r.late = append(r.late, lateOutcome{
 				due:      r.done + r.delay(report.RunID),
 				feedback: &events.FeedbackRequest{Book: benchBook, Execution: stored.Handle, Outcome: out[i].outcome},
@@ -148,7 +148,13 @@ func (r *runner) answer(ctx context.Context, t *world.Task) (answered, error) {
 	if world.Chance(r.wrong, r.seed, "wrong verdict", t.ID) {
 		v = r.world.Wrong(*t, a, v)
 	}
+	if r.arm.right && !v.Right() {
+		v.Score = 0
+	}
 	outcome := outcomeOf(v)
+	if world.Chance(r.arm.silent, r.seed, "silent", t.ID) {
+		outcome = events.Outcome{}
+	}
 	if r.arm.judge {
 		outcome.By = simulatedJudge
 	}

@@ -107,7 +107,7 @@ func TestWorldsDistractors(t *testing.T) {
 	}
 	t.Parallel()
 	rows := measure(t, &measurement{part: &distractorsPart, seeds: 1, tasks: 0, heldOut: 60, distractors: []int{0, 1000}})
-	of := func(label string) map[string]report.Estimate { return row(t, rows, "by-hand", label).Values }
+	of := func(label string) map[string]report.Estimate { return row(t, rows, "votes-only", label).Values }
 	alone := of("0 distractors, words, after 0 tasks")
 	if got := alone[decidingKey].Mean; got < 0.99 || alone[completeKey].Mean != got {
 		t.Errorf("40 rules alone: got %.3f, want at least 0.99", got)
