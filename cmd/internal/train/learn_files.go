@@ -23,11 +23,11 @@ import (
 const standardInput = "-"
 
 // expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order, without hidden ones. A
-// directory of events stands for its files; see groupEvents.
+// directory of events stays in the list in place of its files; see groupEvents. A missing file is an error, because the name is probably
+// misspelled.
 //
-// It also returns the skipped entries: files and directories with an error, and entries of a directory that are neither regular files
-// nor links to regular files. A link to a directory may lead in a circle, and a pipe may never end. A missing file is an error, because
-// the name is probably misspelled.
+// It also returns the skipped entries: files and directories with an error, and the entries of a directory that are pipes, links to
+// directories and the like. Such a link may lead in a circle, and a pipe may never end.
 func expandFiles(names []string) (files []string, skipped []unreadItem, err error) {
 	for _, name := range names {
 		if name == standardInput {

@@ -21,8 +21,8 @@ type place struct {
 func (p place) ok() bool { return p.at > 0 }
 
 // contentPlace returns the place at the end of a content of the user, which is a string or a list of parts. In a list, the text extends
-// the last part with a text. A new part, of the type partType, would be wrong there: a client may send the list as a string in its next
-// request, and the conversation must have the same text then. Parts with only reminders do not count, because clients move them.
+// the last part with a text, because a client may send the list as a string in its next request, and the conversation must have the same text
+// then. Parts with only reminders do not count, because clients move them. Without such a part, the text is a new part of the type partType.
 func contentPlace(v Value, partType string) place {
 	var text Value // of the last part with a text; missing if there is none
 	for part := range v.Elements() {

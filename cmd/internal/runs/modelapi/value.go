@@ -41,7 +41,7 @@ type node struct {
 // Document is a JSON text with the positions of its values. The zero value is ready for use.
 type Document struct {
 	body    []byte
-	nodes   []node // in the order of the text, after a null value at index 0 that stands for all missing ones; the root has index 1
+	nodes   []node // in the order of the text, from index 1; index 0 has a null, which is the node of every missing value
 	decoder jsontext.Decoder
 	open    []int // lists and objects that are not complete; reused
 	problem error // see Value.Problem

@@ -50,7 +50,7 @@ func lastText(items []modelapi.Item, role modelapi.Role) (text string) {
 
 // langfuseObservation parses an observation. An observation without an id gets one from index.
 func langfuseObservation(v modelapi.Value, index int) observation {
-	// Langfuse stores the attributes of the span of OpenTelemetry from which it made an observation in the metadata.
+	// An observation that was made of an OpenTelemetry span has the attributes of the span in its metadata.
 	span := otelSpan{name: v.Text("name"), attributes: parseAttributes(v.Get("metadata").Parsed().Get("attributes").Parsed())}
 	out := observation{
 		id: cmp.Or(v.Text("id"), fmt.Sprintf("observation-%d", index)), parent: v.Text("parentObservationId"), model: v.Text("model"),

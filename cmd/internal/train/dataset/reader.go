@@ -25,7 +25,7 @@ func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) err
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	isOfData := err != nil && !samples.stopped && in.err == nil // neither of fn nor of r
+	isOfData := err != nil && !samples.stopped && in.err == nil // the error is not of fn, and not of r
 	if !isOfData {
 		return err
 	}

@@ -208,7 +208,7 @@ func marshal(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// write writes a file with the output of a function: a temporary file, which it renames to name.
+// write writes a file with the output of a function. It writes a temporary file, and renames it to name.
 func (f *Folder) write(name string, output func(io.Writer) error) error {
 	dir, base := path.Split(name)
 	tmp := dir + "." + base + ".tmp"

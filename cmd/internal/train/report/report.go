@@ -220,7 +220,7 @@ type WrongAnswers struct {
 	Set   string        `json:"set"`
 	Phase string        `json:"phase"` // as in Sample
 	Of    int           `json:"n"`     // samples with a label
-	Wrong int           `json:"wrong"` // of them, without the label success
+	Wrong int           `json:"wrong"` // labelled samples without the label success
 	First []WrongAnswer `json:"first"` // at most MaxWrong
 }
 
