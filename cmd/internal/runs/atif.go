@@ -3,11 +3,11 @@ package runs
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
-	"debrief/events"
 )
 
 // atif parses a trajectory in the Agent Trajectory Interchange Format, which Harbor and Terminal-Bench write. The trajectory of
@@ -73,7 +73,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 		item.Omitted.Thoughts++
 	}
 	item.Calls = append(item.Calls, step.WantCalls("tool_calls", "function_name")...)
-	c.AddItem(&item, events.Step{At: step.Time("timestamp")})
+	c.AddItem(&item, step.Time("timestamp"))
 	for r := range step.Want('{', "observation").Want('[', "results").Elements() {
 		r.WantContent("content")
 		result := r.ToolResult()
@@ -82,7 +82,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 		case hasCall:
 			c.AddResult(&result)
 		case result.Output != "": // the agent acts in its text; TextActions finds the calls later
-			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, events.Step{})
+			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, time.Time{})
 		}
 	}
 }

@@ -2,11 +2,11 @@ package runs
 
 import (
 	"cmp"
+	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
-	"debrief/events"
 )
 
 // chatLog parses a recorded conversation of a chat API: an example for fine-tuning, or a request with its response. It may have an
@@ -43,7 +43,7 @@ func addReply(c *steps.Conversation, v, response modelapi.Value) {
 		}
 	}
 	reply := response.WantContent("content").Content(modelapi.RoleAssistant)
-	c.AddItem(&reply, events.Step{})
+	c.AddItem(&reply, time.Time{})
 }
 
 // responsesLog parses a request and a response of OpenAI's Responses API: in the fields input and output of one object, or in

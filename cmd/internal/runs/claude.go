@@ -122,7 +122,7 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 	if rest, repeats := c.cutRepeated(item.Text, continued); repeats {
 		continued, item.Text = true, rest
 	}
-	c.AddTurn(continued, events.Step{Text: item.Text, At: v.Time("timestamp")}, item.Calls)
+	c.AddTurn(continued, v.Time("timestamp"), item.Text, item.Calls)
 	c.Identify(claudeIdentity(v))
 	c.messageID = id
 	c.Model = cmp.Or(c.Model, model)

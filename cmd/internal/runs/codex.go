@@ -62,7 +62,7 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 		}
 		speaks := item.Role == "assistant" && (item.Text != "" || len(item.Calls) > 0)
 		if speaks && c.speaking {
-			c.AddTurn(steps.LastStep, events.Step{Text: item.Text}, item.Calls)
+			c.AddTurn(steps.LastStep, time.Time{}, item.Text, item.Calls)
 		} else {
 			durations := codexResults(item.Results)
 			for i := range item.Results {
@@ -70,7 +70,7 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 				c.Steps[call.Step].Calls[call.Call].Duration = durations[i]
 			}
 			item.Results = nil
-			c.AddItem(&item, events.Step{At: at})
+			c.AddItem(&item, at)
 		}
 		if speaks { // the time is no part of the id, because a fork has the same ids with new times
 			c.Identify(p.TextOrNumber("call_id", "id"))
@@ -159,7 +159,7 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 func (c *codexExec) addItem(item modelapi.Value, done bool) {
 	switch kind := item.Text("type"); {
 	case kind == "agent_message" && done:
-		c.AddTurn(steps.NewStep, events.Step{Text: item.Text("text")}, nil)
+		c.AddTurn(steps.NewStep, time.Time{}, item.Text("text"), nil)
 		c.identify(item)
 	case kind == "user_message" && done:
 		c.User(item.Text("text"))
@@ -180,7 +180,7 @@ func (c *codexExec) addCall(item modelapi.Value, done bool) {
 	if !c.IsOpen(call.ID) {
 		last := len(c.Steps) - 1
 		continuesText := last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0
-		c.AddTurn(continuesText, events.Step{}, []modelapi.ToolCall{call})
+		c.AddTurn(continuesText, time.Time{}, "", []modelapi.ToolCall{call})
 	}
 	if !done {
 		return

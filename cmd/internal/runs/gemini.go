@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
@@ -135,7 +136,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 		// The CLI also records a result in its call, which was added before. If the call is still open, the result is only here: the
 		// CLI has written the history again.
 		item.Results = slices.DeleteFunc(item.Results, func(r modelapi.ToolResult) bool { return !g.IsOpen(r.CallID) })
-		g.AddItem(&item, events.Step{})
+		g.AddItem(&item, time.Time{})
 		return
 	}
 	g.Omit(source.ThinkingBlocks, v.Get("thoughts").Len())
@@ -150,7 +151,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 		item.Calls = calls // the content may have the same ones
 	}
 	before := len(g.Steps)
-	g.AddItem(&item, events.Step{At: v.Time("timestamp")})
+	g.AddItem(&item, v.Time("timestamp"))
 	if len(g.Steps) == before { // a message without text and calls
 		return
 	}
@@ -205,10 +206,10 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 			g.Answer = last.Text
 			return
 		}
-		g.AddTurn(steps.NewStep, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)
+		g.AddTurn(steps.NewStep, v.Time("timestamp"), v.Text("content"), nil)
 	case "tool_use":
 		call, _ := v.Call()
-		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})
+		g.AddTurn(wasTalking, v.Time("timestamp"), "", []modelapi.ToolCall{call})
 	case "tool_result":
 		result := v.ToolResult()
 		g.AddResult(&result)

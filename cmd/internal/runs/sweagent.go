@@ -2,6 +2,7 @@ package runs
 
 import (
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
@@ -67,7 +68,7 @@ func addHistory(c *steps.Conversation, m modelapi.Value, calls callsByAction) {
 				item.Calls = []modelapi.ToolCall{{Name: call.Tool, Arguments: call.Arguments}}
 			}
 		}
-		c.AddItem(&item, events.Step{})
+		c.AddItem(&item, time.Time{})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/steps"
@@ -98,7 +99,7 @@ func stepsOf(calls []*part, tail []modelapi.Item) []events.Step {
 		c.add(items)
 		if call.Complete {
 			before := len(c.Steps)
-			c.AddItem(&call.Reply, events.Step{At: call.Ended.UTC()})
+			c.AddItem(&call.Reply, call.Ended.UTC())
 			if len(c.Steps) > before {
 				c.Steps[before].Usage = usage(call)
 			}
@@ -121,7 +122,7 @@ func (c *conversation) add(items []modelapi.Item) {
 			i.Text = ""
 			i.Results = c.newResults(i.Results)
 		}
-		c.AddItem(&i, events.Step{})
+		c.AddItem(&i, time.Time{})
 	}
 }
 

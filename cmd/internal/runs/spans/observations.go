@@ -329,15 +329,15 @@ func (b *traceBuilder) add(o *observation) {
 	b.Usage = b.Usage.Add(o.usage)
 	inCall := map[string]int{} // number of equal messages in this call so far, by messageKey
 	for i := range o.input {
-		b.addMessage(&o.input[i], inCall, events.Step{})
+		b.addMessage(&o.input[i], inCall, time.Time{})
 	}
 	for i := range o.output {
-		b.addMessage(&o.output[i], inCall, events.Step{At: o.end})
+		b.addMessage(&o.output[i], inCall, o.end)
 	}
 }
 
 // addMessage adds a message of a model call if it is new. The n-th equal message of the call is new if the run has fewer than n of them.
-func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about events.Step) {
+func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, at time.Time) {
 	key := messageKey(t)
 	inCall[key]++
 	if inCall[key] <= b.seen[key] {
@@ -352,7 +352,7 @@ func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about
 	}
 	rest := *t
 	rest.Results = nil
-	b.AddItem(&rest, about)
+	b.AddItem(&rest, at)
 }
 
 // remember appends a call. A full list loses its first call, so that a search in the list takes bounded time.
@@ -399,7 +399,7 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 			b.setSpan(&b.Steps[place.Step].Calls[place.Call], o)
 			return
 		}
-		b.AddTurn(steps.NewStep, events.Step{At: o.end}, []modelapi.ToolCall{o.tool})
+		b.AddTurn(steps.NewStep, o.end, "", []modelapi.ToolCall{o.tool})
 		at = len(b.Open) - 1
 	}
 	b.bySpan = remember(b.bySpan, b.Open[at])

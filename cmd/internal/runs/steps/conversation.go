@@ -53,12 +53,12 @@ const maxOpenCalls = 1000
 // AddItems adds messages.
 func (c *Conversation) AddItems(items []modelapi.Item) {
 	for i := range items {
-		c.AddItem(&items[i], events.Step{})
+		c.AddItem(&items[i], time.Time{})
 	}
 }
 
-// AddItem adds a message. If the message is a turn of the assistant, its step gets the time of about.
-func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
+// AddItem adds a message. at is the time of a turn of the assistant; it may be zero.
+func (c *Conversation) AddItem(t *modelapi.Item, at time.Time) {
 	c.omit(t.Omitted)
 	for i := range t.Results {
 		c.AddResult(&t.Results[i])
@@ -69,8 +69,7 @@ func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
 	case t.Role == modelapi.RoleUser && t.Text != "":
 		c.User(t.Text)
 	case t.Role == modelapi.RoleAssistant && (t.Text != "" || len(t.Calls) > 0):
-		about.Text = t.Text
-		c.AddTurn(NewStep, about, t.Calls)
+		c.AddTurn(NewStep, at, t.Text, t.Calls)
 	}
 }
 
@@ -181,24 +180,24 @@ const (
 	LastStep = true
 )
 
-// AddTurn adds an assistant turn: the text and the time of said, and calls. If continued is true, the turn is added to the last step. The text
-// of the step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
-func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
+// AddTurn adds an assistant turn with its time, which may be zero, its text and its calls. If continued is true, the turn is added to the last
+// step. The text of the step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
+func (c *Conversation) AddTurn(continued bool, at time.Time, text string, calls []modelapi.ToolCall) {
 	if c.repeatsLastStep(calls) { // add only the new text and calls, to the last step unless a call of that has its result
 		last := &c.Steps[len(c.Steps)-1]
-		said.Text = strings.TrimSpace(strings.TrimPrefix(said.Text, last.Text))
+		text = strings.TrimSpace(strings.TrimPrefix(text, last.Text))
 		calls = slices.DeleteFunc(slices.Clone(calls), c.isOpenCall)
 		continued = continued || !c.lastStepHasResult()
 	}
 	if !continued || len(c.Steps) == 0 {
-		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: said.At})
+		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: at})
 	}
 	c.turn = len(c.Steps) - 1
 	step := &c.Steps[c.turn]
-	if step.Text != "" && said.Text != "" {
+	if step.Text != "" && text != "" {
 		step.Text += "\n"
 	}
-	step.Text += said.Text
+	step.Text += text
 	for i := range calls {
 		call := &calls[i]
 		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})

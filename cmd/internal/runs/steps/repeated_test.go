@@ -4,9 +4,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/events"
 )
 
 // TestRepeatedCalls checks that a call that is recorded again counts once, and that a client that repeats an id has several calls.
@@ -44,7 +44,7 @@ func TestRepeatedCalls(t *testing.T) {
 						item.Text = word
 					}
 				}
-				c.AddItem(&item, events.Step{})
+				c.AddItem(&item, time.Time{})
 			}
 			_, err := c.End()
 			if err != nil {
