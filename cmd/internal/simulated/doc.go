@@ -36,7 +36,7 @@
 //	server.go                   reply     the answer, or a fault of faults.go
 //	prompt.go                   role      the role that sent the prompt, and draws from its text
 //	simulated.go                answer    the reply of the world's model, with the errors that Options add
-//	worlds/invoice/invoice.go   NewModel  the knowledge of the model about invoices
 //	worlds/world/roles.go       Reply     the replies of the three roles in all worlds
 //	worlds/world/prompt.go                bullets, task and reflections as a model reads them
+//	worlds/invoice/language.go  NewModel  the knowledge of the model about invoices
 package simulated

@@ -1,4 +1,12 @@
 // Package learning measures the quality of learning in simulated worlds, with controls.
+//
+//	learning.go     Bench        the command
+//	measurement.go  measurement  the runs of one part: each world, arm and seed; curves.go and distractors.go have the parts
+//	arms.go         arm          what differs between the runs
+//	runner.go       runner       the server, roles and agent of a run
+//	steps.go        learn        tasks, reports and outcomes; through a gateway in gateway.go, with the agent of agent.go
+//	evaluate.go     evaluate     the values of an evaluation
+//	rows.go         rows         averages over the seeds, as a Table
 package learning
 
 import (

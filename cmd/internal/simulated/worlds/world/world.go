@@ -1,7 +1,9 @@
 // Package world has what all simulated worlds share. Package worlds lists the worlds.
 //
-//	world.go   World      the types of a world and of its tasks
-//	draw.go    Draw       random draws
+//	world.go   World      the types of a world and of its tasks; texts.go writes lists of tasks and texts
+//	cases.go   Case       rules that decide a part of an answer, in the worlds text and tools
+//	draw.go    Draw       random draws; embed.go makes embeddings of them
+//	cache.go   Cached     caches of readers of texts, and of tasks
 //	prompt.go  ReadTask   the prompts of all roles, as a model sees them; reply.go writes the replies
 //	roles.go   Model      the model, with configured rates of errors. It answers the prompts of the Generator, the Reflector,
 //	                      the Curator, the reducer and the refiner. The Language of a world reads and writes the rules.
