@@ -38,6 +38,8 @@ const (
 	// correct entries; a missing or additional entry is wrong. "list:ignore-extra" ignores additional entries, as the
 	// scorer of FiNER does (ACE, arXiv:2510.04618).
 	ByList = "list"
+	// ByTags is ByList with the option that ignores additional entries.
+	ByTags = ByList + ":ignore-extra"
 	// ByPattern matches the whole answer, without surrounding white space, against the target, a regular expression
 	// (RE2). "regex:search" accepts a match anywhere in the answer.
 	ByPattern = "regex"
@@ -93,7 +95,7 @@ func findMethod(evaluator string) (method, error) {
 		return passOrFail(t.equal), nil
 	case evaluator == ByList:
 		return scoreList, nil
-	case evaluator == ByList+ignoreExtra:
+	case evaluator == ByTags:
 		return func(target string, a Answer) (events.Outcome, error) {
 			a.Final = firstEntries(a.Final, len(splitList(target)))
 			return scoreList(target, a)
@@ -282,12 +284,6 @@ func scoreList(target string, a Answer) (events.Outcome, error) {
 		right, len(want), len(got), firstWrong+1, shortText(elementAt(want, firstWrong)), shortText(elementAt(got, firstWrong)))
 	return o, nil
 }
-
-// ignoreExtra is the option of ByList that ignores the entries of an answer after the last one of the target.
-const ignoreExtra = ":ignore-extra"
-
-// ByTags is the evaluator of FiNER.
-const ByTags = ByList + ignoreExtra
 
 // firstEntries returns the first n entries of a list.
 func firstEntries(text string, n int) string {

@@ -24,7 +24,7 @@ func (s *scanner) name() bool {
 		return false
 	case start > from || isCode(raw):
 		if !stopWords[strings.ToLower(raw)] { // "e.g." has the form of an identifier
-			s.addExact(Identifiers, raw)
+			s.addExact(raw)
 		}
 	default:
 		s.word(raw)

@@ -64,9 +64,9 @@ func (s *scanner) add(kind Kind, raw, text string) {
 	s.preposition = ""
 }
 
-// addExact adds a term whose text is compared exactly.
-func (s *scanner) addExact(kind Kind, text string) {
-	s.add(kind, text, text)
+// addExact adds an identifier, whose text is compared exactly.
+func (s *scanner) addExact(text string) {
+	s.add(Identifiers, text, text)
 	s.terms[len(s.terms)-1].exact = true
 }
 
@@ -119,7 +119,7 @@ func (s *scanner) quoted(marks, length int) bool {
 	if raw == "" {
 		return false
 	}
-	s.addExact(Identifiers, raw)
+	s.addExact(raw)
 	s.at = from + length + marks
 	return true
 }
@@ -130,7 +130,7 @@ func (s *scanner) bracketed(end rune) bool {
 	if n == 0 || slices.ContainsFunc(s.text[s.at:s.at+n], unicode.IsSpace) {
 		return false
 	}
-	s.addExact(Identifiers, string(s.text[s.at:s.at+n]))
+	s.addExact(string(s.text[s.at : s.at+n]))
 	s.at += n
 	return true
 }
@@ -199,7 +199,7 @@ func (s *scanner) number() bool {
 	}
 	if dots > 1 { // a version, an address
 		raw := string(s.text[from:s.at])
-		s.addExact(Identifiers, raw)
+		s.addExact(raw)
 		return true
 	}
 	fraction := string(s.text[point:s.at])
