@@ -114,12 +114,17 @@ func (w *worker) warm(ctx context.Context, name playbook.Book) {
 	}
 }
 
-// fillCaches opens the writer of a book and reads its log into the caches.
-func (w *worker) fillCaches(ctx context.Context, b *book) error {
+// openWithIndex opens the writer of a book and the index of covered ids.
+func (w *worker) openWithIndex(ctx context.Context, b *book) error {
 	if err := w.open(ctx, b); err != nil {
 		return err
 	}
-	if err := b.writer.OpenIndex(ctx); err != nil {
+	return b.writer.OpenIndex(ctx)
+}
+
+// fillCaches opens the writer of a book and reads its log into the caches.
+func (w *worker) fillCaches(ctx context.Context, b *book) error {
+	if err := w.openWithIndex(ctx, b); err != nil {
 		return err
 	}
 	if err := b.samples.read(ctx, w.store, b.name); err != nil {
@@ -163,6 +168,37 @@ func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result
 	return results
 }
 
+// done reports whether the log covers a delivery, by a delta of this process or of another one. It locks the book.
+func (w *worker) done(ctx context.Context, del *bus.Delivery) (bool, error) {
+	item, err := newWorkItem(del, nil)
+	if err != nil {
+		return false, nil // an unexpected event has no effect
+	}
+	b := w.book(del.Event.InBook())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	covered, err := w.isCovered(ctx, b, item)
+	if err != nil {
+		b.close()
+		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", del.Event.Kind(), item.ID, b.name, err)
+	}
+	b.lastUsed = time.Now()
+	return covered, nil
+}
+
+// isCovered reports whether the log covers an item. It reads the log up to its end.
+func (w *worker) isCovered(ctx context.Context, b *book, item *workItem) (bool, error) {
+	if err := w.openWithIndex(ctx, b); err != nil {
+		return false, err
+	}
+	if err := b.writer.CheckView(ctx); err != nil { // also reads the end of the log
+		return false, err
+	}
+	log := coverLookup{state: b.writer.State()}
+	covered := log.covered(&item.Item)
+	return covered, log.err
+}
+
 // curateBatch proposes, commits and flushes the changes of a batch. It fills in the results of the deliveries that have a
 // decision. Its error is the result of the others.
 func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery, results []bus.Result) error {
@@ -181,10 +217,7 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 	if len(items) == 0 {
 		return nil
 	}
-	if err := w.open(ctx, b); err != nil {
-		return err
-	}
-	if err := b.writer.OpenIndex(ctx); err != nil {
+	if err := w.openWithIndex(ctx, b); err != nil {
 		return err
 	}
 	sortItems(items)

@@ -45,7 +45,8 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 			if op.Kind == playbook.Merge {
 				op.Bullet = contradicted.ID // the text in quarantine would replace this bullet, which may be a source of the merge
 			}
-			return d.addInstead(op, playbook.Quarantined, refuseContradiction(contradicted))
+			return d.addInstead(op, playbook.Quarantined, screen.Refusef(playbook.ReasonContradicts,
+				"contradicts bullet %q, which %d of %d outcomes support", contradicted.ID, contradicted.Helpful, contradicted.Helpful+contradicted.Harmful))
 		}
 	}
 	return d.change(&op)

@@ -7,9 +7,9 @@
 //	state.go      the state that a draft builds, and its operations
 //	admit.go      which proposals become operations, and with which status
 //	change.go     operations on the content and the existence of bullets
-//	evidence.go   votes and outcomes; correct.go replaces those of a sample
+//	evidence.go   votes and outcomes, and their corrections
 //	trust.go      trust in sources; burst.go limits the bullets of one contributor
-//	gatekeeper.go the decisions of package gate
+//	gate.go       the decisions of package gate
 //	budget.go     the token budget
 //	edit.go       edits; gather.go the reflections that an edit gathers
 //	limits.go     the size of a delta

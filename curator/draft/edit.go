@@ -152,7 +152,7 @@ func (d *draft) changeSettings(e *events.Edit, out *playbook.Delta) {
 		becomesLessStrict := strictness[e.Gate] < strictness[d.mode]
 		d.mode, out.Gate = e.Gate, e.Gate
 		if becomesLessStrict {
-			d.releaseWithheld()
+			d.decider().Release()
 		}
 	}
 	if e.Review != "" {

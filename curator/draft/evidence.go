@@ -1,11 +1,15 @@
 package draft
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
@@ -266,4 +270,96 @@ func setVote(op *playbook.Op, v events.Vote) {
 	default:
 		op.Neutral = 1
 	}
+}
+
+// rejectOutdated rejects all parts of a reflection if later feedback on its sample is in the log.
+func (d *draft) rejectOutdated(item *Item) {
+	refusal := screen.Refusef(playbook.ReasonCorrected, "later feedback changed the outcome")
+	for _, t := range item.Reflection.Tags {
+		d.reject(voteOp(t.ID, t.Tag, item.coverIndex), refusal)
+	}
+	for _, p := range item.Proposals {
+		op := p.Op
+		op.Support = []int{item.coverIndex}
+		d.reject(op, refusal)
+	}
+	if len(item.Reflection.Tags)+len(item.Proposals) == 0 { // at least one rejection says why the reflection has no effect
+		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{item.coverIndex}}, refusal)
+	}
+}
+
+// draftCorrection drafts a correction: it replaces the votes and outcomes of its sample and drafts the new proposals.
+func (d *draft) draftCorrection(item *Item) {
+	if item.Contribution.LastFeedback() > item.Reflection.FeedbackSeq {
+		d.rejectOutdated(item)
+		return
+	}
+	for _, r := range item.Rejected {
+		d.rejections.add(r)
+	}
+	wanted := map[playbook.BulletID][]playbook.Vote{} // several if bullets with votes were merged
+	tagged := map[playbook.BulletID]bool{}
+	var order []playbook.BulletID // of the tags, then of the bullets whose votes are withdrawn
+	for _, t := range item.Reflection.Tags {
+		if tagged[t.ID] {
+			continue // only the first vote on a bullet counts
+		}
+		tagged[t.ID] = true
+		id := t.ID
+		if d.Bullet(id) == nil {
+			id = item.Contribution.MergedInto(id)
+		}
+		if wanted[id] == nil {
+			order = append(order, id)
+		}
+		wanted[id] = append(wanted[id], t.Tag)
+	}
+	counted := item.Contribution.Votes() // before this correction
+	for _, id := range slices.Sorted(maps.Keys(counted)) {
+		if wanted[id] == nil {
+			order = append(order, id)
+		}
+	}
+	for _, id := range order {
+		d.correctVotes(id, counted[id], wanted[id], item.coverIndex)
+	}
+	d.correctOutcomes(item)
+	d.draftProposals(item)
+}
+
+// maxViolation bounds the sentence and the code of a suspension, in bytes.
+const maxViolation = screen.MaxReason + 16
+
+// suspendViolated puts the bullets behind a violation into quarantine. It does so in every mode of the gate and with every trust in the
+// source, because an evaluator or a person reported the violation. Only a person, not later feedback, takes the bullets out of quarantine.
+// A retired bullet stays retired.
+func (d *draft) suspendViolated(item *Item) {
+	for _, id := range item.Reflection.Suspends {
+		b := d.Bullet(id)
+		if b == nil || b.Status == playbook.Quarantined || b.Status == playbook.Retired {
+			continue
+		}
+		op := playbook.Op{
+			Kind: playbook.SetStatus, Bullet: id, Status: playbook.Quarantined, Code: playbook.ReasonViolation,
+			Reason: text.Excerpt(violationSentence(item), screen.MaxReason), Support: []int{item.coverIndex},
+		}
+		if !d.hasRoomForBullet(&op) {
+			d.reject(op, errFull)
+			continue
+		}
+		d.changeBullet(op)
+	}
+}
+
+// violationSentence returns the sentence for the person who decides: the run, who reported the violation, and the feedback.
+func violationSentence(item *Item) string {
+	r := item.Reflection
+	sentence := fmt.Sprintf("run %s broke a rule", r.Handle)
+	if r.Outcome.By != "" {
+		sentence += ", says " + r.Outcome.By
+	}
+	if r.Outcome.Feedback != "" {
+		sentence += ": " + r.Outcome.Feedback
+	}
+	return sentence
 }

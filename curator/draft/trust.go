@@ -178,8 +178,3 @@ func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 	}
 	return nil
 }
-
-// refuseContradiction returns the refusal of an operation against a well supported bullet.
-func refuseContradiction(b *playbook.Bullet) *screen.Refusal {
-	return screen.Refusef(playbook.ReasonContradicts, "contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
-}

@@ -72,12 +72,9 @@ type modelOp struct {
 	ignored []string
 }
 
-// text returns a field as text, see chat.Object.
-func (m *modelOp) text(name string) string { return m.fields.Text(name) }
-
 // id returns a field as a bullet id.
 func (m *modelOp) id(name string) playbook.BulletID {
-	return trimID(m.text(name))
+	return trimID(m.fields.Text(name))
 }
 
 // trimID removes the brackets that the prompt has around an id.
@@ -93,8 +90,8 @@ func (m *modelOp) ignore(format string, args ...any) {
 // proposal converts the operation in a reply about n reflections. If it is invalid, proposal returns an error and the parts that could be
 // read.
 func (m *modelOp) proposal(n int) (Suggestion, error) {
-	name := strings.ToUpper(m.text("type"))
-	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.text("reason"), 1000)}}
+	name := strings.ToUpper(m.fields.Text("type"))
+	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.fields.Text("reason"), 1000)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove
@@ -107,10 +104,10 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	var err error
 	switch p.Op.Kind {
 	case playbook.Add:
-		p.Op.Section = playbook.Section(m.text("section"))
+		p.Op.Section = playbook.Section(m.fields.Text("section"))
 		err = m.readContent(&p.Op)
 	case playbook.Update:
-		if s := m.text("section"); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
+		if s := m.fields.Text("section"); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
 			p.Op.Section = playbook.Section(s)
 		}
 		err = m.readContent(&p.Op)
@@ -136,7 +133,7 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 // readContent sets the condition and the content of an operation.
 func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	m.ignoreCounters()
-	op.When, op.Content, err = playbook.CleanText(m.text("when"), m.text("content"))
+	op.When, op.Content, err = playbook.CleanText(m.fields.Text("when"), m.fields.Text("content"))
 	return err
 }
 
@@ -153,14 +150,12 @@ func wireKind(k playbook.OpKind) string {
 
 // ignoreCounters ignores counters that a model tried to set. Only the votes of reflections change counters.
 func (m *modelOp) ignoreCounters() {
-	for _, name := range counterNames {
+	for _, name := range []string{"helpful", "harmful", "neutral"} {
 		if _, there := m.metadata()[name]; there {
 			m.ignore("metadata.%s: ignored: a model must not set counters", name)
 		}
 	}
 }
-
-var counterNames = []string{"helpful", "harmful", "neutral"}
 
 // metadata returns the field "metadata", or all fields without such an object.
 func (m *modelOp) metadata() map[string]json.RawMessage {

@@ -144,8 +144,7 @@ func parseDecision(raw json.RawMessage, n int, dropped, kept map[int]bool) (d re
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
 		return d, fmt.Sprintf("decision %s: not a JSON object", text.Excerpt(string(raw), 80))
 	}
-	op := modelOp{fields: fields}
-	d.reason = text.Excerpt(op.text("reason"), screen.MaxReason)
+	d.reason = text.Excerpt(fields.Text("reason"), screen.MaxReason)
 	parseNumber := func(raw json.RawMessage) (int, bool) {
 		i, err := strconv.Atoi(strings.Trim(string(raw), `"# `))
 		return i, err == nil && i >= 0 && i <= n
@@ -158,7 +157,7 @@ func parseDecision(raw json.RawMessage, n int, dropped, kept map[int]bool) (d re
 	if !ok || dropped[d.keep] {
 		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", text.Excerpt(string(fields["keep"]), 40), n)
 	}
-	if text := op.text("content"); text != "" && d.keep >= 0 {
+	if text := fields.Text("content"); text != "" && d.keep >= 0 {
 		clean, err := playbook.CleanContent(text)
 		if err != nil {
 			return d, fmt.Sprintf("decision to keep %d: %v", keep, err)

@@ -318,7 +318,8 @@ func (w *Proposer) askAll(ctx context.Context, requests []Request) []groupResult
 				results[i].panicked = recover()
 				<-slots
 			}()
-			results[i] = w.askGroup(ctx, requests[i])
+			out, reply, err := Ask(ctx, w.Model, requests[i])
+			results[i] = groupResult{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
 		})
 	}
 	calls.Wait()
@@ -328,12 +329,6 @@ func (w *Proposer) askAll(ctx context.Context, requests []Request) []groupResult
 		}
 	}
 	return results
-}
-
-// askGroup sends one request.
-func (w *Proposer) askGroup(ctx context.Context, in Request) groupResult {
-	out, reply, err := Ask(ctx, w.Model, in)
-	return groupResult{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
 }
 
 // assignProposals combines the proposals of all groups, resolves their conflicts and adds each one to its owner.

@@ -43,15 +43,11 @@ func NewRules(texts ...string) *Rules {
 }
 
 // eachShingle calls fn for every sequence of shingleWords words, in lower case and without punctuation.
-func eachShingle(text string, fn func(string)) {
-	words := normalizedWords(text)
+func eachShingle(content string, fn func(string)) {
+	words := slices.Collect(text.Words(strings.ToLower(content)))
 	for i := 0; i+shingleWords <= len(words); i++ {
 		fn(strings.Join(words[i:i+shingleWords], " "))
 	}
-}
-
-func normalizedWords(s string) []string {
-	return slices.Collect(text.Words(strings.ToLower(s)))
 }
 
 // Refuse returns the reason if the text is not allowed as the content of a bullet, or nil.

@@ -66,6 +66,36 @@ type handler struct {
 	log         zerolog.Logger
 }
 
+// Options are the options of New.
+type Options struct {
+	// Tokens are the named tokens. Nil requires none, and accepts only requests that name the loopback.
+	Tokens *tokens.Set
+	// Local is the token of every request to a handler that only this process calls. Nil: requests are authenticated.
+	Local *tokens.Token
+	// Conn is the connection to the streams and buckets. Nil serves only contexts, executions and feedback.
+	Conn *bus.Conn
+	// Index has the executions, logs and changes in memory. The caller runs it; its end ends the streams of events. Required with Conn.
+	Index *index.Index
+	// Settings are the settings of the program, for people.
+	Settings program.Effective
+	Log      zerolog.Logger
+	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
+	OnResponse service.Observer
+}
+
+// limits are the limits of requests.
+type limits struct {
+	body     time.Duration // for reading the body
+	response time.Duration // from the headers to the end of the response, without the wait for a worker
+
+	pace   body.Pace // of bodies
+	memory int64     // maximum bytes of all bodies that are read or handled
+}
+
+var defaultLimits = limits{
+	body: 30 * time.Second, response: time.Minute, pace: body.Pace{Step: 8 << 10, Window: 2 * time.Second}, memory: 128 << 20,
+}
+
 // New returns the handler of the paths below /api/v1/. The agents' backend builds contexts and stores reports. The handler sets the
 // deadlines of its requests, and clears them, so that the server needs none.
 func New(agents service.Backend, o Options) http.Handler { return newHandler(agents, o, defaultLimits) }
@@ -87,7 +117,8 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 			runRoutes(), operateRoutes(), activityRoutes(), erasureRoutes(), []route{markRoute(), taskRoute(), tokenRoute()},
 		)
 	}
-	h.routes = sortRoutes(routes)
+	slices.SortStableFunc(routes, func(a, b route) int { return strings.Compare(a.path, b.path) })
+	h.routes = routes
 	h.mux = h.newMux()
 	return h
 }

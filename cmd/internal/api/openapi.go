@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -130,9 +129,4 @@ func openAPIRoute() route {
 	})
 	r.scope = ""
 	return r
-}
-
-// sortRoutes returns the routes in the order of their paths.
-func sortRoutes(routes []route) []route {
-	return slices.SortedStableFunc(slices.Values(routes), func(a, b route) int { return strings.Compare(a.path, b.path) })
 }

@@ -10,44 +10,42 @@ import (
 	"debrief/playbook/history"
 )
 
-// operation describes the operations of one kind.
+// operation describes the operations of one kind. Most kinds have a verb: their operations are counted and summed up as "3 added".
 type operation struct {
 	meaning  string                    // for readers who do not know the kind
-	count    func(*playbook.Op) int    // number of bullets, votes or outcomes that an operation concerns
-	summary  func(n int) string        // describes operations with the sum n of their counts
 	describe func(*playbook.Op) string // describes one operation, without its bullet
+	verb     string
+
+	// Without a verb:
+	count   func(*playbook.Op) int // number of votes or outcomes that an operation concerns
+	summary func(n int) string     // describes operations with the sum n of their counts
 }
 
 // operations has an entry for each kind.
 var operations = map[playbook.OpKind]operation{
 	playbook.Add: {
 		meaning:  "Adds a bullet.",
-		count:    oneBullet,
-		summary:  number("added"),
+		verb:     "added",
 		describe: quoted("added"),
 	},
 	playbook.Put: {
 		meaning:  "Stores a complete bullet of a file, another playbook or an earlier version.",
-		count:    oneBullet,
-		summary:  number("put"),
+		verb:     "put",
 		describe: func(op *playbook.Op) string { return fmt.Sprintf("put: %q", term.OneLine(op.PutBullet.Content, 100)) },
 	},
 	playbook.Update: {
 		meaning:  "Replaces the text of a bullet.",
-		count:    oneBullet,
-		summary:  number("updated"),
+		verb:     "updated",
 		describe: quoted("reworded"),
 	},
 	playbook.Remove: {
 		meaning:  "Deletes a bullet.",
-		count:    oneBullet,
-		summary:  number("removed"),
+		verb:     "removed",
 		describe: func(*playbook.Op) string { return "removed" },
 	},
 	playbook.SetStatus: {
 		meaning: "Changes the status of a bullet, for example to retired.",
-		count:   oneBullet,
-		summary: number("changed in status"),
+		verb:    "changed in status",
 		describe: func(op *playbook.Op) string {
 			if op.Standing != "" {
 				return fmt.Sprintf("now %s, %s", op.Status, op.Standing)
@@ -57,8 +55,7 @@ var operations = map[playbook.OpKind]operation{
 	},
 	playbook.Pin: {
 		meaning: "Pins a bullet, which is then shown before all others, or unpins it.",
-		count:   oneBullet,
-		summary: number("pinned or unpinned"),
+		verb:    "pinned or unpinned",
 		describe: func(op *playbook.Op) string {
 			if op.Pinned {
 				return "pinned"
@@ -68,16 +65,14 @@ var operations = map[playbook.OpKind]operation{
 	},
 	playbook.Merge: {
 		meaning: "Replaces several bullets by one, with all their votes.",
-		count:   oneBullet,
-		summary: number("merged"),
+		verb:    "merged",
 		describe: func(op *playbook.Op) string {
 			return fmt.Sprintf("merged with %s: %q", term.Join(op.Sources), term.OneLine(op.Content, 100))
 		},
 	},
 	playbook.Confirm: {
 		meaning:  "Records that another sample gave the same lesson as a bullet.",
-		count:    oneBullet,
-		summary:  number("proposed again"),
+		verb:     "proposed again",
 		describe: func(op *playbook.Op) string { return "proposed again by " + term.Plural(len(op.Support), "execution") },
 	},
 	playbook.Tag: {
@@ -115,14 +110,6 @@ func OperationMeaning(kind playbook.OpKind) string { return operations[kind].mea
 var operationOrder = []playbook.OpKind{
 	playbook.Add, playbook.Put, playbook.Update, playbook.Merge, playbook.Remove, playbook.SetStatus, playbook.Pin, playbook.Confirm, playbook.Tag, playbook.Retag,
 	playbook.AddExposures,
-}
-
-// oneBullet is the count of an operation on one bullet.
-func oneBullet(*playbook.Op) int { return 1 }
-
-// number returns a summary such as "3 added".
-func number(verb string) func(int) string {
-	return func(n int) string { return fmt.Sprintf("%d %s", n, verb) }
 }
 
 // quoted returns a description with the text of the bullet, such as added: "Round at the end."
@@ -198,4 +185,87 @@ func DescribeEvent(e *history.Event, bullet playbook.BulletID) string {
 		text += fmt.Sprintf(": %s", term.OneLine(e.Reason, 120))
 	}
 	return text
+}
+
+// CoverSummary returns the number of reflections that a delta covers, or "an edit", or "" if the delta covers nothing.
+func CoverSummary(d *playbook.Delta) string {
+	edits := 0
+	for _, c := range d.Covers {
+		if c.Evidence == nil {
+			edits++
+		}
+	}
+	switch reflections := len(d.Covers) - edits; {
+	case d.More: // the last delta of the change has the covers
+		return "part of a change"
+	case reflections > 0:
+		return term.Plural(reflections, "reflection")
+	case edits > 0:
+		return "an edit"
+	}
+	return ""
+}
+
+// DeltaSummary describes the effect of a delta in one line.
+func DeltaSummary(d *playbook.Delta) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	for _, n := range d.Names {
+		add("version %d is named %s", n.Version, n.Name)
+	}
+	if d.RestoredVersion != nil {
+		add("restores version %d", *d.RestoredVersion)
+	}
+	if d.Forget != nil {
+		add("forgets %s", d.Forget)
+	}
+	if n := len(d.Redacted); n > 0 {
+		add("erased texts of %d earlier changes", n)
+	}
+	if d.Gate != "" {
+		add("the gate is %s", d.Gate)
+	}
+	if d.Review != "" {
+		add("review %s", d.Review)
+	}
+	if d.Control != "" {
+		add("control share %s", d.Control)
+	}
+	switch name := d.LeadingScore; {
+	case name != nil && *name == "":
+		add("no leading score")
+	case name != nil:
+		add("the leading score is %q", *name)
+	}
+	if d.About != nil {
+		add("the name is %q and the description %q", d.About.Name, d.About.Description)
+	}
+	if j := d.Judge; j != nil {
+		add("the error of judge %s is %d of %d false failures and %d of %d false successes", j.Name, j.FalseFailures, j.Right, j.FalseSuccesses, j.Wrong)
+	}
+	sums := map[playbook.OpKind]int{}
+	for i := range d.Ops {
+		op := &d.Ops[i]
+		if count := operations[op.Kind].count; count != nil {
+			sums[op.Kind] += count(op)
+		} else {
+			sums[op.Kind]++
+		}
+	}
+	for _, kind := range operationOrder {
+		switch n, described := sums[kind], operations[kind]; {
+		case n == 0:
+		case described.summary != nil:
+			parts = append(parts, described.summary(n))
+		default:
+			add("%d %s", n, described.verb)
+		}
+	}
+	if len(d.Rejected) > 0 {
+		add("%d rejected", len(d.Rejected))
+	}
+	if d.Reason != "" {
+		add("%q", term.OneLine(d.Reason, 60))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -100,9 +100,12 @@ func (f *BulletFilter) matches(b BulletItem) bool {
 	default:
 		return false
 	}
-	content := strings.ToLower(b.Content)
-	isMissing := func(word string) bool { return !strings.Contains(content, word) }
-	return (f.Section == "" || b.Section == f.Section) && !slices.ContainsFunc(f.Words, isMissing)
+	return (f.Section == "" || b.Section == f.Section) && containsAll(strings.ToLower(b.Content), f.Words)
+}
+
+// containsAll reports whether a text contains each of some words.
+func containsAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
 // SimilarItem is a bullet with a similar text.

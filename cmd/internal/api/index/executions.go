@@ -141,11 +141,7 @@ func (f *Filter) Matches(e *events.Execution) bool {
 		(f.Label == "" || e.Outcome.Label == f.Label) &&
 		(f.Before.IsZero() || e.Started.Before(f.Before)) &&
 		(f.Bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.Bullet })) &&
-		(len(f.Words) == 0 || f.containsWords(strings.ToLower(e.Question+"\n"+e.Answer)))
-}
-
-func (f *Filter) containsWords(text string) bool {
-	return !slices.ContainsFunc(f.Words, func(w string) bool { return !strings.Contains(text, w) })
+		(len(f.Words) == 0 || containsAll(strings.ToLower(e.Question+"\n"+e.Answer), f.Words))
 }
 
 // rowFilter is a filter of rows. The row wanted has the hashes of the fields that the filter sets.

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,34 +26,21 @@ func Add(path, name string, scopes []Scope, books []playbook.Book, proxies ...ne
 	if err != nil {
 		return "", err
 	}
-	unlock, err := lock(path)
+	err = change(path, func(data []byte) ([]byte, error) {
+		if data != nil { // otherwise the file is new
+			all, err := parse(data)
+			if err != nil {
+				return nil, err
+			}
+			if hasName(all, name) {
+				return nil, fmt.Errorf("%w: %s: remove its entry first", ErrExists, name)
+			}
+			data = append(bytes.TrimRight(data, "\n"), '\n')
+		}
+		return append(data, entry...), nil
+	})
 	if err != nil {
 		return "", err
-	}
-	defer unlock()
-	data, err := os.ReadFile(path)
-	mode := fs.FileMode(0o600) // of a new file
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return "", fmt.Errorf("tokens file: %w", err)
-	default:
-		all, err := parse(data)
-		if err != nil {
-			return "", fmt.Errorf("tokens file %s: %w", path, err)
-		}
-		if slices.ContainsFunc(all, func(t *Token) bool { return t.Name == name }) {
-			return "", fmt.Errorf("tokens file %s: %w: %s: remove its entry first", path, ErrExists, name)
-		}
-		if info, err := os.Stat(path); err == nil {
-			mode = info.Mode().Perm()
-		}
-	}
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		data = append(data, '\n')
-	}
-	if err := maybe.WriteFile(path, append(data, entry...), mode); err != nil {
-		return "", fmt.Errorf("tokens file: %w", err)
 	}
 	return secret, nil
 }
@@ -63,34 +51,48 @@ var ErrUnknown = errors.New("unknown token")
 // Remove removes a token from the file at path. The gateways that use the file refuse the token within a second, and end its open streams
 // of events. A file without tokens is invalid, so the last token stays: its removal returns an error.
 func Remove(path, name string) error {
-	info, err := os.Stat(path)
-	if err != nil {
+	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
+	return change(path, func(data []byte) ([]byte, error) {
+		all, err := parse(data)
+		switch {
+		case err != nil:
+			return nil, err
+		case !hasName(all, name):
+			return nil, fmt.Errorf("%w: %s", ErrUnknown, name)
+		case len(all) == 1:
+			return nil, fmt.Errorf("%s is the last token, and a gateway needs one: add another one first", name)
+		}
+		return withoutEntry(data, name)
+	})
+}
+
+// hasName reports whether one of the tokens has a name.
+func hasName(all []*Token, name string) bool {
+	return slices.ContainsFunc(all, func(t *Token) bool { return t.Name == name })
+}
+
+// change replaces the text of a tokens file by the result of edit, which gets nil if the file is missing. No other process changes the file
+// at the same time.
+func change(path string, edit func([]byte) ([]byte, error)) error {
 	unlock, err := lock(path)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	data, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	all, err := parse(data)
-	if err != nil {
+	mode := fs.FileMode(0o600) // of a new file
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if data, err = edit(data); err != nil {
 		return fmt.Errorf("tokens file %s: %w", path, err)
 	}
-	if !slices.ContainsFunc(all, func(t *Token) bool { return t.Name == name }) {
-		return fmt.Errorf("tokens file %s: %w: %s", path, ErrUnknown, name)
-	}
-	if len(all) == 1 {
-		return fmt.Errorf("tokens file %s: %s is the last token, and a gateway needs one: add another one first", path, name)
-	}
-	rest, err := withoutEntry(data, name)
-	if err != nil {
-		return fmt.Errorf("tokens file %s: %w", path, err)
-	}
-	if err := maybe.WriteFile(path, rest, info.Mode().Perm()); err != nil {
+	if err := maybe.WriteFile(path, data, mode); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
 	return nil

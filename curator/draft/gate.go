@@ -16,7 +16,7 @@ func (d *draft) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
 	switch {
 	case d.mode == playbook.GateOff:
 		if len(d.evidenceChanged) > 0 { // a reported outcome may have confirmed a text that only inferred outcomes supported
-			d.releaseWithheld()
+			d.decider().Release()
 		}
 		return nil
 	case d.byPerson:
@@ -31,11 +31,7 @@ func (d *draft) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
 	return slices.Sorted(maps.Keys(d.evidenceChanged))
 }
 
-// releaseWithheld shows the bullets that the gate withheld in an earlier mode, if its mode now does not withhold them.
-func (d *draft) releaseWithheld() {
-	d.decider().Release()
-}
-
+// decider returns the gate's decider of the state.
 func (d *draft) decider() *gate.Decider {
 	return &gate.Decider{Config: d.Gate, Mode: d.mode, Review: d.review, State: d, Typical: d.base.Typical, Apply: d.setStatus}
 }
