@@ -172,8 +172,9 @@ func (p Flags) connect(ctx context.Context, log zerolog.Logger, access Access) (
 		return p.ConnectChanging(ctx, log)
 	case Running:
 		return p.ConnectRunning(ctx, log)
+	case Create:
 	}
-	return p.Connect(ctx, log) // Create
+	return p.Connect(ctx, log)
 }
 
 // Get reads one object for a command. Empty parameters are left out.
