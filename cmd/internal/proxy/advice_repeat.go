@@ -49,42 +49,42 @@ func newAdviceFilter(conn *bus.Conn) *adviceFilter {
 }
 
 // close stops following all playbooks. Later calls of follow return nil.
-func (s *adviceFilter) close() {
-	s.mu.Lock()
-	s.open.Purge()
-	s.open = nil
-	s.mu.Unlock()
-	s.runs.Wait()
+func (f *adviceFilter) close() {
+	f.mu.Lock()
+	f.open.Purge()
+	f.open = nil
+	f.mu.Unlock()
+	f.runs.Wait()
 }
 
 // follow returns a playbook, which may still be loading, or nil after close.
-func (s *adviceFilter) follow(name playbook.Book) *followedBook {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
+func (f *adviceFilter) follow(name playbook.Book) *followedBook {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
 		return nil
 	}
-	b, ok := s.open.Get(name)
+	b, ok := f.open.Get(name)
 	if !ok {
 		ctx, stop := context.WithCancel(context.Background())
 		b = &followedBook{stop: stop, ready: make(chan struct{}), evidence: map[events.Handle]*playbook.Evidence{}}
-		s.open.Add(name, b)
-		s.runs.Go(func() { s.run(ctx, name, b) })
+		f.open.Add(name, b)
+		f.runs.Go(func() { f.run(ctx, name, b) })
 	}
 	return b
 }
 
 // run follows a playbook until ctx ends. After an error it forgets the playbook, so that the next call of follow tries again.
-func (s *adviceFilter) run(ctx context.Context, name playbook.Book, b *followedBook) {
+func (f *adviceFilter) run(ctx context.Context, name playbook.Book, b *followedBook) {
 	defer b.stop()
 	var wait func()
-	b.follower, wait, b.err = s.store.Follow(ctx, name)
+	b.follower, wait, b.err = f.store.Follow(ctx, name)
 	if b.err == nil {
 		b.follower.Read(func(p *playbook.Playbook, _ []byte) { b.admission.Update(p) })
 	}
 	close(b.ready)
 	if b.err != nil {
-		s.forget(name, b)
+		f.forget(name, b)
 		return
 	}
 	<-ctx.Done()
@@ -92,21 +92,21 @@ func (s *adviceFilter) run(ctx context.Context, name playbook.Book, b *followedB
 }
 
 // forget removes a playbook, unless another one has its name by now.
-func (s *adviceFilter) forget(name playbook.Book, b *followedBook) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
+func (f *adviceFilter) forget(name playbook.Book, b *followedBook) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
 		return
 	}
-	if now, _ := s.open.Peek(name); now == b {
-		s.open.Remove(name)
+	if now, _ := f.open.Peek(name); now == b {
+		f.open.Remove(name)
 	}
 }
 
 // admitted returns a block without the lines that a prompt may not contain now. The other lines keep their bytes. If no line is left,
 // the text of the block is empty. admitted waits until the playbook is loaded.
-func (s *adviceFilter) admitted(ctx context.Context, name playbook.Book, block capture.Block) (capture.Block, error) {
-	b := s.follow(name)
+func (f *adviceFilter) admitted(ctx context.Context, name playbook.Book, block capture.Block) (capture.Block, error) {
+	b := f.follow(name)
 	if b == nil {
 		return capture.Block{}, context.Canceled
 	}
@@ -121,7 +121,7 @@ func (s *adviceFilter) admitted(ctx context.Context, name playbook.Book, block c
 	evidence := map[events.Handle]*playbook.Evidence{}
 	for _, l := range block.Lines {
 		var err error
-		evidence[l.Reflection], err = b.evidenceOf(ctx, s.conn, l.Reflection)
+		evidence[l.Reflection], err = b.evidenceOf(ctx, f.conn, l.Reflection)
 		if err != nil {
 			return capture.Block{}, err
 		}
@@ -137,8 +137,8 @@ func (s *adviceFilter) admitted(ctx context.Context, name playbook.Book, block c
 
 // hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded: admitted has then removed its
 // advice.
-func (s *adviceFilter) hasControl(name playbook.Book) bool {
-	b := s.follow(name)
+func (f *adviceFilter) hasControl(name playbook.Book) bool {
+	b := f.follow(name)
 	if b == nil {
 		return false
 	}
