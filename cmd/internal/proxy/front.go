@@ -283,11 +283,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 	f.traces.SetStore(traces)
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() {
-		if err := runs.Run(ctx); err != nil && ctx.Err() == nil {
-			f.o.Log.Error().Err(err).Msg("close idle runs")
-		}
-	})
+	background.Go(func() { runs.Run(ctx) })
 	background.Go(func() { views.Run(ctx) })
 	background.Go(func() { traces.Run(ctx) })
 	return func() {

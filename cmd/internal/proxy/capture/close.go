@@ -123,28 +123,26 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait wait) (*run, e
 	if err != nil {
 		return nil, err
 	}
-	final := r.clone()
+	final := *r
+	final.Closed = true
+	final.Attempts, final.Parts = nil, nil
+	final.Next, final.Tail = "", nil
+	result := Dropped
 	if report := newReport(r, countedParts(parts)); report != nil {
 		final.Handle, err = s.report(bus.ContextWithTrace(ctx, r.Trace), report)
 		if err != nil {
 			return nil, err
 		}
+		if final.Handle != "" {
+			result = Reported
+		}
 	}
-	if final.Handle == "" {
-		s.count(Dropped)
-	} else {
-		s.count(Reported)
-	}
-	final.Closed = true
-	final.Attempts = nil
-	final.Parts = nil
-	final.Next = ""
-	final.Tail = nil
-	rev, err := s.closed.put(ctx, closedKey(id), final, 0)
+	s.count(result)
+	rev, err := s.closed.put(ctx, closedKey(id), &final, 0)
 	if err != nil {
 		return nil, err
 	}
-	s.recent.putRun(revision{final, rev})
+	s.recent.putRun(revision{&final, rev})
 	if err := s.putReferences(ctx, s.closedReferences(r)); err != nil {
 		return nil, err
 	}
@@ -157,7 +155,7 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait wait) (*run, e
 	if err := s.open.remove(ctx, keys...); err != nil {
 		s.log.Debug().Err(err).Msg("closed run of the gateway not removed, a sweep will")
 	}
-	return final, nil
+	return &final, nil
 }
 
 // report returns the handle of a reported run, or "" if the report is invalid, which no repetition can change.
@@ -175,7 +173,7 @@ func (s *Store) report(ctx context.Context, r *events.Report) (events.Handle, er
 }
 
 // Run closes runs until ctx ends. Runs that this gateway marks are closed at once, other runs by sweeps. Each gateway calls Run.
-func (s *Store) Run(ctx context.Context) error {
+func (s *Store) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for range maxClosing {
 		all.Go(func() { s.closeWoken(ctx) })
@@ -186,7 +184,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.log.Warn().Err(err).Msg("cannot close idle runs of the gateway, will retry")
 		}
 		if pause(ctx, s.sweepInterval()) != nil {
-			return nil
+			return
 		}
 	}
 }

@@ -207,17 +207,15 @@ func TestRun(t *testing.T) {
 	c.ask("Who?", says("Ann."))
 	c.ask("Thanks! Why?", says("So."))
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- d.stores[0].Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { d.stores[0].Run(ctx) })
 	got := map[string]events.Label{}
 	for range 2 {
 		r := <-d.reporter.reported
 		got[r.Question] = r.Outcome.Label
 	}
 	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	running.Wait()
 	if diff := cmp.Diff(map[string]events.Label{"Who?": events.Success, "Thanks! Why?": events.Unknown}, got); diff != "" {
 		t.Error(diff)
 	}
