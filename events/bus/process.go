@@ -94,33 +94,41 @@ func (p *processor) warm(it *item) {
 // processTogether handles items in one batch, until each has its final disposition. It retries held items in place.
 func (p *processor) processTogether(items []*item) {
 	for try := 0; len(items) > 0; try++ {
-		p.prepare(items)
-		valid, failed := p.decode(items)
-		heldEarly, earlyReason := p.finish(failed) // before the handler, which can take long
-		p.handle(valid)
-		held, reason := p.finish(valid)
-		items = slices.Concat(heldEarly, held)
-		reason = cmp.Or(reason, earlyReason)
-		if len(items) == 0 {
-			if try > 0 {
-				p.state.addHolding(-1, nil)
-			}
-			return
-		}
-		p.attempts.setUncounted(items, true)
-		if try == 0 {
+		held, reason := p.tryTogether(items)
+		switch { // these items count as one group that holds
+		case len(held) == 0 && try > 0:
+			p.state.addHolding(-1, nil)
+		case len(held) > 0 && try == 0:
 			p.state.addHolding(+1, reason)
-		} else {
+		case len(held) > 0:
 			p.state.addHolding(0, reason)
 		}
+		if len(held) == 0 {
+			return
+		}
+		items = held
 		<-p.slots // let another delivery probe meanwhile
 		ok := p.state.waitHold(reason, try)
 		p.slots <- struct{}{}
 		if !ok {
-			p.release(items, p.policy.BackoffMin)
+			p.release(held, p.policy.BackoffMin)
 			return
 		}
 	}
+}
+
+// tryTogether makes one try at items. It returns the items to hold, whose deliveries do not count as attempts, and the reason.
+func (p *processor) tryTogether(items []*item) (held []*item, reason error) {
+	p.prepare(items)
+	valid, failed := p.decode(items)
+	heldEarly, earlyReason := p.finish(failed) // before the handler, which can take long
+	p.handle(valid)
+	held, reason = p.finish(valid)
+	held = append(heldEarly, held...)
+	if len(held) > 0 {
+		p.attempts.setUncounted(held, true)
+	}
+	return held, cmp.Or(reason, earlyReason)
 }
 
 // prepare loads the number of attempts and the dead letters of redelivered items. It sets an error as the result of
