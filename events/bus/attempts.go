@@ -152,11 +152,9 @@ func (r *attemptRecords) store(items []*item) {
 	}
 }
 
+// storeBatch stores records and waits until the server has acknowledged them.
 func (r *attemptRecords) storeBatch(ctx context.Context, items []*item) error {
 	stored, err := r.publish(items)
-	if err != nil {
-		return err
-	}
 	for _, f := range stored {
 		select {
 		case <-f.Ok():
@@ -166,10 +164,10 @@ func (r *attemptRecords) storeBatch(ctx context.Context, items []*item) error {
 			return ctx.Err()
 		}
 	}
-	return nil
+	return err
 }
 
-// publish publishes the records in the order in which they are created.
+// publish publishes the records in the order in which they are created. After an error it returns those that it has published.
 func (r *attemptRecords) publish(items []*item) (stored []jetstream.PubAckFuture, err error) {
 	r.order.Lock()
 	defer r.order.Unlock()
@@ -180,11 +178,11 @@ func (r *attemptRecords) publish(items []*item) (stored []jetstream.PubAckFuture
 		}
 		data, err := json.Marshal(a)
 		if err != nil {
-			return nil, err
+			return stored, err
 		}
 		f, err := r.conn.js.PublishAsync(attemptsSubject(r.worker.Role, it.d.Seq), data)
 		if err != nil {
-			return nil, err
+			return stored, err
 		}
 		stored = append(stored, f)
 	}

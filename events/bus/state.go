@@ -188,9 +188,9 @@ func (r *roleState) setDenied(err error) { r.update(func(s *workerState) { s.den
 // clearDeniedPull clears the error of a denied pull. Call it when the server has accepted a pull without a message for it. The
 // error of a denied acknowledgement remains until the message is redelivered.
 func (r *roleState) clearDeniedPull() {
-	var e *DeniedError
 	r.mu.Lock()
-	isPull := errors.As(r.deniedErr, &e) && strings.HasPrefix(e.Subject, pullSubject)
+	e, ok := errors.AsType[*DeniedError](r.deniedErr)
+	isPull := ok && strings.HasPrefix(e.Subject, pullSubject)
 	r.mu.Unlock()
 	if isPull {
 		r.setDenied(nil)

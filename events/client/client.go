@@ -122,8 +122,8 @@ func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 		if err == nil {
 			return reply, nil
 		}
-		var failed *Error
-		mayRepeat := errors.As(err, &failed) && failed.Unavailable() && m.verb != events.VerbContext
+		failed, ok := errors.AsType[*Error](err)
+		mayRepeat := ok && failed.Unavailable() && m.verb != events.VerbContext
 		if !mayRepeat || n == attempts {
 			return nil, err
 		}

@@ -105,8 +105,8 @@ func (r *Run) Report(ctx context.Context, failure error) error {
 
 // temporary reports whether the agent should go on without Debrief.
 func temporary(err error) bool {
-	var failed *Error
-	return errors.As(err, &failed) && failed.Unavailable()
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Unavailable()
 }
 
 // asText returns a string as it is, nothing for nil, and other values as JSON.

@@ -16,11 +16,9 @@
 // message at the same sequence, so redactions are in a stream of their own. A later delta lists the hash of each redaction, so the chain
 // covers its present form; Verify compares both. Redactor in package history decides which texts go. See redaction.go for the steps.
 //
-// Two other designs were not chosen. The first keeps the texts in a stream of their own, and only salted hashes of them in the chain.
-// Every commit and every reader would then handle two streams for the sake of a rare erasure, and a fold would have to join them. The
-// second encrypts the texts with a key for each person. Each reader would need the keys, also backups and generators, and one execution
-// often concerns several persons. A redaction costs a commit nothing, and a reader of the whole log one request. Redactions do not weaken
-// the chain, because they are listed in it.
+// The texts are not in a stream of their own, with salted hashes in the chain, because every commit and every reader would then handle two
+// streams. They are not encrypted with a key for each person, because each reader and backup would need all keys. A redaction costs a commit
+// nothing, and a reader of the whole log one request.
 //
 // The view is the bucket "playbook": a key per bullet and a head. The head also contains the bullets that changed since the keys were
 // written. A head and the keys before it in the stream are a complete view: readers apply both in the order of the stream. Most

@@ -50,9 +50,6 @@ func (s *Store) Texts() *Texts {
 // view of the playbook. Texts that have changed since are read from the log, up to the version. The content stays empty if both have
 // lost the text, for example because the playbook was deleted.
 func (t *Texts) Fill(ctx context.Context, b playbook.Book, version uint64, shown []events.ShownBullet) error {
-	if !slices.ContainsFunc(shown, func(b events.ShownBullet) bool { return b.Content == "" }) {
-		return nil
-	}
 	missing := t.fillKnown(b, version, shown)
 	if len(missing) == 0 {
 		return nil

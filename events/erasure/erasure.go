@@ -394,8 +394,8 @@ func (s *Store) key(ctx context.Context) (hashKey, error) {
 		rand.Read(fresh) // never fails
 		m := &nats.Msg{Subject: prefix + keyOfHashes, Data: fresh}
 		_, err = s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(0))
-		var refused *jetstream.APIError
-		if err != nil && !errors.As(err, &refused) { // refused: another process has created it
+		_, isRefused := errors.AsType[*jetstream.APIError](err) // another process has created it
+		if err != nil && !isRefused {
 			return nil, fmt.Errorf("create the key of the hashes: %w", err)
 		}
 	}

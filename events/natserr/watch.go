@@ -27,8 +27,8 @@ func (e *DeniedError) Error() string {
 
 // IsDenied reports whether err is, or wraps, a *DeniedError.
 func IsDenied(err error) bool {
-	var e *DeniedError
-	return errors.As(err, &e)
+	_, ok := errors.AsType[*DeniedError](err)
+	return ok
 }
 
 // Watch gives permission errors of a connection to the calls in progress that caused them. With a nil Watch, Call and Do work, but
@@ -126,8 +126,7 @@ func Call[T any](ctx context.Context, w *Watch, subject string, fn func(context.
 	defer cancel(nil)
 	defer w.Notify([]string{subject}, func(e *DeniedError) { cancel(e) })()
 	v, err := fn(ctx)
-	var refused *DeniedError
-	if err != nil && errors.As(context.Cause(ctx), &refused) {
+	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		err = refused
 	}
 	return v, err

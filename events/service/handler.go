@@ -161,9 +161,9 @@ func (h *Handler) decodeOutcome(ctx context.Context, raw json.RawMessage, caller
 		decoder.Leading = func() (string, error) { return leader.LeadingScore(ctx, caller, b, contextID) }
 	}
 	d, err := decoder.Decode(raw)
-	var lookup *outcome.LookupError
+	lookup, isLookup := errors.AsType[*outcome.LookupError](err)
 	switch {
-	case errors.As(err, &lookup): // the leading score could not be read
+	case isLookup: // the leading score could not be read
 		return events.Outcome{}, lookup
 	case errors.Is(err, outcome.ErrViolation), errors.Is(err, outcome.ErrJudge):
 		return events.Outcome{}, NewError(http.StatusForbidden, "outcome."+err.Error())
