@@ -32,7 +32,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 )
@@ -236,8 +235,10 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 		if !natserr.IsConflict(err) {
 			return err
 		}
-		if err := events.Sleep(ctx, mathrand.N(pause)); err != nil {
-			return err
+		select {
+		case <-time.After(mathrand.N(pause)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		pause = min(2*pause, maxPause)
 	}
