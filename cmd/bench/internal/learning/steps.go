@@ -185,22 +185,19 @@ func stepsOf(a world.Attempt) (steps []events.Step) {
 	return steps
 }
 
-// label returns the label of a verdict.
-func label(v world.Verdict) events.Label {
-	switch v.Score {
-	case 0:
-		return events.Failure
-	case 1:
-		return events.Success
-	}
-	return events.Partial
-}
-
 // outcomeOf returns a verdict as an outcome.
 func outcomeOf(v world.Verdict) events.Outcome {
-	return events.Outcome{Score: v.Score, Label: label(v), Feedback: v.Feedback, By: "bench"}
+	o := events.Outcome{Score: v.Score, Label: events.Partial, Feedback: v.Feedback, By: "bench"}
+	switch v.Score {
+	case 0:
+		o.Label = events.Failure
+	case 1:
+		o.Label = events.Success
+	}
+	return o
 }
 
+// request returns the request for the context of a task.
 func (r *runner) request(t *world.Task) *events.ContextRequest {
 	req := &events.ContextRequest{Book: benchBook, Query: t.Question, Context: t.Context, MinVersion: r.version}
 	if r.gateway != nil {
