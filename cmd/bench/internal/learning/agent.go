@@ -58,8 +58,8 @@ type conversation struct {
 	id       string // of the last response
 }
 
-// deskPrompt begins the system prompt of the agent.
-const deskPrompt = "You are the agent of an operations desk. Carry out the request of the user with the tools."
+// agentPrompt begins the system prompt of the agent.
+const agentPrompt = "You are the agent of an operations desk. Carry out the request of the user with the tools."
 
 // send sends a message of the user and runs the tools that the model calls. It returns the answer.
 func (a *chatAgent) send(ctx context.Context, c *conversation, text string, run func(tool, arguments string) (string, error)) (string, error) {

@@ -73,7 +73,7 @@ func (r *runner) openGateway(ctx context.Context, log zerolog.Logger) error {
 		return err
 	}
 	g.stop = g.front.Connect(ctx, r.session.Conn, r.builder)
-	g.agent = newChatAgent(g.front.URL()+"/v1", deskPrompt+"\n"+g.known, w.Tools())
+	g.agent = newChatAgent(g.front.URL()+"/v1", agentPrompt+"\n"+g.known, w.Tools())
 	return nil
 }
 

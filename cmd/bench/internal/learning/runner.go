@@ -196,9 +196,7 @@ func (r *runner) close() error {
 		errs = append(errs, r.gateway.close())
 	}
 	r.stop()
-	if r.builder != nil {
-		r.builder.Close()
-	}
+	r.builder.Close()
 	if r.roles != nil {
 		errs = append(errs, <-r.roles)
 	}
