@@ -10,8 +10,8 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
