@@ -99,7 +99,12 @@ func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 			newer = append(newer, b)
 		}
 	}
+	size := len(text) + 256 // with the headers
+	for _, b := range bullets {
+		size += len(b.ID) + len(b.Content) + 8 // with the marks
+	}
 	var out strings.Builder
+	out.Grow(size) // without it a tenth of the memory of a context is allocated again
 	out.WriteString(text)
 	renderSections(&out, established, votes)
 	if len(newer) > 0 {

@@ -13,8 +13,14 @@ func Words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := -1 // of the current word, or -1
 		for i, r := range s {
-			isWord := Unspaced(r)
-			if InWord(r) && !isWord {
+			var inWord, isWord bool
+			if r < utf8.RuneSelf { // most characters
+				inWord = asciiWord[r]
+			} else {
+				isWord = Unspaced(r)
+				inWord = !isWord && InWord(r)
+			}
+			if inWord {
 				if start < 0 {
 					start = i
 				}
@@ -70,10 +76,18 @@ func Parts(word string) iter.Seq[string] {
 // InWord reports whether a character is a letter, a mark or a number.
 func InWord(r rune) bool {
 	if r < utf8.RuneSelf {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return r >= 0 && asciiWord[r]
 	}
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }
+
+// asciiWord marks the ASCII letters and digits.
+var asciiWord = func() (marks [utf8.RuneSelf]bool) {
+	for c := range marks {
+		marks[c] = c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	}
+	return marks
+}()
 
 // Invisible reports whether a character changes only the form of its neighbours: soft hyphens, joiners, marks of
 // direction and the variations of emoji.
