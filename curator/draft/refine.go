@@ -296,11 +296,11 @@ func (f *planBuilder) retireHarmful(minVotes int) {
 // or more harmful votes would have a probability below 5 %. A few wrong verdicts therefore do not retire a right bullet.
 func harmfulTooOften(helpful, harmful int) bool {
 	n := helpful + harmful
-	term := math.Pow(0.5, float64(n)) // the probability of exactly k helpful votes
+	logTerm := -float64(n) * math.Ln2 // the logarithm of the probability of exactly k helpful votes, because 0.5^n is 0 for large n
 	sum := 0.0
 	for k := range helpful + 1 {
-		sum += term
-		term *= float64(n-k) / float64(k+1)
+		sum += math.Exp(logTerm)
+		logTerm += math.Log(float64(n-k)) - math.Log(float64(k+1))
 	}
 	return sum < 0.05
 }
