@@ -394,8 +394,7 @@ func (s *Store) key(ctx context.Context) (hashKey, error) {
 		rand.Read(fresh) // never fails
 		m := &nats.Msg{Subject: prefix + keyOfHashes, Data: fresh}
 		_, err = s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(0))
-		_, isRefused := errors.AsType[*jetstream.APIError](err) // another process has created it
-		if err != nil && !isRefused {
+		if err != nil && !natserr.IsConflict(err) { // after a conflict, the next round reads the key of another process
 			return nil, fmt.Errorf("create the key of the hashes: %w", err)
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -144,6 +147,26 @@ func TestWithoutBucket(t *testing.T) {
 	filter := erasure.NewFilter(conn.NATS(), nil)
 	if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1", User: "ann"}); err != nil {
 		t.Errorf("got %v, want no error", err)
+	}
+}
+
+// refusingJetStream refuses every publish with an error that does not go away.
+type refusingJetStream struct{ jetstream.JetStream }
+
+var errStreamSealed = &jetstream.APIError{Code: 400, ErrorCode: 10109, Description: "invalid operation on sealed stream"}
+
+func (refusingJetStream) PublishMsg(context.Context, *nats.Msg, ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	return nil, errStreamSealed
+}
+
+func TestAddReturnsRefusal(t *testing.T) {
+	t.Parallel()
+	conn, _ := open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	store := erasure.NewStore(refusingJetStream{conn.JetStream()})
+	if err := store.Add(ctx, &erasure.Request{ID: events.NewID(), User: "ann", Created: erasedAt}); !errors.Is(err, errStreamSealed) {
+		t.Errorf("got %v, want the error of the server", err)
 	}
 }
 
