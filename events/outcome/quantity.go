@@ -40,10 +40,11 @@ var units = func() map[string]struct{ dimension, factor string } {
 }()
 
 var (
-	// The groups of numberText are: 1 sign, 2 currency, 3 sign, 4 digits, 5 exponent after e, 6 exponent after ×10, 7 denominator, 8 rest.
-	numberText = text.Pattern(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4})| ?[x×*·] ?10\^?([-+]?\d{1,3}))?(?: ?/ ?(\d+))?(.*)$`)
+	// The groups of numberText are: 1 sign, 2 currency, 3 sign, 4 digits, 5 and 6 the fraction of a mixed number such as 1 1/2, 7 exponent after e,
+	// 8 exponent after ×10, 9 denominator, 10 rest.
+	numberText = text.Pattern(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?: +(\d+) ?/ ?(\d+))?(?:[eE]([-+]?\d{1,4})| ?[x×*·] ?10\^?([-+]?\d{1,3}))?(?: ?/ ?(\d+))?(.*)$`)
 	multiplier = map[string]int64{"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "mio": 1e6, "bn": 1e9}
-	vulgar     = strings.NewReplacer("½", "1/2", "¼", "1/4", "¾", "3/4", "⅓", "1/3", "⅔", "2/3")
+	vulgar     = strings.NewReplacer("½", " 1/2", "¼", " 1/4", "¾", " 3/4", "⅓", " 1/3", "⅔", " 2/3")
 	unitText   = text.Pattern(`^[\p{L}°%$€£¥/²³^]+(?: [\p{L}°]+)?$`)
 )
 
@@ -69,15 +70,22 @@ func parseQuantity(s string) (q quantity, ok bool) {
 	if strings.HasPrefix(digits, ".") {
 		digits = "0" + digits
 	}
-	if exponent := m[5] + m[6]; exponent != "" {
+	if exponent := m[7] + m[8]; exponent != "" {
 		digits += "e" + exponent
 	}
 	q.number, ok = new(big.Rat).SetString(digits)
 	if !ok {
 		return q, false
 	}
-	if m[7] != "" {
-		denominator, _ := new(big.Rat).SetString(m[7])
+	if m[6] != "" { // a mixed number
+		fraction, ok := new(big.Rat).SetString(m[5] + "/" + m[6])
+		if !ok || !q.number.IsInt() { // ok is false for the denominator 0
+			return q, false
+		}
+		q.number.Add(q.number, fraction)
+	}
+	if m[9] != "" {
+		denominator, _ := new(big.Rat).SetString(m[9])
 		if denominator.Sign() == 0 {
 			return q, false
 		}
@@ -88,9 +96,9 @@ func parseQuantity(s string) (q quantity, ok bool) {
 	}
 	currency := m[2]
 	if currency == "" {
-		return q.withUnit(m[8])
+		return q.withUnit(m[10])
 	}
-	rest := strings.TrimRight(strings.TrimSpace(m[8]), ".")
+	rest := strings.TrimRight(strings.TrimSpace(m[10]), ".")
 	if rest != "" && multiplier[strings.ToLower(rest)] == 0 { // it has a second unit
 		return q, false
 	}
