@@ -143,7 +143,7 @@ func TestTextsOfAgesAndSizes(t *testing.T) {
 			t.Errorf("age %q: got %s and error %v, want %q", text, a, err, want)
 		}
 	}
-	for text, want := range map[string]string{"64MiB": "64MiB", "0.5GiB": "512MiB", "0": "0", "1000": "1000", "1KB": "", "-1": "", "": "", "GiB": "", "9e30TiB": ""} {
+	for text, want := range map[string]string{"64MiB": "64MiB", "0.5GiB": "512MiB", "0": "0", "1000": "1000", "1KB": "", "-1": "", "": "", "GiB": "", "9e30TiB": "", "512 MiB": "512MiB", "NaN": "", "NaNGiB": "", "Inf": "", "5GiB junk": "", "5 GiB 1": ""} {
 		var b Size
 		if err := b.UnmarshalText([]byte(text)); (err == nil) != (want != "") || err == nil && b.String() != want {
 			t.Errorf("size %q: got %s and error %v, want %q", text, b, err, want)

@@ -62,11 +62,12 @@ func (b Size) String() string {
 }
 
 func (b *Size) UnmarshalText(text []byte) error {
-	var n float64
-	var unit string
-	read, _ := fmt.Sscanf(string(text), "%f%s", &n, &unit) // unit is "" without a unit
+	number := strings.TrimRight(string(text), "BKMGTi ")
+	unit := strings.TrimSpace(string(text[len(number):])) // "" without a unit
 	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[unit]
-	if !ok || read == 0 || n < 0 || n*scale > 1<<62 {
+	n, err := strconv.ParseFloat(number, 64)
+	isInRange := n >= 0 && n*scale <= 1<<62 // false for NaN
+	if !ok || err != nil || !isInRange {
 		return fmt.Errorf("want a size such as 512MiB, got %q", text)
 	}
 	*b = Size(n * scale)
