@@ -7,13 +7,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watchedJetStream is a JetStream that makes its requests to the server through Call. The streams and consumers that it returns do not.
+// watchedJetStream is a JetStream whose methods in this file make their requests to the server through Call. Its other methods, and the
+// streams and consumers that it returns, do not.
 type watchedJetStream struct {
 	jetstream.JetStream
 	w *Watch
 }
 
-// JetStream returns a JetStream whose requests return a DeniedError if they are denied.
+// JetStream returns a JetStream whose methods return a DeniedError if the server denies their request, see watchedJetStream for the exceptions.
 func JetStream(js jetstream.JetStream, w *Watch) jetstream.JetStream { return &watchedJetStream{js, w} }
 
 // WatchOf returns the Watch of a JetStream, or nil if it has none.
@@ -22,6 +23,10 @@ func WatchOf(js jetstream.JetStream) *Watch {
 		return j.w
 	}
 	return nil
+}
+
+func (j *watchedJetStream) Publish(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	return j.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data}, opts...)
 }
 
 func (j *watchedJetStream) PublishMsg(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {

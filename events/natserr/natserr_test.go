@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -50,5 +52,39 @@ func TestAsTimeout(t *testing.T) {
 	}
 	if err := AsTimeout(t.Context(), nil); err != nil {
 		t.Errorf("got %v, want nil", err)
+	}
+}
+
+// TestDeniedPublish: both forms of a publish return the denial, long before the timeout of the client.
+func TestDeniedPublish(t *testing.T) {
+	t.Parallel()
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"denied"}},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(srv.Shutdown)
+	if !srv.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server did not start")
+	}
+	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("u", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	plain, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := JetStream(plain, NewWatch(nc))
+	_, err = js.Publish(t.Context(), "denied", nil)
+	_, errOfMsg := js.PublishMsg(t.Context(), &nats.Msg{Subject: "denied"})
+	if !IsDenied(err) || !IsDenied(errOfMsg) {
+		t.Errorf("got %v and %v, want denials", err, errOfMsg)
 	}
 }
