@@ -58,7 +58,7 @@ var known = map[string][]string{
 	"playbook":  {"book-0", other},
 	"outcome":   {"success", "partial", "failure", "unknown"},
 	"model":     {"gpt-4o", other},
-	"code":      {"cut", "200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
+	"code":      {"cut", "200", "400", "401", "403", "404", "405", "408", "410", "413", "415", "421", "500", "503", "504", "other"},
 }
 
 func reasons() (all []string) {
@@ -72,7 +72,7 @@ func reasons() (all []string) {
 var figures = Figures{Playbooks: []playbook.Book{"book-0"}, Prices: bustest.Must(prices.Load(""))}
 
 // mostSeries limits our series in one process with all parts, including buckets.
-const mostSeries = 720
+const mostSeries = 726
 
 // whole is a process with all parts and its own server.
 type whole struct {
@@ -407,11 +407,13 @@ func TestDoorCountsKnownLabels(t *testing.T) {
 	told := m.Endpoint(HTTP)
 	told(events.VerbContext, 200, time.Millisecond)
 	told(events.VerbReport, 418, time.Millisecond)
+	told(events.VerbReport, 403, time.Millisecond)
+	told(events.VerbReport, 410, time.Millisecond)
 	told("", 404, time.Millisecond)
 	told("/etc/passwd", 404, time.Millisecond)
 	w := &whole{Metrics: m, t: t}
 	f := w.gather()["debrief_requests_total"]
-	for want, values := range map[float64][]string{1: {events.VerbContext, "200"}, 2: {none, "404"}, 4: {HTTP}} {
+	for want, values := range map[float64][]string{1: {events.VerbContext, "200"}, 2: {none, "404"}, 6: {HTTP}} {
 		if got := sum(f, values...); got != want {
 			t.Errorf("%v: got %v, want %v", values, got, want)
 		}
