@@ -39,7 +39,7 @@ type Command struct {
 	Program string   // base name without version: "python" for /usr/bin/python3.11; see [ProgramName]
 	Word    string   // source text of the program: "./run.sh"
 	Args    []string // without redirections; expansions keep their source text: "$HOME/x"
-	Dir     string   // directory after the cd commands before it; "" if the line does not change it
+	Dir     string   // directory after the cd commands before it; "" if the line does not change it, $PWD or $OLDPWD if it is unknown
 	// AfterSuccess is set if it runs only after the success of the command before it, or before the group around it: a && b.
 	AfterSuccess bool
 	Piped        bool     // reads the output of the command before it
@@ -54,7 +54,7 @@ type Command struct {
 // A missing quote, bracket or keyword at the end is repaired without an error, because recorders cut commands. After
 // another error, Parse returns the commands before it and an error that wraps ErrSyntax.
 func Parse(line string) ([]Command, error) {
-	w := walker{}
+	w := walker{dir: directory{former: unknownFormerDir}}
 	err := w.parse(line)
 	return w.commands, err
 }

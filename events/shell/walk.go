@@ -11,10 +11,19 @@ import (
 type walker struct {
 	source   string // the line that is parsed
 	commands []Command
-	dir      string
+	dir      directory
 	inner    bool // inside the script of a shell, which is not unpacked again
 	full     bool // MaxCommands were found and there are more
 }
+
+// directory is the directory of the next command, and the one before the last change. "" is the directory in which the line starts.
+type directory struct{ current, former string }
+
+// Directories that are not known here, as the text that a shell would expand.
+const (
+	unknownDir       = "$PWD"
+	unknownFormerDir = "$OLDPWD"
+)
 
 // position is the relation of a statement to the one before it: the fields AfterSuccess and Piped of its commands.
 type position struct{ afterSuccess, piped bool }
@@ -148,7 +157,7 @@ func (w *walker) add(c Command) {
 		w.full = true
 		return
 	}
-	c.Program, c.Dir = ProgramName(c.Word), w.dir
+	c.Program, c.Dir = ProgramName(c.Word), w.dir.current
 	if c.Program == "tee" {
 		c.Writes = teeFiles(c.Args)
 	}
@@ -167,17 +176,17 @@ func (w *walker) changeDir(args []string) {
 		target = a
 		break
 	}
+	next := path.Join(w.dir.current, target)
 	switch {
-	case target == "-": // the directory before the last change is not known here
-		w.dir = ""
-	case w.dir == "" || path.IsAbs(target) || strings.HasPrefix(target, "~") || strings.HasPrefix(target, "$"):
-		w.dir = path.Clean(target)
-	default:
-		w.dir = path.Join(w.dir, target)
+	case target == "-":
+		next = w.dir.former
+	case path.IsAbs(target) || strings.HasPrefix(target, "~") || strings.HasPrefix(target, "$"):
+		next = path.Clean(target)
 	}
-	if len(w.dir) > maxDir {
-		w.dir = ""
+	if len(next) > maxDir {
+		next = unknownDir
 	}
+	w.dir = directory{current: next, former: w.dir.current}
 }
 
 // maxDir is the maximum length of a directory in bytes, as in Linux. It bounds the memory of many relative changes.
@@ -230,7 +239,7 @@ func (w *walker) unpack(at int) {
 	if !ok {
 		return
 	}
-	in := walker{inner: true, dir: outer.Dir, commands: w.commands[:at:at]}
+	in := walker{inner: true, dir: directory{outer.Dir, unknownFormerDir}, commands: w.commands[:at:at]}
 	_ = in.parse(script) // the commands before an error are valid
 	if len(in.commands) == at {
 		return
