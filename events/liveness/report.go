@@ -270,7 +270,8 @@ func (s *RoleSummary) add(worker Role) {
 	s.Rejected += v.Rejected
 }
 
-// Public returns the report without texts of models and servers, for endpoints that others can reach.
+// Public returns the report without texts of models and servers, and without paths of files and names of tokens. It is for endpoints that
+// others can reach. The reasons for waiting and for panics stay: they have no such text, see chat.Waiting and bus.RoleStats.
 func (r Report) Public() Report {
 	roles := slices.Clone(r.Roles)
 	for i := range roles {
@@ -282,6 +283,16 @@ func (r Report) Public() Report {
 		role.Reason = ""
 	}
 	r.Roles = roles
+	if r.Gateway != nil {
+		g := *r.Gateway
+		g.Reasons = slices.Clone(g.Reasons)
+		for i, problem := range g.Problems {
+			if problem == Tokens { // the reason ends with the error, which names the file and the token
+				g.Reasons[i], _, _ = strings.Cut(g.Reasons[i], ": ")
+			}
+		}
+		r.Gateway = &g
+	}
 	r.Error = ""
 	if r.Store != "" {
 		r.Store = "closed"

@@ -264,6 +264,24 @@ func TestPublicReportHidesReasons(t *testing.T) {
 	}
 }
 
+func TestPublicReportHidesTokensFile(t *testing.T) {
+	t.Parallel()
+	c := new(Calls)
+	c.WatchTokens(func() (int, error) { return 0, errors.New("tokens file /etc/debrief/tokens.yaml: token ann: scopes: unknown scope") })
+	for range maxUnseen {
+		c.Add("deadline")
+	}
+	private := Report{Gateway: c.health()}
+	public := private.Public()
+	got := strings.Join(public.Gateway.Reasons, "\n")
+	if strings.Contains(got, "/etc") || strings.Contains(got, "ann") || !strings.Contains(got, "every request is refused") || !strings.Contains(got, "deadline: 5") {
+		t.Errorf("got %q", got)
+	}
+	if !strings.Contains(strings.Join(private.Gateway.Reasons, ""), "/etc/debrief") {
+		t.Errorf("the report itself was changed: %+v", private.Gateway)
+	}
+}
+
 // TestIdleWorkerIsHealthy: a worker is not red for messages that another worker holds. It is red for messages that
 // it holds itself, and for messages that no worker holds.
 func TestIdleWorkerIsHealthy(t *testing.T) {
