@@ -44,6 +44,7 @@ type recalledItem struct {
 type systemMessage struct {
 	instructions string
 	bullets      []*playbook.Bullet
+	votes        bool
 	text         string // empty before the first message
 }
 
@@ -55,8 +56,9 @@ func newTextCache() *textCache {
 // with the same bullets.
 func (c *textCache) systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
 	m := &c.system
-	if m.text == "" || m.instructions != instructions || !slices.Equal(m.bullets, bullets) {
-		*m = systemMessage{instructions, bullets, systemText(instructions, bullets, votes)}
+	isSame := m.instructions == instructions && slices.Equal(m.bullets, bullets) && m.votes == votes
+	if m.text == "" || !isSame {
+		*m = systemMessage{instructions: instructions, bullets: bullets, votes: votes, text: systemText(instructions, bullets, votes)}
 	}
 	return m.text
 }
