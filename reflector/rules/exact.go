@@ -32,6 +32,7 @@ func (t table) mean() float64 {
 	return float64(t.did) * float64(t.successes) / float64(t.n)
 }
 
+// variance requires at least two runs, as every table of a candidate has: see candidate.add.
 func (t table) variance() float64 {
 	n, d, k := float64(t.n), float64(t.did), float64(t.successes)
 	return d * k * (n - d) * (n - k) / (n * n * (n - 1))
@@ -86,8 +87,9 @@ func distribution(tables []table) (low int, p []float64) {
 	return low, p
 }
 
-// probability returns the two-sided p-value of the sum of both over all tables: the probability of a sum at least as far from the expected
-// one, if the habit has no effect. smallest is the smallest p-value that the margins allow; it is 0 where the normal approximation applies.
+// probability returns the two-sided p-value of the sum of both over all tables: twice the probability of a sum at least as high, or at least as
+// low, whichever is smaller, if the habit has no effect. smallest is the smallest p-value that the margins allow; it is 0 where the normal
+// approximation applies.
 func probability(tables []table) (p, smallest float64) {
 	var mean, variance float64
 	count := 0
