@@ -267,7 +267,9 @@ func TestPublicReportHidesReasons(t *testing.T) {
 func TestPublicReportHidesTokensFile(t *testing.T) {
 	t.Parallel()
 	c := new(Calls)
-	c.WatchTokens(func() (int, error) { return 0, errors.New("tokens file /etc/debrief/tokens.yaml: token ann: scopes: unknown scope") })
+	c.WatchTokens(func() (int, error) {
+		return 0, errors.New("tokens file /etc/debrief/tokens.yaml: token ann: scopes: unknown scope")
+	})
 	for range maxUnseen {
 		c.Add("deadline")
 	}
