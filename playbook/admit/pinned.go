@@ -4,7 +4,8 @@ import "debrief/playbook"
 
 // Pinned returns an old state of a playbook for prompts of today. If a bullet of the newest state is in quarantine or rejected, Pinned
 // quarantines the bullets of the old state that have its id or its text. Bullets that were retired, changed, merged or removed later stay as
-// they were, so that versions can be compared. If nothing is refused, Pinned returns old itself.
+// they were, so that versions can be compared. If nothing is refused, Pinned returns old itself, else a state with only the bullets and the
+// gate mode: a pinned context has no reflections, which need the other settings.
 //
 // The old state must not contain the executions that were forgotten later, see history.StateAt.
 func Pinned(old, newest *playbook.Playbook) *playbook.Playbook {
@@ -38,7 +39,6 @@ func Pinned(old, newest *playbook.Playbook) *playbook.Playbook {
 	if mode, set := old.Gate(); set {
 		admitted.SetGate(mode)
 	}
-	admitted.SetAdmission(old.Admission())
 	return admitted
 }
 

@@ -10,6 +10,9 @@ import (
 // StateAt returns the state at a version, without executions that were forgotten later. A bullet with partly forgotten
 // support is quarantined, unless a person has approved it since. Version 0 is the empty playbook. Newest is the last
 // version of the log. For a later version StateAt returns a *VersionNotFoundError.
+//
+// The state has the bullets and the gate mode, but none of the other settings: no admission, judge, leading score, name or description. Read
+// these from the log, such as with Store.PlaybookAt of package deltalog.
 func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err error) {
 	survey, err := surveyLog(log)
 	if err != nil {
@@ -30,7 +33,7 @@ func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err 
 
 // Forgetting is the state without some executions.
 type Forgetting struct {
-	Playbook *playbook.Playbook
+	Playbook *playbook.Playbook // the bullets and the gate mode, see StateAt
 	Newest   uint64 // last version of the log
 	// Matched counts the covers that match and were not forgotten before.
 	Matched int
@@ -88,7 +91,8 @@ func withoutErased(p *playbook.Playbook) *playbook.Playbook {
 	})
 }
 
-// mapBullets returns a state at a version with the bullets that change returns for the bullets of p. It leaves out a bullet if change returns nil.
+// mapBullets returns a state at a version with the bullets that change returns for the bullets of p, and with its gate mode. It leaves out a
+// bullet if change returns nil.
 func mapBullets(p *playbook.Playbook, version uint64, change func(*playbook.Bullet) *playbook.Bullet) *playbook.Playbook {
 	out := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
@@ -137,8 +141,8 @@ func newForgotten(d *playbook.Delta) playbook.Forgotten {
 	return playbook.Forgotten{Selector: *d.Forget, Version: d.Version, Before: d.ForgetBefore}
 }
 
-// foldState is the state of a refold at a version. Besides the playbook it has two sets of bullets, with the versions of the forget changes that
-// removed their support. These versions are needed because an approval by a person counts only against earlier forget changes.
+// foldState is the state of a refold at a version. Besides the playbook it has the bullets that lost support, with the versions of the forget
+// changes that removed it. An approval by a person counts only against earlier forget changes, so these versions are needed.
 type foldState struct {
 	playbook playbook.Playbook
 	// mixed has the bullets with an operation of which a part of the support is forgotten, and those that were revived with the words of a forgotten
@@ -169,8 +173,8 @@ func (s *foldState) addMixed(id playbook.BulletID, by []uint64) {
 	}
 }
 
-// unapproved returns the bullets of a state at a version that a forget change after version and before until has made mixed, and that no person has
-// approved since. The ids are sorted. approved has the version of the last approval, by bullet.
+// unapproved returns the sorted ids of the mixed bullets of a state at a version. It returns those that a forget change between version and
+// until, both excluded, has made mixed, and that no person has approved since. approved has the version of the last approval, by bullet.
 func (s *foldState) unapproved(version, until uint64, approved map[playbook.BulletID]uint64) []playbook.BulletID {
 	var ids []playbook.BulletID
 	for id, by := range s.mixed {

@@ -58,11 +58,7 @@ func (r *refolder) apply(d *playbook.Delta) error {
 		}
 		filtered.Ops, filtered.Covers = ops, r.covers
 		for _, part := range c {
-			filtered.Gate = cmp.Or(part.Gate, filtered.Gate)
-			filtered.Review = cmp.Or(part.Review, filtered.Review)
-			filtered.LeadingScore = cmp.Or(part.LeadingScore, filtered.LeadingScore)
-			filtered.About = cmp.Or(part.About, filtered.About)
-			filtered.Judge = cmp.Or(part.Judge, filtered.Judge)
+			filtered.Gate = cmp.Or(part.Gate, filtered.Gate) // the only setting of a fold, see StateAt
 		}
 	}
 	changed, err := r.state.playbook.Apply(&filtered)
