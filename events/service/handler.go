@@ -56,7 +56,8 @@ func NewHandler(backend Backend, log zerolog.Logger) *Handler {
 }
 
 // Handle processes one request. The transport names the book and the caller, such as in the subject of a message. If the book
-// is empty, the body may name it. The default is "default".
+// is empty, the body may name it. Without a name, the backend uses the book of the context for a report. For other requests it is
+// events.DefaultBook.
 func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) Response {
 	select {
 	case h.slots <- struct{}{}:
