@@ -44,17 +44,25 @@ func (c *concurrency) begin(ctx context.Context) error {
 	return nil
 }
 
-// end ends a request that began at a time. answered means that the server has answered in time, overloaded that it was too slow or too
-// busy for the request.
-func (c *concurrency) end(began time.Time, answered, overloaded bool) {
+// loadSign is what the end of a request shows about the load of the server.
+type loadSign int
+
+const (
+	noSign     loadSign = iota // the request failed for another reason
+	answered                   // the server answered
+	overloaded                 // the server was too slow or too busy
+)
+
+// end ends a request that began at a time.
+func (c *concurrency) end(began time.Time, sign loadSign) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	isFull := c.inFlight >= int(c.limit) // otherwise the answer says nothing about a higher limit
 	switch {
-	case overloaded && began.After(c.reduced): // requests that began before the reduction had the old limit
+	case sign == overloaded && began.After(c.reduced): // requests that began before the reduction had the old limit
 		c.limit, c.reduced = max(c.limit/2, 1), now
-	case answered && isFull && now.Sub(began) <= c.fast:
+	case sign == answered && isFull && now.Sub(began) <= c.fast:
 		c.limit = min(c.limit+1/c.limit, float64(c.max))
 	}
 	c.inFlight--

@@ -49,30 +49,32 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// failure classifies an exchange that ended with err. An error status tells more than err.
+// failure classifies an exchange that ended with err. The first case that applies counts: the exchange failed before it was sent, without
+// a response, with a reply that is not usable, or with an error status. With an error status, err is not read.
 func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)}
-	detail := body.Text // the end of e.Text; empty if the body is a reply, which must not appear in errors
+	noResponse := x.status == 0
+	detail := body.Text // the end of e.Text; empty if it may be a reply of the model, which must not appear in errors
 	switch {
 	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
 		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.cfg.name("Model"))
 	case !x.sent:
 		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
-	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
+	case errors.Is(err, errTimeout) && (noResponse || x.ok()): // x.ok: the reply was not complete in time
 		e.kind, e.timedOut = down, true
 		e.Text = fmt.Sprintf("no answer within %v: if the model is slow, raise %s", s.cfg.Timeout, s.cfg.name("Timeout"))
 		detail = ""
-	case x.status == 0 && dialError(err) != nil:
+	case noResponse && dialError(err) != nil:
 		e.kind, e.unreached = down, !s.reached.Load()
 		e.Text = fmt.Sprintf("cannot connect to %s: %v: check that the model's server runs, and %s", s.cfg.BaseURL, dialError(err), s.cfg.name("BaseURL"))
-	case x.status == 0:
+	case noResponse:
 		e.kind, e.Text = down, "no answer: "+err.Error()
 	case errors.Is(err, errNoDirection):
 		e.kind, e.Text = refused, "unusable response: "+err.Error()
 		detail = ""
 	case x.ok():
 		e.kind, e.Text = down, "invalid response: "+err.Error()
-		if detail == string(x.body) {
+		if detail == string(x.body) { // the body has no error of a server, so it is a part of a reply
 			detail = ""
 		}
 	default:
@@ -82,7 +84,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	if detail == pageOfHTML {
 		detail += ": check " + s.cfg.name("BaseURL")
 	}
-	if detail != "" && x.status != 0 {
+	if detail != "" && !noResponse {
 		e.Text += ": " + detail
 	}
 	e.Text, e.Code = s.sanitize(e.Text), s.sanitize(e.Code)

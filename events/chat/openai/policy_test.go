@@ -439,13 +439,13 @@ func TestLimitIsHalved(t *testing.T) {
 		began := time.Now()
 		time.Sleep(time.Second)
 		for range 8 {
-			c.end(began, false, true)
+			c.end(began, overloaded)
 		}
 		if limit, inFlight := c.current(); limit != 8 || inFlight != 8 {
 			t.Errorf("got the limit %d with %d requests, want 8 with 8", limit, inFlight)
 		}
 		for range 8 {
-			c.end(began, true, false)
+			c.end(began, answered)
 		}
 		free := 0
 		for ; c.permits.TryAcquire(1); free++ {

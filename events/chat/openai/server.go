@@ -134,8 +134,14 @@ func (s *caller) request(ctx context.Context, c call, n int) error {
 	err := s.underBreaker.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error { return s.attempt(x.Context(), c, n) })
 	e, failed := errors.AsType[*Error](err)
 	isBusy := failed && e.kind == busy
-	isOverloaded := isBusy || failed && e.timedOut
-	s.concurrency.end(began, err == nil, isOverloaded)
+	sign := noSign
+	switch {
+	case err == nil:
+		sign = answered
+	case isBusy, failed && e.timedOut:
+		sign = overloaded
+	}
+	s.concurrency.end(began, sign)
 	if isBusy {
 		c.active.set(limited)
 	} else {
