@@ -134,7 +134,8 @@ func PeerSubject(role, id string) string {
 	return subject + "." + id
 }
 
-// ParseSubject returns the kind and the book of a subject. OwnerOfSubject returns its owner.
+// ParseSubject returns the kind and the book of the subject of an event. OwnerOfSubject returns its owner. A subject of RedactionSubject
+// is invalid here: redactions are read only with their delta.
 func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	invalid := func() error { return fmt.Errorf("subject %.160q: not a subject of an event", subject) }
 	rest, ok := strings.CutPrefix(subject, prefix)
@@ -144,19 +145,27 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	}
 	kind, book := Kind(tokens[0]), playbook.Book(tokens[1])
 	isRound := kind == roundToken
+	want := 2 // tokens: kind.book
+	switch {
+	case kind == KindDead: // dead.role.code.book.id
+		want = 5
+	case isRound, kind == KindTask && len(tokens) == 3: // round.book.owner and task.book.owner
+		want = 3
+	}
+	if len(tokens) != want {
+		return "", "", invalid()
+	}
+	if kind == KindDead {
+		book = playbook.Book(tokens[3])
+	}
 	if isRound {
 		kind = KindTask
 	}
-	switch n := len(tokens); {
-	case kind == KindDead && n == 5: // <kind>.<role>.<code>.<book>.<id>
-		book = playbook.Book(tokens[3])
-	case kind == KindTask && n == 3: // <kind>.<book>.<owner>
+	if kind == KindTask && want == 3 {
 		isCommon := isRound && tokens[2] == ownerToken("")
 		if err := ID(tokens[2]).validate(); err != nil && !isCommon {
 			return "", "", fmt.Errorf("subject %.160q: owner: %w", subject, err)
 		}
-	case kind == KindDead, isRound, n > 2: // another number of tokens than this kind has
-		return "", "", invalid()
 	}
 	if err := book.Validate(); err != nil {
 		return "", "", fmt.Errorf("subject %.160q: %w", subject, err)
