@@ -245,12 +245,13 @@ func (r *roleLetters) loadOfDone(items []*item) {
 
 // withdraw withdraws the letter of an item whose effect is stored, if it has one.
 func (r *roleLetters) withdraw(it *item) error {
-	if !it.letterKnown && r.flight.mayBeShared(it) {
+	isLoaded := it.letterKnown // loadOfDone has just read the letter
+	it.letterKnown = false     // a later call reads the letter again
+	if !isLoaded && r.flight.mayBeShared(it) {
 		if err := r.load(r.work, []*item{it}); err != nil {
 			return err
 		}
 	}
-	it.letterKnown = false
 	if it.letterSubject == "" {
 		return nil
 	}
@@ -290,7 +291,7 @@ func deadCode(reason error) events.DeadCode {
 	return events.DeadError
 }
 
-// sharedLetter returns the name of the run whose messages share a letter for this reason, or "" if each message has its own.
+// sharedLetter returns the field Shared of a dead letter for a reason. Only an error with a method SharedLetter has one.
 func sharedLetter(reason error) string {
 	var e interface{ SharedLetter() string }
 	if errors.As(reason, &e) {
