@@ -59,7 +59,8 @@ func Parse(line string) ([]Command, error) {
 	return w.commands, err
 }
 
-// parse adds the commands of a line.
+// parse adds the commands of a line. It parses a line with an error again after a repair, up to maxRepairs times in all. Only the commands of
+// the last attempt stay. The returned error is ErrLimit, or the first error that is not only a missing end, or both.
 func (w *walker) parse(line string) error {
 	var tooLong error
 	if len(line) > MaxInput {

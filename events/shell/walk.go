@@ -25,11 +25,11 @@ const (
 	unknownFormerDir = "$OLDPWD"
 )
 
-// position is the relation of a statement to the one before it: the fields AfterSuccess and Piped of its commands.
+// position has the values of AfterSuccess and Piped that the commands of a statement get from the statements around it.
 type position struct{ afterSuccess, piped bool }
 
-// statement adds the commands of a statement. A subshell, a pipe and a background job do not change the directory of the commands after
-// them.
+// statement adds the commands of a statement. A subshell, a background job and a command that reads from a pipe do not change the directory
+// of the commands after them.
 func (w *walker) statement(s *syntax.Stmt, p position) {
 	if s == nil || s.Cmd == nil || w.full {
 		return
@@ -42,7 +42,7 @@ func (w *walker) statement(s *syntax.Stmt, p position) {
 	if len(w.commands) > start { // the redirections of a group belong to its last command
 		w.redirect(&w.commands[len(w.commands)-1], s.Redirs)
 	}
-	if _, simple := s.Cmd.(*syntax.CallExpr); simple {
+	if _, simple := s.Cmd.(*syntax.CallExpr); simple { // after redirect, because unpack moves the redirections to the script
 		w.unpack(start)
 	}
 }
@@ -92,11 +92,14 @@ func (w *walker) branches(c *syntax.IfClause, p position) {
 	}
 }
 
+// binary adds the commands of x && y, x || y and x | y.
 func (w *walker) binary(c *syntax.BinaryCmd, p position) {
 	dir := w.dir
 	w.statement(c.X, p)
-	// The command after && needs the success of the one before it, and that after || its failure. A "!" reverses both.
-	afterSuccess := (c.Op == syntax.AndStmt) != c.X.Negated
+	afterSuccess := c.Op == syntax.AndStmt // y runs after the success of x, else after its failure
+	if c.X.Negated {                       // x is "! command": its success is the failure of the command
+		afterSuccess = !afterSuccess
+	}
 	switch c.Op {
 	case syntax.AndStmt:
 		w.statement(c.Y, position{afterSuccess: afterSuccess, piped: p.piped})
@@ -107,7 +110,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, p position) {
 		}
 		w.statement(c.Y, position{afterSuccess: afterSuccess, piped: p.piped})
 		w.dir = changed
-	default:
+	default: // in "cd x | y", y does not run in x
 		w.dir = dir
 		w.statement(c.Y, position{afterSuccess: p.afterSuccess, piped: true})
 	}
@@ -228,8 +231,9 @@ func (w *walker) redirect(c *Command, list []*syntax.Redirect) {
 // isFile reports whether the word of a redirection names a file and not a device.
 func isFile(word string) bool { return word != "" && !strings.HasPrefix(word, "/dev/") }
 
-// unpack replaces the shell at the index with the commands of its script: bash -c 'ls; pwd'. The script inherits the
-// directory and the condition of the shell. The shell stays if its script has no commands.
+// unpack replaces the command at the index, if it is a shell such as bash -c 'ls; pwd', with the commands of its script. The first of them runs
+// in the directory of the shell. Each has AfterSuccess and Piped of the shell besides its own, and the last one has the redirections. The
+// shell stays if its script has no commands.
 func (w *walker) unpack(at int) {
 	if w.inner || w.full || at >= len(w.commands) {
 		return
@@ -239,6 +243,7 @@ func (w *walker) unpack(at int) {
 	if !ok {
 		return
 	}
+	// in appends to the commands before the shell. Their capacity is cut, so that outer stays in w.commands.
 	in := walker{inner: true, dir: directory{outer.Dir, unknownFormerDir}, commands: w.commands[:at:at]}
 	_ = in.parse(script) // the commands before an error are valid
 	if len(in.commands) == at {
