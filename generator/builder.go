@@ -159,12 +159,13 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		return nil, err
 	}
 	out := &builtContext{turn: req.turn}
-	b := newest
-	switch { // before the session is read, because the version may forget a part of it
+	// selected has the bullets of the context. It is selected before the session is read, because its version may forget a part of the session.
+	selected := newest
+	switch {
 	case req.pinnedVersion != nil:
-		b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion)
+		selected, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion)
 	case req.minVersion > 0:
-		out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version)
+		out.stale, err = selected.waitVersion(ctx, req.minVersion, cb.timeouts.version)
 		if out.stale {
 			warns.add("playbook: version %d requested, but not available within %s", req.minVersion, cb.timeouts.version)
 		}
@@ -177,7 +178,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	if !req.control.uncounted {
 		out.control = inputs.arm
 	}
-	forgotten := newest.forgetting(req.owner) // of the newest version, which has the list of forgotten executions
+	forgotten := newest.forgetting(req.owner) // not of selected: a pinned version lacks the executions that were forgotten later
 	inputs.history.dropForgotten(forgotten, req.session)
 	out.inWindow = inputs.history.inWindow
 	out.turn = max(cmp.Or(out.turn, inputs.history.turn), 1)
@@ -188,10 +189,10 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	if req.pinnedVersion != nil {
 		// A pinned version is a measurement. Its prompt must not depend on the progress of the embeddings, so that an
 		// interrupted run continues with the same prompts.
-		b.index.waitEmbedded(ctx, inputs.query, cb.timeouts.optional)
+		selected.index.waitEmbedded(ctx, inputs.query, cb.timeouts.optional)
 	}
-	b.waitEvidence(ctx, req, cb.timeouts.optional)
-	err = b.withIndex(func(ix *playbookIndex) error {
+	selected.waitEvidence(ctx, req, cb.timeouts.optional)
+	err = selected.withIndex(func(ix *playbookIndex) error {
 		out.version = ix.version
 		in := assembly.Input{
 			Now: started.UTC(), System: req.instructions, SystemRef: req.instructionsRef, Query: req.query, TaskContext: req.taskContext,
@@ -199,14 +200,14 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 			Window: inputs.history.window, Marks: inputs.history.marks, Summary: inputs.history.summary, Similar: inputs.query.similarity, Recalled: recalled,
 			Notes: cb.admitNotes(req, ix, inputs.notes, inputs.query), Linked: ix.linkedBullets,
 			TimeIndependent: req.pinnedVersion != nil, Seed: req.query, Reliability: reliabilities,
-			Rankings: func() []selection.Ranking { return ix.rankings(inputs.query, b.tasks, warns) },
+			Rankings: func() []selection.Ranking { return ix.rankings(inputs.query, selected.tasks, warns) },
 		}
-		bullets := admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.inControl}
-		if cb.admit(bullets).Shown() { // not in the control group
+		anyBullet := admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.inControl}
+		if cb.admit(anyBullet).Shown() { // false only in the control group, whose contexts have no bullets
 			in.Index = ix.bullets
 		}
 		if req.armKey != nil {
-			tasks := b.tasks
+			tasks := selected.tasks
 			if req.pinnedVersion != nil {
 				tasks = nil // a repeated run must have the same prompts, whatever a process has read
 			}

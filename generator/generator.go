@@ -296,13 +296,14 @@ func (g *Generator) newRequest(t *events.Task) *contextRequest {
 	if t.Purpose == events.Evaluate { // without experiments and without a control group
 		return req
 	}
-	req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // the same arms in every round and delivery
+	req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // without the turn: all rounds and deliveries have the same arms
 	isTraining := t.Origin.Run != ""
 	isPinned := t.Playbook != nil
 	switch {
 	case isTraining: // without a control group
-	case t.Session == "" && !isPinned: // the run is its own session, which lasts if a Reflector may submit later rounds
-		req.control = controlKey{session: t.ID, lasts: t.Rounds != 1}
+	case t.Session == "" && !isPinned: // the run is its own session
+		mayHaveRounds := t.Rounds != 1 // a Reflector may submit further rounds, which are requests of this session
+		req.control = controlKey{session: t.ID, lasts: mayHaveRounds}
 	default:
 		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
 	}

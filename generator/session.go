@@ -72,7 +72,8 @@ func (req *contextRequest) isEarlierRound(id events.ID, turn int) bool {
 	if len(req.rounds) == 0 {
 		return false
 	}
-	return req.turn > 0 && turn >= req.turn || slices.ContainsFunc(req.rounds, func(t events.PreviousRound) bool { return t.Execution == id })
+	isSinceFirst := req.turn > 0 && turn >= req.turn // all rounds have the turn of the first one
+	return isSinceFirst || slices.ContainsFunc(req.rounds, func(r events.PreviousRound) bool { return r.Execution == id })
 }
 
 // interaction returns the session's copy of an execution, nil if the session does not contain it.
