@@ -139,7 +139,7 @@ func (a *assembler) windowSize() int {
 func (a *assembler) selectTurns() {
 	n := a.windowSize()
 	a.manifest.Window = n
-	if a.limits.Window == AllTurns {
+	if a.limits.Window == AllTurns { // the manifest has the setting, not the number
 		a.manifest.Window = int(AllTurns)
 	}
 	var before []*turn // all turns except the last one
@@ -152,14 +152,15 @@ func (a *assembler) selectTurns() {
 	last.shown = true
 	before = before[:len(before)-1]
 	for i, t := range before {
+		age := len(before) - i // 1 for the turn before the last one
 		switch {
 		case t.mark == events.Star:
 			t.shown, t.reason = true, whyStarred
 		case t.mark == events.Pin:
 			t.shown, t.reason = true, whyPinned
 		default:
-			t.shown = i >= len(before)-n
-			t.nearWindow = i >= len(before)-2*n // as many turns as are in the window
+			t.shown = age <= n
+			t.nearWindow = age <= 2*n // as many turns as are in the window
 		}
 	}
 	gistOf := func(i int) string {
@@ -183,12 +184,12 @@ func (a *assembler) addTurns() {
 	for i := range items {
 		wanted += items[i].Tokens
 	}
-	history := a.estimateHidden() // tokens of the history, if there is room for all of it
+	history := a.estimateHidden() // tokens that the history would use with enough room
 	for _, i := range a.in.Recalled[:min(len(a.in.Recalled), max(a.limits.Recall, 0))] {
 		history += a.sources.recalledItem(i).tokens
 	}
 	windowBudget := conversation
-	if wanted+history > conversation { // the items get at least half, and the tokens that the history does not need
+	if wanted+history > conversation { // the history gets at most half
 		windowBudget = max(conversation-history, conversation/2)
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
@@ -335,7 +336,7 @@ func (a *assembler) addHistory() {
 	budget := min(a.historyBudget, a.remaining)
 	reserved := min(a.estimateHidden(), budget/2) // for the summary and the record lines
 	budget -= reserved
-	recalled := a.addRecalled(&budget)
+	recalled := a.addRecalled(&budget) // lowers the budget by the tokens that it uses, as the next two calls do
 	budget += reserved
 	a.hidden = slices.DeleteFunc(a.hidden, func(p *piece) bool { return recalled[handleOf(p.ref)] })
 	through := a.addSummary(&budget)
@@ -379,13 +380,17 @@ func (a *assembler) addRecords(budget *int, through int) {
 			steps = append(steps, *p.step)
 		}
 	}
-	if n := len(a.after); n > 0 && a.after[n-1].Kind == events.PartTools && a.after[n-1].Keep > 0 { // Keep > 0: shortened
+	if n := len(a.after); n > 0 {
+		newest := &a.after[n-1]
+		isShortened := newest.Keep > 0
 		current := a.currentTurns[len(a.currentTurns)-1].pieces
-		if p := current[len(current)-1]; p.step != nil {
-			steps = append(steps, *p.step)
+		if newest.Kind == events.PartTools && isShortened {
+			if p := current[len(current)-1]; p.step != nil {
+				steps = append(steps, *p.step)
+			}
 		}
 	}
-	steps = steps[max(0, len(steps)-maxRecordSteps):]
+	steps = steps[max(0, len(steps)-maxRecordSteps):] // the newest
 	if len(steps) == 0 {
 		return
 	}
@@ -411,7 +416,7 @@ func (a *assembler) addSummary(budget *int) int {
 	summary := ""
 	through := 0
 	if s := a.in.Summary; s != nil && s.Text != "" {
-		if keep, cost := fitText(text.Clean(s.Text), room); cost <= room {
+		if keep, cost := fitText(text.Clean(s.Text), room); cost <= room { // else even the shortest form has no room
 			summary, through = shorten(s.Text, keep), s.Through
 			room -= cost + 1
 		}
