@@ -36,7 +36,7 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 	if status == playbook.Quarantined || status == playbook.Candidate {
 		return d.addInstead(op, status, refusal)
 	}
-	op.Code = "" // only firstStatus needs the mark of package screen
+	op.Code = "" // until here it was the mark of package screen, which firstStatus reads; from here on it is the reason of the status
 	if d.mode != playbook.GateOff {
 		return d.proposeGated(op, old, against)
 	}
@@ -52,19 +52,20 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 	return d.change(&op)
 }
 
-// refuseStatuses refuses a MERGE that would hide a shown bullet, or that would show a waiting text although no execution requests it. It
-// returns nil for other operations. kept is the bullet that keeps its id.
+// refuseStatuses refuses a MERGE of bullets with different statuses in two cases: it would hide a shown bullet, or it would show a waiting
+// text although no execution requests the merge. It returns nil for other operations, which have no sources. kept is the bullet that keeps
+// its id.
 func (d *draft) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.Refusal {
 	for _, id := range op.Sources {
 		src := d.Bullet(id)
 		if src == nil {
 			continue
 		}
-		sameStatus := src.Status == kept.Status || src.Shown() && kept.Shown()
+		areAlike := src.Status == kept.Status || src.Shown() && kept.Shown()
 		switch {
-		case sameStatus:
+		case areAlike:
 			continue
-		case src.Shown():
+		case src.Shown(): // and kept is not
 			return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown and bullet %q is not: keep the first one", src.ID, kept.ID)
 		case len(op.Support) == 0:
 			return screen.Refusef(playbook.ReasonStatus, "bullet %q waits for another execution, and the merge names none", src.ID)

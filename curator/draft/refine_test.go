@@ -67,9 +67,18 @@ func TestHarmfulTooOften(t *testing.T) {
 		helpful, harmful int
 		want             bool
 	}{
-		{0, 0, false}, {0, 4, false}, {0, 5, true}, {5, 5, false}, {1, 7, true},
-		{460, 540, true}, {480, 520, false},
-		{1000, 75, false}, {2000, 5, false}, {1000, 1000, false}, {950, 1050, true}, {0, 2000, true},
+		{0, 0, false},
+		{0, 4, false},
+		{0, 5, true},
+		{5, 5, false},
+		{1, 7, true},
+		{460, 540, true},
+		{480, 520, false},
+		{1000, 75, false},
+		{2000, 5, false},
+		{1000, 1000, false},
+		{950, 1050, true},
+		{0, 2000, true},
 	} {
 		if got := harmfulTooOften(test.helpful, test.harmful); got != test.want {
 			t.Errorf("%d helpful and %d harmful votes: got %t, want %t", test.helpful, test.harmful, got, test.want)
