@@ -34,7 +34,7 @@ func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err 
 // Forgetting is the state without some executions.
 type Forgetting struct {
 	Playbook *playbook.Playbook // the bullets and the gate mode, see StateAt
-	Newest   uint64 // last version of the log
+	Newest   uint64             // last version of the log
 	// Matched counts the covers that match and were not forgotten before.
 	Matched int
 	// Mixed lists the bullets with partly forgotten support. They are quarantined.
