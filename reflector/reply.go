@@ -133,7 +133,8 @@ func parseReflection(r chat.Reply, e *events.Execution) (analysis, error) {
 	return out, err
 }
 
-// readTags adds the votes of a list: [{"id": …, "tag": …}], or {"id": "tag"}.
+// readTags adds the votes of a list: [{"id": …, "tag": …}], or {"<id>": "<tag>"}. It reads the id as bullet_id, for which chat.Object also
+// accepts the name id of the schema.
 func (a *analysis) readTags(raw json.RawMessage, e *events.Execution) {
 	var list []chat.Object
 	if json.Unmarshal(raw, &list) != nil {
@@ -182,7 +183,8 @@ func parseVote(tag string) (events.Vote, bool) {
 	return "", false
 }
 
-// readInsights returns the insights in a field: a text, or a list of texts or objects such as {"insight": …, "section": …}.
+// readInsights returns the insights in a field: a text, or a list of texts or objects such as {"insight": …, "section": …}. It reads the
+// insight as key_insight, for which chat.Object also accepts the name insight of the schema. section is the default section.
 func readInsights(raw json.RawMessage, section string) (all []events.Lesson) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
