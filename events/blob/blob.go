@@ -74,11 +74,8 @@ func (s *Store) Put(ctx context.Context, subject string, data []byte) (name stri
 		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < renewAfter {
 			return nil
 		}
-		// The chunks of an old blob expire by age, because not every user may delete them. The first Do detects that the server denies a
-		// request about the stream, the second one that it denies a publish.
-		return natserr.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
-			return s.write(ctx, name, subject, data)
-		})
+		// The chunks of an old blob expire by age, because not every user may delete them.
+		return s.write(ctx, name, subject, data)
 	})
 	if err != nil {
 		return "", fmt.Errorf("put blob %s: %w", name, err)
