@@ -149,6 +149,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		{"/books/default/review/misc-00012/approve", `{}`, "version"},
 		{"/executions", `{"question":"q","answer":"a"}`, "handle"},
 		{"/feedback", `{"execution":"` + w.handle + `","outcome":false}`, "handle"},
+		{"/feedback?wait=20s", `{"execution":"` + w.handle + `","outcome":true}`, "handle"},
 		{"/books/default/tasks", `{"question":"q"}`, "run_id"},
 		{"/books/default/tasks?wait=20s", `{"question":"q","run_id":"named"}`, "run_id"},
 	} {

@@ -227,8 +227,13 @@ func (c *call) storeFeedback(f *events.FeedbackRequest) (*FeedbackReply, error) 
 	if stored.Duplicate {
 		c.status = http.StatusOK
 	}
-	c.location("books", string(f.Book), "executions", string(f.Execution))
+	c.locateFeedback(f)
 	return &FeedbackReply{StoredReply: *stored}, nil
+}
+
+// locateFeedback sets the Location of the reply to feedback: the execution that the feedback is on.
+func (c *call) locateFeedback(f *events.FeedbackRequest) {
+	c.location("books", string(f.Book), "executions", string(f.Execution))
 }
 
 // awaitFeedback stores feedback and waits until a version covers it. It reads the log of the playbook before it stores the feedback, so that
@@ -257,7 +262,8 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	}
 	if effect.Duplicate {
 		c.status = http.StatusOK
-		return &FeedbackReply{StoredReply: events.StoredReply{Duplicate: true}, Effect: effect}, nil
+		c.locateFeedback(f)
+		return &FeedbackReply{StoredReply: events.StoredReply{Handle: effect.Handle, Duplicate: true}, Effect: effect}, nil
 	}
 	out, err := c.storeFeedback(f)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // FeedbackResult is feedback on an execution with its effect, which comes from the log of its playbook.
 type FeedbackResult struct {
-	Handle    events.Handle  `json:"handle,omitempty"` // of the feedback; empty if an earlier duplicate is covered
+	Handle    events.Handle  `json:"handle,omitempty"` // of the feedback; of its first copy if Duplicate is set
 	Execution events.Handle  `json:"execution"`
 	Book      playbook.Book  `json:"book"`
 	Duplicate bool           `json:"duplicate"`
@@ -44,7 +44,8 @@ type deltaReader interface {
 }
 
 // NewFeedbackResult returns the result of feedback that is not stored yet. If the log covers the feedback already, an earlier copy of it
-// took effect: the result is a duplicate with its version, and there is nothing to store. Otherwise it has no version until Wait returns.
+// took effect: the result is a duplicate with the handle and the version of that copy, and there is nothing to store. Otherwise it has no
+// version until Wait returns.
 func NewFeedbackResult(ctx context.Context, log deltaReader, f *events.Feedback, e *events.Execution) (*FeedbackResult, error) {
 	r := newFeedbackResult(log, f, e)
 	if err := r.readLog(ctx); err != nil {
@@ -132,7 +133,7 @@ func (r *FeedbackResult) pendingError(ctx context.Context, s lagReader, timeout 
 // add adds the next delta of the log.
 //
 //   - If the feedback is not stored yet, add keeps the latest outcome of the sample in Before. If a delta covers the feedback already, it is
-//     a duplicate of earlier feedback, without an effect of its own.
+//     a duplicate without an effect of its own, and add sets the handle of its first copy.
 //   - If it is stored, add collects the effect of the delta that covers it.
 func (r *FeedbackResult) add(d *deltalog.Record) {
 	published := r.sequence > 0
@@ -145,6 +146,8 @@ func (r *FeedbackResult) add(d *deltalog.Record) {
 			r.Version = playbook.VersionLabel(d.Version, d.Chain)
 			if published {
 				r.collect(d, i)
+			} else if r.Handle == "" {
+				r.Handle = events.NewHandle(e.FeedbackSeq, events.ID(c.ID))
 			}
 		}
 		if !published && e.FeedbackSeq > r.beforeSeq {

@@ -63,6 +63,9 @@ func TestFeedbackWaitsForItsDelta(t *testing.T) {
 			if r.Duplicate != test.duplicate || (r.Version != "") != test.duplicate {
 				t.Errorf("%s: got %+v", test.name, r)
 			}
+			if test.duplicate && r.Handle != events.NewHandle(9, f.ID) {
+				t.Errorf("%s: got handle %q, want that of the first copy", test.name, r.Handle)
+			}
 			if !test.duplicate {
 				if err := r.SetStored(&events.StoredReply{Handle: "9-ab12cd34"}); err != nil {
 					t.Fatal(err)
