@@ -244,6 +244,7 @@ func TestFind(t *testing.T) {
 	call := Item{Role: RoleAssistant, Calls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"a":1}`}}}
 	result := Item{Role: RoleTool, Results: []ToolResult{{CallID: "1", Output: "r"}}}
 	user := Item{Role: RoleUser, Text: "q"}
+	bare := Item{Role: RoleAssistant, Results: result.Results} // parts without a message
 	for name, tt := range map[string]struct {
 		raw  string
 		want []Item
@@ -258,6 +259,9 @@ func TestFind(t *testing.T) {
 		"LangChain":         {`{"messages":[{"type":"human","data":{"content":"q"}},{"lc":1,"type":"constructor","id":["x","AIMessage"],"kwargs":{"content":"","tool_calls":[{"name":"f","args":{"a":1},"id":"1"}]}}]}`, []Item{user, call}},
 		"Vercel AI SDK":     {`[{"role":"assistant","content":[{"type":"tool-call","toolCallId":"1","toolName":"f","input":{"a":1}}]},{"role":"tool","content":[{"type":"tool-result","toolCallId":"1","output":{"type":"text","value":"r"}}]}]`, []Item{call, result}},
 		"OpenTelemetry":     {`[{"role":"user","parts":[{"type":"text","content":"q"}]},{"role":"assistant","parts":[{"type":"tool_call","id":"1","name":"f","arguments":{"a":1}}]},{"role":"tool","parts":[{"type":"tool_call_response","id":"1","result":"r"}]}]`, []Item{user, call, result}},
+		"results":           {`[{"type":"tool_result","tool_use_id":"1","content":"r"}]`, []Item{bare}},
+		"results as parts":  {`[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"r"}]}]`, []Item{bare}},
+		"response":          {`[{"type":"tool_call_response","id":"1","result":"r"}]`, []Item{bare}},
 		"no messages":       {`{"a":[1,"x"]}`, nil},
 		"invalid":           {`[{"role":"user"`, nil},
 	} {

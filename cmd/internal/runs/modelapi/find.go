@@ -188,18 +188,23 @@ func (f finder) list(v Value, depth int) (items []Item) {
 	return items
 }
 
-// isParts reports whether a list has the parts of one message, and no messages. The first element decides: {"type": "text"} is a part,
-// {"type": "ai", "content": …} is a message.
+// isParts reports whether a list has the parts of one message, and no messages. The type of the first element decides: {"type": "text"} is a
+// part, {"type": "ai", "content": …} is a message.
 func isParts(list Value) bool {
 	first := list.FirstElement()
 	kind := first.Text("type")
-	if first.HasAny("role", "content", "messages") && kind != "text" {
+	switch kind {
+	case "text":
+		return true
+	case "tool_result", "tool-result", "tool_call_response": // also with a content
+		return !first.HasAny("role", "messages")
+	}
+	if first.HasAny("role", "content", "messages") {
 		return false
 	}
 	switch kind {
-	case "text", "tool_use", "tool-call", "tool_call", "tool_result", "tool-result", "thinking", "output_text":
-		isLangChainMessage := first.HasAny("additional_kwargs", "response_metadata")
-		return !isLangChainMessage
+	case "tool_use", "tool-call", "tool_call", "thinking", "output_text":
+		return true
 	}
 	return first.HasAll("toolCallId", "toolName")
 }
