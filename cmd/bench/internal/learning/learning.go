@@ -131,10 +131,24 @@ const runsPerCore = 4
 
 // measure runs one part of the command.
 func (b *Bench) measure(ctx context.Context, p *part, log zerolog.Logger) (*Table, error) {
+	m := b.measurement(p)
+	rows, err := m.run(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	return m.table(rows), nil
+}
+
+// measurement returns the measurement of a part by the flags.
+func (b *Bench) measurement(p *part) *measurement {
 	m := &measurement{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
 		heldOut: b.HeldOut, distractors: b.Distractors,
 		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
+	}
+	if b.Quick {
+		m.seeds = min(m.seeds, 2)
+		m.tasks, m.heldOut = min(m.tasks, p.quick), min(m.heldOut, 100)
 	}
 	if len(m.worlds) == 0 {
 		// Until its rules change, the drifting world equals the world text.
@@ -146,13 +160,5 @@ func (b *Bench) measure(ctx context.Context, p *part, log zerolog.Logger) (*Tabl
 	if m.against != "" && !slices.Contains(m.arms, m.against) {
 		m.arms = append(slices.Clone(m.arms), m.against)
 	}
-	if b.Quick {
-		m.seeds = min(m.seeds, 2)
-		m.tasks, m.heldOut = min(m.tasks, p.quick), min(m.heldOut, 100)
-	}
-	rows, err := m.run(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	return m.table(rows), nil
+	return m
 }

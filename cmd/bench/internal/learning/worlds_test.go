@@ -55,6 +55,17 @@ func row(t *testing.T, rows []resultRow, arm, label string) resultRow {
 	return rows[i]
 }
 
+// TestQuickWithoutDrift checks that the drifting world is left out if its rules do not change in the measurement.
+func TestQuickWithoutDrift(t *testing.T) {
+	t.Parallel()
+	for quick, want := range map[bool]bool{false: true, true: false} {
+		m := (&Bench{Quick: quick}).measurement(&curvesPart)
+		if got := slices.Contains(m.worlds, text.Drifting); got != want {
+			t.Errorf("quick %t: got %d tasks in %v, want the drifting world: %t", quick, m.tasks, m.worlds, want)
+		}
+	}
+}
+
 // TestWorldsTeach checks that the pipeline learns in a world, and that a playbook with all rules is nearly perfect.
 func TestWorldsTeach(t *testing.T) {
 	if testing.Short() {
