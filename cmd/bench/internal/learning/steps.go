@@ -68,7 +68,7 @@ type answered struct {
 	system  string         // system part of the prompt
 }
 
-// step answers tasks with the current version of the playbook, and reports the executions in order. An agent of the HTTP API reports the
+// step answers the last tasks of r.done with the current version of the playbook, and reports the executions in order. An agent of the HTTP API reports the
 // outcomes of a step only in the next step.
 func (r *runner) step(ctx context.Context, tasks []world.Task) error {
 	due := r.dueOutcomes()
@@ -92,7 +92,7 @@ func (r *runner) step(ctx context.Context, tasks []world.Task) error {
 		stored, err := r.agent.Report(ctx, report)
 		if err == nil && len(stored.Warnings) > 0 {
 			r.warned++
-			if float64(r.warned) > maxWarned*float64(r.done+len(tasks)) {
+			if float64(r.warned) > maxWarned*float64(r.done) {
 				err = errors.New(stored.Warnings[0])
 			}
 		}
