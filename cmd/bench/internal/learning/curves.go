@@ -19,7 +19,7 @@ var curvesPart = part{
 		{accuracyKey, "accuracy", percentInterval},
 		{bulletsKey, "bullets", count},
 		{activeKey, "in use", count},
-		{inPromptKey, "in prompt", number1},
+		{inPromptKey, "shown", number1},
 		{promptTokensKey, "tokens", count},
 		{prefixKey, "shared prefix", percent},
 		{callsKey, "calls", number2}, // one of the agent, and those of the Reflector and the Curator

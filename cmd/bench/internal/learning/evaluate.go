@@ -46,13 +46,13 @@ func (r *runner) evaluate(ctx context.Context) (*point, error) {
 
 // evaluateOn answers tasks with the contexts of an agent.
 func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []world.Task) (*point, error) {
-	p, err := r.read(ctx)
+	p, err := r.readPlaybook(ctx)
 	if err != nil {
 		return nil, err
 	}
 	scores, shown := make([]float64, len(tasks)), make([][]events.ShownBullet, len(tasks))
 	tokens := make([]int, len(tasks))
-	err = train.Each(len(tasks), answers, func(i int) error {
+	err = train.Each(len(tasks), parallelAnswers, func(i int) error {
 		req := r.request(&tasks[i])
 		req.DryRun = true
 		served, err := agent.Context(ctx, req)

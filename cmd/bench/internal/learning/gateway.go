@@ -35,7 +35,7 @@ type throughGateway struct {
 	provider *http.Server
 	stop     func()
 	messages int     // of users: each becomes an execution
-	lost     int     // messages without an execution
+	lost     int     // messages whose executions are missing: they were not stored in time, or feedback did not find them
 	asked    int     // training tasks since the last evaluation
 	right    int     // right answers to these
 	first    float64 // accuracy on held-out tasks before training
@@ -118,7 +118,7 @@ type talk struct {
 func (r *runner) stepThroughGateway(ctx context.Context, tasks []world.Task) error {
 	g, due := r.gateway, r.dueOutcomes()
 	talks := make([]talk, len(tasks))
-	err := train.Each(len(tasks), answers, func(i int) (err error) {
+	err := train.Each(len(tasks), parallelAnswers, func(i int) (err error) {
 		talks[i], err = r.converse(ctx, &tasks[i], r.arm.reports(r.done+i))
 		return err
 	})
@@ -133,7 +133,7 @@ func (r *runner) stepThroughGateway(ctx context.Context, tasks []world.Task) err
 		}
 		if t.reported {
 			feedback := &events.FeedbackRequest{Book: benchBook, Execution: events.Handle(t.response), Outcome: outcomeOf(t.verdict)}
-			r.late = append(r.late, lateOutcome{due: r.done + 1, feedback: feedback})
+			r.pending = append(r.pending, pendingOutcome{due: r.done + 1, feedback: feedback})
 		}
 	}
 	for _, o := range due {
@@ -144,8 +144,8 @@ func (r *runner) stepThroughGateway(ctx context.Context, tasks []world.Task) err
 			}
 		}
 	}
-	open := len(r.late) // the runs of this step may be open until their outcomes are reported in the next one
-	return r.waitStored(ctx, g.messages-open)
+	// A run may stay open until its outcome is reported in the next step, and then it is not stored yet.
+	return r.waitStored(ctx, g.messages-len(r.pending))
 }
 
 // converse gives a task to the agent as the message of a user. Without a report, the user sends the verdict as the next
@@ -174,7 +174,7 @@ func (r *runner) converse(ctx context.Context, t *world.Task, reported bool) (ta
 	return out, err
 }
 
-// waitStored waits until n executions are stored, except those that are known to be lost.
+// waitStored waits until n executions are stored, except those that are known to be missing.
 func (r *runner) waitStored(ctx context.Context, n int) error {
 	stream, err := r.session.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {

@@ -144,7 +144,7 @@ func (b *Bench) measurement(p *part) *measurement {
 	m := &measurement{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
 		heldOut: b.HeldOut, distractors: b.Distractors,
-		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
+		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, overHTTP: []string{"tools"},
 	}
 	if b.Quick {
 		m.seeds = min(m.seeds, 2)

@@ -36,10 +36,10 @@ type measurement struct {
 	seeds, tasks, heldOut int
 	distractors           []int
 	parallel              int // runs at the same time
-	// remote lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
+	// overHTTP lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
 	// later tasks.
-	remote []string
-	say    func(format string, args ...any)
+	overHTTP []string
+	say      func(format string, args ...any)
 }
 
 // run is one arm with one seed in one world. The runs share nothing.

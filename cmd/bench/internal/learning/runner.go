@@ -46,7 +46,7 @@ type runner struct {
 	version     uint64             // of the playbook, when it was last read or edited
 	done        int                // training tasks so far
 	warned      int                // reports with a warning
-	late        []lateOutcome      // outcomes to report
+	pending     []pendingOutcome   // outcomes to report
 	prefix      []float64          // by training prompt: see sharedPrefix
 	stop        context.CancelFunc // stops the roles
 	roles       chan error         // receives the error of the roles when they have stopped; nil before they start
@@ -101,7 +101,7 @@ func (r *runner) startAgent(ctx context.Context, log zerolog.Logger) error {
 	if r.arm.gateway != "" {
 		return r.openGateway(ctx, log)
 	}
-	if slices.Contains(r.measurement.remote, r.world.Name()) {
+	if slices.Contains(r.measurement.overHTTP, r.world.Name()) {
 		r.api = httptest.NewServer(api.New(r.builder, api.Options{Log: log}))
 		r.agent = client.HTTP(r.api.URL, "")
 	}

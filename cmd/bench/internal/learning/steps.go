@@ -16,15 +16,15 @@ import (
 	book "debrief/playbook"
 )
 
-// answers is the number of tasks that an agent answers at the same time.
-const answers = 8
+// parallelAnswers is the number of tasks that an agent answers at the same time.
+const parallelAnswers = 8
 
 // stepTasks is the number of tasks that an agent answers with one version of the playbook.
 const stepTasks = 20
 
-// lateOutcome is an outcome that is reported as soon as a number of training tasks are done.
-type lateOutcome struct {
-	due      int
+// pendingOutcome is an outcome that is reported as soon as a number of training tasks are done.
+type pendingOutcome struct {
+	due      int // training tasks
 	feedback *events.FeedbackRequest
 }
 
@@ -54,7 +54,7 @@ func (r *runner) learn(ctx context.Context, n int) error {
 		if err := train.WaitIdle(ctx, r.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
 			return err
 		}
-		if _, err := r.read(ctx); err != nil {
+		if _, err := r.readPlaybook(ctx); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ type answered struct {
 func (r *runner) step(ctx context.Context, tasks []world.Task) error {
 	due := r.dueOutcomes()
 	out := make([]answered, len(tasks))
-	err := train.Each(len(tasks), answers, func(i int) (err error) {
+	err := train.Each(len(tasks), parallelAnswers, func(i int) (err error) {
 		out[i], err = r.answer(ctx, &tasks[i])
 		return err
 	})
@@ -100,7 +100,7 @@ func (r *runner) step(ctx context.Context, tasks []world.Task) error {
 			return fmt.Errorf("report task %s: %w", report.RunID, err)
 		}
 		if isLate && out[i].outcome.Known() {
-			r.late = append(r.late, lateOutcome{
+			r.pending = append(r.pending, pendingOutcome{
 				due:      r.done + r.delay(report.RunID),
 				feedback: &events.FeedbackRequest{Book: benchBook, Execution: stored.Handle, Outcome: out[i].outcome},
 			})
@@ -124,15 +124,15 @@ func (r *runner) delay(run string) int {
 }
 
 // dueOutcomes removes and returns the outcomes that are due.
-func (r *runner) dueOutcomes() (due []lateOutcome) {
-	r.late = slices.DeleteFunc(r.late, func(o lateOutcome) bool {
+func (r *runner) dueOutcomes() (due []pendingOutcome) {
+	r.pending = slices.DeleteFunc(r.pending, func(o pendingOutcome) bool {
 		if o.due > r.done {
 			return false
 		}
 		due = append(due, o)
 		return true
 	})
-	slices.SortStableFunc(due, func(a, b lateOutcome) int { return a.due - b.due })
+	slices.SortStableFunc(due, func(a, b pendingOutcome) int { return a.due - b.due })
 	return due
 }
 
@@ -230,8 +230,8 @@ func systemOf(messages []chat.Message) string {
 	return strings.Join(all, "\n")
 }
 
-// read returns the playbook from its log, and records its version.
-func (r *runner) read(ctx context.Context) (*book.Playbook, error) {
+// readPlaybook returns the playbook from its log, and records its version.
+func (r *runner) readPlaybook(ctx context.Context) (*book.Playbook, error) {
 	w, err := r.store.Writer(ctx, benchBook)
 	if err != nil {
 		return nil, err

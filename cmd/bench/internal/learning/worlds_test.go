@@ -102,7 +102,7 @@ func TestWorldsOverHTTP(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	rows := measure(t, &measurement{part: &curvesPart, remote: []string{text.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60})
+	rows := measure(t, &measurement{part: &curvesPart, overHTTP: []string{text.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60})
 	// The outcomes of the last 20 tasks are not reported yet.
 	was, is := rows[0].Values, rows[1].Values
 	if is[accuracyKey].Mean < was[accuracyKey].Mean+0.15 || is["dead_letters"].Mean > 0 {
