@@ -26,8 +26,8 @@ type review struct {
 func (*review) Help() string {
 	return `List and decide on bullets in quarantine: bullets from a source that is not trusted, bullets that arrive in a burst,
 bullets that contradict a bullet supported by outcomes, bullets whose evidence is partly forgotten, and candidates behind inferred
-outcomes only, which a reported outcome also confirms. They are not in any prompt until a person approves them. Each has the reason, such as the sentence and the pattern that it matches. With the
-mode first, every new text waits here.
+outcomes only, which a reported outcome also confirms. They are not in any prompt until a person approves them. Each has the reason,
+such as the sentence and the pattern that it matches. With the mode first, every new text waits here.
 
 Examples:
 
@@ -59,7 +59,7 @@ Examples:
 }
 
 func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
-	if m.Mode != "" {
+	if m.Mode != "" { // the mode may be the first edit of a playbook, so the access is Create
 		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: playbook.Review(m.Mode)}, func(reply *api.EditReply) string {
 			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(reply.Unapproved)))
 		})
@@ -68,11 +68,11 @@ func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 }
 
 func printReviewMode(g *api.GateState) error {
-	_, err := term.Printf("The review mode of playbook %q at version %s is %s.\n%s", g.Book, g.Label, g.Review, unapproved(g.Unapproved))
+	_, err := term.Printf("The review mode of playbook %q at version %s is %s.\n%s", g.Book, g.Label, g.Review, term.Block(unapproved(g.Unapproved)))
 	return err
 }
 
-// unapproved returns a line about shown bullets that no person approved. Without any it returns "".
+// unapproved returns a line, with its line break, about shown bullets that no person approved. Without any it returns "".
 func unapproved(ids []playbook.BulletID) string {
 	if len(ids) == 0 {
 		return ""
