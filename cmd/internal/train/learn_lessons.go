@@ -196,9 +196,12 @@ const learnAuthor = "debrief learn"
 // maxEvidence is the maximum length of the evidence in a reason, in bytes.
 const maxEvidence = 900
 
-// evidenceOf returns the first executions that are still stored, as the evidence of an edit.
+// evidenceOf returns the first executions that are still stored, as the evidence of an edit. An edit has at most events.MaxEvidence of them.
 func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored sequences) (all []book.Evidence, err error) {
-	for _, id := range ids[:min(len(ids), events.MaxEvidence)] {
+	for _, id := range ids {
+		if len(all) == events.MaxEvidence {
+			break
+		}
 		e, err := storedRun(ctx, s, id, stored)
 		if err != nil {
 			return nil, err

@@ -71,6 +71,28 @@ func TestLessonWithoutRunsIsRefused(t *testing.T) {
 	}
 }
 
+// TestLessonKeepsItsLastRun checks that a lesson is added if only the last of many runs behind it is stored.
+func TestLessonKeepsItsLastRun(t *testing.T) {
+	t.Parallel()
+	s := newLearning(t)
+	ids, stored := storeRun(t, s)
+	var all []events.ID
+	for i := range events.MaxEvidence {
+		gone := events.Hash("gone", fmt.Sprint(i))
+		stored[runIDOf(gone)] = 1000
+		all = append(all, gone)
+	}
+	res := &learnResult{Analysis: rules.Result{Lessons: []rules.Lesson{
+		{Section: "tools", Content: "Before `book`, call `get_user`.", Evidence: "in 4 runs", Executions: append(all, ids...)},
+	}}}
+	if err := new(Learn).addLessons(t.Context(), s, "b", res, stored); err != nil {
+		t.Fatal(err)
+	}
+	if len(res.New) != 1 || len(res.Refused) != 0 {
+		t.Errorf("got new bullets %+v, refused %+v, want one bullet", res.New, res.Refused)
+	}
+}
+
 // TestRefusedLessonCostsOneLesson checks that the lessons after a refused one are added, and that the refused one is listed without
 // its secret.
 func TestRefusedLessonCostsOneLesson(t *testing.T) {
