@@ -231,3 +231,31 @@ func TestConsent(t *testing.T) {
 		t.Error("another repository at the same place: got advice")
 	}
 }
+
+// TestLockInUseStays checks that the lock of an old session in use is not removed, and that of an idle session is.
+func TestLockInUseStays(t *testing.T) {
+	t.Parallel()
+	s := state(t.TempDir())
+	used, idle := s.sessionFile("codex", "used"), s.sessionFile("codex", "idle")
+	created := time.Now().Add(-2 * sessionAge)
+	for _, file := range []string{used, idle} {
+		if err := WriteFile(file+".lock", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file+".lock", created, created); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock, err := lock(t.Context(), used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	s.removeOld(time.Now())
+	if _, err := os.Stat(used + ".lock"); err != nil {
+		t.Errorf("the lock in use: %v", err)
+	}
+	if _, err := os.Stat(idle + ".lock"); err == nil {
+		t.Error("the idle lock stays")
+	}
+}

@@ -64,7 +64,8 @@ func (s state) sessionFile(agent, name string) string {
 	return filepath.Join(string(s), "sessions", hex.EncodeToString(sum[:12]))
 }
 
-// lock waits until no other process has locked a file, or until ctx ends. A hook locks its session.
+// lock waits until no other process has locked a file, or until ctx ends. A hook locks its session. The modification time of the lock file
+// is that of the last lock, so that removeOld keeps the lock files in use.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err
@@ -73,6 +74,8 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 	if ok, err := l.TryLockContext(ctx, 3*time.Millisecond); err != nil || !ok {
 		return nil, fmt.Errorf("lock %s: %w", file, cmp.Or(err, errors.New("in use")))
 	}
+	now := time.Now()
+	_ = os.Chtimes(l.Path(), now, now)
 	return func() { _ = l.Unlock() }, nil
 }
 
@@ -124,7 +127,7 @@ func (s state) log(err error) {
 	_, _ = fmt.Fprintf(f, "%s %s\n", time.Now().UTC().Format(time.RFC3339), redact.Text(err.Error()))
 }
 
-// removeOld removes the state of sessions that are idle for long.
+// removeOld removes the state and the lock files of sessions that are idle for sessionAge.
 func (s state) removeOld(now time.Time) {
 	dir := filepath.Join(string(s), "sessions")
 	files, _ := os.ReadDir(dir)
