@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -93,16 +94,12 @@ func openInspect(in io.Reader) (log io.Reader, closeLog func(), err error) {
 // inspectLog returns the JSON of a log: its header with the list of its samples, as in a log without compression. A log that was not finished
 // has a journal in place of the header.
 func inspectLog(archive *zip.Reader) (io.Reader, error) {
-	var header []byte
-	for _, name := range []string{"header.json", "_journal/start.json"} {
-		file, err := archive.Open(name)
-		if err != nil {
-			continue
-		}
-		if header, err = io.ReadAll(io.LimitReader(file, maxInspectHeader)); err != nil {
-			return nil, err
-		}
-		break
+	header, err := readHeader(archive, "header.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		header, err = readHeader(archive, "_journal/start.json")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	header = bytes.TrimSuffix(bytes.TrimSpace(header), []byte("}")) // the samples become its last member
 	parts := []io.Reader{bytes.NewReader(header), strings.NewReader(`,"samples":[`)}
@@ -121,6 +118,20 @@ func inspectLog(archive *zip.Reader) (io.Reader, error) {
 		return nil, errors.New("want a log of Inspect with samples")
 	}
 	return io.MultiReader(append(parts, strings.NewReader("]}"))...), nil
+}
+
+// readHeader reads a file of at most maxInspectHeader bytes.
+func readHeader(archive *zip.Reader, name string) ([]byte, error) {
+	file, err := archive.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	header, err := io.ReadAll(io.LimitReader(file, maxInspectHeader+1))
+	if len(header) > maxInspectHeader {
+		err = fmt.Errorf("%s: must be at most %d bytes", name, maxInspectHeader)
+	}
+	return header, err
 }
 
 // zipReader reads a file of an archive. It opens the file at the first read.
