@@ -235,7 +235,7 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 		out.Report.Data[0].Unread = int(p.unread.Load())
 	}
 	if err := p.writeFolder(ctx, s, folder, out); err != nil {
-		return err
+		return fmt.Errorf("run %q is stored, but not all of its files: %w", o.Name, err)
 	}
 	return show.result(out, p.Out)
 }

@@ -218,20 +218,29 @@ func (f *Folder) write(name string, output func(io.Writer) error) error {
 	}
 	if err != nil {
 		_ = f.root.Remove(tmp) // free its space on a full disk
-		if inPath, ok := errors.AsType[*fs.PathError](err); ok {
-			err = inPath.Err // without the temporary name
-		}
+		err = withoutName(err) // it is the temporary name
 		advice := "run the command again"
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			advice = "free disk space, and " + advice
 		}
-		return fmt.Errorf("write %s: %w: the run is stored: %s to write the missing files", f.path(name), err, advice)
+		return fmt.Errorf("write %s: %w: %s", f.path(name), err, advice)
 	}
 	if d, err := f.root.Open(path.Clean(dir)); err == nil {
 		_ = d.Sync() // optional: without it the earlier file may be back after a power loss
 		_ = d.Close()
 	}
 	return nil
+}
+
+// withoutName returns an error of the file system without the name of the file, or another error unchanged.
+func withoutName(err error) error {
+	if ofPath, ok := errors.AsType[*fs.PathError](err); ok {
+		return ofPath.Err
+	}
+	if ofRename, ok := errors.AsType[*os.LinkError](err); ok {
+		return ofRename.Err
+	}
+	return err
 }
 
 // fill creates the file tmp in the directory dir with the output of a function, and syncs it.

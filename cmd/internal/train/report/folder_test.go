@@ -180,6 +180,20 @@ func TestNoFileIsWrittenOutsideTheFolder(t *testing.T) {
 	}
 }
 
+// TestErrorsNameTheFile checks that the error of a file that cannot be replaced has its name, and not that of the temporary file.
+func TestErrorsNameTheFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := open(t, dir)
+	if err := os.MkdirAll(filepath.Join(dir, SamplesFile, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := f.WriteFile(SamplesFile, []byte("x"))
+	if err == nil || strings.Contains(err.Error(), ".tmp") || !strings.Contains(err.Error(), "write "+filepath.Join(dir, SamplesFile)+": ") {
+		t.Errorf("got error %v, want one with the name of the file only", err)
+	}
+}
+
 func TestFailedLinesKeepEarlierFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
