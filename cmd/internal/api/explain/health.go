@@ -56,12 +56,17 @@ func HealthFigures(h *history.Health) []HealthFigure {
 		contribution = fmt.Sprintf("%+.0f points (%+.0f to %+.0f)", 100*c.Estimate, 100*c.Low, 100*c.High)
 		measured = fmt.Sprintf("of %s, %d outcomes with and %d without; 95 %% interval", term.Plural(c.Bullets, "bullet"), c.Shown, c.Withheld)
 	}
+	confirmed, ages := "-", "no active bullet"
+	if h.Active > 0 {
+		confirmed = fmt.Sprintf("%.0f days ago", h.MedianDays)
+		ages = fmt.Sprintf("the median; the oldest %.0f days ago, %d more than 30", h.OldestDays, h.Stale)
+	}
 	return []HealthFigure{
 		{Name: "ever cited", Value: shareOf(h.Cited, h.Active), Note: fmt.Sprintf("%d of %s", h.Cited, term.Plural(h.Active, "active bullet"))},
 		{Name: "contribution", Value: contribution, Note: measured},
 		{Name: "no effect", Value: shareOf(h.NoEffect, h.Injections), Note: fmt.Sprintf("%d of %s with a vote", h.NoEffect, term.Plural(h.Injections, "injection"))},
 		{Name: "contradictions", Value: fmt.Sprint(len(h.Contradictions)), Note: "bullets that contradict an active one"},
-		{Name: "last confirmed", Value: fmt.Sprintf("%.0f days ago", h.MedianDays), Note: fmt.Sprintf("the median; the oldest %.0f days ago, %d more than 30", h.OldestDays, h.Stale)},
+		{Name: "last confirmed", Value: confirmed, Note: ages},
 	}
 }
 
