@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,9 +108,15 @@ func (c *Connect) Run() error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	c.describe(p)
+	asks := !c.Yes && !c.Uninstall && c.Book == "" // --book is a confirmation: else the name of the directory decides
+	switch {
+	case !p.Changed():
+	case !c.JSON:
+		c.describe(term.Stdout, p)
+	case asks && !c.DryRun:
+		c.describe(term.Stderr, p) // standard output is for the JSON
+	}
 	if !c.DryRun && p.Changed() {
-		asks := !c.Yes && !c.Uninstall && c.Book == "" // --book is a confirmation: else the name of the directory decides
 		if asks {
 			if err := cli.Confirm("Connect?"); err != nil {
 				return err
@@ -123,11 +130,8 @@ func (c *Connect) Run() error {
 }
 
 // describe prints the changes that the plan will make.
-func (c *Connect) describe(p *connect.Plan) {
-	if c.JSON || !p.Changed() {
-		return
-	}
-	term.Printf("%s\n", term.Block(strings.TrimSuffix(p.Diff(), "\n")))
+func (c *Connect) describe(w io.Writer, p *connect.Plan) {
+	term.Fprintf(w, "%s\n", term.Block(strings.TrimSuffix(p.Diff(), "\n")))
 	if c.Uninstall {
 		return
 	}
@@ -136,7 +140,7 @@ func (c *Connect) describe(p *connect.Plan) {
 	if !r.Transcripts {
 		work = "nothing is reported"
 	}
-	term.Printf("%s in %s: advice of playbook %q at %s; %s.\n%s keeps this, and the token if there is one.\n",
+	term.Fprintf(w, "%s in %s: advice of playbook %q at %s; %s.\n%s keeps this, and the token if there is one.\n",
 		p.Title(), filepath.Dir(r.GitDir), r.Book, r.URL, work, p.SettingsFile())
 }
 
