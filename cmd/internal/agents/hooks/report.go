@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,12 +16,15 @@ import (
 	"debrief/events/outcome"
 )
 
-// Waits for a transcript: some agents write the end of a turn after they have called the hook.
+// Some agents write the end of a turn to the transcript after they have called the hook. So the transcript is read when it has not changed for
+// quietTime, and after maxQuietWait in any case.
 const (
-	quietTime    = 300 * time.Millisecond // without a change of the file
+	quietTime    = 300 * time.Millisecond
 	maxQuietWait = 5 * time.Second
-	maxFile      = 512 << 20 // bytes; of a larger transcript no steps are read
 )
+
+// maxFile is the maximum size of a transcript in bytes. A larger one is not read.
+const maxFile = 512 << 20
 
 // reportOf returns the report of a run, and whether the run took back changes. The steps of the report are those of the transcript, or the
 // calls that the hooks have seen. Without either, the report has only the message of the user and the answer.
@@ -92,23 +96,23 @@ func readTurn(ctx context.Context, file, prompt string) (*recordedTurn, error) {
 
 // lastTurn returns the last turn of a session that begins with a message, or nil.
 func lastTurn(x *events.Execution, prompt string) *recordedTurn {
-	end := len(x.Steps)
-	for i := len(x.Steps) - 1; i >= -1; i-- {
-		text := x.Question
-		if i >= 0 {
-			if x.Steps[i].Speaker != chat.User {
-				continue
-			}
-			text = x.Steps[i].Text
+	end := len(x.Steps) // of the turn that begins at i
+	for i, s := range slices.Backward(x.Steps) {
+		if s.Speaker != chat.User {
+			continue
 		}
-		if isMessage(text, prompt) {
+		if isMessage(s.Text, prompt) {
 			return newTurn(x, x.Steps[i+1:end])
 		}
-		end = max(i, 0)
+		end = i
+	}
+	if isMessage(x.Question, prompt) { // the first turn
+		return newTurn(x, x.Steps[:end])
 	}
 	return nil
 }
 
+// newTurn returns a turn with its steps. The answer is the last text in them.
 func newTurn(x *events.Execution, steps []events.Step) *recordedTurn {
 	t := &recordedTurn{model: x.Model, steps: steps}
 	for i := range steps {
