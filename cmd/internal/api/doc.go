@@ -2,7 +2,7 @@
 //
 //	POST /api/v1/contexts     events.ContextRequest    events.ContextReply
 //	POST /api/v1/executions   events.Report            events.StoredReply
-//	POST /api/v1/feedback     events.FeedbackRequest   events.StoredReply
+//	POST /api/v1/feedback     events.FeedbackRequest   FeedbackReply
 //	GET  /api/v1/                                      list of all routes
 //	GET  /api/v1/openapi.json                          OpenAPI 3.1 document
 //

@@ -157,14 +157,14 @@ func runDoctor(c *call) (*Findings, error) {
 	conn, report := c.handler.conn, new(doctor.Report)
 	report.Server(conn.NATS(), "")
 	if report.JetStream(c.ctx, conn.JetStream()) {
-		allStreams := report.Resources(c.ctx, conn)
+		streamsOK := report.Resources(c.ctx, conn)
 		reports, err := liveness.CollectReports(c.ctx, conn.NATS())
 		if err != nil {
 			report.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
 		}
 		report.StoreErrors(liveness.StoreErrors(reports))
 		report.Clock(c.ctx, conn.JetStream(), reports, time.Now())
-		if allStreams { // else the following fail only for this reason
+		if streamsOK { // else the following fail only for this reason
 			report.Workers(c.ctx, conn, reports)
 			report.Playbooks(c.ctx, c.handler.store)
 		}

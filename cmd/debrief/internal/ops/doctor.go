@@ -94,7 +94,7 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	if !report.JetStream(ctx, conn.JetStream()) {
 		return
 	}
-	hasStreams := report.Resources(ctx, conn)
+	streamsOK := report.Resources(ctx, conn)
 	reports, err := natserr.Call(ctx, watch, events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
 		return liveness.CollectReports(ctx, conn.NATS())
 	})
@@ -103,7 +103,7 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	}
 	report.StoreErrors(liveness.StoreErrors(reports))
 	report.Clock(ctx, conn.JetStream(), reports, time.Now())
-	if !hasStreams {
+	if !streamsOK {
 		return
 	}
 	d.checkDamage(ctx, report, conn)

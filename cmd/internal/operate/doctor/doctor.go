@@ -120,10 +120,10 @@ func (x *Report) JetStream(ctx context.Context, js jetstream.JetStream) bool {
 
 const setupHint = "run 'debrief setup' as the operator, or start a worker with the rights to create it"
 
-// Resources checks streams, buckets and durables. It reports whether all streams exist.
+// Resources checks streams, buckets and durables. It reports whether all streams exist with the right configuration.
 func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
 	all, durables := inspect.Resources(ctx, c)
-	streamsExist := x.checkExist("streams", "create them: "+setupHint, Fail, all)
+	streamsOK := x.checkExist("streams", "create them: "+setupHint, Fail, all)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
 	x.replicas(all, durables)
 	var full []string // nearly full streams
@@ -142,7 +142,7 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
 	if len(runs) > 0 {
 		x.Add("runs", Warn, "openruns: end the runs, its limit is fixed, and beyond it runs of the gateway are not captured; captures: raise it ('debrief setup --captures-values'), or the oldest ids for feedback are forgotten", "nearly full: %s", joinSome(runs))
 	}
-	return streamsExist
+	return streamsOK
 }
 
 // isNearlyFull reports whether more than 80 % of a limit are used. A limit of 0 means none.
@@ -178,7 +178,8 @@ func holdsRuns(name string) bool {
 	return name == "KV_"+events.BucketOpen || name == "KV_"+events.BucketCaptures
 }
 
-// checkExist adds a check of resources. Its result is ifMissing if some do not exist. It reports whether all are right.
+// checkExist adds a check of resources. Its result is ifMissing if some do not exist, and Fail if some cannot be read or have another
+// configuration. It reports whether the check is OK.
 func (x *Report) checkExist(name, fix string, ifMissing Result, all []inspect.Resource) bool {
 	var absent, bad []string
 	for _, r := range all {
