@@ -30,7 +30,7 @@ func (ac *ActiveCall) findContinued(ctx context.Context) (m match, err error) {
 		}
 		isAmbiguous = several
 		mayCome := p.turn < 0 || anyBusy(open[p.start].runs) || ac.store.calls.has(p.start)
-		return best != nil || several || p.begins || !mayCome, nil
+		return best != nil || several || p.mayBegin || !mayCome, nil
 	})
 	switch {
 	case err != nil || m.run != nil:
@@ -38,7 +38,7 @@ func (ac *ActiveCall) findContinued(ctx context.Context) (m match, err error) {
 	case isAmbiguous:
 		ac.store.count(Ambiguous)
 		return match{}, nil
-	case p.begins: // no run has the reply, so the client wrote the reply itself: see place.begins
+	case p.mayBegin: // no run has the reply, so the client wrote the reply itself: see place.mayBegin
 		return match{}, nil
 	}
 	return ac.findByTexts(ctx, open)
@@ -49,7 +49,7 @@ func (ac *ActiveCall) findContinued(ctx context.Context) (m match, err error) {
 // call after this reply has failed, else a run without a call after it.
 func (ac *ActiveCall) chooseReplied(list []candidate) (best *candidate, several bool) {
 	list = openOnly(list)
-	if ac.place.numbered { // such ids alone prove nothing
+	if ac.place.numberedIDs { // such ids alone prove nothing
 		list = filter(list, ac.isRelated)
 	}
 	list = ac.narrow(list)

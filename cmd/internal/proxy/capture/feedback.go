@@ -101,10 +101,11 @@ func (s *Store) resolveRef(ctx context.Context, ref Ref) (r *run, err error) {
 	return r, err
 }
 
-// findRef returns the run that a reference names, or nil. An id that names runs of two kinds has the first meaning in the order of Ref.
+// findRef returns the run that a reference names, or nil. If the id is of several kinds, such as a session and a trace, the first kind in the
+// order of Ref counts.
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 	key := keys{ref.Caller.Owner, ref.Book}.key
-	if ref.Caller.Reviews {
+	if ref.Caller.Reviews { // the caller may rate the runs of all owners
 		key = keys{book: ref.Book}.filter
 	}
 	response, session := key(kindResponse, ref.ID), key(kindSession, events.FitName(ref.ID))
@@ -113,26 +114,32 @@ func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}
-	byID, err := s.runs(ctx, []events.ID{events.ID(ref.ID)})
+	byRunID, err := s.findRunID(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}
-	var itself []candidate
-	for _, r := range byID {
-		if ref.Caller.MayRate(r.Owner) {
-			itself = append(itself, candidate{revision: r})
-		}
-	}
-	for _, list := range [][]candidate{found[response].runs, itself, found[session].runs, found[turn].runs, found[trace].runs} {
+	for _, list := range [][]candidate{found[response].runs, byRunID, found[session].runs, found[turn].runs, found[trace].runs} {
 		list = filter(list, func(c *candidate) bool { return c.Book == ref.Book })
-		if len(list) > 0 && !isOneRun(list) {
-			return nil, ambiguous(ref, list)
-		}
-		if len(list) > 0 {
+		switch {
+		case len(list) == 0: // the id is not of this kind
+		case isOneRun(list):
 			return list[0].run, nil
+		default:
+			return nil, ambiguous(ref, list)
 		}
 	}
 	return nil, nil
+}
+
+// findRunID returns the run whose id a reference has, as a list, if the caller may rate it.
+func (s *Store) findRunID(ctx context.Context, ref Ref) (list []candidate, err error) {
+	byID, err := s.runs(ctx, []events.ID{events.ID(ref.ID)})
+	for _, r := range byID {
+		if ref.Caller.MayRate(r.Owner) {
+			list = append(list, candidate{revision: r})
+		}
+	}
+	return list, err
 }
 
 // fitTurn returns SESSION/N with the name of the session as runs store it.

@@ -76,7 +76,7 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*ActiveCall, error) {
 			s.count(Refused)
 			return nil, err
 		}
-		ac.New = p.begins
+		ac.New = p.mayBegin
 		s.count(Begun)
 	} else {
 		s.count(Continued)

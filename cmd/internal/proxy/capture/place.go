@@ -27,13 +27,13 @@ var ErrNoTurn = errors.New("the request has no text of a user")
 //  1. reply: an open run with this reply
 //  2. named: the open run that began with this question in the session that the client names
 //  3. start: the open run that began with the same texts
-//  4. reply, then start: a closed run. The call is not captured. It only gets the advice of the run again (its block, see blocks.go)
+//  4. reply, then start: a closed run. Such a call is not captured, but gets the advice of the closed run again (see blocks.go)
 //
-// A call without a result of a tool behind the turn begins a run. Then Begin looks for related runs in this order:
+// A call without a result of a tool behind the turn may begin a run. Then Begin looks for related runs in this order:
 //
-//  1. start and exact: a run whose first call this call repeats
-//  2. previous: the run of the turn before, which has the last reply. Of several, those that also have previousCalls
-//  3. earlier[0]: if none has the last reply, a run that began with the turn before
+//  1. start and exact: the run that began with the same call. This call repeats it
+//  2. previous: the run of the turn before, by its last reply. If several runs have this reply, those count that also have previousCalls
+//  3. earlier[0]: the run of the turn before, by its texts. This is only looked up if no run has the last reply
 type place struct {
 	// The turn, and the runs that began with it.
 	turn       int    // index of the last user item, or -1 if only the provider has it
@@ -48,18 +48,18 @@ type place struct {
 	work   []modelapi.Item // everything behind the turn
 	answer int             // index in work of the last item of the assistant, or -1
 	reply  string          // key of that item, or of the reply that the provider has; empty without one
-	// numbered is set if the ids of the reply's calls are numbers, such as call_1, and not random. Other runs may have the same ids.
-	numbered bool
-	// begins is set if no result of a tool follows the turn. If an open run has the reply behind the turn, the call continues this run.
-	// Otherwise the call begins a run. Then the reply, if there is one, is only the beginning of an answer that the model shall continue: the
-	// client wrote it (prefill), or an earlier answer was cut.
-	begins bool
-	chain  textChain // of all items; the key of the reply to this call is made from it
+	// numberedIDs is set if the ids of the reply's calls are numbers, such as call_1, and not random. Other runs may have the same ids.
+	numberedIDs bool
+	// mayBegin is set if no result of a tool follows the turn. Such a call continues a run only if an open run has the reply behind the turn.
+	// Otherwise the call begins a run. Its reply, if it has one, is then the beginning of an answer that the model continues: the client
+	// wrote it (prefill), or the provider cut an earlier answer.
+	mayBegin bool
+	chain    textChain // of all items; the key of the reply to this call is made from it
 
 	// The turns before.
 	previous      string          // key of the last reply before the turn; empty without an earlier turn
 	previousCalls string          // key of the last reply with calls between the earlier turn and this one; empty without one
-	tail          []modelapi.Item // results of tools between the last reply and the turn
+	tail          []modelapi.Item // results of tools that the call has between that reply and the turn
 	earlier       []string        // keys of the runs that began with the turns before, newest first, at most maxEarlier
 }
 
@@ -79,20 +79,22 @@ func locate(c *Call) (*place, error) {
 	r := c.Request
 	turn := modelapi.LastTurn(r.Items)
 	p := &place{turn: turn, turnNumber: 1, system: string(events.Hash(string(r.API), r.System)), work: r.Items[turn+1:]}
-	p.begins = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
+	p.mayBegin = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	p.answer = lastAssistant(p.work)
 	providerHasTurn := r.PreviousID != "" || r.Conversation != ""
 	switch {
 	case turn >= 0 && modelapi.WithoutReminders(r.Items[turn].Text) == "":
 		return nil, ErrNoTurn
-	case turn < 0 && (p.begins || !providerHasTurn): // the call has no turn, and is not later work on a stored one
+	case turn < 0 && (p.mayBegin || !providerHasTurn): // the call has no turn, and is not later work on a stored one
 		return nil, ErrNoTurn
 	}
 	chains := chainsOf(r.Items)
 	p.chain = chains[len(r.Items)]
 	p.setTurn(c, chains)
 	p.setReply(c, chains)
-	p.setEarlier(c, chains)
+	itemsBefore := r.Items[:max(turn, 0)]
+	p.setEarlier(c, itemsBefore, chains)
+	p.setPrevious(c, itemsBefore, chains)
 	return p, nil
 }
 
@@ -123,21 +125,21 @@ func (p *place) setReply(c *Call, chains []textChain) {
 	if p.answer >= 0 {
 		last := &p.work[p.answer]
 		p.reply = c.keys().reply(chains[p.turn+1+p.answer], last.Calls, last.Text)
-		p.numbered = slices.ContainsFunc(modelapi.ClientCalls(last.Calls), func(c modelapi.ToolCall) bool { return !isRandom(c.ID) })
-	} else if !p.begins {
+		p.numberedIDs = slices.ContainsFunc(modelapi.ClientCalls(last.Calls), func(c modelapi.ToolCall) bool { return !isRandom(c.ID) })
+	} else if !p.mayBegin {
 		p.reply = c.keys().stored(c.Request)
 	}
 }
 
-// setEarlier sets the number of the turn, and the fields about the turns before it. A turn without a reply is part of the next one.
-func (p *place) setEarlier(c *Call, chains []textChain) {
-	items := c.Request.Items[:max(p.turn, 0)]
-	end := len(items) // index behind the items of the turn at i
-	for i := len(items) - 1; i >= 0; i-- {
-		if !items[i].IsTurn() {
+// setEarlier sets the number of the turn, and the keys of the runs that began with the turns before it. itemsBefore has the items before the turn.
+// A turn without a reply is part of the next one.
+func (p *place) setEarlier(c *Call, itemsBefore []modelapi.Item, chains []textChain) {
+	end := len(itemsBefore) // of the items of the turn that begins at i
+	for i := len(itemsBefore) - 1; i >= 0; i-- {
+		if !itemsBefore[i].IsTurn() {
 			continue
 		}
-		if lastAssistant(items[i:end]) >= 0 {
+		if lastAssistant(itemsBefore[i:end]) >= 0 {
 			p.turnNumber++
 			if len(p.earlier) < maxEarlier {
 				p.earlier = append(p.earlier, c.keys().start(chains[i+1], c.Request))
@@ -145,14 +147,21 @@ func (p *place) setEarlier(c *Call, chains []textChain) {
 		}
 		end = i
 	}
-	answer := lastAssistant(items)
-	if answer >= 0 && modelapi.LastTurn(items) >= 0 {
-		p.previous = c.keys().reply(chains[answer], items[answer].Calls, items[answer].Text)
-	} else if p.turn >= 0 && len(p.earlier) == 0 {
-		p.previous = c.keys().stored(c.Request) // only the provider has the turns before
+}
+
+// setPrevious sets the keys of the last replies before the turn, and the results of tools behind the last one. itemsBefore has the items before the
+// turn. It must be called after setEarlier.
+func (p *place) setPrevious(c *Call, itemsBefore []modelapi.Item, chains []textChain) {
+	answer := lastAssistant(itemsBefore)
+	hasTurn := modelapi.LastTurn(itemsBefore) >= 0
+	switch {
+	case answer >= 0 && hasTurn:
+		p.previous = c.keys().reply(chains[answer], itemsBefore[answer].Calls, itemsBefore[answer].Text)
+	case p.turn >= 0 && len(p.earlier) == 0: // only the provider has the turns before
+		p.previous = c.keys().stored(c.Request)
 	}
-	p.setPreviousCalls(c, items, chains)
-	p.tail = slices.DeleteFunc(slices.Clone(items[answer+1:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
+	p.setPreviousCalls(c, itemsBefore, chains)
+	p.tail = slices.DeleteFunc(slices.Clone(itemsBefore[answer+1:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
 }
 
 // setPreviousCalls sets the key of the last reply with calls after the last turn of items. Two runs may end with the same text after the

@@ -37,7 +37,7 @@ func (ac *ActiveCall) openNeighbours(ctx context.Context) (n neighbours, err err
 	if err != nil {
 		return n, err
 	}
-	if p.begins {
+	if p.mayBegin {
 		n.same = filter(open[p.start].runs, ac.isSame)
 	}
 	n.before = open[p.before()].runs
@@ -58,7 +58,7 @@ func (ac *ActiveCall) isSame(c *candidate) bool { return c.Exact == ac.place.exa
 // mayMiss reports whether a neighbour that the call needs may still be stored: see lookupWait.
 func (ac *ActiveCall) mayMiss(n neighbours) bool {
 	p := ac.place
-	if p.begins && ac.call.Retry > 0 && len(n.same) == 0 {
+	if p.mayBegin && ac.call.Retry > 0 && len(n.same) == 0 {
 		return true
 	}
 	unknownResponse := len(p.earlier) == 0 && ac.call.Request.PreviousID != ""
@@ -195,7 +195,7 @@ func (ac *ActiveCall) follow(r *run, last []candidate) (previous events.ID) {
 	if r.Session == "" {
 		r.Session, r.Named = before.Session, before.Named
 	}
-	if ac.place.begins && before.isOpen() {
+	if ac.place.mayBegin && before.isOpen() {
 		return before.ID
 	}
 	return ""
