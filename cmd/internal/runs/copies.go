@@ -94,6 +94,19 @@ func (r *recordedRuns) hasPrefix(p prefixHash) bool {
 // leaveOut removes the steps at the beginning of a run that another recording has already. It reports whether the run is left out as a whole,
 // because it has no new step of the assistant.
 func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChain) bool {
+	n := f.countCopied(format, r, chain)
+	if n == 0 {
+		return false
+	}
+	f.report.Omitted.Add(source.Copies, 1)
+	f.leftOut = true
+	continueAfter(&r.Execution, n)
+	return !slices.ContainsFunc(r.Steps, func(s events.Step) bool { return s.Speaker == "assistant" })
+}
+
+// countCopied returns the number of steps at the beginning of a run that an earlier or a stored run begins with. It returns 0 for a run that
+// is equal to one of these: it has the same id, so the caller counts it once.
+func (f *fileReader) countCopied(format *fileFormat, r *steps.Run, chain prefixChain) int {
 	isStored := func(i int) bool {
 		if f.Known == nil || chain[i] == (prefixHash{}) {
 			return false
@@ -102,19 +115,15 @@ func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChai
 	}
 	last := len(chain) - 1
 	isEqual := f.seen.prefixes[chain[last]]
-	if isEqual || isStored(last) { // the caller counts equal runs once
-		return false
+	if isEqual || isStored(last) {
+		return 0
 	}
 	for i := last; i >= 0; i-- {
-		if !f.seen.hasPrefix(chain[i]) && !isStored(i) {
-			continue
+		if f.seen.hasPrefix(chain[i]) || isStored(i) {
+			return i + 1
 		}
-		f.report.Omitted.Add(source.Copies, 1)
-		f.leftOut = true
-		continueAfter(&r.Execution, i+1)
-		return !slices.ContainsFunc(r.Steps, func(s events.Step) bool { return s.Speaker == "assistant" })
 	}
-	return false
+	return 0
 }
 
 // continueAfter removes the first n steps of a run. If the next step is a message of the user, it becomes the question; otherwise the

@@ -95,7 +95,7 @@ func (v Value) WantMessage() {
 	fields.WantCalls("tool_calls", "function.name")
 }
 
-// WantCalls returns the calls in a list. It notes a problem of a call without the name of its tool, which the member name has.
+// WantCalls returns the calls in a list. It notes a problem for each call without the name of its tool; name is the path of that name in a call.
 func (v Value) WantCalls(key, name string) (calls []ToolCall) {
 	for each := range v.Want('[', key).Elements() {
 		call := callOf(each)
@@ -148,23 +148,28 @@ func (f finder) value(v Value, depth int) []Item {
 
 // text reads plain text, or JSON in a text.
 func (f finder) text(text string, depth int) []Item {
-	i := Item{Role: f.role, Text: text}
-	if inner := strings.TrimSpace(text); inner != "" && strings.IndexByte(`{["`, inner[0]) >= 0 {
-		if v := ParseValue([]byte(inner)); v.IsSet() {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		return nil
+	}
+	isInvalidJSON := false
+	if strings.IndexByte(`{["`, trimmed[0]) >= 0 {
+		if v := ParseValue([]byte(trimmed)); v.IsSet() {
 			return f.value(v, depth+1)
 		}
-		if inner[0] != '"' && strings.Contains(inner, `":`) {
-			i.Omitted.InvalidJSON++
-		}
+		isInvalidJSON = trimmed[0] != '"' && strings.Contains(trimmed, `":`)
 	}
 	if items := transcript(text); items != nil && f.role == RoleUser {
 		return items
 	}
-	isIgnored := f.role == "" && i.Omitted.InvalidJSON == 0 // invalid JSON counts as omitted, so it is kept
-	if strings.TrimSpace(text) == "" || isIgnored {
+	item := Item{Role: f.role, Text: text}
+	switch {
+	case isInvalidJSON: // an item without a role, too: its count is reported
+		item.Omitted.InvalidJSON++
+	case f.role == "":
 		return nil
 	}
-	return []Item{i}
+	return []Item{item}
 }
 
 // list returns the messages in a list: those of its elements, or one message of which the elements are the parts.
@@ -234,7 +239,12 @@ func (f finder) object(v Value, depth int) []Item {
 		return findMessage(inner, role)
 	}
 	for _, name := range containers {
-		if items, ok := f.inside(v, name, depth); ok {
+		member := v.Get(name)
+		isScalar := member.IsSet() && member.Kind() != '{' && member.Kind() != '['
+		if name == "content" && isScalar {
+			return nil // a text without a role is no message
+		}
+		if items := f.inside(v, name, depth); items != nil {
 			return items
 		}
 	}
@@ -244,13 +254,8 @@ func (f finder) object(v Value, depth int) []Item {
 	return nil
 }
 
-// inside returns the messages in a field of an object. It reports false if the field has none, so that the caller searches the next one.
-func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
-	member := v.Get(name)
-	isText := member.IsSet() && member.Kind() != '{' && member.Kind() != '['
-	if name == "content" && isText {
-		return nil, true // a text without a role is no message, and the object has no other ones
-	}
+// inside returns the messages in a field of an object, or nil.
+func (f finder) inside(v Value, name string, depth int) []Item {
 	inner := f
 	switch name {
 	case "prompt":
@@ -258,29 +263,30 @@ func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
 	case "generations", "choices", "candidates", "output":
 		inner.role = RoleAssistant
 	}
-	items := inner.value(member, depth+1)
+	items := inner.value(v.Get(name), depth+1)
+	if len(items) == 0 {
+		return nil
+	}
 	switch name {
 	case "choices", "candidates", "generations": // alternatives: the conversation continued with the first one
-		if len(items) > 0 {
-			items = append(callsOfSDK(v, depth), items[0])
-		}
+		items = append(callsOfSDK(v, depth), items[0])
 	}
-	if items != nil && inner.role != RoleAssistant {
-		items = append(f.instructions(v), items...)
+	if inner.role != RoleAssistant { // a request: its system prompt can be in a field beside the messages
+		items = append(instructions(v), items...)
 	}
-	return items, items != nil
+	return items
 }
 
-// callsOfSDK returns the calls that the SDK of Gemini made before a response, and their results. The list in which the SDK records them
-// also has the prompt.
+// callsOfSDK returns the calls that the SDK of Gemini made before a response, and their results. It leaves out the other messages in the
+// history of the SDK, such as the prompt.
 func callsOfSDK(v Value, depth int) []Item {
 	history := v.First("automatic_function_calling_history", "automaticFunctionCallingHistory")
 	items := finder{}.value(history, depth+1)
 	return slices.DeleteFunc(items, func(i Item) bool { return len(i.Calls)+len(i.Results) == 0 })
 }
 
-// instructions returns the system prompt that is not one of the messages.
-func (f finder) instructions(v Value) []Item {
+// instructions returns the system prompt in a field of a request, or nil.
+func instructions(v Value) []Item {
 	system := v.First("system", "system_instruction", "systemInstruction", "instructions")
 	if !system.IsSet() {
 		system = v.Get("config").First("system_instruction", "systemInstruction")
