@@ -37,7 +37,7 @@ func (r *run) learnEpoch(ctx context.Context, learnWindow func(context.Context) 
 		train = train.Plus(w.score)
 		validated = nil
 		mayValidate := r.Validation != nil && r.Mode != Executions && !w.last // the end of the epoch has a validation
-		if mayValidate && r.passed(r.ValidateEvery, w.samples) {
+		if mayValidate && passed(r.ValidateEvery, r.step, w.samples) {
 			if validated, err = r.validate(ctx); err != nil {
 				return err
 			}
@@ -74,17 +74,12 @@ func (r *run) learnEpoch(ctx context.Context, learnWindow func(context.Context) 
 func (r *run) endWindow(ctx context.Context, w window) error {
 	r.addPoint(report.Point{Epoch: r.epoch, Step: r.step, Set: Train, Book: w.book, Score: w.score.Finish()})
 	r.state.setProgress(r.position)
-	if !r.passed(r.SnapshotEvery, w.samples) {
+	if !passed(r.SnapshotEvery, r.step, w.samples) {
 		return nil
 	}
 	book, err := r.log.bookAt(ctx, r.position)
 	r.report.Snapshots = append(r.report.Snapshots, book)
 	return err
-}
-
-// passed reports whether the last samples of the run reached or passed a multiple of every. It returns false if every is 0.
-func (r *run) passed(every, lastSamples int) bool {
-	return every > 0 && r.step/every > (r.step-lastSamples)/every
 }
 
 // trainingTask returns the task of a training sample in the current epoch. index is the position of the sample in its file. step counts

@@ -124,15 +124,31 @@ func (c Config) Expected(sets Sets) (learned, measured int) {
 	learned = c.Epochs * samples
 	if sets.Validation != nil {
 		points := 1 + c.Epochs // before the first epoch and after each
-		if c.ValidateEvery > 0 && samples > 0 {
-			points += c.Epochs * ((samples - 1) / c.ValidateEvery)
-		}
-		measured += points * len(sets.Validation.Tasks)
+		measured += (points + c.validationsInside(samples)) * len(sets.Validation.Tasks)
 	}
 	if sets.Test != nil {
 		measured += 2 * len(sets.Test.Tasks) // before and after the run
 	}
 	return learned, measured
+}
+
+// validationsInside returns the number of validations inside the epochs, which are due only at the end of a window. The last window of an epoch
+// does not count, because each epoch ends with a validation.
+func (c Config) validationsInside(samples int) (n int) {
+	for epoch := range c.Epochs {
+		for done := c.Batch; done < samples; done += c.Batch {
+			if passed(c.ValidateEvery, epoch*samples+done, c.Batch) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// passed reports whether the last samples of a run reached or passed a multiple of every. step counts all its samples so far. passed returns false
+// if every is 0.
+func passed(every, step, lastSamples int) bool {
+	return every > 0 && step/every > (step-lastSamples)/every
 }
 
 // Set holds the samples of one file.
