@@ -11,21 +11,23 @@ import (
 )
 
 // decideGate drafts the gate's decisions on the unchecked bullets and those with new evidence. If the delta has no room for every decision,
-// it returns all these bullets, for the next delta to check. The change of a person leaves the unchecked bullets to the next delta, too.
+// it returns all these bullets, for the next delta to check. The change of a person leaves the unchecked bullets to the next delta, too, unless
+// the gate is off.
 func (d *draft) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
-	switch {
-	case d.mode == playbook.GateOff:
-		if len(d.evidenceChanged) > 0 { // a reported outcome may have confirmed a text that only inferred outcomes supported
-			d.decider().Release()
-		}
-		return nil
-	case d.byPerson:
+	if d.byPerson && d.mode != playbook.GateOff {
 		return unchecked
 	}
 	for _, id := range unchecked {
 		d.evidenceChanged[id] = struct{}{}
 	}
-	if full := d.decider().Decide(d.evidenceChanged); !full {
+	full := false
+	switch {
+	case d.mode != playbook.GateOff:
+		full = d.decider().Decide(d.evidenceChanged)
+	case len(d.evidenceChanged) > 0: // a reported outcome may have confirmed a text that only inferred outcomes supported
+		full = d.decider().Release()
+	}
+	if !full {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(d.evidenceChanged))
@@ -51,7 +53,8 @@ func (d *draft) setStatus(ops []playbook.Op) bool {
 			bullets[op.Bullet] = struct{}{}
 		}
 	}
-	if d.edit == nil && (bytes > hardBytes || len(d.changed)+len(bullets) > hardBullets) {
+	isLimited := d.edit == nil // the change of an edit is split into deltas afterwards
+	if isLimited && (bytes > hardBytes || len(d.changed)+len(bullets) > hardBullets) {
 		return false
 	}
 	for _, op := range ops {

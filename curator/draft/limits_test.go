@@ -252,6 +252,28 @@ func TestAddWithExistingIDIsRejected(t *testing.T) {
 	}
 }
 
+// TestReleaseContinuesInTheNextDelta checks that a gate that is off shows more bullets than one delta can change.
+func TestReleaseContinuesInTheNextDelta(t *testing.T) {
+	t.Parallel()
+	const waiting = hardBullets + 200
+	n := &draftTest{policy: Config{GateMode: playbook.GateOff}}
+	n.p = *playbook.Restore(1, waiting, func(yield func(*playbook.Bullet) bool) {
+		for i := range waiting {
+			e := &playbook.Experiment{Number: 1, Standing: playbook.StandingNew}
+			yield(&playbook.Bullet{ID: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint("advice ", i), Status: playbook.Candidate, Experiment: e})
+		}
+	})
+	n.take(t, tagged("r", events.BulletTag{ID: playbook.MintID("others", 1), Tag: events.Harmful}))
+	for b := range n.p.All() {
+		if !b.Shown() {
+			t.Fatalf("bullet %s: got status %q", b.ID, b.Status)
+		}
+	}
+	if len(n.deltas) != 2 {
+		t.Errorf("got %d deltas, want two", len(n.deltas))
+	}
+}
+
 // TestUncheckedBulletsOutliveAnEdit checks that the gate decides on more bullets than one delta can change, although an edit
 // comes first.
 func TestUncheckedBulletsOutliveAnEdit(t *testing.T) {

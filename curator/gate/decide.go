@@ -370,8 +370,8 @@ func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 
 // Release shows the bullets that a stricter mode of the gate withheld: those on probation, and the candidates if the gate is off. A bullet
 // that would replace a shown one becomes or stays a candidate. A candidate also stays one if a person must approve it, or if all outcomes
-// behind it are inferred.
-func (d *Decider) Release() {
+// behind it are inferred. Release reports whether the delta is full. Then the next delta needs the same call.
+func (d *Decider) Release() (full bool) {
 	reason := fmt.Sprintf("the gate is %s", d.Mode)
 	var list []*playbook.Bullet
 	for b := range d.State.All() {
@@ -393,6 +393,7 @@ func (d *Decider) Release() {
 		}
 		d.endDecision()
 	}
+	return d.full
 }
 
 // limitWaiting retires the waiting candidates with the fewest confirmations, the oldest first, if there are more than maxWaiting.
