@@ -211,6 +211,11 @@ func TestServiceIsAbsent(t *testing.T) {
 	if _, err := NATS(nc).Report(t.Context(), large); !errors.As(err, &failed) || failed.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("large report: got %v", err)
 	}
+	// The body alone is within the limit, but the message also has headers.
+	body := make([]byte, nc.MaxPayload())
+	if _, err := (natsTransport{nc}).send(t.Context(), &message{verb: events.VerbReport, trace: "t", body: body}); !errors.As(err, &failed) || failed.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("headers above the limit: got %v", err)
+	}
 	if _, err := NATS(nc).Context(t.Context(), &events.ContextRequest{Book: "a b", Query: "q"}); !errors.As(err, &failed) || !failed.Invalid() {
 		t.Errorf("invalid book: got %v", err)
 	}

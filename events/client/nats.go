@@ -21,7 +21,7 @@ func NATS(nc *nats.Conn) *Client { return &Client{transport: natsTransport{nc}, 
 
 type natsTransport struct{ nc *nats.Conn }
 
-// replyTimeout bounds the wait for a reply if the context has no deadline. The service replies within ten seconds.
+// replyTimeout bounds the wait for a reply, also if the deadline of the context is later. The service replies within ten seconds.
 const replyTimeout = 12 * time.Second
 
 func (t natsTransport) send(ctx context.Context, m *message) ([]byte, error) {
@@ -29,19 +29,18 @@ func (t natsTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	if err := book.Validate(); err != nil {
 		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error()}
 	}
-	if limit := t.nc.MaxPayload(); int64(len(m.body)) > limit {
-		text := fmt.Sprintf("request too large: %d bytes, the NATS server accepts %d: shorten the steps, or raise max_payload", len(m.body), limit)
-		return nil, &Error{Verb: verb, Code: http.StatusRequestEntityTooLarge, Text: text}
-	}
-	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
-	defer cancel()
 	subject, header := m.caller.Request(verb, book)
 	msg := &nats.Msg{Subject: subject, Header: header, Data: m.body}
 	if m.trace != "" {
 		msg.Header.Set(events.HeaderTrace, m.trace)
 	}
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
 	reply, err := t.nc.RequestMsgWithContext(ctx, msg)
 	switch {
+	case errors.Is(err, nats.ErrMaxPayload): // the limit includes the headers
+		text := fmt.Sprintf("request too large: %d bytes and headers, the NATS server accepts %d: shorten the steps, or raise max_payload", len(m.body), t.nc.MaxPayload())
+		return nil, &Error{Verb: verb, Code: http.StatusRequestEntityTooLarge, Text: text}
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, &Error{Verb: verb, Text: "no service answers: start a generator, or 'debrief up'", Err: err}
 	case err != nil:
