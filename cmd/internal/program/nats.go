@@ -119,6 +119,13 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 		}
 		methods, opts = append(methods, "--creds"), append(opts, nats.UserCredentials(n.Creds))
 	}
+	if user == "" && password != "" {
+		flag := "--password"
+		if n.PasswordFile != "" {
+			flag = "--password-file"
+		}
+		return nil, Exit(ExitUsage, fmt.Errorf("%s: requires --user", flag))
+	}
 	if user != "" {
 		methods, opts = append(methods, "--user"), append(opts, nats.UserInfo(user, password))
 	}
@@ -265,7 +272,7 @@ func (n NATS) Check() error {
 	if n.AckWait != 0 && n.AckWait < time.Second {
 		errs = append(errs, fmt.Errorf("--ack-wait: must be at least 1s, got %s", n.AckWait))
 	}
-	if n.Replicas < 0 || n.Replicas > 5 {
+	if n.Replicas < 1 || n.Replicas > 5 {
 		errs = append(errs, fmt.Errorf("--replicas: must be 1 to 5, got %d", n.Replicas))
 	}
 	_, err := n.loginOptions()

@@ -38,7 +38,7 @@ func TestInvalidAddressErrorHidesCredentials(t *testing.T) {
 		"nats://ann:100%s3cret@host":               "--nats: nats://…@host: ",
 		"nats://one, nats://s3cret@two/s3cret@two": "--nats: nats://one, nats://…@two: ",
 	} {
-		n := program.NATS{NATS: address}
+		n := program.NATS{NATS: address, Replicas: 1}
 		_, dialed := n.Dial("debrief", zerolog.Nop())
 		for _, err := range []error{n.Check(), dialed} {
 			if program.ExitCode(err) != program.ExitUsage || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
@@ -50,8 +50,33 @@ func TestInvalidAddressErrorHidesCredentials(t *testing.T) {
 		"", "host", "nats://host:4222", "tls://one:4222, tls://two", "nats://ann:s3cret@host", "token@host:4222", "nats://[::1]:4222",
 		"nats://ann:a%2Fb@[fe80::1%25eth0]:4222", "ws://token@host:80/path",
 	} {
-		if err := (program.NATS{NATS: address}).Check(); err != nil {
+		if err := (program.NATS{NATS: address, Replicas: 1}).Check(); err != nil {
 			t.Errorf("%s: got %v", address, err)
+		}
+	}
+}
+
+// TestIncompleteLoginIsRefused checks that a password without a user is an error, and that a user needs no password.
+func TestIncompleteLoginIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		flags program.NATS
+		want  string // beginning of the error; "" for none
+	}{
+		{program.NATS{Replicas: 1, Password: "s3cret"}, "--password: requires --user"},
+		{program.NATS{Replicas: 1, PasswordFile: file}, "--password-file: requires --user"},
+		{program.NATS{Replicas: 1, User: "ann"}, ""},
+		{program.NATS{Replicas: 1, User: "ann", PasswordFile: file}, ""},
+		{program.NATS{Replicas: 0}, "--replicas: must be 1 to 5, got 0"},
+		{program.NATS{Replicas: 6}, "--replicas: must be 1 to 5, got 6"},
+	} {
+		err := tc.flags.Check()
+		if tc.want == "" && err != nil || tc.want != "" && (program.ExitCode(err) != program.ExitUsage || err.Error() != tc.want) {
+			t.Errorf("%+v: got %v, want %q", tc.flags, err, tc.want)
 		}
 	}
 }
