@@ -33,7 +33,7 @@ func NamesError(line string) bool {
 var errorHeading = regexp.MustCompile(`(?i)^\W*(?:errors?|exit(?:ed with)? (?:code|status) \d+|command failed.*)\W*$`)
 
 // errorWrapping matches the tags and the label around the error of a tool.
-var errorWrapping = regexp.MustCompile(`</?tool_use_error>|^\s*(?:[-*•] )?(?:E(?:rror|RROR): )?`)
+var errorWrapping = regexp.MustCompile(`^\s*(?:<tool_use_error>)?\s*(?:[-*•] )?(?:E(?:rror|RROR): )?|</?tool_use_error>`)
 
 // ErrorLine returns the line of the output of a failed call that describes the error, without tags and labels around it. If the output is a
 // JSON object with an error, only the text of this error is searched. ErrorLine reads only both ends of a long output. The line is the first

@@ -19,6 +19,7 @@ func TestErrorLine(t *testing.T) {
 		"a panic":                {"goroutine 1\npanic: index out of range", "panic: index out of range"},
 		"a label":                {"Error: unknown host", "unknown host"},
 		"tags of a tool":         {"<tool_use_error>File has not been read yet.</tool_use_error>", "File has not been read yet."},
+		"a label in a tag":       {"<tool_use_error>Error: No such tool available: Fetch</tool_use_error>", "No such tool available: Fetch"},
 		"a heading":              {"ERRORS:\ninvalid date", "invalid date"},
 		"an exit code before":    {"Exit code 2\nmake: no rule", "make: no rule"},
 		"the last traceback":     {"Traceback (most recent call last):\n  x\nKeyError: 1\nTraceback (most recent call last):\n  y\nValueError: 2", "ValueError: 2"},
