@@ -33,9 +33,9 @@ type Task struct {
 	// Turn is the number of the task in its session, from 1. If it is 0, the Generator assigns it.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
 
-	// Playbook pins a version of the playbook; 0 is the empty playbook, nil the newest version. A pinned task is a
-	// measurement, so its prompt contains only stable parts: no recent reflections and no recalled history. The age
-	// of a bullet is counted in whole days from the newest bullet.
+	// Playbook pins a version of the playbook; 0 is the empty playbook, nil the newest version. Training runs and
+	// measurements pin it. The prompt of a pinned task contains only stable parts: no recent reflections and no recalled
+	// history. The age of a bullet is counted in whole days from the newest bullet.
 	Playbook *uint64 `msgpack:"playbook,omitempty" json:"playbook,omitempty"`
 	// MinVersion is the oldest acceptable version. The Generator waits for it for a limited time. After that it
 	// answers with an older version, and the execution records this.
@@ -88,7 +88,7 @@ func (t *Task) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Purpose is the permitted use of the outcome of a task. Stored; append only.
+// Purpose is the permitted use of the outcome of a task. The values are stored, so they must not change.
 type Purpose string
 
 const (
