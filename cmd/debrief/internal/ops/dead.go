@@ -226,7 +226,8 @@ func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 	}
-	if !d.JSON && len(ids) != 1 {
+	hasReported := len(ids) == 1 && sum.Done+sum.Refused == 1 // false for a letter that is gone
+	if !d.JSON && !hasReported {
 		term.Printf("Requeued %s.\n", operate.CountLetters(sum.Done))
 	}
 	return sum.Err()
