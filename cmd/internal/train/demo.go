@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,9 @@ Examples:
 
 // Validate implements kong's check.
 func (d *Demo) Validate() error {
+	if d.Latency != 0 && d.Named() {
+		return errors.New("--latency: requires the simulated model: remove --model")
+	}
 	train, heldOut := simulated.TrainTasks, simulated.HeldOutTasks
 	if d.Tasks != "" {
 		train, heldOut = simulated.MaxTrainTasks, simulated.MaxHeldOutTasks
