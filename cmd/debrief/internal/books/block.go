@@ -71,18 +71,19 @@ func (ex *exportBook) exportBlock(ctx context.Context, c *program.Common) error 
 		_, err := term.Stdout.Write(after)
 		return err
 	}
-	return ex.writeBlock(before, after, len(chosen))
+	return ex.writeBlock(before, after, len(chosen), state.Version)
 }
 
 // writeBlock writes a file, or only compares it with --check. A file whose block has the same bullets stays as it is, also if the version
 // in the first line of the block is older.
-func (ex *exportBook) writeBlock(before, after []byte, bullets int) error {
+func (ex *exportBook) writeBlock(before, after []byte, bullets int, version uint64) error {
 	if sameBlock(before, after) {
-		_, err := term.Printf("%s has the newest %s of playbook %q.\n", ex.Into, term.Plural(bullets, "bullet"), ex.Book)
+		_, err := term.Printf("%s has the %s of version %d of playbook %q.\n", ex.Into, term.Plural(bullets, "bullet"), version, ex.Book)
 		return err
 	}
 	if ex.Check {
-		return program.Exit(program.ExitRefused, fmt.Errorf("%s: the block is behind playbook %q, or a person changed it: run the command without --check, or import the file", ex.Into, ex.Book))
+		return program.Exit(program.ExitRefused, fmt.Errorf("%s: the block does not have the bullets of version %d of playbook %q: run the command without --check, or import the file if a person changed it",
+			ex.Into, version, ex.Book))
 	}
 	if err := os.MkdirAll(filepath.Dir(ex.Into), 0o755); err != nil {
 		return err
