@@ -150,20 +150,16 @@ func wireKind(k playbook.OpKind) string {
 
 // ignoreCounters ignores counters that a model tried to set. Only the votes of reflections change counters.
 func (m *modelOp) ignoreCounters() {
+	var metadata map[string]json.RawMessage
+	_ = json.Unmarshal(m.fields["metadata"], &metadata) // without an object, only the fields beside the content may be counters
 	for _, name := range []string{"helpful", "harmful", "neutral"} {
-		if _, there := m.metadata()[name]; there {
+		if metadata[name] != nil {
 			m.ignore("metadata.%s: ignored: a model must not set counters", name)
 		}
+		if m.fields[name] != nil {
+			m.ignore("%s: ignored: a model must not set counters", name)
+		}
 	}
-}
-
-// metadata returns the field "metadata", or all fields without such an object.
-func (m *modelOp) metadata() map[string]json.RawMessage {
-	var meta map[string]json.RawMessage
-	if json.Unmarshal(m.fields["metadata"], &meta) != nil || meta == nil {
-		return m.fields
-	}
-	return meta
 }
 
 // readSources sets the bullets of a MERGE. The merged bullet keeps the id in keep_id, else the first one in source_ids.
