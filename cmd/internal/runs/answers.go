@@ -53,8 +53,12 @@ func answer(v *record) ([]*steps.Run, error) {
 		return nil, errors.New("fields question, answer: must not be empty")
 	}
 	id := v.TextOrNumber(idNames...)
-	if id == "" && v.HasAny(idNames...) {
-		v.Note("id", "want a number or a string")
+	if id == "" {
+		for _, name := range idNames {
+			if v.HasAny(name) {
+				v.Note(name, "want a number or a string")
+			}
+		}
 	}
 	result, err := steps.ParseOutcome(v.Value, scoreNames, sourceQA, v.leadingScore)
 	if err != nil {
@@ -153,7 +157,7 @@ func checkStep(s *events.Step) error {
 		switch c.Outcome {
 		case events.Success, events.Partial, events.Failure, events.TimedOut, events.Errored, events.Unknown:
 		default:
-			return fmt.Errorf("tool_calls[%d].outcome: got %.40q, want success, failure, timeout or error", i, string(c.Outcome))
+			return fmt.Errorf("tool_calls[%d].outcome: got %.40q, want success, partial, failure, timeout, error or unknown", i, string(c.Outcome))
 		}
 		c.Output, c.Duration = steps.Clip(c.Output), max(0, c.Duration)
 	}

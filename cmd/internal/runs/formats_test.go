@@ -280,6 +280,7 @@ func TestDamagedFields(t *testing.T) {
 		strings.ReplaceAll(strings.Replace(atifTrajectory, `"function_name":"find"`, `"function_name":7`, 1), "\n", ""):                   "field steps[2].tool_calls[0].function_name: is missing",
 		strings.ReplaceAll(strings.Replace(atifTrajectory, `"results":[`, `"results":{"x":[`, 1), "\n", ""):                               "invalid JSON at byte",
 		strings.Replace(strings.Split(geminiLines, "\n")[3], `"name":"find"`, `"name":7`, 1):                                              "field toolCalls[0].name: is missing",
+		`{"question":"q","answer":"a","correct":true,"run_id":[1]}`:                                                                       "field run_id: want a number or a string",
 		`{"type":"item.completed","item":7}`:                                                                                              "field item: got a JSON number",
 		`{"id":"t","observations":[7]}`:                                                                                                   "field observations[0]: want an object",
 		`{"type":"assistant","sessionId":"s","message":{"role":"assistant","content":7}}`:                                                 "field message.content: got a JSON number",

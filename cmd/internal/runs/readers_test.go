@@ -246,7 +246,7 @@ func TestExecutionsWrittenByHand(t *testing.T) {
 		`{"question":"q","steps":[]}`:                                                                      "fields steps, answer: ",
 		`{"question":"q","steps":[{"speaker":"narrator"}]}`:                                                "steps[0].speaker: ",
 		`{"question":"q","steps":[{"tool_calls":[{}]}]}`:                                                   "steps[0].tool_calls[0].tool: ",
-		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"so-so"}]}]}`:                       "steps[0].tool_calls[0].outcome: ",
+		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"so-so"}]}]}`:                       `steps[0].tool_calls[0].outcome: got "so-so", want success, partial, failure, `,
 		`{"question":"q","answer":"a","outcome":2}`:                                                        "field outcome: ",
 		`{"question":"q","answer":"a","purpose":"fun"}`:                                                    "purpose: ",
 		`{"question":7,"answer":"a"}`:                                                                      "field question: ",
