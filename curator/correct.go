@@ -28,8 +28,8 @@ import (
 // The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
 // correction, unless the log covers other feedback on the same sample already.
 
-// earlierWait is how long a correction waits for earlier reflections, from its first delivery to this process. It is four
-// times the time after which the server redelivers the messages of a dead worker (bus.Policy.AckWait).
+// earlierWait is how long a correction waits for earlier reflections, from its first delivery to this process. It is long compared with the time
+// after which the server redelivers the messages of a dead Curator (bus.Policy.AckWaitCurator).
 const earlierWait = 2 * time.Minute
 
 // sortItems sorts a batch in the order of the stream, and moves each correction behind the reflections up to the next edit.
@@ -53,13 +53,9 @@ func sortItems(items []*workItem) {
 	}
 }
 
-// prepareCorrections decides which corrections wait for earlier reflections, and returns the items without these. A waiting correction gets
-// an error as its result. The first item is a correction. If it does not wait (EarlierDone, from an earlier call), prepareCorrections only
-// reads the votes and outcomes of its sample from the log.
-func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workItem) (left []*workItem, err error) {
-	if first := items[0]; first.EarlierDone {
-		return items, w.readContribution(ctx, b, first)
-	}
+// deferCorrections decides which corrections wait for earlier reflections, and returns the items without these. A waiting correction gets an
+// error as its result. A correction that does not wait gets EarlierDone.
+func (w *worker) deferCorrections(ctx context.Context, b *book, items []*workItem) (left []*workItem, err error) {
 	missing, err := w.missingEarlier(ctx, b, items)
 	if err != nil {
 		return nil, err

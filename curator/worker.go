@@ -259,8 +259,10 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 		switch item := items[0]; { // the item that needs data
 		case item.Gathers():
 			items, err = w.gatherItems(ctx, b, item, items)
+		case item.IsCorrection() && !item.EarlierDone:
+			items, err = w.deferCorrections(ctx, b, items)
 		case item.IsCorrection():
-			items, err = w.prepareCorrections(ctx, b, items)
+			err = w.readContribution(ctx, b, item)
 		default:
 			err = w.prepareTarget(ctx, b, item)
 		}
