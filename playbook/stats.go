@@ -14,7 +14,7 @@ type Stats struct {
 	// Sections has the active bullets of each section, sorted by name.
 	Sections []SectionStats `json:"by_section"`
 
-	// Three classes of active bullets.
+	// Three classes of shown bullets.
 	HighPerforming int `json:"high_performing"` // more than 5 helpful votes and fewer than 2 harmful ones
 	Problematic    int `json:"problematic"`     // at least as many harmful votes as helpful ones, and at least one
 	Unused         int `json:"unused"`          // no vote

@@ -16,7 +16,7 @@ type Meter interface {
 	// Conflict records a conflict: another writer committed first.
 	Conflict()
 	// ViewBehind records that the log of a book has deltas that its view does not contain. It may be called several times
-	// before Current.
+	// before ViewCurrent.
 	ViewBehind(b playbook.Book)
 	// ViewCurrent records that the view contains all deltas that its writer has folded.
 	ViewCurrent(b playbook.Book)

@@ -38,7 +38,8 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// addExamples adds an example to the help of a command, and of the commands below it: the arguments in the tag "example".
+// addExamples sets the details in the help of a command that has the tag "example", and of the commands below it: a call with the arguments in
+// the tag. Any other details of the command are lost.
 func addExamples(n *kong.Node) {
 	if n.Tag != nil && n.Tag.Has("example") {
 		n.Detail = "Examples:\n\n  " + n.FullPath() + " " + n.Tag.Get("example")

@@ -51,8 +51,8 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 		l.newest = rec.Version
 	}
 	for _, cover := range rec.Covers {
-		l.editVersions[events.ID(cover.ID)] = rec.Version
-		if cover.Evidence == nil {
+		if cover.Evidence == nil { // of an edit
+			l.editVersions[events.ID(cover.ID)] = rec.Version
 			continue
 		}
 		l.coveredSeqs[cover.Seq] = true
