@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -130,21 +131,28 @@ type Example struct {
 // maxExampleText limits each text of an example, in bytes.
 const maxExampleText = 600
 
-// maxTries is the number of the newest executions of which one may be an example. If they have expired, the older ones have expired, too.
+// maxTries is the number of executions that NewestExample reads. If these have expired, the older ones have expired, too.
 const maxTries = 3
 
 // NewestExample returns an excerpt of the newest of the executions that is stored and whose owner mayRead permits, nil if there is none.
 // evidence has the oldest first.
 func (r *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidence, mayRead func(owner string) bool) (*Example, error) {
-	for i := len(evidence) - 1; i >= max(0, len(evidence)-maxTries); i-- {
-		handle := evidence[i].Execution
-		e, err := r.Execution(ctx, handle)
+	tries := 0
+	for _, ev := range slices.Backward(evidence) {
+		if !mayRead(ev.Owner) {
+			continue
+		}
+		if tries == maxTries {
+			break
+		}
+		tries++
+		e, err := r.Execution(ctx, ev.Execution)
 		if err != nil {
 			return nil, err
 		}
-		if e != nil && mayRead(e.Owner) {
+		if e != nil && mayRead(e.Owner) { // the log may be of another system, whose handles mean other executions here
 			return &Example{
-				Execution: handle, Question: text.Excerpt(e.Question, maxExampleText),
+				Execution: ev.Execution, Question: text.Excerpt(e.Question, maxExampleText),
 				Answer: text.Excerpt(e.Answer, maxExampleText), Feedback: text.Excerpt(e.Outcome.Feedback, maxExampleText),
 			}, nil
 		}
