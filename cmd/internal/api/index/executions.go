@@ -200,7 +200,7 @@ func (x *Executions) Find(f *Filter, end uint64, n int) (found []uint64, next ui
 		return x.findDoubted(end, n)
 	}
 	filter := newRowFilter(f)
-	endRow, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return cmp.Compare(r.seq, end) })
+	endRow, _ := x.rowAt(end)
 	for i := endRow - 1; i >= 0; i-- {
 		r := &x.rows[i]
 		if !filter.selects(r) {
@@ -259,8 +259,8 @@ func (x *Executions) newestSessions(b playbook.Book, owner *string, n int) []ses
 	return all
 }
 
-// addDoubt adds a stored reflection. It keeps the doubt of the reflection, or removes that of an earlier reflection on the same execution: the
-// later one without a doubt follows feedback.
+// addDoubt adds a stored reflection. A reflection without a doubt ends the doubt of an earlier reflection on the same execution: it is a
+// reflection on later feedback.
 func (x *Executions) addDoubt(s bus.Stored) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -272,12 +272,23 @@ func (x *Executions) addDoubt(s bus.Stored) error {
 	seq, _, err := r.Handle.Parse()
 	switch {
 	case err != nil: // the reflection has no handle of a stored execution
-	case r.LabelSuspect == "":
+	case r.LabelSuspect == "" || !x.mayExist(seq):
 		delete(x.doubts, seq)
 	default:
 		x.doubts[seq] = r.LabelSuspect
 	}
 	return nil
+}
+
+// mayExist reports whether the index has the execution at a sequence, or has not read that far.
+func (x *Executions) mayExist(seq uint64) bool {
+	_, found := x.rowAt(seq)
+	return found || seq > x.seq
+}
+
+// rowAt returns the index of the row of a sequence. If there is none, it returns the index of the first later row, and false.
+func (x *Executions) rowAt(seq uint64) (int, bool) {
+	return slices.BinarySearchFunc(x.rows, seq, func(r row, seq uint64) int { return cmp.Compare(r.seq, seq) })
 }
 
 // ReadDoubts reads the stored reflections, for an index that does not run.
@@ -287,7 +298,7 @@ func (x *Executions) ReadDoubts(ctx context.Context) error {
 
 // findDoubted is Find for the executions of all playbooks whose outcome the Reflector doubts.
 func (x *Executions) findDoubted(end uint64, n int) (found []uint64, next uint64) {
-	seqs := slices.Sorted(maps.Keys(x.doubts))
+	seqs := slices.DeleteFunc(slices.Sorted(maps.Keys(x.doubts)), func(seq uint64) bool { return !x.mayExist(seq) })
 	i, _ := slices.BinarySearch(seqs, end)
 	found = seqs[max(0, i-n):i]
 	slices.Reverse(found)
@@ -310,12 +321,18 @@ func (x *Executions) reread(ctx context.Context, last uint64) error {
 	if err := fresh.Read(ctx); err != nil {
 		return err
 	}
+	x.replace(fresh, last)
+	return nil
+}
+
+// replace takes over what a fresh index has read, and forgets the doubts about executions that are not stored any more.
+func (x *Executions) replace(fresh *Executions, last uint64) {
 	x.errors.replace(&fresh.errors)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.results, x.compared, x.rows, x.dropped, x.revised = fresh.results, fresh.compared, fresh.rows, fresh.dropped, fresh.revised
 	x.seq = max(fresh.seq, last)
-	return nil
+	maps.DeleteFunc(x.doubts, func(seq uint64, _ string) bool { return !x.mayExist(seq) })
 }
 
 // Corrected returns the outcome of an execution after feedback, without its texts. It returns nil without feedback on the outcome, and for

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/playbook"
 )
 
@@ -61,6 +62,56 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 			t.Fatalf("filter %+v: got %v, want %v", f, got, want)
 		}
 	})
+}
+
+// TestDoubtsEndWithTheirExecutions checks that no doubt about an execution stays that is erased, has expired or was dropped.
+func TestDoubtsEndWithTheirExecutions(t *testing.T) {
+	t.Parallel()
+	doubt := func(x *Executions, seq uint64) {
+		t.Helper()
+		r := &events.Reflection{Handle: events.NewHandle(seq, events.NewID()), LabelSuspect: "the target is wrong"}
+		if err := x.addDoubt(bus.Stored{Seq: 1, Event: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(x *Executions, seq uint64) {
+		x.addExecution(seq, &events.Execution{})
+		x.seq = seq
+	}
+	check := func(why string, x *Executions, want ...uint64) {
+		t.Helper()
+		found, _ := x.Find(&Filter{Doubted: true}, 100, 10)
+		if !slices.Equal(found, want) {
+			t.Errorf("%s: found %v, want %v", why, found, want)
+		}
+		for seq := range uint64(100) {
+			if got := x.Doubt(seq) != ""; got != slices.Contains(want, seq) {
+				t.Errorf("%s: sequence %d has a doubt: %t", why, seq, got)
+			}
+		}
+	}
+	x := newExecutions(nil, nil)
+	for seq := uint64(1); seq <= 3; seq++ {
+		add(x, seq)
+		doubt(x, seq)
+	}
+	doubt(x, 9) // the execution is not read yet
+	check("at first", x, 9, 3, 2, 1)
+	fresh := newExecutions(nil, nil)
+	add(fresh, 1)
+	add(fresh, 3)
+	x.replace(fresh, 3)
+	check("after an erasure of 2", x, 9, 3, 1)
+	doubt(x, 2)
+	check("after a late reflection on 2", x, 9, 3, 1)
+	x.maxRows = 4
+	for seq := uint64(10); seq <= 12; seq++ {
+		add(x, seq)
+	}
+	doubt(x, 1)
+	if found, _ := x.Find(&Filter{Doubted: true}, 100, 10); !slices.Equal(found, []uint64{3}) {
+		t.Errorf("after the rows of 1 were dropped, and 9 was not there: found %v, want 3", found)
+	}
 }
 
 // TestOldVersionsAreMerged: the number of cells is bounded, and the totals stay.
