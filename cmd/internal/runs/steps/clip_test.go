@@ -24,3 +24,15 @@ func TestLongOutputsKeepBothEnds(t *testing.T) {
 		t.Error("an output within the bound was cut")
 	}
 }
+
+func TestSecondCutCountsAllMissingBytes(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 10_000)
+	once := ClipTo(long, 1000)
+	if got := ClipTo(once, 1000); got != once {
+		t.Errorf("the same limit again: got %q, want no change", got)
+	}
+	if got, want := ClipTo(once, 400), ClipTo(long, 400); got != want {
+		t.Errorf("a lower limit: got %q, want %q", got, want)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
@@ -106,11 +108,21 @@ const MaxOutput = 16 << 10
 func Clip(s string) string { return ClipTo(s, MaxOutput) }
 
 // ClipTo shortens a text to about limit bytes, and marks the place of the cut. It keeps three quarters from the beginning and one from the
-// end, because errors can be at either end.
+// end, because errors can be at either end. The mark has the number of missing bytes, also those of an earlier cut in the part that is cut.
 func ClipTo(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
 	first, last := text.Cut(s, limit-limit/4, limit/4)
-	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(s)-len(first)-len(last), last)
+	middle := s[len(first) : len(s)-len(last)]
+	missing := len(middle)
+	for _, m := range cutMark.FindAllStringSubmatch(middle, -1) {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			missing += n - len(m[0])
+		}
+	}
+	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, missing, last)
 }
+
+// cutMark matches the mark of ClipTo.
+var cutMark = regexp.MustCompile(`… \[cut (\d{1,10}) bytes\] …`)
