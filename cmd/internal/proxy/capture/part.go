@@ -53,10 +53,11 @@ func (p *part) key(id events.ID) string {
 const (
 	maxQuestion = 64 << 10
 	maxText     = 15 << 10  // of any other text: below the 16 KiB at which later conversions of runs would cut the note
-	minText     = 64        // no text is cut below
+	minText     = 64        // of a text of a call that is too long for a message
 	maxCall     = 512 << 10 // of all texts of a call, so that it fits into a message of 1 MB
 	maxID       = 256       // of an id or a name
-	maxParts    = 4096      // calls and results of an item
+	maxParts    = 4096      // calls of an item, and results
+	minParts    = 128       // of each if short texts do not suffice: two items of them fit into maxCall
 )
 
 // newPart returns the stored form of the call, redacted.
@@ -121,8 +122,9 @@ func newItems(list []modelapi.Item) (items []modelapi.Item) {
 
 // newItem returns the stored form of an item.
 func newItem(i modelapi.Item) modelapi.Item {
+	leaveOut(&i, maxParts)
 	out := modelapi.Item{Role: i.Role, Text: clip(i.Text, maxText)}
-	for _, c := range i.Calls[:min(len(i.Calls), maxParts)] {
+	for _, c := range i.Calls {
 		call := modelapi.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)}
 		if c.Result != nil {
 			result := newResult(c.Result)
@@ -130,33 +132,51 @@ func newItem(i modelapi.Item) modelapi.Item {
 		}
 		out.Calls = append(out.Calls, call)
 	}
-	for _, r := range i.Results[:min(len(i.Results), maxParts)] {
+	for _, r := range i.Results {
 		out.Results = append(out.Results, newResult(&r))
 	}
-	if n := len(i.Calls) + len(i.Results) - len(out.Calls) - len(out.Results); n > 0 {
-		out.Text += fmt.Sprintf(" [left out %d calls or results]", n)
-	}
 	return out
 }
 
-// newResult returns the stored form of a result. Whether the call failed is decided later, by both ends of its output. Cut JSON is
-// an exception: its error may be in the part that is cut, so it is marked here.
+// leaveOut leaves out the calls and the results of an item above a limit, and adds a note to its text.
+func leaveOut(i *modelapi.Item, limit int) {
+	calls, results := min(len(i.Calls), limit), min(len(i.Results), limit)
+	if n := len(i.Calls) - calls + len(i.Results) - results; n > 0 {
+		i.Text += fmt.Sprintf(" [left out %d calls or results]", n)
+	}
+	i.Calls, i.Results = i.Calls[:calls], i.Results[:results]
+}
+
+// newResult returns the stored form of a result.
 func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
-	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Signs: r.Signs}
-	cut := len(out.Output) < len(r.Output)
-	if cut && strings.HasPrefix(r.Output, "{") && outcome.OfTool(nil, r.Output, r.Signs) == events.Failure {
-		out.Signs.Error = new(true)
-	}
+	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: r.Output, Signs: r.Signs}
+	clipOutput(&out, maxText)
 	return out
 }
 
-func clip(s string, limit int) string { return steps.ClipTo(s, limit) }
+// clipOutput shortens the output of a result. Whether the call failed is decided later, by both ends of its output. Cut JSON is an exception: its
+// error may be in the part that is cut, so it is marked here.
+func clipOutput(r *modelapi.ToolResult, limit int) {
+	isCutJSON := len(r.Output) > limit && strings.HasPrefix(r.Output, "{")
+	if isCutJSON && outcome.OfTool(nil, r.Output, r.Signs) == events.Failure {
+		r.Signs.Error = new(true)
+	}
+	r.Output = clip(r.Output, limit)
+}
 
-// shrink cuts the texts of a part until they fit into a message. With maxParts texts of minText bytes an item always fits. Only a
-// run that begins in the middle has thousands of items: it loses the first ones.
+// clip shortens a text. It redacts a text before it cuts it, because the rest of a secret may not look like one.
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		s = redact.Text(s)
+	}
+	return steps.ClipTo(s, limit)
+}
+
+// shrink cuts the texts of a part until they fit into a message. If short texts do not fit either, it leaves out the first items, and then
+// calls and results. Only a run that begins in the middle has thousands of items, and only a faulty client sends thousands of calls at once.
 func (p *part) shrink() {
 	for limit := maxText; p.size() > maxCall && limit > minText; {
-		limit /= 2
+		limit = max(limit/2, minText)
 		for i := range p.Items {
 			clipItem(&p.Items[i], limit)
 		}
@@ -165,6 +185,12 @@ func (p *part) shrink() {
 	for p.size() > maxCall && len(p.Items) > 1 {
 		p.Items = p.Items[(len(p.Items)+1)/2:]
 	}
+	if p.size() > maxCall {
+		for i := range p.Items {
+			leaveOut(&p.Items[i], minParts)
+		}
+		leaveOut(&p.Reply, minParts)
+	}
 }
 
 func clipItem(i *modelapi.Item, limit int) {
@@ -172,11 +198,11 @@ func clipItem(i *modelapi.Item, limit int) {
 	for n := range i.Calls {
 		i.Calls[n].Arguments = clip(i.Calls[n].Arguments, limit)
 		if r := i.Calls[n].Result; r != nil {
-			r.Output = clip(r.Output, limit)
+			clipOutput(r, limit)
 		}
 	}
 	for n := range i.Results {
-		i.Results[n].Output = clip(i.Results[n].Output, limit)
+		clipOutput(&i.Results[n], limit)
 	}
 }
 

@@ -153,7 +153,7 @@ func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelap
 func fitReport(r *events.Report) {
 	for limit := maxText; size(r) > maxReport; {
 		if limit > minText {
-			limit /= 2
+			limit = max(limit/2, minText)
 			clipSteps(r.Steps, limit)
 			continue
 		}
