@@ -36,17 +36,18 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 		return &events.Agent{Ref: a.Ref}, nil
 	}
 	key := keyOf(a)
-	if stored, ok := s.agents.stored.Get(key); ok && time.Since(stored.at) < time.Hour { // its blob is not older than renewAfter plus an hour
+	if stored, ok := s.agents.stored.Get(key); ok && time.Since(stored.at) < repeatAfter {
 		return &events.Agent{Ref: stored.name}, nil
 	}
-	short := &events.Agent{SystemPrompt: text.Excerpt(a.SystemPrompt, maxSystemPrompt), Tools: slices.Clone(a.Tools[:min(len(a.Tools), maxTools)])}
+	short := &events.Agent{SystemPrompt: a.SystemPrompt, Tools: slices.Clone(a.Tools[:min(len(a.Tools), maxTools)])}
+	redact.Fields(short) // before the texts are cut, because a part of a secret may not look like one
+	short.SystemPrompt = text.Excerpt(short.SystemPrompt, maxSystemPrompt)
 	size := len(short.SystemPrompt)
 	for i := range short.Tools {
 		t := &short.Tools[i]
 		t.Name, t.Description = text.Clip(t.Name, maxToolName), text.Excerpt(t.Description, maxToolText)
 		size += len(t.Name) + len(t.Description)
 	}
-	redact.Fields(short)
 	if size <= inlineAgent {
 		return short, nil
 	}

@@ -75,7 +75,11 @@ func TestAgentWithoutSecretsInLimitedLength(t *testing.T) {
 		"a short one":      {&events.Agent{SystemPrompt: "Token " + secret}, true},
 		"a long one":       {&events.Agent{SystemPrompt: policy + "Token " + secret}, false},
 		"a secret of tool": {&events.Agent{SystemPrompt: policy, Tools: []events.Tool{{Name: "push", Description: "Uses " + secret}}}, false},
-		"a huge one":       {&events.Agent{SystemPrompt: strings.Repeat(policy, 1000), Tools: make([]events.Tool, 10_000)}, false},
+		"a secret at the cut": {&events.Agent{
+			SystemPrompt: strings.Repeat("a ", 32<<10-10) + secret + " b",
+			Tools:        []events.Tool{{Name: strings.Repeat("a ", 118) + secret, Description: strings.Repeat("a ", 1<<10-10) + secret}},
+		}, false},
+		"a huge one": {&events.Agent{SystemPrompt: strings.Repeat(policy, 1000), Tools: make([]events.Tool, 10_000)}, false},
 	} {
 		stored, err := s.PutAgent(t.Context(), test.agent)
 		if err != nil {
@@ -98,7 +102,7 @@ func TestAgentWithoutSecretsInLimitedLength(t *testing.T) {
 		for _, tool := range got.Tools {
 			text += tool.Name + tool.Description
 		}
-		if strings.Contains(text, secret) || strings.Contains(name, "secret") && !strings.Contains(text, "[redacted: ") {
+		if strings.Contains(text, secret[:12]) || strings.Contains(name, "secret") && !strings.Contains(text, "[redacted: ") {
 			t.Errorf("%s: the secret is stored", name)
 		}
 		if len(got.SystemPrompt) > 65<<10 || len(got.Tools) > 256 {

@@ -34,9 +34,12 @@ const maxSize = 64 << 20
 // Margin is the highest age of a blob when a message that refers to it is stored. Blobs are kept this much longer than the messages.
 const Margin = 24 * time.Hour
 
-// renewAfter is the age at which Put writes a blob again, so that it expires later. One hour of the margin is left, because PutAgent does
-// not repeat a Put within an hour.
-const renewAfter = Margin - time.Hour
+// Put writes a blob again if it is older than renewAfter, so that it expires later. PutAgent calls Put again for the same description only after
+// repeatAfter. So no blob is older than Margin when a message refers to it.
+const (
+	renewAfter  = Margin - repeatAfter
+	repeatAfter = time.Hour
+)
 
 // ErrExpired is returned for a blob that no longer exists.
 var ErrExpired = errors.New("payload expired")
