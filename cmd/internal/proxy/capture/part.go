@@ -91,21 +91,19 @@ func (p *part) setReply(reply *modelapi.Reply, status int) {
 // isFirst reports whether the call extends no stored reply. It begins its run, or the end of each earlier call was lost.
 func (ac *ActiveCall) isFirst() bool { return ac.attempt.After == 0 }
 
-// added returns the items that the client has added to the work on the turn: results of tools. If no earlier reply of the run is stored,
-// these are all items.
-//
-// The results begin behind the last item of the assistant. But clients of some APIs write a reply with two calls as call 1, result 1,
-// call 2, result 2. Then the results begin behind the work that the request before had.
+// added returns the items that the client has added to the work on the turn. If no earlier reply of the run is stored, these are all items.
+// Otherwise they are the results of tools after the last reply. Some clients write a reply with two calls as call 1, result 1, call 2, result 2,
+// so that the first results are before the last item of the assistant. They are after the work that the earlier request had.
 func (ac *ActiveCall) added() []modelapi.Item {
 	p := ac.place
 	if ac.isFirst() {
 		return p.work
 	}
 	from := p.answer + 1
-	before := ac.match.run.attemptAt(ac.attempt.After)
-	isWhole := p.turn >= 0 // the request has all work on the turn
-	if before != nil && isWhole {
-		from = min(from, before.Work)
+	earlier := ac.match.run.attemptAt(ac.attempt.After)
+	hasAllWork := p.turn >= 0
+	if earlier != nil && hasAllWork {
+		from = min(from, earlier.Work)
 	}
 	return slices.DeleteFunc(slices.Clone(p.work[from:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
 }
