@@ -12,8 +12,8 @@ import (
 
 // placement states at which user item the block of a run is inserted. The block itself is stored with its run.
 type placement struct {
-	// Item is an index in the items of a call: of the call that stored it in run.Earlier, or, in the result of locateBlocks, of this call. The
-	// item may move between calls, because clients insert and remove messages.
+	// Item is the index of the user item in the items of a call. In run.Earlier this is the call that stored the placement, in the result of
+	// locateBlocks it is this call. The index may differ between calls, because clients insert and remove messages.
 	Item     int       `msgpack:"i"`
 	Question string    `msgpack:"q,omitempty" redact:"-"` // hash of the text of the item
 	Run      events.ID `msgpack:"r" redact:"-"`
@@ -99,12 +99,14 @@ func (ac *ActiveCall) locateBlocks() (places []placement) {
 // runsAt returns the runs of placements. It reads only those that are not in the cache, because a block never changes. Runs that do not exist
 // anymore are left out.
 func (ac *ActiveCall) runsAt(ctx context.Context, places []placement) (map[events.ID]revision, error) {
-	known := map[events.ID]revision{ac.Run: {run: ac.match.run}}
+	known := map[events.ID]revision{}
 	var missing []events.ID
 	for _, p := range places {
-		r := known[p.Run] // of the run of this call; no run for another one
-		r = ac.store.recent.newestRun(p.Run, r)
-		if r.run != nil {
+		var own revision // the run of this call; empty for a place of another run
+		if p.Run == ac.Run {
+			own.run = ac.match.run
+		}
+		if r := ac.store.recent.newestRun(p.Run, own); r.run != nil {
 			known[p.Run] = r
 		} else {
 			missing = append(missing, p.Run)
