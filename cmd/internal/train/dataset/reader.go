@@ -11,8 +11,8 @@ import (
 )
 
 // Each calls fn for each sample of a file or a pipe, as soon as the sample is complete: with its task, or with the problem of an invalid
-// sample. If a list is cut off or has other data after it, Each calls fn with that problem at the end. Each ends with the first error of fn,
-// and with an error of r.
+// sample. If the rest of the data cannot be read as samples, for example because a list is cut off, Each calls fn once more with that problem.
+// Each ends with the first error of fn or r, and returns it.
 func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -25,8 +25,7 @@ func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) err
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	isOfData := err != nil && !samples.stopped && in.err == nil // the error is not of fn, and not of r
-	if !isOfData {
+	if err == nil || samples.stopped || in.err != nil { // no error, or one of fn or r
 		return err
 	}
 	return fn(nil, &SampleError{Place: fmt.Sprintf("element %d", samples.n+1), Reason: "cannot be read from here: " + text.Line(err.Error(), 300)})
