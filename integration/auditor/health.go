@@ -23,7 +23,7 @@ func (h *history) health(version int, at time.Time) health {
 	var ages []float64
 	var weights, sum, variance float64
 	for id, b := range state {
-		if with, ok := state[b.Contests]; ok && with.active() && b.Status != "retired" {
+		if contested, ok := state[b.Contests]; ok && contested.active() && b.Status != "retired" {
 			x.contradicted++
 		}
 		if !b.active() {
@@ -116,19 +116,22 @@ func (e *experiment) lift() (low, high float64) {
 	return low, high
 }
 
-// wealth is the mean wealth of 25 bets against the hypothesis that the lift is at most d (side 1) or at least d (side -1). Each outcome y of
-// an arm is a bet on z = ±2·(y-m), whose mean is the lift if both arms are equally likely.
+// wealth is the mean wealth of 25 bettors. Each begins with 1 and bets on every outcome that the lift is above d (side 1) or below d (side -1).
+// If it is not, a wealth of 20 = 1/0.05 has a probability of at most 5 %. A bettor bets on z = ±2·(y-m), where y is the score, and the sign is
+// that of the arm: the mean of z is the lift if both arms are equally likely.
 func (e *experiment) wealth(d, side float64) float64 {
 	total := 0.0
 	for _, m := range []float64{0.05, 0.25, 0.5, 0.75, 0.95} {
-		largest := 2 * max(m, 1-m)
-		for _, part := range []float64{0.8, 0.4, 0.2, 0.1, 0.05} {
-			log := 0.0
+		largest := 2 * max(m, 1-m)                                  // of |z|
+		worst := max(1e-9, largest+side*d)                          // the most that side·(z-d) can be below 0
+		for _, stake := range []float64{0.8, 0.4, 0.2, 0.1, 0.05} { // share of the wealth that the worst outcome costs
+			log := 0.0 // of the wealth
 			for arm, scores := range [][11]int{e.Shown, e.Withheld} {
+				sign := float64(1 - 2*arm)
 				for score, n := range scores {
 					if n > 0 {
-						z := 2 * (float64(score)/10 - m) * float64(1-2*arm)
-						log += float64(n) * math.Log1p(part*side*(z-d)/max(1e-9, largest+side*d))
+						z := 2 * (float64(score)/10 - m) * sign
+						log += float64(n) * math.Log1p(stake*side*(z-d)/worst)
 					}
 				}
 			}

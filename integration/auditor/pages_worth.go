@@ -67,21 +67,15 @@ func (c *Console) verdict(book string) ([]float64, string) {
 	return numbers, shape
 }
 
+// sentenceOf returns the numbers of the sentence and the sentence. Without sessions and without a control group it returns nil.
 func (c *Console) sentenceOf(book string, w *Worth) ([]float64, string) {
 	share := c.controlShare(book)
-	rated, outcomes := float64(w.With.Rated+w.Without.Rated), float64(w.With.Outcomes+w.Without.Outcomes)
 	e, ok := w.Effects["points"]
 	switch {
 	case w.With.Sessions+w.Without.Sessions == 0 && share == nil:
 		return nil, ""
 	case !ok:
-		p := max(0.001, float64(w.Without.Rated)/max(1, rated))
-		if share != nil {
-			p = share[0] / 100
-		}
-		missing := max(0, 20-float64(w.Without.Rated))
-		sessions := max(missing/p, (20-float64(w.With.Rated))/(1-p))
-		return []float64{math.Ceil(max(1, outcomes/max(1, rated)) * sessions), missing}, "Not known yet: about # outcomes are missing, among them those of # sessions without the playbook."
+		return w.missing(share), "Not known yet: about # outcomes are missing, among them those of # sessions without the playbook."
 	case e.Low > 0:
 		return []float64{e.Mean, e.Low, e.High}, "The playbook helps: # points, interval # to #."
 	case e.High < 0:
@@ -89,21 +83,41 @@ func (c *Console) sentenceOf(book string, w *Worth) ([]float64, string) {
 	case e.Low > -2 && e.High < 2:
 		return []float64{2, e.Mean, e.Low, e.High}, "The playbook makes no difference of # points or more: # points, interval # to #."
 	}
-	// The factor of the number of sessions at which the half width is the effect to tell from none: variance is that of the interval now.
+	return undecided(w, e), "Not decided yet: # points, interval # to #. About # outcomes are missing to tell an effect of # points from none, among them those of # sessions without the playbook."
+}
+
+// missing returns the numbers of outcomes and of sessions without the playbook until both arms have 20 sessions with an outcome. share is the
+// control share in percent, or nil; then the share so far counts.
+func (w *Worth) missing(share []float64) []float64 {
+	rated, outcomes := float64(w.With.Rated+w.Without.Rated), float64(w.With.Outcomes+w.Without.Outcomes)
+	p := max(0.001, float64(w.Without.Rated)/max(1, rated)) // probability of a session without the playbook
+	if share != nil {
+		p = share[0] / 100
+	}
+	without := max(0, 20-float64(w.Without.Rated))
+	sessions := max(without/p, (20-float64(w.With.Rated))/(1-p))
+	perSession := max(1, outcomes/max(1, rated))
+	return []float64{math.Ceil(perSession * sessions), without}
+}
+
+// undecided returns the effect in points with its interval, the number of outcomes that are missing, the smallest effect that they tell from
+// none, and the number of sessions without the playbook among them.
+func undecided(w *Worth, e WorthEffect) []float64 {
+	outcomes := float64(w.With.Outcomes + w.Without.Outcomes)
 	effect := max(2, math.Abs(e.Mean))
-	half := func(v float64) float64 {
-		return math.Sqrt(2 * v * (v + 0.01) / 0.01 * (math.Log1p(0.01/v)/2 + math.Log(20)))
+	// The variance falls with the number of sessions. An effect is told from none if it is half of the width of its interval.
+	growth := worthVariance((e.High-e.Low)/200) / worthVariance(effect/100)
+	return []float64{e.Mean, e.Low, e.High, math.Ceil((growth - 1) * outcomes), effect, math.Ceil((growth - 1) * float64(w.Without.Rated))}
+}
+
+// worthVariance returns the variance at which worthHalfWidth is half, by a search in small steps.
+func worthVariance(half float64) float64 {
+	const step = 1.00001
+	v := 1e-12
+	for worthHalfWidth(v*step) < half {
+		v *= step
 	}
-	solve := func(target float64) float64 {
-		v := 1e-12
-		for half(v*1.00001) < target {
-			v *= 1.00001
-		}
-		return v
-	}
-	more := solve((e.High-e.Low)/200) / solve(effect/100)
-	return []float64{e.Mean, e.Low, e.High, math.Ceil((more - 1) * outcomes), effect, math.Ceil((more - 1) * float64(w.Without.Rated))},
-		"Not decided yet: # points, interval # to #. About # outcomes are missing to tell an effect of # points from none, among them those of # sessions without the playbook."
+	return v
 }
 
 // word returns the first word of a verdict, as the overview shows it.

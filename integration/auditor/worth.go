@@ -173,11 +173,10 @@ func worthMean(all []worthValue, held bool) float64 {
 }
 
 // worthInterval returns the difference of the arms, with minus without the playbook, and half of the width of its interval: the confidence
-// sequence with α = 0.05 and τ = 0.1. It is false with fewer than 20 sessions in an arm.
+// sequence with α = 0.05. It is false with fewer than 20 sessions in an arm.
 func worthInterval(all []worthValue) (mean, half float64, ok bool) {
-	var spread, weight [2]float64 // by arm: 0 with, 1 without the playbook
+	var n, weight, squares [2]float64 // by arm: 0 with, 1 without the playbook
 	means := [2]float64{worthMean(all, false), worthMean(all, true)}
-	var n [2]float64
 	counts := map[int]*[2]float64{} // sessions by share and arm
 	for _, v := range all {
 		a := 0
@@ -186,7 +185,7 @@ func worthInterval(all []worthValue) (mean, half float64, ok bool) {
 		}
 		n[a]++
 		weight[a] += v.weight()
-		spread[a] += v.weight() * (v.y - means[a]) * (v.y - means[a])
+		squares[a] += v.weight() * (v.y - means[a]) * (v.y - means[a])
 		if counts[v.share] == nil {
 			counts[v.share] = new([2]float64)
 		}
@@ -195,26 +194,32 @@ func worthInterval(all []worthValue) (mean, half float64, ok bool) {
 	if n[0] < 20 || n[1] < 20 {
 		return 0, 0, false
 	}
-	for a := range spread {
-		spread[a] = spread[a]/weight[a] + 1/n[a] // with an imagined session that is one unit from the mean
+	var own [2]float64 // variance of the sessions of an arm and of an imagined one that is one unit from the mean
+	for a := range own {
+		own[a] = squares[a]/weight[a] + 1/n[a]
 	}
-	raw := spread
-	for a := range spread { // 20 imagined sessions with the larger spread of the other arm
-		if other := raw[1-a]; other > raw[a] {
-			spread[a] = (n[a]*raw[a] + 20*other) / (n[a] + 20)
+	spread := own
+	for a, other := range [2]float64{own[1], own[0]} {
+		if other > own[a] { // as with 20 imagined sessions that have the larger variance of the other arm
+			spread[a] = (n[a]*own[a] + 20*other) / (n[a] + 20)
 		}
 	}
-	variance := 0.0
+	variance := 0.0 // of the difference
 	for a := range weight {
-		missing := 0.0 // squared weights of the sessions that the probability of the arm lets expect, less those of the sessions seen
+		squaredWeights, missing := 0.0, 0.0
 		for share, c := range counts {
 			p := [2]float64{1 - float64(share)/1000, float64(share) / 1000}[a] // probability of the arm
-			variance += spread[a] * c[a] / (p * p) / (weight[a] * weight[a])
-			missing += max(0, (c[0]+c[1])/p-c[a]/(p*p))
+			got, expected := c[a]/(p*p), (c[0]+c[1])/p
+			squaredWeights += got
+			missing += max(0, expected-got)
 		}
-		variance += missing * max(spread[0], spread[1]) / (weight[a] * weight[a])
+		variance += (spread[a]*squaredWeights + max(spread[0], spread[1])*missing) / (weight[a] * weight[a])
 	}
+	return means[0] - means[1], worthHalfWidth(variance), true
+}
+
+// worthHalfWidth returns half of the width of the confidence sequence with α = 0.05 and τ = 0.1, by the variance of the difference.
+func worthHalfWidth(variance float64) float64 {
 	const tau2 = 0.01
-	half = math.Sqrt(2 * variance * (variance + tau2) / tau2 * (0.5*math.Log((variance+tau2)/variance) + math.Log(20)))
-	return means[0] - means[1], half, true
+	return math.Sqrt(2 * variance * (variance + tau2) / tau2 * (math.Log1p(tau2/variance)/2 + math.Log(20)))
 }
