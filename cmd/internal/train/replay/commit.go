@@ -36,39 +36,23 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 	defer requests.Wait()
 	requestCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	send := func(o bus.PublishOptions) chan editReply {
-		replied := make(chan editReply, 1)
-		requests.Go(func() {
-			o.Repeat = true
-			d, err := request.Edit(requestCtx, r.conn, e, o)
-			if err == nil {
-				r.state.addCuratorUsage(report.UsageOf(d.Usage))
-			}
-			replied <- editReply{d, err}
-		})
-		return replied
-	}
-	replied := send(bus.PublishOptions{}) // nil after a reply
-	var retry <-chan time.Time            // nil unless the edit is requested again
+	replied := r.requestEdit(requestCtx, &requests, e, 0) // nil after a reply
+	var retry <-chan time.Time                            // nil unless the edit is requested again
 	stalled := time.After(stallTime)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case answer := <-replied:
-			// Two errors do not end the commit. ErrDuplicate: an earlier request gets the reply, and the log shows when the edit is
-			// applied. DeadLetterError: the tracker reads the dead letter, and deadReason below has its reason if it is final.
-			err := answer.err
-			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.As(err, new(*bus.DeadLetterError)) {
-				return nil, fmt.Errorf("learn: %s: %w", e.Reason, err)
-			}
-			decision = answer.decision
-			replied = nil
-			if err != nil {
+		case reply := <-replied:
+			decision, replied = reply.decision, nil
+			if reply.err != nil {
+				if !mayStillApply(reply.err) {
+					return nil, fmt.Errorf("learn: %s: %w", e.Reason, reply.err)
+				}
 				retry = time.After(resendAfter)
 			}
 		case <-retry:
-			replied = send(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
+			replied = r.requestEdit(requestCtx, &requests, e, int(time.Now().UnixNano()))
 		case <-stalled:
 			r.sendStall(events.RoleCurator)
 		case <-time.After(pollInterval):
@@ -90,6 +74,26 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 			return nil, fmt.Errorf("learn: %s: %s", e.Reason, reason)
 		}
 	}
+}
+
+// requestEdit requests an edit in a goroutine of the group. The channel gets the reply. A number of a copy other than 0 stores another copy of the
+// edit; see bus.PublishOptions.
+func (r *run) requestEdit(ctx context.Context, group *sync.WaitGroup, e *events.Edit, copyNumber int) <-chan editReply {
+	replied := make(chan editReply, 1)
+	group.Go(func() {
+		d, err := request.Edit(ctx, r.conn, e, bus.PublishOptions{Repeat: true, Copy: copyNumber})
+		if err == nil {
+			r.state.addCuratorUsage(report.UsageOf(d.Usage))
+		}
+		replied <- editReply{d, err}
+	})
+	return replied
+}
+
+// mayStillApply reports whether an edit can be applied after its request has failed. After ErrDuplicate, an earlier request gets the reply.
+// After a DeadLetterError, the tracker reads the dead letter and has its reason if it is final; see deadReason.
+func mayStillApply(err error) bool {
+	return errors.Is(err, bus.ErrDuplicate) || errors.As(err, new(*bus.DeadLetterError))
 }
 
 // lateDecision waits for the reply to an edit that the log has, up to stallTime, because only the reply has the model usage. It returns nil

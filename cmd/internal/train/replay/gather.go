@@ -40,7 +40,8 @@ func (r *run) gather(ctx context.Context, window int, reflections []events.Handl
 
 // retrySkipped gathers the skipped reflections again at the end of an epoch. Reflections that are skipped again stay in r.uncovered.
 func (r *run) retrySkipped(ctx context.Context) error {
-	limit := r.edits + retriesAtEnd // a gathering that an earlier process requested is no edit of this one
+	limit := r.edits + retriesAtEnd
+	// r.edits grows with each gathering, except one that an earlier process of a resumed run requested. That one does not count as a retry.
 	for n := 0; len(r.uncovered) > 0 && r.edits < limit; n++ {
 		if err := r.gatherUncovered(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
 			return err
