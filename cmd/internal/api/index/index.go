@@ -110,21 +110,21 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 	}
 }
 
-// followExecutions reads the new executions and feedback. After messages were erased or have expired, it reads all again, so that the
-// numbers are those of the stored ones.
+// followExecutions reads the stored executions and feedback, and then the new ones. After messages were erased or have expired, it reads all
+// again, so that the numbers are those of the stored ones.
 func (x *Index) followExecutions(ctx context.Context) error {
 	began := time.Now()
 	state, err := streamState(ctx, x.conn, events.StreamExecutions)
 	if err != nil {
 		return err
 	}
+	if err := x.Executions.Read(ctx); err != nil {
+		return err
+	}
+	x.hasExecutions.Store(true)
 	for {
-		if err := x.Executions.Read(ctx); err != nil {
-			return err
-		}
-		x.hasExecutions.Store(true)
-		took := time.Since(began)
-		if state, err = x.pollExecutions(ctx, state, time.Now().Add(expiryFactor*took)); err != nil {
+		nextReread := time.Now().Add(rereadFactor * time.Since(began))
+		if state, err = x.pollExecutions(ctx, state, nextReread); err != nil {
 			return err
 		}
 		began = time.Now()
@@ -134,13 +134,13 @@ func (x *Index) followExecutions(ctx context.Context) error {
 	}
 }
 
-// expiryFactor is the shortest time between two times of reading all again because messages expired, as a multiple of the time that reading
-// takes. Messages may expire all the time.
-const expiryFactor = 100
+// rereadFactor is the shortest time until expired messages make followExecutions read all again, as a multiple of the time that the last
+// reading took. Messages may expire all the time, and the factor bounds the load.
+const rereadFactor = 100
 
-// pollExecutions reads new executions until earlier ones were erased or, after the time mayExpire, have expired. state is that of the stream
-// before all executions were read. pollExecutions returns the new state.
-func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState, mayExpire time.Time) (now jetstream.StreamState, err error) {
+// pollExecutions reads new executions until all must be read again: messages were erased, or messages have expired and it is after nextReread.
+// state is that of the stream before all executions were read. pollExecutions returns the new state.
+func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState, nextReread time.Time) (now jetstream.StreamState, err error) {
 	polled, stop := context.WithCancel(ctx)
 	defer stop()
 	_, newest := x.Executions.Range(&Filter{})
@@ -158,13 +158,13 @@ func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState,
 		}
 		now, err = streamState(ctx, x.conn, events.StreamExecutions)
 		isErased := now.NumDeleted > state.NumDeleted
-		isExpired := now.FirstSeq > state.FirstSeq && time.Now().After(mayExpire)
+		isExpired := now.FirstSeq > state.FirstSeq && time.Now().After(nextReread)
 		if err != nil || isErased || isExpired {
 			stop()
 			<-done
 			return now, err
 		}
-		state.NumDeleted = now.NumDeleted // it falls when the gap of erased messages expires
+		state.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
 	}
 }
 

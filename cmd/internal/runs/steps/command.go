@@ -15,7 +15,7 @@ func ParseCommand(action string) (events.ToolCall, bool) {
 	action = strings.TrimSpace(action)
 	tool, arguments := action, ""
 	if end := strings.IndexAny(action, " \t\r\n"); end >= 0 {
-		tool, arguments = action[:end], action[end+1:] // further white space may be the indentation of an edit
+		tool, arguments = action[:end], action[end+1:] // of the white space behind the tool, only one character: the rest may indent the text of an edit
 	}
 	if !shell.IsEditor(tool) {
 		if program := otherProgram(action, tool); program != "" {
