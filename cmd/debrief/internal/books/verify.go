@@ -63,16 +63,15 @@ func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 	case !slices.Contains(known, name):
 		return program.Exit(program.ExitRefused, cli.NotFoundError(name, known))
 	}
-	found, err := store.Verify(ctx, name)
-	if err != nil {
+	out := verifyOutput{}
+	if out.Verification, err = store.Verify(ctx, name); err != nil {
 		return err
 	}
-	out := verifyOutput{Verification: found}
 	if err := out.addDamage(ctx, &v.BookFlags, s.Conn); err != nil {
 		return err
 	}
-	damaged := found.Damaged()
-	if !damaged {
+	damaged := out.Damaged()
+	if !damaged { // the bullets of a damaged log cannot be traced
 		if err := out.trace(ctx, store); err != nil {
 			return err
 		}
