@@ -34,7 +34,8 @@
 //	server.go                   Handler   the routes
 //	wires/server.go             answer    the request and the reply in the form of one of the three APIs
 //	server.go                   reply     the answer, or a fault of faults.go
-//	prompt.go                   role      the role that sent the prompt, and draws from its text
+//	prompt.go                   role      the role that sent the prompt
+//	prompt.go                   draw      pseudo-random numbers that depend only on the prompt and the seed
 //	simulated.go                answer    the reply of the world's model, with the errors that Options add
 //	worlds/world/roles.go       Reply     the replies of the three roles in all worlds
 //	worlds/world/prompt.go                bullets, task and reflections as a model reads them

@@ -10,7 +10,7 @@
 //	erase.go            Eraser.Run       repeats the following until a search finds nothing
 //	find.go             Eraser.find      searches the logs, then the streams, for messages about the runs
 //	about.go            aboutStored      the names and ids in a message
-//	log.go              Eraser.eraseLogs forgets the runs, removes copies of their bullets, and replaces the deltas that have their texts
+//	log.go              Eraser.eraseLogs has the Curator forget the runs, remove copies of their bullets, and replace the deltas with their texts
 //	erase.go            Eraser.remove    deletes the messages; the server overwrites them
 //	overwrite.go        Eraser.overwrite writes streams again in which newer messages have replaced older ones
 //	erase.go            Eraser.finish    removes the names in the request
