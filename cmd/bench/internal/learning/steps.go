@@ -68,8 +68,8 @@ type answered struct {
 	system  string         // system part of the prompt
 }
 
-// step answers the last tasks of r.done with the current version of the playbook, and reports the executions in order. An agent of the HTTP API reports the
-// outcomes of a step only in the next step.
+// step answers tasks, which r.done counts already, with the current version of the playbook, and reports the executions in order. An agent of
+// the HTTP API reports the outcomes of a step only in the next step.
 func (r *runner) step(ctx context.Context, tasks []world.Task) error {
 	due := r.dueOutcomes()
 	out := make([]answered, len(tasks))
