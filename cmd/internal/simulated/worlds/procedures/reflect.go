@@ -6,7 +6,8 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// Analyse implements world.Language. Feedback rarely says what a rule depends on; otherwise the model guesses.
+// Analyse implements world.Language. It blames the cited bullets whose rule can be the cause of the flaw, and derives a rule from the flaw.
+// Feedback rarely says what the rule depends on; otherwise lesson guesses it.
 func (l Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	j := readJob(e.Question)
 	f, when, ok := readFlaw(e.Feedback)
@@ -19,11 +20,11 @@ func (l Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 			a.Blamed = append(a.Blamed, b.ID)
 		}
 	}
-	r := f.lesson(&j, d)
-	if len(a.Blamed) > 0 && (f.kind == missing || f.kind == early) {
+	if len(a.Blamed) > 0 && (f.kind == missing || f.kind == early) { // the blamed rule is wrong, and no rule is missing
 		a.Reasoning = "A bullet led to the flaw."
 		return a
 	}
+	r := f.lesson(&j, d)
 	if when != (condition{}) {
 		r.when = when
 	}
@@ -32,47 +33,67 @@ func (l Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	return a
 }
 
-// leadsTo reports whether a rule that an answer follows can be the cause of a flaw.
+// leadsTo reports whether an answer that follows the rule can have the flaw.
 func (r *rule) leadsTo(f flaw) bool {
 	switch f.kind {
 	case needless:
-		return r.other == f.step && (r.kind == follow || r.kind == swap) || r.step == f.step && (r.kind == begin || r.kind == check)
+		return r.adds(f.step)
 	case missing:
-		return r.step == f.step && (r.kind == skip || r.kind == swap)
-	case instead:
-		return r.other == f.step && r.kind == swap || r.step == f.other && r.kind == skip
-	case early:
+		return r.removes(f.step)
+	case instead: // f.step is there in place of f.other
+		return r.kind == swap && r.other == f.step || r.kind == skip && r.step == f.other
+	case early: // f.other is before f.step
 		return r.kind == before && r.step == f.other && r.other == f.step || r.kind == begin && r.step == f.other
-	case unchecked:
+	case unchecked: // the check f.step is not first
 		return r.kind == begin || r.kind == check && r.step != f.step
 	}
 	return false
 }
 
-// lesson returns the rule that a flaw suggests. What it depends on is a guess: shares are the probabilities that it is the material, and
-// that it is the client.
+// adds reports whether the rule puts a step into the list.
+func (r *rule) adds(step string) bool {
+	switch r.kind {
+	case follow, swap:
+		return r.other == step
+	case begin, check:
+		return r.step == step
+	}
+	return false
+}
+
+// removes reports whether the rule takes a step out of the list.
+func (r *rule) removes(step string) bool {
+	return (r.kind == skip || r.kind == swap) && r.step == step
+}
+
+// dependence has the probabilities of a guess: a rule depends on the material, or on the client, or else on neither.
+type dependence struct{ material, client float64 }
+
+// lesson returns the rule that a flaw suggests. What the rule depends on is a guess.
 func (f flaw) lesson(j *job, d world.Dice) rule {
 	r := rule{family: j.family, step: f.step, other: f.other}
-	shares := [2]float64{0.25, 0.15}
+	guess := dependence{material: 0.25, client: 0.15}
 	switch f.kind {
 	case unchecked:
-		r.kind, shares = check, [2]float64{0.6, 0.1}
+		r.kind, guess = check, dependence{material: 0.6, client: 0.1}
 	case needless:
-		r.kind, shares = skip, [2]float64{0.6, 0.3}
+		r.kind, guess = skip, dependence{material: 0.6, client: 0.3}
 	case missing:
-		r.kind, r.step, r.other = follow, f.other, f.step
-		if f.other == "" || slices.Contains(checks, f.other) {
-			r.kind, r.step, shares = begin, f.step, [2]float64{0.2, 0.6}
+		hasPlaceAtBeginning := f.other == "" || slices.Contains(checks, f.other)
+		if hasPlaceAtBeginning {
+			r.kind, guess = begin, dependence{material: 0.2, client: 0.6}
+		} else {
+			r.kind, r.step, r.other = follow, f.other, f.step
 		}
 	case instead:
-		r.kind, shares = swap, [2]float64{0.5, 0.2}
+		r.kind, guess = swap, dependence{material: 0.5, client: 0.2}
 	case early:
 		r.kind = before
 	}
 	switch {
-	case d.Chance(shares[0], "material"):
+	case d.Chance(guess.material, "material"):
 		r.when.material = j.material
-	case d.Chance(shares[1]/(1-shares[0]), "client"):
+	case d.Chance(guess.client/(1-guess.material), "client"): // the probability given that it is not the material
 		r.when.client = j.client
 	}
 	return r.withoutUnusedStep()
