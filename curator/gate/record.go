@@ -112,16 +112,16 @@ const (
 	maxPrior = 20
 )
 
-// failing returns the Bayes factor of the first of two hypotheses against the second:
+// failing returns the Bayes factor (Kass and Raftery, "Bayes factors", 1995) of the first of two hypotheses against the second:
 //
-//  1. Tasks that cite a bullet succeed less often than tasks that it was withheld from.
-//  2. Both succeed equally often.
+//  1. Tasks that cite a bullet have another success rate than tasks that it was withheld from.
+//  2. Both have the same rate.
 //
-// It is 0 if the tasks that cite the bullet succeed more often. The prior of the success rate is a beta distribution: uniform for the cited
-// tasks, and with the typical rate for the withheld tasks and for the rate that both have under the second hypothesis. The factor is the
-// ratio of the marginal likelihoods (Kass and Raftery, "Bayes factors", 1995). If the rates are equal and drawn from these distributions,
-// the factor exceeds 1/α with a probability of at most α, at any time. If the tasks of a bullet are much harder than typical ones, the
-// probability is higher until enough outcomes are withheld.
+// It returns 0 if the tasks that cite the bullet do not succeed less often. Each unknown rate has a beta distribution before any outcome: the
+// rate of the cited tasks a uniform one, the rate of the withheld tasks and the rate of both one around the typical rate.
+//
+// If the second hypothesis is true and the rate has this distribution, the factor exceeds 1/α with a probability of at most α, at any time. If the
+// tasks of a bullet are much harder than typical ones, the probability is higher until the bullet was withheld from enough tasks.
 func failing(e *playbook.Experiment, typical playbook.Typical) float64 {
 	cited, withheld := float64(e.Cited.Count()), float64(e.Withheld.Count())
 	citedGood, withheldGood := float64(e.Cited.Sum())/playbook.MaxScore, float64(e.Withheld.Sum())/playbook.MaxScore
@@ -130,7 +130,8 @@ func failing(e *playbook.Experiment, typical playbook.Typical) float64 {
 	rate := min(max(typical.Rate, 0.02), 0.98)
 	weight := max(minPrior, min(typical.Outcomes, cited, maxPrior))
 	priorGood, priorBad := weight*rate, weight*(1-rate)
-	if cited == 0 || (citedGood+1)/(cited+2) >= (withheldGood+priorGood)/(withheld+weight) {
+	citedRate, withheldRate := (citedGood+1)/(cited+2), (withheldGood+priorGood)/(withheld+weight) // means after the outcomes
+	if cited == 0 || citedRate >= withheldRate {
 		return 0
 	}
 	different := logBeta(1+citedGood, 1+citedBad) + logBeta(priorGood+withheldGood, priorBad+withheldBad)
