@@ -46,12 +46,13 @@ func Screen(s string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// ScreenText is Screen for the condition and the content of a bullet. It also screens the condition and the rest of the content alone, because together
-// they may look like advice.
+// ScreenText is Screen for a bullet with a condition. The content begins with the condition, which can make an order look like advice. So the
+// condition and the rest of the content are also screened alone.
 func ScreenText(when, content string) (Finding, bool) {
 	texts := []string{content}
 	if when != "" {
-		texts = append(texts, when, "if "+when, playbook.Advice(when, content))
+		rest := playbook.Advice(when, content)
+		texts = append(texts, when, "if "+when, rest)
 	}
 	for _, s := range texts {
 		if f, found := Screen(s); found {
@@ -106,7 +107,9 @@ func fold(s string, latin bool) string {
 			r = '\n'
 		case unicode.IsSpace(r):
 			r = ' '
-		case r == '’' || r == '‘' || r == 'ʼ' || r == '`' && latin:
+		case r == '’' || r == '‘' || r == 'ʼ':
+			r = '\''
+		case r == '`' && latin: // it may be an apostrophe; without latin it stays, because it usually quotes code
 			r = '\''
 		case r >= 0x1d400 && r <= 0x1d7ff:
 			r = mathLetter(r)
