@@ -13,7 +13,7 @@ import (
 type SampleIndex struct {
 	version uint64
 	parts   playbook.ChangeAssembler
-	samples map[playbook.CoverKey][]uint64
+	samples map[playbook.CoverKey][]uint64 // versions, by sampleKey
 	shared  []change // of all samples, in order
 }
 
@@ -34,8 +34,8 @@ func (x *SampleIndex) Add(d *playbook.Delta) {
 		if cover.Evidence == nil {
 			continue
 		}
-		key := playbook.FeedbackKey(cover.Evidence.Sample)
-		for _, part := range c {
+		key := sampleKey(cover.Evidence.Sample)
+		for _, part := range c { // Contribution needs all parts; several covers may be of the sample
 			if versions := x.samples[key]; len(versions) == 0 || versions[len(versions)-1] < part.Version {
 				x.samples[key] = append(versions, part.Version)
 			}
@@ -45,8 +45,11 @@ func (x *SampleIndex) Add(d *playbook.Delta) {
 
 // Versions returns the versions of the deltas that Contribution needs for a sample, in order. The caller must not change them.
 func (x *SampleIndex) Versions(sample string) []uint64 {
-	return x.samples[playbook.FeedbackKey(sample)]
+	return x.samples[sampleKey(sample)]
 }
+
+// sampleKey returns the key of a sample in the index. It has 16 bytes, fewer than the id of the sample.
+func sampleKey(sample string) playbook.CoverKey { return playbook.FeedbackKey(sample) }
 
 // Contribution returns the contribution of a sample after the last delta of the index. The deltas are those with the
 // versions of the sample, in order.
