@@ -20,10 +20,18 @@ const promptVersion = "r6"
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"
 
-const systemForm = `
-
-Answer with one JSON object and nothing around it:
-{"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "when": "the condition under which the insight holds: what a reader of another task would check, in at most 30 words; \"\" if it always holds", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "further_insights": [{"when": "its condition", "insight": "one sentence", "section": "a word or two"}], "label_suspect": "why the outcome itself is wrong, or \"\"", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
+// systemForm describes the reply. The last brace is missing, because recordsForm may follow.
+const systemForm = "\n\nAnswer with one JSON object and nothing around it:\n" +
+	`{"reasoning": "how you came to it", ` +
+	`"error_identification": "what exactly went off, \"\" for nothing", ` +
+	`"root_cause_analysis": "why", ` +
+	`"correct_approach": "what would have been right", ` +
+	`"when": "the condition under which the insight holds: what a reader of another task would check, in at most 30 words; \"\" if it always holds", ` +
+	`"key_insight": "the one sentence, or \"\"", ` +
+	`"section": "a word or two under which a reader would look for the insight", ` +
+	`"further_insights": [{"when": "its condition", "insight": "one sentence", "section": "a word or two"}], ` +
+	`"label_suspect": "why the outcome itself is wrong, or \"\"", ` +
+	`"bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
 
 // Limits of the parts of the prompt, in bytes. A trace may have any length, so it also has a limit in tokens,
 // Config.TraceBudget. Shortened text contains a mark with the number of bytes that are left out.
@@ -69,14 +77,13 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	if describesAgent(e) {
 		system += chat.PromptAgentRules
 	}
-	schema := reflectionSchema
 	system += chat.PromptQuotes
+	schema, form := reflectionSchema, systemForm
 	if wantsRecords(e) {
-		schema = recordsSchema
-		system += chat.PromptRecords + systemForm + recordsForm + "}"
-	} else {
-		system += systemForm + "}"
+		system += chat.PromptRecords
+		schema, form = recordsSchema, systemForm+recordsForm
 	}
+	system += form + "}"
 	user := outcomeLine(e) + "\n" + chat.Quote(material(e, other, cfg))
 	return chat.Prompt{
 		Name:     "reflector",
@@ -194,8 +201,9 @@ func quotedTrace(steps []events.Step, budget int) string {
 		}
 	}
 	c := newChoice(texts, budget)
-	if last := len(steps) - 1; last >= 0 { // always show the end, shortened if necessary
-		texts[last] = strings.TrimRight(excerpt(texts[last], max(2*budget, 200)), "\n") + "\n"
+	if last := len(steps) - 1; last >= 0 { // the end comes first
+		limit := max(2*budget, 200) // bytes; a text with two bytes for each token of the budget mostly fits
+		texts[last] = strings.TrimRight(excerpt(texts[last], limit), "\n") + "\n"
 		c.take(last)
 	}
 	for _, i := range slices.Backward(failed) {
