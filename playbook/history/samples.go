@@ -14,7 +14,7 @@ type SampleIndex struct {
 	version uint64
 	parts   playbook.ChangeAssembler
 	samples map[playbook.CoverKey][]uint64 // versions, by sampleKey
-	shared  []change // of all samples, in order
+	shared  []change                       // of all samples, in order
 }
 
 // Add indexes the next delta of the log.
