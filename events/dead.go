@@ -26,7 +26,7 @@ type DeadLetter struct {
 	Shared string `msgpack:"shared,omitempty" json:"shared,omitempty" redact:"id"`
 }
 
-// DeadCode is the reason of a dead letter for programs. Stored; append only.
+// DeadCode is the reason of a dead letter for programs. The values are stored, so they must not change.
 type DeadCode string
 
 // The codes of dead letters.

@@ -59,7 +59,7 @@ type Omission struct {
 	Refs   []string `msgpack:"r,omitempty" json:"refs,omitempty" redact:"id"` // the first few
 }
 
-// PartKind is the type of a part of a context. Stored; append only.
+// PartKind is the type of a part of a context. The values are stored, so they must not change.
 type PartKind string
 
 // The kinds of parts.

@@ -10,7 +10,7 @@ import (
 	"debrief/playbook"
 )
 
-// Label classifies an outcome. Stored; append only.
+// Label classifies an outcome. The values are stored, so they must not change.
 type Label string
 
 // The labels of an outcome.

@@ -44,7 +44,7 @@ type CallRecord struct {
 	Next      []string  `msgpack:"next,omitempty" json:"next_suggested_actions,omitempty"`
 }
 
-// Progress rates the contribution of a step to its task. Stored; append only.
+// Progress rates the contribution of a step to its task. The values are stored, so they must not change.
 type Progress string
 
 // The values of Progress.
@@ -54,7 +54,7 @@ const (
 	Regressing Progress = "regressing"
 )
 
-// Relevance rates the importance of a call for later steps. Stored; append only.
+// Relevance rates the importance of a call for later steps. The values are stored, so they must not change.
 type Relevance string
 
 // The values of Relevance.

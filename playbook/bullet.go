@@ -93,7 +93,7 @@ func (id BulletID) Key() string {
 	return "x-" + base64.RawURLEncoding.EncodeToString(sum[:])[:22]
 }
 
-// Status is the state of a bullet. It decides whether generators see the bullet. Stored; append only.
+// Status is the state of a bullet. It decides whether generators see the bullet. The values are stored, so they must not change.
 type Status string
 
 const (

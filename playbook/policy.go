@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Review is the review mode of a playbook: whether a new text waits for a person before a prompt may contain it. Stored; append only.
+// Review is the review mode of a playbook: whether a new text waits for a person before a prompt may contain it. The values are stored, so they
+// must not change.
 type Review string
 
 // The review modes.
@@ -49,7 +50,7 @@ func (a *About) Validate() error {
 	return nil
 }
 
-// Trust is the trust level of a source of executions. Stored; append only.
+// Trust is the trust level of a source of executions. The values are stored, so they must not change.
 type Trust string
 
 // The levels of trust.
