@@ -45,7 +45,7 @@ func TestWalks(t *testing.T) {
 		hasGateway         bool
 		act                func(t *testing.T, server, gateway string)
 	}{
-		{"task", 198, 890, "generator/generator.go:answer", false, submitTasks},
+		{"task", 196, 900, "generator/generator.go:answer", false, submitTasks},
 		{"gateway call", 97, 430, "cmd/internal/proxy/gateway.go:ServeHTTP", true, callModel},
 	} {
 		t.Run(walk.name, func(t *testing.T) {
