@@ -119,7 +119,8 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 		}
 		methods, opts = append(methods, "--creds"), append(opts, nats.UserCredentials(n.Creds))
 	}
-	if user == "" && password != "" {
+	hasLogin := user != "" || strings.Contains(n.NATS, "@") // the address has a user or a token of its own
+	if password != "" && !hasLogin {
 		flag := "--password"
 		if n.PasswordFile != "" {
 			flag = "--password-file"

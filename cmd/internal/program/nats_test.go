@@ -70,6 +70,7 @@ func TestIncompleteLoginIsRefused(t *testing.T) {
 		{program.NATS{Replicas: 1, Password: "s3cret"}, "--password: requires --user"},
 		{program.NATS{Replicas: 1, PasswordFile: file}, "--password-file: requires --user"},
 		{program.NATS{Replicas: 1, User: "ann"}, ""},
+		{program.NATS{Replicas: 1, NATS: "nats://ann:other@host:4222", Password: "s3cret"}, ""},
 		{program.NATS{Replicas: 1, User: "ann", PasswordFile: file}, ""},
 		{program.NATS{Replicas: 0}, "--replicas: must be 1 to 5, got 0"},
 		{program.NATS{Replicas: 6}, "--replicas: must be 1 to 5, got 6"},
