@@ -167,7 +167,8 @@ func priority(b *playbook.Bullet) int {
 // duplicates are the bullets that mergeDuplicates merges into another one.
 type duplicates struct {
 	sources []playbook.BulletID
-	lowest  float64 // lowest similarity of a source; 1 if all have the same text
+	differ  bool    // a source has another text; texts that differ in common words only have the similarity 1, too
+	lowest  float64 // lowest similarity of a source
 }
 
 // mergeDuplicates merges bullets with the same or nearly the same text. All duplicates of a bullet are merged in one step:
@@ -188,13 +189,13 @@ func (f *planBuilder) mergeDuplicates() {
 		d := found[into]
 		d.sources = append(d.sources, b.ID)
 		if playbook.ContentKeyOf(b.Content) != playbook.ContentKeyOf(f.bullets[into].Content) {
-			d.lowest = min(d.lowest, match.Similarity)
+			d.differ, d.lowest = true, min(d.lowest, match.Similarity)
 		}
 	}
 	for _, id := range order {
 		reason := "same text"
-		if lowest := found[id].lowest; lowest < 1 {
-			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", lowest)
+		if d := found[id]; d.differ {
+			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", d.lowest)
 		}
 		f.merge(f.bullets[id], found[id].sources, reason)
 	}
