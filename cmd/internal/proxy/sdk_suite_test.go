@@ -181,7 +181,7 @@ func parallelConversation(t *testing.T, u *sdkSuite, stream bool) {
 		t.Fatalf("got %+v, want %v", got, want)
 	}
 	a.Results("17", "failed")
-	if got, err := a.Send(t.Context(), stream); err != nil || !strings.Contains(got.Text, " 17 ") || !strings.Contains(got.Text, " failed ") {
+	if got, err := a.Send(t.Context(), stream); err != nil || !strings.Contains(got.Text, " 17}") || !strings.Contains(got.Text, " failed}") {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
