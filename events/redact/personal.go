@@ -35,12 +35,27 @@ func findPersonal(s string) (edits []edit) {
 	for i := range personalForms {
 		f := &personalForms[i]
 		for _, at := range f.form.FindAllStringIndex(s, -1) {
-			if f.isValid == nil || f.isValid(s[at[0]:at[1]]) {
-				edits = append(edits, edit{at[0], at[1], f.kind})
+			if n := f.validLength(s[at[0]:at[1]]); n > 0 {
+				edits = append(edits, edit{at[0], at[0] + n, f.kind})
 			}
 		}
 	}
 	return edits
+}
+
+// validLength returns the length of the longest valid beginning of a match, or 0. A match of a number may end with the next word, such as
+// the date after the number of a card.
+func (f *personalForm) validLength(match string) int {
+	if f.isValid == nil {
+		return len(match)
+	}
+	for end := len(match); end > 0; end = strings.LastIndexAny(match[:end], " -") {
+		number := match[:end]
+		if f.form.FindString(number) == number && f.isValid(number) {
+			return end
+		}
+	}
+	return 0
 }
 
 var spaces = strings.NewReplacer(" ", "", "-", "")
