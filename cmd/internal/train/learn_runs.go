@@ -24,7 +24,9 @@ type runID [16]byte
 
 // runIDOf returns the binary form of an id. For an id that is not of an execution, the result is the id of no run.
 func runIDOf(id events.ID) (r runID) {
-	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id))
+	if raw, err := base64.RawURLEncoding.DecodeString(string(id)); err == nil && len(raw) == len(r) {
+		copy(r[:], raw)
+	}
 	return r
 }
 

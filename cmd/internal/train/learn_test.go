@@ -278,3 +278,16 @@ func TestReadingOfAPipeEndsWithTheContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestRunIDOfOtherIDs checks that an id that is not of an execution, such as one that another client wrote, is the id of no run.
+func TestRunIDOfOtherIDs(t *testing.T) {
+	t.Parallel()
+	for _, id := range []events.ID{"", "17", "ab", "0b5a7c52-9d0e-4f6c-8a55-1f0f6a6a3c11", events.Hash("a") + "AAAA"} {
+		if got := runIDOf(id); got != (runID{}) {
+			t.Errorf("%q: got %x, want zeros", id, got)
+		}
+	}
+	if got := runIDOf(events.Hash("a")); got == (runID{}) {
+		t.Error("got the id of no run for an execution")
+	}
+}
