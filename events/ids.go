@@ -39,7 +39,7 @@ func NewID() ID {
 }
 
 func (id ID) validate() error {
-	if b, err := base64.RawURLEncoding.DecodeString(text.Prefix(string(id), 64)); err != nil || len(b) != 16 {
+	if b, err := base64.RawURLEncoding.DecodeString(text.Prefix(string(id), 64)); err != nil || len(b) != 16 || len(id) != 22 { // DecodeString skips line breaks
 		return fmt.Errorf("id: %.80q is not 16 bytes of base64url", string(id))
 	}
 	return nil
@@ -63,7 +63,7 @@ func ShortID(id ID) string {
 // Parse returns the sequence of the handle, and a function that reports whether an id matches the handle.
 func (h Handle) Parse() (seq uint64, matches func(ID) bool, err error) {
 	number, suffix, ok := strings.Cut(string(h), "-")
-	hasForm := ok && len(number) <= 20 && len(suffix) == 8
+	hasForm := ok && len(number) <= 20 && len(suffix) == 8 && strings.Trim(suffix, "0123456789abcdef") == ""
 	if hasForm {
 		seq, err = strconv.ParseUint(number, 10, 64)
 	}

@@ -31,7 +31,7 @@ func TestNewIDsDiffer(t *testing.T) {
 
 func TestIDValidate(t *testing.T) {
 	t.Parallel()
-	for _, id := range []ID{"", "short", "AAAAAAAAAAAAAAAAAAAAAA==", ID(strings.Repeat("A", 23)), "AAAAAAAAAAAAAAAAAAAA+/"} {
+	for _, id := range []ID{"", "short", "AAAAAAAAAAAAAAAAAAAAAA==", ID(strings.Repeat("A", 23)), "AAAAAAAAAAAAAAAAAAAA+/", ID(Hash("a")) + "\r\n", ID(Hash("a")) + ID(strings.Repeat("\n", 42)) + "more"} {
 		if err := id.validate(); err == nil || !strings.HasPrefix(err.Error(), "id: ") {
 			t.Errorf("%q: got %v, want a refusal", id, err)
 		}
@@ -49,7 +49,7 @@ func TestHandleParse(t *testing.T) {
 
 func TestHandleParseRejectsInvalid(t *testing.T) {
 	t.Parallel()
-	for _, h := range []Handle{"", "17", "-ab12cd34", "17-ab12", "17-ab12cd34e", "x-ab12cd34", "-1-ab12cd34", "18446744073709551616-ab12cd34", "0-ab12cd34", "00-ab12cd34"} {
+	for _, h := range []Handle{"", "17", "-ab12cd34", "17-ab12", "17-ab12cd34e", "x-ab12cd34", "-1-ab12cd34", "18446744073709551616-ab12cd34", "0-ab12cd34", "00-ab12cd34", "17-zzzzzzzz", "17-AB12CD34"} {
 		if _, _, err := h.Parse(); err == nil || !strings.Contains(err.Error(), "<sequence>-<8 hex digits>") {
 			t.Errorf("%q: got %v, want a refusal that shows the form", h, err)
 		}
