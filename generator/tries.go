@@ -66,6 +66,7 @@ func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task
 	}
 	for e.Tries = 1; e.Tries < t.Tries && e.OtherTry == nil && !e.Outcome.Violation; {
 		again, err := g.attempt(ctx, conn, t, messages)
+		e.Usage = e.Usage.Add(again.reply.Usage) // also of a try that fails later
 		if ctx.Err() != nil {
 			return err
 		}
@@ -74,7 +75,6 @@ func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task
 			return nil
 		}
 		e.Tries++
-		e.Usage = e.Usage.Add(again.reply.Usage)
 		before := events.Try{Reasoning: e.Reasoning, Answer: e.Answer, Outcome: e.Outcome}
 		switch {
 		case again.outcome.Violation:
