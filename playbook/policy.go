@@ -21,7 +21,7 @@ const (
 // Valid reports whether the mode is known or empty.
 func (r Review) Valid() bool { return r == "" || r == ReviewFirst || r == ReviewOff }
 
-// ValidateLeadingScore returns an error if a name of a score is too long. Nil and empty text are valid.
+// ValidateLeadingScore returns an error if a name of a score is too long or has surrounding space. Nil and empty text are valid.
 func ValidateLeadingScore(name *string) error {
 	const limit = 80
 	if name != nil && (len(*name) > limit || strings.TrimSpace(*name) != *name) {

@@ -65,7 +65,7 @@ const (
 	ReasonConfirmed    Reason = "confirmed"         // enough executions requested it
 	ReasonPinnedStatus Reason = "pinned-by-person"  // a person has pinned it
 	ReasonReplaced     Reason = "replaced"          // another bullet takes its place
-	ReasonReturned     Reason = "returned"          // the bullet that replaced it has retired
+	ReasonReturned     Reason = "returned"          // the bullet that replaced it is no longer shown
 	ReasonTooMany      Reason = "too-many-waiting"  // other waiting bullets have more confirmations or are newer
 	ReasonRemoval      Reason = "removal-requested" // its removal was requested, and its record is not good
 	ReasonUnconfirmed  Reason = "unconfirmed"       // it contradicts a supported bullet and waits for a confirmation

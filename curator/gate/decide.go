@@ -218,7 +218,7 @@ func shownBefore(s State, b *playbook.Bullet) *playbook.Bullet {
 	return nil
 }
 
-// restoreReplaced shows the newest bullet that b had replaced, because b retires. It does nothing if such a bullet is shown already. It
+// restoreReplaced shows the newest bullet that b had replaced, because b is no longer shown. It does nothing if such a bullet is shown already. It
 // leaves out bullets that their own record or a person retired.
 func (d *Decider) restoreReplaced(b *playbook.Bullet) {
 	for old := range replacedBy(d.State, b) {
@@ -228,7 +228,7 @@ func (d *Decider) restoreReplaced(b *playbook.Bullet) {
 		if !isRestorable(old) {
 			continue
 		}
-		reason := fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID)
+		reason := fmt.Sprintf("bullet %q, which replaced it, is no longer shown", b.ID)
 		if d.Review {
 			d.holdForReview(old, reason)
 		} else {
@@ -238,7 +238,8 @@ func (d *Decider) restoreReplaced(b *playbook.Bullet) {
 	}
 }
 
-// isRestorable reports whether a bullet is retired, but neither by its own record nor by a person.
+// isRestorable reports whether a bullet retired with an established standing, so neither by its own record nor by a person. A bullet that was
+// new when it was replaced does not return.
 func isRestorable(b *playbook.Bullet) bool {
 	s := b.CurrentExperiment().Standing
 	return b.Status == playbook.Retired && s.Established() && s != playbook.StandingKept

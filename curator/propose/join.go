@@ -20,7 +20,7 @@ type groupProposal struct {
 	model   string
 }
 
-// key returns the same string for proposals that differ only in their support, section, condition and reason.
+// key returns the same string for proposals that differ only in their support, section and reason. The content begins with the condition.
 func (p *groupProposal) key() string {
 	op := &p.op
 	text := playbook.ContentKeyOf(op.Content)
@@ -161,7 +161,7 @@ func resolveConflicts(all []*groupProposal) (kept []*groupProposal, rejected []d
 		for _, id := range affectedBullets(&winner.op) {
 			ids = append(ids, string(id))
 		}
-		rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
+		rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s is preferred, with %s: %s",
 			text.Excerpt(strings.Join(ids, ", "), screen.MaxName), countReflections(len(winner.support)), winner.op.Kind)})
 	}
 	for _, p := range all {

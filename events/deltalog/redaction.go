@@ -18,7 +18,7 @@ import (
 	"debrief/playbook"
 )
 
-// A redaction takes the place of a delta whose texts were erased, see the comment of the package. Erasing has four steps: Redact stores
+// A redaction takes the place of a delta whose texts were erased, see the comment of the package. Erasing has three steps: Redact stores
 // the redactions, an edit lists them in the log, and RemoveRedacted overwrites the deltas. Each step may be repeated, and the whole may
 // end after any of them.
 

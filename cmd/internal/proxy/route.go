@@ -204,14 +204,14 @@ var (
 	webSocket     = reason{"websocket", "the gateway does not read WebSockets"}
 )
 
-// readPaths are the paths after /v1 of the APIs that the gateway reads.
-var readPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
+// knownPaths are the paths after /v1 that have a route of their own, also those that the gateway does not read.
+var knownPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
 
 // normalRest removes repeated slashes, a slash at the end and another /v1 at the beginning of a path after /v1, because base URLs are
-// often written so. It returns the path unchanged if the result is not in readPaths and not the path of a response.
+// often written so. It returns the path unchanged if the result is not in knownPaths and not the path of a response.
 func normalRest(rest string) string {
 	path := withoutVersion(strings.TrimSuffix(collapse(rest), "/"))
-	if slices.Contains(readPaths, path) || responseOf(path) != "" {
+	if slices.Contains(knownPaths, path) || responseOf(path) != "" {
 		return path
 	}
 	return rest

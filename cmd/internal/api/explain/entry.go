@@ -20,7 +20,7 @@ type Entry struct {
 	Book    string          `json:"book,omitempty"`
 	Stream  string          `json:"stream"`
 	Seq     uint64          `json:"seq"`
-	ID      string          `json:"id,omitempty"`     // handle, or version of a delta
+	ID      string          `json:"id,omitempty"`     // handle, version of a delta, or sequence of an unreadable message
 	Repeat  bool            `json:"repeat,omitempty"` // a copy of an earlier event
 	Event   events.Event    `json:"event,omitempty"`
 	Delta   *playbook.Delta `json:"delta,omitempty"`

@@ -78,7 +78,7 @@ func (s *Store) putReferences(ctx context.Context, writes []referenceWrite) erro
 func (ac *ActiveCall) beginReferences() (writes []referenceWrite) {
 	r, keys := ac.match.run, ac.call.keys()
 	ref := reference{Run: r.ID}
-	for _, slot := range r.Slots {
+	for _, slot := range r.Slots { // key.token, see freeSlot
 		dot := strings.LastIndexByte(slot, '.')
 		w := ac.store.openReference(slot[:dot], ref)
 		w.token = slot[dot+1:]
