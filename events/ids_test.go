@@ -31,7 +31,7 @@ func TestNewIDsDiffer(t *testing.T) {
 
 func TestIDValidate(t *testing.T) {
 	t.Parallel()
-	for _, id := range []ID{"", "short", "AAAAAAAAAAAAAAAAAAAAAA==", ID(strings.Repeat("A", 23)), "AAAAAAAAAAAAAAAAAAAA+/", ID(Hash("a")) + "\r\n", ID(Hash("a")) + ID(strings.Repeat("\n", 42)) + "more"} {
+	for _, id := range []ID{"", "short", "AAAAAAAAAAAAAAAAAAAAAA==", ID(strings.Repeat("A", 23)), "AAAAAAAAAAAAAAAAAAAA+/", Hash("a") + "\r\n", Hash("a") + ID(strings.Repeat("\n", 42)) + "more"} {
 		if err := id.validate(); err == nil || !strings.HasPrefix(err.Error(), "id: ") {
 			t.Errorf("%q: got %v, want a refusal", id, err)
 		}
