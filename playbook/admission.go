@@ -221,7 +221,7 @@ func (a *Admission) applyOp(op *Op, before *Bullet) {
 }
 
 // Share is the control share of a playbook: the share of the sessions in the control group. Their prompts get no learned text, so that their
-// outcomes show what the playbook is worth. It is a percentage with at most one decimal, such as 5% or 2.5%, or off. Empty means
+// outcomes show the worth of the playbook. It is a percentage with at most one decimal, such as 5% or 2.5%, or off. Empty means
 // that it is not set. Stored.
 type Share string
 

@@ -49,7 +49,7 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 	})
 }
 
-// input is what a delivery asks the Reflector to reflect on.
+// input has the events of a delivery that the Reflector reflects on.
 type input struct {
 	delivery  *bus.Delivery
 	execution *events.Execution // with the outcome after the feedback

@@ -97,7 +97,7 @@ func (p Page) manifest(m *manifest) {
 	}
 }
 
-// learnedFrom adds what the change that ends with a delta learned from an execution.
+// learnedFrom adds the operations that were learned from an execution, of the change that ends with a delta.
 func (c *Console) learnedFrom(p Page, book string, r *run, last *change) {
 	var ours []int // the covers of the execution, as indexes
 	for i, s := range last.Covers {

@@ -46,7 +46,7 @@ func (c *Console) home(p Page, _ []string, _ url.Values) {
 	}
 }
 
-// homeLearned adds what was learned in the last day.
+// homeLearned adds the counts of bullets, votes and versions of the last day.
 func (c *Console) homeLearned(p Page, newest []bookChange) {
 	var added, changed, removed, votes, versions, addedInHour int
 	for _, x := range newest {
@@ -77,7 +77,7 @@ func (c *Console) homeLearned(p Page, newest []bookChange) {
 		ints(changed, removed, votes, versions, addedInHour)...)
 }
 
-// homeWaiting adds what waits for a person: bullets and dead letters. The number of all has a link to the first of them.
+// homeWaiting adds the bullets and dead letters that wait for a person. The number of all has a link to the first of them.
 func (c *Console) homeWaiting(p Page) {
 	const heading = "Waits for a person | "
 	all, first := 0, ""

@@ -105,7 +105,7 @@ func (w *Worth) missing(share []float64) []float64 {
 func undecided(w *Worth, e WorthEffect) []float64 {
 	outcomes := float64(w.With.Outcomes + w.Without.Outcomes)
 	effect := max(2, math.Abs(e.Mean))
-	// The variance falls with the number of sessions. An effect is told from none if it is half of the width of its interval.
+	// The variance falls with the number of sessions. An effect differs from none if it is half of the width of its interval.
 	growth := worthVariance((e.High-e.Low)/200) / worthVariance(effect/100)
 	return []float64{e.Mean, e.Low, e.High, math.Ceil((growth - 1) * outcomes), effect, math.Ceil((growth - 1) * float64(w.Without.Rated))}
 }

@@ -85,7 +85,7 @@ func (t *runTallies) count(r *run) {
 	}
 }
 
-// worthOf compares the sessions of a playbook. A run without a session is a session of its own.
+// worthOf compares the sessions of a playbook. A run without a session counts as one session.
 func worthOf(all []*run, book string) *Worth {
 	sessions := map[string][]*run{}
 	for _, e := range all {

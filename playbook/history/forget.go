@@ -146,7 +146,7 @@ func newForgotten(d *playbook.Delta) playbook.Forgotten {
 type foldState struct {
 	playbook playbook.Playbook
 	// mixed has the bullets with an operation of which a part of the support is forgotten, and those that were revived with the words of a forgotten
-	// execution. Their texts may still contain what was forgotten, so they are quarantined until a person approves them, see forgetOps and
+	// execution. Their texts may still contain forgotten words, so they are quarantined until a person approves them, see forgetOps and
 	// reviveMixed.
 	mixed map[playbook.BulletID][]uint64
 	// dropped has the bullets whose Add has lost all support. The playbook does not have them. If another execution has requested such a bullet too,
