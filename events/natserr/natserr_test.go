@@ -58,21 +58,8 @@ func TestAsTimeout(t *testing.T) {
 // TestDeniedPublish: both forms of a publish return the denial, long before the timeout of the client.
 func TestDeniedPublish(t *testing.T) {
 	t.Parallel()
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"denied"}},
-		}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(srv.Shutdown)
-	if !srv.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server did not start")
-	}
-	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("u", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	url := startServer(t, &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"denied"}}})
+	nc, err := nats.Connect(url, nats.UserInfo("u", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,4 +74,55 @@ func TestDeniedPublish(t *testing.T) {
 	if !IsDenied(err) || !IsDenied(errOfMsg) {
 		t.Errorf("got %v and %v, want denials", err, errOfMsg)
 	}
+}
+
+// TestDeniedInbox: a call without an inbox returns the denial, and the denial of its own request is not logged beside it.
+func TestDeniedInbox(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"denied"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{"events"}},
+	})
+	var logged []error
+	closed := make(chan struct{})
+	nc, err := nats.Connect(url, nats.UserInfo("u", "p"),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { logged = append(logged, err) }),
+		nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = JetStream(plain, NewWatch(nc)).Publish(t.Context(), "denied", nil)
+	if !IsDenied(err) {
+		t.Errorf("got %v, want a denial", err)
+	}
+	if err := nc.Flush(); err != nil { // the server has sent both denials
+		t.Fatal(err)
+	}
+	nc.Close()
+	<-closed // called after all errors
+	if len(logged) > 0 {
+		t.Errorf("logged %v", logged)
+	}
+}
+
+// startServer returns the address of a server with JetStream and one user: u with the password p.
+func startServer(t *testing.T, permissions *server.Permissions) string {
+	t.Helper()
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		Users: []*server.User{{Username: "u", Password: "p", Permissions: permissions}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(srv.Shutdown)
+	if !srv.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server did not start")
+	}
+	return srv.ClientURL()
 }

@@ -38,6 +38,7 @@ type Watch struct {
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
+	deaf      uint64 // id of the client whose inbox the server denied: a listener knows that no call gets an answer
 }
 
 // listener is a call of Notify. denied is called for every permission error with one of the subjects.
@@ -46,7 +47,8 @@ type listener struct {
 	denied   func(*DeniedError)
 }
 
-// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except those that a listener gets.
+// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except those that a listener gets
+// and those that follow a denied inbox.
 func NewWatch(nc *nats.Conn) *Watch {
 	w := &Watch{inbox: strings.TrimSuffix(nc.Opts.InboxPrefix, "."), listeners: make(map[*listener]struct{})}
 	if w.inbox == "" {
@@ -54,8 +56,11 @@ func NewWatch(nc *nats.Conn) *Watch {
 	}
 	before := nc.ErrorHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if e := parseError(err); e != nil && w.notify(e) {
-			return
+		if e := parseError(err); e != nil {
+			id, _ := nc.GetClientID() // 0 if the server does not tell
+			if w.notify(e, id) {
+				return
+			}
 		}
 		if before != nil {
 			before(nc, sub, err)
@@ -79,9 +84,11 @@ func parseError(err error) *DeniedError {
 	return &DeniedError{Subject: m[2], Subscribe: m[1] == "Subscription"}
 }
 
-// notify passes an error to the listeners that it affects, and reports whether there are any. A denied subscription to the
-// inbox affects all listeners, because no call can get an answer.
-func (w *Watch) notify(e *DeniedError) (notified bool) {
+// notify passes an error of a client to the listeners that it affects, and reports whether there are any. A denied
+// subscription to the inbox affects all listeners, because no call can get an answer. The server then often denies the
+// request of the same call too, when its listener is gone: notify reports true for such errors, so that a call logs nothing
+// beside its error.
+func (w *Watch) notify(e *DeniedError, client uint64) (notified bool) {
 	affectsAll := e.Subscribe && strings.HasPrefix(e.Subject, w.inbox)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +98,10 @@ func (w *Watch) notify(e *DeniedError) (notified bool) {
 			notified = true
 		}
 	}
-	return notified
+	if affectsAll && notified {
+		w.deaf = client
+	}
+	return notified || client != 0 && client == w.deaf
 }
 
 // hasTokens reports whether the tokens of part are consecutive tokens of subject.
