@@ -28,7 +28,7 @@ func samples() map[Kind]Event {
 	all := map[Kind]Event{
 		KindTask: &Task{
 			Book: book, ID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
-			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Tries: 3, Created: noon,
+			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Tries: 3, Record: true, Created: noon,
 		},
 		KindExecution: &Execution{
 			Book: book, ID: execution, RunID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.",

@@ -51,6 +51,10 @@ type Task struct {
 	// outcomes. The first is the answer, unless a later one is a violation. The Reflector compares the two. A further round has one try.
 	Tries int `msgpack:"tries,omitempty" json:"tries,omitempty"`
 
+	// Record makes the Generator record where it stores the execution, so that a submitter finds the answer by the id of the task. It costs a write.
+	// The execution of a task in a session is always recorded.
+	Record bool `msgpack:"record,omitempty" json:"record,omitempty"`
+
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }

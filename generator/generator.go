@@ -194,7 +194,7 @@ func (g *Generator) Answer(ctx context.Context, builder *ContextBuilder, t *even
 	return e, err
 }
 
-// answer executes one task. After the execution is stored it is added to the window of its session.
+// answer executes one task. After the execution is stored it is recorded, and added to the window of its session, if the task needs that.
 func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *events.Task) bus.Result {
 	e, built, err := g.execute(ctx, builder, t)
 	if err != nil {
@@ -203,6 +203,9 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 	return bus.Result{Events: []events.Event{e}, ModelUseful: true, Forward: g.hasNextRound(t, e), AfterStore: func(ctx context.Context, first bus.Receipt) error {
 		if built.inWindow {
 			return nil // redelivered: the first execution is in the window already
+		}
+		if t.Session == "" && !t.Record {
+			return nil
 		}
 		return builder.addToWindowOrLog(ctx, e, first)
 	}}

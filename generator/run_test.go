@@ -16,6 +16,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/window"
 	"debrief/generator/scoring"
 	"debrief/playbook"
 )
@@ -319,5 +320,40 @@ func TestPinnedPromptIsTimeIndependent(t *testing.T) {
 	}
 	if got := recency(nil); len(got) != 3 || got["misc-00003"] >= 1/1.05 || got["misc-00002"] >= got["misc-00003"] {
 		t.Errorf("not pinned: got %v, want ages from now", got)
+	}
+}
+
+// TestOnlyWantedRecords: the write of a record is only for a task that wants one, or that is in a session.
+func TestOnlyWantedRecords(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.startWith(&echoModel{}, nil, Config{}, testTimeouts)
+	windows := window.New(f.conn.NATS(), f.conn.JetStream())
+	for name, test := range map[string]struct {
+		change func(*events.Task)
+		want   bool
+	}{
+		"no":        {func(*events.Task) {}, false},
+		"recorded":  {func(t *events.Task) { t.Record = true }, true},
+		"a session": {func(t *events.Task) { t.Session = "s" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := task("b", "which? "+name)
+			test.change(q)
+			e, refused := f.answer(q)
+			if refused != "" {
+				t.Fatal(refused)
+			}
+			f.waitFor("the acknowledgement", func() bool {
+				tasks, err := f.conn.JetStream().Consumer(t.Context(), events.StreamTasks, events.RoleGenerator)
+				f.ok(err)
+				return tasks.CachedInfo().NumAckPending == 0
+			})
+			seq, err := windows.FirstCopy(t.Context(), "b", window.EffectTurn, e.ID)
+			f.ok(err)
+			if (seq > 0) != test.want {
+				t.Errorf("got a record at sequence %d, want one: %t", seq, test.want)
+			}
+		})
 	}
 }

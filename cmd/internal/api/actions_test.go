@@ -186,6 +186,13 @@ func TestTasks(t *testing.T) {
 		}
 		return nil
 	})
+	eventually(t, func() error { // the answer is recorded soon after it is stored
+		again, _ := w.send(t, 200, "POST", "/books/sums/tasks", `{"question":"And eight times five?","run_id":"a b"}`)
+		if again["duplicate"] != true || again["handle"] == nil {
+			return fmt.Errorf("submitted again: got %v, want the handle of the first answer", again)
+		}
+		return nil
+	})
 	for body, field := range map[string]string{`{}`: "question", `{"question":"q","evaluator":"guess"}`: "evaluator", `{"question":"q","purpose":"play"}`: "purpose"} {
 		if reply, _ := w.send(t, 400, "POST", "/books/sums/tasks", body); reply["field"] != field {
 			t.Errorf("%s: got %v", body, reply)
