@@ -13,8 +13,9 @@ type Top[T any] struct {
 // NewTop returns a Top without values. compare orders the values; if it returns 0 for two of them, either may be kept.
 func NewTop[T any](n int, compare func(a, b T) int) *Top[T] { return &Top[T]{n: n, compare: compare} }
 
-// Offer keeps a value if fewer than n are kept, or if it comes before the last kept value. It then replaces that value.
-func (t *Top[T]) Offer(v T) {
+// Offer keeps a value if fewer than n are kept, or if it comes before the last kept value. It then replaces that value. Offer reports
+// whether it keeps the value.
+func (t *Top[T]) Offer(v T) bool {
 	switch {
 	case len(t.kept) < t.n:
 		t.kept = append(t.kept, v)
@@ -22,7 +23,10 @@ func (t *Top[T]) Offer(v T) {
 	case t.n > 0 && t.compare(v, t.kept[0]) < 0:
 		t.kept[0] = v
 		t.sink(0)
+	default:
+		return false
 	}
+	return true
 }
 
 // Sorted returns the kept values in order. Offer must not be called after it.

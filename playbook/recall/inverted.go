@@ -273,5 +273,10 @@ type scored struct {
 
 // newTop keeps the n highest scores. tie orders equal scores.
 func newTop(n int, tie func(a, b uint32) int) *heap.Top[scored] {
-	return heap.NewTop(n, func(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), tie(a.number, b.number)) })
+	return heap.NewTop(n, func(a, b scored) int {
+		if a.score != b.score { // cmp.Or would call tie for every pair
+			return cmp.Compare(b.score, a.score)
+		}
+		return tie(a.number, b.number)
+	})
 }

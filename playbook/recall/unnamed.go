@@ -76,20 +76,18 @@ func (u *Unnamed) Top(query string, n int) []Match {
 		}
 	}
 	best := newTop(n, u.words.compareKeys)
-	offer := func(number uint32) {
-		inSnapshot := int(number) < len(u.sums) && u.sums[number] > 0
-		isRemoved := u.words.keys[number] == ""
-		if inSnapshot && !isRemoved {
+	for _, number := range named.found {
+		if u.has(number) {
 			unnamed := max(0, u.sums[number]-named.scores[number])
 			best.Offer(scored{number, 1 / (1 + unnamed)})
 		}
 	}
-	for _, number := range named.found {
-		offer(number)
-	}
 	for _, number := range u.least {
-		if named.scores[number] == 0 { // else it was in found
-			offer(number)
+		if named.scores[number] > 0 || !u.has(number) { // offered above, or removed
+			continue
+		}
+		if !best.Offer(scored{number, 1 / (1 + u.sums[number])}) {
+			break // the texts after it come later in the order
 		}
 	}
 	matches := make([]Match, 0, n)
@@ -97,4 +95,9 @@ func (u *Unnamed) Top(query string, n int) []Match {
 		matches = append(matches, Match{u.words.keys[s.number], s.score})
 	}
 	return matches
+}
+
+// has reports whether the snapshot has a text that is not removed.
+func (u *Unnamed) has(number uint32) bool {
+	return int(number) < len(u.sums) && u.sums[number] > 0 && u.words.keys[number] != ""
 }
