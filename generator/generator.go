@@ -259,6 +259,11 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		}
 		return nil, nil, err
 	}
+	ctx, release, err := chat.Reserve(ctx, g.model) // a prompt that waited for a slow model would not have what was learned meanwhile
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
 	started := time.Now()
 	req := g.newRequest(t)
 	built, err := builder.build(ctx, req)

@@ -172,6 +172,18 @@ func Waiting(m Model) string {
 	return ""
 }
 
+// Reserve waits until a model may get another call, if its calls wait for each other, and reserves this turn for the first call with the returned
+// context. A prompt that is made after that has the newest advice. The caller must call release, which gives back an unused turn. Models whose
+// calls wait have a method Reserve.
+func Reserve(ctx context.Context, m Model) (reserved context.Context, release func(), err error) {
+	if r, ok := m.(interface {
+		Reserve(ctx context.Context) (context.Context, func(), error)
+	}); ok {
+		return r.Reserve(ctx)
+	}
+	return ctx, func() {}, nil
+}
+
 // Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked,
 // Misconfigured and TooLong, and Useless for an error of Ask. Implementations must be safe for concurrent use.
 type Model interface {

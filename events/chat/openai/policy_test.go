@@ -432,7 +432,7 @@ func TestLimitIsHalved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(16, 16, time.Minute)
 		for range 16 {
-			if err := c.begin(t.Context()); err != nil {
+			if err := c.begin(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -447,11 +447,146 @@ func TestLimitIsHalved(t *testing.T) {
 		for range 8 {
 			c.end(began, answered)
 		}
-		free := 0
-		for ; c.permits.TryAcquire(1); free++ {
+		for range 10 {
+			go func() { _ = c.begin(t.Context(), nil) }()
 		}
-		if free != 8 {
-			t.Errorf("got %d free permits, want 8", free)
+		synctest.Wait()
+		if _, inFlight := c.current(); inFlight != 8 {
+			t.Errorf("got %d requests in flight, want 8", inFlight)
+		}
+		for range 8 {
+			c.end(began, answered)
+		}
+	})
+}
+
+// TestCallersTakeTurns: a caller that has many requests does not keep the first one of another caller waiting.
+func TestCallersTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newConcurrency(1, 1, time.Minute)
+		var order []string
+		first := new(caller)
+		if err := c.begin(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		for name, waiting := range map[string]struct {
+			by *caller
+			n  int
+		}{"first": {first, 4}, "second": {new(caller), 2}} {
+			for range waiting.n {
+				go func() {
+					if c.begin(t.Context(), waiting.by) == nil {
+						order = append(order, name)
+						c.end(time.Now(), noSign)
+					}
+				}()
+			}
+		}
+		gone, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() { left <- c.begin(gone, new(caller)) }()
+		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that leaves: got %v", err)
+		}
+		c.end(time.Now(), noSign)
+		synctest.Wait()
+		if want := []string{"second", "first", "second", "first", "first", "first"}; !slices.Equal(order, want) {
+			t.Errorf("got %v, want %v", order, want)
+		}
+	})
+}
+
+// TestLimitFindsTheSlots: the limit stays near the number of requests that the server handles at the same time.
+func TestLimitFindsTheSlots(t *testing.T) {
+	t.Parallel()
+	o := &oneSlot{duration: 8 * time.Second}
+	simulate(t, Config{Timeout: 10 * time.Minute}, []http.HandlerFunc{o.ServeHTTP}, func(t *testing.T, c *Client, _ *fake) {
+		callAll(t, 300, slices.Repeat([]*Client{c}, 48)...)
+		if o.atOnce > 3 {
+			t.Errorf("got %d requests at the server, which handles one at a time, want at most 3", o.atOnce)
+		}
+	})
+}
+
+// TestReservedTurn: the first call with a reservation needs no other turn, a later one does, and an unused turn is given back.
+func TestReservedTurn(t *testing.T) {
+	t.Parallel()
+	simulate(t, Config{MaxConcurrent: 1}, []http.HandlerFunc{answer("Hi.")}, func(t *testing.T, c *Client, _ *fake) {
+		for use := range 3 { // the number of calls
+			ctx, release, err := chat.Reserve(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if limit, inFlight := c.concurrency.current(); limit != 1 || inFlight != 1 {
+				t.Errorf("reserved: got %d of %d turns", inFlight, limit)
+			}
+			for range use {
+				if _, err := ask(ctx, c); err != nil {
+					t.Error(err)
+				}
+			}
+			release()
+			if _, inFlight := c.concurrency.current(); inFlight != 0 {
+				t.Errorf("%d calls: %d turns are not given back", use, inFlight)
+			}
+		}
+	})
+}
+
+// TestFirstHintOfSlowModel: 28 tasks at the same time, for a model of one slot that takes 8 s for a call. The first bullet is in the playbook
+// within 70 s, and in a prompt within 90 s.
+func TestFirstHintOfSlowModel(t *testing.T) {
+	t.Parallel()
+	o := &oneSlot{duration: 8 * time.Second}
+	simulate(t, Config{Timeout: 10 * time.Minute}, []http.HandlerFunc{o.ServeHTTP}, func(t *testing.T, c *Client, _ *fake) {
+		began := time.Now()
+		reflector, curator := c.Share(), c.Share()
+		call := func(ctx context.Context, c *Client) {
+			if _, err := ask(ctx, c); err != nil {
+				t.Error(err)
+			}
+		}
+		var mu sync.Mutex
+		var bullet, hint time.Duration
+		curating := make(chan struct{}, 1) // one call for a playbook at a time
+		var tasks, learning sync.WaitGroup
+		slots := make(chan struct{}, 16)
+		for range 28 {
+			slots <- struct{}{}
+			tasks.Go(func() {
+				defer func() { <-slots }()
+				ctx, release, err := chat.Reserve(t.Context(), c)
+				if err != nil {
+					t.Error(err)
+				}
+				defer release()
+				mu.Lock()
+				if bullet > 0 && hint == 0 {
+					hint = time.Since(began)
+				}
+				mu.Unlock()
+				call(ctx, c)
+				learning.Go(func() {
+					call(t.Context(), reflector)
+					curating <- struct{}{}
+					defer func() { <-curating }()
+					call(t.Context(), curator)
+					mu.Lock()
+					defer mu.Unlock()
+					if bullet == 0 {
+						bullet = time.Since(began)
+					}
+				})
+			})
+		}
+		tasks.Wait()
+		learning.Wait()
+		t.Logf("bullet after %s, in a prompt after %s", bullet, hint)
+		if bullet > 70*time.Second || hint == 0 || hint > 90*time.Second {
+			t.Errorf("got the first bullet after %s, and in a prompt after %s, want 70 s and 90 s", bullet, hint)
 		}
 	})
 }

@@ -126,8 +126,10 @@ func (s *caller) do(ctx context.Context, c call) (err error) {
 // request waits until the server may get another request, and makes an attempt if the breaker allows it. n is the number of the attempt,
 // from 0.
 func (s *caller) request(ctx context.Context, c call, n int) error {
-	if err := s.concurrency.begin(ctx); err != nil {
-		return err
+	if !s.useReservation(ctx) {
+		if err := s.concurrency.begin(ctx, s); err != nil {
+			return err
+		}
 	}
 	began := time.Now()
 	c.active.set(sent)

@@ -159,6 +159,11 @@ func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error)
 // Waiting returns why the calls wait now, see chat.Waiting.
 func (m *model) Waiting() string { return chat.Waiting(m.Model) }
 
+// Reserve reserves a turn, see chat.Reserve.
+func (m *model) Reserve(ctx context.Context) (context.Context, func(), error) {
+	return chat.Reserve(ctx, m.Model)
+}
+
 // Embedder returns an embedder that counts the calls of the generator. It returns nil for a nil embedder.
 func (m *Metrics) Embedder(inner generator.Embedder) generator.Embedder {
 	counters := m.models.add(events.RoleGenerator, embeds, inner)
