@@ -126,16 +126,16 @@ type ServedContext struct {
 // AdviceLine is a learned text in the message of advice: a bullet, or a text of a reflection. A program that repeats
 // the advice in later calls of a conversation leaves out the lines that may not be shown by then.
 type AdviceLine struct {
-	Start int `msgpack:"s" json:"start"` // in the message, in bytes
-	End   int `msgpack:"e" json:"end"`   // after the line feed
+	Start int `json:"start"` // in the message, in bytes
+	End   int `json:"end"`   // after the line feed
 	// Bullet is the bullet of the line, empty for a reflection.
-	Bullet playbook.BulletID `msgpack:"b,omitempty" json:"bullet,omitempty"`
+	Bullet playbook.BulletID `json:"bullet,omitempty"`
 	// Wording is WordingOf the bullet's text, 0 for a reflection.
-	Wording uint32 `msgpack:"w,omitempty" json:"wording,omitempty"`
+	Wording uint32 `json:"wording,omitempty"`
 	// Reflection is the reflection of the line.
-	Reflection Handle `msgpack:"r,omitempty" json:"reflection,omitempty"`
+	Reflection Handle `json:"reflection,omitempty"`
 	// Field names the text of the reflection. It is empty for the heading before the texts of a reflection.
-	Field string `msgpack:"f,omitempty" json:"field,omitempty"`
+	Field string `json:"field,omitempty"`
 }
 
 // KeepAdvice returns a message of advice without the lines for which keep returns false, and the lines that stay. Their offsets are

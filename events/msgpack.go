@@ -293,3 +293,55 @@ func (b *ShownBullet) DecodeMsgpack(dec *msgpack.Decoder) error {
 	}
 	return nil
 }
+
+// lineFields is the number of fields of an AdviceLine in MessagePack.
+const lineFields = 6
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (l *AdviceLine) EncodeMsgpack(enc *msgpack.Encoder) error {
+	if err := enc.EncodeArrayLen(lineFields); err != nil {
+		return err
+	}
+	for _, n := range [...]int{l.Start, l.End, int(l.Wording)} {
+		if err := enc.EncodeInt(int64(n)); err != nil {
+			return err
+		}
+	}
+	for _, s := range [...]string{string(l.Bullet), string(l.Reflection), l.Field} {
+		if err := enc.EncodeString(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder. It skips fields that a later version may add.
+func (l *AdviceLine) DecodeMsgpack(dec *msgpack.Decoder) (err error) {
+	n, err := dec.DecodeArrayLen()
+	if err != nil {
+		return err
+	}
+	if n < lineFields {
+		return fmt.Errorf("line of advice: want an array of at least %d fields, got %d", lineFields, n)
+	}
+	if l.Start, err = dec.DecodeInt(); err != nil {
+		return err
+	}
+	if l.End, err = dec.DecodeInt(); err != nil {
+		return err
+	}
+	if l.Wording, err = dec.DecodeUint32(); err != nil {
+		return err
+	}
+	for _, s := range [...]*string{(*string)(&l.Bullet), (*string)(&l.Reflection), &l.Field} {
+		if *s, err = dec.DecodeString(); err != nil {
+			return err
+		}
+	}
+	for range n - lineFields {
+		if err := dec.Skip(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
