@@ -10,6 +10,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/heap"
 )
 
 // DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
@@ -113,17 +114,17 @@ func (d *draft) enforceBudget() {
 
 // retireWeakest retires the weakest of the eligible bullets until isOver returns false or the delta is full. It updates the sums.
 func (d *draft) retireWeakest(sums *tokenSums, isOver func() bool, eligible func(*playbook.Bullet) bool) {
-	if !isOver() {
-		return
-	}
-	for _, b := range d.weakestFirst() {
-		if !eligible(b) {
-			continue
-		}
-		if !isOver() || !d.retireOverBudget(b) {
+	for isOver() {
+		weakest := d.weakest(eligible)
+		if len(weakest) == 0 {
 			return
 		}
-		sums.add(b, -1)
+		for _, b := range weakest {
+			if !isOver() || !d.retireOverBudget(b) {
+				return
+			}
+			sums.add(b, -1)
+		}
 	}
 }
 
@@ -155,25 +156,30 @@ func compareResults(a, b *playbook.Bullet) int {
 	return cmp.Or(cmp.Compare(experiments(a), experiments(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// weakestFirst returns the bullets that may retire because of the budget, the weakest first. Of bullets with equal results, those that are new
-// in this draft come last, and the others are in the order of compareStrength.
-func (d *draft) weakestFirst() []*playbook.Bullet {
+// maxWeakest is the length of a list of weakest. A delta retires mostly as many bullets as it adds.
+const maxWeakest = 32
+
+// weakest returns the eligible bullets that retire first because of the budget, at most maxWeakest, the weakest first. Of bullets with equal results,
+// those that are new in this draft come last, and the others are in the order of compareStrength.
+func (d *draft) weakest(eligible func(*playbook.Bullet) bool) []*playbook.Bullet {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {
 			return 1
 		}
 		return 0
 	}
-	var all []*playbook.Bullet
+	first := heap.NewTop(maxWeakest, func(a, b *playbook.Bullet) int {
+		if byResults := compareResults(a, b); byResults != 0 {
+			return byResults
+		}
+		return cmp.Or(cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
+	})
 	for b := range d.All() {
-		if b.Shown() && !b.Pinned {
-			all = append(all, b)
+		if b.Shown() && !b.Pinned && eligible(b) {
+			first.Offer(b)
 		}
 	}
-	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
-		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
-	})
-	return all
+	return first.Sorted()
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.
