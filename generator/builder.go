@@ -19,6 +19,7 @@ import (
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
 	"debrief/playbook/admit"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
@@ -31,8 +32,9 @@ type ContextBuilder struct {
 	memory     *memory // nil if recall is disabled
 	embeddings *embeddingCache
 	notesCache notesCache
-	screened   *lru.Cache[string, bool]        // results of isSuspect by text
-	admit      func(admit.Text) admit.Decision // admit.Decide; a test replaces it to prove that the tests find a missing admission
+	screened   *lru.Cache[string, bool]          // results of isSuspect by text
+	prepared   *lru.Cache[string, *similar.Text] // results of prepare by text
+	admit      func(admit.Text) admit.Decision   // admit.Decide; a test replaces it to prove that the tests find a missing admission
 	cfg        Config
 	timeouts   timeouts
 	// onTurn is called after each turn that is added to a session. It is nil if no summaries are made.
@@ -74,10 +76,11 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
-	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0
+	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0, as the next one
+	prepared, _ := lru.New[string, *similar.Text](maxPrepared)
 	cb := &ContextBuilder{
 		conn: conn, playbooks: newPlaybookCache(store, embeddings, cfg.Limits.Votes, timeouts.retry), windows: windows,
-		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened,
+		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened, prepared: prepared,
 	}
 	if cfg.Recall != RecallNone {
 		cb.memory = newMemory(conn, embeddings, cfg.Recall, cfg.RecallMemory, timeouts.retry)

@@ -105,12 +105,13 @@ func (p *notePolicy) repeatsDecided(n *events.Note) bool {
 		p.decided = make(map[events.ID]*similar.Text)
 		for _, other := range p.notes {
 			if other.Insight != "" && p.facts(other, admit.UseInsight).State != admit.Undecided {
-				p.decided[other.ID] = similar.Prepare(other.Insight)
+				p.decided[other.ID] = p.cb.prepare(other.Insight)
 			}
 		}
 	}
+	own := p.cb.prepare(n.Insight)
 	for id, insight := range p.decided {
-		if id != n.ID && insight.Similarity(n.Insight) >= admit.NearCopy {
+		if id != n.ID && insight.SimilarityTo(own) >= admit.NearCopy {
 			return true
 		}
 	}
@@ -215,6 +216,19 @@ func (cb *ContextBuilder) isSuspect(text string) bool {
 		cb.screened.Add(text, suspect)
 	}
 	return suspect
+}
+
+// maxPrepared is the size of ContextBuilder.prepared: the notes of a few playbooks.
+const maxPrepared = 512
+
+// prepare returns an insight that is prepared for comparison.
+func (cb *ContextBuilder) prepare(insight string) *similar.Text {
+	prepared, known := cb.prepared.Get(insight)
+	if !known {
+		prepared = similar.Prepare(insight)
+		cb.prepared.Add(insight, prepared)
+	}
+	return prepared
 }
 
 // noteOf returns a note with only the texts that a prompt had. names is the list of their names, which is the reason (Part.Why) of the part in

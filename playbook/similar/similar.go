@@ -43,8 +43,10 @@ func Prepare(s string) *Text {
 }
 
 // Similarity returns the similarity of the text and another one, as the function Similarity does.
-func (t *Text) Similarity(other string) float64 {
-	o := Prepare(other)
+func (t *Text) Similarity(other string) float64 { return t.SimilarityTo(Prepare(other)) }
+
+// SimilarityTo is Similarity for another text that is prepared.
+func (t *Text) SimilarityTo(o *Text) float64 {
 	return max(t.words.similarity(o.words), t.grams.similarity(o.grams))
 }
 
