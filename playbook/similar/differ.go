@@ -3,6 +3,7 @@ package similar
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"debrief/playbook/text"
@@ -129,22 +130,35 @@ func (t *term) stem() string { return text.Stem(fold(t.text)) }
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }
 
-// firstExtra returns the first term of a kind that occurs in terms more often than in others. It returns nil if there is none.
+// firstExtra returns the first term of a kind that has no partner in others, or nil if there is none. Partners have equal texts, and no term is the
+// partner of two.
 func firstExtra(terms, others []term, kind Kind) *term {
 	left := make(map[string]int, len(others)) // by key: the terms of others that have no partner in terms yet
 	for i := range others {
 		left[others[i].key()]++
 	}
+	var alone []*term // terms without a partner of the same key
 	for i := range terms {
-		key := terms[i].key()
-		if left[key]--; left[key] < 0 && terms[i].kind == kind {
-			return &terms[i]
+		if key := terms[i].key(); left[key] > 0 {
+			left[key]--
+		} else {
+			alone = append(alone, &terms[i])
+		}
+	}
+	for _, t := range alone {
+		partner := slices.IndexFunc(others, func(o term) bool { return left[o.key()] > 0 && t.equalText(&o) })
+		switch {
+		case partner >= 0:
+			left[others[partner].key()]--
+		case t.kind == kind:
+			return t
 		}
 	}
 	return nil
 }
 
-// key returns equal strings for terms that equalText calls equal, except for some plurals such as "boxes".
+// key returns equal strings only for terms that equalText calls equal. It returns different ones for some of them, such as "box" and "boxes", or a
+// name with and without quotes.
 func (t *term) key() string {
 	if t.exact || notPlural[t.text] {
 		return t.text

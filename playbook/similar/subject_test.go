@@ -33,6 +33,7 @@ func TestSameSubject(t *testing.T) {
 		{"two numbers in conditions", []string{"When the harbour answers 429: call the pilot again.", "When the harbour answers 503: call the pilot again."}, "[]"},
 		{"rules on two subjects", []string{"For delivery by courier the surcharge is 2.50.", "Round the amount once, at the end.", "Gold customers get 7 % off."}, "[]"},
 		{"short texts", []string{"Check twice.", "Check twice!"}, "[]"},
+		{"a name with and without quotes", []string{"Set `Carrier` before the parcel weight is rounded.", "Set Carrier before the parcel weight is rounded."}, "[[0 1]]"},
 		{"two groups", []string{wordings[0], down, wordings[1], up}, "[[0 2] [1 3]]"},
 		{"none", nil, "[]"},
 	} {
