@@ -49,7 +49,8 @@ func parseJSON(text string) (v any, err error) {
 	return v, nil
 }
 
-var fence = regexp.MustCompile("(?s)\\A```[A-Za-z0-9]*[ \t]*\r?\n?(.*?)\\s*```\\z")
+// fence matches a fenced text and its language. The only word in a fence, such as the true of ```true```, is the text.
+var fence = regexp.MustCompile("(?s)\\A```(?:[A-Za-z][A-Za-z0-9]*\\b)?\\s*([^\\s`].*?)\\s*```\\z")
 
 // stripFence removes the Markdown fence around text.
 func stripFence(text string) string {

@@ -216,6 +216,23 @@ func TestEvaluateJSON(t *testing.T) {
 	}
 }
 
+// A word alone in a fence is the value, not the name of a language.
+func TestEvaluateJSONInAFenceOfOneLine(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ target, answer string }{
+		{"42", "```42```"},
+		{"-1.5", "```-1.5```"},
+		{"true", "```true```"},
+		{"42", "```json 42```"},
+		{`{"a":1}`, "```json{\"a\":1}```"},
+	} {
+		o, err := Evaluate(&events.Task{Target: test.target, Evaluator: ByJSON}, Answer{Final: test.answer})
+		if err != nil || o.Label != events.Success {
+			t.Errorf("%s: got %+v, %v, want a success", test.answer, o, err)
+		}
+	}
+}
+
 // Values are compared exactly, also beyond float64.
 func TestDecimals(t *testing.T) {
 	t.Parallel()
