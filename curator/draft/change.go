@@ -143,10 +143,11 @@ func (d *draft) add(op *playbook.Op) *screen.Refusal {
 }
 
 // confirm drafts a Confirm: one more request for the text of a bullet that waits or is retired. duplicate is the refusal of op as a duplicate
-// of that bullet. confirm returns duplicate if the bullet needs no request, or if this draft counts the request already.
+// of that bullet. confirm returns duplicate if the bullet needs no request, or if a request of the same sample counts already.
 func (d *draft) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(duplicate.DuplicateOf)
-	if d.byPerson || !d.countsRequests(b) {
+	hasRequested := d.correction != nil && d.correction.Requested(b.ID) // before its outcome was corrected
+	if d.byPerson || hasRequested || !d.countsRequests(b) {
 		return duplicate
 	}
 	counted := d.countedRequests(b.ID)

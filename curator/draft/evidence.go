@@ -324,6 +324,7 @@ func (d *draft) draftCorrection(item *Item) {
 		d.correctVotes(id, counted[id], wanted[id], item.coverIndex)
 	}
 	d.correctOutcomes(item)
+	d.correction = item.Contribution
 	d.draftProposals(item)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // trying returns a playbook with a gate and the given learned bullets.
@@ -229,6 +230,30 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 		n.take(t, asks(add("two")))
 		n.want(t, "second request after "+record, map[string]playbook.Status{"one": active, "two": active})
 	}
+}
+
+// TestFeedbackIsNoOtherRequest checks that a candidate waits for another execution: later feedback on the execution that requested it does not confirm it.
+func TestFeedbackIsNoOtherRequest(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "one")
+	n.p.Bullet(n.said(t, "one").ID).Pinned = true
+	n.cite(t, "one", strings.Repeat("+", goodWeight+5))
+	first := asks(add("two"))
+	n.take(t, first)
+	feedback := func() *Item {
+		again := asks(add("two"))
+		again.Reflection.Execution, again.Reflection.Feedback, again.Reflection.FeedbackSeq = first.Reflection.Execution, again.ID, n.p.Version()
+		again.Contribution, again.EarlierDone = history.NewContribution(string(first.Reflection.SampleID())), true
+		for _, d := range n.deltas {
+			again.Contribution.Apply(d)
+		}
+		return again
+	}
+	n.take(t, feedback())
+	n.take(t, feedback())
+	n.want(t, "feedback on the same execution", map[string]playbook.Status{"one": active, "two": candidate})
+	n.take(t, asks(add("two")))
+	n.want(t, "another execution", map[string]playbook.Status{"one": active, "two": active})
 }
 
 // TestDoubtOfKnownErrors checks that the measured error of a judge decides in place of the rate of successes: advice of one failure waits if

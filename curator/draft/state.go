@@ -7,6 +7,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/history"
 	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
@@ -29,10 +30,11 @@ type draft struct {
 	rejections rejections
 	bytes      int // upper bound of the encoded size of covers, ops and sums
 
-	mode     playbook.Gate // current gate mode
-	review   bool          // new texts wait for a person
-	edit     *Item         // nil for a change by reflections; the change of an edit has no size limit, because it gets several deltas
-	byPerson bool          // a person asked for the operations, not a reflection
+	mode       playbook.Gate         // current gate mode
+	review     bool                  // new texts wait for a person
+	edit       *Item                 // nil for a change by reflections; the change of an edit has no size limit, because it gets several deltas
+	byPerson   bool                  // a person asked for the operations, not a reflection
+	correction *history.Contribution // of the sample of a correction, else nil
 
 	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
 

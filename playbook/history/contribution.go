@@ -7,7 +7,7 @@ import (
 	"debrief/playbook"
 )
 
-// Contribution has the votes and outcomes that bullets have from one sample, after all corrections, merges, restores
+// Contribution has the votes, outcomes and requests that bullets have from one sample, after all corrections, merges, restores
 // and forget changes so far. The caller applies the deltas of the log in order. A bullet that was merged and then
 // brought back by a forget change does not get its votes back.
 type Contribution struct {
@@ -20,6 +20,7 @@ type Contribution struct {
 	evidence    *playbook.Evidence                      // the last evidence of the sample in the log; nil before the first
 	feedback    uint64                                  // see LastFeedback
 	merged      map[playbook.BulletID]playbook.BulletID // by merged bullet: the bullet that it was merged into
+	requested   map[playbook.BulletID]bool              // see Requested
 }
 
 // tally contains the votes and outcomes at a version. Its maps are immutable.
@@ -38,7 +39,7 @@ type experimentKey struct {
 // NewContribution returns the contribution of a sample before the first delta. The sample is the id of the execution of
 // its first round: a copy of an execution has the same id and another handle.
 func NewContribution(sample string) *Contribution {
-	return &Contribution{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}}
+	return &Contribution{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}, requested: map[playbook.BulletID]bool{}}
 }
 
 // Version returns the version of the last delta.
@@ -57,6 +58,9 @@ func (s *Contribution) Votes() map[playbook.BulletID][]playbook.Vote { return s.
 func (s *Contribution) Outcomes(id playbook.BulletID, number int) []playbook.Exposure {
 	return s.current.outcomes[experimentKey{id, number}]
 }
+
+// Requested reports whether the sample has requested the text of a bullet, or of one that was merged into it.
+func (s *Contribution) Requested(id playbook.BulletID) bool { return s.requested[id] }
 
 // MergedInto returns the bullet that a merged bullet is now part of, or the bullet itself.
 func (s *Contribution) MergedInto(id playbook.BulletID) playbook.BulletID {
@@ -136,7 +140,6 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 		return
 	case playbook.Merge:
 		s.merge(op)
-		return
 	}
 	for i, cover := range op.Support {
 		if cover < 0 || cover >= len(ours) || !ours[cover] {
@@ -151,6 +154,8 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 			if i < len(op.Exposures) {
 				s.addOutcome(experimentKey{op.Bullet, op.ExperimentNumber}, op.Exposures[i])
 			}
+		case playbook.Add, playbook.Update, playbook.Merge, playbook.Confirm:
+			s.requested[op.Bullet] = true
 		}
 	}
 }
@@ -185,13 +190,14 @@ func (s *Contribution) addOutcome(key experimentKey, outcome playbook.Exposure) 
 	s.set(next)
 }
 
-// merge moves the votes of the sources of a Merge to its bullet.
+// merge moves the votes and requests of the sources of a Merge to its bullet.
 func (s *Contribution) merge(op *playbook.Op) {
 	for _, id := range op.Sources {
 		if id == op.Bullet {
 			continue
 		}
 		s.merged[id] = op.Bullet
+		s.requested[op.Bullet] = s.requested[op.Bullet] || s.requested[id]
 		if votes := s.current.votes[id]; len(votes) > 0 {
 			next := s.current
 			next.votes = withValue(next.votes, op.Bullet, slices.Concat(next.votes[op.Bullet], votes))
