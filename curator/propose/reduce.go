@@ -266,6 +266,7 @@ func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision
 	if refusal := w.refuse(round, &op); refusal != nil {
 		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, refusal.Reason), len(d.drop) == 0
 	}
+	screen.Suspect(&op)
 	kept.op = op
 	return "", true
 }

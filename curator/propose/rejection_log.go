@@ -73,7 +73,8 @@ func concernsText(code playbook.Reason) bool {
 	switch code {
 	case playbook.ReasonDeltaFull, playbook.ReasonSuperseded, playbook.ReasonInvalid, playbook.ReasonIgnored, playbook.ReasonUnknownBullet,
 		playbook.ReasonExists, playbook.ReasonPinned, playbook.ReasonStatus, playbook.ReasonVoted,
-		playbook.ReasonDuplicate, playbook.ReasonSimilar, playbook.ReasonCondition:
+		playbook.ReasonDuplicate, playbook.ReasonSimilar, playbook.ReasonCondition,
+		playbook.ReasonNoIDs, playbook.ReasonSourceShare, playbook.ReasonUntrusted, playbook.ReasonCorrected:
 		return false
 	}
 	return true
