@@ -224,5 +224,5 @@ func (d *draft) dropAdd(id playbook.BulletID) {
 		}
 		return true
 	})
-	d.changed[id] = nil
+	delete(d.changed, id) // it is not in the base either
 }

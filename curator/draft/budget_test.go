@@ -292,3 +292,18 @@ func TestBookBudgetRetiresWeakestOfAllSections(t *testing.T) {
 		t.Errorf("got the weak bullet %q and the strong one %q, want only the weak one to retire", got, n.p.Bullet(ids[1]).Status)
 	}
 }
+
+// TestGatherCountsNoDroppedBullet checks that the reply to an edit does not count a new bullet for which the budget has no room.
+func TestGatherCountsNoDroppedBullet(t *testing.T) {
+	t.Parallel()
+	var n draftTest
+	n.take(t, reflected("first", events.Reflection{}, add("one")))
+	n.take(t, tagged("second", events.BulletTag{ID: n.said(t, "one").ID, Tag: events.Helpful}))
+	n.policy.Budget.Book = estimated(&n.p, "")
+	edit := &events.Edit{ID: events.NewID(), Author: "ann", Gather: []events.Handle{events.NewHandle(1, events.NewID())}}
+	item := &Item{ID: edit.ID, Edit: edit, Gathered: &Gathered{Items: []*Item{reflected("third", events.Reflection{}, add("two"))}}}
+	n.take(t, item)
+	if n.p.FindByContent("two") != nil || item.Decision.Changed != 0 || len(item.Decision.Added) != 0 {
+		t.Errorf("got %+v, want no change", item.Decision)
+	}
+}
