@@ -321,9 +321,7 @@ func (f *planBuilder) retireOverBudget(tokens int) {
 		return
 	}
 	all := f.refinable()
-	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
-		return cmp.Or(cmp.Compare(a.Score(), b.Score()), lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(all, compareStrength)
 	for _, b := range all {
 		if f.tokens.book <= tokens {
 			return

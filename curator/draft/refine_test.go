@@ -168,6 +168,12 @@ func TestPlansOfRefine(t *testing.T) {
 			[]string{"STATUS a-00002: token budget exceeded"},
 		},
 		{
+			"over the budget, with a bullet that an experiment did not retire",
+			[]playbook.Bullet{{Content: "One thing."}, {Content: "Another thing.", Harmful: 1, Experiment: &playbook.Experiment{Withheld: playbook.Scores{3}}}},
+			RefineOptions{TokenBudget: 26},
+			[]string{"STATUS a-00001: token budget exceeded"},
+		},
+		{
 			"a paraphrase that a model proposed, unless the numbers differ",
 			[]playbook.Bullet{{Content: "Check the tax of region North first."}, {Content: "Begin with what the North is taxed."}, {Content: "Begin with what the North is taxed in 2025."}},
 			RefineOptions{Merges: []playbook.Op{
