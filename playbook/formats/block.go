@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,11 +40,12 @@ type BlockLine struct {
 const blockEnd = "<!-- debrief:end -->"
 
 var (
-	blockBegin   = regexp.MustCompile(`(?m)^<!-- debrief:begin book=([A-Za-z0-9_-]{1,64}) version=(\d{1,19}) bullets=([\w,.:/-]*) -->\r?$`)
+	blockBegin   = regexp.MustCompile(`(?m)^<!-- debrief:begin book=([A-Za-z0-9_-]{1,64}) version=(\d{1,19}) bullets=([\w,.:/%+-]*) -->\r?$`)
 	anyBegin     = regexp.MustCompile(`(?m)^<!-- debrief:begin\b`)
 	anyEnd       = regexp.MustCompile(`(?m)^<!-- debrief:end -->\r?$`)
-	blockBullet  = regexp.MustCompile(`^[-*] (?:\[([^\]\s]+)\] )?(.*)$`)
+	blockBullet  = regexp.MustCompile(`^[-*] (?:\[([^\]]+)\] )?(.*)$`)
 	blockSection = regexp.MustCompile(`^### (.+)$`)
+	plainBlockID = regexp.MustCompile(`^[\w.:/-]+$`) // any other id is escaped in the first line
 )
 
 var errMarkers = errors.New("the marks debrief:begin and debrief:end must be there once, in this order: restore or remove them")
@@ -107,6 +109,9 @@ func WriteBlock(file []byte, book string, version uint64, bullets []*playbook.Bu
 	written := make([]*playbook.Bullet, len(bullets))
 	for i, b := range bullets {
 		ids[i] = string(b.ID)
+		if !plainBlockID.MatchString(ids[i]) {
+			ids[i] = url.QueryEscape(ids[i])
+		}
 		copied := *b
 		copied.Content = blockText(b)
 		written[i] = &copied
@@ -143,24 +148,31 @@ func ReadBlock(file []byte) (*Block, error) {
 	}
 	b := &Block{Book: head[1], Version: version}
 	for id := range strings.SplitSeq(head[3], ",") {
+		if id, err = url.QueryUnescape(id); err != nil {
+			return nil, errMarkers
+		}
 		if id != "" {
 			b.IDs = append(b.IDs, playbook.BulletID(id))
 		}
 	}
 	section := ""
+	blank := 0 // blank lines since the last line of a bullet: an editor may remove the spaces of a line
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for _, line := range lines[1 : len(lines)-1] {
 		last := len(b.Lines) - 1
 		if m := blockSection.FindStringSubmatch(line); m != nil {
-			section = playbook.Section(m[1])
+			section, blank = playbook.Section(m[1]), 0
 		} else if m := blockBullet.FindStringSubmatch(line); m != nil {
 			l := BlockLine{ID: playbook.BulletID(m[1]), Section: section, Text: m[2]}
 			if !slices.Contains(b.IDs, l.ID) { // brackets with something else are a part of the text, as in "[x] done"
 				l.ID, l.Text = "", strings.TrimSpace(line[2:])
 			}
-			b.Lines = append(b.Lines, l)
+			b.Lines, blank = append(b.Lines, l), 0
 		} else if rest, ok := strings.CutPrefix(line, "  "); ok && last >= 0 {
-			b.Lines[last].Text += "\n" + rest
+			b.Lines[last].Text += strings.Repeat("\n", blank+1) + rest
+			blank = 0
+		} else if line == "" {
+			blank++
 		}
 	}
 	return b, nil

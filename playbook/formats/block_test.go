@@ -114,3 +114,27 @@ func FuzzReadBlock(f *testing.F) {
 		}
 	})
 }
+
+// TestBlockOfAnImport checks that a block with any ids and with blank lines is read as it was written, also if an editor has removed the white space at
+// the ends of lines.
+func TestBlockOfAnImport(t *testing.T) {
+	t.Parallel()
+	bullets := []*playbook.Bullet{
+		{ID: "prüfung-1", Section: "others", Content: "Prices are in cents."},
+		{ID: "rule 2, new -->", Section: "others", Content: "Two parts:\n\nfirst\n\n\nsecond"},
+		{ID: "a+b%20", Section: "tests", Content: "[x] Ask for the date."},
+	}
+	file, err := formats.WriteBlock(nil, "shop", 3, bullets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(file), strings.ReplaceAll(string(file), "  \n", "\n")} {
+		b, err := formats.ReadBlock([]byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if changed, added, removed := b.Changed(bullets); len(changed)+len(added)+len(removed) > 0 {
+			t.Errorf("got %q changed, %q added, %q removed in\n%s", changed, added, removed, text)
+		}
+	}
+}
