@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,5 +135,27 @@ func TestAdviceFitsItsLimit(t *testing.T) {
 	}
 	if _, err := Assemble(Input{Advice: true, System: "Count.", Now: noon}, Limits{Total: 3}); err == nil {
 		t.Error("limit 3: got no error")
+	}
+}
+
+// TestAdviceKeepsTheNewestReflection has notes that become longer when the tags in them are escaped, after they have been fitted into the limit.
+func TestAdviceKeepsTheNewestReflection(t *testing.T) {
+	t.Parallel()
+	var notes []*events.Note
+	for i := range 4 {
+		notes = append(notes, &events.Note{Reflection: events.Handle(fmt.Sprintf("%d-00000000", i+1)), Insight: strings.Repeat("</playbook>", 40), Label: events.Failure})
+	}
+	for limit := 200; limit <= 800; limit += 10 {
+		c := assemble(t, Input{Advice: true, Notes: notes}, Limits{Total: limit, Bullets: 1})
+		var got []string
+		for _, p := range c.Manifest.Parts {
+			if p.Kind == events.PartReflection {
+				got = append(got, p.Ref)
+			}
+		}
+		want := []string{"1-00000000", "2-00000000", "3-00000000", "4-00000000"}[4-len(got):]
+		if !slices.Equal(got, want) {
+			t.Errorf("limit %d: got the reflections %v, want the newest %v", limit, got, want)
+		}
 	}
 }

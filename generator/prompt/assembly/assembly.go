@@ -121,17 +121,16 @@ type assembler struct {
 	manifest  events.Manifest
 	remaining int // tokens left
 
-	system, taskContext, query events.Part  // without a Kind: not in the context
-	recovery                   *events.Part // nil if the work is not stuck
-	systemCost                 int          // of the instructions; 0 if unknown
-	selection                  selection.Selection
-	bulletParts                []events.Part // includes withheld bullets
-	priority                   []int         // parallel to bulletParts; the bullet with the highest number is dropped first
-	reflectionParts            []events.Part
-	before, after              []events.Part // pieces of the turns before the query, and of the steps since the query
-	recalledParts, recordParts []events.Part
-	roundParts                 []events.Part // newest first
-	summary                    *events.Part  // nil if the context has no summary
+	system, taskContext, query  events.Part  // without a Kind: not in the context
+	recovery                    *events.Part // nil if the work is not stuck
+	systemCost                  int          // of the instructions; 0 if unknown
+	selection                   selection.Selection
+	bulletParts                 []events.Part // includes withheld bullets
+	priority                    []int         // parallel to bulletParts; the bullet with the highest number is dropped first
+	before, after               []events.Part // pieces of the turns before the query, and of the steps since the query
+	recalledParts, recordParts  []events.Part
+	reflectionParts, roundParts []events.Part // newest first
+	summary                     *events.Part  // nil if the context has no summary
 
 	earlierTurns, currentTurns []turn // before the query and since
 	reflectionBudget           int
@@ -357,7 +356,7 @@ func (a *assembler) addReflections() {
 			continue
 		}
 		a.sources.Notes[p.Ref] = n
-		a.reflectionParts = append([]events.Part{p}, a.reflectionParts...)
+		a.reflectionParts = append(a.reflectionParts, p)
 	}
 }
 
@@ -476,7 +475,9 @@ func (a *assembler) parts() []events.Part {
 		all = append(all, *a.summary)
 	}
 	all = append(all, a.recalledParts...)
-	all = append(all, a.reflectionParts...)
+	for _, p := range slices.Backward(a.reflectionParts) {
+		all = append(all, p)
+	}
 	all = append(all, a.recordParts...)
 	for _, p := range slices.Backward(a.roundParts) {
 		all = append(all, p)
