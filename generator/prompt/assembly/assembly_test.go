@@ -186,6 +186,24 @@ func TestWindowText(t *testing.T) {
 	}
 }
 
+// TestAnswerEqualToAnotherText has answers that repeat a text of the turn which is not the answer.
+func TestAnswerEqualToAnotherText(t *testing.T) {
+	t.Parallel()
+	echo := &events.Interaction{Execution: "1-00000000", ID: "e", Turn: 1, At: noon, Question: "ping", Answer: "ping"}
+	called := interaction(1, "Let me count.") // the text before its only call
+	told := interaction(1, "10 books, thanks.")
+	told.Steps[0].Feedback = "10 books, thanks."
+	stated := interaction(1, "It is 10.")
+	stated.Steps = append(stated.Steps, events.Step{Speaker: chat.Assistant, Text: "It is 10."})
+	for name, i := range map[string]*events.Interaction{"question": echo, "call": called, "user": told, "step": stated} {
+		messages := earlier(assemble(t, Input{Window: []*events.Interaction{i}}, Limits{}))
+		last, before := messages[len(messages)-1], messages[len(messages)-2]
+		if last.Speaker != chat.Assistant || last.Text != i.Answer || before.Speaker == chat.Assistant {
+			t.Errorf("%s: got %+v, want the answer once, at the end", name, messages)
+		}
+	}
+}
+
 func TestLongToolResultsAreShortened(t *testing.T) {
 	t.Parallel()
 	i := interaction(1, "x")

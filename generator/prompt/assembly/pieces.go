@@ -37,7 +37,9 @@ func pieces(i *events.Interaction) []piece {
 		question = about + "\n\n" + question
 	}
 	all := append([]piece{{kind: events.PartUser, at: i.At, text: question}}, stepPieces(i.Steps, i.At)...)
-	if answer := strings.TrimSpace(i.Answer); answer != "" && strings.TrimSpace(all[len(all)-1].text) != answer {
+	answer, last := strings.TrimSpace(i.Answer), &all[len(all)-1]
+	isLastStep := last.kind == events.PartAnswer && strings.TrimSpace(last.text) == answer
+	if answer != "" && !isLastStep {
 		all = append(all, piece{kind: events.PartAnswer, at: i.At, text: answer})
 	}
 	for k := range all {
