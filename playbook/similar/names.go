@@ -17,6 +17,9 @@ func (s *scanner) name() bool {
 		}
 		s.at++
 	}
+	if s.at > start && s.peek(0) == '#' && !isWord(s.peek(1)) { // C# is not C
+		s.at++
+	}
 	raw := string(s.text[from:s.at])
 	switch {
 	case s.at == start:
