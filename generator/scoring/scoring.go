@@ -291,9 +291,10 @@ func firstEntries(text string, n int) string {
 	return strings.Join(list[:min(n, len(list))], ",")
 }
 
-// splitList splits a list into its entries. Blank text has no entries.
+// splitList splits a list into its entries. Blank text has no entries. A comma after the last entry begins no further one.
 func splitList(text string) []string {
-	if strings.TrimSpace(text) == "" {
+	text = strings.TrimSuffix(strings.TrimSpace(text), ",")
+	if text == "" {
 		return nil
 	}
 	list := strings.Split(text, ",")

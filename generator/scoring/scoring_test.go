@@ -138,6 +138,7 @@ func TestEvaluateList(t *testing.T) {
 		label                  events.Label
 	}{
 		{"all", " debtinstrumentfaceamount, InterestExpense ,DEBTINSTRUMENTFACEAMOUNT,Goodwill\n", "The answer is right.", 1, events.Success},
+		{"a comma at the end", target + ", ", "The answer is right.", 1, events.Success},
 		{
 			"one is off", "DebtInstrumentFaceAmount,InterestExpense,Goodwill,Goodwill",
 			"3 of 4 entries are right, 4 were given. First wrong entry: number 3: expected DebtInstrumentFaceAmount, got Goodwill.", 0.75, events.Partial,
