@@ -207,7 +207,9 @@ var twoStops = regexp.MustCompile(`([^.])\.\.( |$)`)
 // passOrFail returns a method that scores 1 or 0: same compares the answer, and also the X of the answer "The answer is X."
 func passOrFail(same func(answer, target string) bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
-		return decide(same(a.Final, target) || same(statedAnswer(a.Final), target), target, a)
+		said, ok := statedAnswer(a.Final)
+		// A final full stop may belong to the sentence or, as in "U.S.", to X.
+		return decide(same(a.Final, target) || ok && (same(said, target) || same(said+".", target)), target, a)
 	}
 }
 
@@ -238,12 +240,13 @@ func decide(right bool, target string, a Answer) (events.Outcome, error) {
 // answerSentence matches an answer that is one sentence of this form.
 var answerSentence = regexp.MustCompile(`(?i)^[*_"]*the (?:final |correct )?answer is[*_]*:?[*_]* +([^\n]+?)[*_"]*\.?[*_"]*$`)
 
-// statedAnswer returns X for the answer "The answer is X.", and other answers unchanged.
-func statedAnswer(answer string) string {
-	if m := answerSentence.FindStringSubmatch(strings.TrimSpace(answer)); m != nil {
-		return strings.Trim(m[1], "*_\"'`")
+// statedAnswer returns X for the answer "The answer is X.", and false for other answers.
+func statedAnswer(answer string) (said string, ok bool) {
+	m := answerSentence.FindStringSubmatch(strings.TrimSpace(answer))
+	if m == nil {
+		return "", false
 	}
-	return answer
+	return strings.Trim(m[1], "*_\"'`"), true
 }
 
 // scorePattern returns the method of ByPattern. If whole is true, the pattern must match the whole answer.
@@ -360,9 +363,16 @@ func equalNumber(a, b string) bool { return tolerance{}.equal(a, b) }
 
 var currencySymbols = strings.NewReplacer(",", "", "$", "", "€", "", "£", "", "¥", "", "USD", "", "EUR", "", "GBP", "", "CHF", "", "−", "-")
 
-// parseNumber parses an amount with thousands separators and currency symbols.
+// grouped matches a number with commas between groups of digits: thousands, or lakhs as in 12,34,567. In "3,14" and "1,2" the comma has another
+// meaning.
+var grouped = regexp.MustCompile(`^[^\d,]*\d{1,3}(?:,\d{2,3})*,\d{3}(?:[^\d,][^,]*)?$`)
+
+// parseNumber parses an amount with thousands separators and currency symbols, also in bold or as code.
 func parseNumber(s string) (float64, bool) {
-	s = strings.TrimSpace(currencySymbols.Replace(s))
+	if strings.Contains(s, ",") && !grouped.MatchString(s) {
+		return 0, false
+	}
+	s = strings.TrimSpace(currencySymbols.Replace(strings.Trim(s, "*_` \n")))
 	if strings.Trim(s, "+-.0123456789eE") != "" {
 		return 0, false // ParseFloat also accepts hexadecimal numbers and infinities
 	}
