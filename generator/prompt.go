@@ -116,8 +116,11 @@ func parseFields(r chat.Reply) (Answer, error) {
 var (
 	finishForm = regexp.MustCompile(`Finish\[([^\]\n]*)\]`)
 	quotedForm = regexp.MustCompile(`"final_answer"\s*:\s*("(?:[^"\\]|\\.)*")`)
-	statedForm = regexp.MustCompile(`(?i)final answer\**\s*(?:is\b\s*:?|:)\s*([^\n]+)`)
+	statedForm = regexp.MustCompile(`(?im)(?:final[ _]answer\**\s*(?:is\b\s*:?|[:=])|^[#* ]*final answer[* ]*\n)\s*([^\n]+)`)
 )
+
+// boldForm matches an answer that begins in bold. Its groups are the answer: the part in bold, and what follows in the same sentence.
+var boldForm = regexp.MustCompile(`^\*\*([^*]+)\*\*(?:[.,;:!].*|(.*))$`)
 
 // proseMarks are the characters around an answer in prose.
 const proseMarks = "*\"'` \t\r"
@@ -137,7 +140,11 @@ func findAnswer(text string) string {
 		return s
 	}
 	if m := statedForm.FindStringSubmatch(text); m != nil {
-		return strings.TrimRight(strings.TrimLeft(m[1], proseMarks), proseMarks+".")
+		said := m[1]
+		if b := boldForm.FindStringSubmatch(said); b != nil {
+			said = b[1] + b[2]
+		}
+		return strings.TrimRight(strings.TrimLeft(said, proseMarks), proseMarks+".")
 	}
 	return ""
 }
