@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -244,6 +246,20 @@ func TestParseReflection(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// Models write words in place of an empty text. They must not become a lesson, a condition, or a doubt that drops the whole reflection.
+func TestParseReflectionWithoutTexts(t *testing.T) {
+	t.Parallel()
+	for _, none := range []string{`""`, "null", "false", `"None"`, `"none."`, `"N/A"`, `"null"`, `"-"`, `"No"`, `"(empty)"`, `"Not applicable."`} {
+		const form = `{"reasoning":"r","error_identification":%[1]s,"root_cause_analysis":%[1]s,"correct_approach":%[1]s,"when":%[1]s,"key_insight":%[1]s,` +
+			`"section":%[1]s,"further_insights":[{"when":%[1]s,"insight":%[1]s},{"when":%[1]s,"insight":"Keep all of it.","section":%[1]s}],"label_suspect":%[1]s}`
+		got, err := parseReflection(chat.Reply{Text: fmt.Sprintf(form, none), Finish: "stop"}, sampleExecution())
+		want := analysis{Reasoning: "r", KeyInsight: "Keep all of it."}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v, %s", none, err, diff)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // wireReflection is the reply that the schema asks for.
@@ -99,12 +100,12 @@ func parseReflection(r chat.Reply, e *events.Execution) (analysis, error) {
 	}
 	out := analysis{
 		Reasoning:           reply.Text("reasoning"),
-		ErrorIdentification: reply.Text("error_identification"),
-		RootCauseAnalysis:   reply.Text("root_cause_analysis"),
-		CorrectApproach:     reply.Text("correct_approach"),
-		When:                reply.Text("when"),
-		Section:             reply.Text("section"),
-		LabelSuspect:        reply.Text("label_suspect"),
+		ErrorIdentification: text.Stated(reply.Text("error_identification")),
+		RootCauseAnalysis:   text.Stated(reply.Text("root_cause_analysis")),
+		CorrectApproach:     text.Stated(reply.Text("correct_approach")),
+		When:                text.Stated(reply.Text("when")),
+		Section:             text.Stated(reply.Text("section")),
+		LabelSuspect:        text.Stated(reply.Text("label_suspect")),
 	}
 	for _, field := range []string{"key_insight", "further_insights", "extracted_learnings"} {
 		raw, _ := reply.Field(field)
@@ -194,9 +195,10 @@ func readInsights(raw json.RawMessage, section string) (all []events.Lesson) {
 		l := events.Lesson{Section: section, Content: chat.FieldText(item)}
 		var o chat.Object
 		if json.Unmarshal(item, &o) == nil && o != nil {
-			l.Section, l.When, l.Content = cmp.Or(o.Text("section"), section), o.Text("when"), cmp.Or(o.Text("key_insight"), o.Text("content"))
+			l.Section = cmp.Or(text.Stated(o.Text("section")), section)
+			l.When, l.Content = text.Stated(o.Text("when")), cmp.Or(o.Text("key_insight"), o.Text("content"))
 		}
-		if l.Content != "" {
+		if l.Content = text.Stated(l.Content); l.Content != "" {
 			all = append(all, l)
 		}
 	}

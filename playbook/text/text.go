@@ -62,3 +62,14 @@ func Set(list string) map[string]bool {
 	}
 	return set
 }
+
+// nothing matches what models write in place of an empty text.
+var nothing = Pattern(`(?i)\A[^\pL\pN]*(?:none|null|nil|no|false|n/?a|nothing|empty|not applicable|(?:it )?always(?: holds)?)?[^\pL\pN]*\z`)
+
+// Stated returns a text of a model, or "" if the text says only that there is none, such as "None." or "n/a", or that it always holds.
+func Stated(s string) string {
+	if nothing().MatchString(s) {
+		return ""
+	}
+	return s
+}
