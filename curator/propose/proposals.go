@@ -74,7 +74,7 @@ type modelOp struct {
 
 // id returns a field as a bullet id.
 func (m *modelOp) id(name string) playbook.BulletID {
-	return trimID(m.fields.Text(name))
+	return trimID(text.Stated(m.fields.Text(name)))
 }
 
 // trimID removes the brackets that the prompt has around an id.
@@ -104,10 +104,10 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	var err error
 	switch p.Op.Kind {
 	case playbook.Add:
-		p.Op.Section = playbook.Section(m.fields.Text("section"))
+		p.Op.Section = playbook.Section(text.Stated(m.fields.Text("section")))
 		err = m.readContent(&p.Op)
 	case playbook.Update:
-		if s := m.fields.Text("section"); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
+		if s := text.Stated(m.fields.Text("section")); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
 			p.Op.Section = playbook.Section(s)
 		}
 		err = m.readContent(&p.Op)
@@ -133,7 +133,7 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 // readContent sets the condition and the content of an operation.
 func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	m.ignoreCounters()
-	op.When, op.Content, err = playbook.CleanText(m.fields.Text("when"), m.fields.Text("content"))
+	op.When, op.Content, err = playbook.CleanText(text.Stated(m.fields.Text("when")), text.Stated(m.fields.Text("content")))
 	return err
 }
 

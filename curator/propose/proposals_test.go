@@ -80,6 +80,15 @@ func TestParseProposals(t *testing.T) {
 			},
 			nil,
 		},
+		{
+			"words in place of empty texts", `{"operations":[{"type":"UPDATE","bullet_id":"a-1","when":"Always","section":"N/A","content":"Gold gets 9 % off."},
+			{"type":"MERGE","source_ids":["a-1","a-2"],"keep_id":"none","when":"None","content":"Both."},{"type":"ADD","content":"None."}]}`,
+			[]Suggestion{
+				{update, nil},
+				{playbook.Op{Kind: playbook.Merge, Bullet: "a-1", Sources: []playbook.BulletID{"a-2"}, Content: "Both."}, nil},
+			},
+			[]string{"invalid content"},
+		},
 		{"an unknown type", `{"operations":[{"type":"EXPLODE","bullet_id":"a-1"},{"bullet_id":"a-1"}]}`, nil, []string{`invalid "EXPLODE"`, `invalid ""`}},
 		{"kinds that are not a model's", `{"operations":[{"type":"PIN","bullet_id":"a-1"},{"type":"STATUS","bullet_id":"a-1"}]}`, nil, []string{`invalid "PIN"`, `invalid "STATUS"`}},
 		{

@@ -102,6 +102,7 @@ func TestParseReduction(t *testing.T) {
 			nil,
 		},
 		{"a new text", `{"decisions":[{"keep":2,"drop":[1],"content":" both "}]}`, []reducerDecision{{1, []int{0}, "both", ""}}, nil},
+		{"a word in place of no text", `{"decisions":[{"keep":1,"drop":[2],"content":"None"}]}`, []reducerDecision{{0, []int{1}, "", ""}}, nil},
 		{"a new text alone", `{"decisions":[{"keep":2,"content":"better"}]}`, []reducerDecision{{1, nil, "better", ""}}, nil},
 		{"dropped for nothing", `{"decisions":[{"keep":0,"drop":[4],"reason":"an order"},{"drop":3}]}`, []reducerDecision{{-1, []int{3}, "", "an order"}, {-1, []int{2}, "", ""}}, nil},
 		{"a bare list, texts for numbers", `[{"keep":"1","drop":["2"]}]`, []reducerDecision{{0, []int{1}, "", ""}}, nil},
