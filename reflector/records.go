@@ -113,9 +113,5 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 
 // recordText returns a text of a record as one line of limited length.
 func recordText(raw json.RawMessage) string {
-	s := chat.FieldText(raw)
-	if s == "" || s == "null" {
-		return ""
-	}
-	return text.Quotable(s, maxRecordText)
+	return text.Quotable(text.Stated(chat.FieldText(raw)), maxRecordText)
 }

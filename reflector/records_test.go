@@ -55,6 +55,12 @@ func TestReadRecords(t *testing.T) {
 		ignored       int
 	}{
 		{
+			"words in place of empty texts", `[{"step":70,"synthesis":"N/A","progress":"stuck","calls":[{"line":"","insights":"None","learning":"none.","relevance":"low","next_suggested_actions":["None"]}]}]`,
+			64,
+			events.Record{Progress: events.Stuck, Calls: []events.CallRecord{{Relevance: events.Low}}},
+			0,
+		},
+		{
 			"as asked for", `[{"step":70,"synthesis":"Found it.","progress":"advancing","calls":[{"line":"listed /x → found a.txt","insights":"i","learning":"l","relevance":"high","next_suggested_actions":["open it","",null,"x"]}]}]`,
 			64,
 			events.Record{Synthesis: "Found it.", Progress: events.Advancing, Calls: []events.CallRecord{{Line: "listed /x → found a.txt", Insights: "i", Learning: "l", Relevance: events.High, Next: []string{"open it"}}}},
