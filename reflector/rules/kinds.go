@@ -55,7 +55,8 @@ var verbs = func() map[string]verb {
 	return m
 }()
 
-// kindOf returns the kind of a function by the first verb in its name.
+// kindOf returns the kind of a function by the first verb in its name, or by a later one that changes what the first one finds, as in
+// search_replace and get_or_create.
 func kindOf(name string, hasFile bool) kind {
 	if name == "submit" || name == "done" { // the end of the run
 		return idles
@@ -66,9 +67,16 @@ func kindOf(name string, hasFile bool) kind {
 	if i < 0 {
 		return 0
 	}
-	k := verbs[words[i]].other
+	v := verbs[words[i]]
+	for j := i + 1; j < len(words); j++ {
+		isSecond := words[j] == "replace" || words[j-1] == "and" || words[j-1] == "or"
+		if next := verbs[words[j]]; isSecond && v.file&reading != 0 && next.other == changes {
+			v = next
+		}
+	}
+	k := v.other
 	if hasFile || has("file", "files") {
-		k = verbs[words[i]].file
+		k = v.file
 	}
 	switch {
 	case k == shell.Runs && has("test", "tests"):
