@@ -55,6 +55,8 @@ func TestCallLine(t *testing.T) {
 		{"a shell that ignores errors", call("bash", `{"command":"sudo grep -n x a.go 2>/dev/null"}`, "1:x"), "searched sudo grep -n x a.go 2›/dev/null → found 1:x"},
 		{"a shell in a shell", call("bash", `{"command":"bash -lc 'cd /repo && ls'"}`, "a"), "listed bash -lc 'cd /repo && ls' → found a"},
 		{"a shell that writes", call("bash", `{"command":"cat a > b"}`, ""), "ran cat a › b → no output"},
+		{"a search that replaces", call("search_replace", `{"file_path":"a.go","old_string":"a","new_string":"b"}`, "done"), "wrote a.go, a, b → done"},
+		{"a name with two actions", call("getOrCreateUser", `{"name":"Ann"}`, "u7"), "wrote Ann → u7"},
 		{"an editor that views", call("str_replace_editor", `{"command":"view","path":"a.go"}`, "x = 1"), "read a.go → x = 1"},
 		{"an editor that edits", call("str_replace_editor", `{"command":"str_replace","path":"a.go","old_str":"a\nb"}`, "done"), "wrote a.go → done"},
 		{"a failure", fails("book", `{"id":"X"}`, "Error: no seats"), "called `book` X → failed: no seats"},

@@ -57,15 +57,19 @@ func callVerb(tool string, a arguments) verb {
 	return v
 }
 
-// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search. Without one it is called.
+// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search. Without one it is called. It is
+// wrote for a name that reads first, such as search_replace and get_or_create.
 func verbFromName(name string) verb {
 	name = name[:min(len(name), 4*maxName)]
+	v, before := called, ""
 	for word := range text.NameWords(name) {
-		if v, ok := verbs[word]; ok {
-			return v
+		isSecond := word == "replace" || before == "and" || before == "or"
+		if next := verbs[word]; next != "" && v == called || next == wrote && isSecond && v.readsOnly() {
+			v = next
 		}
+		before = word
 	}
-	return called
+	return v
 }
 
 // programName returns the name of the program that does the work of a command; see [shell.MainCommand]. It returns "" if the
