@@ -8,7 +8,6 @@
 package procedures
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -48,21 +47,19 @@ func (w *World) HeldOut(_, n int) []world.Task {
 func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.Task {
 	rng := rand.New(rand.NewPCG(w.Seed, stream))
 	seen := make(map[string]bool)
-	out := make([]world.Task, 0, n)
-	for len(out) < n {
+	return world.WriteTasks(kind, n, func() (t world.Task, ok bool) {
 		j := w.draw(rng)
 		isHeldOut := world.Mix(world.Hash(j.String()))%5 == 0
 		if isHeldOut != heldOut || seen[j.String()] || heldOut && j.family == noise {
-			continue
+			return t, false
 		}
 		seen[j.String()] = true
-		t := world.Task{ID: fmt.Sprintf("%s-%05d", kind, len(out)+1), Question: j.order(rng)}
+		t.Question = j.order(rng)
 		if j.family != noise {
 			t.Deciding = w.deciding(&j)
 		}
-		out = append(out, t)
-	}
-	return out
+		return t, true
+	})
 }
 
 // deciding returns the rules without which the answer is another one.
