@@ -181,11 +181,13 @@ func isProse(text string) bool {
 	return !jsonOpening.MatchString(text) && strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// bulletIDs parses cited ids: a list or a single id, possibly with nulls, brackets and duplicates.
+// bulletIDs parses cited ids: a list, or a text with commas, possibly with nulls, brackets and duplicates.
 func bulletIDs(raw json.RawMessage) []playbook.BulletID {
 	var list []any
 	if json.Unmarshal(raw, &list) != nil {
-		list = []any{chat.FieldText(raw)}
+		for id := range strings.SplitSeq(chat.FieldText(raw), ",") {
+			list = append(list, id)
+		}
 	}
 	var ids []playbook.BulletID
 	for _, v := range list {

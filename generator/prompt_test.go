@@ -87,6 +87,7 @@ func TestParseAnswer(t *testing.T) {
 		{"a list as answer", `{"reasoning":"r","final_answer":["a","b"]}`, Answer{"r", nil, "a, b"}},
 		{"null ids", `{"reasoning":"r","bullet_ids":null,"final_answer":"42"}`, Answer{"r", nil, "42"}},
 		{"a single id", `{"reasoning":"r","bullet_ids":"[a-1]","final_answer":"42"}`, Answer{"r", ids("a-1"), "42"}},
+		{"ids in one text", `{"reasoning":"r","bullet_ids":"[a-1], a-2","final_answer":"42"}`, Answer{"r", ids("a-1", "a-2"), "42"}},
 		{"ids in brackets, nulls, repeats, numbers", `{"reasoning":"r","bullet_ids":["[a-1]",null,"a-1",3," a-2 "],"final_answer":"42"}`, Answer{"r", ids("a-1", "a-2"), "42"}},
 		{"an answer in the reasoning", `{"reasoning":"so \\boxed{42}","bullet_ids":[],"final_answer":null}`, Answer{`so \boxed{42}`, nil, "42"}},
 		{"an answer under another name", `{"reasoning":"r","bullets_used":["a-1"],"answer":"42"}`, Answer{"r", ids("a-1"), "42"}},
