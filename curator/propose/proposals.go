@@ -164,13 +164,9 @@ func (m *modelOp) ignoreCounters() {
 
 // readSources sets the bullets of a MERGE. The merged bullet keeps the id in keep_id, else the first one in source_ids.
 func (m *modelOp) readSources(op *playbook.Op) error {
-	var list []any
-	raw, _ := m.fields.Field("source_ids")
-	_ = json.Unmarshal(raw, &list) // an invalid list counts as empty
 	op.Bullet = m.id("keep_id")
-	for _, v := range list {
-		s, _ := v.(string)
-		id := trimID(s)
+	for _, item := range m.list("source_ids") {
+		id := trimID(chat.FieldText(item))
 		if id == "" {
 			continue
 		}
@@ -185,16 +181,24 @@ func (m *modelOp) readSources(op *playbook.Op) error {
 	return nil
 }
 
+// list returns the elements of a field: those of a list, or the parts of a text between commas. A missing field has none.
+func (m *modelOp) list(name string) (all []json.RawMessage) {
+	raw, _ := m.fields.Field(name)
+	if json.Unmarshal(raw, &all) == nil || len(raw) == 0 {
+		return all
+	}
+	for part := range strings.SplitSeq(chat.FieldText(raw), ",") {
+		item, _ := json.Marshal(strings.TrimSpace(part))
+		all = append(all, item)
+	}
+	return all
+}
+
 // reflections returns the numbers of the supporting reflections. It ignores values that are not numbers from 1 to n.
 func (m *modelOp) reflections(n int) []int {
-	raw, _ := m.fields.Field("reflections")
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil && len(raw) > 0 {
-		list = []json.RawMessage{raw}
-	}
 	var numbers []int
-	for _, item := range list {
-		i, err := strconv.Atoi(strings.Trim(string(item), `"# `))
+	for _, item := range m.list("reflections") {
+		i, err := strconv.Atoi(strings.Trim(string(item), `"#[] `))
 		switch {
 		case err != nil || i < 1 || i > n:
 			m.ignore("reflections: %s is not a number from 1 to %d", text.Excerpt(string(item), 40), n)

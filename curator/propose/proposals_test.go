@@ -70,6 +70,11 @@ func TestParseProposals(t *testing.T) {
 			[]Suggestion{{playbook.Op{Kind: playbook.Merge, Bullet: "a-1", Sources: []playbook.BulletID{"a-2"}, Content: "Both."}, nil}},
 			nil,
 		},
+		{
+			"lists as texts", `{"operations":[{"type":"MERGE","source_ids":"[a-1], a-2","content":"Both.","reflections":"[1, #3]"}]}`,
+			[]Suggestion{{playbook.Op{Kind: playbook.Merge, Bullet: "a-1", Sources: []playbook.BulletID{"a-2"}, Content: "Both."}, []int{1, 3}}},
+			nil,
+		},
 		{"a merge of one", `{"operations":[{"type":"MERGE","source_ids":["a-1"],"content":"Both."}]}`, nil, []string{"invalid source_ids"}},
 		{
 			"conditions", `{"operations":[{"type":"ADD","section":"calc","when":"When the customer is gold.","content":"Take 7 % off."},
