@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"debrief/events"
+	"debrief/events/chat"
 )
 
 // scoreJSON is the method of ByJSON.
@@ -21,6 +22,10 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 		return events.Outcome{}, err
 	}
 	got, err := parseJSON(stripFence(a.Final))
+	isField := a.Final != "" && strings.TrimSpace(a.Final) == chat.FieldText(json.RawMessage(target)) // the reply had the value and not its JSON
+	if err != nil && isField {
+		return correct(), nil
+	}
 	if err != nil {
 		return incorrect("The answer is not valid JSON: %s. Expected %s, got %s.", err, shortText(target), shortText(a.Final)), nil
 	}

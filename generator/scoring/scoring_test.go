@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
+	"debrief/events/chat"
 )
 
 func TestEvaluate(t *testing.T) {
@@ -240,6 +241,27 @@ func TestEvaluateJSONInAFenceOfOneLine(t *testing.T) {
 		o, err := Evaluate(&events.Task{Target: test.target, Evaluator: ByJSON}, Answer{Final: test.answer})
 		if err != nil || o.Label != events.Success {
 			t.Errorf("%s: got %+v, %v, want a success", test.answer, o, err)
+		}
+	}
+}
+
+// A model may give the value itself in place of its JSON as a text. The Generator reads a list of texts, or a text, without quotes.
+func TestEvaluateJSONOfAField(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		target, field string
+		want          events.Label
+	}{
+		{`["a", "b c"]`, `["a","b c"]`, events.Success},
+		{`["a", "b c"]`, `["b c","a"]`, events.Failure},
+		{`"x"`, `"x"`, events.Success},
+		{`null`, `""`, events.Failure},
+		{`{"a":[1,"b"]}`, `{"a":[1,"b"]}`, events.Success},
+		{`[1,2]`, `[1,2]`, events.Success},
+	} {
+		o, err := Evaluate(&events.Task{Target: test.target, Evaluator: ByJSON}, Answer{Final: chat.FieldText([]byte(test.field))})
+		if err != nil || o.Label != test.want {
+			t.Errorf("%s for %s: got %+v, %v, want %s", test.field, test.target, o, err, test.want)
 		}
 	}
 }
