@@ -254,6 +254,18 @@ func TestReliableRankingHasMorePlaces(t *testing.T) {
 	}
 }
 
+// TestOnlyPlaceIsForTheBest: with a maximum of one bullet, an untried one does not displace the most relevant one.
+func TestOnlyPlaceIsForTheBest(t *testing.T) {
+	t.Parallel()
+	p := playbook.Restore(1, 0, slices.Values([]*playbook.Bullet{
+		bullet("misc-00001", "others", "never tried", 0), bullet("misc-00002", "others", "often of use", 10),
+	}))
+	s := indexOf(p).Select(selection.Options{Tokens: 1000, MaxBullets: 1, Rankings: rank(selection.Ranking{{"misc-00002", 0.5}})})
+	if got := ids(s.Bullets); got != "misc-00002" {
+		t.Errorf("got %q, want misc-00002", got)
+	}
+}
+
 // TestUntriedBulletsRotate checks the share of bullets without votes, and that all of them have their turn.
 func TestUntriedBulletsRotate(t *testing.T) {
 	t.Parallel()

@@ -245,7 +245,14 @@ func (c *selector) explore() {
 	reserved := c.room - c.room/exploreShare // tokens to leave for the other bullets
 	maxChosen := 0                           // number of chosen bullets at which explore ends; 0 for no limit
 	if c.o.MaxBullets > 0 {
-		maxChosen = len(c.chosen) + max(1, (c.o.MaxBullets-len(c.chosen))/exploreShare)
+		left := c.o.MaxBullets - len(c.chosen)
+		if left <= 1 { // the only place is for the most relevant bullet, tried or not, but for an experiment
+			if c.drawn >= 0 {
+				c.choose(c.drawn)
+			}
+			return
+		}
+		maxChosen = len(c.chosen) + max(1, left/exploreShare)
 	}
 	misses := 0
 	for at := range c.untried() {
