@@ -111,7 +111,7 @@ func structRedactFunc(t reflect.Type, open map[reflect.Type]bool) redactFunc {
 // ID returns id, or a replacement if it contains a secret: "redacted-" and 16 hex digits of the hash. The same id
 // has the same replacement in every field and every process.
 func ID(id string) string {
-	if isShortWord(id) {
+	if isShortWord(id) && !personal.Load() {
 		return id
 	}
 	known, repeated := cleanTexts.has(id)

@@ -34,8 +34,13 @@ func TestPersonal(t *testing.T) {
 			t.Errorf("%s: a second call gives %q", test.name, again)
 		}
 	}
-	if got := ID("ann@example.com"); got == "ann@example.com" || got != ID("ann@example.com") {
-		t.Errorf("name of a user: got %q, want the same pseudonym each time", got)
+	for _, user := range []string{"ann@example.com", "415.555.2671", "212-555-0187", "NO9386011117947"} {
+		if got := ID(user); got == user || got != ID(user) {
+			t.Errorf("name of a user: got %q, want the same pseudonym each time", got)
+		}
+	}
+	if got := ID("desk-7"); got != "desk-7" {
+		t.Errorf("name of a session: got %q, want it unchanged", got)
 	}
 }
 
