@@ -34,7 +34,12 @@ type Decoder struct {
 	// Recorder is the name of the program that wrote a recording, else empty. In a recording the name of a judge is no error. It is stored after
 	// the name of the recorder, so that the outcome does not count as one of the judge.
 	Recorder string
+
+	depth int // number of objects around the value
 }
+
+// maxNested bounds the objects in objects, such as {"score": {"value": 1}}. Each level reads all levels inside it again.
+const maxNested = 8
 
 // ErrViolation is returned for a violation from a caller that may not set it.
 var ErrViolation = errors.New("violation: want an evaluator program, or feedback with the scope review, 'debrief feedback --violation'")
@@ -80,7 +85,7 @@ func (d Decoder) Decode(raw []byte) (Decoded, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return Decoded{}, nil
 	}
-	if !json.Valid(raw) {
+	if d.depth > maxNested || !json.Valid(raw) {
 		return Decoded{}, refuse(raw)
 	}
 	if raw[0] == '{' {

@@ -79,6 +79,13 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: got %+v, want an error", raw, got)
 		}
 	}
+	for _, nested := range []string{`{"score":%s}`, `{"scores":{"correct":%s}}`} { // each level is read once for each level around it
+		begin, end, _ := strings.Cut(nested, "%s")
+		raw := strings.Repeat(begin, 100) + "1" + strings.Repeat(end, 100)
+		if _, err := (Decoder{}).Decode([]byte(raw)); err == nil {
+			t.Errorf("%s in itself 100 times: got no error", nested)
+		}
+	}
 	if _, err := (Decoder{}).Decode([]byte(`"purple"`)); err == nil || !strings.Contains(err.Error(), Accepted) {
 		t.Errorf("got %v, want the accepted forms", err)
 	}

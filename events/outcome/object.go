@@ -20,6 +20,7 @@ func (d Decoder) decodeObject(raw []byte) (out Decoded, err error) {
 	if err != nil {
 		return Decoded{}, err
 	}
+	fields.depth = d.depth + 1
 	limits, err := fields.takeRange()
 	if err != nil {
 		return Decoded{}, err
@@ -109,6 +110,7 @@ func (d Decoder) readField(name string, v json.RawMessage, limits scoreRange, ou
 	isWord := json.Unmarshal(v, &word) == nil
 	switch {
 	case v[0] == '{':
+		d.depth++ // of a copy
 		inner, err := d.Decode(v)
 		if err == nil {
 			out.Feedback = cmp.Or(out.Feedback, inner.Feedback)
@@ -202,6 +204,7 @@ func plainName(name string) string {
 type fields struct {
 	values map[string]json.RawMessage
 	sent   map[string]string // the names as they were sent
+	depth  int               // number of objects around their values
 }
 
 func newFields(raw []byte) (*fields, error) {

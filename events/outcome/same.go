@@ -2,8 +2,9 @@ package outcome
 
 import (
 	"encoding/json"
+	"maps"
+	"math"
 	"math/big"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -212,14 +213,47 @@ func sameJSON(target, answer string) (same, ok bool) {
 	if target[0] != '{' && target[0] != '[' {
 		return false, false
 	}
-	var want, got any
-	if json.Unmarshal([]byte(target), &want) != nil {
+	want, ok := decodeJSON(target)
+	if !ok {
 		return false, false
 	}
-	if json.Unmarshal([]byte(answer), &got) != nil {
+	got, ok := decodeJSON(answer)
+	if !ok {
 		return false, target[0] == '{'
 	}
-	return reflect.DeepEqual(want, got), true
+	return sameValue(want, got), true
+}
+
+// decodeJSON decodes a JSON value, numbers as json.Number: a float64 would change the last digits of a long id.
+func decodeJSON(s string) (v any, ok bool) {
+	dec := json.NewDecoder(strings.NewReader(s))
+	dec.UseNumber()
+	ok = json.Valid([]byte(s)) && dec.Decode(&v) == nil
+	return v, ok
+}
+
+// sameValue compares decoded JSON values.
+func sameValue(want, got any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		return ok && maps.EqualFunc(want, got, sameValue)
+	case []any:
+		got, ok := got.([]any)
+		return ok && slices.EqualFunc(want, got, sameValue)
+	case json.Number:
+		got, ok := got.(json.Number)
+		return ok && sameJSONNumber(want, got)
+	}
+	return want == got
+}
+
+// sameJSONNumber compares numbers by value, but whole numbers that a float64 cannot hold by their digits.
+func sameJSONNumber(want, got json.Number) bool {
+	x, errX := want.Float64()
+	y, errY := got.Float64()
+	isLong := math.Abs(x) >= 1<<53 && !strings.ContainsAny(string(want+got), ".eE")
+	return want == got || x == y && !isLong && errX == nil && errY == nil
 }
 
 var (
@@ -229,8 +263,8 @@ var (
 
 // items returns the entries of a list. A text that is not a list is its own only entry.
 func items(s string) []string {
-	var list []any
-	if strings.HasPrefix(s, "[") && json.Unmarshal([]byte(s), &list) == nil {
+	v, _ := decodeJSON(s)
+	if list, isList := v.([]any); isList {
 		var all []string
 		for _, v := range list {
 			text, isText := v.(string)

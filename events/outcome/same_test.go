@@ -216,6 +216,24 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestSameLongNumbers compares ids that a float64 cannot hold.
+func TestSameLongNumbers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		target, answer string
+		same           bool
+	}{
+		{`{"order": 12345678901234567, "paid": true}`, `{"paid": true, "order": 12345678901234567}`, true},
+		{`{"order": 12345678901234567}`, `{"order": 12345678901234568}`, false},
+		{`{"price": 1.0, "total": 1e2}`, `{"price": 1, "total": 100}`, true},
+		{`[12345678901234567, 22345678901234567]`, "12345678901234567, 22345678901234567", true},
+	} {
+		if got := Same("", c.target, c.answer); got != c.same {
+			t.Errorf("target %s, answer %s: got %v, want %v", c.target, c.answer, got, c.same)
+		}
+	}
+}
+
 // An answer equals itself, and the comparison does not panic.
 func FuzzSame(f *testing.F) {
 	for _, p := range pairs {

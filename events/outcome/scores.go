@@ -45,7 +45,7 @@ func (f *fields) takeSideScores() (scores []events.NamedScore) {
 	if v == nil {
 		return nil
 	}
-	all, err := namedScores(v)
+	all, err := f.namedScores(v)
 	if err != nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (f *fields) takeScores(lookup func() (string, error)) (lead []reading, scor
 // takeNamed removes the scores with a name and returns them, sorted by name.
 func (f *fields) takeNamed() (all []reading, err error) {
 	if v := f.take("scores"); v != nil {
-		return namedScores(v)
+		return f.namedScores(v)
 	}
 	for plain, v := range f.values {
 		if o, err := ofValue(v); err == nil && o.Label != "" && v[0] != '"' {
@@ -116,9 +116,9 @@ func (f *fields) takeNamed() (all []reading, err error) {
 }
 
 // namedScores decodes {"name": score, …} or [{"name": …, "score": …}, …].
-func namedScores(v json.RawMessage) (all []reading, err error) {
+func (f *fields) namedScores(v json.RawMessage) (all []reading, err error) {
 	add := func(name string, raw json.RawMessage) error {
-		d, err := Decoder{Recorder: "scores"}.Decode(raw) // a Recorder permits the name of a judge, which is not kept
+		d, err := Decoder{Recorder: "scores", depth: f.depth}.Decode(raw) // a Recorder permits the name of a judge, which is not kept
 		if err != nil {
 			return fmt.Errorf("scores.%s: %w", text.Clip(name, 40), err)
 		}
