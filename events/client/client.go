@@ -71,17 +71,18 @@ func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events
 	return request[events.ContextReply](ctx, c, events.VerbContext, withBook.Book, r.Caller, &withBook)
 }
 
-// Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. Over HTTP an empty book
-// stands for the book of the context, and over NATS for events.DefaultBook. Without a known context a report needs a question, and the reply
+// Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. With a context, an empty
+// book stands for the book of the context over HTTP, and for the book of the client over NATS. Without a known context a report needs a question, and the reply
 // has a warning: the bullets in the prompt are unknown and get no votes. Debrief still learns from the run.
 func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	withID := *r
 	withID.Outcome = r.Outcome.Complete() // the service refuses a label that contradicts the score
+	book := cmp.Or(r.Book, c.Book)
 	if r.ContextID == "" {
 		withID.RunID = cmp.Or(r.RunID, string(events.NewID()))
-		withID.Book = cmp.Or(r.Book, c.Book)
+		withID.Book = book
 	}
-	return request[events.StoredReply](ctx, c, events.VerbReport, withID.Book, r.Caller, &withID)
+	return request[events.StoredReply](ctx, c, events.VerbReport, book, r.Caller, &withID)
 }
 
 // Feedback stores the outcome of an execution. Without an id, it gets a random one.

@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 		{Tool: "catalogue", Arguments: `{"title":"globe"}`, Output: "unknown field title", Outcome: events.Failure},
 		{Tool: "catalogue", Arguments: `{"item":"globe"}`, Output: "shelf 7", Outcome: events.Success},
 	}
-	if got.ContextID != "c-1" || got.RunID != "" || got.Session != "s" || got.Outcome.Label != events.Failure || got.Outcome.Feedback != "the model refused" {
+	if got.ContextID != "c-1" || got.Book != "shelves" || got.RunID != "" || got.Session != "s" || got.Outcome.Label != events.Failure || got.Outcome.Feedback != "the model refused" {
 		t.Errorf("the report of a failed run: got %+v", got)
 	}
 	if len(got.Steps) != 2 || !cmp.Equal(append(got.Steps[0].Calls, got.Steps[1].Calls...), calls) {
