@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/natserr"
 	"debrief/events/streams"
 	"debrief/playbook"
 )
@@ -32,59 +31,61 @@ type Backlog struct {
 }
 
 // Backlog returns the backlog of a role. No worker of the role needs to run.
-func (c *Consumers) Backlog(ctx context.Context, role string) (Backlog, error) {
-	var status Backlog
-	in, err := c.js.Stream(ctx, streams.Input(role))
+func (c *Consumers) Backlog(ctx context.Context, role string) (status Backlog, err error) {
+	in, err := c.streamInfo(ctx, streams.Input(role))
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // no program of the role ran yet
 		return status, nil
 	}
 	if err != nil {
-		return status, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+		return status, err
 	}
-	cfg, state := in.CachedInfo().Config, in.CachedInfo().State
-	status.Retention = cfg.MaxAge
-	status.Bytes = state.Bytes
-	status.MaxBytes = uint64(max(cfg.MaxBytes, 0))
+	status.Retention = in.Config.MaxAge
+	status.Bytes = in.State.Bytes
+	status.MaxBytes = uint64(max(in.Config.MaxBytes, 0))
 
-	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound): // the role never ran
-		status.Pending = state.Msgs
-	case err != nil:
-		return status, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
-	default:
-		i := cons.CachedInfo()
-		status.Lag = lagOf(i)
-		if i.Paused {
-			status.Blocked = pausedText(role, i)
-		}
-		if i.AckFloor.Last != nil {
-			status.LastAck = *i.AckFloor.Last
-		}
+	i, err := c.info(ctx, role)
+	if err != nil {
+		return status, err
+	}
+	if i == nil {
+		status.Pending = in.State.Msgs
+	} else {
+		status.setConsumer(role, i)
 	}
 	if !status.Idle() {
-		m, err := c.getMsg(ctx, in, streams.Input(role), max(status.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
-		switch {
-		case err == nil:
-			status.Oldest = m.Time
+		m, err := c.nextMsg(ctx, streams.Input(role), ">", max(status.Floor+1, in.State.FirstSeq))
+		if err != nil {
+			return status, err
+		}
+		if m != nil { // else acknowledged meanwhile
+			status.Oldest = m.Stored()
 			_, status.Book, _ = events.ParseSubject(m.Subject)
-		case errors.Is(err, jetstream.ErrMsgNotFound): // acknowledged meanwhile
-		default:
-			return status, fmt.Errorf("read %s after %d: %w", streams.Input(role), status.Floor, natserr.AsTimeout(ctx, err))
 		}
 	}
-	out, err := c.js.Stream(ctx, streams.Output(role))
+	out, err := c.streamInfo(ctx, streams.Output(role))
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound): // lost: natsd reports this as damage
 	case err != nil:
-		return status, fmt.Errorf("read stream %s: %w", streams.Output(role), natserr.AsTimeout(ctx, err))
+		return status, err
 	default:
-		status.setOutput(role, out.CachedInfo())
+		status.setOutput(role, out)
 	}
 	if status.Dead, err = c.letters.count(ctx, role); err != nil {
 		return status, err
 	}
 	return status, nil
+}
+
+// setConsumer sets the state of the consumer of the role.
+func (b *Backlog) setConsumer(role string, i *jetstream.ConsumerInfo) {
+	b.Lag = lagOf(i)
+	if i.Paused {
+		b.Blocked = fmt.Sprintf("consumer %s of %s is paused for another %s: run 'nats consumer resume %s %s'",
+			role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
+	}
+	if i.AckFloor.Last != nil {
+		b.LastAck = *i.AckFloor.Last
+	}
 }
 
 // setOutput sets the state of the stream with the results of the role.
@@ -96,12 +97,6 @@ func (b *Backlog) setOutput(role string, out *jetstream.StreamInfo) {
 	if b.Outputs > 0 {
 		b.LastOutput = out.State.LastTime
 	}
-}
-
-// pausedText describes a paused consumer of a role.
-func pausedText(role string, i *jetstream.ConsumerInfo) string {
-	return fmt.Sprintf("consumer %s of %s is paused for another %s: run 'nats consumer resume %s %s'",
-		role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
 }
 
 // Blocked returns Backlog.Blocked of a role, or "" if the backlog cannot be read.

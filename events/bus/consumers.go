@@ -29,11 +29,11 @@ func (c *Consumers) bind(ctx context.Context, role string) (jetstream.Consumer, 
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := c.js.Stream(ctx, streams.Input(role))
+	s, err := c.streamInfo(ctx, streams.Input(role))
 	if err != nil {
-		return nil, 0, fmt.Errorf("open stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+		return nil, 0, err
 	}
-	text := s.CachedInfo().Config.Metadata[streams.MetadataRestored]
+	text := s.Config.Metadata[streams.MetadataRestored]
 	if text == "" {
 		return cons, 0, nil
 	}
@@ -44,15 +44,27 @@ func (c *Consumers) bind(ctx context.Context, role string) (jetstream.Consumer, 
 	return cons, restored, nil
 }
 
+// info returns the state of the consumer of a role, or nil if the role never ran.
+func (c *Consumers) info(ctx context.Context, role string) (*jetstream.ConsumerInfo, error) {
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+	}
+	return cons.CachedInfo(), nil
+}
+
 // CreateAfter creates the consumer of a role so that it starts after the sequence floor. It is for a restore: the role had acknowledged
 // everything up to that sequence before the backup. It returns an error if the consumer exists.
 func (c *Consumers) CreateAfter(ctx context.Context, role string, floor uint64) error {
-	_, err := c.js.Consumer(ctx, streams.Input(role), role)
-	if err == nil {
-		return fmt.Errorf("create consumer %s of %s: already exists", role, streams.Input(role))
+	existing, err := c.info(ctx, role)
+	if err != nil {
+		return err
 	}
-	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+	if existing != nil {
+		return fmt.Errorf("create consumer %s of %s: already exists", role, streams.Input(role))
 	}
 	cfg := c.config(role)
 	if floor > 0 {
@@ -79,14 +91,14 @@ func (c *Consumers) Plan(ctx context.Context) (all []streams.Step, err error) {
 	for _, role := range streams.Roles {
 		want := c.config(role)
 		step := streams.Step{Stream: "consumer " + role + " of " + streams.Input(role)}
-		cons, err := c.js.Consumer(ctx, streams.Input(role), role)
-		switch {
-		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+		existing, err := c.info(ctx, role)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil, err
+		}
+		if existing == nil {
 			step.Create = true
-		case err != nil:
-			return nil, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
-		default:
-			step.Changes = consumerChanges(cons.CachedInfo().Config, want)
+		} else {
+			step.Changes = consumerChanges(existing.Config, want)
 		}
 		if step.Create || len(step.Changes) > 0 {
 			all = append(all, step)
@@ -218,33 +230,32 @@ func inputSubjects(role string, b playbook.Book) []string {
 
 // Lag returns the lag of a role. If the role never ran, all messages of its stream are pending.
 func (c *Consumers) Lag(ctx context.Context, role string) (Lag, error) {
-	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		s, err := c.js.Stream(ctx, streams.Input(role))
-		if err != nil {
-			return Lag{}, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
-		}
-		return Lag{Pending: s.CachedInfo().State.Msgs}, nil
-	}
+	i, err := c.info(ctx, role)
 	if err != nil {
-		return Lag{}, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+		return Lag{}, err
 	}
-	return lagOf(cons.CachedInfo()), nil
+	if i != nil {
+		return lagOf(i), nil
+	}
+	s, err := c.streamInfo(ctx, streams.Input(role))
+	if err != nil {
+		return Lag{}, err
+	}
+	return Lag{Pending: s.State.Msgs}, nil
 }
 
 // Idle reports whether a role has acknowledged all messages of its stream. The pending count of a consumer may lack the
 // newest messages, so Idle compares the last delivered sequence with the end of the stream.
 func (c *Consumers) Idle(ctx context.Context, role string) (bool, error) {
-	s, err := c.js.Stream(ctx, streams.Input(role))
+	s, err := c.streamInfo(ctx, streams.Input(role))
 	if err != nil {
-		return false, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+		return false, err
 	}
-	end := s.CachedInfo().State
 	l, err := c.Lag(ctx, role)
 	if err != nil {
 		return false, err
 	}
-	allDelivered := l.Last >= end.LastSeq || end.Msgs == 0
+	allDelivered := l.Last >= s.State.LastSeq || s.State.Msgs == 0
 	return l.Idle() && allDelivered, nil
 }
 
@@ -280,16 +291,9 @@ func (c *Consumers) Reclaim(ctx context.Context) error {
 }
 
 func (c *Consumers) reclaimRole(ctx context.Context, role string) error {
-	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil // the role never ran
-	}
-	if err != nil {
+	i, err := c.info(ctx, role)
+	if err != nil || i == nil || i.NumAckPending == 0 {
 		return err
-	}
-	i := cons.CachedInfo()
-	if i.NumAckPending == 0 {
-		return nil
 	}
 	first, last := i.AckFloor.Stream+1, min(i.Delivered.Stream, i.AckFloor.Stream+maxReclaim)
 	ack := func(seq uint64) string {

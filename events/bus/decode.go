@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,41 +12,37 @@ import (
 	"debrief/events/blob"
 	"debrief/events/direct"
 	"debrief/events/natserr"
-	"debrief/events/streams"
 )
 
-// originalMsg returns the stored message of a duplicate event. It returns nil if the message no longer exists.
-func (l *link) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
-	m, err := l.storedMsg(ctx, streams.OfKind(k), seq)
-	if m == nil || err != nil {
-		return nil, err
-	}
-	header := nats.Header{}
-	maps.Copy(header, m.Header)
-	return &nats.Msg{Subject: m.Subject, Header: header, Data: m.Data}, nil
-}
-
 // storedMsg returns the message at a sequence of a stream. It returns nil if the message does not exist.
-func (l *link) storedMsg(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	s, err := l.js.Stream(ctx, stream)
+func (l *link) storedMsg(ctx context.Context, stream string, seq uint64) (*direct.Message, error) {
+	m, err := natserr.Call(ctx, l.watch, stream, func(ctx context.Context) (*direct.Message, error) {
+		return direct.Get(ctx, l.nc, stream, seq)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", stream, natserr.AsTimeout(ctx, err))
-	}
-	m, err := l.getMsg(ctx, s, stream, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, natserr.AsTimeout(ctx, err))
+		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, err)
 	}
 	return m, nil
 }
 
-// getMsg returns a message of an open stream.
-func (l *link) getMsg(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
-	return natserr.Call(ctx, l.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-		return s.GetMsg(ctx, seq, opts...)
+// nextMsg returns the first message of a subject from a sequence on. It returns nil if there is none.
+func (l *link) nextMsg(ctx context.Context, stream, subject string, from uint64) (*direct.Message, error) {
+	m, err := natserr.Call(ctx, l.watch, stream, func(ctx context.Context) (*direct.Message, error) {
+		return direct.Next(ctx, l.nc, stream, subject, from)
 	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s of %s from %d: %w", subject, stream, from, err)
+	}
+	return m, nil
+}
+
+// streamInfo returns the state of a stream.
+func (l *link) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	s, err := l.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", name, natserr.AsTimeout(ctx, err))
+	}
+	return s.CachedInfo(), nil
 }
 
 // getBlob returns a blob. The error of an expired or damaged blob is marked by Discard.
@@ -88,16 +83,10 @@ func classifyDecode(err error) error {
 
 // lastPerSubject calls fn for the last message on each subject. Subjects may have wildcards.
 func (l *link) lastPerSubject(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
-	return l.readDirect(ctx, stream, direct.Query{Last: subjects}, fn)
+	return l.readDirect(ctx, stream, direct.Query{Last: subjects}, func(m direct.Message) error { fn(m); return nil })
 }
 
-// readDirect calls fn for every message that matches a query.
-func (l *link) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message)) error {
-	err := natserr.Do(ctx, l.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, l.nc, stream, q, func(m direct.Message) error {
-			fn(m)
-			return nil
-		})
-	})
-	return natserr.AsTimeout(ctx, err)
+// readDirect calls fn for every message that matches a query, until fn returns an error.
+func (l *link) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message) error) error {
+	return natserr.Do(ctx, l.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, l.nc, stream, q, fn) })
 }

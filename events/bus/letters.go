@@ -43,19 +43,14 @@ type LetterFilter struct {
 // create. If a lagging replica answers, the newest letters may be missing.
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
-	err := natserr.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error {
-		return direct.Read(ctx, d.nc, events.StreamDead, q, func(m direct.Message) error {
-			if Withdrawn(m.Header) {
-				return nil
-			}
-			return fn(d.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored()))
-		})
+	err := d.readDirect(ctx, events.StreamDead, q, func(m direct.Message) error {
+		if Withdrawn(m.Header) {
+			return nil
+		}
+		return fn(d.decodeLetter(ctx, &m))
 	})
-	switch {
-	case errors.Is(err, ErrStop):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %s: %w", q.Subject, natserr.AsTimeout(ctx, err))
+	if err != nil && !errors.Is(err, ErrStop) {
+		return fmt.Errorf("read %s: %w", q.Subject, err)
 	}
 	return nil
 }
@@ -66,19 +61,15 @@ func (d *DeadLetters) Get(ctx context.Context, h events.Handle) (*Letter, error)
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.js.Stream(ctx, events.StreamDead)
+	m, err := d.storedMsg(ctx, events.StreamDead, seq)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
+		return nil, err
 	}
-	m, err := d.getMsg(ctx, s, events.StreamDead, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	if m == nil || Withdrawn(m.Header) {
 		return nil, ErrNotFound
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, natserr.AsTimeout(ctx, err))
-	}
-	l := d.decodeLetter(ctx, m.Subject, m.Header, m.Data, seq, m.Time)
-	if l.Handle() != h || Withdrawn(m.Header) {
+	l := d.decodeLetter(ctx, m)
+	if l.Handle() != h {
 		return nil, ErrNotFound
 	}
 	return l, nil
@@ -90,20 +81,21 @@ func (d *DeadLetters) Event(ctx context.Context, l *Letter) (events.Event, error
 	return d.decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
 }
 
-func (d *DeadLetters) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
-	e, err := d.decode(ctx, subject, header, data)
+// decodeLetter returns the dead letter in a message of the stream. For an unreadable message it makes one whose reason says so.
+func (d *DeadLetters) decodeLetter(ctx context.Context, m *direct.Message) *Letter {
+	e, err := d.decode(ctx, m.Subject, m.Header, m.Data)
 	l, ok := e.(*events.DeadLetter)
 	if err == nil && !ok {
 		err = errors.New("not a dead letter")
 	}
 	if err != nil { // of another program, or of a newer version
-		tokens := strings.Split(subject, ".")
+		tokens := strings.Split(m.Subject, ".")
 		l = &events.DeadLetter{
 			Role: tokens[min(2, len(tokens)-1)], Reason: fmt.Sprintf("unreadable dead letter: %v", err),
-			Header: header, Data: data, Time: at, Stream: events.StreamDead, Seq: seq, Subject: subject,
+			Header: m.Header, Data: m.Data, Time: m.Stored(), Stream: events.StreamDead, Seq: m.Seq, Subject: m.Subject,
 		}
 	}
-	return &Letter{DeadLetter: l, LetterSeq: seq, Stored: at}
+	return &Letter{DeadLetter: l, LetterSeq: m.Seq, Stored: m.Stored()}
 }
 
 // Requeue publishes the original event of a dead letter again, with the same id and marked as a repeat. Then it deletes

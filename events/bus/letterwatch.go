@@ -2,17 +2,13 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"debrief/events"
 	"debrief/events/direct"
-	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
@@ -83,14 +79,15 @@ func (w *letterWatch) read(ctx context.Context) error {
 		q.From, q.Since = w.next, time.Time{}
 	}
 	var letters []direct.Message
-	err := w.conn.readDirect(ctx, events.StreamDead, q, func(m direct.Message) {
+	err := w.conn.readDirect(ctx, events.StreamDead, q, func(m direct.Message) error {
 		w.next = m.Seq + 1
 		if !Withdrawn(m.Header) && !neverHasEffect(m.Subject) {
 			letters = append(letters, m)
 		}
+		return nil
 	})
 	for _, m := range letters {
-		l := w.conn.DeadLetters.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
+		l := w.conn.DeadLetters.decodeLetter(ctx, &m)
 		if l.Role != w.worker.Role || l.Stream != streams.Input(w.worker.Role) {
 			continue
 		}
@@ -156,7 +153,7 @@ func neverHasEffect(subject string) bool {
 // checkNewerSchema looks for the oldest dead letter of a newer schema. While there is one, the role is outdated. An error of
 // the search does not change the state of the role.
 func (w *letterWatch) checkNewerSchema(ctx context.Context) {
-	l, err := w.conn.DeadLetters.newerSchema(ctx, w.worker.Role)
+	m, err := w.conn.nextMsg(ctx, events.StreamDead, events.DeadCodeSubject(w.worker.Role, events.DeadNewerSchema), 1)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.log.Debug().Err(err).Msg("look for dead letters of a newer schema")
@@ -164,7 +161,8 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 		return
 	}
 	var reason error
-	if l != nil {
+	if m != nil {
+		l := w.conn.DeadLetters.decodeLetter(ctx, m)
 		reason = fmt.Errorf("dead letter %s: %s: upgrade, then requeue or drop it", l.Handle(), l.Reason)
 	}
 	w.state.mu.Lock()
@@ -174,20 +172,4 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 		return
 	}
 	w.state.update(func(s *workerState) { s.outdated = reason })
-}
-
-// newerSchema returns the oldest dead letter of a role with the code newer-schema, or nil.
-func (d *DeadLetters) newerSchema(ctx context.Context, role string) (*Letter, error) {
-	s, err := d.js.Stream(ctx, events.StreamDead)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
-	}
-	m, err := d.getMsg(ctx, s, events.StreamDead, 1, jetstream.WithGetMsgSubject(events.DeadCodeSubject(role, events.DeadNewerSchema)))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
-	}
-	return d.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Sequence, m.Time), nil
 }

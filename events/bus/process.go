@@ -16,6 +16,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/redact"
+	"debrief/events/streams"
 )
 
 // An item is one message in progress. It goes through these steps, see processTogether:
@@ -394,12 +395,12 @@ func (p *processor) storeResult(it *item) error {
 			continue
 		}
 		if receipt.Duplicate && target.subject != "" { // an earlier attempt has stored another answer, and only that one counts
-			first, err := p.conn.originalMsg(p.work, e.Kind(), receipt.Seq)
+			first, err := p.conn.storedMsg(p.work, streams.OfKind(e.Kind()), receipt.Seq)
 			if err != nil {
 				return err
 			}
 			if first != nil {
-				msg = first
+				msg = &nats.Msg{Subject: first.Subject, Header: first.Header, Data: first.Data}
 			}
 		}
 		msg.Header.Set(events.HeaderHandle, string(receipt.Handle))

@@ -13,7 +13,6 @@ import (
 	"debrief/events"
 	"debrief/events/blob"
 	"debrief/events/direct"
-	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -60,15 +59,13 @@ func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func
 // Unlike ReadFrom it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
 // be missing.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	err := natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
-			if Withdrawn(m.Header) {
-				return nil
-			}
-			s := Stored{Seq: m.Seq, Time: m.Stored()}
-			s.Event, s.Err = r.decode(ctx, m.Subject, m.Header, m.Data)
-			return fn(s)
-		})
+	err := r.readDirect(ctx, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
+		if Withdrawn(m.Header) {
+			return nil
+		}
+		s := Stored{Seq: m.Seq, Time: m.Stored()}
+		s.Event, s.Err = r.decode(ctx, m.Subject, m.Header, m.Data)
+		return fn(s)
 	})
 	switch {
 	case errors.Is(err, ErrStop), ctx.Err() != nil:
@@ -108,7 +105,7 @@ func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
 	return r.consume(ctx, stream, cfg, storedOnly, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
-		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
+		fn(EventID(m.Headers()))
 		return nil
 	})
 }
@@ -117,16 +114,14 @@ func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events
 // lagging replica answers, the newest events may be missing.
 func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
 	found := false
-	err := natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
-			if found = slices.Contains(ids, EventID(m.Header)); found {
-				return ErrStop
-			}
-			return nil
-		})
+	err := r.readDirect(ctx, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
+		if found = slices.Contains(ids, EventID(m.Header)); found {
+			return ErrStop
+		}
+		return nil
 	})
 	if err != nil && !errors.Is(err, ErrStop) {
-		return false, fmt.Errorf("read %s: %w", subject, natserr.AsTimeout(ctx, err))
+		return false, fmt.Errorf("read %s: %w", subject, err)
 	}
 	return found, nil
 }
@@ -238,22 +233,14 @@ func (r *Reader) LoadAgent(ctx context.Context, e *events.Execution) error {
 }
 
 // PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
-func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
-	s, err := r.js.Stream(ctx, events.StreamTasks)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, natserr.AsTimeout(ctx, err))
-	}
-	var ids []events.ID
+func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) (ids []events.ID, err error) {
 	for _, subject := range events.TaskSubjects(b) {
-		for seq := uint64(1); ; {
-			m, err := r.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(subject))
-			if errors.Is(err, jetstream.ErrMsgNotFound) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, natserr.AsTimeout(ctx, err))
-			}
-			ids, seq = append(ids, EventID(m.Header)), m.Sequence+1
+		err := r.readDirect(ctx, events.StreamTasks, direct.Query{Subject: subject}, func(m direct.Message) error {
+			ids = append(ids, EventID(m.Header))
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", subject, err)
 		}
 	}
 	return ids, nil

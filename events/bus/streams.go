@@ -144,14 +144,14 @@ func (s StreamState) Used() float64 {
 func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
 	for _, want := range streams.All(1) {
-		s, err := c.js.Stream(ctx, want.Name)
+		i, err := c.streamInfo(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
+			return nil, err
 		}
-		cfg, st := s.CachedInfo().Config, s.CachedInfo().State
+		cfg, st := i.Config, i.State
 		state := StreamState{
 			Name: want.Name, Messages: st.Msgs, Bytes: st.Bytes, Last: st.LastSeq, Replicas: cfg.Replicas, Consumers: st.Consumers,
 			MaxAge: cfg.MaxAge, MaxBytes: uint64(max(cfg.MaxBytes, 0)), MaxMessages: uint64(max(cfg.MaxMsgs, 0)),
@@ -176,13 +176,13 @@ func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
 		}
 		for _, name := range streams.Required(h.Role) {
 			requests.Go(func() {
-				_, err := c.js.Stream(ctx, name)
+				_, err := c.streamInfo(ctx, name)
 				if err == nil {
 					return
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				failed[h.Role] = fmt.Errorf("read the state of stream %s: %w", name, natserr.AsTimeout(ctx, err))
+				failed[h.Role] = err
 			})
 		}
 	}

@@ -130,6 +130,15 @@ func Get(ctx context.Context, nc *nats.Conn, stream string, seq uint64) (*Messag
 	return get(ctx, nc, apiPrefix+stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
 }
 
+// Next returns the first message of a subject, which may have wildcards, from a sequence on, or nil. It returns the same errors as Read.
+func Next(ctx context.Context, nc *nats.Conn, stream, subject string, from uint64) (*Message, error) {
+	query, err := json.Marshal(Query{Subject: subject, From: from})
+	if err != nil {
+		return nil, err
+	}
+	return get(ctx, nc, apiPrefix+stream, query)
+}
+
 // get requests one message. It returns nil if the server has none.
 func get(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*Message, error) {
 	wait, cancel := context.WithTimeout(ctx, replyTimeout)
