@@ -15,6 +15,7 @@ import (
 	"debrief/events"
 	"debrief/events/direct"
 	"debrief/events/natserr"
+	"debrief/events/redact"
 	"debrief/events/streams"
 	"debrief/playbook"
 	"debrief/playbook/text"
@@ -33,10 +34,6 @@ import (
 // unknownBook is the book of dead letters whose subject names no book.
 const unknownBook = playbook.Book("_unknown")
 
-// maxLetterData is the limit of the original bytes in a letter, so that it fits into a message. This package stores
-// larger payloads as blobs, so only a foreign message exceeds it.
-const maxLetterData = 768 << 10
-
 // maxReason is the limit of a reason in a header or a list, in bytes.
 const maxReason = 1000
 
@@ -52,11 +49,7 @@ type DeadLetters struct {
 func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 	l.Book = bookOf(l.Subject)
 	redactLetter(l)
-	l.Reason = text.Line(l.Reason, maxReason)
-	if len(l.Data) > maxLetterData {
-		l.Data = l.Data[:maxLetterData]
-		l.Reason += fmt.Sprintf(" (original truncated to %d bytes)", maxLetterData)
-	}
+	l.Reason = text.Line(redact.Text(l.Reason), maxReason) // before the cut: half of a secret would not be recognised
 	filter := events.DeadIDSubject(l.Role, l.Book, l.EventID())
 	options := PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}
 	onlyFirst := []jetstream.PublishOpt{jetstream.WithExpectLastSequenceForSubject(0, filter)}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -337,8 +336,11 @@ func TestIDsReadsOneBookWithoutPayloads(t *testing.T) {
 	if err := blobs.Purge(t.Context()); err != nil { // a reader returns its error
 		t.Fatal(err)
 	}
-	if got := ids(); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if _, err := c.Publish(t.Context(), execution("b", "1"), PublishOptions{Copy: 1}); err != nil { // as a requeue does
+		t.Fatal(err)
+	}
+	if got := ids(); !slices.Equal(got, append(want, want[0])) {
+		t.Errorf("got %v, want %v and a copy of the first", got, want)
 	}
 }
 
@@ -382,12 +384,14 @@ func TestSameLetterIsStoredOnce(t *testing.T) {
 func TestLetterOfAnyMessageFits(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
-	l := &events.DeadLetter{Role: "generator", Code: events.DeadInvalid, Reason: strings.Repeat("é ", 2000), Stream: "TASKS", Seq: 9, Subject: "x.y", Data: make([]byte, 1<<20), Time: time.Now()}
+	const secret = "ghp_aB3dE5gHaB3dE5gHaB3dE5gHaB3dE5gH"
+	reason := strings.Repeat("é ", 330) + secret + strings.Repeat(" é", 2000) // the limit of a reason is in the secret
+	l := &events.DeadLetter{Role: "generator", Code: events.DeadInvalid, Reason: reason, Stream: "TASKS", Seq: 9, Subject: "x.y", Data: make([]byte, 1<<20), Time: time.Now()}
 	if err := c.DeadLetters.Store(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	got := letters(t, c, 1)[0]
-	if got.Book != unknownBook || len(got.Data) != maxLetterData || !strings.Contains(got.Reason, strconv.Itoa(maxLetterData)) || len(got.Reason) > 1100 {
+	if got.Book != unknownBook || len(got.Data) != 1<<20 || len(got.Reason) > 1100 || strings.Contains(got.Reason, "ghp_") {
 		t.Errorf("got %s, %d bytes, %q", got.Book, len(got.Data), got.Reason)
 	}
 }
