@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -157,6 +159,49 @@ var errStreamSealed = &jetstream.APIError{Code: 400, ErrorCode: 10109, Descripti
 
 func (refusingJetStream) PublishMsg(context.Context, *nats.Msg, ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	return nil, errStreamSealed
+}
+
+// TestFilterOfASilentServer checks that callers do not wait for the server one after another, nor longer than their contexts.
+func TestFilterOfASilentServer(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for the timeout of a read of 5 s: run without -short")
+	}
+	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true}) // without JetStream
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(srv.Shutdown)
+	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	asked := make(chan struct{}, 100)
+	if _, err := nc.Subscribe("$JS.API.DIRECT.GET.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil { // the responder does not answer
+		t.Fatal(err)
+	}
+	filter := erasure.NewFilter(nc, nil)
+	began := time.Now()
+	var callers sync.WaitGroup
+	for range 5 {
+		callers.Go(func() {
+			if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1"}); !errors.Is(err, nats.ErrTimeout) {
+				t.Errorf("got %v, want the timeout of the server", err)
+			}
+		})
+	}
+	<-asked // one of them reads
+	hurried, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := filter.Check(hurried, &events.Task{Book: "b", ID: "2"}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 4*time.Second {
+		t.Errorf("a caller with a short timeout: got %v after %v", err, time.Since(began))
+	}
+	callers.Wait()
+	if took := time.Since(began); took > 9*time.Second {
+		t.Errorf("five callers: got an answer after %v, want it after one timeout of 5 s", took)
+	}
 }
 
 func TestAddReturnsRefusal(t *testing.T) {

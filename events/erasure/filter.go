@@ -19,18 +19,25 @@ import (
 // every process knows the tombstone by then.
 const FilterAge = 5 * time.Second
 
+// failureAge is how long the error of a read is returned to further callers, so that they do not wait for a silent server one after another.
+const failureAge = time.Second
+
 // Filter recognises events of erased runs. It reads the new tombstones at most every FilterAge. It is safe for concurrent use.
 type Filter struct {
 	nc    *nats.Conn
 	watch *natserr.Watch
 
-	mu    sync.Mutex
-	read  time.Time                   // when the bucket was read last
-	next  uint64                      // first sequence of the bucket that was not read yet
-	key   hashKey                     // nil without a tombstone
-	names map[string][]scope          // of erased users, sessions and executions, by the hash of the name
-	books map[playbook.Book]time.Time // the erased playbooks, and the times of their tombstones
-	runs  runSet                      // the erased runs
+	reading chan struct{} // has a value while a goroutine reads the bucket
+	next    uint64        // first sequence of the bucket that was not read yet; only the reading goroutine uses it
+
+	mu       sync.Mutex
+	read     time.Time                   // when the bucket was read last
+	failed   error                       // of the last read that failed
+	failedAt time.Time                   // when it failed
+	key      hashKey                     // nil without a tombstone
+	names    map[string][]scope          // of erased users, sessions and executions, by the hash of the name
+	books    map[playbook.Book]time.Time // the erased playbooks, and the times of their tombstones
+	runs     runSet                      // the erased runs
 }
 
 // scope has the runs to which a tombstone applies.
@@ -41,7 +48,7 @@ type scope struct {
 
 // NewFilter returns a filter for a connection. It sends no request.
 func NewFilter(nc *nats.Conn, watch *natserr.Watch) *Filter {
-	return &Filter{nc: nc, watch: watch, next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
+	return &Filter{nc: nc, watch: watch, reading: make(chan struct{}, 1), next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
 }
 
 // About names the run that an event or a stored value belongs to.
@@ -146,22 +153,51 @@ func (f *Filter) erasedName(hash []byte, a *About) bool {
 
 // refresh reads new tombstones if the last read is older than FilterAge.
 func (f *Filter) refresh(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.read) < FilterAge {
-		return nil
+	if isRecent, err := f.lastRead(); isRecent {
+		return err
+	}
+	if err := f.beginRead(ctx); err != nil {
+		return err
+	}
+	defer f.endRead()
+	if isRecent, err := f.lastRead(); isRecent { // another goroutine has just read
+		return err
 	}
 	return f.readNew(ctx)
 }
 
 // Refresh reads new tombstones now.
 func (f *Filter) Refresh(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	if err := f.beginRead(ctx); err != nil {
+		return err
+	}
+	defer f.endRead()
 	return f.readNew(ctx)
 }
 
-// readNew reads new tombstones. The caller has the lock.
+// beginRead waits until no other goroutine reads. It returns the error of ctx if ctx ends first.
+func (f *Filter) beginRead(ctx context.Context) error {
+	select {
+	case f.reading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *Filter) endRead() { <-f.reading }
+
+// lastRead returns the error of the last read. isRecent is false if the bucket must be read again.
+func (f *Filter) lastRead() (isRecent bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.read) < FilterAge {
+		return true, nil
+	}
+	return time.Since(f.failedAt) < failureAge, f.failed
+}
+
+// readNew reads new tombstones, between beginRead and endRead.
 func (f *Filter) readNew(ctx context.Context) error {
 	began := time.Now()
 	err := natserr.Do(ctx, f.watch, Stream, func(ctx context.Context) error {
@@ -170,14 +206,21 @@ func (f *Filter) readNew(ctx context.Context) error {
 	if errors.Is(err, nats.ErrNoResponders) { // 'debrief setup' has not created the bucket, so that nothing was erased
 		err = nil
 	}
-	if err == nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err == nil:
 		f.read = began
+	case ctx.Err() == nil: // else the caller has ended the read
+		f.failed, f.failedAt = err, time.Now()
 	}
 	return err
 }
 
 func (f *Filter) add(m direct.Message) error {
 	f.next = m.Seq + 1
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	key := strings.TrimPrefix(m.Subject, prefix)
 	switch {
 	case m.Deleted() || isRequest(m.Subject) || key == keyRestored:
