@@ -32,6 +32,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 )
@@ -235,10 +236,8 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 		if !natserr.IsConflict(err) {
 			return err
 		}
-		select {
-		case <-time.After(mathrand.N(pause)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := events.Sleep(ctx, mathrand.N(pause)); err != nil {
+			return err
 		}
 		pause = min(2*pause, maxPause)
 	}

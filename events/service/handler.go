@@ -36,11 +36,6 @@ func MaxBodyBytes(verb string) int {
 	return 1 << 20
 }
 
-// TooLargeError returns the error for a body over its limit.
-func TooLargeError(verb string) error {
-	return NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", MaxBodyBytes(verb)))
-}
-
 // Handler processes requests of any transport: it decodes the body, calls the backend, and encodes the reply as JSON.
 // It processes a limited number of requests at a time and rejects more with ErrBusy. It is safe for concurrent use.
 type Handler struct {
@@ -90,8 +85,8 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 			reply, err = nil, fmt.Errorf("panic (%T)\n%s", v, debug.Stack())
 		}
 	}()
-	if len(body) > MaxBodyBytes(verb) {
-		return nil, TooLargeError(verb)
+	if limit := MaxBodyBytes(verb); len(body) > limit {
+		return nil, NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
 	}
 	switch verb {
 	case events.VerbContext:

@@ -54,7 +54,7 @@ func TestStatusCodesOfErrors(t *testing.T) {
 		{"answers no to all", &behaving{text: secret}, 500, "internal error", ""},
 		{"any other", errors.New(secret), 500, "internal error", ""},
 		{"busy", ErrBusy, 503, "busy", "1"},
-		{"too large", TooLargeError(events.VerbContext), 413, "4194304", ""},
+		{"too large", NewError(413, "the limit is 4194304 bytes"), 413, "4194304", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,18 +21,7 @@ import (
 // connection is closed. stop rejects new requests, waits until those in progress are answered, and returns. It does
 // not close the connection. observe is called for each response; nil disables it.
 func Serve(nc *nats.Conn, backend Backend, log zerolog.Logger, observe Observer) (stop func(), err error) {
-	return serve(nc, NewHandler(backend, log), observe)
-}
-
-// Observer observes a response: its status code and the duration of the request. Implementations must be safe for
-// concurrent use and must not block.
-type Observer func(verb string, code int, took time.Duration)
-
-// flushTimeout limits a round trip to the server.
-const flushTimeout = 2 * time.Second
-
-func serve(nc *nats.Conn, h *Handler, observe Observer) (stop func(), err error) {
-	s := &server{nc: nc, handler: h, observe: observe, counters: map[string]*counter{}}
+	s := &server{nc: nc, handler: NewHandler(backend, log), observe: observe, counters: map[string]*counter{}}
 	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
 	for _, verb := range verbs {
 		s.counters[verb] = new(counter)
@@ -60,6 +49,13 @@ func serve(nc *nats.Conn, h *Handler, observe Observer) (stop func(), err error)
 	}
 	return stop, nil
 }
+
+// Observer observes a response: its status code and the duration of the request. Implementations must be safe for
+// concurrent use and must not block.
+type Observer func(verb string, code int, took time.Duration)
+
+// flushTimeout limits a round trip to the server.
+const flushTimeout = 2 * time.Second
 
 // server processes requests from NATS.
 type server struct {

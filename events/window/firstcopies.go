@@ -145,10 +145,8 @@ func (s *Store) loadOrStoreFirst(ctx context.Context, b playbook.Book, effect Ef
 		if !natserr.IsConflict(err) {
 			return 0, err
 		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(rand.N(time.Duration(try+1) * time.Millisecond)):
+		if err := events.Sleep(ctx, rand.N(time.Duration(try+1)*time.Millisecond)); err != nil {
+			return 0, err
 		}
 	}
 	return 0, fmt.Errorf("conflict with other writers in each of %d attempts", maxCopyAttempts)

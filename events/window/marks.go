@@ -126,10 +126,9 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session
 		if !natserr.IsConflict(err) { // stored, or another error
 			return err
 		}
-		select { // a replica may lag: an immediate read may miss the conflicting write, and the next attempt fails too
-		case <-ctx.Done():
-			return cause(ctx, ctx.Err())
-		case <-time.After(rand.N(wait)):
+		// A replica may lag: an immediate read may miss the conflicting write, and the next attempt fails too.
+		if err := events.Sleep(ctx, rand.N(wait)); err != nil {
+			return cause(ctx, err)
 		}
 	}
 }
