@@ -72,7 +72,7 @@ var plan = []struct {
 	{"events/blob", "payloads must not import their users", []string{"debrief/events", "debrief/events/direct", "debrief/events/natserr", "debrief/events/redact", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"events/erasure", "erasures know the wire and must not import their users", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/streams", "the definition of the streams makes no requests", []string{"debrief/events", "debrief/events/blob", "debrief/events/config"}, []string{ours, server, openai}},
-	{"events/direct", "direct reads may import only the NATS client", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
+	{"events/direct", "direct reads may import only the NATS client and its errors", []string{"debrief/events/natserr", "github.com/nats-io/nats.go"}, []string{others, ours}},
 	{"events/rewrite", "the rewrite of streams may import only the NATS client, the wire types and direct reads", []string{"debrief/events", "debrief/events/direct", "debrief/events/natserr", "github.com/nats-io/nats.go/..."}, []string{others, ours}},
 	{"events/window", "windows must not import their users", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/erasure", "debrief/events/outcome", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},

@@ -54,13 +54,15 @@ func IsGone(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err
 type Store struct {
 	js     jetstream.JetStream
 	watch  *natserr.Watch
+	direct *direct.Reader
 	agents agents
 }
 
 // New returns a Store. A request that the server denies returns a *natserr.DeniedError if js comes from
 // natserr.JetStream.
 func New(js jetstream.JetStream) *Store {
-	return &Store{js: js, watch: natserr.WatchOf(js), agents: newAgents()}
+	watch := natserr.WatchOf(js)
+	return &Store{js: js, watch: watch, direct: direct.NewReader(js.Conn(), watch), agents: newAgents()}
 }
 
 // Put stores data and returns the name of the blob. It returns only after the server has stored all of it. data is the payload of the
@@ -227,9 +229,7 @@ func infoOf(m direct.Message) (info jetstream.ObjectInfo) {
 }
 
 func (s *Store) readMessages(ctx context.Context, subject string, fn func(direct.Message) error) error {
-	return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
-		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: subject}, fn)
-	})
+	return s.direct.Read(ctx, Stream, direct.Query{Subject: subject}, fn)
 }
 
 // Messages returns the sequences of all messages of a blob in Stream: its description and its chunks, also of older copies. It is for an

@@ -39,6 +39,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/blob"
+	"debrief/events/direct"
 	"debrief/events/erasure"
 	"debrief/events/natserr"
 	"debrief/events/redact"
@@ -62,6 +63,7 @@ type link struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	watch  *natserr.Watch
+	direct *direct.Reader
 	blobs  *blob.Store
 	erased *erasure.Filter
 	policy Policy
@@ -115,7 +117,10 @@ func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 	watch := natserr.NewWatch(nc)
 	js = natserr.JetStream(js, watch)
-	l := &link{nc: nc, js: js, watch: watch, blobs: blob.New(js), erased: erasure.NewFilter(nc, watch), policy: o.Policy.WithDefaults(), log: o.Log}
+	l := &link{
+		nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), blobs: blob.New(js), erased: erasure.NewFilter(nc, watch),
+		policy: o.Policy.WithDefaults(), log: o.Log,
+	}
 	p := &publisher{link: l, stats: new(Stats)}
 	letters := &DeadLetters{l, p}
 	return &Conn{

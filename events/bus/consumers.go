@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 	"debrief/playbook"
@@ -204,9 +203,9 @@ func (c *Consumers) Pending(ctx context.Context, role string, books []playbook.B
 	for i, b := range books {
 		ofBook := &pending.Books[i]
 		for _, subject := range inputSubjects(role, b) {
-			found, err := direct.Count(ctx, c.nc, streams.Input(role), subject, lag.Last+1)
+			found, err := c.direct.Count(ctx, streams.Input(role), subject, lag.Last+1)
 			if err != nil {
-				return Pending{}, fmt.Errorf("count messages of %s: %w", subject, natserr.AsTimeout(ctx, err))
+				return Pending{}, fmt.Errorf("count messages of %s: %w", subject, err)
 			}
 			ofBook.Messages += found.Messages
 			if found.Messages > 0 && (ofBook.Oldest.IsZero() || found.Oldest.Before(ofBook.Oldest)) {

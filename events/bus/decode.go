@@ -16,9 +16,7 @@ import (
 
 // storedMsg returns the message at a sequence of a stream. It returns nil if the message does not exist.
 func (l *link) storedMsg(ctx context.Context, stream string, seq uint64) (*direct.Message, error) {
-	m, err := natserr.Call(ctx, l.watch, stream, func(ctx context.Context) (*direct.Message, error) {
-		return direct.Get(ctx, l.nc, stream, seq)
-	})
+	m, err := l.direct.Get(ctx, stream, seq)
 	if err != nil {
 		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, err)
 	}
@@ -27,9 +25,7 @@ func (l *link) storedMsg(ctx context.Context, stream string, seq uint64) (*direc
 
 // nextMsg returns the first message of a subject from a sequence on. It returns nil if there is none.
 func (l *link) nextMsg(ctx context.Context, stream, subject string, from uint64) (*direct.Message, error) {
-	m, err := natserr.Call(ctx, l.watch, stream, func(ctx context.Context) (*direct.Message, error) {
-		return direct.Next(ctx, l.nc, stream, subject, from)
-	})
+	m, err := l.direct.Next(ctx, stream, subject, from)
 	if err != nil {
 		return nil, fmt.Errorf("read %s of %s from %d: %w", subject, stream, from, err)
 	}
@@ -83,10 +79,5 @@ func classifyDecode(err error) error {
 
 // lastPerSubject calls fn for the last message on each subject. Subjects may have wildcards.
 func (l *link) lastPerSubject(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
-	return l.readDirect(ctx, stream, direct.Query{Last: subjects}, func(m direct.Message) error { fn(m); return nil })
-}
-
-// readDirect calls fn for every message that matches a query, until fn returns an error.
-func (l *link) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message) error) error {
-	return natserr.Do(ctx, l.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, l.nc, stream, q, fn) })
+	return l.direct.Read(ctx, stream, direct.Query{Last: subjects}, func(m direct.Message) error { fn(m); return nil })
 }

@@ -43,7 +43,7 @@ type LetterFilter struct {
 // create. If a lagging replica answers, the newest letters may be missing.
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
-	err := d.readDirect(ctx, events.StreamDead, q, func(m direct.Message) error {
+	err := d.direct.Read(ctx, events.StreamDead, q, func(m direct.Message) error {
 		if Withdrawn(m.Header) {
 			return nil
 		}

@@ -79,7 +79,7 @@ func (w *letterWatch) read(ctx context.Context) error {
 		q.From, q.Since = w.next, time.Time{}
 	}
 	var letters []direct.Message
-	err := w.conn.readDirect(ctx, events.StreamDead, q, func(m direct.Message) error {
+	err := w.conn.direct.Read(ctx, events.StreamDead, q, func(m direct.Message) error {
 		w.next = m.Seq + 1
 		if !Withdrawn(m.Header) && !neverHasEffect(m.Subject) {
 			letters = append(letters, m)

@@ -59,7 +59,7 @@ func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func
 // Unlike ReadFrom it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
 // be missing.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	err := r.readDirect(ctx, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
+	err := r.direct.Read(ctx, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
 		if Withdrawn(m.Header) {
 			return nil
 		}
@@ -114,7 +114,7 @@ func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events
 // lagging replica answers, the newest events may be missing.
 func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
 	found := false
-	err := r.readDirect(ctx, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
+	err := r.direct.Read(ctx, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
 		if found = slices.Contains(ids, EventID(m.Header)); found {
 			return ErrStop
 		}
@@ -235,7 +235,7 @@ func (r *Reader) LoadAgent(ctx context.Context, e *events.Execution) error {
 // PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
 func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) (ids []events.ID, err error) {
 	for _, subject := range events.TaskSubjects(b) {
-		err := r.readDirect(ctx, events.StreamTasks, direct.Query{Subject: subject}, func(m direct.Message) error {
+		err := r.direct.Read(ctx, events.StreamTasks, direct.Query{Subject: subject}, func(m direct.Message) error {
 			ids = append(ids, EventID(m.Header))
 			return nil
 		})

@@ -236,7 +236,7 @@ func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn fu
 	q := direct.Query{Subject: events.KindDelta.Subject(b), From: from}
 	redactions := &overlay{s: s, book: b, from: from}
 	var stopped error // the error of fn
-	err := s.read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
+	err := s.direct.Read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
 		all, err := redactions.next(ctx, newCandidate(m))
 		if err != nil {
 			return err

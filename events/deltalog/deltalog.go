@@ -55,9 +55,10 @@ var ErrBrokenLog = errors.New("delta log is broken")
 
 // Store reads and writes the playbooks of one NATS account. It is safe for concurrent use.
 type Store struct {
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	watch *natserr.Watch
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	watch  *natserr.Watch
+	direct *direct.Reader
 
 	// The following fields must be set before the first call of a method. A nil function or Meter disables the report.
 
@@ -82,8 +83,10 @@ type Store struct {
 
 // New returns the store of a connection. The stream DELTAS and the bucket must exist.
 func New(js jetstream.JetStream) *Store {
+	nc, watch := js.Conn(), natserr.WatchOf(js)
 	return &Store{
-		nc: js.Conn(), js: js, watch: natserr.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail, maxRecent: maxRecent,
+		nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch),
+		indexes: make(map[playbook.Book]*index), minTail: minTail, maxRecent: maxRecent,
 	}
 }
 
@@ -117,22 +120,15 @@ type Record struct {
 
 // scanView calls fn in order for every message of the view on a subject, starting at a sequence.
 func (s *Store) scanView(ctx context.Context, subject string, from uint64, fn func(direct.Message) error) error {
-	if err := s.read(ctx, viewStream, direct.Query{Subject: subject, From: from}, fn); err != nil {
+	if err := s.direct.Read(ctx, viewStream, direct.Query{Subject: subject, From: from}, fn); err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	return nil
 }
 
-// read calls fn in order for every message of a query.
-func (s *Store) read(ctx context.Context, stream string, q direct.Query, fn func(direct.Message) error) error {
-	return natserr.Do(ctx, s.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, s.nc, stream, q, fn) })
-}
-
 // last returns the last message on a subject, or nil if the subject is empty.
 func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Message, error) {
-	m, err := natserr.Call(ctx, s.watch, stream, func(ctx context.Context) (*direct.Message, error) {
-		return direct.Last(ctx, s.nc, stream, subject)
-	})
+	m, err := s.direct.Last(ctx, stream, subject)
 	if err != nil {
 		return nil, fmt.Errorf("read last of %s: %w", subject, err)
 	}

@@ -47,7 +47,7 @@ func (s *Store) MaxViewLag(ctx context.Context, known map[playbook.Book]uint64) 
 		heads[subject] = b
 		q.Last = append(q.Last, subject)
 	}
-	err = direct.Read(ctx, s.nc, viewStream, q, func(m direct.Message) error {
+	err = s.direct.Read(ctx, viewStream, q, func(m direct.Message) error {
 		b := heads[m.Subject]
 		if h := parseHead(m); h != nil && h.Version > known[b] {
 			lag = max(lag, h.Version-known[b])

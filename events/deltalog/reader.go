@@ -11,7 +11,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/direct"
-	"debrief/events/natserr"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -135,9 +134,7 @@ func (s *Store) getRecords(ctx context.Context, b playbook.Book, positions []Pos
 }
 
 func (s *Store) getRecord(ctx context.Context, b playbook.Book, p Position) (*Record, error) {
-	m, err := natserr.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*direct.Message, error) {
-		return direct.Get(ctx, s.nc, events.StreamDeltas, p.Seq)
-	})
+	m, err := s.direct.Get(ctx, events.StreamDeltas, p.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("read sequence %d of %s: %w", p.Seq, events.StreamDeltas, err)
 	}

@@ -55,7 +55,7 @@ func newStoredRedaction(b playbook.Book, m direct.Message) *storedRedaction {
 // readRedactions returns the redactions of a book in the order in which they were stored, also the redactions that a newer one replaces.
 func (s *Store) readRedactions(ctx context.Context, b playbook.Book) (all []*storedRedaction, err error) {
 	q := direct.Query{Subject: events.RedactionSubject(b, 0)}
-	err = s.read(ctx, events.StreamRedactions, q, func(m direct.Message) error {
+	err = s.direct.Read(ctx, events.StreamRedactions, q, func(m direct.Message) error {
 		all = append(all, newStoredRedaction(b, m))
 		return nil
 	})

@@ -116,7 +116,7 @@ func (t *Texts) readView(ctx context.Context, b playbook.Book, ids []playbook.Bu
 	for _, id := range ids {
 		subjects = append(subjects, viewPrefix+events.BulletKey(b, id))
 	}
-	return t.store.read(ctx, viewStream, direct.Query{Last: subjects}, func(m direct.Message) error {
+	return t.store.direct.Read(ctx, viewStream, direct.Query{Last: subjects}, func(m direct.Message) error {
 		readMessage(b, m, func(_ string, v value) {
 			if v.bullet != nil {
 				t.put(b, v.bullet)

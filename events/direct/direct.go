@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"debrief/events/natserr"
 )
 
 // Message is a stored message.
@@ -53,6 +55,21 @@ const (
 	apiPrefix     = "$JS.API.DIRECT.GET."
 )
 
+// Reader reads the streams of a connection. If the server denies a request, the methods of a Reader with a Watch return a
+// *natserr.DeniedError.
+type Reader struct {
+	nc    *nats.Conn
+	watch *natserr.Watch // may be nil
+}
+
+// NewReader returns a Reader of a connection.
+func NewReader(nc *nats.Conn, w *natserr.Watch) *Reader { return &Reader{nc, w} }
+
+// Read is the function Read.
+func (r *Reader) Read(ctx context.Context, stream string, q Query, fn func(Message) error) error {
+	return natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error { return Read(ctx, r.nc, stream, q, fn) })
+}
+
 // Read calls fn for every message of a query, in the order of the stream, until fn returns an error. It returns nil for
 // an empty result. Each reply has up to a thousand messages from one consistent state; Read may also return messages
 // that are stored meanwhile. It returns nats.ErrTimeout after five seconds without a message, and nats.ErrNoResponders
@@ -88,8 +105,12 @@ type Counted struct {
 }
 
 // Count counts the messages of a subject, which may have wildcards, from a sequence on. It returns the same errors as Read.
-func Count(ctx context.Context, nc *nats.Conn, stream, subject string, from uint64) (Counted, error) {
-	in, err := openInbox(nc, 2)
+func (r *Reader) Count(ctx context.Context, stream, subject string, from uint64) (Counted, error) {
+	return natserr.Call(ctx, r.watch, stream, func(ctx context.Context) (Counted, error) { return r.count(ctx, stream, subject, from) })
+}
+
+func (r *Reader) count(ctx context.Context, stream, subject string, from uint64) (Counted, error) {
+	in, err := openInbox(r.nc, 2)
 	if err != nil {
 		return Counted{}, err
 	}
@@ -117,33 +138,35 @@ func Count(ctx context.Context, nc *nats.Conn, stream, subject string, from uint
 }
 
 // Last returns the last message of a subject, or nil. It costs less than Read, and returns the same errors.
-func Last(ctx context.Context, nc *nats.Conn, stream, subject string) (last *Message, err error) {
-	last, err = get(ctx, nc, apiPrefix+stream+"."+subject, nil)
+func (r *Reader) Last(ctx context.Context, stream, subject string) (last *Message, err error) {
+	last, err = r.get(ctx, stream, "."+subject, nil)
 	if errors.Is(err, nats.ErrNoResponders) { // the client also returns this for an empty message that was stored with this status
-		err = Read(ctx, nc, stream, Query{Last: []string{subject}}, func(m Message) error { last = &m; return nil })
+		err = r.Read(ctx, stream, Query{Last: []string{subject}}, func(m Message) error { last = &m; return nil })
 	}
 	return last, err
 }
 
 // Get returns the message with a sequence, or nil. It returns the same errors as Read.
-func Get(ctx context.Context, nc *nats.Conn, stream string, seq uint64) (*Message, error) {
-	return get(ctx, nc, apiPrefix+stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
+func (r *Reader) Get(ctx context.Context, stream string, seq uint64) (*Message, error) {
+	return r.get(ctx, stream, "", fmt.Appendf(nil, `{"seq":%d}`, seq))
 }
 
 // Next returns the first message of a subject, which may have wildcards, from a sequence on, or nil. It returns the same errors as Read.
-func Next(ctx context.Context, nc *nats.Conn, stream, subject string, from uint64) (*Message, error) {
+func (r *Reader) Next(ctx context.Context, stream, subject string, from uint64) (*Message, error) {
 	query, err := json.Marshal(Query{Subject: subject, From: from})
 	if err != nil {
 		return nil, err
 	}
-	return get(ctx, nc, apiPrefix+stream, query)
+	return r.get(ctx, stream, "", query)
 }
 
-// get requests one message. It returns nil if the server has none.
-func get(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*Message, error) {
+// get requests one message of a stream. suffix is the end of the subject of the request. get returns nil if the server has no such message.
+func (r *Reader) get(ctx context.Context, stream, suffix string, data []byte) (*Message, error) {
 	wait, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	reply, err := nc.RequestWithContext(wait, subject, data)
+	reply, err := natserr.Call(wait, r.watch, stream, func(ctx context.Context) (*nats.Msg, error) {
+		return r.nc.RequestWithContext(ctx, apiPrefix+stream+suffix, data)
+	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, nats.ErrTimeout

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"debrief/events/bus/bustest"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 )
 
 func TestMain(m *testing.M) {
@@ -115,7 +117,7 @@ func TestReadReturnsMatchingMessages(t *testing.T) {
 			t.Fatalf("%+v:\n%s", q, diff)
 		}
 		one := subject.Draw(t, "one")
-		m, err := direct.Last(context.Background(), nc, "S", one)
+		m, err := direct.NewReader(nc, nil).Last(context.Background(), "S", one)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +233,7 @@ func TestStoredStatusIsNotEndOfReply(t *testing.T) {
 					t.Errorf("got %q, want %q", brief(all), want)
 				}
 				last := read(t, nc, direct.Query{Last: []string{"s.a", "s.b"}})
-				m, err := direct.Last(t.Context(), nc, "S", "s.a")
+				m, err := direct.NewReader(nc, nil).Last(t.Context(), "S", "s.a")
 				if err != nil || m == nil {
 					t.Fatalf("last: got %v (%v), want a message", m, err)
 				}
@@ -253,8 +255,39 @@ func TestMissingStreamReturnsErrNoResponders(t *testing.T) {
 	if err := direct.Read(t.Context(), nc, "S", direct.Query{Subject: "s.>"}, nil); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("read: got %v, want %v", err, nats.ErrNoResponders)
 	}
-	if m, err := direct.Last(t.Context(), nc, "S", "s.a"); !errors.Is(err, nats.ErrNoResponders) || m != nil {
+	if m, err := direct.NewReader(nc, nil).Last(t.Context(), "S", "s.a"); !errors.Is(err, nats.ErrNoResponders) || m != nil {
 		t.Errorf("last: got %v (%v), want %v", m, err, nats.ErrNoResponders)
+	}
+}
+
+// TestDeniedRequests: the server does not answer a denied request, but the Watch of a Reader knows of the denial.
+func TestDeniedRequests(t *testing.T) {
+	t.Parallel()
+	permissions := &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"$JS.API.DIRECT.GET.S", "$JS.API.DIRECT.GET.S.>"}}}
+	srv, err := server.NewServer(&server.Options{
+		DontListen: true, NoSigs: true, NoLog: true, Users: []*server.User{{Username: "u", Password: "p", Permissions: permissions}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(srv.Shutdown)
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.UserInfo("u", "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	r := direct.NewReader(nc, natserr.NewWatch(nc))
+	_, errOfCount := r.Count(t.Context(), "S", "s.>", 1)
+	_, errOfLast := r.Last(t.Context(), "S", "s.a")
+	_, errOfGet := r.Get(t.Context(), "S", 1)
+	_, errOfNext := r.Next(t.Context(), "S", "s.>", 1)
+	for call, err := range map[string]error{
+		"read": r.Read(t.Context(), "S", direct.Query{Subject: "s.>"}, nil), "count": errOfCount, "last": errOfLast, "get": errOfGet, "next": errOfNext,
+	} {
+		if !natserr.IsDenied(err) {
+			t.Errorf("%s: got %v, want a denial", call, err)
+		}
 	}
 }
 
@@ -286,7 +319,7 @@ func TestReadEndsWithContext(t *testing.T) {
 			t.Errorf("%s: got %v after %d calls, want %v after 3", test.name, err, calls, test.want)
 		}
 	}
-	if m, err := direct.Last(ctx, nc, "S", "s.a"); !errors.Is(err, context.Canceled) || m != nil {
+	if m, err := direct.NewReader(nc, nil).Last(ctx, "S", "s.a"); !errors.Is(err, context.Canceled) || m != nil {
 		t.Errorf("last: got %v (%v), want %v", m, err, context.Canceled)
 	}
 	if n := nc.NumSubscriptions(); n > 1 { // the client keeps one for requests
@@ -312,7 +345,7 @@ func TestSilentServerReturnsErrTimeout(t *testing.T) {
 				return direct.Read(ctx, nc, "S", direct.Query{Subject: "s.>"}, nil)
 			},
 			"last": func(ctx context.Context, nc *nats.Conn) error {
-				_, err := direct.Last(ctx, nc, "S", "s.a")
+				_, err := direct.NewReader(nc, nil).Last(ctx, "S", "s.a")
 				return err
 			},
 		} {

@@ -189,14 +189,13 @@ func (t *Tombstone) Removed() (n int) {
 
 // Store reads and writes the bucket.
 type Store struct {
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	watch *natserr.Watch
+	js     jetstream.JetStream
+	direct *direct.Reader
 }
 
 // NewStore returns the store of a connection.
 func NewStore(js jetstream.JetStream) *Store {
-	return &Store{nc: js.Conn(), js: js, watch: natserr.WatchOf(js)}
+	return &Store{js: js, direct: direct.NewReader(js.Conn(), natserr.WatchOf(js))}
 }
 
 // Add stores a request and its tombstone. From then on every Filter knows it, after FilterAge at the latest.
@@ -360,9 +359,7 @@ func (s *Store) put(ctx context.Context, key string, value any, opts ...jetstrea
 
 // read calls fn for the value of each key that matches a pattern.
 func (s *Store) read(ctx context.Context, key string, fn func(direct.Message) error) error {
-	return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
-		return direct.Read(ctx, s.nc, Stream, direct.Query{Subject: prefix + key}, fn)
-	})
+	return s.direct.Read(ctx, Stream, direct.Query{Subject: prefix + key}, fn)
 }
 
 // decode decodes a value into v, a pointer.

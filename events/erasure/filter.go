@@ -24,8 +24,7 @@ const failureAge = time.Second
 
 // Filter recognises events of erased runs. It reads the new tombstones at most every FilterAge. It is safe for concurrent use.
 type Filter struct {
-	nc    *nats.Conn
-	watch *natserr.Watch
+	direct *direct.Reader
 
 	reading chan struct{} // has a value while a goroutine reads the bucket
 	next    uint64        // first sequence of the bucket that was not read yet; only the reading goroutine uses it
@@ -48,7 +47,7 @@ type scope struct {
 
 // NewFilter returns a filter for a connection. It sends no request.
 func NewFilter(nc *nats.Conn, watch *natserr.Watch) *Filter {
-	return &Filter{nc: nc, watch: watch, reading: make(chan struct{}, 1), next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
+	return &Filter{direct: direct.NewReader(nc, watch), reading: make(chan struct{}, 1), next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
 }
 
 // About names the run that an event or a stored value belongs to.
@@ -200,9 +199,7 @@ func (f *Filter) lastRead() (isRecent bool, err error) {
 // readNew reads new tombstones, between beginRead and endRead.
 func (f *Filter) readNew(ctx context.Context) error {
 	began := time.Now()
-	err := natserr.Do(ctx, f.watch, Stream, func(ctx context.Context) error {
-		return direct.Read(ctx, f.nc, Stream, direct.Query{Subject: prefix + ">", From: f.next}, f.add)
-	})
+	err := f.direct.Read(ctx, Stream, direct.Query{Subject: prefix + ">", From: f.next}, f.add)
 	if errors.Is(err, nats.ErrNoResponders) { // 'debrief setup' has not created the bucket, so that nothing was erased
 		err = nil
 	}

@@ -101,10 +101,7 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, maxRead uint64, 
 
 // countReadable returns the number of readable messages of a stream.
 func countReadable(ctx context.Context, c *bus.Conn, stream string) (n uint64, err error) {
-	err = natserr.Do(ctx, natserr.WatchOf(c.JetStream()), stream, func(ctx context.Context) error {
-		n = 0
-		return direct.Read(ctx, c.NATS(), stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })
-	})
+	err = readerOf(c).Read(ctx, stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })
 	if err != nil {
 		return 0, fmt.Errorf("read stream %s: %w", stream, err)
 	}

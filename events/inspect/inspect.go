@@ -11,9 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events/bus"
+	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
+
+func readerOf(c *bus.Conn) *direct.Reader {
+	return direct.NewReader(c.NATS(), natserr.WatchOf(c.JetStream()))
+}
 
 // Resource is the state of a stream, a bucket or a durable that the pipeline needs.
 type Resource struct {

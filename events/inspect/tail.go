@@ -187,7 +187,7 @@ func nextEntries(ctx context.Context, c *bus.Conn, all []*tailStream) (entries [
 	atEnd = true
 	var until time.Time // all messages up to it were read; zero if all streams were read to their ends
 	for _, w := range all {
-		err := direct.Read(ctx, c.NATS(), w.name, w.query, func(m direct.Message) error {
+		err := readerOf(c).Read(ctx, w.name, w.query, func(m direct.Message) error {
 			w.read = append(w.read, m)
 			w.query.From, w.query.Since = m.Seq+1, time.Time{}
 			if len(w.read) >= tailBatch {

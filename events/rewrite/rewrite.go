@@ -74,7 +74,8 @@ func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied in
 	if !ok || cfg.MaxMsgsPerSubject < 1 {
 		return 0, fmt.Errorf("rewrite stream %s: requires one pattern of subjects that ends in .>, and a limit of messages for each subject", name)
 	}
-	r := &rewriter{js: js, nc: js.Conn(), watch: natserr.WatchOf(js), stream: stream, name: name, prefix: prefix}
+	watch := natserr.WatchOf(js)
+	r := &rewriter{js: js, watch: watch, direct: direct.NewReader(js.Conn(), watch), stream: stream, name: name, prefix: prefix}
 	if err := r.run(ctx, cfg.MaxMsgsPerSubject > 1); err != nil {
 		return r.copied, fmt.Errorf("rewrite stream %s: %w", name, err)
 	}
@@ -83,8 +84,8 @@ func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied in
 
 type rewriter struct {
 	js     jetstream.JetStream
-	nc     *nats.Conn
 	watch  *natserr.Watch
+	direct *direct.Reader
 	stream jetstream.Stream
 	name   string
 	prefix string // of its subjects
@@ -124,7 +125,7 @@ func (r *rewriter) filler() string { return r.prefix + "_filler" }
 
 // fill publishes the filler and removes it. All of it is marked as deleted, so that no reader of a bucket sees it.
 func (r *rewriter) fill(ctx context.Context) error {
-	size := min(fillMessage, int(r.nc.MaxPayload()/2))
+	size := min(fillMessage, int(r.js.Conn().MaxPayload()/2))
 	data := make([]byte, size)
 	for sent := 0; sent < fillBytes; sent += size {
 		_, _ = rand.Read(data) // never fails
@@ -149,9 +150,7 @@ func (r *rewriter) publish(ctx context.Context, subject string, data []byte) (*j
 }
 
 func (r *rewriter) read(ctx context.Context, subject string, fn func(direct.Message) error) error {
-	return natserr.Do(ctx, r.watch, r.name, func(ctx context.Context) error {
-		return direct.Read(ctx, r.nc, r.name, direct.Query{Subject: subject}, fn)
-	})
+	return r.direct.Read(ctx, r.name, direct.Query{Subject: subject}, fn)
 }
 
 // copyLast publishes a copy of the only message of its subject, unless another one has replaced it. It waits only if there are too many

@@ -11,7 +11,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/direct"
-	"debrief/events/natserr"
 	"debrief/events/redact"
 )
 
@@ -90,9 +89,7 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg, opts ...jetstream.Publ
 
 // last returns the last message of a key, or nil if the key does not exist. The message may be a delete marker.
 func (s *Store) last(ctx context.Context, b bucket, key string) (*direct.Message, error) {
-	return natserr.Call(ctx, s.watch, b.stream(), func(ctx context.Context) (*direct.Message, error) {
-		return direct.Last(ctx, s.nc, b.stream(), b.subject(key))
-	})
+	return s.direct.Last(ctx, b.stream(), b.subject(key))
 }
 
 // load returns the value of a key and the sequence of its last message. The value is nil if the key does not exist or was deleted.
@@ -113,7 +110,7 @@ func load[T any](ctx context.Context, s *Store, b bucket, key string) (v *T, seq
 func history[T any](ctx context.Context, s *Store, key string, id func(*T) events.ID) (list []*T, damaged int, err error) {
 	seen := map[events.ID]bool{}
 	q := direct.Query{Subject: windows.subject(key)}
-	err = s.read(ctx, windows, q, func(m direct.Message) error {
+	err = s.direct.Read(ctx, windows.stream(), q, func(m direct.Message) error {
 		if m.Deleted() {
 			list, damaged = nil, 0
 			clear(seen)
@@ -133,10 +130,4 @@ func history[T any](ctx context.Context, s *Store, key string, id func(*T) event
 		return nil, 0, err
 	}
 	return list, damaged, nil
-}
-
-func (s *Store) read(ctx context.Context, b bucket, q direct.Query, fn func(direct.Message) error) error {
-	return natserr.Do(ctx, s.watch, b.stream(), func(ctx context.Context) error {
-		return direct.Read(ctx, s.nc, b.stream(), q, fn)
-	})
 }

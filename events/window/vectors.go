@@ -37,7 +37,7 @@ func (s *Store) Vectors(ctx context.Context, model string, keys []string) ([][]f
 	}
 	found := make(map[string][]float32, len(keys))
 	for chunk := range slices.Chunk(subjects, direct.MaxLast) {
-		err := s.read(ctx, vectors, direct.Query{Last: chunk}, func(m direct.Message) error {
+		err := s.direct.Read(ctx, vectors.stream(), direct.Query{Last: chunk}, func(m direct.Message) error {
 			if v, err := decodeVector(m, model); err == nil {
 				found[m.Subject] = v
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -32,9 +33,8 @@ const (
 
 // Store reads and writes the buckets of one account. It is safe for concurrent use.
 type Store struct {
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	watch *natserr.Watch // returns permission errors from reads
+	js     jetstream.JetStream
+	direct *direct.Reader
 	// written contains keys of ClaimFirstCopy that are known to exist.
 	written   *lru.Cache[string, struct{}]
 	retention retention
@@ -44,7 +44,7 @@ type Store struct {
 // a write if the caller's context has no deadline.
 func New(nc *nats.Conn, js jetstream.JetStream) *Store {
 	written, _ := lru.New[string, struct{}](1 << 17) // about 20 MB; fails only for a size of 0
-	return &Store{nc: nc, js: js, watch: natserr.WatchOf(js), written: written}
+	return &Store{js: js, direct: direct.NewReader(nc, natserr.WatchOf(js)), written: written}
 }
 
 // Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
