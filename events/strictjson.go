@@ -38,7 +38,8 @@ var jsonOptions = json.JoinOptions(
 //
 // Unknown and duplicate fields are errors that name the field, because a typing error should be visible. Data after the
 // object is an error. The object has at most 64 nested levels, and 262,144 names and values. Invalid UTF-8 is replaced
-// with U+FFFD, because tool output is often truncated inside a character. Field names match without regard to case.
+// with U+FFFD, because tool output is often truncated inside a character. Field names match without regard to case, "_" and "-":
+// toolCalls is tool_calls.
 func DecodeStrict(body []byte, into any) error {
 	if err := checkJSON(body); err != nil {
 		return err
