@@ -10,6 +10,7 @@ const (
 	maxFirstWord = 16 // "API key" with the space and "key"
 	maxQuoted    = 1024
 	maxURL       = 512 // between :// and the host
+	maxCommand   = 256 // between curl and its option -u
 )
 
 // nameKind is the kind of secret that a name suggests for its value. It is empty if the value is public.
@@ -36,6 +37,36 @@ func (sc *scanner) redactAssignment(i int) int {
 		return i
 	}
 	name, adjacent := sc.nameBefore(i)
+	return sc.redactNamed(i, name, adjacent)
+}
+
+// redactOption redacts the value after the dashes of an option of a command: in "--password value", and in "curl -u name:value".
+func (sc *scanner) redactOption(i int) int {
+	s := sc.s
+	end := i + run(s[i:], dotted, maxName)
+	option := s[i:end]
+	if end >= len(s) || s[end] != ' ' {
+		return i
+	}
+	if (option == "-u" || option == "--user") && strings.Contains(s[max(sc.floor, i-maxCommand):i], "curl ") {
+		v, _ := sc.valueAfter(end, false)
+		name, pass, _ := strings.Cut(s[v.from:v.to], ":")
+		if n := countChars(pass); n.digits == 0 || n.letters == 0 || isIdentifier(pass) || isPlaceholder(pass) || isReference(pass) {
+			return i
+		}
+		return sc.replace(v.from+len(name)+1, v.to, string(password))
+	}
+	isBuildSecret := option == "--secret" && isParameter(s[end:]) // of docker build: --secret id=name
+	if !strings.HasPrefix(option, "--") || isBuildSecret {
+		return i
+	}
+	return sc.redactNamed(end, option, false)
+}
+
+// redactNamed redacts the value after a separator, if the name before it suggests a secret and the value looks like one. adjacent is false
+// if other characters are between name and separator.
+func (sc *scanner) redactNamed(i int, name string, adjacent bool) int {
+	s := sc.s
 	kind := kindOfName(name)
 	if kind == public {
 		return i

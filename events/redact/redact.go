@@ -224,7 +224,7 @@ func (sc *scanner) scan() {
 }
 
 // skipSpecial skips a mark, and an escaped line break, which ends a word although its last byte is a letter. At a dash
-// it redacts a private key, and at a tilde a secret of Azure around it.
+// it redacts a private key or the value of an option, and at a tilde a secret of Azure around it.
 func (sc *scanner) skipSpecial(i int) int {
 	s := sc.s
 	switch s[i] {
@@ -238,7 +238,10 @@ func (sc *scanner) skipSpecial(i int) int {
 			return i + 2
 		}
 	case '-':
-		return sc.redactBlock(i)
+		if next := sc.redactBlock(i); next > i {
+			return next
+		}
+		return sc.redactOption(i)
 	case '~':
 		return sc.redactAzure(i)
 	}
