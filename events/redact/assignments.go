@@ -155,6 +155,7 @@ var endings = []struct {
 	{"secretkeybase", secret, false},
 	{"credential", secret, false},
 	{"credentials", secret, false},
+	{"auth", secret, true}, // of Docker and npm: name and password in base64
 	{"authorization", authorization, false},
 	{"sig", signature, true},
 	{"signature", signature, true},
