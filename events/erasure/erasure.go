@@ -364,10 +364,11 @@ func (s *Store) read(ctx context.Context, key string, fn func(direct.Message) er
 
 // decode decodes a value into v, a pointer.
 func decode(m direct.Message, v any) error {
-	if err := events.CheckSchema(m.Header); err != nil {
-		return err
+	err := events.CheckSchema(m.Header)
+	if err == nil {
+		err = events.Unmarshal(m.Data, v)
 	}
-	if err := events.Unmarshal(m.Data, v); err != nil {
+	if err != nil {
 		return fmt.Errorf("value of %s: %w", m.Subject, err)
 	}
 	return nil

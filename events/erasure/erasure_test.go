@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -201,6 +202,49 @@ func TestFilterOfASilentServer(t *testing.T) {
 	callers.Wait()
 	if took := time.Since(began); took > 9*time.Second {
 		t.Errorf("five callers: got an answer after %v, want it after one timeout of 5 s", took)
+	}
+}
+
+// TestLaterErasureOfABook checks that the latest tombstone of a playbook applies, also if an earlier one changes after it.
+func TestLaterErasureOfABook(t *testing.T) {
+	t.Parallel()
+	conn, store := open(t)
+	first := add(t, store, erasure.Request{Book: "b"})
+	second := erasure.Request{ID: events.NewID(), Book: "b", Created: erasedAt.Add(time.Hour)}
+	if err := store.Add(t.Context(), &second); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Update(t.Context(), first.ID, func(s *erasure.Tombstone) { s.Done = second.Created }); err != nil {
+		t.Fatal(err)
+	}
+	filter := erasure.NewFilter(conn.NATS(), nil)
+	if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1", Created: erasedAt.Add(time.Minute)}); !errors.Is(err, erasure.ErrErased) {
+		t.Errorf("a run between the erasures: got %v, want %v", err, erasure.ErrErased)
+	}
+}
+
+// TestUnreadableTombstone checks that work waits for a tombstone of a newer release, and is neither done nor given up.
+func TestUnreadableTombstone(t *testing.T) {
+	t.Parallel()
+	conn, _ := open(t)
+	newer := &nats.Msg{Subject: "$KV.erasures.x", Header: nats.Header{events.HeaderSchema: {strconv.Itoa(events.Schema + 1)}}, Data: []byte{0x80}}
+	if _, err := conn.JetStream().PublishMsg(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	filter := erasure.NewFilter(conn.NATS(), nil)
+	check := func() error { return filter.Check(t.Context(), &events.Task{Book: "b", ID: "1"}) }
+	first := check()
+	_ = filter.Refresh(t.Context()) // as FilterAge later
+	for _, err := range []error{first, check()} {
+		if err == nil || !bus.IsUnavailable(err) || errors.Is(err, events.ErrNewerSchema) {
+			t.Errorf("got %v, want an error that holds the message, which is not of a newer release", err)
+		}
+	}
+	if err := conn.JetStream().DeleteStream(t.Context(), erasure.Stream); err != nil {
+		t.Fatal(err)
+	}
+	if err := filter.Refresh(t.Context()); err != nil {
+		t.Errorf("without the tombstone: got %v", err)
 	}
 }
 

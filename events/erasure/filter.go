@@ -214,10 +214,24 @@ func (f *Filter) readNew(ctx context.Context) error {
 	return err
 }
 
+// unreadableError is returned while the bucket has a value that this program cannot read. As it may be a tombstone, work waits. The error has no
+// Unwrap: with events.ErrNewerSchema in it, the message would count as one of a newer release.
+type unreadableError struct{ err error }
+
+func (e *unreadableError) Error() string     { return "read the erasures: " + e.err.Error() }
+func (e *unreadableError) Unavailable() bool { return true }
+
 func (f *Filter) add(m direct.Message) error {
-	f.next = m.Seq + 1
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.addValue(m); err != nil {
+		return &unreadableError{err} // the next read begins with this message
+	}
+	f.next = m.Seq + 1
+	return nil
+}
+
+func (f *Filter) addValue(m direct.Message) error {
 	key := strings.TrimPrefix(m.Subject, prefix)
 	switch {
 	case m.Deleted() || isRequest(m.Subject) || key == keyRestored:
@@ -232,7 +246,9 @@ func (f *Filter) add(m direct.Message) error {
 		}
 		switch t.Kind {
 		case OfBook:
-			f.books[t.Book] = t.Created
+			if t.Created.After(f.books[t.Book]) { // an earlier tombstone may have changed after a later one
+				f.books[t.Book] = t.Created
+			}
 		case OfUser, OfSession, OfExecution:
 			f.names[string(t.Hash)] = append(f.names[string(t.Hash)], scope{book: t.Book, before: t.Created})
 		}
