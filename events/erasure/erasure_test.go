@@ -248,6 +248,39 @@ func TestUnreadableTombstone(t *testing.T) {
 	}
 }
 
+// TestFilterAfterDataLoss checks that a new tombstone applies after a crash in which the server lost the last ones.
+func TestFilterAfterDataLoss(t *testing.T) {
+	t.Parallel()
+	conn, store := open(t)
+	add(t, store, erasure.Request{User: "ann"})
+	filter := erasure.NewFilter(conn.NATS(), nil)
+	if err := filter.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := conn.JetStream().Stream(t.Context(), erasure.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.JetStream().DeleteStream(t.Context(), erasure.Stream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.JetStream().CreateStream(t.Context(), stream.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	reconnected := conn.NATS().StatusChanged(nats.CONNECTED)
+	if err := conn.NATS().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	<-reconnected
+	add(t, store, erasure.Request{Book: "b"})
+	if err := filter.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1", Created: erasedAt.Add(-time.Minute)}); !errors.Is(err, erasure.ErrErased) {
+		t.Errorf("got %v, want %v", err, erasure.ErrErased)
+	}
+}
+
 func TestAddReturnsRefusal(t *testing.T) {
 	t.Parallel()
 	conn, _ := open(t)

@@ -3,6 +3,7 @@ package erasure
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,10 +25,13 @@ const failureAge = time.Second
 
 // Filter recognises events of erased runs. It reads the new tombstones at most every FilterAge. It is safe for concurrent use.
 type Filter struct {
+	nc     *nats.Conn
 	direct *direct.Reader
 
 	reading chan struct{} // has a value while a goroutine reads the bucket
-	next    uint64        // first sequence of the bucket that was not read yet; only the reading goroutine uses it
+	// Only the reading goroutine uses these fields.
+	next       uint64 // first sequence of the bucket that was not read yet
+	reconnects uint64 // of nc at the last read
 
 	mu       sync.Mutex
 	read     time.Time                   // when the bucket was read last
@@ -47,7 +51,7 @@ type scope struct {
 
 // NewFilter returns a filter for a connection. It sends no request.
 func NewFilter(nc *nats.Conn, watch *natserr.Watch) *Filter {
-	return &Filter{direct: direct.NewReader(nc, watch), reading: make(chan struct{}, 1), next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
+	return &Filter{nc: nc, direct: direct.NewReader(nc, watch), reading: make(chan struct{}, 1), next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
 }
 
 // About names the run that an event or a stored value belongs to.
@@ -199,6 +203,9 @@ func (f *Filter) lastRead() (isRecent bool, err error) {
 // readNew reads new tombstones, between beginRead and endRead.
 func (f *Filter) readNew(ctx context.Context) error {
 	began := time.Now()
+	if n := f.nc.Stats().Reconnects; n != f.reconnects { // a server that crashed may use the last sequences again
+		f.reconnects, f.next = n, 1
+	}
 	err := f.direct.Read(ctx, Stream, direct.Query{Subject: prefix + ">", From: f.next}, f.add)
 	if errors.Is(err, nats.ErrNoResponders) { // 'debrief setup' has not created the bucket, so that nothing was erased
 		err = nil
@@ -250,7 +257,10 @@ func (f *Filter) addValue(m direct.Message) error {
 				f.books[t.Book] = t.Created
 			}
 		case OfUser, OfSession, OfExecution:
-			f.names[string(t.Hash)] = append(f.names[string(t.Hash)], scope{book: t.Book, before: t.Created})
+			name, s := string(t.Hash), scope{book: t.Book, before: t.Created}
+			if !slices.Contains(f.names[name], s) { // a changed tombstone is read again
+				f.names[name] = append(f.names[name], s)
+			}
 		}
 	}
 	return nil
