@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -152,7 +153,7 @@ func (s *Store) loadOrStoreFirst(ctx context.Context, b playbook.Book, effect Ef
 	return 0, fmt.Errorf("conflict with other writers in each of %d attempts", maxCopyAttempts)
 }
 
-// readFirstCopies reads a key and its revision. A damaged value counts as empty.
+// readFirstCopies reads a key and its revision. A damaged value counts as empty, but not the value of a newer program.
 func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, uint64, error) {
 	m, err := s.last(ctx, states, key)
 	if err != nil || m == nil {
@@ -162,6 +163,9 @@ func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, 
 		return new(firstCopies), m.Seq, nil
 	}
 	f, err := decode[firstCopies](*m)
+	if errors.Is(err, events.ErrNewerSchema) {
+		return nil, 0, err
+	}
 	if err != nil || len(f.Entries)%copyEntryBytes != 0 {
 		f = new(firstCopies)
 	}

@@ -1,6 +1,10 @@
 package window_test
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,5 +47,18 @@ func TestOneFeedbackIsFirst(t *testing.T) {
 		if first, err := ok(); err != nil || !first {
 			t.Errorf("%s: got %t, %v; want it first", name, first, err)
 		}
+	}
+}
+
+// TestNewerFirstCopiesAreKept: a list by a newer program is not overwritten, because the effects of its ids would happen again.
+func TestNewerFirstCopiesAreKept(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	id := events.Hash("execution")
+	sum := sha256.Sum256([]byte(string(window.EffectFeedback) + "\x00" + string(id)))
+	key := events.FirstCopiesKey("b", binary.BigEndian.Uint16(sum[:]))
+	place(t, nc, events.BucketState, key, map[string][]string{events.HeaderSchema: {fmt.Sprint(events.Schema + 1)}}, []byte("\xc1"))
+	if ok, err := s.ClaimFirstCopy(t.Context(), "b", window.EffectFeedback, id, 1); !errors.Is(err, events.ErrNewerSchema) {
+		t.Errorf("got %t, %v, want %v", ok, err, events.ErrNewerSchema)
 	}
 }
