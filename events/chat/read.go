@@ -8,15 +8,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kaptinlin/jsonrepair"
 )
 
 const (
-	maxAnswer = 1 << 20  // bytes of an answer; a longer one is an error
-	maxRepair = 64 << 10 // bytes repaired per answer: jsonrepair is quadratic and takes up to 2 s for this size
-	maxDepth  = 64       // nested brackets
-	maxSpans  = 1000     // JSON values in one answer; later ones are ignored
+	maxAnswer = 1 << 20 // bytes of an answer; a longer one is an error
+	maxRepair = 1 << 32 // limit of repairCost for an answer: 2 s, for one value of 64 KB
+	maxDepth  = 64      // nested brackets
+	maxSpans  = 1000    // JSON values in one answer; later ones are ignored
 )
 
 // value is a part of an answer that looks like a JSON object or list.
@@ -36,6 +37,12 @@ func (v value) isObject() bool { return v.text[0] == '{' }
 // the reply, so the last complete object with the field is the reply. Without such an object, readValues returns a nil reply and
 // all values.
 func readValues(r Reply, field string) (reply Object, values []value, err error) {
+	left := int64(maxRepair)
+	return readWithin(r, field, &left)
+}
+
+// readWithin is readValues with the part of maxRepair that is left.
+func readWithin(r Reply, field string, left *int64) (reply Object, values []value, err error) {
 	if len(r.Text) > maxAnswer || len(r.Thoughts) > maxAnswer {
 		return nil, nil, fmt.Errorf("the answer is %d bytes long, at most %d are read", max(len(r.Text), len(r.Thoughts)), maxAnswer)
 	}
@@ -47,14 +54,13 @@ func readValues(r Reply, field string) (reply Object, values []value, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	left := maxRepair
 	for _, open := range []bool{false, true} {
 		for i := range slices.Backward(values) {
 			v := &values[i]
 			if v.open != open {
 				continue
 			}
-			v.read(r, &left)
+			v.read(r, left)
 			if reply := objectWith(v.raw, field); reply != nil {
 				v.recordRepair(r)
 				return reply, nil, nil
@@ -64,7 +70,7 @@ func readValues(r Reply, field string) (reply Object, values []value, err error)
 	if inner := unescape(text); inner != "" {
 		inside := r
 		inside.Text = inner
-		if reply, _, err := readValues(inside, field); err == nil && reply != nil {
+		if reply, _, err := readWithin(inside, field, left); err == nil && reply != nil {
 			return reply, nil, nil
 		}
 	}
@@ -199,8 +205,8 @@ func (v *value) recordRepair(r Reply) {
 	}
 }
 
-// read sets raw to valid JSON of the same kind, or else err. left is the number of bytes that may still be repaired.
-func (v *value) read(r Reply, left *int) {
+// read sets raw to valid JSON of the same kind, or else err. left is the part of maxRepair that is left.
+func (v *value) read(r Reply, left *int64) {
 	invalid := json.Unmarshal([]byte(v.text), &v.raw)
 	switch {
 	case invalid == nil:
@@ -208,11 +214,13 @@ func (v *value) read(r Reply, left *int) {
 	case r.Truncated():
 		v.err = errors.New("the answer was cut off before its JSON was complete")
 		return
-	case len(v.text) > *left:
-		v.err = fmt.Errorf("the JSON is invalid (%w) and too long to repair", invalid)
+	}
+	cost := repairCost(v.text)
+	if cost > *left {
+		v.err = fmt.Errorf("the JSON is invalid (%w) and takes too long to repair", invalid)
 		return
 	}
-	*left -= len(v.text)
+	*left -= cost
 	repaired, err := jsonrepair.Repair(v.text)
 	// Reject a repair that is invalid, or that has changed the kind of the value.
 	sameKind := repaired != "" && repaired[0] == v.text[0]
@@ -221,6 +229,24 @@ func (v *value) read(r Reply, left *int) {
 		return
 	}
 	v.raw, v.repaired = json.RawMessage(repaired), true
+}
+
+// repairCost is a measure of the longest time that jsonrepair may need for a text. The time is quadratic, and cubic for quotes without a
+// partner: from each of them jsonrepair reads on to the end of the text. A text of 64 KB with nothing else would take hours.
+func repairCost(text string) int64 {
+	var squares, open int64 // open counts the quotes since the last one that may end a value
+	for i, c := range text {
+		if !strings.ContainsRune("\"'`´‘’“”", c) || strings.HasSuffix(text[:i], `\`) {
+			continue
+		}
+		open++
+		after := strings.TrimLeft(text[i+utf8.RuneLen(c):], " \t\r\n")
+		if after == "" || strings.ContainsRune(",:}]", rune(after[0])) {
+			squares, open = squares+open*open, 0
+		}
+	}
+	n := int64(len(text))
+	return n * (n + 4*(squares+open*open))
 }
 
 var (
