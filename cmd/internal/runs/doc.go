@@ -27,7 +27,7 @@
 //   - text that a harness adds as a user, as an assistant or, in the middle of a conversation, as the system;
 //   - events that are not turns of a conversation.
 //
-// The package never redacts, publishes, or runs anything.
+// The package never publishes or runs anything. It replaces secrets only in an output that it cuts; all of them are replaced when a run is stored.
 //
 // # The walk of a recorded run
 //

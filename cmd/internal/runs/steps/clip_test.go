@@ -36,3 +36,21 @@ func TestSecondCutCountsAllMissingBytes(t *testing.T) {
 		t.Errorf("a lower limit: got %q, want %q", got, want)
 	}
 }
+
+func TestCutSplitsNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	for _, cut := range []int{MaxOutput - MaxOutput/4, MaxOutput / 4} { // in bytes from the beginning, and from the end
+		for inFront := range len(secret) {
+			before := strings.Repeat("x ", cut/2)[inFront:] + " "
+			long := before + secret + " " + strings.Repeat("y ", MaxOutput)
+			if cut == MaxOutput/4 {
+				long = strings.Repeat("y ", MaxOutput) + secret + before
+			}
+			got := Clip(long)
+			if strings.Contains(got, "ghp_") || strings.Contains(got, secret[len(secret)-8:]) {
+				t.Fatalf("%d bytes of a secret in front of the cut: got %q", inFront, got[max(0, cut-60):min(len(got), cut+60)])
+			}
+		}
+	}
+}

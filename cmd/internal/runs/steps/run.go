@@ -13,6 +13,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/outcome"
+	"debrief/events/redact"
 	"debrief/playbook/text"
 )
 
@@ -109,7 +110,11 @@ func Clip(s string) string { return ClipTo(s, MaxOutput) }
 
 // ClipTo shortens a text to about limit bytes, and marks the place of the cut. It keeps three quarters from the beginning and one from the
 // end, because errors can be at either end. The mark has the number of missing bytes, also those of an earlier cut in the part that is cut.
+// Secrets are replaced before the cut, because a part of a secret may not look like one.
 func ClipTo(s string, limit int) string {
+	if len(s) > limit {
+		s = redact.Text(s)
+	}
 	if len(s) <= limit {
 		return s
 	}
