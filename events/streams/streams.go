@@ -223,6 +223,11 @@ func Output(role string) string {
 // message up to that sequence counts as a repeat.
 const MetadataRestored = "debrief-restored"
 
+// MetadataRestoring is the key in the metadata of the stream Attempts, which no backup has, from before a restore changes the first stream
+// until it has restored the last one. Its value is the time. After an interruption some streams are missing: their new messages would get
+// sequences that the log of the playbooks has already, and nothing would be learned from them.
+const MetadataRestoring = "debrief-restoring"
+
 // MaxDeliver is the limit of deliveries of every durable: -1 means none, because the worker counts the attempts. At a limit the
 // server would stop redelivering a message, and the message would be lost.
 const MaxDeliver = -1

@@ -24,6 +24,7 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/inspect"
 	"debrief/events/natserr"
 	"debrief/events/redact"
 )
@@ -288,14 +289,36 @@ func userOf(program string) string {
 	return program
 }
 
-// Open opens the streams that a role uses, or all streams if role is empty. It creates missing streams.
+// Open opens the streams that a role uses, or all streams if role is empty. It creates missing streams. It refuses a server on which the
+// restore of a backup was interrupted.
 func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.Logger) (*bus.Conn, error) {
-	return n.open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log, Role: role})
+	return n.openRestored(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log, Role: role})
 }
 
-// OpenReading opens the streams for a command that only reads. It creates nothing.
+// OpenReading is Open for a command that only reads: it opens all streams, and creates nothing.
 func (n NATS) OpenReading(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
-	return n.open(ctx, nc, bus.Options{ReadOnly: true, Log: log})
+	return n.openRestored(ctx, nc, bus.Options{ReadOnly: true, Log: log})
+}
+
+// OpenRestoring is Open for a command that restores a backup: an interrupted restore can be repeated.
+func (n NATS) OpenRestoring(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+	return n.open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log})
+}
+
+// openRestored opens streams, unless a part of them is missing after an interrupted restore.
+func (n NATS) openRestored(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn, error) {
+	conn, err := n.open(ctx, nc, o)
+	if err != nil {
+		return nil, err
+	}
+	err = inspect.CheckRestored(ctx, conn.JetStream())
+	switch {
+	case errors.Is(err, inspect.ErrRestoring):
+		return nil, Exit(ExitRefused, err)
+	case err != nil && !natserr.IsDenied(err): // a user without this right may have all others
+		return nil, err
+	}
+	return conn, nil
 }
 
 // open opens streams, with errors that have exit codes.

@@ -15,6 +15,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/inspect"
 	"debrief/events/natsd"
 	"debrief/events/streams"
 )
@@ -113,6 +114,32 @@ func TestWorkerPrintsItsStart(t *testing.T) {
 	want := "reflector is running: server " + strings.Replace(srv.URL(), "://", "://…@", 1) + ", all playbooks, model m at http://x/v1\nreflector has stopped\n"
 	if !strings.Contains(string(said), want) || strings.Contains(string(said), "s3cret") {
 		t.Errorf("got %s, want %s", said, want)
+	}
+}
+
+// TestInterruptedRestoreIsRefused: only the command that restores a backup opens the streams.
+func TestInterruptedRestoreIsRefused(t *testing.T) {
+	t.Parallel()
+	conn, nc := bustest.Open(t, bus.Policy{})
+	s, err := conn.JetStream().Stream(t.Context(), streams.Attempts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.Metadata = map[string]string{streams.MetadataRestoring: "2026-11-20T15:04:05Z"}
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	n := program.NATS{Replicas: 1}
+	_, err = n.Open(t.Context(), nc, "", zerolog.Nop())
+	_, readErr := n.OpenReading(t.Context(), nc, zerolog.Nop())
+	for _, err := range []error{err, readErr} {
+		if !errors.Is(err, inspect.ErrRestoring) || program.ExitCode(err) != program.ExitRefused {
+			t.Errorf("got error %v with exit code %d, want %v with %d", err, program.ExitCode(err), inspect.ErrRestoring, program.ExitRefused)
+		}
+	}
+	if _, err := n.OpenRestoring(t.Context(), nc, zerolog.Nop()); err != nil {
+		t.Errorf("for a restore: %v", err)
 	}
 }
 

@@ -127,8 +127,8 @@ type backupRestore struct {
 
 func (*backupRestore) Help() string {
 	return `The command reads all files and verifies their hashes before it changes the server. It refuses to restore into streams
-that hold messages, unless --replace is set, and while workers run: stop them and the gateways first. After the restore it verifies every
-playbook. A server restores backups of servers with its own or an older version. On a cluster, set the number of replicas
+that hold messages, unless --replace is set, and while workers run: stop them and the gateways first. After an interruption all
+programs refuse the server until the restore is repeated with --replace. After the restore it verifies every playbook. A server restores backups of servers with its own or an older version. On a cluster, set the number of replicas
 with --replicas.
 
 Examples:
@@ -166,7 +166,7 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 			return program.Exit(program.ExitUsage, fmt.Errorf("--erasures: %w", err))
 		}
 	}
-	s, err := b.Connect(ctx, c.Logger())
+	s, err := b.ConnectRestoring(ctx, c.Logger())
 	if err != nil {
 		return err
 	}

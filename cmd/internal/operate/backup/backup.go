@@ -43,6 +43,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,7 +245,8 @@ func (e *NotEmptyError) Error() string {
 }
 
 // Restore creates the streams of a verified backup. Existing streams of these names must be empty; with replace they
-// are deleted with their contents. An interrupted restore leaves some streams behind: repeat it with replace.
+// are deleted with their contents. An interrupted restore leaves some streams behind, and a mark for which programs refuse the server
+// (streams.MetadataRestoring): repeat it with replace. The server must have the stream of the mark.
 //
 // A server that has erasures keeps its own, which may be newer than those of the backup. The restored data of erased runs is not used, and
 // the next run of package erase removes it again.
@@ -275,6 +277,26 @@ func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, re
 	}
 	if err := erasure.NewStore(conn.JetStream()).MarkRestored(ctx); err != nil {
 		return fmt.Errorf("mark the erasures: %w", err)
+	}
+	return markRestoring(ctx, conn.JetStream(), false)
+}
+
+// markRestoring sets or removes the mark of a restore that is not complete.
+func markRestoring(ctx context.Context, js jetstream.JetStream, restoring bool) error {
+	s, err := js.Stream(ctx, streams.Attempts)
+	if err == nil {
+		config := s.CachedInfo().Config
+		metadata := map[string]string{}
+		maps.Copy(metadata, config.Metadata)
+		delete(metadata, streams.MetadataRestoring)
+		if restoring {
+			metadata[streams.MetadataRestoring] = time.Now().UTC().Format(time.RFC3339)
+		}
+		config.Metadata = metadata
+		_, err = js.UpdateStream(ctx, config)
+	}
+	if err != nil {
+		return fmt.Errorf("mark the restore in stream %s: %w", streams.Attempts, err)
 	}
 	return nil
 }
@@ -351,7 +373,8 @@ func ownConfig(name string, replicas int) (config api.StreamConfig, err error) {
 	return config, fmt.Errorf("unknown stream %q", name)
 }
 
-// deleteStreams deletes the streams to restore. Without replace it returns an error if one of them is not empty.
+// deleteStreams deletes the streams to restore, after it has marked the server. Without replace it returns an error if one of them is not
+// empty.
 func (m *Manifest) deleteStreams(ctx context.Context, conn *bus.Conn, replace bool) error {
 	var names, notEmpty []string
 	for _, s := range m.Streams {
@@ -374,6 +397,9 @@ func (m *Manifest) deleteStreams(ctx context.Context, conn *bus.Conn, replace bo
 	}
 	if len(notEmpty) > 0 && !replace {
 		return &NotEmptyError{notEmpty}
+	}
+	if err := markRestoring(ctx, conn.JetStream(), true); err != nil {
+		return err
 	}
 	for _, name := range names {
 		if err := deleteStream(ctx, conn, name); err != nil {

@@ -22,6 +22,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/inspect"
 )
 
 func TestMain(m *testing.M) {
@@ -149,6 +150,37 @@ func TestRestoreEndsAfterRefusals(t *testing.T) {
 	}
 	if _, err := conn.JetStream().Stream(t.Context(), stream); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("after the failure the stream exists: %v", err)
+	}
+}
+
+// TestInterruptedRestoreLeavesMark: a program that starts on a part of the streams would give sequences again that the log of the playbooks
+// refers to.
+func TestInterruptedRestoreLeavesMark(t *testing.T) {
+	t.Parallel()
+	conn, nc := bustest.Open(t, bus.Policy{})
+	m, err := Verify(create(t, conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); err != nil {
+		t.Fatalf("before the restore: %v", err)
+	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	if _, err := nc.Subscribe("$JS.API.STREAM.RESTORE."+events.StreamReflections, func(*nats.Msg) { interrupt() }); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Restore(interrupted, conn, 1, true); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got error %v, want the interruption", err)
+	}
+	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); !errors.Is(err, inspect.ErrRestoring) {
+		t.Errorf("after the interruption: got error %v, want %v", err, inspect.ErrRestoring)
+	}
+	if err := m.Restore(t.Context(), conn, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); err != nil {
+		t.Errorf("after the second restore: %v", err)
 	}
 }
 

@@ -122,6 +122,9 @@ const setupHint = "run 'debrief setup' as the operator, or start a worker with t
 
 // Resources checks streams, buckets and durables. It reports whether all streams exist with the right configuration.
 func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
+	if err := inspect.CheckRestored(ctx, c.JetStream()); errors.Is(err, inspect.ErrRestoring) {
+		x.Add("restore", Fail, "repeat it, or empty the server", "%v", err)
+	}
 	all, durables := inspect.Resources(ctx, c)
 	streamsOK := x.checkExist("streams", "create them: "+setupHint, Fail, all)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)

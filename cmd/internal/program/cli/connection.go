@@ -197,6 +197,14 @@ func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session,
 	return p.StartServer(ctx, "", log)
 }
 
+// ConnectRestoring is Connect for a command that restores a backup: it also opens the streams that an interrupted restore has left.
+func (p ServerFlags) ConnectRestoring(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	if p.NATS.NATS != "" {
+		return p.dial(ctx, p.OpenRestoring, log)
+	}
+	return p.startOnData(ctx, "", p.OpenRestoring, log)
+}
+
 // StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
 // process serves the directory and listen is empty, StartServer connects to the server of that process.
 func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {

@@ -4,6 +4,7 @@
 // A command connects with the method of ServerFlags for its purpose:
 //
 //	Connect                 --nats, or the server on the data directory, which it starts if none runs
+//	ConnectRestoring        the same for the restore of a backup
 //	ConnectReading          the same without creating a directory or a stream; the default server if there is no directory
 //	ConnectReadingOrEmpty   the same, or an empty temporary server
 //	ConnectChanging         ConnectReading, then missing streams are created
