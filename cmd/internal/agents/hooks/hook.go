@@ -12,6 +12,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/client"
+	"debrief/events/redact"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -328,5 +329,10 @@ func lineKey(l *events.AdviceLine) string {
 // client returns a client of the API for the repository.
 func (r *Repository) client() *client.Client { return client.HTTP(r.URL, r.Token) }
 
-// clip shortens a text to a number of bytes.
-func clip(s string, limit int) string { return text.Prefix(s, limit) }
+// clip shortens a text to a number of bytes. Secrets are replaced before the cut, because a part of one may not look like one to the server.
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		s = redact.Text(s)
+	}
+	return text.Prefix(s, limit)
+}

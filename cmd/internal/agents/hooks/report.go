@@ -14,6 +14,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/outcome"
+	"debrief/events/redact"
 )
 
 // Some agents write the end of a turn to the transcript after they have called the hook. So the transcript is read when it has not changed for
@@ -124,10 +125,10 @@ func newTurn(x *events.Execution, steps []events.Step) *recordedTurn {
 }
 
 // isMessage reports whether a text of a transcript is the message that a hook has seen. An agent may add context around it, and readers
-// and hooks shorten long texts.
+// and hooks shorten long texts, after they have replaced secrets.
 func isMessage(text, prompt string) bool {
 	const compared = 400
-	text, prompt = strings.TrimSpace(text), strings.TrimSpace(prompt)
+	text, prompt = redact.Text(strings.TrimSpace(text)), redact.Text(strings.TrimSpace(prompt))
 	if text == "" || prompt == "" {
 		return false
 	}

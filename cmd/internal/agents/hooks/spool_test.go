@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -205,5 +206,35 @@ func TestStopsOfOneTurn(t *testing.T) {
 				t.Errorf("got the log %s", u.log())
 			}
 		})
+	}
+}
+
+// TestCutSplitsNoSecret: the server does not recognize a part of a secret, and would store it.
+func TestCutSplitsNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	across := func(limit int) string { // the limit cuts the second secret
+		return secret + strings.Repeat(" x", (limit-len(secret)-20)/2) + " " + secret + " and more"
+	}
+	a := newAPI(t)
+	u := newUser(t, a)
+	const cursor = `"conversation_id":"c","cursor_version":"2.4.1","workspace_roots":["REPO"]`
+	u.hook(Cursor, fmt.Sprintf(`{"hook_event_name":"beforeSubmitPrompt","prompt":%q,%s}`, across(maxQuery), cursor))
+	u.hook(Cursor, fmt.Sprintf(`{"hook_event_name":"postToolUse","tool_name":"Shell","tool_input":{"command":%q},"tool_output":%q,%s}`, across(maxCall-15), across(maxCall), cursor))
+	u.hook(Cursor, fmt.Sprintf(`{"hook_event_name":"afterAgentResponse","text":%q,%s}`, across(maxQuery), cursor))
+	u.hook(Cursor, `{"hook_event_name":"stop",`+cursor+`}`)
+	u.turn(filepath.Join(t.TempDir(), "s.jsonl"), "1", across(maxQuery), "go test ./...", false, true)
+	if err := u.handOver(); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := json.Marshal([]any{a.contexts, a.reports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := strings.Index(string(sent), "ghp_"); i >= 0 {
+		t.Errorf("the server got a part of a secret: %s", sent[i:i+30])
+	}
+	if n := len(a.reports); n != 2 || len(a.reports[n-1].Steps) == 0 || a.reports[n-1].Model == "" {
+		t.Errorf("got %d reports, want two, the last one with the turn of the transcript; log %s", n, u.log())
 	}
 }
