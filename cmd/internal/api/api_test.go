@@ -153,6 +153,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"an invalid book", "POST", "/api/v1/contexts", `{"query":"q","book":"a/b"}`, nil, 400, `"field":"book"`},
 		{"messages and steps", "POST", "/api/v1/executions", `{"messages":[{"role":"assistant","content":"x"}],"steps":[{"text":"y"}]}`, nil, 400, `"field":"messages"`},
 		{"messages without an agent", "POST", "/api/v1/executions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, `"field":"messages"`},
+		{"fields without a value", "POST", "/api/v1/executions", `{"answer":"x","messages":null,"tools":null,"outcome":null,"score":null,"agent":null}`, nil, 201, `{"handle":"default/x"}`},
 		{"messages that are a text", "POST", "/api/v1/executions", `{"messages":"x"}`, nil, 400, `"field":"messages"`},
 		{"an invalid outcome", "POST", "/api/v1/executions", `{"answer":"x","outcome":"purple"}`, nil, 400, `"field":"outcome"`},
 		{"a large bomb", "POST", "/api/v1/feedback", packed(strings.Repeat(" ", 8<<20)), set("Content-Encoding", "gzip"), 413, `1048576`},

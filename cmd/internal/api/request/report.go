@@ -23,11 +23,16 @@ type LooseOutcome struct {
 }
 
 // Merge returns the outcome of a body: the field outcome, which is raw, merged with the loose fields. Without both it is zero. decode decodes one
-// value; its errors name the field outcome.
+// value; its errors name the field outcome. A field that is null counts as missing.
 func (l *LooseOutcome) Merge(raw json.RawMessage, decode func(json.RawMessage) (events.Outcome, error)) (events.Outcome, error) {
 	out, err := decode(raw)
 	if err != nil {
 		return out, err
+	}
+	for _, field := range []*json.RawMessage{&l.Score, &l.Range, &l.Label, &l.Feedback, &l.Comment, &l.Text, &l.Violation} {
+		if string(*field) == "null" {
+			*field = nil
+		}
 	}
 	fields, err := json.Marshal(l)
 	if err != nil {
@@ -53,13 +58,12 @@ func (l *LooseOutcome) Merge(raw json.RawMessage, decode func(json.RawMessage) (
 
 // SetMessages sets the empty fields of a report from the messages of its run, if there are any.
 func SetMessages(r *events.Report, raw json.RawMessage) error {
-	if len(raw) == 0 {
+	switch list := modelapi.ParseValue(raw); {
+	case !list.IsSet():
 		return nil
-	}
-	if len(r.Steps) > 0 {
+	case len(r.Steps) > 0:
 		return invalid("messages", "want either messages or steps")
-	}
-	if bytes.TrimSpace(raw)[0] != '[' {
+	case list.Kind() != '[':
 		return invalid("messages", "want a list of messages")
 	}
 	conversation := steps.Conversation{}
