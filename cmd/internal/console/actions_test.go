@@ -186,3 +186,29 @@ func TestRepeatedForm(t *testing.T) {
 		t.Error("the notice is shown twice")
 	}
 }
+
+// TestEditOfAnotherText: two persons edit the same text in quarantine. The second form does not overwrite the text that its author has not
+// read.
+func TestEditOfAnotherText(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	page := get(t, in.open, "/books/default/review").body
+	_, form, found := strings.Cut(page, `/review/inv-00012/edit"`)
+	_, form, hasRead := strings.Cut(form, `name="read" value="`)
+	read, _, _ := strings.Cut(form, `"`)
+	if !found || !hasRead || read == "" {
+		t.Fatalf("the form has no version: %s", page)
+	}
+	edit := func(text string) pageResponse {
+		return post(t, in.open, "/books/default/review/inv-00012/edit", url.Values{"content": {text}, "read": {read}})
+	}
+	if first := edit("Send the invoice once."); first.status != http.StatusSeeOther {
+		t.Fatalf("the first edit: got %d: %s", first.status, first.body)
+	}
+	if second := edit("Send no invoice."); second.status != http.StatusConflict {
+		t.Errorf("the second edit: got %d, want %d", second.status, http.StatusConflict)
+	}
+	if now := get(t, in.open, "/books/default/review").body; !strings.Contains(now, "Send the invoice once.") {
+		t.Error("the second form has overwritten the text of the first one")
+	}
+}

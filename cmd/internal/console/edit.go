@@ -166,6 +166,7 @@ func editQuarantined(q *request) (notice, error) {
 	if q.field("content") == "" {
 		return notice{}, errNoText
 	}
-	out, err := q.edit(object{"change": []object{{"id": q.PathValue("id"), "content": q.field("content"), "when": q.condition()}}, "reason": q.field("reason")})
+	bullet := object{"id": q.PathValue("id"), "content": q.field("content"), "when": q.condition()}
+	out, err := q.edit(object{"change": []object{bullet}, "read": q.field("read"), "reason": q.field("reason")})
 	return q.saved("Saved. It still waits for a decision.", out.Version), err
 }
