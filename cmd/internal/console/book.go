@@ -156,11 +156,8 @@ func (p *bulletPage) addExperiment(q *request, base string) error {
 		return nil
 	}
 	p.Threshold = e.Threshold
-	p.Charts = chartSizes(chartSize{Height: 240, Axis: "outcomes", MaxX: outcomes, MaxY: math.Ceil(highest)}, func(c *chart) {
+	p.Charts = chartSizes(chartSize{Height: 240, Axis: "outcomes", MaxX: outcomes, MaxY: math.Ceil(highest), Log: true}, func(c *chart) {
 		c.Label = fmt.Sprintf("E-values over outcomes, on a logarithmic scale. Now %.3g that the bullet helps, %.3g that it harms; the gate decides at %g.", last.Helps, last.Harms, e.Threshold)
-		for i := range c.YTicks {
-			c.YTicks[i].Label = fmt.Sprintf("%g", math.Pow(10, float64(i)))
-		}
 		c.Levels = []tick{{At: c.Y(scale(e.Threshold)), Label: fmt.Sprintf("decision at %g", e.Threshold)}}
 		c.AddMarks("evidence that it helps", blue, disc, helps)
 		c.AddMarks("evidence that it harms", orange, diamond, harms)

@@ -95,6 +95,7 @@ type chartSize struct {
 	MaxX   int
 	MaxY   float64
 	Unit   string
+	Log    bool // y is a logarithm to the base 10; the labels have the numbers themselves
 }
 
 // chartSizes returns a chart for wide screens and one for phones. It calls draw for each.
@@ -120,7 +121,11 @@ func newChart(width float64, s chartSize) *chart {
 	}
 	c.MaxY = stepY * math.Ceil(max(s.MaxY, 1)/stepY-inexact)
 	for v := 0.0; v <= c.MaxY+stepY/2; v += stepY {
-		c.YTicks = append(c.YTicks, tick{At: c.Y(v), Label: short(v) + s.Unit})
+		label := short(v) + s.Unit
+		if s.Log {
+			label = fmt.Sprintf("%g", math.Pow(10, v))
+		}
+		c.YTicks = append(c.YTicks, tick{At: c.Y(v), Label: label})
 	}
 	ticksX := max((width-60)/90, 2) // one for each 90 units, which the labels need
 	stepX := max(roundStep(c.MaxX/ticksX), 1)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +118,17 @@ func TestMarksPoolVersions(t *testing.T) {
 	}
 	if got := accuracyMarks("with", nil, minOutcomes); got != nil {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestLogarithmicAxis: the ticks of e-values above 10,000 are two or more powers of ten apart.
+func TestLogarithmicAxis(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, y := range newChart(340, chartSize{Height: 240, MaxY: 5, Log: true}).YTicks {
+		got = append(got, y.Label)
+	}
+	if want := []string{"1", "100", "10000", "1e+06"}; !slices.Equal(got, want) {
+		t.Errorf("got the labels %q, want %q", got, want)
 	}
 }
