@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/api/tokens/tokenstest"
@@ -339,6 +342,20 @@ func TestBookIsolation(t *testing.T) {
 	version, _ := w.send(t, 200, "GET", fmt.Sprintf("/books/support/versions/%v", reply["version"]), "")
 	if version["author"] != "mine" {
 		t.Errorf("got author %v", version["author"])
+	}
+	if _, err := w.admin.JetStream().PauseConsumer(t.Context(), events.StreamTasks, events.RoleGenerator, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	newer := nats.NewMsg(events.KindDelta.Subject("default"))
+	newer.Header.Set(events.HeaderSchema, fmt.Sprint(events.Schema+1))
+	for _, m := range []*nats.Msg{newer, nats.NewMsg(events.KindTask.Subject("default"))} {
+		if _, err := w.conn.JetStream().PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, _ = w.send(t, 200, "GET", "/status", "")
+	if got := fmt.Sprint(reply); reply["level"] != "red" || strings.Contains(got, "default") {
+		t.Errorf("status with a broken log and a task of another playbook: got %s", got)
 	}
 }
 

@@ -128,7 +128,7 @@ func getStatus(c *call) (*Status, error) {
 		return nil, err
 	}
 	o.Rate()
-	advice := o.Advice() // on all playbooks; the reply has only the permitted ones
+	// The level is of all playbooks. The rest of the reply does not name those that the token may not read.
 	permitted := []doctor.BookState{}
 	for _, b := range o.Books {
 		if c.token.AllowsBook(b.Book) {
@@ -136,7 +136,13 @@ func getStatus(c *call) (*Status, error) {
 		}
 	}
 	o.Books = permitted
-	return &Status{o, advice}, nil
+	for role, r := range o.Roles {
+		if !c.token.AllowsBook(r.Book) {
+			r.Book = ""
+			o.Roles[role] = r
+		}
+	}
+	return &Status{o, o.Advice()}, nil
 }
 
 func getDeadLetter(c *call) (*operate.LetterDetails, error) {
