@@ -357,6 +357,13 @@ func TestBookIsolation(t *testing.T) {
 	if got := fmt.Sprint(reply); reply["level"] != "red" || strings.Contains(got, "default") {
 		t.Errorf("status with a broken log and a task of another playbook: got %s", got)
 	}
+	eventually(t, func() error { // the overview has samples of the roles
+		reply, _ = w.send(t, 200, "GET", "/overview", "")
+		if got := fmt.Sprint(reply); strings.Contains(got, "default") || !strings.Contains(got, "pending:1") {
+			return fmt.Errorf("overview: got %s", got)
+		}
+		return nil
+	})
 }
 
 // TestApprovalBindsTheTextThatWasRead approves a text that another person changed meanwhile, and one that was decided.

@@ -53,7 +53,7 @@ type Waiting struct {
 func getOverview(c *call) (*Overview, error) {
 	state := c.handler.index.Activity.State()
 	out := &Overview{ // empty lists, not null
-		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []index.BookActivity{},
+		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: c.permittedRoles(state.Roles), Books: []index.BookActivity{},
 	}
 	now := time.Now()
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
@@ -64,9 +64,6 @@ func getOverview(c *call) (*Overview, error) {
 		}
 	}
 	out.States = c.handler.index.Books.LessonStates(c.ctx, out.Changes)
-	if state.Roles != nil {
-		out.Roles = state.Roles
-	}
 	names, err := c.permittedBooks()
 	if err != nil {
 		return nil, err

@@ -136,13 +136,20 @@ func getStatus(c *call) (*Status, error) {
 		}
 	}
 	o.Books = permitted
-	for role, r := range o.Roles {
+	o.Roles = c.permittedRoles(o.Roles)
+	return &Status{o, o.Advice()}, nil
+}
+
+// permittedRoles returns the state of the roles without the names of playbooks that the token may not read.
+func (c *call) permittedRoles(all map[string]liveness.RoleSummary) map[string]liveness.RoleSummary {
+	roles := map[string]liveness.RoleSummary{}
+	for role, r := range all {
 		if !c.token.AllowsBook(r.Book) {
 			r.Book = ""
-			o.Roles[role] = r
 		}
+		roles[role] = r
 	}
-	return &Status{o, o.Advice()}, nil
+	return roles
 }
 
 func getDeadLetter(c *call) (*operate.LetterDetails, error) {

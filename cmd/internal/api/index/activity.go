@@ -2,19 +2,16 @@ package index
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/operate/doctor"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/liveness"
-	"debrief/events/streams"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -164,21 +161,15 @@ func (a *Activity) notify() {
 // sample adds a sample of the lag, and replaces the health of the roles. It returns the pause before the next sample, which is short while a
 // role has no worker, so that pages soon show a started worker.
 func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) {
-	reports, err := liveness.CollectReports(ctx, a.conn.NATS())
+	reports, roles, err := doctor.ReadRoles(ctx, a.conn, liveness.Floor)
 	if err != nil {
 		return 0, err
 	}
 	pause = sampleInterval
 	s := Sample{Time: time.Now().UTC(), Lag: map[string]uint64{}}
-	roles := map[string]liveness.RoleSummary{}
-	for _, role := range streams.Roles {
-		w, err := a.conn.Consumers.Backlog(ctx, role)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return 0, err
-		}
-		s.Lag[role] = w.Pending + uint64(w.InFlight)
-		roles[role] = liveness.Summarize(role, w, reports, s.Time, liveness.Floor)
-		if roles[role].Workers == 0 {
+	for role, r := range roles {
+		s.Lag[role] = r.Pending + uint64(r.InFlight)
+		if r.Workers == 0 {
 			pause = missingInterval
 		}
 	}

@@ -44,26 +44,34 @@ type BookState struct {
 	Delta   time.Time     `json:"last_delta_at"`
 }
 
-// ReadOverview reads the state of the streams and the roles. It leaves Books, Damage and Level unset. A role with work is red after the
-// time alarmAfter without a result. known are the ids of processes that run, see liveness.CollectReports.
+// ReadOverview reads the state of the streams and the roles. It leaves Books, Damage and Level unset. For the parameters see ReadRoles.
 func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration, known ...string) (*Overview, error) {
-	o := &Overview{Roles: map[string]liveness.RoleSummary{}}
+	o := &Overview{}
 	var err error
-	if o.Workers, err = liveness.CollectReports(ctx, conn.NATS(), known...); err != nil {
+	if o.Workers, o.Roles, err = ReadRoles(ctx, conn, alarmAfter, known...); err != nil {
 		return nil, err
 	}
 	o.Store = liveness.StoreErrors(o.Workers)
-	if o.Streams, err = conn.Streams(ctx); err != nil {
-		return nil, err
+	o.Streams, err = conn.Streams(ctx)
+	return o, err
+}
+
+// ReadRoles collects the reports of the workers, and returns them with the state of the roles. A role with work is red after the time
+// alarmAfter without a result. known are the ids of processes that run, see liveness.CollectReports.
+func ReadRoles(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration, known ...string) ([]liveness.Report, map[string]liveness.RoleSummary, error) {
+	reports, err := liveness.CollectReports(ctx, conn.NATS(), known...)
+	if err != nil {
+		return nil, nil, err
 	}
+	roles := map[string]liveness.RoleSummary{}
 	for _, role := range streams.Roles {
 		w, err := conn.Consumers.Backlog(ctx, role)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		o.Roles[role] = liveness.Summarize(role, w, o.Workers, time.Now(), alarmAfter)
+		roles[role] = liveness.Summarize(role, w, reports, time.Now(), alarmAfter)
 	}
-	return o, nil
+	return reports, roles, nil
 }
 
 // Rate sets Level to the worst level of all parts.
