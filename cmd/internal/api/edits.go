@@ -154,11 +154,12 @@ func (out *EditReply) preview(c *call, newest *playbook.Playbook, e *events.Edit
 		}
 		out.Changes = history.Diff(newest, then)
 	case e.Forget != nil:
-		plan, err := request.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.book()), *e.Forget)
+		log := deltalog.New(c.handler.conn.JetStream()).History(c.ctx, c.book())
+		then, err := request.PlanForget(c.ctx, c.handler.conn, log, *e.Forget)
 		if err != nil {
 			return err
 		}
-		out.Matched, out.Changes = plan.Matched, plan.Changes
+		out.Matched, out.Changes = then.Matched, history.Diff(newest, then.Playbook)
 	default:
 		var others []playbook.Op
 		for _, op := range e.Ops {

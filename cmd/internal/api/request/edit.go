@@ -69,36 +69,11 @@ func NewImport(data []byte, format formats.Format, newest *playbook.Playbook) (*
 // Parts returns the operations of each edit. The bullets of one edit become visible at once.
 func (im *Import) Parts() iter.Seq[[]playbook.Op] { return slices.Chunk(im.Ops, PerEdit) }
 
-// Forgetting is the change that a Curator would make to forget executions.
-type Forgetting struct {
-	Label   string // of the version of the playbook
-	Matched int    // reflections on the executions
-	Changes []history.Difference
-}
-
-// PlanForget returns the change that forgets the selected executions. It changes nothing.
-func PlanForget(ctx context.Context, conn *bus.Conn, b *explain.Book, selector playbook.Selector) (*Forgetting, error) {
-	newest, label, err := b.At(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	log := b.Store.History(ctx, b.Name)
+// PlanForget returns the state of a playbook without the selected executions. It changes nothing.
+func PlanForget(ctx context.Context, conn *bus.Conn, log history.Log, selector playbook.Selector) (*history.Forgetting, error) {
 	if err := curator.ResolveSample(ctx, conn, log, &selector); err != nil {
 		return nil, err
 	}
-	plan, err := planForget(newest, log, selector)
-	if err != nil {
-		return nil, err
-	}
-	plan.Label = label
-	return plan, nil
-}
-
-// planForget compares the playbook with its state without the executions of the selector.
-func planForget(newest *playbook.Playbook, log history.Log, selector playbook.Selector) (*Forgetting, error) {
 	then, err := history.Forget(log, selector)
-	if err != nil {
-		return nil, explain.LogError(err)
-	}
-	return &Forgetting{Matched: then.Matched, Changes: history.Diff(newest, then.Playbook)}, nil
+	return then, explain.LogError(err)
 }
