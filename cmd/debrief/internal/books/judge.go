@@ -66,7 +66,7 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 		}{j, failures, successes, max(0, playbook.MinLabels-len(rated)), lengths})
 	}
 	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(len(rated), "execution"))
-	printErrors("  ", &j)
+	printErrors(&j)
 	if lengths != nil {
 		lengths.print()
 	}
@@ -83,10 +83,10 @@ func percents(i playbook.Interval) string {
 }
 
 // printErrors prints the errors of a judge with their intervals.
-func printErrors(indent string, j *playbook.Judge) {
+func printErrors(j *playbook.Judge) {
 	failures, successes := j.Errors()
-	term.Printf("%sfalse failures   %d of %d that are a success, %s\n", indent, j.FalseFailures, j.Right, percents(failures))
-	term.Printf("%sfalse successes  %d of %d that are a failure, %s\n", indent, j.FalseSuccesses, j.Wrong, percents(successes))
+	term.Printf("  false failures   %d of %d that are a success, %s\n", j.FalseFailures, j.Right, percents(failures))
+	term.Printf("  false successes  %d of %d that are a failure, %s\n", j.FalseSuccesses, j.Wrong, percents(successes))
 }
 
 // rating compares the verdict of a judge on an answer with the label of a person.
@@ -158,9 +158,9 @@ func byLength(name string, rated []rating) *judgeLengths {
 
 func (l *judgeLengths) print() {
 	term.Printf("Answers of at most %s:\n", term.Plural(l.Median, "character"))
-	printErrors("  ", &l.Shorter)
+	printErrors(&l.Shorter)
 	term.Println("Longer answers:")
-	printErrors("  ", &l.Longer)
+	printErrors(&l.Longer)
 	shortFailures, shortSuccesses := l.Shorter.Errors()
 	longFailures, longSuccesses := l.Longer.Errors()
 	if shortFailures.Low > longFailures.High || longSuccesses.Low > shortSuccesses.High {
