@@ -3,6 +3,7 @@ package natsd_test
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ import (
 // store returns the directory of a server with 60 messages in EVENTS, of which consumer "role" has acknowledged 40.
 func store(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "data[1") // not a pattern
 	withServer(t, dir, func(js jetstream.JetStream) {
 		ctx := t.Context()
 		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, AllowDirect: true}); err != nil {
@@ -70,11 +71,11 @@ func withServer(t *testing.T, dir string, fn func(jetstream.JetStream)) {
 
 func file(t *testing.T, dir, pattern string) string {
 	t.Helper()
-	all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "EVENTS", pattern))
+	all, err := fs.Glob(os.DirFS(dir), "jetstream/*/streams/EVENTS/"+pattern)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%s: got %v, %v", pattern, all, err)
 	}
-	return all[0]
+	return filepath.Join(dir, all[0])
 }
 
 // TestLateAcksAreNoDamage: the server may process acks, and remove messages of a work queue, after the last checkpoint. A

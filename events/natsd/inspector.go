@@ -244,7 +244,7 @@ func (in *inspector) consumerStates(ctx context.Context, s jetstream.Stream, str
 		}
 		return states[name]
 	}
-	dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", stream, "obs", "*"))
+	dirs, err := glob(in.dir, "jetstream/*/streams/"+stream+"/obs/*")
 	if err != nil {
 		return nil, err
 	}

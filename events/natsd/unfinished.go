@@ -14,11 +14,20 @@ import (
 	"github.com/minio/highwayhash"
 )
 
+// glob returns the files in dir whose paths below it match a pattern. It takes the characters of dir as they are.
+func glob(dir, pattern string) ([]string, error) {
+	files, err := fs.Glob(os.DirFS(dir), pattern)
+	for i, file := range files {
+		files[i] = filepath.Join(dir, file)
+	}
+	return files, err
+}
+
 // finishCreations writes the missing checksums of the settings of streams. If the server is killed while it creates a stream, the settings
 // are stored without their checksum. The server does not load such a stream at its next start. It can create the stream again, but it does
 // not replace the settings, so the stream and its messages would be missing after each start. A wrong checksum is damage, and stays.
 func finishCreations(dir string) error {
-	settings, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "*", "meta.inf"))
+	settings, err := glob(dir, "jetstream/*/streams/*/meta.inf")
 	if err != nil {
 		return err
 	}

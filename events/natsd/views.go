@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -39,7 +38,7 @@ func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *che
 			return "", fmt.Errorf("open the stream %s: %w", view, err)
 		}
 		// The server has not loaded its settings.
-		dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", view))
+		dirs, err := glob(in.dir, "jetstream/*/streams/"+view)
 		if err != nil || len(dirs) == 0 {
 			return "", err
 		}
