@@ -165,7 +165,7 @@ func (t *eventHandler) handle(ctx context.Context) ([]byte, error) {
 		if e.fresh {
 			s.ShownLines = nil
 		}
-		t.mustHandOver = t.state.hasWaiting() // entries that no server accepted earlier
+		t.mustHandOver = len(t.state.waiting()) > 0 // entries that no server accepted earlier
 		return t.advise(ctx, "Work in the repository "+filepath.Base(filepath.Dir(t.repository.GitDir)), nil)
 	case kindPrompt:
 		return t.handlePrompt(ctx)

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"time"
 
 	"debrief/events"
@@ -56,12 +56,12 @@ func (s state) add(e *entry) error {
 
 // waiting returns the files of the entries, oldest first.
 func (s state) waiting() []string {
-	files, _ := filepath.Glob(filepath.Join(s.spool(), "[0-9]*.json"))
-	slices.Sort(files)
+	files, _ := fs.Glob(os.DirFS(s.spool()), "[0-9]*.json") // sorted
+	for i, file := range files {
+		files[i] = filepath.Join(s.spool(), file)
+	}
 	return files
 }
-
-func (s state) hasWaiting() bool { return len(s.waiting()) > 0 }
 
 // HandOver reports the runs and verdicts that wait in a state directory. It returns the number of runs that were reported on this machine so
 // far, by all processes. If the server does not answer, or the settings cannot be read, it stops, and the other entries stay for the next time. Invalid entries, and those

@@ -106,8 +106,8 @@ func TestConsentCountsAtTheHandOver(t *testing.T) {
 	a := newAPI(t)
 	u := newUser(t, a)
 	u.turn(filepath.Join(t.TempDir(), "s.jsonl"), "1", "Fix the prices", "ls", false, true)
-	spool := filepath.Join(u.hooks[ClaudeCode].State, "spool", "*.json")
-	files, _ := filepath.Glob(spool)
+	spool := state(u.hooks[ClaudeCode].State)
+	files := spool.waiting()
 	if len(files) != 1 || u.begun != 1 {
 		t.Fatalf("got %d entries and %d hand-overs, want one", len(files), u.begun)
 	}
@@ -123,7 +123,7 @@ func TestConsentCountsAtTheHandOver(t *testing.T) {
 		t.Errorf("after the consent ended: got %d runs, %v", len(a.reports), err)
 	}
 	u.turn(filepath.Join(t.TempDir(), "s.jsonl"), "2", "Fix the taxes", "ls", false, true)
-	if files, _ := filepath.Glob(spool); len(files) > 0 {
+	if files := spool.waiting(); len(files) > 0 {
 		t.Errorf("without consent: %v waits", files)
 	}
 }

@@ -106,7 +106,7 @@ func newUser(t *testing.T, a *api) *user {
 		t.Fatal(err)
 	}
 	for _, name := range Agents {
-		u.hooks[name] = &Hook{Agent: name, Settings: file, State: filepath.Join(dir, "state"), StartHandOver: func() error { u.begun++; return nil }}
+		u.hooks[name] = &Hook{Agent: name, Settings: file, State: filepath.Join(dir, "state[1]"), StartHandOver: func() error { u.begun++; return nil }}
 	}
 	return u
 }
