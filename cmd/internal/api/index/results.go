@@ -93,7 +93,7 @@ func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
 	}
 	outcome := before.WithFeedback(f)
 	x.revised[seq] = events.Outcome{Label: outcome.Label, Score: outcome.Score, Inferred: outcome.Inferred, Violation: outcome.Violation}
-	if i, ok := slices.BinarySearchFunc(x.rows, seq, func(r row, seq uint64) int { return cmp.Compare(r.seq, seq) }); ok {
+	if i, ok := x.rowAt(seq); ok {
 		x.rows[i].label = outcome.Label
 	}
 	x.compared.revise(e, before, outcome)
