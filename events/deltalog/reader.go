@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"debrief/events"
 	"debrief/events/direct"
@@ -45,6 +46,27 @@ func (s *Store) Reader(b playbook.Book) *Reader { return &Reader{s, &logCursor{b
 func (r *Reader) Read(ctx context.Context, fn func(*Record) error) error {
 	_, err := r.s.readNew(ctx, r.log, fn)
 	return err
+}
+
+// EndBefore returns the sequence of the last message of the logs of a book that began before a time, 0 if none is stored. isNew reports whether
+// a later log follows them. Its first delta links to no other: an erasure of the book had removed them.
+func (s *Store) EndBefore(ctx context.Context, b playbook.Book, before time.Time) (end uint64, isNew bool, err error) {
+	err = s.scanLog(ctx, b, 1, func(m *candidate) error {
+		began := m.stored
+		if m.Redaction != nil { // it was stored later than its delta
+			began = m.Time
+		}
+		if m.err == nil && m.PrevSeq == 0 && !began.Before(before) {
+			isNew = true
+			return errStop
+		}
+		end = m.Seq
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return end, isNew, err
 }
 
 // readNew moves a cursor to the end of the log and calls fn for each new delta. It reports whether there were messages after the

@@ -14,7 +14,8 @@
 // A hash is an HMAC-SHA-256, so that a name cannot be found by trying names without the key. Whoever can read the bucket has the key.
 //
 // A tombstone of a person, a session or a playbook applies to runs that began before it. Later runs are new data: erase them again if they
-// must go. An erased run stays out for ever, whenever it is sent again.
+// must go. An erased run stays out for ever, whenever it is sent again. The log of a playbook goes as a whole, with the changes until it is
+// removed, because its deltas are linked.
 package erasure
 
 import (

@@ -13,6 +13,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/events/erasure"
 	"debrief/events/rewrite"
+	"debrief/playbook"
 )
 
 // Eraser removes the data of erasures. Its connection needs the rights of an operator. Several erasers may work at the same time: each
@@ -98,6 +99,7 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 // removeAll searches and removes until a search finds nothing that began after every worker knew the tombstones. isNew means that some workers may
 // not know them at the first search.
 func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNew bool, out *Result) error {
+	gone := map[playbook.Book]bool{} // playbooks whose log was removed
 	for pass := 1; ; pass++ {
 		began := time.Now()
 		if err := e.filter.Refresh(ctx); err != nil {
@@ -107,12 +109,17 @@ func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNe
 		if err != nil {
 			return err
 		}
+		for b, log := range f.logs {
+			if log.end > 0 {
+				gone[b] = true
+			}
+		}
 		isEmpty := f.isEmpty()
 		if err := e.removeFound(ctx, f, pending, out); err != nil {
 			return err
 		}
 		if isEmpty && (pass > 1 || !isNew) {
-			return nil
+			return e.rebuildViews(ctx, gone)
 		}
 		if pass == maxPasses {
 			return fmt.Errorf("after %d searches erased runs still arrive: %d messages in the last one; is a worker of an older release running?", pass, f.count())
@@ -138,6 +145,9 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 		return err
 	}
 	out.Versions += versions
+	if err := e.addLateDeltas(ctx, f); err != nil {
+		return err
+	}
 	if err := e.recordGaps(ctx, f, versions, pending); err != nil {
 		return err
 	}

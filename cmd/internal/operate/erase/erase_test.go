@@ -420,6 +420,76 @@ func TestEraseWholePlaybook(t *testing.T) {
 	}
 }
 
+// TestErasePlaybookThatChanges changes a playbook after the request to erase it, and while its log is removed. It must be gone, and be able to
+// begin anew, which later erasures leave alone.
+func TestErasePlaybookThatChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	logs := deltalog.New(d.conn.JetStream())
+	open := func() *deltalog.Writer {
+		w, err := logs.Writer(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	add := func(w *deltalog.Writer) {
+		t.Helper()
+		_, err := w.Commit(t.Context(), func(s deltalog.State) ([]*playbook.Delta, error) {
+			op := playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("misc", s.Playbook().Version()+1), Section: "misc", Content: fmt.Sprint("Rule ", s.Playbook().Version())}
+			return []*playbook.Delta{{Ops: []playbook.Op{op}, Author: "ann", Time: time.Now()}}, nil
+		})
+		if err == nil {
+			err = w.Flush(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := open()
+	add(w)
+	e := New(d.conn)
+	e.settle = 10 * time.Millisecond
+	if err := e.store.Add(t.Context(), &erasure.Request{ID: events.NewID(), Book: "b", Created: time.Now().UTC()}); err != nil {
+		t.Fatal(err)
+	}
+	add(w)
+	e.Edit = func(ctx context.Context, edit *events.Edit) error { // the curator
+		if w := open(); !edit.Rebuild || w.Rebuild(ctx) != nil || w.Flush(ctx) != nil {
+			t.Errorf("cannot handle the edit %+v", edit)
+		}
+		return nil
+	}
+	// A writer continues the log between the search for deltas and that for late ones, then before the newest one is removed, and at last another
+	// one begins anew before the view is removed.
+	steps := []struct {
+		step string
+		add  func()
+	}{
+		{"search " + events.StreamRedactions, func() { add(w) }},
+		{"of " + events.StreamDeltas, func() { add(w) }},
+		{"wait until every worker knows the erasure", func() {}},
+		{"of " + "KV_" + events.BucketPlaybook, func() { add(open()) }},
+	}
+	e.Progress = func(step string) {
+		if len(steps) > 0 && strings.HasSuffix(step, steps[0].step) {
+			steps[0].add()
+			steps = steps[1:]
+		}
+	}
+	if _, err := e.Run(t.Context()); err != nil || len(steps) > 0 {
+		t.Fatalf("got %v, and %d writes to come", err, len(steps))
+	}
+	d.erase(t, erasure.Request{User: "nobody"})
+	w = open()
+	if p := w.State().Playbook(); p.Version() != 1 || p.Len() != 1 || w.LostVersion() != "" {
+		t.Errorf("got version %d with %d bullets and a loss of %q, want the new playbook", p.Version(), p.Len(), w.LostVersion())
+	}
+}
+
 // TestRestoredDataIsErasedAgain restores a backup that was made before an erasure.
 func TestRestoredDataIsErasedAgain(t *testing.T) {
 	if testing.Short() {

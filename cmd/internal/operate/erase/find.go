@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -41,6 +43,7 @@ var wholeBooks = []string{"KV_" + events.BucketPlaybook, events.StreamDeltas, ev
 // found is what the erased runs have left.
 type found struct {
 	books      []playbook.Book            // with a log
+	logs       map[playbook.Book]oldLog   // of the erased playbooks
 	handled    map[bookEdit]bool          // edits whose effect was in the log before an erasure made the playbook forget
 	executions int                        // number of stored executions
 	runs       map[string]bool            // ids and handles of the runs, and of what is only about them
@@ -51,6 +54,14 @@ type found struct {
 	blobs      map[string]bool            // names of the payloads that their messages refer to
 	kept       map[string]bool            // names of the payloads that other messages refer to
 	agents     []uint64                   // sequences of descriptions of agents
+}
+
+// oldLog is the log of an erased playbook. The deltas of a log are linked, so it goes as a whole: also what was added after the request.
+type oldLog struct {
+	erased time.Time // when the erasure was requested
+	end    uint64    // sequence of the last delta, 0 if none is stored
+	isNew  bool      // the playbook has begun anew
+	read   time.Time // when this was read
 }
 
 // bookSelector selects what one playbook must forget.
@@ -66,7 +77,7 @@ type bookEdit struct {
 
 func newFound() *found {
 	return &found{
-		handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
+		logs: map[playbook.Book]oldLog{}, handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
 		messages: map[string][]uint64{}, known: map[string]map[uint64]bool{}, blobs: map[string]bool{}, kept: map[string]bool{},
 	}
 }
@@ -83,6 +94,9 @@ func (f *found) count() (n int) {
 // find searches the logs of the playbooks and all streams. It repeats the search until it finds no other run.
 func (e *Eraser) find(ctx context.Context) (*found, error) {
 	f := newFound()
+	if err := e.searchOldLogs(ctx, f); err != nil {
+		return nil, err
+	}
 	if err := e.searchLogs(ctx, f); err != nil {
 		return nil, err
 	}
@@ -110,6 +124,10 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 		message := &stored{stream: stream, Message: m}
 		about, ids := e.aboutStored(ctx, message)
 		switch {
+		case slices.Contains(wholeBooks, stream):
+			if !f.isOfOldLog(message, about.Book) {
+				return nil
+			}
 		case e.isErased(&about, f):
 			f.addRun(&about, ids)
 			if kind, _, _ := events.ParseSubject(m.Subject); kind == events.KindExecution {
@@ -131,6 +149,23 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 	return nil
 }
 
+// isOfOldLog reports whether a message of wholeBooks is of a playbook that was erased, and has not begun anew since.
+func (f *found) isOfOldLog(m *stored, b playbook.Book) bool {
+	log, ok := f.logs[b]
+	switch {
+	case !ok:
+		return false
+	case m.stream == events.StreamDeltas:
+		return m.Seq <= log.end
+	case m.Stored().Before(log.erased):
+		return true
+	case m.stream == events.StreamRedactions:
+		seq, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 10, 64) // of the delta
+		return err == nil && seq <= log.end
+	}
+	return !log.isNew && m.Stored().Before(log.read) // a part of the view
+}
+
 // isErased reports whether a message is about an erased run: by its names, or by the ids of the run.
 func (e *Eraser) isErased(about *erasure.About, f *found) bool {
 	return e.filter.Erased(about) || slices.ContainsFunc(about.Runs, func(run string) bool { return f.runs[run] })
@@ -142,8 +177,6 @@ func (f *found) touches(m *stored, about *erasure.About) bool {
 	isFound := func(id string) bool { return f.runs[id] }
 	kind, book, _ := events.ParseSubject(m.Subject)
 	switch {
-	case slices.Contains(wholeBooks, m.stream):
-		return false
 	case kind == events.KindEdit: // it may have texts of a bullet that is gone; the log has its effect
 		return f.handled[bookEdit{book, about.Edit}]
 	case kind == events.KindDead: // its message is unreadable

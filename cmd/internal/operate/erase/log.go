@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"debrief/events"
 	"debrief/events/deltalog"
+	"debrief/events/direct"
 	"debrief/events/erasure"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -19,6 +22,61 @@ import (
 
 // author is the author of the changes of an erasure in the logs.
 const author = "erasure"
+
+// searchOldLogs adds the logs of the erased playbooks.
+func (e *Eraser) searchOldLogs(ctx context.Context, f *found) error {
+	tombstones, err := e.store.Tombstones(ctx)
+	if err != nil {
+		return fmt.Errorf("read the erasures: %w", err)
+	}
+	for _, t := range tombstones {
+		if t.Kind == erasure.OfBook && t.Created.After(f.logs[t.Book].erased) {
+			f.logs[t.Book] = oldLog{erased: t.Created}
+		}
+	}
+	for b, log := range f.logs {
+		log.read = time.Now()
+		if log.end, log.isNew, err = e.logs.EndBefore(ctx, b, log.erased); err != nil && !errors.Is(err, nats.ErrNoResponders) {
+			return fmt.Errorf("search the log of playbook %q: %w", b, err)
+		}
+		f.logs[b] = log
+	}
+	return nil
+}
+
+// addLateDeltas adds what the logs of erased playbooks got during the search. The newest delta of a log is removed first: from then on no
+// writer can continue the log.
+func (e *Eraser) addLateDeltas(ctx context.Context, f *found) error {
+	for b, log := range f.logs {
+		if log.end == 0 || log.isNew {
+			continue
+		}
+		q := direct.Query{Subject: events.KindDelta.Subject(b), From: log.end + 1}
+		err := direct.Read(ctx, e.conn.NATS(), events.StreamDeltas, q, func(m direct.Message) error {
+			f.addMessage(events.StreamDeltas, m.Seq)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("search the log of playbook %q: %w", b, err)
+		}
+	}
+	return nil
+}
+
+// rebuildViews has the views of playbooks written again whose log was removed, if a writer met the old view without its log: it has recorded a
+// loss.
+func (e *Eraser) rebuildViews(ctx context.Context, books map[playbook.Book]bool) error {
+	for b := range books {
+		w, err := e.logs.Writer(ctx, b)
+		if err == nil && w.LostVersion() != "" {
+			err = e.edit(ctx, &events.Edit{Book: b, Rebuild: true})
+		}
+		if err != nil {
+			return fmt.Errorf("begin playbook %q anew: %w", b, err)
+		}
+	}
+	return nil
+}
 
 // searchLogs adds the runs that the logs of the playbooks have evidence of, and what the playbooks must forget.
 func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
