@@ -43,9 +43,9 @@ their file again. The dead letters of others get new ids.
 The log of a playbook is changed by a curator. If none replies in 2m, the exit code is 4, and --pending continues later.
 
 From the first moment on, nothing of the erased runs is stored again: not by an agent that sends them again, and not by a worker that
-had begun with them. Runs that begin later are new data. If the command is interrupted, it continues with --pending. Run --pending
-also after 'debrief backup restore': what was erased after the backup goes again. 'debrief learn' leaves erased runs out, too: to
-begin again with the runs of an erased playbook, give it another name.
+had begun with them. Runs that begin later are new data; a whole playbook goes with its changes until it is removed. If the command is
+interrupted, it continues with --pending. Run --pending also after 'debrief backup restore': what was erased after the backup goes
+again. 'debrief learn' leaves erased runs out, too: to begin again with the runs of an erased playbook, give it another name.
 
 With --url a gateway only records the erasure. A program with the rights of the operator removes the data: 'debrief up', or this
 command with --pending.
