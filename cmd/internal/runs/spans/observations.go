@@ -300,15 +300,26 @@ func (t *tree) agent(o *observation) (id string) {
 // span of the tool, and in a message of the prompt of the next model call.
 type traceBuilder struct {
 	steps.Conversation
-	seen      map[string]int   // number of equal messages in the run, by messageKey
-	bySpan    []steps.OpenCall // calls with a result from a span, whose message may follow
-	byMessage []steps.OpenCall // calls with a result from a message, whose span may follow
-	spans     map[string]bool  // calls that have a span, by id, name and arguments
+	seen      map[string]int    // number of equal messages in the run, by messageKey
+	bySpan    []steps.OpenCall  // calls with a result from a span, whose message may follow
+	byMessage []steps.OpenCall  // calls with a result from a message, whose span may follow
+	spans     map[string]bool   // calls that have a span, by id, name and arguments
+	forms     map[string]string // canonical forms of arguments: each span is compared with each call that waits
 }
 
 // newTraceBuilder returns a builder without calls.
 func newTraceBuilder() *traceBuilder {
-	return &traceBuilder{seen: map[string]int{}, spans: map[string]bool{}}
+	return &traceBuilder{seen: map[string]int{}, spans: map[string]bool{}, forms: map[string]string{}}
+}
+
+// form returns the canonical form of the arguments of a call.
+func (b *traceBuilder) form(arguments string) string {
+	form, ok := b.forms[arguments]
+	if !ok {
+		form = modelapi.Canonical([]byte(arguments))
+		b.forms[arguments] = form
+	}
+	return form
 }
 
 // add adds a model call or a tool call.
@@ -385,7 +396,7 @@ func messageKey(t *modelapi.Item) string {
 func (b *traceBuilder) addToolSpan(o *observation) {
 	at := b.findCall(b.Open, o)
 	if o.tool.ID != "" {
-		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + modelapi.Canonical([]byte(o.tool.Arguments))
+		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + b.form(o.tool.Arguments)
 		isSecond := b.spans[key] && at < 0
 		if isSecond {
 			return
@@ -423,7 +434,7 @@ func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 	equal := -1 // the first call with equal arguments
 	other := -1 // the first call with other arguments
-	want := modelapi.Canonical([]byte(o.tool.Arguments))
+	want := b.form(o.tool.Arguments)
 	for i, place := range calls {
 		call := &b.Steps[place.Step].Calls[place.Call]
 		hasOtherID := o.tool.ID != "" && place.ID != "" && place.ID != o.tool.ID
@@ -432,7 +443,7 @@ func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 			return i
 		case hasOtherID, call.Tool != o.tool.Name:
 			continue
-		case equal < 0 && (call.Arguments == o.tool.Arguments || modelapi.Canonical([]byte(call.Arguments)) == want):
+		case equal < 0 && (call.Arguments == o.tool.Arguments || b.form(call.Arguments) == want):
 			equal = i
 		case other < 0:
 			other = i
