@@ -108,7 +108,11 @@ func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 	out.WriteString(text)
 	renderSections(&out, established, votes)
 	if len(newer) > 0 {
-		out.WriteString(newHeader)
+		header := newHeader
+		if strings.HasSuffix(out.String(), "\n\n") { // the text ends with the empty line above the header
+			header = header[1:]
+		}
+		out.WriteString(header)
 	}
 	for _, b := range newer {
 		renderLine(&out, b, votes)

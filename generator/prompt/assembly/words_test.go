@@ -18,14 +18,14 @@ func TestWordsAboutNewBullets(t *testing.T) {
 	}
 	old := &playbook.Bullet{ID: "cf-00002", Section: "cash_flow", Content: "Add depreciation."}
 	const line = "- [af-00001] When a rate is asked: give a decimal.\n"
-	const words = "\n## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
+	const words = "## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
 	for name, test := range map[string]struct {
 		bullets []*playbook.Bullet
 		want    string
 	}{
 		"empty":    {nil, "The playbook is still empty.\n"},
 		"only new": {[]*playbook.Bullet{isNew}, words + line},
-		"mixed":    {[]*playbook.Bullet{isNew, old}, "## Learned Strategies\n\n### Cash Flow\n- [cf-00002] Add depreciation.\n" + words + line},
+		"mixed":    {[]*playbook.Bullet{isNew, old}, "## Learned Strategies\n\n### Cash Flow\n- [cf-00002] Add depreciation.\n\n" + words + line},
 	} {
 		if got := systemText("I", test.bullets, false); got != "I\n\n"+test.want {
 			t.Errorf("%s: %q", name, got)
