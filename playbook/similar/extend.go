@@ -1,6 +1,9 @@
 package similar
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // IsExtension reports whether the longer text says everything that the text of says. It has all terms of that text, in any order and any
 // inflection. Before the last of these terms it adds no number and no negation: "wait 20 s in place of 10 s" has all terms of "wait 10 s", but
@@ -32,4 +35,32 @@ func addedBetween(of, longer string, kinds ...Kind) (added []term) {
 		}
 	}
 	return added
+}
+
+// Limits of WithoutCondition.
+const (
+	repeatedCondition = 0.6 // similarity of two conditions from which on one repeats the other
+	maxClause         = 600 // bytes
+)
+
+// WithoutCondition returns a text without a clause at its beginning, such as "If the customer is gold,", that repeats a condition in the same
+// or in other words. It keeps a clause with a number, a name or a negation that the condition lacks.
+func WithoutCondition(condition, s string) string {
+	word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+	if !strings.EqualFold(word, "when") && !strings.EqualFold(word, "if") {
+		return s
+	}
+	without, best := s, repeatedCondition
+	for i := range min(len(rest), maxClause) {
+		if rest[i] != ',' && rest[i] != ':' {
+			continue
+		}
+		clause, advice := rest[:i], strings.TrimSpace(rest[i+1:])
+		lacking := Missing(clause, condition).Kind // perhaps a word with a synonym in the condition
+		similarity := Similarity(condition, clause)
+		if advice != "" && similarity >= best && (lacking == Same || lacking == Words) {
+			without, best = advice, similarity
+		}
+	}
+	return without
 }

@@ -29,3 +29,28 @@ func TestIsExtension(t *testing.T) {
 		t.Error("IsNarrower")
 	}
 }
+
+func TestWithoutCondition(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ condition, text, want string }{
+		{"the customer is gold", "When the customer is gold, take 9 % off.", "take 9 % off."},
+		{"the customer is gold", "if the Customer is gold: ask first, then take 9 % off.", "ask first, then take 9 % off."},
+		{"the customer is gold, and the order is open", "When the customer is gold, and the order is open, take 9 % off.", "take 9 % off."},
+		{
+			"A customer wants to cancel an open order and get_order shows an item of the family Aurora",
+			"When a customer asks to cancel an open order with an item of the family Aurora, call exchange_order with new_sku VOUCHER.",
+			"call exchange_order with new_sku VOUCHER.",
+		},
+		{"the customer is gold", "Take 9 % off, when the customer is gold: always.", "Take 9 % off, when the customer is gold: always."},
+		{"the customer is gold", "When the customer is not gold, take 1 % off.", "When the customer is not gold, take 1 % off."},
+		{"the order weighs over 30 kg", "When the order weighs over 40 kg, split it.", "When the order weighs over 40 kg, split it."},
+		{"the tool answers 409 or 503", "When it answers 503, wait.", "When it answers 503, wait."},
+		{"the customer is gold", "When the parcel is late, add the fee.", "When the parcel is late, add the fee."},
+		{"the customer is gold", "When the customer is gold:", "When the customer is gold:"},
+		{"", "When the customer is gold, take 9 % off.", "When the customer is gold, take 9 % off."},
+	} {
+		if got := WithoutCondition(test.condition, test.text); got != test.want {
+			t.Errorf("%q, %q: got %q, want %q", test.condition, test.text, got, test.want)
+		}
+	}
+}
