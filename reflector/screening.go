@@ -84,12 +84,12 @@ func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config) {
 	a.Ignored = a.Ignored[:min(len(a.Ignored), maxIgnored)]
 }
 
-// addConditions puts the condition of each lesson before its text. It drops a lesson with an invalid condition, because the text without the
-// condition would be other advice.
+// addConditions puts the condition of each lesson before its text, once: a text may begin with it in other words. It drops a lesson with an
+// invalid condition, because the text without the condition would be other advice.
 func (a *analysis) addConditions(lessons []events.Lesson) []events.Lesson {
 	kept := lessons[:0]
 	for _, l := range lessons {
-		when, content, err := playbook.CleanText(l.When, l.Content)
+		when, content, err := playbook.CleanText(l.When, similar.WithoutCondition(l.When, l.Content))
 		if err != nil {
 			a.ignore("lesson %q: %v", shorten(l.Content), err)
 			continue

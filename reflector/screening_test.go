@@ -241,8 +241,8 @@ func TestScreenLessons(t *testing.T) {
 // TestLessonsBeginWithTheirCondition checks the reflection on a reply with a condition, as the stream has it, and its note for prompts.
 func TestLessonsBeginWithTheirCondition(t *testing.T) {
 	t.Parallel()
-	reply := func(when string) *events.Reflection {
-		text, err := json.Marshal(map[string]any{"reasoning": "r", "when": when, "key_insight": validLesson, "section": "fees"})
+	replyWith := func(when, insight string) *events.Reflection {
+		text, err := json.Marshal(map[string]any{"reasoning": "r", "when": when, "key_insight": insight, "section": "fees"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,10 +251,14 @@ func TestLessonsBeginWithTheirCondition(t *testing.T) {
 		})
 		return reflectOn(t, m, sampleExecution())
 	}
+	reply := func(when string) *events.Reflection { return replyWith(when, validLesson) }
 	const want = "When the order goes abroad: " + validLesson
 	r := reply("If the order goes abroad.")
 	if r.KeyInsight != want || len(r.Lessons) != 1 || r.Lessons[0].When != "the order goes abroad" || r.Lessons[0].Content != want {
 		t.Errorf("got %q, %+v", r.KeyInsight, r.Lessons)
+	}
+	if r := replyWith("the order goes abroad", "When an order goes abroad, "+validLesson); r.KeyInsight != want {
+		t.Errorf("with the condition in the text, too: got %q", r.KeyInsight)
 	}
 	if n := events.NewNote("1-00000000", r); n.Insight != want {
 		t.Errorf("got the note %q", n.Insight)

@@ -12,6 +12,7 @@ import (
 
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
@@ -133,7 +134,8 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 // readContent sets the condition and the content of an operation.
 func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	m.ignoreCounters()
-	op.When, op.Content, err = playbook.CleanText(text.Stated(m.fields.Text("when")), text.Stated(m.fields.Text("content")))
+	when, content := text.Stated(m.fields.Text("when")), text.Stated(m.fields.Text("content"))
+	op.When, op.Content, err = playbook.CleanText(when, similar.WithoutCondition(when, content))
 	return err
 }
 

@@ -78,9 +78,11 @@ func TestParseProposals(t *testing.T) {
 		{"a merge of one", `{"operations":[{"type":"MERGE","source_ids":["a-1"],"content":"Both."}]}`, nil, []string{"invalid source_ids"}},
 		{
 			"conditions", `{"operations":[{"type":"ADD","section":"calc","when":"When the customer is gold.","content":"Take 7 % off."},
+			{"type":"ADD","section":"calc","when":"the customer is gold","content":"When the customer is gold, take 7 % off."},
 			{"type":"UPDATE","bullet_id":"a-1","when":"","content":"Gold gets 9 % off."}]}`,
 			[]Suggestion{
 				{playbook.Op{Kind: playbook.Add, Section: "calc", When: "the customer is gold", Content: "When the customer is gold: Take 7 % off."}, nil},
+				{playbook.Op{Kind: playbook.Add, Section: "calc", When: "the customer is gold", Content: "When the customer is gold: take 7 % off."}, nil},
 				{update, nil},
 			},
 			nil,
