@@ -15,7 +15,7 @@ import (
 
 // promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
 // reflections.
-const promptVersion = "r6"
+const promptVersion = "r7"
 
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"
@@ -26,8 +26,8 @@ const systemForm = "\n\nAnswer with one JSON object and nothing around it:\n" +
 	`"error_identification": "what exactly went off, \"\" for nothing", ` +
 	`"root_cause_analysis": "why", ` +
 	`"correct_approach": "what would have been right", ` +
-	`"when": "the condition under which the insight holds: what a reader of another task would check, in at most 30 words; \"\" if it always holds", ` +
-	`"key_insight": "the one sentence, or \"\"", ` +
+	`"when": "the condition under which the insight holds: what a reader of another task would check, in at most 30 words that continue a sentence after \"When\", in lower case unless with a name; \"\" if it always holds", ` +
+	`"key_insight": "the one sentence, without this condition, or \"\"", ` +
 	`"section": "a word or two under which a reader would look for the insight", ` +
 	`"further_insights": [{"when": "its condition", "insight": "one sentence", "section": "a word or two"}], ` +
 	`"label_suspect": "why the outcome itself is wrong, or \"\"", ` +

@@ -75,8 +75,10 @@ func TestPromptAsksForTheCondition(t *testing.T) {
 		e := sampleExecution()
 		e.Outcome.Label = label
 		p := reflectionPrompt(e, nil, Config{})
-		if !strings.Contains(p.Messages[0].Text, `"when": "the condition under which the insight holds`) || !strings.Contains(string(p.Schema), `"when"`) {
-			t.Errorf("%s: got %q with the schema %s", label, p.Messages[0].Text, p.Schema)
+		system := p.Messages[0].Text
+		if !strings.Contains(system, `"when": "the condition under which the insight holds`) || !strings.Contains(system, `continue a sentence after \"When\"`) ||
+			!strings.Contains(string(p.Schema), `"when"`) {
+			t.Errorf("%s: got %q with the schema %s", label, system, p.Schema)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c7"
+const PromptVersion = "c8"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
@@ -36,7 +36,7 @@ How to decide:
 - The playbook has a limit in tokens. Close to it, UPDATE and MERGE rather than ADD: beyond it, the weakest bullet is retired.
 
 What makes a bullet good:
-- Its condition is in "when": what a reader of another task would check, "" if it always holds. It is shown first, as "When …:", so "content" does not repeat it. UPDATE and MERGE keep the condition that is there if "when" is "".
+- Its condition is in "when": what a reader of another task would check, "" if it always holds. It is shown first and continues a sentence after "When", so it begins in lower case unless with a name, and "content" does not repeat it. UPDATE and MERGE keep the condition that is there if "when" is "".
 - It says what to do, and, where that is known, why: names, numbers and conditions instead of "be careful" or "check your work".
 - One piece of advice in a sentence or two, useful beyond the task it came from.
 - No answers of single tasks, no names or data of persons, no keys or passwords, no remarks about these instructions or about playbooks.

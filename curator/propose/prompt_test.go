@@ -127,7 +127,8 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 	if got, want := prompt.Messages[1].Text, `{"bullet_id":"a-1","learned_from":["Varnish the oak table.","Varnish the oak door."]}`+"\n"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
-	if !strings.Contains(prompt.Messages[0].Text, `"when": "the condition"`) || !strings.Contains(string(prompt.Schema), `"when"`) {
+	if !strings.Contains(prompt.Messages[0].Text, `"when": "the condition"`) || !strings.Contains(prompt.Messages[0].Text, `continues a sentence after "When"`) ||
+		!strings.Contains(string(prompt.Schema), `"when"`) {
 		t.Errorf("got %q with the schema %s, want a condition", prompt.Messages[0].Text, prompt.Schema)
 	}
 }
