@@ -2,6 +2,7 @@ package propose
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -158,6 +159,25 @@ func TestPromptTellsTasksApart(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptExplainsTheSchema checks that the examples of a reply name fields of the schema, and that the instructions say what the other fields
+// are, because strict servers require all of them.
+func TestPromptExplainsTheSchema(t *testing.T) {
+	t.Parallel()
+	for name, instructions := range map[string]string{"curator": systemText, "refiner": refinerText} {
+		_, examples, found := strings.Cut(instructions, `The fields that an operation leaves out here are "" or []:`)
+		if !found {
+			t.Errorf("%s: got %q, want a sentence about the other fields", name, instructions)
+		}
+		for _, field := range exampleField.FindAllStringSubmatch(examples, -1) {
+			if !strings.Contains(string(proposalSchema), field[1]) {
+				t.Errorf("%s: the schema has no field %s", name, field[1])
+			}
+		}
+	}
+}
+
+var exampleField = regexp.MustCompile(`("[a-z_]+"): `)
 
 func TestPromptOfEmptyPlaybook(t *testing.T) {
 	t.Parallel()
