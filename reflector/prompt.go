@@ -44,6 +44,7 @@ const (
 // Names of the quotations in the prompt.
 const (
 	quoteContext   = "context"
+	quoteBoth      = "context and question"
 	quoteQuestion  = "question"
 	quoteBullets   = "bullets shown"
 	quoteRounds    = "earlier attempts"
@@ -102,8 +103,12 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, limit)})
 		}
 	}
-	quote(quoteContext, e.Context, longText)
-	quote(quoteQuestion, e.Question, longText)
+	if strings.TrimSpace(e.Context) == strings.TrimSpace(e.Question) { // one field of a data set is often both
+		quote(quoteBoth, e.Question, 2*longText)
+	} else {
+		quote(quoteContext, e.Context, longText)
+		quote(quoteQuestion, e.Question, longText)
+	}
 	// The bullets, tries and steps are shortened one by one: their limits here only bound the sum.
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
 	quote(quoteRounds, quotedRounds(e.PreviousRounds), events.MaxPreviousRounds*shortText)

@@ -47,6 +47,27 @@ func TestPromptQuotesTheMaterial(t *testing.T) {
 	}
 }
 
+// TestPromptQuotesEqualTextsOnce checks the prompt for a task whose question is its context. A long text fits uncut, and a lesson that quotes
+// it is a copy, as one that quotes a context is.
+func TestPromptQuotesEqualTextsOnce(t *testing.T) {
+	t.Parallel()
+	var task strings.Builder
+	for i := range 2 * longText / len("Option 0000 ") {
+		fmt.Fprintf(&task, "Option %04d ", i)
+	}
+	e := sampleExecution()
+	e.Context, e.Question = task.String(), " "+task.String()
+	quotes := quotesOf(t, reflectionPrompt(e, nil, Config{}))
+	if want := strings.TrimSpace(task.String()); quotes["context and question"] != want || quotes["context"]+quotes["question"] != "" {
+		t.Errorf("got %d bytes of context, %d of question and %d of both, want all %d once",
+			len(quotes["context"]), len(quotes["question"]), len(quotes["context and question"]), len(want))
+	}
+	lesson := "Take care with option 0007 option 0008 option 0009 option 0010 in each task of this kind."
+	if from := copySources([]string{lesson}, untrustedTexts(e, nil, Config{}))[0]; from != "context and question" {
+		t.Errorf("got the source %q", from)
+	}
+}
+
 func TestPromptDescribesTheOutcome(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -320,7 +320,7 @@ func (x *lessonIndex) isCopied(name, flat string, found match) bool {
 		return true
 	}
 	switch name {
-	case quoteTrace, quoteOther, quoteContext, quoteSystem, quoteTools:
+	case quoteTrace, quoteOther, quoteContext, quoteBoth, quoteSystem, quoteTools:
 		return x.quotes(found.shingles)
 	}
 	return false
