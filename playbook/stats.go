@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 )
@@ -28,11 +29,14 @@ type SectionStats struct {
 	Harmful int    `json:"harmful"`
 }
 
-// Stats computes the statistics of the playbook. The classes are those of the ACE authors (ace-agent/ace), except that a bullet with
+// Stats computes the statistics of the playbook.
+func (p *Playbook) Stats() Stats { return StatsOf(p.All()) }
+
+// StatsOf computes the statistics of bullets. The classes are those of the ACE authors (ace-agent/ace), except that a bullet with
 // only neutral votes is not Unused, because it was judged.
-func (p *Playbook) Stats() Stats {
+func StatsOf(bullets iter.Seq[*Bullet]) Stats {
 	s, sections := Stats{ByStatus: make(map[Status]int)}, make(map[string]SectionStats)
-	for b := range p.All() {
+	for b := range bullets {
 		s.Total++
 		s.ByStatus[cmp.Or(b.Status, Active)]++
 		if !b.Shown() {
