@@ -64,7 +64,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 		}
 		prompt := chat.Prompt{
 			Name:     "refiner",
-			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + playbook.RenderWithVotes(group)}},
+			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + render(group)}},
 			Schema:   proposalSchema,
 		}
 		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) ([]Suggestion, error) {

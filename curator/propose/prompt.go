@@ -110,14 +110,14 @@ const (
 // second insight, a bullet or the end of the list.
 func requestPrompt(in Request) chat.Prompt {
 	var user strings.Builder
-	if learned := playbook.RenderWithVotes(in.Bullets); learned != "" {
+	if learned := render(in.Bullets); learned != "" {
 		fmt.Fprintf(&user, "# Playbook, %d of its %d bullets\n\n%s\n", len(in.Bullets), max(in.Total, len(in.Bullets)), learned)
 	} else if in.Total > 0 {
 		fmt.Fprintf(&user, "# Playbook, %d bullets, none of them about these insights\n\n", in.Total)
 	} else {
 		user.WriteString("# Playbook, still empty\n\n")
 	}
-	if trial := playbook.RenderWithVotes(in.Undecided); trial != "" {
+	if trial := render(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
 	var subjects []string

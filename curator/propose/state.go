@@ -26,12 +26,17 @@ const maxSections = 20
 // state returns the state of the playbook and the progress of the items. It depends only on the playbook and the items, so
 // that a repeated round has the same prompts.
 func (round *Round) state(items []*Item) State {
-	s := State{Stats: round.Playbook.Stats(), TokenBudget: round.TokenBudget}
-	for b := range round.Playbook.All() {
-		if b.Shown() {
-			s.Tokens += round.Costs.Tokens(b)
+	s := State{TokenBudget: round.TokenBudget}
+	s.Stats = playbook.StatsOf(func(yield func(*playbook.Bullet) bool) {
+		for b := range round.Playbook.All() {
+			if b.Shown() {
+				s.Tokens += round.Costs.Tokens(b)
+			}
+			if !yield(withPresentVotes(b)) {
+				return
+			}
 		}
-	}
+	})
 	for _, item := range items {
 		if o := &item.Reflection.Origin; o.Step > s.Step {
 			s.Step = o.Step
@@ -40,6 +45,34 @@ func (round *Round) state(items []*Item) State {
 		}
 	}
 	return s
+}
+
+// withPresentVotes returns a bullet with the votes on its present wording. The counters have the votes on all wordings, and a vote on a text
+// before its correction says nothing about the text in the prompt. The outcomes of the tasks that cited the wording stand for its votes:
+// a harmful vote counts there as a failure. A bullet without a later experiment, or with the gate off, keeps its counters.
+func withPresentVotes(b *playbook.Bullet) *playbook.Bullet {
+	e := b.CurrentExperiment()
+	if e.Number < 2 || e.Standing == "" {
+		return b
+	}
+	present := *b
+	present.Helpful = 0
+	for score, n := range e.Cited {
+		if 2*score >= playbook.MaxScore {
+			present.Helpful += n
+		}
+	}
+	present.Harmful = e.Cited.Count() - present.Helpful
+	return &present
+}
+
+// render formats bullets with the votes on their present wordings.
+func render(bullets []*playbook.Bullet) string {
+	present := make([]*playbook.Bullet, len(bullets))
+	for i, b := range bullets {
+		present[i] = withPresentVotes(b)
+	}
+	return playbook.RenderWithVotes(present)
 }
 
 // write writes the state as a section of a prompt. The state follows the bullets, because it changes with each commit and

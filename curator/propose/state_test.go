@@ -51,6 +51,33 @@ func TestPromptHasStateOfPlaybook(t *testing.T) {
 	}
 }
 
+// TestPromptHasVotesOnThePresentWording checks that votes on a text before its correction count neither beside the bullet nor as problematic.
+func TestPromptHasVotesOnThePresentWording(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		experiment *playbook.Experiment
+		votes      string
+		classes    string
+	}{
+		"not measured":  {nil, "helpful=1, harmful=2", "1 problematic, 0 unused"},
+		"first wording": {&playbook.Experiment{Number: 1, Standing: playbook.StandingNew}, "helpful=1, harmful=2", "1 problematic, 0 unused"},
+		"corrected":     {&playbook.Experiment{Number: 2, Standing: playbook.StandingNew}, "helpful=0, harmful=0", "0 problematic, 1 unused"},
+		"corrected, with outcomes": {
+			&playbook.Experiment{Number: 2, Standing: playbook.StandingNew, Cited: playbook.Scores{0: 1, 5: 2, 10: 1}}, "helpful=3, harmful=1", "0 problematic, 0 unused",
+		},
+		"corrected without a gate": {&playbook.Experiment{Number: 2}, "helpful=1, harmful=2", "1 problematic, 0 unused"},
+	} {
+		b := &playbook.Bullet{ID: "calc-00001", Section: "calc", Content: "Gold gets 7 % off.", Helpful: 1, Harmful: 2, Experiment: test.experiment}
+		round := &Round{
+			Playbook: playbook.Restore(1, 1, slices.Values([]*playbook.Bullet{b})), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{},
+		}
+		user := promptOf(t, round, batchOf("Bronze gets 3 % off."))
+		if !strings.Contains(user, "Gold gets 7 % off. ("+test.votes+")\n") || !strings.Contains(user, test.classes+".\n") {
+			t.Errorf("%s: got %q, want %q and %q in it", name, user, test.votes, test.classes)
+		}
+	}
+}
+
 func TestStateOfManySections(t *testing.T) {
 	t.Parallel()
 	var bullets []*playbook.Bullet
