@@ -119,7 +119,7 @@ func (round *Round) addContext(in *Request) {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
 			if len(in.Rejected) < maxRejected/2 {
-				in.Rejected = append(in.Rejected, RejectedText{text.Excerpt(bullet.Content, screen.MaxExcerpt), rejections.retiredReason(bullet.ID)})
+				in.Rejected = append(in.Rejected, RejectedText{Text: text.Excerpt(bullet.Content, screen.MaxExcerpt), Reason: rejections.retiredReason(bullet.ID)})
 			}
 		default:
 			include(bullet)
@@ -132,9 +132,15 @@ func (round *Round) addContext(in *Request) {
 	for _, bullet := range p.Top(maxContext) {
 		include(bullet)
 	}
+	for _, r := range slices.Backward(rejections.merges) {
+		isShown := !slices.ContainsFunc(r.bullets, func(id playbook.BulletID) bool { return !included[id] })
+		if isShown && len(in.Rejected) < maxRejected {
+			in.Rejected = append(in.Rejected, RejectedText{Merge: r.bullets, Reason: r.reason})
+		}
+	}
 	for _, id := range nearestTexts(&rejections.words, texts, maxPerInsight, minRejectedScore) {
 		if t := rejections.texts[id]; t != nil && len(in.Rejected) < maxRejected {
-			in.Rejected = append(in.Rejected, RejectedText{t.text, t.reason})
+			in.Rejected = append(in.Rejected, RejectedText{Text: t.text, Reason: t.reason})
 		}
 	}
 }

@@ -90,10 +90,11 @@ type Request struct {
 	Reflections []*events.Reflection
 }
 
-// RejectedText is a rejected or retired text with the reason.
+// RejectedText is a rejected or retired text with the reason, or the bullets of a refused merge.
 type RejectedText struct {
-	Text   string `json:"rejected_text"`
-	Reason string `json:"reason"`
+	Text   string              `json:"rejected_text,omitempty"`
+	Merge  []playbook.BulletID `json:"rejected_merge,omitempty"`
+	Reason string              `json:"reason"`
 }
 
 // maxSubjects is the maximum number of subjects with several bullets in the prompt.

@@ -26,7 +26,14 @@ type RejectionLog struct {
 	retired  []string               // the ids of the retired bullets, oldest first
 	words    recall.WordIndex       // full-text index of the rejected texts, by id
 	barred   similar.Index          // the texts that must not come back, by id; see isPermanent and retiredForText
+	merges   []refusedMerge         // oldest first
 	tasks    taskLog
+}
+
+// refusedMerge is a merge that was refused because of its bullets.
+type refusedMerge struct {
+	bullets []playbook.BulletID // sorted
+	reason  string              // a sentence
 }
 
 // loggedText is a rejected text or a retired bullet, with the reason. The deltas do not contain the text of a retired bullet, so update reads
@@ -41,6 +48,7 @@ type loggedText struct {
 const (
 	maxRejectedTexts = 256
 	maxRetired       = 512
+	maxRefusedMerges = 64
 	// maxRecentDeltas is the number of messages at the end of the delta stream that Load reads. The stream is shared, so
 	// some of them belong to other books.
 	maxRecentDeltas = 300
@@ -78,6 +86,15 @@ func concernsText(code playbook.Reason) bool {
 		return false
 	}
 	return true
+}
+
+// concernsBullets reports whether a merge that was refused with this reason is refused again while its bullets stay as they are.
+func concernsBullets(code playbook.Reason) bool {
+	switch code {
+	case playbook.ReasonStatus, playbook.ReasonCondition, playbook.ReasonPinned:
+		return true
+	}
+	return false
 }
 
 // retiredForText reports whether a bullet with this reason retired because of its text. If not, the same text may be
@@ -119,9 +136,15 @@ func (m *RejectionLog) Add(d *playbook.Delta) {
 		if !byPerson && hasText && r.DuplicateOf == "" && concernsText(r.Code) {
 			m.addRejected(r.Op.Content, r.Code, r.Reason)
 		}
+		if !byPerson && r.Op.Kind == playbook.Merge && concernsBullets(r.Code) {
+			m.addMerge(&r.Op, r.Reason)
+		}
 	}
 	for i := range d.Ops {
 		op := &d.Ops[i]
+		if !op.Kind.Counts() {
+			m.dropMerges(op.Bullet)
+		}
 		switch op.Kind {
 		case playbook.SetStatus:
 			if op.Status != playbook.Retired {
@@ -159,6 +182,20 @@ func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason str
 	if isPermanent(code) {
 		m.barred.Put(id, text)
 	}
+}
+
+// addMerge adds a refused merge, in place of an earlier one of the same bullets, and removes the oldest from a full list.
+func (m *RejectionLog) addMerge(op *playbook.Op, reason string) {
+	bullets := append([]playbook.BulletID{op.Bullet}, op.Sources...)
+	slices.Sort(bullets)
+	m.merges = slices.DeleteFunc(m.merges, func(other refusedMerge) bool { return slices.Equal(other.bullets, bullets) })
+	m.merges = append(m.merges, refusedMerge{bullets, reason})
+	m.merges = m.merges[max(0, len(m.merges)-maxRefusedMerges):]
+}
+
+// dropMerges removes the refused merges of a bullet that has changed.
+func (m *RejectionLog) dropMerges(id playbook.BulletID) {
+	m.merges = slices.DeleteFunc(m.merges, func(r refusedMerge) bool { return slices.Contains(r.bullets, id) })
 }
 
 // add adds a text at the end of a list, in place of an earlier one with the id, and removes the oldest from a full list.

@@ -2,6 +2,7 @@ package propose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,47 @@ func TestRejectionLogIsBounded(t *testing.T) {
 	}
 	if m.refuse("Advice number 3 of many.") != nil || m.refuse(fmt.Sprintf("Advice number %d of many.", 2*maxRetired-1)) == nil {
 		t.Error("want the oldest texts removed and the newest kept")
+	}
+}
+
+// TestPromptNamesRefusedMerges checks that a merge refused because of its bullets is named with its reason, until one of the bullets changes.
+func TestPromptNamesRefusedMerges(t *testing.T) {
+	t.Parallel()
+	bullets := []*playbook.Bullet{
+		{ID: "a-00001", Section: "a", Content: "Merge both orders first."},
+		{ID: "a-00002", Section: "a", Content: "Merge both orders first, unless one is frozen.", Status: playbook.Candidate, Replaces: "a-00001"},
+	}
+	round := &Round{Playbook: playbook.Restore(2, 2, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
+	refused := func(author string, code playbook.Reason, reason string, ids ...playbook.BulletID) *playbook.Delta {
+		op := playbook.Op{Kind: playbook.Merge, Bullet: ids[0], Sources: ids[1:], Content: "Merge both orders first, unless frozen."}
+		return &playbook.Delta{Author: author, Rejected: []playbook.Rejection{{Op: op, Code: code, Reason: reason}}}
+	}
+	check := func(name, want string) {
+		t.Helper()
+		user := promptOf(t, round, batchOf("Look at the storage of both orders."))
+		_, got, _ := strings.Cut(user, "# Rejected before, not to be proposed again\n\n")
+		got, _, _ = strings.Cut(got, "\n\n")
+		if got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	log := round.Rejections
+	log.Add(refused(history.Curator, playbook.ReasonStatus, "keep the first one", "a-00002", "a-00001"))
+	log.Add(refused(history.Curator, playbook.ReasonStatus, "the second one is not in the prompt", "a-00001", "a-00009"))
+	log.Add(refused(history.Curator, playbook.ReasonSuperseded, "another proposal is better", "a-00001", "a-00002"))
+	log.Add(refused("ann", playbook.ReasonPinned, "a merge of a person", "a-00001", "a-00002"))
+	check("refused", `{"rejected_merge":["a-00001","a-00002"],"reason":"keep the first one"}`)
+	log.Add(refused(history.Curator, playbook.ReasonStatus, "it waits", "a-00001", "a-00002"))
+	check("refused again", `{"rejected_merge":["a-00001","a-00002"],"reason":"it waits"}`)
+	log.Add(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Tag, Bullet: "a-00001", Helpful: 1}}})
+	check("after a vote", `{"rejected_merge":["a-00001","a-00002"],"reason":"it waits"}`)
+	log.Add(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "a-00002", Status: playbook.Active}}})
+	check("after a change", "")
+	for i := range 2 * maxRefusedMerges {
+		log.Add(refused(history.Curator, playbook.ReasonStatus, "it waits", "a-00001", playbook.MintID("b", uint64(i))))
+	}
+	if len(log.merges) != maxRefusedMerges {
+		t.Errorf("got %d refused merges", len(log.merges))
 	}
 }
 
