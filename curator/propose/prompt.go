@@ -121,8 +121,12 @@ func requestPrompt(in Request) chat.Prompt {
 	if trial := render(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
+	writeSection(&user, "Proposed corrections on trial, not to be merged with the bullets that they correct", corrections(in))
 	var subjects []string
 	for _, subject := range sameSubject(slices.Concat(in.Bullets, in.Undecided)) {
+		if isCorrection(subject) {
+			continue
+		}
 		var ids []string
 		for _, b := range subject {
 			ids = append(ids, string(b.ID))
@@ -163,6 +167,27 @@ func requestPrompt(in Request) chat.Prompt {
 		Messages: []chat.Message{{Speaker: chat.System, Text: systemText}, {Speaker: chat.User, Text: user.String()}},
 		Schema:   proposalSchema,
 	}
+}
+
+// corrections returns a line for each bullet on trial that corrects another bullet of the prompt.
+func corrections(in Request) (lines []string) {
+	for _, b := range in.Undecided {
+		if !slices.ContainsFunc(in.Bullets, func(old *playbook.Bullet) bool { return old.ID == b.Replaces }) {
+			continue
+		}
+		awaited := fmt.Sprintf("another task asks for it: where an insight does, SAME with %s", b.ID)
+		if b.Status == playbook.Probation {
+			awaited = "its outcomes are good"
+		}
+		lines = append(lines, fmt.Sprintf("%s corrects %s and can take its place once %s.\n", b.ID, b.Replaces, awaited))
+	}
+	return lines
+}
+
+// isCorrection reports whether the bullets on a subject are a bullet and its correction. Their merge would be refused, or would be another
+// correction.
+func isCorrection(subject []*playbook.Bullet) bool {
+	return len(subject) == 2 && (subject[0].Replaces == subject[1].ID || subject[1].Replaces == subject[0].ID)
 }
 
 // writeSection writes a section of a prompt, unless it has no lines. Each line ends with a line break.

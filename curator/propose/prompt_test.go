@@ -227,6 +227,35 @@ func TestPromptListsBulletsOnOneSubject(t *testing.T) {
 	}
 }
 
+// TestPromptNamesCorrections checks that a correction on trial is named as one, and not as a second bullet on the subject to be merged.
+func TestPromptNamesCorrections(t *testing.T) {
+	t.Parallel()
+	old := &playbook.Bullet{ID: "calc-00001", Content: "Add the pier fee of one unit to each mooring price."}
+	other := &playbook.Bullet{ID: "calc-00003", Content: "Each mooring price needs the pier fee of one unit on top."}
+	prompt := func(status playbook.Status, replaces playbook.BulletID, shown ...*playbook.Bullet) string {
+		return requestPrompt(Request{Bullets: shown, Undecided: []*playbook.Bullet{
+			{ID: "calc-00002", Content: "Add the pier fee of one unit to each mooring price, except for rowing boats.", Status: status, Replaces: replaces},
+		}}).Messages[1].Text
+	}
+	const heading = "# Proposed corrections on trial, not to be merged with the bullets that they correct\n\n"
+	for name, test := range map[string]struct{ got, want, subject string }{
+		"a candidate": {
+			prompt(playbook.Candidate, old.ID, old),
+			heading + "calc-00002 corrects calc-00001 and can take its place once another task asks for it: where an insight does, SAME with calc-00002.\n", "",
+		},
+		"on probation":          {prompt(playbook.Probation, old.ID, old), heading + "calc-00002 corrects calc-00001 and can take its place once its outcomes are good.\n", ""},
+		"another paraphrase":    {prompt(playbook.Candidate, old.ID, old, other), heading, "calc-00001, calc-00003, calc-00002\n"},
+		"of a bullet not shown": {prompt(playbook.Candidate, "calc-00009", old), "", "calc-00001, calc-00002\n"},
+	} {
+		if !strings.Contains(test.got, test.want) || strings.Contains(test.got, heading) != (test.want != "") {
+			t.Errorf("%s: got %q, want %q in it", name, test.got, test.want)
+		}
+		if !strings.Contains(test.got, test.subject) || strings.Contains(test.got, "# Bullets on one subject") != (test.subject != "") {
+			t.Errorf("%s: got %q, want the subject %q", name, test.got, test.subject)
+		}
+	}
+}
+
 func TestCallsOfABatch(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, maxPerCall, maxPerCall + 1, 30, 100} {
