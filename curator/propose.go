@@ -44,6 +44,7 @@ func (w *worker) propose(ctx context.Context, b *book, round *propose.Round, ite
 	round.TokenBudget = w.cfg.MaxTokens
 	proposer := propose.Proposer{Model: w.model, Rules: w.content}
 	proposer.Propose(ctx, round, list)
+	b.usage = b.usage.Add(round.Usage)
 	failed := make(map[*workItem]bool)
 	for _, proposed := range list {
 		item := workItems[proposed]

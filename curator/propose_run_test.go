@@ -11,6 +11,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -123,4 +124,31 @@ func TestLargeBatchIsOneCommit(t *testing.T) {
 func editOf(b playbook.Book, ops ...playbook.Op) *events.Edit {
 	e := &events.Edit{Book: b, ID: events.NewID(), Author: "ann", Ops: ops}
 	return e
+}
+
+// TestDeltaHasTheUsageOfTheModel has two useless rounds before a useful one.
+func TestDeltaHasTheUsageOfTheModel(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	var calls atomic.Int64
+	h.work(chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+		reply := chat.Reply{Text: "not JSON", Usage: chat.Usage{Calls: 1, InputTokens: 100, OutputTokens: 10}}
+		if calls.Add(1) > 2*chat.MaxCalls {
+			reply.Text = `{"reasoning":"r","operations":[{"type":"ADD","section":"others","content":"Gold customers get 7 percent off.","reflections":[1]}]}`
+		}
+		return reply, nil
+	}))
+	h.settled("b", h.publish(lesson("b", "1", "A gold customer pays 7 percent less.")))
+	h.settled("b", h.publish(lesson("b", "2", "A gold customer gets 7 percent off.")))
+	var got playbook.Usage
+	h.ok(h.store.ReadLog(h.Context(), "b", func(rec *deltalog.Record) error {
+		got.Calls += rec.Usage.Calls
+		got.InputTokens += rec.Usage.InputTokens
+		got.OutputTokens += rec.Usage.OutputTokens
+		return nil
+	}))
+	n := int(calls.Load())
+	if want := (playbook.Usage{Calls: n, InputTokens: 100 * n, OutputTokens: 10 * n}); n < 2*chat.MaxCalls+1 || got != want {
+		t.Errorf("got %+v in the log, want %+v", got, want)
+	}
 }

@@ -48,6 +48,7 @@ type book struct {
 	samples          sampleIndex          // for corrections
 	logCache         logCache             // for edits that fold the whole log
 	waiting          map[uint64]time.Time // first delivery of each correction that waits, by sequence
+	usage            chat.Usage           // of the model calls since the last committed delta
 	lastUsed         time.Time
 	settingsRecorded bool // since the start of this process; see recordSettings
 	viewChecked      bool // this process has compared the complete view with the log, and no error followed
@@ -298,11 +299,17 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 		for _, delta := range out.Deltas {
 			delta.Floor, delta.Time = floor, committed
 		}
+		if len(out.Deltas) > 0 {
+			out.Deltas[0].Usage = playbook.Usage(b.usage)
+		}
 		return out.Deltas, nil
 	})
 	endCommit(ctx, span, b, items[:out.Decided], out.Deltas, err)
 	if err != nil {
 		return out, err
+	}
+	if len(out.Deltas) > 0 {
+		b.usage = chat.Usage{}
 	}
 	for _, delta := range out.Deltas {
 		b.rejectionLog.Add(delta)

@@ -156,11 +156,23 @@ type Delta struct {
 	// Policy has the settings of the Curator, in the first delta after they changed.
 	Policy *Policy `msgpack:"y,omitempty" json:"policy,omitempty"`
 
-	Author string    `msgpack:"a,omitempty" json:"author,omitempty"`
-	Reason string    `msgpack:"r,omitempty" json:"reason,omitempty"`
-	Model  string    `msgpack:"l,omitempty" json:"model,omitempty"`  // model of the proposals; empty if no model proposed
-	Prompt string    `msgpack:"p,omitempty" json:"prompt,omitempty"` // version of the prompt for the model
-	Time   time.Time `msgpack:"t" json:"time"`                       // for people; no decision depends on it
+	Author string `msgpack:"a,omitempty" json:"author,omitempty"`
+	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`
+	Model  string `msgpack:"l,omitempty" json:"model,omitempty"`  // model of the proposals; empty if no model proposed
+	Prompt string `msgpack:"p,omitempty" json:"prompt,omitempty"` // version of the prompt for the model
+	// Usage is the cost of the Curator's model calls for the playbook since its previous delta, also of calls without a usable reply.
+	Usage Usage     `msgpack:"z,omitempty" json:"usage,omitzero"`
+	Time  time.Time `msgpack:"t" json:"time"` // for people; no decision depends on it
+}
+
+// Usage is the cost of model calls. It has the fields of chat.Usage, which this package does not import.
+type Usage struct {
+	Calls        int           `msgpack:"c,omitempty" json:"calls"`
+	InputTokens  int           `msgpack:"i,omitempty" json:"input_tokens"`
+	OutputTokens int           `msgpack:"o,omitempty" json:"output_tokens"`
+	Cost         float64       `msgpack:"d,omitempty" json:"cost"`                           // US dollars
+	CachedTokens int           `msgpack:"ct,omitempty" json:"cached_input_tokens,omitempty"` // part of InputTokens
+	Duration     time.Duration `msgpack:"t,omitempty" json:"duration_ns,omitempty"`          // of all calls
 }
 
 // ChangesBullets reports whether an operation of the delta adds, changes or removes a bullet. Votes and outcomes alone do not.
