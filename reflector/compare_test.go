@@ -117,8 +117,8 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	want("a success, with no failure known", taskRun("7", events.Success, "sing", "dance"), "", "")
 }
 
-// TestRunWithoutAReflectionIsRemembered handles a success that teaches nothing, and then a failure of its task without any call.
-func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
+// TestRunWithoutALessonIsRemembered handles a success that teaches nothing, and then a failure of its task without any call.
+func TestRunWithoutALessonIsRemembered(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
 	var last chat.Prompt
@@ -129,8 +129,12 @@ func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
 	handle := func(e *events.Execution, seq uint64) {
 		t.Helper()
 		e.Manifest = nil
-		if got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: e, Seq: seq}); got.Err != nil || len(got.Events) != 0 {
-			t.Fatalf("got %+v, want no reflection", got)
+		got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: e, Seq: seq})
+		if got.Err != nil || len(got.Events) != 1 || hasContent(got.Events[0].(*events.Reflection)) {
+			t.Fatalf("got %+v, want a reflection without content", got)
+		}
+		if err := got.AfterStore(t.Context(), bus.Receipt{}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	handle(taskRun("1", events.Success, "get", "book"), 1)

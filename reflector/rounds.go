@@ -86,13 +86,16 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 	if len(e.PreviousRounds) == 0 {
 		return
 	}
+	for i := range e.PreviousRounds {
+		ref.Usage = ref.Usage.Add(e.PreviousRounds[i].Usage)
+	}
 	if ref.LabelSuspect != "" {
 		return // the outcomes of earlier rounds are doubtful too: all rounds have the same target
 	}
 	ref.Tags = e.PreviousRounds[0].Tags
 	for i := range slices.Backward(e.PreviousRounds) {
 		t := &e.PreviousRounds[i]
-		ref.Usage, ref.Ignored = ref.Usage.Add(t.Usage), append(ref.Ignored, t.Ignored...)
+		ref.Ignored = append(ref.Ignored, t.Ignored...)
 		for _, l := range t.Flagged {
 			l.Code = cmp.Or(l.Code, playbook.ReasonCopied) // never without a mark
 			ref.Lessons = append(ref.Lessons, l)

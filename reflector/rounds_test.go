@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -237,7 +238,7 @@ func TestReflectionCarriesExposures(t *testing.T) {
 	for _, m := range []chat.Model{nil, silent} {
 		for name, test := range map[string]struct {
 			change func(*events.Execution)
-			want   []events.Exposure // nil for no reflection
+			want   []events.Exposure // without any, there is a reflection only if the model was asked
 		}{
 			"experiment and citation": {func(*events.Execution) {}, exposed},
 			"cited in the experiment": {func(e *events.Execution) { e.Cited = []playbook.BulletID{"a-1"} }, []events.Exposure{
@@ -253,13 +254,14 @@ func TestReflectionCarriesExposures(t *testing.T) {
 			e := wrongAnswer()
 			test.change(e)
 			r, reflected := handleOne(t, m, 1, e).(*events.Reflection)
-			if reflected != (test.want != nil) {
+			isAsked := m != nil && e.Outcome.Known() && e.Purpose != events.Evaluate
+			if reflected != (test.want != nil || isAsked) {
 				t.Errorf("%s: got %+v, want exposures %+v", name, r, test.want)
 			}
 			if !reflected {
 				continue
 			}
-			if !reflect.DeepEqual(r.Exposures, test.want) || r.FirstRoundScore != 0.25 {
+			if !slices.Equal(r.Exposures, test.want) || r.FirstRoundScore != 0.25 {
 				t.Errorf("%s: got exposures %+v with score %v, want %+v", name, r.Exposures, r.FirstRoundScore, test.want)
 			}
 			if n := events.NewNote("1-00000000", r); n != nil {

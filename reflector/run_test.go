@@ -136,10 +136,25 @@ func TestUnknownOutcomeWithoutSignalSkipsTheModel(t *testing.T) {
 	if got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
 		t.Errorf("no outcome and no signal: got %+v after %d questions, want an ack after none", got, asked)
 	}
+}
+
+// TestUsageOfACallThatTeachesNothingIsStored reflects on a success without bullets and lessons.
+func TestUsageOfACallThatTeachesNothingIsStored(t *testing.T) {
+	t.Parallel()
+	spent := chat.Usage{Calls: 1, InputTokens: 900, OutputTokens: 20, Duration: time.Second}
+	r := bustest.Must(New(chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+		return chat.Reply{Text: `{"reasoning": "r", "key_insight": "", "bullet_tags": []}`, Usage: spent}, nil
+	}), Config{}))
 	judged := failingRun("judged", events.Learn)
 	judged.Steps, judged.Manifest = nil, nil
-	if got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
-		t.Errorf("an outcome, and nothing learned: got %+v after %d questions, want an ack after one", got, asked)
+	got := (&worker{Reflector: r}).handle(t.Context(), &bus.Delivery{Event: judged, Seq: 1})
+	if got.Err != nil || len(got.Events) != 1 {
+		t.Fatalf("got %+v, want one reflection", got)
+	}
+	used := got.Events[0].(*events.Reflection).Usage
+	used.Duration = spent.Duration // measured
+	if used != spent {
+		t.Errorf("got usage %+v, want %+v", used, spent)
 	}
 }
 

@@ -132,11 +132,16 @@ func (w *worker) resultOf(ctx context.Context, in input, ref *events.Reflection,
 	ref.FeedbackSeq = fb.seq
 	ref.Corrects = fb.corrects
 	ref.FirstOutcome = fb.first
+	isEmpty := !hasContent(ref) && fb.id == "" // with feedback it can still take back votes
 	switch {
 	case e.Origin.Held: // without a note: later prompts must not depend on the order of executions
 		return bus.Result{Events: []events.Event{ref}}
-	case !hasContent(ref) && fb.id == "": // with feedback an empty reflection can still take back votes
+	case isEmpty && ref.Model == "":
 		return bus.Result{Err: w.remember(ctx, in, pair, nil)}
+	case isEmpty: // it is stored for the usage of the model
+		return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, _ bus.Receipt) error {
+			return w.remember(ctx, in, pair, nil)
+		}}
 	}
 	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
 		return w.remember(ctx, in, pair, events.NewNote(stored.Handle, ref))
