@@ -24,6 +24,13 @@ type bookLog struct {
 	learnPoints  []learnPoint           // both fields rise
 	newest       uint64                 // newest version, without those of edits that a training run requested
 	operations   []report.Operation     // of all versions so far
+	usages       []versionUsage         // of the versions with model calls
+}
+
+// versionUsage is the usage of the Curator's models for one version.
+type versionUsage struct {
+	version uint64
+	report.Usage
 }
 
 // learnPoint is a version that learned from the execution at the sequence seq. No earlier version learned from that execution or a later one.
@@ -50,6 +57,9 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 	if rec.Author != author {
 		l.newest = rec.Version
 	}
+	if rec.Usage.Calls > 0 {
+		l.usages = append(l.usages, versionUsage{rec.Version, report.UsageOf(chat.Usage(rec.Usage))})
+	}
 	for _, cover := range rec.Covers {
 		if cover.Evidence == nil { // of an edit
 			l.editVersions[events.ID(cover.ID)] = rec.Version
@@ -71,6 +81,16 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 		l.operations = append(l.operations, newOperation(rec.Version, &rejected.Op, rejected.Code, rejected.Reason))
 	}
 	return nil
+}
+
+// usage returns the usage of the Curator's models up to a version.
+func (l *bookLog) usage(version uint64) (sum report.Usage) {
+	for _, u := range l.usages {
+		if u.version <= version {
+			sum = sum.Plus(u.Usage)
+		}
+	}
+	return sum
 }
 
 // coversReflection reports whether the log covers a reflection.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -82,9 +81,6 @@ func (r *run) requestEdit(ctx context.Context, group *sync.WaitGroup, e *events.
 	replied := make(chan editReply, 1)
 	group.Go(func() {
 		d, err := request.Edit(ctx, r.conn, e, bus.PublishOptions{Repeat: true, Copy: copyNumber})
-		if err == nil {
-			r.state.addCuratorUsage(report.UsageOf(d.Usage))
-		}
 		replied <- editReply{d, err}
 	})
 	return replied
@@ -96,8 +92,8 @@ func mayStillApply(err error) bool {
 	return errors.Is(err, bus.ErrDuplicate) || errors.As(err, new(*bus.DeadLetterError))
 }
 
-// lateDecision waits for the reply to an edit that the log has, up to stallTime, because only the reply has the model usage. It returns nil
-// without a reply.
+// lateDecision waits for the reply to an edit that the log has, up to stallTime, because only the reply has the number of skipped
+// reflections. It returns nil without a reply.
 func lateDecision(ctx context.Context, replied <-chan editReply) *events.EditReply {
 	select {
 	case answer := <-replied:

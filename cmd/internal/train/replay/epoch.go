@@ -74,6 +74,7 @@ func (r *run) learnEpoch(ctx context.Context, learnWindow func(context.Context) 
 func (r *run) endWindow(ctx context.Context, w window) error {
 	r.addPoint(report.Point{Epoch: r.epoch, Step: r.step, Set: Train, Book: w.book, Score: w.score.Finish()})
 	r.state.setProgress(r.position)
+	r.state.setCuratorUsage(r.log.usage(r.version))
 	if !passed(r.SnapshotEvery, r.step, w.samples) {
 		return nil
 	}

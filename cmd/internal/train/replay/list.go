@@ -35,7 +35,7 @@ type RunState struct {
 	Epoch    int              `json:"epoch"`
 	Step     int              `json:"step"`
 	Version  uint64           `json:"playbook_version"`
-	Curating report.Usage     `json:"curator_usage"` // usage of the Curator's models, from the replies that arrived
+	Curating report.Usage     `json:"curator_usage"` // usage of the Curator's models, from the log
 	// Report is the result of a run that has ended. A list of runs has none.
 	Report *report.Report `json:"report,omitempty"`
 }

@@ -131,6 +131,9 @@ func (r *run) waitLearned(ctx context.Context, lastExecution uint64) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", events.StreamReflections, err)
 	}
+	if err := r.tracker.waitReflections(ctx, m.Sequence); err != nil {
+		return err
+	}
 	if err := r.waitAckFloor(ctx, events.RoleCurator, m.Sequence); err != nil {
 		return err
 	}

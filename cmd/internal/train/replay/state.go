@@ -290,11 +290,11 @@ func (s *state) setProgress(at position) {
 	}
 }
 
-// addCuratorUsage adds model usage of the Curator.
-func (s *state) addCuratorUsage(u report.Usage) {
+// setCuratorUsage records the model usage of the Curator so far. The next heartbeat stores it.
+func (s *state) setCuratorUsage(u report.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record.Curating = s.record.Curating.Plus(u)
+	s.record.Curating = u
 }
 
 // release gives up the ownership of the run. If done is set, the run has ended; else another process can resume it.

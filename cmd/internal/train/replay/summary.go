@@ -49,6 +49,7 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 		}
 	}
 	used := r.tracker.usage()
+	r.state.setCuratorUsage(r.log.usage(rep.Final.Version)) // without edits after the run
 	s := r.state.snapshot()
 	rep.Cost = report.Cost{Generator: used.generator.Plus(r.sourceUsage), Reflector: used.reflector, Curator: s.Curating}
 	rep.Run = report.Run{

@@ -34,7 +34,8 @@ type tracker struct {
 	reflected map[events.ID]events.Handle // by execution id
 	dead      deadLetters
 
-	used usage
+	used           usage
+	reflectionsEnd uint64 // sequence of the last reflection that was read
 }
 
 // usage is the model usage of a run.
@@ -127,18 +128,34 @@ func (tr *tracker) addExecution(s bus.Stored) {
 }
 
 func (tr *tracker) addReflection(s bus.Stored) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.reflectionsEnd = s.Seq
+	tr.wake()
 	ref, ok := s.Event.(*events.Reflection)
 	if !ok || ref.Feedback != "" || ref.Origin.Run != tr.runName {
 		return
 	}
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
 	if tr.reflected[ref.Execution] != "" {
 		return
 	}
 	tr.used.reflector = tr.used.reflector.Plus(report.UsageOf(ref.Usage))
 	tr.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
-	tr.wake()
+}
+
+// waitReflections waits until the reflections up to a sequence were read, so that usage includes them.
+func (tr *tracker) waitReflections(ctx context.Context, seq uint64) error {
+	for {
+		tr.mu.Lock()
+		changed, end, err := tr.changed, tr.reflectionsEnd, tr.err
+		tr.mu.Unlock()
+		if err != nil || end >= seq {
+			return err
+		}
+		if err := tr.wait(ctx, changed, func() string { return events.RoleReflector }); err != nil {
+			return err
+		}
+	}
 }
 
 // reflectionOn returns the handle of the stored reflection on an execution, "" without one.
