@@ -4,7 +4,8 @@
 //	{"id": "q1", "question": "…", "context": "…", "target": "…", "evaluator": "numeric", "session": "…"}
 //
 // Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
-// ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace).
+// ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace). A context that is equal to the
+// question is left out.
 //
 // An invalid sample is a SampleError with its line or element, and reading continues after it. Blank lines are ignored. The name of a
 // file has no meaning, and nothing in a file is executed.
@@ -45,7 +46,7 @@ var fields = map[string][]string{
 // Options control how a file is read. The zero value reads the fields of the package comment.
 type Options struct {
 	// Fields maps our field names to the names in the file: {"question": "prompt"}. A name with dots may also be a
-	// path into objects: "input.text".
+	// path into objects: "input.text". A field that is mapped here is the default of no other field.
 	Fields map[string]string
 	// Evaluator of all samples; empty uses the evaluator of the sample.
 	Evaluator string

@@ -51,6 +51,15 @@ func TestFields(t *testing.T) {
 			Options{Fields: map[string]string{"id": "nr", "question": "in.prompt", "context": "in.a.b", "target": "gold"}},
 			events.Task{ID: "a", Question: "q", Context: "c", Target: "t"},
 		},
+		"a context with the name question": {
+			`{"id":"a","context":"c","target":"t"}`, Options{Fields: map[string]string{"question": "context"}}, events.Task{ID: "a", Question: "c", Target: "t"},
+		},
+		"a mapped field is not a default": {
+			`{"id":"a","question":"q","context":"c","ground_truth":"t","target":"c"}`,
+			Options{Fields: map[string]string{"context": "target"}},
+			events.Task{ID: "a", Question: "q", Context: "c", Target: "t"},
+		},
+		"equal texts":                      {`{"id":"a","question":"c","context":" c\n"}`, Options{}, events.Task{ID: "a", Question: "c"}},
 		"what is mapped has no other name": {`{"id":"a","question":"q","target":"t"}`, Options{Fields: map[string]string{"target": "gold"}}, events.Task{ID: "a", Question: "q"}},
 	} {
 		s := set(t, test.line, test.o)

@@ -3,6 +3,7 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -48,6 +49,9 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	if strings.TrimSpace(t.Question) == "" && o.Fields["question"] == "" { // the samples of ACE ask with their context
 		t.Question, t.Context = t.Context, ""
 	}
+	if strings.TrimSpace(t.Context) == strings.TrimSpace(t.Question) { // the model needs the text once
+		t.Context = ""
+	}
 	if strings.TrimSpace(t.Question) == "" {
 		return t, fmt.Errorf("%s: missing", o.nameOf("question"))
 	}
@@ -75,7 +79,7 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 func (o *Options) value(v modelapi.Value, name string) modelapi.Value {
 	path, mapped := o.Fields[name]
 	if !mapped {
-		return v.First(fields[name]...)
+		return v.First(slices.DeleteFunc(slices.Clone(fields[name]), o.isMapped)...)
 	}
 	for {
 		if member := v.Get(path); !member.IsMissing() {
@@ -87,6 +91,16 @@ func (o *Options) value(v modelapi.Value, name string) modelapi.Value {
 		}
 		v, path = v.Get(first), rest
 	}
+}
+
+// isMapped reports whether one of our fields is mapped to a name in the file.
+func (o *Options) isMapped(theirs string) bool {
+	for _, name := range o.Fields {
+		if name == theirs {
+			return true
+		}
+	}
+	return false
 }
 
 // nameOf returns the name of a field in the file.
