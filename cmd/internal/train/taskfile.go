@@ -19,7 +19,7 @@ import (
 
 // taskFile are the flags for the format of a data set.
 type taskFile struct {
-	Field     map[string]string `help:"Map id, question, context, target, evaluator or session to a field. Repeatable." placeholder:"OURS=THEIRS" group:"Data"`
+	Field     map[string]string `help:"Map id, question, context, target, evaluator or session; ACE files need none. Repeatable." placeholder:"OURS=THEIRS" group:"Data"`
 	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
