@@ -53,6 +53,7 @@ type FeedbackRequest struct {
 // StoredReply is the reply to a report or to feedback.
 type StoredReply struct {
 	Handle    Handle   `json:"handle"`
+	Execution Handle   `json:"execution,omitempty"` // the rated execution, if the feedback named it by another id
 	Duplicate bool     `json:"duplicate,omitempty"` // it was stored before; Handle is the handle of the first copy
 	Warnings  []string `json:"warnings,omitempty"`  // such as an unknown context
 }

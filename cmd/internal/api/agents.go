@@ -34,7 +34,7 @@ func agentRoutes() []route {
 	feedback := post("/feedback", "giveFeedback", "Record or change the outcome of an execution, also days later.", http.StatusCreated, giveFeedback)
 	feedback.scope, feedback.orScope = tokens.Report, tokens.Review
 	feedback.verb, feedback.idempotent, feedback.waits = events.VerbFeedback, true, true
-	feedback.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the effect on the playbook, such as 30s, at most %s. Default: do not wait.", maxWait)}}
+	feedback.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the effect on the playbook, such as 30s, at most %s. Default: do not wait. Nothing is waited for unless execution is a handle.", maxWait)}}
 	feedback.max = int64(service.MaxBodyBytes(events.VerbFeedback))
 	feedback.example = example{body: `{"book": "default", "execution": "17-ab12cd34", "outcome": {"label": "failure", "feedback": "It is shelf 9."}}`}
 	return []route{contexts, reports, feedback}
@@ -212,7 +212,8 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	}
 	redact.Fields(f)
 	f.ID, f.Caller = cmp.Or(f.ID, events.ID(key)), c.token.Caller()
-	if wait > 0 && c.handler.conn != nil {
+	_, _, err = f.Execution.Parse()
+	if isHandle := err == nil; isHandle && wait > 0 && c.handler.conn != nil {
 		return c.awaitFeedback(f, wait)
 	}
 	return c.storeFeedback(f)
@@ -227,6 +228,7 @@ func (c *call) storeFeedback(f *events.FeedbackRequest) (*FeedbackReply, error) 
 	if stored.Duplicate {
 		c.status = http.StatusOK
 	}
+	f.Execution = cmp.Or(stored.Execution, f.Execution)
 	c.locateFeedback(f)
 	return &FeedbackReply{StoredReply: *stored}, nil
 }

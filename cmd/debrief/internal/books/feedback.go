@@ -23,7 +23,7 @@ import (
 // Feedback records feedback on an execution, or changes it.
 type Feedback struct {
 	apiclient.Flags
-	Execution   string        `arg:"" help:"Handle of the execution, such as 412-ab12cd34." placeholder:"HANDLE"`
+	Execution   string        `arg:"" help:"Handle of the execution, such as 412-ab12cd34, or a session, run or response id." placeholder:"EXECUTION"`
 	Good        bool          `help:"The answer was right: score 1."`
 	Bad         bool          `help:"The answer was wrong: score 0."`
 	Score       string        `help:"Score from 0 to 1, or a form such as 4/5, partial, up, 👎 or 3 stars." placeholder:"S"`
@@ -32,7 +32,7 @@ type Feedback struct {
 	Target      string        `help:"Correct answer. Without a score, the task's evaluator compares it with the answer."`
 	Author      string        `help:"Author of the feedback, for the log. Default: $USER; with --url the token." placeholder:"NAME"`
 	ID          string        `help:"Id of this feedback; a repeated id has no effect. Default: a new id." placeholder:"ID"`
-	Book        string        `help:"Refuse if the execution belongs to another playbook. Default: any." placeholder:"NAME"`
+	Book        string        `help:"Playbook of the execution. Default: that of the handle; 'default' for other ids." placeholder:"NAME"`
 	NoWait      bool          `help:"Do not wait for the result."`
 	WaitTimeout time.Duration `help:"Longest wait for the result, up to 5m." default:"1m"`
 	JSON        bool          `help:"Print one JSON document."`
@@ -41,13 +41,15 @@ type Feedback struct {
 func (*Feedback) Help() string {
 	return `Records or changes the outcome of an execution, at any time while the execution is stored. If the execution had no outcome,
 its votes are cast now. Otherwise each vote moves once from the old counter to the new one. The last feedback on an
-execution counts. A violation also suspends bullets: those that the run cited, or, if it cited none, those that an experiment
+execution counts. A session stands for its latest run, SESSION/3 for its third turn. 'debrief tail --kind execution' lists
+handles. With another id than a handle, the command does not wait for the result. A violation also suspends bullets: those that the run cited, or, if it cited none, those that an experiment
 had put into its prompt. They wait in quarantine for 'debrief playbook review', also if later feedback changes the outcome.
 
 Examples:
 
   debrief feedback 412-ab12cd34 --good
   debrief feedback 412-ab12cd34 --score 0.4 --text "half is missing"
+  debrief feedback session-17 --book desk --bad --text "the wrong card"
   debrief feedback 412-ab12cd34 --violation --text "refunded unasked"
   debrief feedback 412-ab12cd34 --target 96.50`
 }
@@ -91,14 +93,10 @@ func (f *Feedback) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer a.Close()
-	e, err := api.Get[api.FoundExecution](ctx, a.Client, api.Path("executions", f.Execution), nil)
-	if err != nil {
-		return err
+	if err := f.checkBook(ctx, a); err != nil {
+		return withHint(err)
 	}
-	if f.Book != "" && e.Book != playbook.Book(f.Book) {
-		return program.Exit(program.ExitRefused, fmt.Errorf("execution %s: belongs to playbook %q, not %q", f.Execution, e.Book, f.Book))
-	}
-	body := map[string]any{"book": e.Book, "execution": f.Execution, "id": f.ID, "target": f.Target}
+	body := map[string]any{"book": f.Book, "execution": f.Execution, "id": f.ID, "target": f.Target}
 	if outcome != nil {
 		body["outcome"] = outcome
 	}
@@ -112,9 +110,34 @@ func (f *Feedback) Run(ctx context.Context, c *program.Common) error {
 	defer term.Doing("waiting for the effect of the feedback")()
 	reply, err := api.Post[api.FeedbackReply](ctx, a.Client, "/feedback", map[string]string{"wait": wait}, body)
 	if err != nil {
-		return err
+		return withHint(err)
 	}
 	return f.print(reply)
+}
+
+// checkBook sets the playbook of an execution that is named by its handle. It returns an error if the flag has another one.
+func (f *Feedback) checkBook(ctx context.Context, a *apiclient.Client) error {
+	if _, _, err := events.Handle(f.Execution).Parse(); err != nil {
+		return nil //nolint:nilerr // the API knows the other ids of runs
+	}
+	e, err := api.Get[api.FoundExecution](ctx, a.Client, api.Path("executions", f.Execution), nil)
+	if err != nil {
+		return err
+	}
+	if f.Book != "" && e.Book != playbook.Book(f.Book) {
+		return program.Exit(program.ExitRefused, fmt.Errorf("execution %s: belongs to playbook %q, not %q", f.Execution, e.Book, f.Book))
+	}
+	f.Book = string(e.Book)
+	return nil
+}
+
+// withHint adds to the error for an unknown execution where to find one.
+func withHint(err error) error {
+	var refused *api.Error
+	if errors.As(err, &refused) && refused.Code == api.CodeNotFound {
+		return fmt.Errorf("%w; 'debrief tail --kind execution' and the console list handles, --book names the playbook of another id", err)
+	}
+	return err
 }
 
 // print prints the effect of the feedback, or that it is stored if the command did not wait for the effect.
@@ -124,7 +147,7 @@ func (f *Feedback) print(reply *api.FeedbackReply) error {
 	case effect == nil && f.JSON:
 		return cli.WriteJSON(term.Stdout, reply)
 	case effect == nil:
-		_, err := term.Printf("stored as %s; see its effect with: debrief playbook why %s\n", reply.Handle, f.Execution)
+		_, err := term.Printf("stored as %s; see its effect with: debrief playbook why %s\n", reply.Handle, cmp.Or(string(reply.Execution), f.Execution))
 		return err
 	case f.JSON:
 		return cli.WriteJSON(term.Stdout, effect)

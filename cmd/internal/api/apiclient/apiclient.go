@@ -19,6 +19,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/proxy/capture"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -148,7 +149,11 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		go func() { ended <- program.Run(work, s.Conn, role) }()
 		a.close = append(a.close, func() error { stop(); return <-ended })
 	}
-	a.contexts = &contexts{ContextBuilder: generator.NewContextBuilder(s.Conn, nil, cfg), conn: s.Conn, hasOwnSettings: !isDefault(cfg)}
+	builder := generator.NewContextBuilder(s.Conn, nil, cfg)
+	a.contexts = &contexts{
+		ContextBuilder: builder, conn: s.Conn, hasOwnSettings: !isDefault(cfg),
+		runs: capture.New(s.Conn.NATS(), s.Conn.JetStream(), builder, capture.Config{Log: log}),
+	}
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
 	table, err := prices.Load("")
 	if err != nil {
@@ -229,6 +234,7 @@ type contexts struct {
 	*generator.ContextBuilder
 	conn           *bus.Conn
 	hasOwnSettings bool // the settings are not the default: the service cannot build the context
+	runs           *capture.Store
 
 	served bool // the service answered the last request
 }
@@ -247,6 +253,11 @@ func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*even
 	b.served = false
 	b.WaitLoaded(ctx, r.Book, historyTimeout)
 	return b.ContextBuilder.Context(ctx, r)
+}
+
+// Feedback implements service.Backend. As at a gateway, the execution may be any id of a capture.Ref.
+func (b *contexts) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+	return b.runs.Feedback(ctx, capture.Ref{Book: r.Book, ID: string(r.Execution), Caller: r.Caller}, r)
 }
 
 // Builder names the builder of the last context, for people.

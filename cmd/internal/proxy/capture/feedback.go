@@ -80,10 +80,16 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 		return nil, notFound(ref, "no complete reply, so it is not an execution")
 	}
 	if inReport {
-		return &events.StoredReply{Handle: r.Handle}, nil
+		return &events.StoredReply{Handle: r.Handle, Execution: r.Handle}, nil
 	}
 	request.Execution = r.Handle
-	return s.reporter.Feedback(ctx, &request)
+	stored, err := s.reporter.Feedback(ctx, &request)
+	if err != nil {
+		return nil, err
+	}
+	out := *stored
+	out.Execution = r.Handle
+	return &out, nil
 }
 
 // refWait is the wait for an unknown reference: a client can have a reply before its reference is stored.
