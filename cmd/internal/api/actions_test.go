@@ -172,7 +172,7 @@ func TestIdempotencyKeys(t *testing.T) {
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})
-	reply, header := w.send(t, 201, "POST", "/books/sums/tasks?wait=20s", `{"question":"What is six times seven?","target":"42"}`)
+	reply, header := w.send(t, 201, "POST", "/books/sums/tasks?wait=10m", `{"question":"What is six times seven?","target":"42"}`)
 	execution, _ := reply["execution"].(map[string]any)
 	if execution["answer"] != "42" || header.Get("Location") != fmt.Sprintf("%s/books/sums/executions/%v", prefix, reply["handle"]) {
 		t.Errorf("got %v at %s", reply, header.Get("Location"))
@@ -201,7 +201,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%s: got %v", body, reply)
 		}
 	}
-	for _, wait := range []string{"x", "-1s", "6m"} {
+	for _, wait := range []string{"x", "-1s", "11m"} {
 		w.send(t, 400, "POST", "/books/sums/tasks?wait="+wait, `{"question":"q"}`)
 	}
 }

@@ -320,8 +320,8 @@ func waitOf(rt *route) time.Duration {
 	return 0
 }
 
-// maxWait is the maximum time that a request waits for a worker.
-const maxWait = 5 * time.Minute
+// maxWait is the maximum time that a request waits for a worker: the default time-out of a model at a local server.
+const maxWait = 10 * time.Minute
 
 // encode returns the JSON of a reply, with a warning for each unknown field of the request.
 func encode(reply any, unknown []string) ([]byte, error) {

@@ -34,7 +34,7 @@ type Feedback struct {
 	ID          string        `help:"Id of this feedback; a repeated id has no effect. Default: a new id." placeholder:"ID"`
 	Book        string        `help:"Playbook of the execution. Default: that of the handle; 'default' for other ids." placeholder:"NAME"`
 	NoWait      bool          `help:"Do not wait for the result."`
-	WaitTimeout time.Duration `help:"Longest wait for the result, up to 5m." default:"1m"`
+	WaitTimeout time.Duration `help:"Longest wait for the result, up to 10m." default:"1m"`
 	JSON        bool          `help:"Print one JSON document."`
 }
 

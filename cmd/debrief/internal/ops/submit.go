@@ -28,7 +28,7 @@ type Submit struct {
 	Evaluator   string        `help:"Evaluator of the answer: ${evaluators}." placeholder:"NAME"`
 	Evaluate    bool          `help:"Do not learn from this task."`
 	Wait        bool          `help:"Wait for the answer and print it."`
-	WaitTimeout time.Duration `help:"Longest wait for the result, up to 5m." default:"2m"`
+	WaitTimeout time.Duration `help:"Longest wait for the result, up to 10m." default:"10m"`
 	JSON        bool          `help:"Print one JSON document."`
 }
 
