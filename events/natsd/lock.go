@@ -32,7 +32,7 @@ func (e *InUseError) Error() string {
 		owner = fmt.Sprintf("process %d", e.PID)
 	}
 	if e.URL == "" {
-		return fmt.Sprintf("%s is in use by %s, which does not listen: stop it, or start it with a listen address", e.Dir, owner)
+		return fmt.Sprintf("%s is in use by %s, which does not listen: wait until it ends", e.Dir, owner)
 	}
 	return fmt.Sprintf("%s is in use by %s: connect to it at %s", e.Dir, owner, e.URL)
 }

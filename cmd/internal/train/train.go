@@ -78,8 +78,8 @@ type Training struct {
 // Help implements kong.HelpProvider.
 func (*Training) Help() string {
 	return `Train a playbook on tasks with targets. The generators, reflectors and curators of the server process the tasks like live
-traffic. If no server runs on the directory, the roles run in this process. The run has a separate playbook; copy its
-changes to another playbook with 'debrief playbook promote'.
+traffic. If no server runs on the directory, the roles run in this process. To look at the playbook meanwhile, start
+'debrief up' first. The run has a separate playbook; copy its changes to another playbook with 'debrief playbook promote'.
 
 Run the same command again to continue an interrupted run: answered tasks are not submitted again, and the result is the
 same. Tasks have the fields question, context and target; see --field for other names.

@@ -154,7 +154,7 @@ func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, l
 	if errors.As(err, &used) {
 		switch {
 		case used.URL == "": // the other server does not listen
-			return nil, program.Exit(program.ExitRefused, err)
+			return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, or stop it, start 'debrief up' on the directory and run both: commands share its server", err))
 		case cfg.Listen == "":
 			p.NATS.NATS = used.URL // in this copy of the flags
 			return p.dial(ctx, open, log)
