@@ -196,7 +196,21 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 	if err != nil {
 		return err
 	}
-	reflectorRole, err := p.newReflector(models)
+	asked, err := openRoleModels(models, s.Server != nil)
+	if err != nil {
+		return err
+	}
+	o.OpenCalls = asked.open
+	if s.Server == nil { // the roles of other processes do the work
+		o.Deliveries = func(role string) int {
+			lag, err := s.Conn.Consumers.Lag(ctx, role)
+			if err != nil {
+				return 0
+			}
+			return lag.InFlight
+		}
+	}
+	reflectorRole, err := p.newReflector(asked.reflector)
 	if err != nil {
 		return err
 	}
@@ -213,16 +227,12 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 	defer stopCheck()
 	stopRoles := func() error { return nil }
 	if s.Server != nil {
-		curatorModel, err := models.Optional(events.RoleCurator)
-		if err != nil {
-			return err
-		}
-		roles, err := p.roles(models, reflectorRole, curatorModel)
+		roles, err := p.roles(models, asked, reflectorRole)
 		if err != nil {
 			return err
 		}
 		runCtx, stopRoles = startRoles(runCtx, s.Conn, roles)
-		show.expect(expectedCalls(cfg, sets, reflectorRole, curatorModel != nil))
+		show.expect(expectedCalls(cfg, sets, reflectorRole, asked.curator != nil))
 	}
 	out, err := replay.Run(runCtx, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
@@ -322,12 +332,38 @@ func (p *Training) models(ctx context.Context) (program.Model, error) {
 	return p.Model, nil
 }
 
-// newReflector returns the Reflector of this process. Without a model it reflects by rules.
-func (p *Training) newReflector(models program.Model) (*reflector.Reflector, error) {
-	model, err := models.Optional(events.RoleReflector)
-	if err != nil {
-		return nil, err
+// roleModels are the models of the roles in this process. Nil means none.
+type roleModels struct{ generator, reflector, curator, judge chat.Model }
+
+// openRoleModels returns the model of the Reflector, and with allRoles also those of the others.
+func openRoleModels(models program.Model, allRoles bool) (m roleModels, err error) {
+	if m.reflector, err = models.Optional(events.RoleReflector); err != nil || !allRoles {
+		return m, err
 	}
+	if m.generator, err = models.Optional(events.RoleGenerator); err != nil {
+		return m, err
+	}
+	if m.curator, err = models.Optional(events.RoleCurator); err != nil {
+		return m, err
+	}
+	m.judge, err = models.Judge()
+	return m, err
+}
+
+// open returns the number of calls in progress, and the start of the oldest one.
+func (m roleModels) open() (calls int, oldest time.Time) {
+	for _, model := range []chat.Model{m.generator, m.reflector, m.curator, m.judge} {
+		n, began := chat.Open(model)
+		if n > 0 && (calls == 0 || began.Before(oldest)) {
+			oldest = began
+		}
+		calls += n
+	}
+	return calls, oldest
+}
+
+// newReflector returns the Reflector of this process. Without a model it reflects by rules.
+func (p *Training) newReflector(model chat.Model) (*reflector.Reflector, error) {
 	cfg, err := p.ReflectorConfig.Settings()
 	if err != nil {
 		return nil, err
@@ -335,13 +371,9 @@ func (p *Training) newReflector(models program.Model) (*reflector.Reflector, err
 	return reflector.New(model, cfg)
 }
 
-// roles returns the roles to run in this process. The Curator has no model if curatorModel is nil.
-func (p *Training) roles(models program.Model, reflectorRole *reflector.Reflector, curatorModel chat.Model) ([]program.Role, error) {
-	generatorModel, err := models.Optional(events.RoleGenerator)
-	if err != nil {
-		return nil, err
-	}
-	if generatorModel == nil && p.Dataset != "" {
+// roles returns the roles to run in this process.
+func (p *Training) roles(models program.Model, asked roleModels, reflectorRole *reflector.Reflector) ([]program.Role, error) {
+	if asked.generator == nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
 	}
 	embedder, err := p.Embedder(models)
@@ -353,19 +385,15 @@ func (p *Training) roles(models program.Model, reflectorRole *reflector.Reflecto
 		return nil, err
 	}
 	generatorConfig.ModelName = models.NameOf(events.RoleGenerator)
-	judge, err := models.Judge()
-	if err != nil {
-		return nil, err
-	}
-	generatorConfig.Scorer = scoring.NewScorer(p.Evaluators.Settings(), generatorConfig.Slots).WithModel(judge)
+	generatorConfig.Scorer = scoring.NewScorer(p.Evaluators.Settings(), generatorConfig.Slots).WithModel(asked.judge)
 	if err := generatorConfig.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
-	generatorRole, err := generator.New(generatorModel, embedder, generatorConfig)
+	generatorRole, err := generator.New(asked.generator, embedder, generatorConfig)
 	if err != nil {
 		return nil, err
 	}
-	curatorRole, err := curator.New(curatorModel, p.CuratorConfig.Settings(""))
+	curatorRole, err := curator.New(asked.curator, p.CuratorConfig.Settings(""))
 	if err != nil {
 		return nil, err
 	}

@@ -193,6 +193,11 @@ type Options struct {
 	// Source describes the recorded executions of a run in the mode Executions.
 	Source Source
 
+	// OpenCalls returns the number of calls of models in progress in this process, and the start of the oldest one. Nil means none.
+	OpenCalls func() (calls int, oldest time.Time)
+	// Deliveries returns the number of messages that workers of a role in other processes work on. Nil means none.
+	Deliveries func(role string) int
+
 	// OnEvent is called often, from several goroutines. Nil disables it.
 	OnEvent func(Event)
 }
@@ -205,6 +210,12 @@ type Event struct {
 	Point    *report.Point `json:"point,omitempty"` // a measurement
 	Epoch    *report.Epoch `json:"epoch,omitempty"`
 	WaitsFor string        `json:"waits_for,omitempty"` // the role that has made no progress for 5 s
+	// OpenCalls is the number of calls of models in progress with WaitsFor: if it is not 0, the run waits for the model. OldestCall is the
+	// start of the first of them.
+	OpenCalls  int       `json:"open_calls,omitempty"`
+	OldestCall time.Time `json:"oldest_call,omitzero"`
+	// Deliveries is the number of messages that workers of WaitsFor in other processes work on: if it is not 0, the run waits for them.
+	Deliveries int `json:"deliveries,omitempty"`
 	// Reflections is the number of reflections that a gathering left for the next one. Reason is the reason.
 	Reflections int    `json:"reflections,omitempty"`
 	Reason      string `json:"reason,omitempty"`
@@ -221,8 +232,17 @@ func (o *Options) send(e Event) {
 // stallTime is the time without any change after which a run reports the role that it waits for.
 const stallTime = 5 * time.Second
 
-// sendStall reports that a role makes no progress.
-func (o *Options) sendStall(role string) { o.send(Event{Event: "waiting", WaitsFor: role}) }
+// sendStall reports that a role makes no progress, or that it works, usually with its model.
+func (o *Options) sendStall(role string) {
+	e := Event{Event: "waiting", WaitsFor: role}
+	if o.OpenCalls != nil {
+		e.OpenCalls, e.OldestCall = o.OpenCalls()
+	}
+	if o.Deliveries != nil {
+		e.Deliveries = o.Deliveries(role)
+	}
+	o.send(e)
+}
 
 // Progress is the progress of a run.
 type Progress struct {
