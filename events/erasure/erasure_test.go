@@ -89,23 +89,6 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestSecondErasureOfAPlaybook completes the first of two erasures of a playbook, which stores its tombstone again.
-func TestSecondErasureOfAPlaybook(t *testing.T) {
-	t.Parallel()
-	conn, store := open(t)
-	first := add(t, store, erasure.Request{Book: "b"})
-	if err := store.Add(t.Context(), &erasure.Request{ID: events.NewID(), Book: "b", Created: erasedAt.Add(time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Update(t.Context(), first.ID, func(t *erasure.Tombstone) { t.Done = erasedAt }); err != nil {
-		t.Fatal(err)
-	}
-	task := &events.Task{Book: "b", ID: "1", Created: erasedAt.Add(time.Minute)}
-	if err := erasure.NewFilter(conn.NATS(), nil).Check(t.Context(), task); !errors.Is(err, erasure.ErrErased) {
-		t.Errorf("got %v, want %v", err, erasure.ErrErased)
-	}
-}
-
 // TestErasedRunsStayOut checks that a run that was erased is recognised by its id, whenever it is sent again.
 func TestErasedRunsStayOut(t *testing.T) {
 	t.Parallel()
