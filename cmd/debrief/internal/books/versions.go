@@ -114,7 +114,7 @@ type forkBook struct {
 }
 
 func (*forkBook) Help() string {
-	return `A fork is a copy of the bullets and the gate of a playbook at one version. Both playbooks then change independently. The
+	return `A fork is a copy of the bullets and the settings of a playbook at one version. Both playbooks then change independently. The
 executions and the log of the source are not copied.
 
 Examples:

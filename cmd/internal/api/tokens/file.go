@@ -135,13 +135,28 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// fields are the fields of a token in the file.
+// fields are the fields of a token in the file. A list that is a node may be missing, but not empty: see listOf.
 type fields struct {
-	Hash    string          `yaml:"hash"`
-	Owner   string          `yaml:"owner"`
-	Scopes  []Scope         `yaml:"scopes"`
-	Books   []playbook.Book `yaml:"books"`
-	Proxies []string        `yaml:"proxies"`
+	Hash    string    `yaml:"hash"`
+	Owner   string    `yaml:"owner"`
+	Scopes  []Scope   `yaml:"scopes"`
+	Books   yaml.Node `yaml:"books"`
+	Proxies yaml.Node `yaml:"proxies"`
+}
+
+// listOf returns the elements of a field, or nil without the field. An empty field is an error: without its last element, a token would suddenly have
+// all playbooks, or need no proxy.
+func listOf[T any](name string, field yaml.Node) (list []T, err error) {
+	if field.IsZero() {
+		return nil, nil
+	}
+	if err := field.Decode(&list); err != nil {
+		return nil, fmt.Errorf("%s: want a list: %w", name, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: is empty: remove the field, or list at least one", name)
+	}
+	return list, nil
 }
 
 // parse returns the tokens of a file, sorted by name. Its error names the token or the line, and the field.
@@ -183,22 +198,27 @@ func parse(data []byte) ([]*Token, error) {
 
 // newToken returns the token of an entry of the file. Its error names the field.
 func newToken(name string, entry fields) (*Token, error) {
-	t := &Token{Name: name, Owner: entry.Owner, Scopes: entry.Scopes, Books: entry.Books}
+	books, err := listOf[playbook.Book]("books", entry.Books)
+	if err != nil {
+		return nil, err
+	}
+	proxies, err := listOf[string]("proxies", entry.Proxies)
+	if err != nil {
+		return nil, err
+	}
+	t := &Token{Name: name, Owner: entry.Owner, Scopes: entry.Scopes, Books: books}
 	digits, ok := strings.CutPrefix(entry.Hash, hashPrefix)
 	hash, err := hex.DecodeString(digits)
 	if !ok || err != nil || len(hash) != sha256.Size {
 		return nil, fmt.Errorf("hash: want %s and 64 hex digits; 'debrief token new' prints it", hashPrefix)
 	}
 	t.hash = [sha256.Size]byte(hash)
-	for _, text := range entry.Proxies {
+	for _, text := range proxies {
 		p, err := ParseProxy(text)
 		if err != nil {
 			return nil, err
 		}
 		t.Proxies = append(t.Proxies, p)
-	}
-	if entry.Proxies != nil && len(entry.Proxies) == 0 { // the secret would need no proxy
-		return nil, errors.New("proxies: is empty: remove the field, or name an address")
 	}
 	return t, t.validate()
 }

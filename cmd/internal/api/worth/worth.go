@@ -181,7 +181,7 @@ func (s *Sums) missing(r *Report) *Missing {
 		out := &Missing{Sessions: max(0, minSessions-r.Without.Rated)}
 		share := float64(r.Share.PerMille()) / 1000
 		if share == 0 { // the control share was switched off
-			share = max(0.001, float64(r.Without.Rated)/max(1, float64(rated)))
+			share = min(max(0.001, float64(r.Without.Rated)/max(1, float64(rated))), 0.999)
 		}
 		sessions := max(float64(out.Sessions)/share, float64(minSessions-r.With.Rated)/(1-share))
 		out.Outcomes = int(math.Ceil(perSession * sessions))
