@@ -157,21 +157,20 @@ func hideAnswers(text string, answers []string) string {
 			continue
 		}
 		var out strings.Builder
-		rest := text
-		for {
-			at := strings.Index(rest, answer)
+		done := 0 // bytes of text that are in out
+		for from := 0; ; {
+			at := strings.Index(text[from:], answer)
 			if at < 0 {
 				break
 			}
-			end := at + len(answer)
-			if insideWord(rest, at, end) {
-				out.WriteString(rest[:end])
-			} else {
-				out.WriteString(rest[:at] + hiddenAnswer)
+			at += from
+			from = at + len(answer)
+			if !insideWord(text, at, from) {
+				out.WriteString(text[done:at] + hiddenAnswer)
+				done = from
 			}
-			rest = rest[end:]
 		}
-		text = out.String() + rest
+		text = out.String() + text[done:]
 	}
 	return text
 }

@@ -280,6 +280,7 @@ func TestHideAnswers(t *testing.T) {
 		{"it is 42.", "it is " + hiddenAnswer + ".", []string{"42"}},
 		{"142 and 42.5 and 4,2", "142 and 42.5 and 4,2", []string{"42"}},
 		{"42 42", hiddenAnswer + " " + hiddenAnswer, []string{"42"}},
+		{"4242 and 1000 and pass", "4242 and 1000 and pass", []string{"42", "0", "s"}},
 		{"Paris, not Parisian", hiddenAnswer + ", not Parisian", []string{"Paris"}},
 		{"nothing", "nothing", []string{""}},
 		{"a 4.30 fee makes 96.50", "a " + hiddenAnswer + " fee makes " + hiddenAnswer, []string{"4.30", "96.50"}},
