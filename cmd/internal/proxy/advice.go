@@ -104,11 +104,12 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 		active.DropBlocks() // they are from turns before the playbook had a control share
 		edit.Degraded = cmp.Or(reason, inControl)
 	}
-	active.Start(given.block, given.store)
 	edit.Body, err = insert(c.Mode, request, active)
 	if err != nil {
 		edit.Body, edit.Degraded = nil, noPlace
+		given = advice{} // no prompt has it, so no outcome may count for it
 	}
+	active.Start(given.block, given.store)
 	setHeaders(edit.Header, active)
 	edit.Recorder = a.newRecorder(c, active, call.Background)
 	return edit, nil

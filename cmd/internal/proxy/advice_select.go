@@ -175,12 +175,11 @@ func queryOf(request *modelapi.Request, turn, number int) string {
 			return ""
 		}
 		if before := lastQuestion(request.Items[:turn]); len(query) < minQuery && before != "" {
+			before = before[:min(len(before), maxQuery-minQuery-1)] // leaves room for the query itself
 			query = before + "\n" + query
 		}
 	}
-	if len(query) > maxQuery {
-		query = query[:maxQuery]
-	}
+	query = query[:min(len(query), maxQuery)]
 	return strings.ToValidUTF8(query, "")
 }
 

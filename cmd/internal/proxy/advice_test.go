@@ -272,3 +272,31 @@ func TestAdviceOfRun(t *testing.T) {
 		t.Errorf("got %d requests for advice, want one for each turn", got)
 	}
 }
+
+// TestAdviceWithoutPlace: advice that no prompt got is not recorded as shown.
+func TestAdviceWithoutPlace(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, numbered)
+	body := fmt.Sprintf(`{"model":"m","system":{"kind":"unknown"},"messages":[{"role":"user","content":%q}]}`, adviceQuestion)
+	edit, err := a.advisor.Begin(t.Context(), &Call{
+		API: modelapi.Messages, Mode: ModeSystem, Book: "b", Caller: events.Caller{Owner: "ann"}, Header: a.header, Body: []byte(body), At: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edit.Degraded != noPlace || edit.Body != nil || edit.Header.Get(headerContext) != "" || edit.Header.Get(headerBullets) != "" {
+		t.Errorf("got %q, body %q, headers %v", edit.Degraded, edit.Body, edit.Header)
+	}
+	edit.Recorder.End(t.Context(), nil)
+}
+
+// TestShortQueryIsKept: a long message before it does not displace a short message.
+func TestShortQueryIsKept(t *testing.T) {
+	t.Parallel()
+	request := &modelapi.Request{Items: []modelapi.Item{
+		{Role: modelapi.RoleUser, Text: strings.Repeat("long ", maxQuery)}, {Role: modelapi.RoleAssistant, Text: "Yes?"}, {Role: modelapi.RoleUser, Text: "And the shelves?"},
+	}}
+	if got := queryOf(request, 2, 2); len(got) > maxQuery || !strings.HasSuffix(got, "\nAnd the shelves?") {
+		t.Errorf("got %d bytes that end with %q", len(got), got[len(got)-30:])
+	}
+}
