@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/blob"
@@ -268,9 +269,16 @@ func (e *Eraser) isErasedPayload(ctx context.Context, name, subject string, f *f
 
 // read calls fn for every message of a stream. A stream that does not exist has none.
 func (e *Eraser) read(ctx context.Context, stream string, fn func(direct.Message) error) error {
-	err := direct.Read(ctx, e.conn.NATS(), stream, direct.Query{Subject: ">"}, fn)
+	return e.unlessMissing(ctx, stream, direct.Read(ctx, e.conn.NATS(), stream, direct.Query{Subject: ">"}, fn))
+}
+
+// unlessMissing returns the error of a read, or nil if the stream does not exist. A stream without a leader gives the same error to readers, but may
+// hold data of erased runs.
+func (e *Eraser) unlessMissing(ctx context.Context, stream string, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) {
-		return nil
+		if _, missing := e.conn.JetStream().Stream(ctx, stream); errors.Is(missing, jetstream.ErrStreamNotFound) {
+			return nil
+		}
 	}
 	return err
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/direct"
@@ -36,7 +34,8 @@ func (e *Eraser) searchOldLogs(ctx context.Context, f *found) error {
 	}
 	for b, log := range f.logs {
 		log.read = time.Now()
-		if log.end, log.isNew, err = e.logs.EndBefore(ctx, b, log.erased); err != nil && !errors.Is(err, nats.ErrNoResponders) {
+		log.end, log.isNew, err = e.logs.EndBefore(ctx, b, log.erased)
+		if err := e.unlessMissing(ctx, events.StreamDeltas, err); err != nil {
 			return fmt.Errorf("search the log of playbook %q: %w", b, err)
 		}
 		f.logs[b] = log
