@@ -463,3 +463,18 @@ func TestDraftSkipsCoveredEvents(t *testing.T) {
 		t.Errorf("got %d deltas, want no second one for the covered event", len(n.deltas))
 	}
 }
+
+// TestEditsWithoutEffectAreRefused: a restore or forget with another target must not succeed without a change.
+func TestEditsWithoutEffectAreRefused(t *testing.T) {
+	t.Parallel()
+	version := uint64(1)
+	for name, e := range map[string]*events.Edit{
+		"restore and rebuild": {Restore: &version, Rebuild: true},
+		"restore and fork":    {Restore: &version, Fork: &playbook.Fork{}},
+		"forget and rebuild":  {Forget: &playbook.Selector{}, Rebuild: true},
+	} {
+		if refuseCombination(&Item{Edit: e}) == nil {
+			t.Errorf("%s: is accepted", name)
+		}
+	}
+}
