@@ -23,7 +23,7 @@ func OfWork(steps []events.Step) events.Outcome {
 		for i, c := range commands {
 			a := c.Action()
 			switch {
-			case !decides(commands[i+1:], call.Outcome):
+			case !decides(commands, i, call.Outcome):
 			case a.Kind&shell.Tests != 0:
 				tests = call.Outcome
 			case a.Kind&shell.Builds != 0:
@@ -72,14 +72,37 @@ func reverts(c shell.Command) bool {
 	return isRevert || isHardReset || slices.Contains([]string{"checkout .", "checkout -- .", "restore .", "restore -- ."}, line)
 }
 
-// decides reports whether the outcome of a command line is the verdict of one command in it; rest are the commands after that one. A
-// line works only if all its commands joined by && worked, and it fails by its last command. A filter after a pipe hides how the command
-// ended.
-func decides(rest []shell.Command, outcome events.Label) bool {
-	if outcome.Failed() {
-		return !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.Piped })
+// decides reports whether the outcome of a command line is the verdict of command i in it. A line works only if all its commands joined by
+// && worked, and it fails by its last command. A filter after a pipe hides how the command ended, unless the shell has pipefail.
+func decides(commands []shell.Command, i int, outcome events.Label) bool {
+	rest := commands[i+1:]
+	switch {
+	case outcome == events.Success:
+		return !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.AfterSuccess || c.Piped })
+	case !outcome.Failed() || slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.Piped }):
+		return false
+	case len(rest) == 0 || outcome == events.TimedOut: // a filter only waits for the command
+		return true
 	}
-	return outcome == events.Success && !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.AfterSuccess || c.Piped })
+	return hasPipefail(commands[:i]) && !slices.ContainsFunc(rest, failsByItself)
+}
+
+// hasPipefail reports whether the commands of a shell leave it with the option pipefail.
+func hasPipefail(commands []shell.Command) bool {
+	has := false
+	for _, c := range commands {
+		at := slices.Index(c.Args, "pipefail")
+		if c.Program == "set" && at > 0 {
+			has = strings.HasPrefix(c.Args[at-1], "-")
+		}
+	}
+	return has
+}
+
+// failsByItself reports whether a filter may fail although the command before it works, or make it fail: a search without a match, and
+// head, which stops reading.
+func failsByItself(c shell.Command) bool {
+	return slices.Contains([]string{"grep", "egrep", "fgrep", "rg", "ag", "ack", "head"}, c.Program)
 }
 
 // commandsOf yields the calls of a run that are command lines, in order, with their commands.
