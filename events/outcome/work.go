@@ -67,9 +67,26 @@ func reverts(c shell.Command) bool {
 	}
 	args := slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return strings.HasPrefix(a, "-") && a != "--hard" && a != "--" })
 	line := strings.Join(args, " ")
-	isRevert := line == "revert" || strings.HasPrefix(line, "revert ")
+	isRevert := (line == "revert" || strings.HasPrefix(line, "revert ")) && !slices.ContainsFunc(c.Args, endsRevert)
 	isHardReset := strings.HasPrefix(line, "reset ") && slices.Contains(args, "--hard")
-	return isRevert || isHardReset || slices.Contains([]string{"checkout .", "checkout -- .", "restore .", "restore -- ."}, line)
+	isRestore := slices.Contains([]string{"restore .", "restore -- ."}, line) && changesFiles(c.Args)
+	return isRevert || isHardReset || isRestore || slices.Contains([]string{"checkout .", "checkout -- ."}, line)
+}
+
+// endsRevert reports whether an option of git revert gives up a revert that has begun, or a part of it.
+func endsRevert(arg string) bool {
+	return arg == "--abort" || arg == "--quit" || arg == "--skip"
+}
+
+// changesFiles reports whether git restore with these arguments changes files: with --staged alone it only unstages them.
+func changesFiles(args []string) bool {
+	var staged, worktree bool
+	for _, a := range args {
+		isShort := strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--")
+		staged = staged || a == "--staged" || isShort && strings.Contains(a, "S")
+		worktree = worktree || a == "--worktree" || isShort && strings.Contains(a, "W")
+	}
+	return worktree || !staged
 }
 
 // decides reports whether the outcome of a command line is the verdict of command i in it. A line works only if all its commands joined by

@@ -63,6 +63,8 @@ func TestReverts(t *testing.T) {
 	for line, want := range map[string]bool{
 		"git revert --no-edit HEAD": true, "git reset --hard HEAD~1": true, "git checkout -- .": true, "git restore .": true, "cd x && git reset --hard": true,
 		"git checkout main": false, "git reset HEAD a.go": false, "git restore a.go": false, "git log --grep revert": false, "echo git revert": false,
+		"git restore --staged .": false, "git restore -S .": false, "git restore --staged --worktree .": true, "git restore -SW -- .": true,
+		"git revert --abort": false, "git revert --quit": false, "git revert --skip": false, "git revert --continue": true,
 	} {
 		if got := outcome.Reverts([]events.Step{ran(line, events.Success)}); got != want {
 			t.Errorf("%s: got %t, want %t", line, got, want)
