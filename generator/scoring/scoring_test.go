@@ -359,6 +359,7 @@ func TestInvalidEvaluatorsAndTargets(t *testing.T) {
 		"unknown evaluator, no target":    {Evaluator: "vibes"},
 		"target of steps is no JSON":      {Target: "96.50", Evaluator: BySteps},
 		"target of steps has no answer":   {Target: `{"steps":[]}`, Evaluator: BySteps},
+		"target of steps has no steps":    {Target: `{"answer":"5"}`, Evaluator: BySteps},
 		"target of steps is another JSON": {Target: `{"answer":96.5}`, Evaluator: BySteps},
 		"invalid pattern":                 {Target: `a(`, Evaluator: ByPattern},
 		"pattern invalid on its own":      {Target: `a)|(b`, Evaluator: ByPattern},

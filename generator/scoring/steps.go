@@ -27,6 +27,9 @@ func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	if want.Answer == "" {
 		return events.Outcome{}, errors.New("answer: required")
 	}
+	if len(want.Steps) == 0 { // without them each wrong answer would get the score of right steps
+		return events.Outcome{}, errors.New("steps: required")
+	}
 	if equalNumber(a.Final, want.Answer) {
 		return correct(), nil
 	}
