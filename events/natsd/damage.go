@@ -72,7 +72,8 @@ func AcceptDamage(dir string, streams ...string) error {
 	return maybe.WriteFile(filepath.Join(dir, damageName), left, 0o600)
 }
 
-// addDamage records a loss, unless it is already recorded.
+// addDamage records a loss, unless it is already recorded. It begins a new line after one that a crash truncated, because the record
+// would be a part of that line.
 func addDamage(dir string, d Damage) error {
 	known, err := ReadDamage(dir)
 	if err != nil {
@@ -85,10 +86,28 @@ func addDamage(dir string, d Damage) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, damageName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, damageName), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
+	isCut, err := endsInLine(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if isCut {
+		line = append([]byte{'\n'}, line...)
+	}
 	_, err = f.Write(append(line, '\n'))
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// endsInLine reports whether the last line of a file has no end.
+func endsInLine(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false, err
+	}
+	var last [1]byte
+	_, err = f.ReadAt(last[:], info.Size()-1)
+	return last[0] != '\n', err
 }
