@@ -64,7 +64,9 @@ const maxReplyReasons = 10
 // editRefusals collects the refused parts of an edit.
 type editRefusals []playbook.Rejection
 
+// add records a refused operation, with secrets redacted.
 func (r *editRefusals) add(op playbook.Op, refusal *screen.Refusal) {
+	op.When, op.Content, op.Reason = screen.Redact(op.When), screen.Redact(op.Content), screen.Redact(op.Reason)
 	*r = append(*r, refusal.Rejection(op))
 }
 
@@ -206,7 +208,6 @@ func (d *draft) applyEditOp(op *playbook.Op, item *Item) *screen.Refusal {
 		return refusal
 	}
 	if refusal := screen.RefuseSecretOp(op); refusal != nil {
-		op.When, op.Content, op.PutBullet = screen.Redact(op.When), screen.Redact(op.Content), nil
 		return refusal
 	}
 	return d.change(op)
