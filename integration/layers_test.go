@@ -156,9 +156,9 @@ func TestWorldsShareNoCode(t *testing.T) {
 var rooms = map[string][]string{
 	"runs":      nil,
 	"simulated": nil,
-	"operate":   {"program"},                             // exit codes and output
-	"program":   {"operate", "api"},                      // metrics and rights; package cli finds versions
-	"api":       {"operate", "program", "runs", "train"}, // train has the records of its runs
+	"operate":   {"program"},                                      // exit codes and output
+	"program":   {"operate", "api"},                               // metrics and rights; package cli finds versions
+	"api":       {"operate", "program", "proxy", "runs", "train"}, // train has the records of its runs; apiclient rates runs by the ids of package capture
 	"train":     {"api", "console", "program", "runs", "simulated"},
 	"console":   {"api", "operate", "program", "train"},
 	"agents":    {"api", "program", "runs"},

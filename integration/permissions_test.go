@@ -304,8 +304,8 @@ func TestRefusalIsNotATimeout(t *testing.T) {
 			return err
 		}},
 		"read": {"$JS.API.DIRECT.GET.REFLECTIONS", func() error { return generator.Events.Scan(ctx, events.StreamReflections, ">", 1, note) }},
-		"find": {"$JS.API.STREAM.INFO.DELTAS", func() error {
-			_, err := reflector.Events.Find(ctx, events.StreamDeltas, 1, func(events.ID) bool { return true })
+		"find": {"$JS.API.DIRECT.GET.REFLECTIONS", func() error {
+			_, err := generator.Events.Find(ctx, events.StreamReflections, 1, func(events.ID) bool { return true })
 			return err
 		}},
 		"lag": {"$JS.API.CONSUMER.INFO.REFLECTIONS.curator", func() error {
