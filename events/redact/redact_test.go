@@ -228,6 +228,8 @@ func BenchmarkText(b *testing.B) {
 		{"hostile quotes", strings.Repeat(`password="`+"'`", 100000)},
 		{"hostile quotes without end", strings.Repeat(`password="a`, 1) + strings.Repeat(`password='a password=`, 50000)},
 		{"hostile blocks", strings.Repeat("-----BEGIN RSA PRIVATE KEY-----", 30000)},
+		{"hostile blocks with margins", strings.Repeat("-----BEGIN RSA PRIVATE KEY-----\n  > A\n 1\tB\n  AAAAAAAAAAAAAAAA\\q\\t\\t C ", 10000)},
+		{"hostile block with margins", "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat("    1\\t\\t\\n", 60000)},
 		{"hostile tokens", strings.Repeat("eyJ.eyJaaaaaaaaaaaaaaaaaaaaa.", 30000)},
 		{"hostile addresses", strings.Repeat("://a:b", 100000)},
 	} {
