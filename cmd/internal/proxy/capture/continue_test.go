@@ -51,6 +51,16 @@ func TestContinue(t *testing.T) {
 		{"a clock in the question", func(c *client, n int) {
 			c.items[0] = object{"role": "user", "content": fmt.Sprintf("Who is on shift? (12:00:0%d)", n)}
 		}, "call_%s"},
+		{"a clock in the question, and ids that count", func(c *client, n int) {
+			c.items[0] = object{"role": "user", "content": fmt.Sprintf("Who is on shift? (12:00:0%d)", n)}
+		}, "functions.look:0"},
+		{"a block with the state of the client, and ids that count", func(c *client, n int) {
+			text := "Who is on shift?"
+			if n > 0 { // the stored question is the first one
+				text = fmt.Sprintf("<env cwd=\"/src\">\nTokens left: %d\n</env>\n", 900-n) + text
+			}
+			c.items[0] = object{"role": "user", "content": text}
+		}, "functions.look:0"},
 		{"other ids, equal texts", func(*client, int) {}, ""},
 	} {
 		for _, api := range apis {
@@ -88,13 +98,57 @@ func TestContinue(t *testing.T) {
 					c.results(id, fmt.Sprint("result ", n))
 				}
 				want := []execution{{"Who is on shift?", "Ann.", []string{"result 0", "result 1"}, 3, events.Unknown}}
-				if test.name == "a clock in the question" {
+				if strings.HasPrefix(test.name, "a clock in the question") {
 					want[0].Question += " (12:00:00)"
 				}
 				if diff := cmp.Diff(want, executions(d.closeAll())); diff != "" || d.counted(Ambiguous) != 0 {
 					t.Errorf("%d ambiguous calls, executions %s", d.counted(Ambiguous), diff)
 				}
 			})
+		}
+	}
+}
+
+// TestDroppedQuestion drops the oldest items of a long history, also the question, while the model works.
+func TestDroppedQuestion(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"call_a1b2c3d4%d", "c%d"} {
+		d := open(t)
+		c := d.client(modelapi.Chat)
+		c.user("Who is on shift?")
+		first := c.begin()
+		for n := range 2 {
+			id := fmt.Sprintf(id, n)
+			if n > 0 {
+				first = c.begin()
+			}
+			c.end(first, named("look", fmt.Sprintf(`{"a": %d}`, n), id))
+			c.results(id, fmt.Sprint("result ", n))
+		}
+		c.items = c.items[3:]
+		last := c.begin()
+		c.end(last, says("Ann."))
+		want := []execution{{"Who is on shift?", "Ann.", []string{"result 0", "result 1"}, 3, events.Unknown}}
+		if diff := cmp.Diff(want, executions(d.closeAll())); diff != "" || last.Run != first.Run {
+			t.Errorf("ids %s: runs %s and %s, executions %s", id, first.Run, last.Run, diff)
+		}
+	}
+}
+
+func TestLastingText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Ship it at 10:30":                                       "Ship it at ",
+		"<env>\na <b>\n</env>\n Ship it":                         "\n Ship it",
+		"Ship it\n  <state n=\"1\">on</state>":                   "Ship it\n",
+		"<env>only</env>":                                        "<env>only</env>",
+		"Why is <b>this</b> bold?":                               "Why is <b>this</b> bold?",
+		"<unclosed> Ship it":                                     "<unclosed> Ship it",
+		"<a>1</a><a>2</a>x <system-reminder>y</system-reminder>": "x",
+		"Verse 3:16, <br>\nand <br>":                             "Verse , <br>\nand <br>",
+	} {
+		if got := lastingText(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

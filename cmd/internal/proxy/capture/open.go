@@ -102,7 +102,7 @@ func (ac *ActiveCall) find(ctx context.Context) (match, error) {
 		}
 	}
 	if ac.place.turn < 0 {
-		return match{}, ErrNoTurn // only the provider has the user's text, and the run of that text is unknown
+		return match{}, ErrNoTurn // the call does not have the user's text, and the run of that text is unknown
 	}
 	n, err := ac.findNeighbours(ctx)
 	if err != nil {

@@ -2,7 +2,9 @@ package capture
 
 import (
 	"errors"
+	"regexp"
 	"slices"
+	"strings"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
@@ -36,9 +38,9 @@ var ErrNoTurn = errors.New("the request has no text of a user")
 //  3. earlier[0]: the run of the turn before, by its texts. This is only looked up if no run has the last reply
 type place struct {
 	// The turn, and the runs that began with it.
-	turn       int    // index of the last user item, or -1 if only the provider has it
+	turn       int    // index of the last user item, or -1 if only the provider has it or the client has dropped it
 	turnNumber int    // of the turn in the items of the call, from 1
-	question   string // hash of the text of the turn; empty if turn is -1
+	question   string // hash of the lasting text of the turn; empty if turn is -1
 	system     string // hash of the system prompt
 	exact      string // hash of the whole request up to the turn, with the system prompt
 	start      string // key of the texts of the conversation up to the turn
@@ -73,19 +75,18 @@ func (p *place) before() string {
 
 const maxEarlier = 16 // number of earlier turns that are looked up
 
-// locate returns the place of a call. It returns ErrNoTurn for a call without text of a user, unless it continues work on a turn that
-// the provider stores.
+// locate returns the place of a call. It returns ErrNoTurn for a call without text of a user, unless it has work on a turn: the provider
+// stores the turn, or the client dropped it from a long history.
 func locate(c *Call) (*place, error) {
 	r := c.Request
 	turn := modelapi.LastTurn(r.Items)
 	p := &place{turn: turn, turnNumber: 1, system: string(events.Hash(string(r.API), r.System)), work: r.Items[turn+1:]}
 	p.mayBegin = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	p.answer = lastAssistant(p.work)
-	providerHasTurn := r.PreviousID != "" || r.Conversation != ""
 	switch {
 	case turn >= 0 && modelapi.WithoutReminders(r.Items[turn].Text) == "":
 		return nil, ErrNoTurn
-	case turn < 0 && (p.mayBegin || !providerHasTurn): // the call has no turn, and is not later work on a stored one
+	case turn < 0 && p.mayBegin: // the call has no turn, and is not later work on one
 		return nil, ErrNoTurn
 	}
 	chains := chainsOf(r.Items)
@@ -107,7 +108,7 @@ func chainsOf(items []modelapi.Item) []textChain {
 	return chains
 }
 
-// setTurn sets the hashes and keys of the turn. If only the provider has the turn, the key of its start includes the work on it.
+// setTurn sets the hashes and keys of the turn. If the call does not have the turn, the key of its start includes the work on it.
 func (p *place) setTurn(c *Call, chains []textChain) {
 	r := c.Request
 	if p.turn >= 0 {
@@ -177,8 +178,44 @@ func (p *place) setPreviousCalls(c *Call, items []modelapi.Item, chains []textCh
 }
 
 func questionHash(text string) string {
-	return string(events.Hash("question", withoutSpaces(modelapi.WithoutReminders(text))))
+	return string(events.Hash("question", withoutSpaces(lastingText(text))))
 }
+
+// lastingText returns the text of a user's message without the parts that a client renders anew for each call: reminders, blocks in tags, such
+// as <env>, and times of day. If nothing but blocks is there, they stay.
+func lastingText(text string) string {
+	text = modelapi.WithoutReminders(text)
+	if rest := withoutBlocks(text); strings.TrimSpace(rest) != "" {
+		text = rest
+	}
+	return timeOfDay.ReplaceAllString(text, "")
+}
+
+// withoutBlocks returns a text without its blocks: a tag at the start of a line, up to the end tag of the same name.
+func withoutBlocks(text string) string {
+	var rest strings.Builder
+	for {
+		tag := openingTag.FindStringSubmatchIndex(text)
+		if tag == nil {
+			break
+		}
+		block, after, ok := strings.Cut(text[tag[1]:], "</"+text[tag[2]:tag[3]]+">")
+		if !ok { // a tag without an end is text
+			after = block
+			rest.WriteString(text[:tag[1]])
+		} else {
+			rest.WriteString(text[:tag[0]])
+		}
+		text = after
+	}
+	rest.WriteString(text)
+	return rest.String()
+}
+
+var (
+	openingTag = regexp.MustCompile(`(?m)^[ \t]*<([A-Za-z][\w-]*)(?: [^<>]*)?>`)
+	timeOfDay  = regexp.MustCompile(`\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b`)
+)
 
 // lastAssistant returns the index of the last item of the assistant, or -1.
 func lastAssistant(items []modelapi.Item) int {
