@@ -22,13 +22,13 @@ var exitForms = []func() *regexp.Regexp{
 	text.Pattern(`\AExit code: (-?\d+)\nWall time:`),
 	text.Pattern(`\A(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n)*Process exited with code (-?\d+)(?:\n|\z)`),
 	// Claude Code, Cursor, Cline and Roo Code: the first line.
-	text.Pattern(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}Exit code:? (-?\d+)\W{0,2}(?:\n|\z)`),
+	text.Pattern(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}Exit (?:code|status):? (-?\d+)\W{0,2}(?:\n|\z)`),
 	// AutoGen.
 	text.Pattern(`\Aexitcode: (-?\d+)(?: \(execution [a-z]+\))?(?:\n|\z)`),
 	// Gemini CLI: a field of its report.
 	text.Pattern(`(?s)\A(?:Command: .*\nDirectory: .*|Output: .*|Stdout: .*)\nExit Code: (-?\d+)(?:\n|\z)`),
-	// mini-SWE-agent.
-	text.Pattern(`\A<returncode>(-?\d+)</returncode>`),
+	// mini-SWE-agent, and others with a tag.
+	text.Pattern(`\A\s*<(?:returncode|return_code|exit_?code|exit_status)>(-?\d+)</`),
 	// SWE-agent, with the mark of its environment.
 	text.Pattern(`///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\z`),
 	// OpenHands, with further lines in brackets after it.
