@@ -104,6 +104,10 @@ func TestOwnKeyPaths(t *testing.T) {
 	}{
 		{owner, "/v1/chat/completions", token, 200, "POST /v1/chat/completions Bearer own-key"},
 		{owner, "/v1//chat/completions", token, 200, "POST /v1/chat/completions Bearer own-key"},
+		{owner, "//v1/chat/completions", token, 200, "POST /v1/chat/completions Bearer own-key"},
+		{owner, "/books/b//v1/chat/completions", token, 200, "POST /v1/chat/completions Bearer own-key"},
+		{owner, "/books/b/anthropic///v1/messages", token, 200, "POST /v1/messages own-key"},
+		{free, "//v1//traces", nil, 404, "unknown_path"},
 		{owner, "/v1/models/a/b:c", token, 200, "POST /v1/models/a/b:c Bearer own-key"},
 		{owner, "/v1/fine_tuning/jobs", token, 200, "POST /v1/fine_tuning/jobs Bearer own-key"},
 		{owner, "/anthropic/v1/messages/batches", token, 200, "POST /v1/messages/batches own-key"},

@@ -48,17 +48,17 @@ type route struct {
 // export to the gateway would send their prompts to the model provider.
 func findRoute(r *http.Request) (route, bool) {
 	var rt route
-	path := r.URL.EscapedPath()
+	path := singleSlash(r.URL.EscapedPath())
 	if rest, ok := strings.CutPrefix(path, "/books/"); ok {
 		segment, rest, _ := strings.Cut(rest, "/")
-		rt.book, path = unescape(segment), "/"+rest
+		rt.book, path = unescape(segment), singleSlash("/"+rest)
 		if rt.book == "" {
 			return rt, false
 		}
 	}
 	rt.provider = OpenAI
 	if rest, ok := strings.CutPrefix(path, "/anthropic/"); ok {
-		rt.provider, path = Anthropic, "/"+rest
+		rt.provider, path = Anthropic, singleSlash("/"+rest)
 	}
 	rest, ok := strings.CutPrefix(path, "/v1")
 	isSegment := rest == "" || rest[0] == '/' // and not /v10
@@ -76,6 +76,9 @@ func findRoute(r *http.Request) (route, bool) {
 	rt.classify(r.Method)
 	return rt, true
 }
+
+// singleSlash returns a path with one slash at its start: some clients join a base URL with a slash at its end and a path.
+func singleSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
 // isBelow reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
 func (rt *route) isBelow(names ...string) bool {
