@@ -106,10 +106,11 @@ var (
 		`^(?:no,? |actually,? |but |sorry,? )?(?:that|this|it)(?:'s| is| was) (?:still |just |simply |completely |totally )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b(?: is|$|[.,!])|the (?:right|correct)))|` +
 		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
 		`^(?:it |that |this )?still (?:wrong|broken|fails|failing|not (?:working|right|correct|fixed))\b|^you(?:'re| are) (?:still )?wrong\b`)
-	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "No. 5 is next".
+	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "that's wrong-way traffic", "No. 5 is next".
 	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|` +
 		`that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|` +
 		`^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|` +
+		`^(?:no,? )?(?:that|this|it)(?:'s| is| was) (?:\w+ )?(?:wrong|incorrect|not (?:right|true))-\w|` +
 		`^no\. ?[0-9a-z](?:[ .,?:]|\d|$)`)
 	// confirmation matches an opening that accepts the answer: "ok, thanks!", "perfect.", "that works", "thanks, it worked".
 	confirmation = regexp.MustCompile(`^(?:ok(?:ay)?[,.!]? |yes[,.!]? |ah[,.!]? )?(?:` +

@@ -57,6 +57,7 @@ func TestInfer(t *testing.T) {
 		"next: now":                      {next("Now do the same for the butcher"), events.Unknown},
 		"next: nobody":                   {next("Nobody pays that. Who is next?"), events.Unknown},
 		"next: that's not all":           {next("That's not all I need, add the tax"), events.Unknown},
+		"next: a wrong way":              {next("That's wrong-way traffic: what is the fine?"), events.Unknown},
 		"next: wrongly":                  {next("wrongly spelled names: list them"), events.Unknown},
 		"next: thanks":                   {next("Thanks! Now the butcher."), ok},
 		"next: perfect":                  {next("perfect"), ok},
