@@ -12,7 +12,8 @@ import (
 // A helper call is a call of a chat front end or a coding agent for itself: it asks for a title, a summary, tags or follow-up questions of a
 // conversation. It is no work on a task, so it gets no advice and is no run. It has one of two forms:
 //
-//   - a message with a transcript of a chat, and an instruction about the format of the reply
+//   - a message with a transcript of a chat, and an instruction about the format of the reply. A transcript of one message also needs an
+//     instruction for what a helper makes, such as a title
 //   - a message that quotes the first question of an open conversation of the same owner, with an instruction about the format, and one
 //     for what a helper makes, such as a title
 
@@ -29,9 +30,10 @@ func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) b
 		}
 	}
 	text := r.Items[turn].Text
-	rest, hasTranscript := withoutTranscript(text)
-	if hasTranscript && !hasReply(r.Items) {
-		return formatInstruction.in(r.System + "\n" + rest)
+	rest, speakers := withoutTranscript(text)
+	if speakers > 0 && !hasReply(r.Items) {
+		instructions := r.System + "\n" + rest
+		return formatInstruction.in(instructions) && (speakers == 2 || productInstruction.in(instructions))
 	}
 	ends := bothEnds(strings.Join(texts, "\n"))
 	return productInstruction.in(ends) && formatInstruction.in(ends) && quoted(quotations(text))
@@ -50,9 +52,9 @@ func hasReply(items []modelapi.Item) bool {
 // speakerLine matches the beginning of a line of a transcript, in text, XML and JSON: "User: ", "<user>" and `{"role": "user", `.
 var speakerLine = regexp.MustCompile(`(?i)^[\s*#>\[{"'<-]*(?:role"?\s*[:=]\s*"?)?(user|human|assistant|ai|model|bot|chatbot)\b["'*\]]*\s*(?:[:>]|",)`)
 
-// withoutTranscript returns the lines of a text that are not part of a transcript, and whether the text has a transcript: lines of the
-// user and of the model. A transcript that the model has to continue does not count, because this is work.
-func withoutTranscript(text string) (rest string, hasTranscript bool) {
+// withoutTranscript returns the lines of a text that are not part of a transcript, and the number of its speakers, at most two: the user and
+// the model. A transcript that the model has to continue has no speakers here, because this is work.
+func withoutTranscript(text string) (rest string, speakers int) {
 	var user, model, inside bool
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -71,7 +73,16 @@ func withoutTranscript(text string) (rest string, hasTranscript bool) {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, ""), user && model && !openEnd.MatchString(text)
+	rest = strings.Join(lines, "")
+	switch {
+	case openEnd.MatchString(text):
+		return rest, 0
+	case user && model:
+		return rest, 2
+	case user || model:
+		return rest, 1
+	}
+	return rest, 0
 }
 
 // openEnd matches a text that ends with the prompt for the model's next line, such as "Assistant:".
@@ -114,7 +125,7 @@ var formatInstruction = instruction{
 		"json", "word", "char", "sentence", "line", "question", "tag", "bullet", "title", "summary", "text", "list", "topic", "name",
 		"quot", "markdown", "explanation", "punctuation", "prefix", "heading", "nothing else",
 	},
-	pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+	pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -]([\w-]+ ){0,2}(words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
 		`\b(only|just)\b.{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b.{0,20}\bonly\b|` +
 		`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`),
 }

@@ -136,7 +136,10 @@ func (a *agent) end(edit *Edit, id, text string) {
 const adviceQuestion = "Which shelf is the highest one?"
 
 // title is a prompt of a chat front end.
-const title = "Write a title of three words for this chat, as JSON.\n<chat>\nUSER: Which shelf?\nASSISTANT: Seven.\n</chat>"
+const (
+	title      = "Write a title of three words for this chat, as JSON." + transcript
+	transcript = "\n<chat>\nUSER: Which shelf?\nASSISTANT: Seven.\n</chat>"
+)
 
 // TestAdvice makes the first call of a run in each situation.
 func TestAdvice(t *testing.T) {
@@ -174,6 +177,10 @@ func TestAdvice(t *testing.T) {
 		{name: "nothing but go on, at the beginning", query: "Go on.", requests: 1, context: "ctx-1", want: "Go on."},
 		{name: "a classifier", query: adviceQuestion, limit: 1, requests: 1, context: "ctx-1", want: adviceQuestion},
 		{name: "a title", query: title, passes: true, degraded: helperCall},
+		{name: "tags", query: "Generate 1-3 broad tags for the themes of the chat history." + transcript, passes: true, degraded: helperCall},
+		{name: "questions", query: "Suggest 3-5 relevant follow-up questions that the user might ask." + transcript, passes: true, degraded: helperCall},
+		{name: "a title of one message", query: "Summarize this conversation into a title of at most 50 characters:\n\nUser: Which shelf?", passes: true, degraded: helperCall},
+		{name: "an answer to one message", query: "Answer in one sentence. User: Which shelf?", requests: 1, context: "ctx-1", want: "Answer in one sentence. User: Which shelf?"},
 		{name: "no text", query: "  ", passes: true, degraded: noText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
