@@ -22,7 +22,9 @@ var exitForms = []func() *regexp.Regexp{
 	text.Pattern(`\AExit code: (-?\d+)\nWall time:`),
 	text.Pattern(`\A(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n)*Process exited with code (-?\d+)(?:\n|\z)`),
 	// Claude Code, Cursor, Cline and Roo Code: the first line.
-	text.Pattern(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}Exit (?:code|status):? (-?\d+)\W{0,2}(?:\n|\z)`),
+	text.Pattern(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}(?:Exit|Return)[ _](?:code|status):? (-?\d+)\W{0,2}(?:\n|\z)`),
+	text.Pattern(`(?i)\A(?:rc|exit|exit_?code|return_?code)=(-?\d{1,3})(?:\n|\z)`),
+	text.Pattern(`(?i)\A[(\[<]exit(?:ed)?(?: with)?(?: code| status)?:? (-?\d{1,3})[)\]>](?:\n|\z)`),
 	// AutoGen.
 	text.Pattern(`\Aexitcode: (-?\d+)(?: \(execution [a-z]+\))?(?:\n|\z)`),
 	// Gemini CLI: a field of its report.
@@ -36,7 +38,7 @@ var exitForms = []func() *regexp.Regexp{
 	text.Pattern(`\n\[[^\n]*exit code: (-?\d+)\]?\s*\z`),
 	// Shells and programs that report the status of a child, in the last line.
 	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*(?:(?:the )?(?:process|command|script|shell|task|error:? command) )?(?:exit(?:ed)?|completed|finished|failed|returned)(?: with)?(?: non-?zero)?(?: exit)?(?: code| status):? (-?\d{1,3})\W*\z`),
-	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*exit(?:ed)? (?:code|status)?:? ?(\d{1,3})\W*\z`),
+	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*exit(?:ed)?[ _](?:code|status)?[:=]? ?(\d{1,3})\W*\z`),
 	// Python's subprocess, and Node's child_process.
 	text.Pattern(`\n?(?:subprocess\.)?CalledProcessError: Command .* returned non-zero exit status (\d+)\.\s*\z`),
 }
@@ -65,6 +67,9 @@ const maxEnds = 8 << 10
 // running matches the report of a command that has not ended.
 var running = text.Pattern(`\A(?:(?:Chunk ID|Wall time|Original token count): [^\n]*\n)*Process running with session ID|(?i)\ACommand (?:is )?(?:still )?running\b|\ACommand running in background`)
 
+// colours matches the codes by which a terminal shows colours.
+var colours = text.Pattern(`\x1b\[[\d;]*m`)
+
 // toolUseError begins an error that Claude Code itself writes. Older versions do not mark it.
 const toolUseError = "<tool_use_error>"
 
@@ -76,7 +81,7 @@ var editorPrompt = text.Pattern(`\n?\(Open file: [^\n]*\)\n\(Current directory: 
 
 var (
 	// byHarness matches the first line of a message that a harness puts in place of an output.
-	byHarness = text.Pattern(`^(?:` + toolUseError + `|<error>|\[Error\b|` +
+	byHarness = text.Pattern(`^(?:` + toolUseError + `|<(?:tool_)?error>|\[Error\b|(?:Status|Result|Outcome): (?:failed|failure|error)$|` +
 		`EXECUTION TIMED OUT|COMMAND FAILED TO EXECUTE|BROKEN PIPE ERROR\. RESTARTING|The command .+ was cancelled because it took more than|` + // SWE-agent
 		`An error occurred while running the tool|` + // OpenAI Agents SDK
 		`I encountered an error while trying to use the tool|` + // CrewAI
@@ -90,20 +95,21 @@ var (
 	byEditor = text.Pattern(`^(?:Your proposed edit has introduced new syntax error|Your edit was not applied|No replacement was performed|` +
 		`File .+ not found\.?$|No file open\b|E(?:rror|RROR): |Usage: \w|Invalid ` + "`" + `\w+` + "`" + ` parameter)`)
 	// byProgram matches error messages of programs that do not print their name.
-	byProgram = text.Pattern(`^(?:E(?:rror|RROR)|error(?:\[\w+\])?|fatal|FATAL|Fatal error|PHP Fatal error|` +
-		`Fehler|Erreur|Errore|Erro|Fout|Fel|Błąd|Hata|Ошибка|错误|錯誤|エラー|오류)[:：] ?\S|^npm (?:ERR!|error) \S`)
+	byProgram = text.Pattern(`^(?:E(?:rror|RROR)|error(?: ?\[\w+\]| [A-Z]+\d+)?|fatal|FATAL|FAILURE|Fatal error|PHP Fatal error|[a-z][\w.-]*: (?:fatal )?error|\S+:\d+(?::\d+)?: (?:fatal )?error|` +
+		`Fehler|Erreur|Errore|Erro|Fout|Fel|Błąd|Hata|Ошибка|错误|錯誤|エラー|오류)[:：] ?\S|^curl: \(\d+\) |^npm (?:ERR!|error) \S`)
 	// byShell matches the messages of shells that do not know a command.
 	byShell = text.Pattern(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
 		`is not recognized as (?:an internal or external command|a name of a cmdlet|the name of a cmdlet)|^\S+: (?:line )?\d+: syntax error\b`)
 	// byService matches the first line of the errors of HTTP services and of their clients.
-	byService = text.Pattern(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed with status(?: code)? [45]\d\d|` +
+	byService = text.Pattern(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed(?: with status(?: code)?|:) [45]\d\d|rpc error: code = \w+ desc = |` +
 		`(?:Client|Server) error '[45]\d\d |[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|` +
 		`(?i:<!doctype html>|<html\b)[^\n]*<title>[45]\d\d\b|<\?xml[^>]*>\s*<Error>)`)
 	// singleLine matches an output of one line that is an error message.
 	singleLine = text.Pattern(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
 		`unrecognized|unexpected|unsupported|missing (?:required )?\w+|no such \w+|permission denied|access denied|unauthori[sz]ed|forbidden|bad request|not found|internal server error|bad gateway|service unavailable|` +
 		`too many requests|rate limit|connection (?:refused|reset|timed out)|syntax error|operation not permitted|not (?:allowed|permitted|authori[sz]ed|supported|implemented))\b|` +
-		`^[^.?!]{0,80}\b(?:not found|(?:does|do) not exist|doesn't exist|(?:is|are) (?:invalid|not valid|not a valid|required|not allowed|not supported|unavailable)|permission denied|access denied|timed out|no such file or directory|` +
+		`^ERROR - \S|^\[ERROR\] \S|^(?:✗|✘|❌|✖) ?\S|\bE(?:CONNREFUSED|CONNRESET|TIMEDOUT|NOENT|ACCES|PERM|EXIST|NOTFOUND|ADDRINUSE|PIPE)\b|^[^.?!:]{0,60}\bnot found: [^\s\d]|` +
+		`^[^.?!]{0,80}\b(?:not found|(?:does|do) not exist|doesn't exist|(?:is|are) (?:invalid|not valid|not a valid|required|not allowed|not supported|unavailable|denied)|permission denied|access denied|timed out|no such file or directory|` +
 		`already exists|(?:rate|quota) limit exceeded|is not (?:a )?(?:known|recognized|defined))[.!]?$`)
 
 	// complaint matches the rest of an error message that starts with the name of the program or of the shell.
@@ -121,7 +127,9 @@ var (
 	thrown = text.Pattern(`(?m)^(?:Uncaught )?(?:[\w.$]+\.)?\w*(?:Error|Exception)(?: \[\w+\])?(?::|$)[^\n]*(?:\n(?:[^\n]*\n)?\s+at )|^Exception in thread "|^Unhandled [Ee]xception[.:]|` +
 		`^thread '[^']*' (?:\(\d+\) )?panicked at `)
 	goPanic = text.Pattern(`(?m)^(?:panic: |fatal error: )[^\n]*\n(?:[^\n]*\n){0,4}?\n?goroutine \d+ \[`)
-	killed  = text.Pattern(`^(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: \(core dumped\))?$`)
+	// testsFailed matches the last line of test programs that report a failed test: of Go, Python's unittest, pytest.
+	testsFailed = text.Pattern(`^FAIL\s+\S+\s+(?:[\d.]+s|\[[a-z ]+\])$|^FAILED \((?:failures|errors)=|^=+ (?:\d+ [a-z]+, )*\d+ (?:failed|errors?)\b.* in [\d.:]+`)
+	killed      = text.Pattern(`^(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: \(core dumped\))?$`)
 )
 
 // isError reports whether a text has the form of an error message.
@@ -161,7 +169,7 @@ func isCrash(output, last string) bool {
 		frames().MatchString(last) && thrown().MatchString(output) ||
 		goPanic().MatchString(output) ||
 		strings.HasPrefix(output, "panic: ") ||
-		killed().MatchString(last) ||
+		killed().MatchString(last) || testsFailed().MatchString(last) ||
 		strings.HasPrefix(last, "Exception in thread ")
 }
 

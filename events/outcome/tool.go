@@ -117,8 +117,11 @@ func (o *toolOutput) ofText(text string) events.Label {
 
 // label returns the outcome according to the text.
 func (o *toolOutput) label() events.Label {
-	text := editorPrompt().ReplaceAllString(o.text, "")
+	text := editorPrompt().ReplaceAllString(colours().ReplaceAllString(o.text, ""), "")
 	text = strings.TrimRight(strings.TrimLeft(text, "\r\n"), " \t\r\n") // the first line keeps its indentation
+	if inside, ok := strings.CutPrefix(text, "```\n"); ok {
+		text = strings.TrimSuffix(inside, "\n```")
+	}
 	if text == "" {
 		return events.Unknown
 	}
