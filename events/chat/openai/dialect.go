@@ -54,6 +54,7 @@ var parts = [...]struct {
 		[]string{
 			"system role", "role system", "role: system", "'system'", `"system"`, "`system`", "system message", "system prompt", "system instruction",
 			"developer instruction", "must alternate", "roles are supported", "unsupported role", "invalid role", "unknown role", "unexpected role",
+			`"role"]`, "'user' or 'assistant'", "'user', 'assistant'", "user and assistant", // of validators that list the roles they know
 		},
 		func(_ *openai.ChatCompletionRequest, messages []chat.Message) bool {
 			return len(messages) > 0 && messages[0].Speaker == chat.System

@@ -166,6 +166,8 @@ func TestRefusedSystemRole(t *testing.T) {
 		status(400, `{"error":{"message":"Conversation roles must alternate user/assistant/user/assistant/..."}}`),
 		status(400, `{"error":{"message":"Unsupported value: 'messages[0].role' does not support 'system' with this model.","param":"messages[0].role"}}`),
 		status(422, `{"detail":"Only user and assistant roles are supported!"}`),
+		status(422, `{"detail":[{"type":"literal_error","loc":["body","messages",0,"role"],"msg":"Input should be 'user' or 'assistant'"}]}`),
+		status(422, `{"detail":[{"loc": ["body", "messages", 0, "role"], "msg": "value is not a valid enumeration member"}]}`),
 		status(400, `{"error":{"message":"Developer instruction is not enabled for models/gemma-3-27b-it"}}`),
 		status(500, `{"error":{"code":500,"message":"Jinja Exception: System role not supported","type":"server_error"}}`),
 	} {
