@@ -241,10 +241,15 @@ func TestLangfuseShapes(t *testing.T) {
 		{Speaker: "assistant", Text: "Done."},
 	}
 	for name, observations := range map[string][]string{
-		"Gemini":           {generation(`{"contents":[`+ask+`]}`, `{"candidates":[{"content":`+call+`}]}`), generation(`{"contents":[`+ask+`,`+call+`,`+result+`]}`, done+`}`)},
-		"Gemini, a role":   {generation(`{"contents":"q"}`, `{"candidates":[{"content":`+call+`}]}`), generation(`{"contents":[`+ask+`,`+call+`,`+result2+`]}`, done+`}`)},
-		"Gemini, SDK":      {generation(`{"contents":"q"}`, done+`,"automatic_function_calling_history":[`+ask+`,`+call+`,`+result+`]}`)},
-		"a transcript":     {agent, `"parentObservationId":"1",` + generation(`"developer: Be short.\nuser: q"`, `"None"`), toolSpan, `"parentObservationId":"1",` + generation(`"developer: Be short.\nuser: q\nassistant: None\ntool: 7"`, `"Done."`)},
+		"Gemini":         {generation(`{"contents":[`+ask+`]}`, `{"candidates":[{"content":`+call+`}]}`), generation(`{"contents":[`+ask+`,`+call+`,`+result+`]}`, done+`}`)},
+		"Gemini, a role": {generation(`{"contents":"q"}`, `{"candidates":[{"content":`+call+`}]}`), generation(`{"contents":[`+ask+`,`+call+`,`+result2+`]}`, done+`}`)},
+		"Gemini, SDK":    {generation(`{"contents":"q"}`, done+`,"automatic_function_calling_history":[`+ask+`,`+call+`,`+result+`]}`)},
+		"a transcript":   {agent, `"parentObservationId":"1",` + generation(`"developer: Be short.\nuser: q"`, `"None"`), toolSpan, `"parentObservationId":"1",` + generation(`"developer: Be short.\nuser: q\nassistant: None\ntool: 7"`, `"Done."`)},
+		"LangChain": {
+			generation(`[{"role":"user","content":"q"}]`, `{"role":"assistant","content":"","additional_kwargs":{"tool_calls":[{"id":"c","type":"function","function":{"name":"find","arguments":"{\"a\":1}"}}]}}`),
+			`"type":"SPAN","name":"find","input":"{'a': 1}","output":{"type":"tool","content":"7","tool_call_id":"c"}`,
+			generation(`[{"role":"user","content":"q"}]`, `{"role":"assistant","content":"Done."}`),
+		},
 		"attributes alone": {agent, `"type":"SPAN","parentObservationId":"1","metadata":{"attributes":{"openinference.span.kind":"LLM",` + listed + `}}`, toolSpan, `"parentObservationId":"1",` + generation(`"user: q\nassistant: None\ntool: 7"`, `"Done."`)},
 	} {
 		t.Run(name, func(t *testing.T) {
