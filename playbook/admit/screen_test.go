@@ -50,12 +50,12 @@ func TestScreenOfConditions(t *testing.T) {
 	}
 }
 
-// True advice of five domains: at most five of a hundred may wait for a person. The screen drops nothing.
+// True advice of six domains: at most five of a hundred may wait for a person. The screen drops nothing.
 func TestScreenOfTrueAdvice(t *testing.T) {
 	t.Parallel()
 	all := readSentences(t, "testdata/advice.txt")
-	if len(all) != 100 {
-		t.Fatalf("%d sentences, want 100", len(all))
+	if len(all) < 100 {
+		t.Fatalf("%d sentences, want at least 100", len(all))
 	}
 	held := 0
 	for _, s := range all {
@@ -64,8 +64,8 @@ func TestScreenOfTrueAdvice(t *testing.T) {
 			t.Logf("%s: %q", f.Pattern, s)
 		}
 	}
-	if held > 5 {
-		t.Errorf("%d of %d sentences of true advice are suspect, want at most 5", held, len(all))
+	if 100*held > 5*len(all) {
+		t.Errorf("%d of %d sentences of true advice are suspect, want at most 5 %%", held, len(all))
 	}
 }
 
