@@ -115,6 +115,32 @@ func TestSuspectTextsWaitForAPerson(t *testing.T) {
 	}
 }
 
+// TestCodeOfAClientIsDropped: the code says who decided an operation, so it is never that of the client. The lesson of a rule is not the
+// decision of a person, also if its author says so.
+func TestCodeOfAClientIsDropped(t *testing.T) {
+	t.Parallel()
+	change := op(playbook.Update, "misc-00001", "State the currency of each amount.")
+	approval := playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00002", Status: active}
+	for _, claimed := range []playbook.Op{change, approval} {
+		t.Run(string(claimed.Kind), func(t *testing.T) {
+			t.Parallel()
+			n := new(draftTest)
+			n.take(t, from("agent", "", add("one"), add("two")))
+			claimed.Code = playbook.ReasonPerson
+			k := edited("rule", claimed)
+			k.Edit.Evidence = []playbook.Evidence{{Execution: "1-00000000"}}
+			n.take(t, k)
+			if b := n.p.Bullet(claimed.Bullet); b.Approved {
+				t.Errorf("bullet %s: a person has approved it, want no approval", b.ID)
+			}
+			ops := n.deltas[len(n.deltas)-1].Ops
+			if len(ops) != 1 || ops[0].Code != "" {
+				t.Errorf("got the operations %+v, want one without a code", ops)
+			}
+		})
+	}
+}
+
 // A file can claim anything about a bullet. Only silence is believed: no claim shows a text, and none survives except votes and times.
 func TestImportBelievesNoClaim(t *testing.T) {
 	t.Parallel()

@@ -295,7 +295,6 @@ func (d *draft) admitRule(op *playbook.Op) {
 	if d.mode != playbook.GateOff {
 		op.Standing = playbook.StandingNew
 	}
-	op.Code = "" // a code in the edit must not count as a mark of Suspect
 	screen.Suspect(op)
 	status, refusal := d.firstStatus(op, admit.Rule)
 	op.Code = "" // only firstStatus needs the mark
@@ -317,7 +316,7 @@ func (d *draft) admitImport(op *playbook.Op) {
 		ID: b.ID, Section: b.Section, When: b.When, Content: b.Content, Status: b.Status, Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
 		CreatedAt: b.CreatedAt, UpdatedAt: b.UpdatedAt, LastUsed: b.LastUsed,
 	}
-	op.PutBullet, op.Code = &imported, ""
+	op.PutBullet = &imported
 	if b.Status == playbook.Retired {
 		imported.Experiment = &playbook.Experiment{Standing: playbook.StandingKept}
 		return
@@ -420,6 +419,7 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	}
 	op.Contests = ""
 	op.Standing, op.Restart = "", false
+	op.Code = "" // see admitEditOp
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 	if op.Section != "" {
 		op.Section = playbook.Section(op.Section)
