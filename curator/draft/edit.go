@@ -136,7 +136,7 @@ func refuseCombination(item *Item) *screen.Refusal {
 	if usesLog && (e.Rebuild || e.Fork != nil) { // their target is another one, so restore and forget would have no effect
 		return screen.Refusef(playbook.ReasonInvalid, "restore, forget: not allowed together with rebuild or fork")
 	}
-	hasOthers := e.ChangesSettings() || usesLog || e.Rebuild || len(e.Ops)+len(e.Names) > 0
+	hasOthers := e.ChangesSettings() || usesLog || e.Rebuild || e.Fork != nil || len(e.Ops)+len(e.Names) > 0
 	if item.Gathers() && hasOthers {
 		return screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes")
 	}
