@@ -36,23 +36,31 @@ type BulletID string
 // MaxID is the maximum length of an id, in bytes.
 const MaxID = 256
 
-// Validate returns an error if the id is invalid. A prompt shows an id as [id]: it must not end the bracket or the line. Without
-// control characters and surrounding white space, two different ids also look different.
+// Validate returns an error if the id is invalid. A prompt shows an id as [id]: it must not end the bracket or the line.
 func (id BulletID) Validate() error {
-	text := string(id)
+	s := string(id)
 	switch {
-	case text == "":
+	case s == "":
 		return errors.New("id is empty")
-	case len(text) > MaxID:
+	case len(s) > MaxID:
 		return fmt.Errorf("id is longer than %d bytes", MaxID)
-	case !utf8.ValidString(text):
+	case !utf8.ValidString(s):
 		return errors.New("id is not valid UTF-8")
-	case strings.TrimSpace(text) != text:
+	case strings.TrimSpace(s) != s:
 		return errors.New("id has leading or trailing white space")
-	case strings.ContainsFunc(text, func(r rune) bool { return r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
+	case strings.ContainsFunc(s, func(r rune) bool { return r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 		return errors.New("id contains ']' or a control character")
 	}
 	return nil
+}
+
+// ValidateImported returns an error for an id that an import must not bring: an invalid one, or one with an invisible character, which looks like
+// another id. Validate accepts invisible characters, because a log may have such an id.
+func (id BulletID) ValidateImported() error {
+	if strings.ContainsFunc(string(id), text.Invisible) {
+		return errors.New("id contains an invisible character")
+	}
+	return id.Validate()
 }
 
 // MaxNumber is the largest number of a minted id. An id with a larger number, such as a timestamp, is never minted, so its number does not count.
@@ -62,8 +70,8 @@ const (
 	maxImported = MaxNumber - 1_000_000_000_000
 )
 
-// CheckImported returns an error if the number of an imported bullet leaves too few numbers for new bullets.
-func (id BulletID) CheckImported() error {
+// CheckNumber returns an error if the number of an imported bullet leaves too few numbers for new bullets.
+func (id BulletID) CheckNumber() error {
 	if n := id.Number(); n > maxImported {
 		return fmt.Errorf("id number %d is too large: the maximum is %d", n, int64(maxImported))
 	}

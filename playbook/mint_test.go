@@ -36,7 +36,7 @@ func TestNewBulletsHaveUniqueIDs(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				id := playbook.BulletID(fmt.Sprintf("%s-%d", rapid.SampledFrom([]string{"misc", "zz"}).Draw(t, "slug"), number.Draw(t, "number")))
-				if !ever[id] && id.CheckImported() == nil {
+				if !ever[id] && id.CheckNumber() == nil {
 					ever[id] = true
 					apply(playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: "x"}})
 				}
@@ -66,7 +66,7 @@ func TestCheckForeignRejectsLargeNumbers(t *testing.T) {
 		"zz-1000000000000000": true, "zz-0999999999999999": true, "zz-999000000000001": true,
 		"zz-999000000000000": false, "zz-1": false, "zz": false, "zz-1700000000000000001": false, "zz-99999999999999999999999": false,
 	} {
-		if err := id.CheckImported(); (err != nil) != refused {
+		if err := id.CheckNumber(); (err != nil) != refused {
 			t.Errorf("%s: got error %v, want an error: %t", id, err, refused)
 		}
 	}

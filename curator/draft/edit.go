@@ -458,7 +458,7 @@ func checkPut(op *playbook.Op) error {
 	case len(b.Content) > playbook.MaxContent:
 		return errors.New("bullet: text too long")
 	}
-	if err := b.ID.CheckImported(); err != nil {
+	if err := cmp.Or(b.ID.ValidateImported(), b.ID.CheckNumber()); err != nil {
 		return fmt.Errorf("bullet.id: %q: %w", text.Excerpt(string(b.ID), screen.MaxName), err)
 	}
 	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}

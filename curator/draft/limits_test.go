@@ -239,6 +239,19 @@ func TestImportWithTooHighNumberIsRefused(t *testing.T) {
 	}
 }
 
+// TestImportWithInvisibleIDIsRefused: a reader could take the bullet for the one whose id looks the same.
+func TestImportWithInvisibleIDIsRefused(t *testing.T) {
+	t.Parallel()
+	const id = "misc\u200b-00001"
+	n := new(draftTest)
+	n.seed(t, "one")
+	refused := edited("import", playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: "two"}})
+	n.take(t, refused)
+	if got := refused.Decision.Refused; len(got) != 1 || got[0].Code != playbook.ReasonInvalid || n.p.Len() != 1 {
+		t.Errorf("got %v and %d bullets, want one refusal with the code %s and 1 bullet", got, n.p.Len(), playbook.ReasonInvalid)
+	}
+}
+
 // TestAddWithExistingIDIsRejected uses a number behind the bullets, as after damage to a view.
 func TestAddWithExistingIDIsRejected(t *testing.T) {
 	t.Parallel()

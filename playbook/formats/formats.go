@@ -183,7 +183,7 @@ func (r *reader) addBullets(list []rawBullet) error {
 		if reason != "" {
 			r.note(at, "%s; renamed to %s", reason, b.ID)
 		}
-		if err := b.ID.CheckImported(); err != nil {
+		if err := b.ID.CheckNumber(); err != nil {
 			return errors.New(Note{Line: at.Line, Item: string(b.ID), Text: err.Error()}.String())
 		}
 		r.doc.Bullets = append(r.doc.Bullets, b)

@@ -68,7 +68,7 @@ func FuzzWrite(f *testing.F) {
 	readable, _ := formats.Formats()
 	f.Fuzz(func(t *testing.T, id, content string) {
 		all := []*playbook.Bullet{{ID: playbook.BulletID(id), Section: "tools", Content: content}, {ID: "b-1", Section: "x", Content: "last"}}
-		if id == "b-1" || all[0].ID.CheckImported() != nil {
+		if id == "b-1" || all[0].ID.CheckNumber() != nil {
 			return
 		}
 		want := 2

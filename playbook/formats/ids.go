@@ -12,8 +12,11 @@ import (
 // repairID returns a valid id that is similar to id.
 func repairID(id string) string {
 	id = strings.Map(func(r rune) rune {
-		if r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		switch {
+		case r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029':
 			return '-'
+		case text.Invisible(r):
+			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(id, "-"))
@@ -50,7 +53,7 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, reas
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)
 	}
 	base := given
-	switch err := playbook.BulletID(given).Validate(); {
+	switch err := playbook.BulletID(given).ValidateImported(); {
 	case err != nil:
 		base = repairID(given)
 		reason = err.Error()

@@ -98,6 +98,18 @@ func TestUnusualTexts(t *testing.T) {
 				"line 4, b-: id is not valid UTF-8; renamed to b-",
 			},
 		}, {
+			name:   "an id that looks like another one is repaired",
+			text:   "## X\n[a-1] helpful=1 harmful=0 :: one\n[a\u200b-1] helpful=1 harmful=0 :: two\n[b\u200d-1] helpful=1 harmful=0 :: three\n",
+			format: formats.ACE,
+			want: bullets{
+				{ID: "a-1", Section: "x", Content: "one", Helpful: 1},
+				{ID: "a-1-2", Section: "x", Content: "two", Helpful: 1},
+				{ID: "b-1", Section: "x", Content: "three", Helpful: 1},
+			},
+			notes: []string{
+				"line 3, a-1: id contains an invisible character; renamed to a-1-2", "line 4, b-1: id contains an invisible character; renamed to b-1",
+			},
+		}, {
 			name:   "two colons in a content are content",
 			text:   "## X\n[a-1] helpful=1 harmful=0 :: std::vector :: helpful=9 harmful=9 :: end\n",
 			format: formats.ACE,
