@@ -100,7 +100,7 @@ func quotedRuns(runs []*events.Execution, cfg Config) (parts []chat.Quotation) {
 
 func parseExplanation(r chat.Reply) (string, error) {
 	reply, err := chat.ParseObject(r, "explanation")
-	return text.Stated(strings.Join(strings.Fields(reply.Text("explanation")), " ")), err
+	return text.UnlessNone(strings.Join(strings.Fields(reply.Text("explanation")), " ")), err
 }
 
 // claimedCount matches numbers of runs and shares, which only the program may give.

@@ -37,7 +37,7 @@ func TestExplainScreensTheReply(t *testing.T) {
 			return chat.Reply{Model: "m", Text: string(reply)}, nil
 		})
 		got, err := Explain(t.Context(), model, lesson, runs, Config{})
-		want := text.Stated(test.reply)
+		want := text.UnlessNone(test.reply)
 		if test.rejected != "" {
 			want = ""
 		}

@@ -113,5 +113,5 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 
 // recordText returns a text of a record as one line of limited length.
 func recordText(raw json.RawMessage) string {
-	return text.Quotable(text.Stated(chat.FieldText(raw)), maxRecordText)
+	return text.Quotable(text.UnlessNone(chat.FieldText(raw)), maxRecordText)
 }

@@ -100,12 +100,12 @@ func parseReflection(r chat.Reply, e *events.Execution) (analysis, error) {
 	}
 	out := analysis{
 		Reasoning:           reply.Text("reasoning"),
-		ErrorIdentification: text.Stated(reply.Text("error_identification")),
-		RootCauseAnalysis:   text.Stated(reply.Text("root_cause_analysis")),
-		CorrectApproach:     text.Stated(reply.Text("correct_approach")),
-		When:                text.Stated(reply.Text("when")),
-		Section:             text.Stated(reply.Text("section")),
-		LabelSuspect:        text.Stated(reply.Text("label_suspect")),
+		ErrorIdentification: text.UnlessNone(reply.Text("error_identification")),
+		RootCauseAnalysis:   text.UnlessNone(reply.Text("root_cause_analysis")),
+		CorrectApproach:     text.UnlessNone(reply.Text("correct_approach")),
+		When:                text.UnlessNone(reply.Text("when")),
+		Section:             text.UnlessNone(reply.Text("section")),
+		LabelSuspect:        text.UnlessNone(reply.Text("label_suspect")),
 	}
 	for _, field := range []string{"key_insight", "further_insights", "extracted_learnings"} {
 		raw, _ := reply.Field(field)
@@ -195,10 +195,10 @@ func readInsights(raw json.RawMessage, section string) (all []events.Lesson) {
 		l := events.Lesson{Section: section, Content: chat.FieldText(item)}
 		var o chat.Object
 		if json.Unmarshal(item, &o) == nil && o != nil {
-			l.Section = cmp.Or(text.Stated(o.Text("section")), section)
-			l.When, l.Content = text.Stated(o.Text("when")), cmp.Or(o.Text("key_insight"), o.Text("content"))
+			l.Section = cmp.Or(text.UnlessNone(o.Text("section")), section)
+			l.When, l.Content = text.UnlessNone(o.Text("when")), cmp.Or(o.Text("key_insight"), o.Text("content"))
 		}
-		if l.Content = text.Stated(l.Content); l.Content != "" {
+		if l.Content = text.UnlessNone(l.Content); l.Content != "" {
 			all = append(all, l)
 		}
 	}

@@ -75,7 +75,7 @@ type modelOp struct {
 
 // id returns a field as a bullet id.
 func (m *modelOp) id(name string) playbook.BulletID {
-	return trimID(text.Stated(m.fields.Text(name)))
+	return trimID(text.UnlessNone(m.fields.Text(name)))
 }
 
 // trimID removes the brackets that the prompt has around an id.
@@ -105,10 +105,10 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	var err error
 	switch p.Op.Kind {
 	case playbook.Add:
-		p.Op.Section = playbook.Section(text.Stated(m.fields.Text("section")))
+		p.Op.Section = playbook.Section(text.UnlessNone(m.fields.Text("section")))
 		err = m.readContent(&p.Op)
 	case playbook.Update:
-		if s := text.Stated(m.fields.Text("section")); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
+		if s := text.UnlessNone(m.fields.Text("section")); s != "" { // without one, the bullet stays in its section; playbook.Section would return "misc"
 			p.Op.Section = playbook.Section(s)
 		}
 		err = m.readContent(&p.Op)
@@ -134,7 +134,7 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 // readContent sets the condition and the content of an operation.
 func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	m.ignoreCounters()
-	when, content := text.Stated(m.fields.Text("when")), text.Stated(m.fields.Text("content"))
+	when, content := text.UnlessNone(m.fields.Text("when")), text.UnlessNone(m.fields.Text("content"))
 	op.When, op.Content, err = playbook.CleanText(when, similar.WithoutCondition(when, content))
 	return err
 }

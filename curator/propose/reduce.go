@@ -157,7 +157,7 @@ func parseDecision(raw json.RawMessage, n int, dropped, kept map[int]bool) (d re
 	if !ok || dropped[d.keep] {
 		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", text.Excerpt(string(fields["keep"]), 40), n)
 	}
-	if content := text.Stated(fields.Text("content")); content != "" && d.keep >= 0 {
+	if content := text.UnlessNone(fields.Text("content")); content != "" && d.keep >= 0 {
 		clean, err := playbook.CleanContent(content)
 		if err != nil {
 			return d, fmt.Sprintf("decision to keep %d: %v", keep, err)

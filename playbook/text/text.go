@@ -36,8 +36,7 @@ func Narrow(r rune) rune {
 	return r
 }
 
-// Valid returns a text with U+FFFD in place of each run of invalid UTF-8. Unlike strings.ToValidUTF8 it checks eight bytes
-// at a time while the text is ASCII, which most texts are.
+// Valid returns a text with U+FFFD in place of each run of invalid UTF-8. It is faster than strings.ToValidUTF8 for a valid text.
 func Valid(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -63,12 +62,12 @@ func Set(list string) map[string]bool {
 	return set
 }
 
-// nothing matches what models write in place of an empty text.
-var nothing = Pattern(`(?i)\A[^\pL\pN]*(?:none|null|nil|no|false|n/?a|nothing|empty|not applicable|(?:it )?always(?: holds)?)?[^\pL\pN]*\z`)
+// none matches the words for an empty text.
+var none = Pattern(`(?i)\A[^\pL\pN]*(?:none|null|nil|no|false|n/?a|nothing|empty|not applicable|(?:it )?always(?: holds)?)?[^\pL\pN]*\z`)
 
-// Stated returns a text of a model, or "" if the text says only that there is none, such as "None." or "n/a", or that it always holds.
-func Stated(s string) string {
-	if nothing().MatchString(s) {
+// UnlessNone returns a text of a model, or "" if the model wrote words for an empty text, such as "None.", "n/a" or "It always holds."
+func UnlessNone(s string) string {
+	if none().MatchString(s) {
 		return ""
 	}
 	return s

@@ -131,15 +131,15 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-func TestStated(t *testing.T) {
+func TestUnlessNone(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "None", "none.", "N/A", "na", "`null`", "(empty)", "-", "…", "No", "Not applicable.", "Always", "It always holds."} {
-		if got := text.Stated(s); got != "" {
+		if got := text.UnlessNone(s); got != "" {
 			t.Errorf("%q: got %q, want nothing", s, got)
 		}
 	}
 	for _, s := range []string{"No retries.", "None of the shelves count.", "Always count.", "税", "nano", "7", "no-cache", "the shelf is empty"} {
-		if got := text.Stated(s); got != s {
+		if got := text.UnlessNone(s); got != s {
 			t.Errorf("%q: got %q", s, got)
 		}
 	}
