@@ -2,7 +2,6 @@ package playbook
 
 import (
 	"crypto/sha256"
-	"maps"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -28,12 +27,16 @@ func ContentKeyOf(content string) ContentKey {
 // have the content, it returns the lowest id. The first call indexes all bullets.
 func (p *Playbook) FindByContent(content string) *Bullet {
 	if p.byContent == nil {
-		p.byContent = new(contentIndex)
+		p.byContent = make(contentIndex, p.Len())
 		for b := range p.All() {
 			p.byContent.add(ContentKeyOf(b.Content), b.ID)
 		}
 	}
-	return p.bullets[p.byContent.first[ContentKeyOf(content)]].Bullet
+	ids := p.byContent[ContentKeyOf(content)]
+	if len(ids) == 0 {
+		return nil
+	}
+	return p.Bullet(ids[0])
 }
 
 // reindex updates the index of contents and the tally after b has replaced old. For a new bullet old is nil, and for a removed one b is nil.
@@ -52,56 +55,24 @@ func (p *Playbook) reindex(old, b *Bullet) {
 	}
 }
 
-// contentIndex maps a content to the bullet with the lowest id that has it. Nearly every content has only one bullet. The order of
-// additions changes nothing, so that two folds of one log agree.
-type contentIndex struct {
-	first map[ContentKey]BulletID
-	more  map[ContentKey][]BulletID // further bullets of a content, sorted by id; the slices are immutable, because clones share them
-}
+// contentIndex has the bullets of each content, sorted by id. Nearly every content has only one bullet. The slices are immutable, because
+// clones share them.
+type contentIndex map[ContentKey][]BulletID
 
-// add adds a bullet with a content. It does nothing if the bullet is there already.
-func (x *contentIndex) add(k ContentKey, id BulletID) {
-	first, ok := x.first[k]
-	switch {
-	case !ok:
-		if x.first == nil {
-			x.first = make(map[ContentKey]BulletID)
-		}
-		x.first[k] = id
-		return
-	case first == id:
-		return
-	case id < first:
-		x.first[k] = id
-		id = first // move the old one to more
-	}
-	if i, found := slices.BinarySearch(x.more[k], id); !found {
-		if x.more == nil {
-			x.more = make(map[ContentKey][]BulletID)
-		}
-		x.more[k] = slices.Concat(x.more[k][:i], []BulletID{id}, x.more[k][i:])
+// add adds a bullet with a content.
+func (x contentIndex) add(k ContentKey, id BulletID) {
+	ids := x[k]
+	if i, found := slices.BinarySearch(ids, id); !found {
+		x[k] = slices.Concat(ids[:i], []BulletID{id}, ids[i:])
 	}
 }
 
 // remove removes a bullet with a content.
-func (x *contentIndex) remove(k ContentKey, id BulletID) {
-	others := x.more[k]
-	switch {
-	case x.first[k] != id:
-		others = slices.DeleteFunc(slices.Clone(others), func(o BulletID) bool { return o == id })
-	case len(others) > 0:
-		x.first[k] = others[0]
-		others = others[1:]
-	default:
-		delete(x.first, k)
+func (x contentIndex) remove(k ContentKey, id BulletID) {
+	others := slices.DeleteFunc(slices.Clone(x[k]), func(o BulletID) bool { return o == id })
+	if len(others) == 0 {
+		delete(x, k)
+		return
 	}
-	if len(others) > 0 {
-		x.more[k] = others
-	} else {
-		delete(x.more, k)
-	}
-}
-
-func (x *contentIndex) clone() *contentIndex {
-	return &contentIndex{maps.Clone(x.first), maps.Clone(x.more)}
+	x[k] = others
 }

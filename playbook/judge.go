@@ -128,8 +128,8 @@ func (p *Playbook) Noise() Noise {
 		return Noise{}
 	}
 	return Noise{
-		FalseFailure: v.Share * share(j.FalseFailures, j.Right),
-		FalseSuccess: v.Share * share(j.FalseSuccesses, j.Wrong),
+		FalseFailure: v.Share * estimate(j.FalseFailures, j.Right),
+		FalseSuccess: v.Share * estimate(j.FalseSuccesses, j.Wrong),
 	}
 }
 
@@ -140,18 +140,18 @@ func (p *Playbook) falseShares() (failures, successes float64) {
 	if n == (Noise{}) {
 		return 0, 0
 	}
-	rate := n.success(v.Rate)
+	rate := n.trueRate(v.Rate)
 	falseFailure, falseSuccess := rate*n.FalseFailure, (1-rate)*n.FalseSuccess
 	return falseFailure / (falseFailure + (1-rate)*(1-n.FalseSuccess)), falseSuccess / (falseSuccess + rate*(1-n.FalseFailure))
 }
 
-// success returns the true rate of successes behind a rate of verdicts, from 0 to 1.
-func (n Noise) success(rate float64) float64 {
+// trueRate returns the true rate of successes behind a rate of verdicts, from 0 to 1.
+func (n Noise) trueRate(rate float64) float64 {
 	if n.FalseFailure+n.FalseSuccess >= 1 { // the verdicts say nothing
 		return rate
 	}
 	return min(1, max(0, (rate-n.FalseSuccess)/(1-n.FalseFailure-n.FalseSuccess)))
 }
 
-// share estimates a probability from k of n by the rule of succession (Laplace), which is never 0.
-func share(k, n int) float64 { return (float64(k) + 1) / (float64(n) + 2) }
+// estimate returns the probability behind k of n by the rule of succession (Laplace). It is never 0.
+func estimate(k, n int) float64 { return (float64(k) + 1) / (float64(n) + 2) }

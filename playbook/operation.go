@@ -141,8 +141,8 @@ func (op *Op) validate(covers int) error {
 		}
 		votes := op.Helpful + op.Harmful + op.Neutral
 		isNegative := op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0
-		isCount := votes == 0 || votes == len(op.Support)
-		if isNegative || !isCount || len(op.Support) == 0 {
+		movesAllOrNone := votes == 0 || votes == len(op.Support)
+		if isNegative || !movesAllOrNone || len(op.Support) == 0 {
 			return fmt.Errorf("votes: must be 0 or %d, the number of supporting reflections, got %d", len(op.Support), votes)
 		}
 	case AddExposures:

@@ -31,7 +31,7 @@ type Playbook struct {
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal   // nil before the first change
 
-	byContent *contentIndex // nil until the first call of FindByContent
+	byContent contentIndex // nil until the first call of FindByContent
 	tally     Tally
 }
 
@@ -129,9 +129,7 @@ func (p *Playbook) Clone() *Playbook {
 	c.change.open = slices.Clip(p.change.open)
 	c.bullets = maps.Clone(p.bullets)
 	c.journal = nil
-	if p.byContent != nil {
-		c.byContent = p.byContent.clone()
-	}
+	c.byContent = maps.Clone(p.byContent)
 	return &c
 }
 

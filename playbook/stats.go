@@ -35,7 +35,8 @@ func (p *Playbook) Stats() Stats { return StatsOf(p.All()) }
 // StatsOf computes the statistics of bullets. The classes are those of the ACE authors (ace-agent/ace), except that a bullet with
 // only neutral votes is not Unused, because it was judged.
 func StatsOf(bullets iter.Seq[*Bullet]) Stats {
-	s, sections := Stats{ByStatus: make(map[Status]int)}, make(map[string]SectionStats)
+	s := Stats{ByStatus: make(map[Status]int)}
+	sections := make(map[string]SectionStats)
 	for b := range bullets {
 		s.Total++
 		s.ByStatus[cmp.Or(b.Status, Active)]++
@@ -43,7 +44,11 @@ func StatsOf(bullets iter.Seq[*Bullet]) Stats {
 			continue
 		}
 		section := sections[b.Section]
-		sections[b.Section] = SectionStats{b.Section, section.Bullets + 1, section.Helpful + b.Helpful, section.Harmful + b.Harmful}
+		section.Section = b.Section
+		section.Bullets++
+		section.Helpful += b.Helpful
+		section.Harmful += b.Harmful
+		sections[b.Section] = section
 		switch {
 		case b.Helpful > 5 && b.Harmful < 2:
 			s.HighPerforming++
