@@ -102,8 +102,8 @@ func TestRejectionLogIsBounded(t *testing.T) {
 			Ops:      []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", uint64(i)), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "harm"}},
 		})
 	}
-	if len(m.texts) != maxRejectedTexts+maxRetired || len(m.rejected) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.barred.Len() != maxRejectedTexts || len(m.retired) != maxRetired {
-		t.Errorf("got %d texts, %d rejected, %d and %d indexed, %d retired", len(m.texts), len(m.rejected), m.words.Len(), m.barred.Len(), len(m.retired))
+	if len(m.texts) != maxRejectedTexts+maxRetired || len(m.rejected) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || len(m.retired) != maxRetired {
+		t.Errorf("got %d texts, %d rejected, %d indexed, %d retired", len(m.texts), len(m.rejected), m.words.Len(), len(m.retired))
 	}
 	if m.refuse("Advice number 3 of many.") != nil || m.refuse(fmt.Sprintf("Advice number %d of many.", 2*maxRetired-1)) == nil {
 		t.Error("want the oldest texts removed and the newest kept")

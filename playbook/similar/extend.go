@@ -5,36 +5,37 @@ import (
 	"strings"
 )
 
-// IsExtension reports whether the longer text says everything that the text of says. It has all terms of that text, in any order and any
-// inflection. Before the last of these terms it adds no number and no negation: "wait 20 s in place of 10 s" has all terms of "wait 10 s", but
-// says something else.
-func IsExtension(of, longer string) bool {
-	return Missing(of, longer).Kind == Same && len(addedBetween(of, longer, Numbers, Negations)) == 0
+// IsExtension reports whether the text longer says everything that base says. It has all terms of base, in any order and any inflection.
+// Before the last of these terms it adds no number and no negation: "wait 20 s in place of 10 s" has all terms of "wait 10 s", but says
+// something else.
+func IsExtension(base, longer string) bool {
+	return Missing(base, longer).Kind == Same && !addsBetween(base, longer, Numbers, Negations)
 }
 
-// IsNarrower reports whether a condition keeps all terms of another one, and adds no negation before the last of them. It may add numbers.
-func IsNarrower(of, longer string) bool {
-	return Missing(of, longer).Kind == Same && len(addedBetween(of, longer, Negations)) == 0
+// IsNarrower reports whether the condition longer keeps all terms of base, and adds no negation before the last of them. It may add numbers.
+func IsNarrower(base, longer string) bool {
+	return Missing(base, longer).Kind == Same && !addsBetween(base, longer, Negations)
 }
 
-// addedBetween returns the terms that only the longer text has, of the given kinds, and before its last term that the text of has too.
-func addedBetween(of, longer string, kinds ...Kind) (added []term) {
-	missing := map[string]int{} // by stem: the occurrences in the text of that were not found in the longer text yet
-	for _, t := range parseTerms(of) {
+// addsBetween reports whether the text longer has a term of the given kinds that base lacks, before its last term that base has too.
+func addsBetween(base, longer string, kinds ...Kind) bool {
+	missing := map[string]int{} // by stem: the occurrences in base that were not found in longer yet
+	for _, t := range parseTerms(base) {
 		missing[t.stem()]++
 	}
-	var found []term // since the last common term
+	added := false // since the last common term
 	for _, t := range parseTerms(longer) {
 		stem := t.stem()
 		switch {
+		case missing[stem] > 0 && added:
+			return true
 		case missing[stem] > 0:
 			missing[stem]--
-			added, found = append(added, found...), nil
 		case slices.Contains(kinds, t.kind):
-			found = append(found, t)
+			added = true
 		}
 	}
-	return added
+	return false
 }
 
 // Limits of WithoutCondition.

@@ -60,9 +60,6 @@ type Index struct {
 // maxCompared is the number of texts that a search compares.
 const maxCompared = 64
 
-// Len returns the number of texts.
-func (x *Index) Len() int { return len(x.texts) }
-
 // Put adds a text or replaces the text of the same id.
 func (x *Index) Put(id, text string) {
 	if known, ok := x.texts[id]; ok && known == text {

@@ -50,12 +50,12 @@ func TestEmptyIndex(t *testing.T) {
 	t.Parallel()
 	var x similar.Index
 	x.Drop("a")
-	if m, ok := x.Nearest("a text", 0, nil); ok || x.Len() != 0 {
-		t.Errorf("got %v and %d texts, want no match and 0 texts", m, x.Len())
+	if m, ok := x.Nearest("a text", 0, nil); ok {
+		t.Errorf("got %v, want no match in an empty index", m)
 	}
 	x.Put("a", "...")
-	if m, ok := x.Nearest("...", 0, nil); ok || x.Len() != 1 {
-		t.Errorf("got %v and %d texts, want no match and 1 text", m, x.Len())
+	if m, ok := x.Nearest("...", 0, nil); ok {
+		t.Errorf("got %v, want no match of a text without words", m)
 	}
 	x.Put("a", "a text")
 	x.Put("b", "a text!")
