@@ -81,8 +81,8 @@ func (x *Index) Has(key string) bool {
 // Put adds an item or replaces the item with the same key. The item is then the newest. If the index exceeds its memory limit,
 // Put evicts the oldest items, but never the new one.
 //
-// Put returns a DimensionError for a vector with a wrong dimension, and another error for a vector with a number that is not finite. The index is
-// then unchanged, and the caller can put the item without its vector.
+// Put returns an error for a vector that checkDimension or normalize refuses. The index is then unchanged, and the caller can put the item
+// without its vector.
 func (x *Index) Put(i Item) error {
 	vector, err := normalize(i.Vector)
 	if err != nil {
@@ -110,10 +110,10 @@ func (x *Index) Drop(key string) {
 	x.drop(key)
 }
 
-// checkDimension returns a DimensionError if the vector has another dimension than the other vectors of its model. It accepts nil.
+// checkDimension returns an error if the vector has another dimension than the other vectors of its model. It accepts nil.
 func (x *Index) checkDimension(model string, vector []float32) error {
 	if v := x.models[model]; v != nil && vector != nil && v.dimension != len(vector) {
-		return &DimensionError{Want: v.dimension, Got: len(vector)}
+		return fmt.Errorf("vector has dimension %d, the model has %d", len(vector), v.dimension)
 	}
 	return nil
 }

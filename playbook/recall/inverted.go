@@ -257,9 +257,9 @@ func (v *invertedIndex) score(q []queryTerm, number uint32) (sum float64) {
 	length := v.lengths[number]
 	refs := v.termRefs[number]
 	for _, a := range q {
-		at, ok := slices.BinarySearchFunc(refs, a.term, func(ref termRef, t uint32) int { return cmp.Compare(ref.term, t) })
+		i, ok := slices.BinarySearchFunc(refs, a.term, func(ref termRef, t uint32) int { return cmp.Compare(ref.term, t) })
 		if ok {
-			sum += g.weight(a.share, v.terms[a.term].postings[refs[at].position].count, length)
+			sum += g.weight(a.share, v.terms[a.term].postings[refs[i].position].count, length)
 		}
 	}
 	return sum

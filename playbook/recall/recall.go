@@ -11,8 +11,6 @@
 // The package reads no clock and no network. The same puts in the same order give the same results.
 package recall
 
-import "fmt"
-
 // Item is a text in an Index. The Index does not keep the text.
 type Item struct {
 	Key    string   // identifies the item
@@ -48,11 +46,4 @@ type Hit struct {
 	Key        string
 	Score      float64 // the sum of 1/(60+rank) over its ranks by words and by vectors
 	Similarity float64 // cosine similarity to the query; 0 if one of the vectors is missing
-}
-
-// DimensionError is returned for a vector whose dimension differs from the indexed vectors of its model.
-type DimensionError struct{ Want, Got int }
-
-func (e *DimensionError) Error() string {
-	return fmt.Sprintf("vector has dimension %d, the model has %d", e.Got, e.Want)
 }

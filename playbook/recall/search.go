@@ -22,8 +22,8 @@ const (
 // Search returns the best items for a query. It ranks items by words and by vector, takes the first Limit items of each order, and fuses
 // both orders. With longer lists, more items would be in both orders, and could displace the best items of one order.
 //
-// A search in a group takes time at most proportional to the size of the group. Search returns a DimensionError for a vector whose dimension
-// differs from that of its model; the caller can search again without the vector.
+// A search in a group takes time at most proportional to the size of the group. Search returns an error for a vector that
+// checkDimension or normalize refuses; the caller can search again without the vector.
 func (x *Index) Search(q Query) (Result, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit

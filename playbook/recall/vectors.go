@@ -93,7 +93,8 @@ func dot(x, y []float32) (sum float64) {
 
 var errNotFinite = errors.New("vector contains a number that is not finite")
 
-// normalize returns the vector scaled to length 1 in single precision, or nil for an empty vector or one of zeros.
+// normalize returns the vector scaled to length 1 in single precision, or nil for an empty vector or one of zeros. It returns an error for a
+// vector with a number that is not finite.
 func normalize(vector []float32) ([]float32, error) {
 	length := math.Sqrt(dot(vector, vector))
 	switch {
