@@ -117,13 +117,13 @@ func Decide(t Text) Decision {
 	}
 	switch t.Use {
 	case UseBullet:
-		return t.bullet()
+		return t.decideBullet()
 	case UseInsight:
-		return t.insight()
+		return t.decideInsight()
 	case UseSession:
-		return t.session()
+		return t.decideSession()
 	case UseRound:
-		return t.round()
+		return t.decideRound()
 	}
 	return refuse(CodeUnknown)
 }
@@ -131,8 +131,8 @@ func Decide(t Text) Decision {
 // knowsGate reports whether the mode of the gate is known.
 func (t *Text) knowsGate() bool { return t.Gate != "" && t.Gate.Valid() }
 
-// bullet decides on a bullet. Source, trust and review are not read here: they have decided the status of the bullet, see FirstStatus.
-func (t *Text) bullet() Decision {
+// decideBullet decides on a bullet. Source, trust and review are not read here: they have decided the status of the bullet, see FirstStatus.
+func (t *Text) decideBullet() Decision {
 	isShown := t.State == Active || t.State == Probation && t.Gate == playbook.GateStrict
 	switch {
 	case !t.knowsGate() || t.State == "":
@@ -147,7 +147,7 @@ func (t *Text) bullet() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// insight decides on an insight. After the Curator has decided on its reflection, a new prompt has the bullet in place of the insight. A
+// decideInsight decides on an insight. After the Curator has decided on its reflection, a new prompt has the bullet in place of the insight. A
 // prompt that repeats an earlier one keeps the insight, as long as the bullet is shown to others:
 //
 //	state              new prompt     prompt that repeats the insight
@@ -157,7 +157,7 @@ func (t *Text) bullet() Decision {
 //	any other          CodeState      CodeState
 //
 // The other facts may refuse an insight that the table shows.
-func (t *Text) insight() Decision {
+func (t *Text) decideInsight() Decision {
 	isBullet := t.State == Active || t.State == Probation
 	switch {
 	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "", !t.knowsGate():
@@ -182,8 +182,8 @@ func (t *Text) insight() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// session decides on the reflection on an earlier run of the session.
-func (t *Text) session() Decision {
+// decideSession decides on the reflection on an earlier run of the session.
+func (t *Text) decideSession() Decision {
 	switch {
 	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "", !t.knowsGate():
 		return refuse(CodeUnknown)
@@ -203,9 +203,9 @@ func (t *Text) session() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// round decides on the reflection on an earlier round of the same task. Only this task contains the reflection, so it is shown in every
+// decideRound decides on the reflection on an earlier round of the same task. Only this task contains the reflection, so it is shown in every
 // mode, unless it is suspect.
-func (t *Text) round() Decision {
+func (t *Text) decideRound() Decision {
 	if t.Suspect {
 		return refuse(CodeSuspect)
 	}
