@@ -64,6 +64,11 @@ type Forgotten struct {
 	Before   uint64   `msgpack:"b" json:"before"`  // first sequence of the stream of executions that the selector does not apply to
 }
 
+// Forgotten returns the selection of a delta whose Forget is set.
+func (d *Delta) Forgotten() Forgotten {
+	return Forgotten{Selector: *d.Forget, Version: d.Version, Before: d.ForgetBefore}
+}
+
 // Matches reports whether an execution is forgotten, or the run that it was compared with. version is the version whose delta covers the
 // execution, 0 if none does yet.
 func (f *Forgotten) Matches(version uint64, e *Evidence) bool {
@@ -135,7 +140,7 @@ func (a *Admission) apply(d *Delta) {
 	}
 	a.Decided.add(d.Floor, d.Covers)
 	if d.Forget != nil {
-		a.forget(Forgotten{*d.Forget, d.Version, d.ForgetBefore})
+		a.forget(d.Forgotten())
 	}
 	a.eraseNames(d.Redacted)
 }

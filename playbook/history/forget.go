@@ -126,7 +126,7 @@ func surveyLog(log Log) (*logSurvey, error) {
 	err := log(func(d *playbook.Delta) error {
 		s.newest = d.Version
 		if d.Forget != nil {
-			s.forgets = append(s.forgets, newForgotten(d))
+			s.forgets = append(s.forgets, d.Forgotten())
 		}
 		if d.RestoredVersion != nil {
 			s.keepVersions[*d.RestoredVersion] = true
@@ -134,11 +134,6 @@ func surveyLog(log Log) (*logSurvey, error) {
 		return nil
 	})
 	return s, err
-}
-
-// newForgotten returns the selection of a delta that forgets executions.
-func newForgotten(d *playbook.Delta) playbook.Forgotten {
-	return playbook.Forgotten{Selector: *d.Forget, Version: d.Version, Before: d.ForgetBefore}
 }
 
 // foldState is the state of a refold at a version. Besides the playbook it has the bullets that lost support, with the versions of the forget

@@ -40,8 +40,6 @@ type Event struct {
 
 	Restores *uint64            `json:"restored_version,omitempty"`
 	Forgets  *playbook.Selector `json:"forget,omitempty"`
-
-	Delta *playbook.Delta `json:"-"` // with this Version
 }
 
 // event returns the event of an operation in a part of the change.
@@ -50,7 +48,7 @@ func (c change) event(part *playbook.Delta, op *playbook.Op) Event {
 	return Event{
 		Version: d.Version, Time: d.Time, Kind: op.Kind, Bullet: op.Bullet, Op: *op, Support: c.support(part, op),
 		Author: d.Author, Code: op.Code, Reason: cmp.Or(op.Reason, d.Reason), Model: d.Model, Prompt: d.Prompt,
-		Restores: d.RestoredVersion, Forgets: d.Forget, Delta: d,
+		Restores: d.RestoredVersion, Forgets: d.Forget,
 	}
 }
 
@@ -226,7 +224,7 @@ func (t *tracer) findMerged(log Log) error {
 	err := log.changes(endOfLog, func(c change) error {
 		t.newest = c.last().Version
 		if c.last().Forget != nil {
-			t.forgets = append(t.forgets, newForgotten(c.last()))
+			t.forgets = append(t.forgets, c.last().Forgotten())
 		}
 		for _, part := range c {
 			for i := range part.Ops {

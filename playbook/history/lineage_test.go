@@ -122,9 +122,6 @@ func TestLineage(t *testing.T) {
 	if diff := cmp.Diff(s, l.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
-	if d := l.Events[5].Delta; d != k.deltas[6] {
-		t.Errorf("version 7: got delta %+v", d)
-	}
 }
 
 func TestLineageOfRemovedBullet(t *testing.T) {

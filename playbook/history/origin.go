@@ -10,11 +10,10 @@ import (
 // Origin is the source of the content of a bullet: the last operation in the log that set the content. Restores and forget
 // changes are skipped, because they bring back earlier content.
 type Origin struct {
-	Bullet  playbook.BulletID `json:"bullet_id"`
-	Version uint64            `json:"version"`           // of the operation; 0 if the log has none
-	Support []playbook.Cover  `json:"support,omitempty"` // with the evidence
-	Author  string            `json:"author,omitempty"`
-	Reason  string            `json:"reason,omitempty"`
+	Bullet  playbook.BulletID
+	Version uint64           // of the operation; 0 if the log has none
+	Support []playbook.Cover // with the evidence
+	Author  string
 }
 
 // HasSource reports whether a person can look up the source: the evidence of an execution, or an edit or import with an
@@ -47,7 +46,7 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 				if op.Kind == playbook.Merge && len(e.Support) == 0 { // no execution requested the merge, so the support of the old content stays
 					e.Support = o.Support
 				}
-				origins[op.Bullet] = Origin{o.Bullet, e.Version, e.Support, e.Author, e.Reason}
+				origins[op.Bullet] = Origin{Bullet: op.Bullet, Version: e.Version, Support: e.Support, Author: e.Author}
 			}
 		}
 		return nil

@@ -175,7 +175,7 @@ func (r *Redactor) addChange(c change) {
 		r.changes[last.ChangeID] = &redactChange{last: last, covers: covers}
 	}
 	if f := last.Forget; f != nil {
-		r.forgets = append(r.forgets, newForgotten(last))
+		r.forgets = append(r.forgets, last.Forgotten())
 		if _, ok := r.numbers[*f]; !ok && f.HasNames() {
 			r.numbers[*f] = last.Version
 		}

@@ -29,7 +29,6 @@ type Rejection struct {
 	Reason      string            `json:"reason,omitempty"`
 	DuplicateOf playbook.BulletID `json:"duplicate_of,omitempty"` // the bullet with the same content, or the target of the merge
 	Author      string            `json:"author,omitempty"`
-	Delta       *playbook.Delta   `json:"-"` // with this Version
 }
 
 // Rejections returns the rejected proposals of reflections and edits, and the bullets that the Curator merged, removed
@@ -45,7 +44,7 @@ func Rejections(log Log) (all []Rejection, err error) {
 					continue
 				}
 				found := Rejection{
-					Version: d.Version, Time: d.Time, Verdict: verdict, Op: *op, Code: op.Code, Reason: op.Reason, Author: d.Author, Delta: d,
+					Version: d.Version, Time: d.Time, Verdict: verdict, Op: *op, Code: op.Code, Reason: op.Reason, Author: d.Author,
 				}
 				if verdict == VerdictMerged {
 					found.DuplicateOf = op.Bullet
@@ -55,7 +54,7 @@ func Rejections(log Log) (all []Rejection, err error) {
 			for _, j := range part.Rejected {
 				found := Rejection{
 					Version: d.Version, Time: d.Time, Verdict: VerdictRejected, Op: j.Op, Code: j.Code, Reason: j.Reason, DuplicateOf: j.DuplicateOf,
-					Author: d.Author, Delta: d,
+					Author: d.Author,
 				}
 				if j.DuplicateOf != "" {
 					found.Verdict = VerdictDuplicate

@@ -39,7 +39,7 @@ type Decision struct {
 	Reason  string            `json:"reason"`
 }
 
-// Statuses follows a log and keeps what put bullets into quarantine, and the latest decisions of the Curator. The zero value is at the
+// Statuses follows a log. It keeps the changes that put bullets into quarantine, and the latest decisions of the Curator. The zero value is at the
 // beginning of a log. It is not safe for concurrent use.
 type Statuses struct {
 	parts     playbook.ChangeAssembler
