@@ -63,7 +63,7 @@ func (c *Rules) Refuse(content string) *Refusal {
 
 // RefuseMaterial returns the reason if the text must not even be part of a prompt as material for a bullet, or nil.
 func (c *Rules) RefuseMaterial(content string) *Refusal {
-	if refusal := RefuseSecret(content); refusal != nil {
+	if refusal := refuseSecret(content); refusal != nil {
 		return refusal
 	}
 	if c.restatesPrompt(content) {
@@ -88,8 +88,8 @@ func IsSuspect(op *playbook.Op) bool {
 	return op.Code == playbook.ReasonInjection || op.Code == playbook.ReasonCopied
 }
 
-// RefuseSecret returns the reason if the text seems to contain a secret, or nil.
-func RefuseSecret(text string) *Refusal {
+// refuseSecret returns the reason if the text seems to contain a secret, or nil.
+func refuseSecret(text string) *Refusal {
 	if kind := secretKind(text); kind != "" {
 		return Refusef(playbook.ReasonSecret, "content: seems to contain a secret (%s)", kind)
 	}
@@ -202,7 +202,7 @@ func RefuseSecretOp(op *playbook.Op) *Refusal {
 		texts = append(texts, op.PutBullet.Content)
 	}
 	for _, text := range texts {
-		if refusal := RefuseSecret(text); refusal != nil {
+		if refusal := refuseSecret(text); refusal != nil {
 			return refusal
 		}
 	}
