@@ -102,7 +102,7 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 	}
 	e := b.CurrentExperiment()
 	needed = max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
-	old := shownBefore(s, b)
+	old := shownReplaced(s, b)
 	if old != nil && isExtension(old, b) {
 		return needed, true
 	}
@@ -121,7 +121,7 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 // two can be right, so b can help only in tasks where the trusted bullet fails. The record of the trusted bullet shows that these are few.
 // Requests do not outweigh such a record: among the wrong verdicts on hundreds of tasks, two request the same text by chance.
 func isRefuted(s State, b *playbook.Bullet, typical playbook.Typical) bool {
-	old := shownBefore(s, b)
+	old := shownReplaced(s, b)
 	if old == nil || !IsSupported(old, typical) || failsNow(old) || isExtension(old, b) {
 		return false
 	}
@@ -176,7 +176,7 @@ func (d *Decider) assess(b *playbook.Bullet) {
 	case a.Restart:
 		d.showAgainst(b.ID)
 	case op.Status == playbook.Active && b.Status == playbook.Probation:
-		d.takePlace(b)
+		d.retireReplaced(b)
 	}
 }
 
@@ -208,8 +208,8 @@ func replacedBy(s State, b *playbook.Bullet) iter.Seq[*playbook.Bullet] {
 	}
 }
 
-// shownBefore returns the bullet that is shown and that b would take the place of, or nil.
-func shownBefore(s State, b *playbook.Bullet) *playbook.Bullet {
+// shownReplaced returns the shown bullet that b replaces, directly or through others, or nil.
+func shownReplaced(s State, b *playbook.Bullet) *playbook.Bullet {
 	for old := range replacedBy(s, b) {
 		if old.Shown() {
 			return old
@@ -245,11 +245,11 @@ func isRestorable(b *playbook.Bullet) bool {
 	return b.Status == playbook.Retired && s.Established() && s != playbook.StandingKept
 }
 
-// show shows a candidate or a retired bullet as a new one, or puts it on probation if the gate is strict. A bullet that replaces another
-// takes its place. show does nothing if a person keeps the other one, or if all outcomes behind b are inferred. op has the code and the
-// reason, and may restart the experiment.
+// show shows a candidate or a retired bullet as a new one, and retires the bullets that it replaces. If the gate is strict, show puts the bullet
+// on probation instead. It does nothing if a person keeps the shown bullet that b replaces, or if all outcomes behind b are inferred. op has the
+// code and the reason, and may restart the experiment.
 func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
-	old := shownBefore(d.State, b)
+	old := shownReplaced(d.State, b)
 	if b.OnlyInferred || old != nil && IsKept(old) {
 		return
 	}
@@ -265,7 +265,7 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 	}
 	d.setStatus(op)
 	if op.Status == playbook.Active {
-		d.takePlace(b)
+		d.retireReplaced(b)
 	}
 }
 
@@ -274,8 +274,8 @@ func (d *Decider) holdForReview(b *playbook.Bullet, reason string) {
 	d.setStatus(playbook.Op{Bullet: b.ID, Status: playbook.Quarantined, Code: playbook.ReasonReview, Reason: "review first: " + reason})
 }
 
-// takePlace retires the bullets that b replaces.
-func (d *Decider) takePlace(b *playbook.Bullet) {
+// retireReplaced retires the bullets that b replaces.
+func (d *Decider) retireReplaced(b *playbook.Bullet) {
 	for old := range replacedBy(d.State, b) {
 		if old.Status == playbook.Retired || IsKept(old) {
 			continue
@@ -383,7 +383,7 @@ func (d *Decider) Release() (full bool) {
 	slices.SortFunc(list, compareWaiting)
 	for _, b := range list {
 		isCandidate := b.Status == playbook.Candidate
-		wouldReplace := shownBefore(d.State, b) != nil
+		wouldReplace := shownReplaced(d.State, b) != nil
 		switch {
 		case isCandidate && (d.Review || b.OnlyInferred || wouldReplace):
 			continue
