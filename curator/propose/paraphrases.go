@@ -67,15 +67,12 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + render(group)}},
 			Schema:   proposalSchema,
 		}
-		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) ([]Suggestion, error) {
-			list, _, err := parseProposals(r, 0)
-			return list, err
-		})
+		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) (Suggestions, error) { return parseProposals(r, 0) })
 		if err != nil {
 			return nil, fmt.Errorf("ask model for paraphrases: %w", err)
 		}
-		for _, pr := range found {
-			op := pr.Op
+		for _, suggested := range found.Proposals {
+			op := suggested.Op
 			screen.Suspect(&op)
 			if op.Kind == playbook.Merge && rules.Refuse(op.Content) == nil && !screen.IsSuspect(&op) {
 				merges = append(merges, op)

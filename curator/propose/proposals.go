@@ -31,40 +31,33 @@ type Suggestions struct {
 
 // Ask asks a model for proposals. It asks up to chat.MaxCalls times while the reply is not usable.
 func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply, error) {
-	return chat.Ask(ctx, m, requestPrompt(in), func(r chat.Reply) (s Suggestions, err error) {
-		s.Proposals, s.Rejected, err = parseProposals(r, len(in.Reflections))
-		return s, err
-	})
+	return chat.Ask(ctx, m, requestPrompt(in), func(r chat.Reply) (Suggestions, error) { return parseProposals(r, len(in.Reflections)) })
 }
 
 // parseProposals reads a reply to a request with n reflections. It returns a rejection for each invalid operation and for
 // each ignored part of a valid one.
-func parseProposals(r chat.Reply, n int) ([]Suggestion, []playbook.Rejection, error) {
+func parseProposals(r chat.Reply, n int) (s Suggestions, err error) {
 	operations, err := chat.ParseList(r, "operations", "type")
 	if err != nil {
-		return nil, nil, err
+		return s, err
 	}
-	var (
-		proposals []Suggestion
-		rejected  []playbook.Rejection
-	)
 	for _, raw := range operations {
 		var m modelOp
 		if err := json.Unmarshal(raw, &m.fields); err != nil || m.fields == nil {
-			rejected = append(rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", text.Excerpt(string(raw), 80))})
+			s.Rejected = append(s.Rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", text.Excerpt(string(raw), 80))})
 			continue
 		}
 		p, err := m.proposal(n)
 		if err != nil {
-			rejected = append(rejected, playbook.Rejection{Op: p.Op, Code: playbook.ReasonInvalid, Reason: err.Error()})
+			s.Rejected = append(s.Rejected, playbook.Rejection{Op: p.Op, Code: playbook.ReasonInvalid, Reason: err.Error()})
 			continue
 		}
 		for _, reason := range m.ignored {
-			rejected = append(rejected, playbook.Rejection{Op: p.Op, Code: playbook.ReasonIgnored, Reason: reason})
+			s.Rejected = append(s.Rejected, playbook.Rejection{Op: p.Op, Code: playbook.ReasonIgnored, Reason: reason})
 		}
-		proposals = append(proposals, p)
+		s.Proposals = append(s.Proposals, p)
 	}
-	return proposals, rejected, nil
+	return s, nil
 }
 
 // modelOp is an operation in the form of the model, with a sentence for each ignored part.

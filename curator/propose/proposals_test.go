@@ -112,18 +112,18 @@ func TestParseProposals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, rejected, err := parseProposals(chat.Reply{Text: test.text, Finish: "stop"}, 3)
+			got, err := parseProposals(chat.Reply{Text: test.text, Finish: "stop"}, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %+v, want %+v", got, test.want)
+			if !reflect.DeepEqual(got.Proposals, test.want) {
+				t.Errorf("got %+v, want %+v", got.Proposals, test.want)
 			}
-			if !slices.EqualFunc(rejected, test.rejected, func(r playbook.Rejection, want string) bool {
+			if !slices.EqualFunc(got.Rejected, test.rejected, func(r playbook.Rejection, want string) bool {
 				code, name, _ := strings.Cut(want, " ")
 				return r.Code == playbook.Reason(code) && (strings.HasPrefix(r.Reason, name) || r.Code == playbook.ReasonInvalid && strings.Contains(r.Reason, name))
 			}) {
-				t.Errorf("got rejections %+v, want %q", rejected, test.rejected)
+				t.Errorf("got rejections %+v, want %q", got.Rejected, test.rejected)
 			}
 		})
 	}
@@ -131,8 +131,8 @@ func TestParseProposals(t *testing.T) {
 
 func TestProposedContentIsCleaned(t *testing.T) {
 	t.Parallel()
-	got, _, err := parseProposals(chat.Reply{Text: `{"operations":[{"type":"ADD","section":"## House\n[x] Rules","content":"a\u0000b\r\nc"}]}`}, 0)
-	if err != nil || len(got) != 1 || got[0].Op.Section != "house_x_rules" || got[0].Op.Content != "ab\nc" {
+	s, err := parseProposals(chat.Reply{Text: `{"operations":[{"type":"ADD","section":"## House\n[x] Rules","content":"a\u0000b\r\nc"}]}`}, 0)
+	if got := s.Proposals; err != nil || len(got) != 1 || got[0].Op.Section != "house_x_rules" || got[0].Op.Content != "ab\nc" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -148,8 +148,8 @@ func TestParseProposalsInvalidReplies(t *testing.T) {
 		{Text: `{"update":[]}`},
 		{Text: `{"reasoning":"r","operations":[{"type":"ADD"`, Finish: "length"},
 	} {
-		if got, rejected, err := parseProposals(r, 1); err == nil {
-			t.Errorf("%q: got %+v, %+v, want an error", r.Text, got, rejected)
+		if got, err := parseProposals(r, 1); err == nil {
+			t.Errorf("%q: got %+v, want an error", r.Text, got)
 		}
 	}
 }
@@ -163,16 +163,16 @@ func FuzzParseProposals(f *testing.F) {
 		f.Add(s, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, n int) {
-		proposals, rejected, err := parseProposals(chat.Reply{Text: text}, n)
-		if err != nil && (proposals != nil || rejected != nil) {
-			t.Errorf("got %+v beside the error %v", proposals, err)
+		got, err := parseProposals(chat.Reply{Text: text}, n)
+		if err != nil && (got.Proposals != nil || got.Rejected != nil) {
+			t.Errorf("got %+v beside the error %v", got, err)
 		}
-		for _, r := range rejected {
+		for _, r := range got.Rejected {
 			if r.Reason == "" || r.Code == "" {
 				t.Errorf("rejected %+v without a reason", r.Op)
 			}
 		}
-		for _, p := range proposals {
+		for _, p := range got.Proposals {
 			if op := p.Op; op.Helpful+op.Harmful+op.Neutral > 0 {
 				t.Errorf("a model moved counters: %+v", op)
 			}
