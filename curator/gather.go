@@ -23,8 +23,8 @@ import (
 // models. It does not depend on delivery times, the clock or the memory of this process. Therefore:
 //
 //   - Rejected texts for the prompts are read from the complete log of the playbook, not from the rejection log in memory.
-//   - The limit of new bullets per session does not apply, and no bullet retires because of its age: a replay adds
-//     bullets as fast as it can, and an operator names each batch. Trust, budgets and the gate apply as usual.
+//   - The limit of new bullets per session does not apply: a replay adds bullets as fast as it can, and an operator names each
+//     batch. Trust, budgets and the gate apply as usual.
 //   - If a model is unavailable, nothing takes effect and the edit is delivered again.
 //   - If all groups of a reflection got unusable replies, the reflection is skipped: the change does not cover it, the
 //     decision counts it, and a later edit can gather it.

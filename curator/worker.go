@@ -285,7 +285,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 	cfg := draft.Config{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Policy: w.policy,
-		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.additions.Recent(now)}, Now: now,
+		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.additions.Recent(now)},
 	}
 	span := beginCommit(ctx)
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) { // is called again after a conflict

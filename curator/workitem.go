@@ -15,9 +15,8 @@ import (
 // decides against the current state which of them become operations.
 type workItem struct {
 	draft.Item
-	trace   string // trace id
-	attempt int    // delivery number, from 1
-	result  *bus.Result
+	trace  string // trace id
+	result *bus.Result
 
 	modelUseful bool          // a model was asked about it, and its reply was useful
 	gathered    *gatherResult // for an edit that gathers reflections
@@ -35,7 +34,7 @@ func drafts(items []*workItem) []*draft.Item {
 // newWorkItem returns the work item of a delivery. It returns an error if the event is neither a reflection nor an edit.
 func newWorkItem(d *bus.Delivery, result *bus.Result) (*workItem, error) {
 	item := &workItem{
-		Item: draft.Item{ID: d.Event.EventID(), Seq: d.Seq}, attempt: d.Attempt, trace: events.TraceID(d.Trace), result: result,
+		Item: draft.Item{ID: d.Event.EventID(), Seq: d.Seq}, trace: events.TraceID(d.Trace), result: result,
 	}
 	switch e := d.Event.(type) {
 	case *events.Reflection:

@@ -19,7 +19,6 @@ package draft
 import (
 	"crypto/rand"
 	"slices"
-	"time"
 
 	"debrief/curator/gate"
 	"debrief/curator/screen"
@@ -41,7 +40,6 @@ type Config struct {
 	Gate     gate.Config     // thresholds of its decisions
 	Policy   playbook.Policy // the settings of the Curator that the log records
 	Burst    Burst
-	Now      time.Time // zero disables decisions that depend on time
 }
 
 // Result is a drafted change, the number of items that it decides, and the remaining work.

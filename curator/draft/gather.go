@@ -3,7 +3,6 @@ package draft
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"debrief/curator/screen"
 	"debrief/events"
@@ -16,7 +15,7 @@ import (
 // why the edit is refused. The reflections count as evidence and not as decisions of a person.
 func (d *draft) draftGathered(item *Item, out *playbook.Delta) *screen.Refusal {
 	d.byPerson = false
-	d.Burst, d.Now = Burst{}, time.Time{} // the result must not depend on the time
+	d.Burst = Burst{} // the result must not depend on the time
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
 	out.Author, out.Reason = history.Curator, text.Excerpt(reason, screen.MaxReason)
 	size := sizeOfCover(&d.covers[item.coverIndex])
