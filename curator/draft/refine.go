@@ -343,7 +343,7 @@ type SubjectBullet struct {
 // similar.SameSubject.
 func SameSubject(bullets []*playbook.Bullet) [][]SubjectBullet {
 	all := [][]SubjectBullet{} // not null in JSON
-	for _, group := range similar.SameSubject(bullets, ruleOf) {
+	for _, group := range similar.SameSubject(bullets) {
 		var subject []SubjectBullet
 		for _, b := range group {
 			subject = append(subject, SubjectBullet{ID: b.ID, State: cmp.Or(b.Status, playbook.Active), Content: b.Content})
@@ -352,5 +352,3 @@ func SameSubject(bullets []*playbook.Bullet) [][]SubjectBullet {
 	}
 	return all
 }
-
-func ruleOf(b *playbook.Bullet) similar.Rule { return similar.Rule{When: b.When, Content: b.Advice()} }

@@ -42,16 +42,11 @@ func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
 			}
 		}
 	}
-	for _, subject := range sameSubject(all) {
+	for _, subject := range similar.SameSubject(all) {
 		add(subject)
 	}
 	add(all)
 	return sorted
-}
-
-// sameSubject returns the groups of bullets that are perhaps one rule in other words, or that contradict each other.
-func sameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
-	return similar.SameSubject(bullets, func(b *playbook.Bullet) similar.Rule { return similar.Rule{When: b.When, Content: b.Advice()} })
 }
 
 // FindParaphrases asks a model for bullets that give the same advice in different words, and returns merge operations. It

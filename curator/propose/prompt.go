@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
@@ -123,7 +124,7 @@ func requestPrompt(in Request) chat.Prompt {
 	}
 	writeSection(&user, "Proposed corrections on trial, not to be merged with the bullets that they correct", corrections(in))
 	var subjects []string
-	for _, subject := range sameSubject(slices.Concat(in.Bullets, in.Undecided)) {
+	for _, subject := range similar.SameSubject(slices.Concat(in.Bullets, in.Undecided)) {
 		if isCorrection(subject) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"debrief/playbook"
 	"debrief/playbook/similar"
 )
 
@@ -105,27 +106,26 @@ func BenchmarkSameSubject(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			t := newTrade(uint64(n))
-			texts, source := make([]string, n), make(map[int]int)
+			texts, source := make([]string, n), make(map[playbook.BulletID]playbook.BulletID)
 			for i := range texts {
 				if texts[i] = t.bullet(); i%3 == 2 {
-					source[i] = t.IntN(i)
-					texts[i] = t.edited(texts[source[i]])
+					from := t.IntN(i)
+					source[playbook.MintID("others", uint64(i))] = playbook.MintID("others", uint64(from))
+					texts[i] = t.edited(texts[from])
 				}
 			}
-			items := make([]int, n)
-			for i := range items {
-				items[i] = i
+			bullets := make([]*playbook.Bullet, n)
+			for i := range bullets {
+				bullets[i] = &playbook.Bullet{ID: playbook.MintID("others", uint64(i)), Content: texts[i]}
 			}
-			var subjects [][]int
+			var subjects [][]*playbook.Bullet
 			for b.Loop() {
-				subjects = similar.SameSubject(items, func(i int) similar.Rule { return similar.Rule{Content: texts[i]} })
+				subjects = similar.SameSubject(bullets)
 			}
-			with := make(map[[2]int]bool)
 			found := 0
-			for _, s := range subjects {
-				for _, i := range s {
-					if from, ok := source[i]; ok && slices.Contains(s, from) && !with[[2]int{i, from}] {
-						with[[2]int{i, from}] = true
+			for _, subject := range subjects {
+				for _, bullet := range subject {
+					if from, ok := source[bullet.ID]; ok && slices.ContainsFunc(subject, func(o *playbook.Bullet) bool { return o.ID == from }) {
 						found++
 					}
 				}

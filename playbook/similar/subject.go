@@ -4,37 +4,33 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
-// Two rules are on one subject if they share at least minShared rare words, and if the coefficient of Dice (1945) of their rare words is at least
+// Two bullets are on one subject if they share at least minShared rare words, and if the coefficient of Dice (1945) of their rare words is at least
 // minSubject. Six wordings of one rule in a public bug report have a coefficient of 0.71 or more, but a Similarity of only 0.29 to 0.67.
 const (
 	minShared  = 3
 	minSubject = 0.6
 )
 
-// Rule is a text with the condition under which it holds, "" if it always holds.
-type Rule struct{ When, Content string }
-
-// SameSubject groups items with rules on one subject by their rare words: the stems of words that are not common in English and not numbers.
-// The rules of a group may be wordings of one rule, or contradict each other; only a model or a person can tell. Rules are not on
+// SameSubject groups bullets on one subject by their rare words: the stems of words that are not common in English and not numbers.
+// The bullets of a group may be wordings of one rule, or contradict each other; only a model or a person can tell. Bullets are not on
 // one subject if isOtherCase reports so, for example the rules for two currencies.
 //
-// SameSubject returns the groups with several items, in order. Each rule of a group is on one subject with the first rule of the group, and no
-// item is in two groups. 10,000 rules with few different words take two seconds, 100,000 take minutes.
-func SameSubject[T any](items []T, ruleOf func(T) Rule) [][]T {
+// SameSubject returns the groups with several bullets, in order. Each bullet of a group is on one subject with the first one, and no
+// bullet is in two groups. 10,000 bullets with few different words take two seconds, 100,000 take minutes.
+func SameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
 	type group struct {
-		items []T
-		first Rule // rule of the first item
-		words set  // its rare words
+		bullets []*playbook.Bullet
+		words   set // rare words of the first bullet
 	}
 	var all []*group
-	withWord := make(map[uint64][]int) // by word: the groups whose first rule has it
-	var shared []int                   // by group: number of rare words in common with the current rule; 0 between rules
-	for _, item := range items {
-		rule := ruleOf(item)
-		words := rareWords(rule.When + " " + rule.Content)
+	withWord := make(map[uint64][]int) // by word: the groups whose first bullet has it
+	var shared []int                   // by group: number of rare words in common with the current bullet; 0 between bullets
+	for _, bullet := range bullets {
+		words := rareWords(bullet.When + " " + bullet.Advice())
 		var near []int // groups with a word in common
 		for _, word := range words {
 			for _, g := range withWord[word] {
@@ -49,7 +45,7 @@ func SameSubject[T any](items []T, ruleOf func(T) Rule) [][]T {
 			dice := 2 * float64(n) / float64(len(words)+len(all[g].words))
 			onSubject := n >= minShared && dice >= minSubject
 			isBetter := best < 0 || n > shared[best] || n == shared[best] && g < best
-			if onSubject && isBetter && !isOtherCase(&all[g].first, &rule) {
+			if onSubject && isBetter && !isOtherCase(all[g].bullets[0], bullet) {
 				best = g
 			}
 		}
@@ -57,18 +53,18 @@ func SameSubject[T any](items []T, ruleOf func(T) Rule) [][]T {
 			shared[g] = 0
 		}
 		if best >= 0 {
-			all[best].items = append(all[best].items, item)
+			all[best].bullets = append(all[best].bullets, bullet)
 			continue
 		}
 		for _, word := range words {
 			withWord[word] = append(withWord[word], len(all))
 		}
-		all, shared = append(all, &group{[]T{item}, rule, words}), append(shared, 0)
+		all, shared = append(all, &group{[]*playbook.Bullet{bullet}, words}), append(shared, 0)
 	}
-	var several [][]T
+	var several [][]*playbook.Bullet
 	for _, g := range all {
-		if len(g.items) > 1 {
-			several = append(several, g.items)
+		if len(g.bullets) > 1 {
+			several = append(several, g.bullets)
 		}
 	}
 	return several
@@ -87,15 +83,15 @@ func rareWords(s string) (words set) {
 	return slices.Compact(words)
 }
 
-// isOtherCase reports whether two rules are for different cases: a number, an identifier or a negation in their conditions differs, or each content
-// has an identifier that the other lacks.
-func isOtherCase(a, b *Rule) bool {
+// isOtherCase reports whether two bullets are for different cases: a number, an identifier or a negation in their conditions differs, or each
+// advice has an identifier that the other lacks.
+func isOtherCase(a, b *playbook.Bullet) bool {
 	if a.When != "" && b.When != "" {
 		switch Difference(a.When, b.When).Kind {
 		case Numbers, Identifiers, Negations:
 			return true
 		}
 	}
-	x, y := parseTerms(a.Content), parseTerms(b.Content)
+	x, y := parseTerms(a.Advice()), parseTerms(b.Advice())
 	return firstExtra(x, y, Identifiers) != nil && firstExtra(y, x, Identifiers) != nil
 }

@@ -5,8 +5,11 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"debrief/playbook"
 )
 
 func TestSameSubject(t *testing.T) {
@@ -37,25 +40,36 @@ func TestSameSubject(t *testing.T) {
 		{"two groups", []string{wordings[0], down, wordings[1], up}, "[[0 2] [1 3]]"},
 		{"none", nil, "[]"},
 	} {
-		got := fmt.Sprint(SameSubject(indexes(tt.rules), func(i int) Rule { return ruleOf(tt.rules[i]) }))
+		got := fmt.Sprint(subjectsOf(t, tt.rules))
 		if got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }
 
-func indexes(texts []string) (all []int) {
-	for i := range texts {
-		all = append(all, i)
+// subjectsOf returns the groups of SameSubject, as indexes of texts.
+func subjectsOf(t *testing.T, texts []string) (groups [][]int) {
+	t.Helper()
+	var bullets []*playbook.Bullet
+	for i, text := range texts {
+		b := &playbook.Bullet{ID: playbook.BulletID(strconv.Itoa(i)), Content: text}
+		if when, _, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(when, "When ") {
+			b.When = strings.TrimPrefix(when, "When ")
+		}
+		bullets = append(bullets, b)
 	}
-	return all
-}
-
-func ruleOf(text string) Rule {
-	if when, content, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(when, "When ") {
-		return Rule{When: strings.TrimPrefix(when, "When "), Content: content}
+	for _, subject := range SameSubject(bullets) {
+		var group []int
+		for _, b := range subject {
+			i, err := strconv.Atoi(string(b.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			group = append(group, i)
+		}
+		groups = append(groups, group)
 	}
-	return Rule{Content: text}
+	return groups
 }
 
 // written is a text of testdata/subjects.txt.
@@ -100,7 +114,7 @@ func TestSameSubjectOfWrittenRules(t *testing.T) {
 	for i, w := range all {
 		texts[i] = w.text
 	}
-	for _, group := range SameSubject(indexes(texts), func(i int) Rule { return ruleOf(texts[i]) }) {
+	for _, group := range subjectsOf(t, texts) {
 		rules := make(map[string]int)
 		for _, i := range group {
 			rules[all[i].rule]++
