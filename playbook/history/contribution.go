@@ -119,8 +119,11 @@ func (s *Contribution) set(next tally) {
 
 // tallyAt returns the tally at an earlier version. It is empty if the sample was forgotten after that version.
 func (s *Contribution) tallyAt(version uint64) tally {
+	if version < s.forgottenAt {
+		return tally{}
+	}
 	for _, t := range slices.Backward(s.history) {
-		if t.version <= version && version >= s.forgottenAt {
+		if t.version <= version {
 			return t
 		}
 	}
