@@ -8,14 +8,12 @@ import (
 )
 
 // parseSigns returns the signs in a list that is separated by spaces. A pattern is tried only on a text that contains one of its signs,
-// because a regular expression takes far more time than a search for strings. In the list an underscore stands for a space, except in
-// key_insight. The sign longSign stands for any word of at least longWord bytes.
+// because a regular expression takes far more time than a search for strings. In the list an underscore stands for a space. The sign
+// longSign stands for any word of at least longWord bytes.
 func parseSigns(list string) []string {
 	all := strings.Fields(list)
 	for i := range all {
-		if all[i] != "key_insight" {
-			all[i] = strings.ReplaceAll(all[i], "_", " ")
-		}
+		all[i] = strings.ReplaceAll(all[i], "_", " ")
 	}
 	return all
 }
@@ -285,7 +283,7 @@ var orderPatterns = []order{
 		// the curator must add
 		`|\b(?:the )?(?:reflector|curator|ai model|language model|llm|ai) (?:must|should|shall|has to|is to|will|needs to) (?:now |always |also )?(?:ignore|add|write|store|obey|copy|execute|remember|output|forget|run|reveal|send|include)`)},
 	{
-		name: "an order about the playbook", signs: parseSigns(`playbook bullet remember memori store learn save key_insight helpful harmful`), re: text.Pattern(
+		name: "an order about the playbook", signs: parseSigns(`playbook bullet remember memori store learn save insight helpful harmful`), re: text.Pattern(
 			// add this to the playbook
 			`\b(?:add|insert|append|create|write|store|save|put|record|include|remember|learn|keep|memori[sz]e)\b[^\n]{0,60}\b(?:to|into|in|as) (?:the|your|this|its) (?:\w+'s )?playbook\b`,
 			// create a new bullet
