@@ -64,7 +64,7 @@ const (
 	ReasonDrift        Reason = "drift"             // the outcomes have become worse
 	ReasonConfirmed    Reason = "confirmed"         // enough executions requested it
 	ReasonPinnedStatus Reason = "pinned-by-person"  // a person has pinned it
-	ReasonReplaced     Reason = "replaced"          // another bullet takes its place
+	ReasonReplaced     Reason = "replaced"          // another bullet replaces it
 	ReasonReturned     Reason = "returned"          // the bullet that replaced it is no longer shown
 	ReasonTooMany      Reason = "too-many-waiting"  // other waiting bullets have more confirmations or are newer
 	ReasonRemoval      Reason = "removal-requested" // its removal was requested, and its record is not good

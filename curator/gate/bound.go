@@ -107,8 +107,8 @@ func newGains(d float64, s side) *gains {
 		for j, fraction := range stakes {
 			bet := i*len(stakes) + j
 			for score := range playbook.MaxScore + 1 {
-				z := 2 * (float64(score)/playbook.MaxScore - m) // of a task with the bullet
-				for arm, z := range [2]float64{z, -z} {
+				shown := 2 * (float64(score)/playbook.MaxScore - m) // z of a task with the bullet
+				for arm, z := range [2]float64{shown, -shown} {
 					win, maxLoss := z-d, d+maxZ
 					if s == liftBelow {
 						win, maxLoss = d-z, maxZ-d

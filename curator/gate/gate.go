@@ -43,7 +43,7 @@
 // # Decisions on a playbook
 //
 // Package draft decides which new advice waits as a candidate. A Decider applies assessments to the bullets with new evidence: which ones
-// retire, return, or take the place of another. It changes bullets only through Decider.Apply. Three rules are for a candidate that would
+// retire, return, or replace another. It changes bullets only through Decider.Apply. Three rules are for a candidate that would
 // replace a bullet, or that contradicts one:
 //
 //   - If the bullet has a good record, a share of the failures blamed on it must request the candidate: wrong verdicts request many
