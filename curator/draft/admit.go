@@ -116,7 +116,7 @@ func (d *draft) addInstead(op playbook.Op, status playbook.Status, refusal *scre
 }
 
 // proposeGated drafts a proposal while the gate decides. A proposal cannot change the text of a supported bullet or remove it.
-// Instead, the new text becomes a candidate that can take its place.
+// Instead, the new text becomes a candidate that can replace the bullet.
 func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet, against playbook.BulletID) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add:
@@ -227,7 +227,7 @@ func (d *draft) countUntested() (n int) {
 	return n
 }
 
-// addReplacement drafts the new text of a bullet as a candidate, which takes the place of the bullet after a confirmation.
+// addReplacement drafts the new text of a bullet as a candidate, which replaces the bullet after a confirmation.
 func (d *draft) addReplacement(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
 	return d.change(&playbook.Op{
 		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), When: op.When, Content: op.Content, Replaces: old.ID,
