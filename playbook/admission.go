@@ -72,7 +72,7 @@ func (d *Delta) Forgotten() Forgotten {
 // Matches reports whether an execution is forgotten, or the run that it was compared with. version is the version whose delta covers the
 // execution, 0 if none does yet.
 func (f *Forgotten) Matches(version uint64, e *Evidence) bool {
-	return f.selects(version, e) || f.selects(version, e.OfCompared())
+	return f.selects(version, e) || f.selects(version, e.ComparedEvidence())
 }
 
 // selects is Matches for the execution alone.

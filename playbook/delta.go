@@ -87,8 +87,8 @@ type ComparedRun struct {
 	Session   string `msgpack:"n,omitempty" json:"session,omitempty"`
 }
 
-// OfCompared returns evidence of the compared run, or nil. It has only the names of that run.
-func (e *Evidence) OfCompared() *Evidence {
+// ComparedEvidence returns evidence of the compared run, or nil. It has only the names of that run.
+func (e *Evidence) ComparedEvidence() *Evidence {
 	if e == nil || e.Compared == nil {
 		return nil
 	}
@@ -237,7 +237,7 @@ type Selector struct {
 
 // Matches reports whether the selector selects the evidence: the execution, or the run that it was compared with. It is false for nil, the
 // evidence of an edit, and for an empty selector.
-func (s *Selector) Matches(e *Evidence) bool { return s.selects(e) || s.selects(e.OfCompared()) }
+func (s *Selector) Matches(e *Evidence) bool { return s.selects(e) || s.selects(e.ComparedEvidence()) }
 
 // selects reports whether the selector selects the execution.
 func (s *Selector) selects(e *Evidence) bool {

@@ -120,7 +120,7 @@ func (e *Eraser) addEvidence(b playbook.Book, d *playbook.Delta, x *playbook.Evi
 		return
 	}
 	e.addRunOf(b, d, x, f)
-	if compared := x.OfCompared(); compared != nil {
+	if compared := x.ComparedEvidence(); compared != nil {
 		e.addRunOf(b, d, compared, f)
 	}
 }
@@ -300,7 +300,7 @@ func (e *Eraser) erasedEvidence(ctx context.Context, b playbook.Book) (runSet, e
 	err := e.logs.ReadLog(ctx, b, func(r *deltalog.Record) error {
 		for i := range r.Covers {
 			x := r.Covers[i].Evidence
-			for _, of := range [...]*playbook.Evidence{x, x.OfCompared()} {
+			for _, of := range [...]*playbook.Evidence{x, x.ComparedEvidence()} {
 				if of == nil {
 					continue
 				}
