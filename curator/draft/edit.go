@@ -35,7 +35,7 @@ func (d *draft) draftEdit(item *Item, out *playbook.Delta) {
 	item.Decision.Changed = len(d.changed)
 }
 
-// refuseEdit drops what was drafted for an edit, and records the refused parts in the change and in the reply.
+// refuseEdit drops the draft of an edit, and records the refused parts in the change and in the reply.
 func (d *draft) refuseEdit(item *Item, refused []playbook.Rejection, out *playbook.Delta) {
 	*d = *newDraft(d.base, d.Config)
 	d.edit = item

@@ -21,7 +21,7 @@ const (
 )
 
 // assignGroups divides reflections into groups and returns the indexes of the members of each group. The groups and their
-// order depend only on the ids, so the same batch gives the same groups whatever the order of arrival is.
+// order depend only on the ids, so the same batch gives the same groups in every order of arrival.
 func assignGroups(ids []events.ID) [][]int {
 	n := len(ids)
 	if n <= maxPerCall {
