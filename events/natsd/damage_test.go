@@ -248,6 +248,24 @@ func TestDamagedConsumerIsRecreated(t *testing.T) {
 	}
 }
 
+// TestDamageThatCannotBeRecorded: the start fails, and a later one records the loss.
+func TestDamageThatCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	dir := store(t)
+	ok(t, os.Remove(file(t, dir, "msgs/1.blk")))
+	obstacle := filepath.Join(dir, "debrief.damage")
+	ok(t, os.Mkdir(obstacle, 0o700))
+	if s, err := natsd.Start(natsd.Config{Dir: dir, Sync: "1m"}); err == nil {
+		s.Close()
+		t.Error("started without a record of the loss")
+	}
+	ok(t, os.Remove(obstacle))
+	withServer(t, dir, func(jetstream.JetStream) {})
+	if all, err := natsd.ReadDamage(dir); err != nil || len(all) != 1 || all[0].Stream != "EVENTS" || all[0].Repaired {
+		t.Errorf("got %v, %v, want the lost messages of EVENTS", all, err)
+	}
+}
+
 func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -91,8 +91,9 @@ func (in *inspector) report(err error) {
 	}
 }
 
-// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage. exact is set if
-// no other connection is open, so that nothing can be stored or acknowledged after the checkpoint.
+// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage. It writes no checkpoint if it
+// cannot record a loss, so that the next start finds the loss again. exact is set if no other connection is open, so that nothing can be
+// stored or acknowledged after the checkpoint.
 func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
@@ -115,8 +116,11 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	}
 	if before != nil {
 		for name, previous := range before.Streams {
-			if now.Streams[name] == nil {
-				in.addLoss(name, "does not exist any more: it had %d messages up to sequence %d", previous.Messages, previous.Last)
+			if now.Streams[name] != nil {
+				continue
+			}
+			if err := in.addLoss(name, "does not exist any more: it had %d messages up to sequence %d", previous.Messages, previous.Last); err != nil {
+				return err
 			}
 		}
 	}
@@ -148,7 +152,9 @@ func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo,
 		}
 	}
 	if text := lost(i, previous, isExact); text != "" {
-		in.addLoss(i.Config.Name, "%s", text)
+		if err := in.addLoss(i.Config.Name, "%s", text); err != nil {
+			return nil, err
+		}
 	}
 	saved := &streamCheckpoint{
 		Messages: i.State.Msgs - min(i.State.Msgs, inFlight), Last: i.State.LastSeq,
@@ -187,13 +193,21 @@ func unacknowledged(ctx context.Context, s jetstream.Stream, retention jetstream
 }
 
 // addLoss records a loss of messages.
-func (in *inspector) addLoss(stream, format string, args ...any) {
-	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...)}))
+func (in *inspector) addLoss(stream, format string, args ...any) error {
+	return in.add(Damage{Stream: stream, Text: fmt.Sprintf(format, args...)})
 }
 
 // addRepaired records damage without a loss of messages.
-func (in *inspector) addRepaired(stream, format string, args ...any) {
-	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
+func (in *inspector) addRepaired(stream, format string, args ...any) error {
+	return in.add(Damage{Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true})
+}
+
+func (in *inspector) add(d Damage) error {
+	d.Time = time.Now().UTC()
+	if err := addDamage(in.dir, d); err != nil {
+		return fmt.Errorf("record the damage of stream %s: %w", d.Stream, err)
+	}
+	return nil
 }
 
 // consumerState is what the store and the checkpoint have of a durable consumer. Each part may be missing.
@@ -221,14 +235,14 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 			c.saved, err = in.setAside(i.Config.Name, c.dir, c.saved)
 		default: // its files are missing
 		}
+		switch {
+		case err != nil:
+		case c.saved == nil:
+			err = in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", c.name)
+		default:
+			err = in.recreateConsumer(ctx, s, i, c.name, c.saved)
+		}
 		if err != nil {
-			return err
-		}
-		if c.saved == nil {
-			in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", c.name)
-			continue
-		}
-		if err := in.recreateConsumer(ctx, s, i, c.name, c.saved); err != nil {
 			return err
 		}
 	}
@@ -289,8 +303,7 @@ func (in *inspector) recreateConsumer(ctx context.Context, s jetstream.Stream, i
 	if _, err := s.CreateConsumer(ctx, config); err != nil {
 		return fmt.Errorf("recreate consumer %s of %s: %w", name, i.Config.Name, err)
 	}
-	in.addRepaired(i.Config.Name, "the state of consumer %s was damaged: it was recreated and %s", name, position)
-	return nil
+	return in.addRepaired(i.Config.Name, "the state of consumer %s was damaged: it was recreated and %s", name, position)
 }
 
 // setAside moves the unreadable files of a consumer to another directory, so that the consumer can be recreated. It returns

@@ -23,8 +23,11 @@ func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) e
 			return err
 		}
 		delete(before.Streams, view)
-		if reason != "" {
-			in.addRepaired(view, "%s; it is computed again", reason)
+		if reason == "" {
+			continue
+		}
+		if err := in.addRepaired(view, "%s; it is computed again", reason); err != nil {
+			return err
 		}
 	}
 	return nil
