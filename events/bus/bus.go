@@ -118,7 +118,7 @@ func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 	watch := natserr.NewWatch(nc)
 	js = natserr.JetStream(js, watch)
 	l := &link{
-		nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), blobs: blob.New(js), erased: erasure.NewFilter(nc, watch),
+		nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), blobs: blob.New(js), erased: erasure.NewFilter(js),
 		policy: o.Policy.WithDefaults(), log: o.Log,
 	}
 	p := &publisher{link: l, stats: new(Stats)}

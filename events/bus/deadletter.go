@@ -101,10 +101,8 @@ func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" 
 // count returns the number of dead letters of a role, 0 if their stream does not exist.
 func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	found, err := d.direct.Count(ctx, events.StreamDead, events.DeadSubject(role, ""), 1)
-	if errors.Is(err, nats.ErrNoResponders) {
-		if _, missing := d.js.Stream(ctx, events.StreamDead); errors.Is(missing, jetstream.ErrStreamNotFound) {
-			return 0, nil
-		}
+	if natserr.IsStreamMissing(ctx, d.js, events.StreamDead, err) {
+		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", err)

@@ -95,10 +95,8 @@ func New(js jetstream.JetStream) *Store {
 // of a cluster lags. Conn is a *bus.Conn. Load returns natserr.ErrNoStreams if the server has no streams of Debrief.
 func Load(ctx context.Context, conn interface{ JetStream() jetstream.JetStream }, b playbook.Book) (*playbook.Playbook, error) {
 	w, err := New(conn.JetStream()).Writer(ctx, b)
-	if errors.Is(err, nats.ErrNoResponders) { // also of a cluster without a leader
-		if _, missing := conn.JetStream().Stream(ctx, viewStream); errors.Is(missing, jetstream.ErrStreamNotFound) {
-			return nil, fmt.Errorf("open playbook %q: %w", b, natserr.ErrNoStreams)
-		}
+	if natserr.IsStreamMissing(ctx, conn.JetStream(), viewStream, err) {
+		return nil, fmt.Errorf("open playbook %q: %w", b, natserr.ErrNoStreams)
 	}
 	if err != nil {
 		return nil, err

@@ -306,7 +306,7 @@ func (s *Store) Tombstones(ctx context.Context) (list []*Tombstone, err error) {
 // Gaps returns the number of messages that erasures have removed from each stream. Without the bucket it returns none.
 func (s *Store) Gaps(ctx context.Context) (map[string]int, error) {
 	all, err := s.Tombstones(ctx)
-	if errors.Is(err, nats.ErrNoResponders) {
+	if natserr.IsStreamMissing(ctx, s.js, Stream, err) {
 		return nil, nil
 	}
 	gaps := map[string]int{}
@@ -321,7 +321,7 @@ func (s *Store) Gaps(ctx context.Context) (map[string]int, error) {
 // MarkRestored records that a backup was restored, so that the data of erased runs may be back. Without erasures it does nothing.
 func (s *Store) MarkRestored(ctx context.Context) error {
 	all, err := s.Tombstones(ctx)
-	if errors.Is(err, nats.ErrNoResponders) || err == nil && len(all) == 0 {
+	if err == nil && len(all) == 0 || natserr.IsStreamMissing(ctx, s.js, Stream, err) {
 		return nil
 	}
 	if err == nil {

@@ -81,7 +81,7 @@ func TestFilter(t *testing.T) {
 			t.Parallel()
 			conn, store := open(t)
 			add(t, store, test.request)
-			err := erasure.NewFilter(conn.NATS(), nil).Check(t.Context(), test.event)
+			err := erasure.NewFilter(conn.JetStream()).Check(t.Context(), test.event)
 			if errors.Is(err, erasure.ErrErased) != test.erased || err != nil && !test.erased {
 				t.Errorf("got %v, want erased %t", err, test.erased)
 			}
@@ -95,7 +95,7 @@ func TestErasedRunsStayOut(t *testing.T) {
 	conn, store := open(t)
 	r := add(t, store, erasure.Request{User: "ann"})
 	task := &events.Task{Book: "b", ID: "1", Created: erasedAt.Add(time.Hour)}
-	filter := erasure.NewFilter(conn.NATS(), nil)
+	filter := erasure.NewFilter(conn.JetStream())
 	if err := filter.Check(t.Context(), task); err != nil {
 		t.Fatalf("before its id is known: got %v, want no error", err)
 	}
@@ -147,7 +147,7 @@ func TestWithoutBucket(t *testing.T) {
 	if err := conn.JetStream().DeleteStream(t.Context(), erasure.Stream); err != nil {
 		t.Fatal(err)
 	}
-	filter := erasure.NewFilter(conn.NATS(), nil)
+	filter := erasure.NewFilter(conn.JetStream())
 	if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1", User: "ann"}); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
@@ -162,13 +162,10 @@ func (refusingJetStream) PublishMsg(context.Context, *nats.Msg, ...jetstream.Pub
 	return nil, errStreamSealed
 }
 
-// TestFilterOfASilentServer checks that callers do not wait for the server one after another, nor longer than their contexts.
-func TestFilterOfASilentServer(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for the timeout of a read of 5 s: run without -short")
-	}
-	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true}) // without JetStream
+// plainServer returns a connection to a server without JetStream.
+func plainServer(t *testing.T) *nats.Conn {
+	t.Helper()
+	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,11 +176,51 @@ func TestFilterOfASilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
+	return nc
+}
+
+// TestBucketWithoutLeader checks that a bucket without a leader is not taken for a missing one, although a reader gets the same error.
+func TestBucketWithoutLeader(t *testing.T) {
+	t.Parallel()
+	nc := plainServer(t)
+	if _, err := nc.Subscribe("$JS.API.STREAM.INFO."+erasure.Stream, func(m *nats.Msg) {
+		_ = m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = erasure.NewFilter(js).Check(t.Context(), &events.Task{Book: "b", ID: "1"})
+	if err == nil || !bus.IsUnavailable(err) {
+		t.Errorf("filter: got %v, want an error that holds the message", err)
+	}
+	store := erasure.NewStore(js)
+	if err := store.MarkRestored(t.Context()); err == nil {
+		t.Error("mark a restore: got no error, but nothing is marked")
+	}
+	if _, err := store.Gaps(t.Context()); err == nil {
+		t.Error("gaps: got no error")
+	}
+}
+
+// TestFilterOfASilentServer checks that callers do not wait for the server one after another, nor longer than their contexts.
+func TestFilterOfASilentServer(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for the timeout of a read of 5 s: run without -short")
+	}
+	nc := plainServer(t)
 	asked := make(chan struct{}, 100)
 	if _, err := nc.Subscribe("$JS.API.DIRECT.GET.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil { // the responder does not answer
 		t.Fatal(err)
 	}
-	filter := erasure.NewFilter(nc, nil)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := erasure.NewFilter(js)
 	began := time.Now()
 	var callers sync.WaitGroup
 	for range 5 {
@@ -217,7 +254,7 @@ func TestLaterErasureOfABook(t *testing.T) {
 	if err := store.Update(t.Context(), first.ID, func(s *erasure.Tombstone) { s.Done = second.Created }); err != nil {
 		t.Fatal(err)
 	}
-	filter := erasure.NewFilter(conn.NATS(), nil)
+	filter := erasure.NewFilter(conn.JetStream())
 	if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1", Created: erasedAt.Add(time.Minute)}); !errors.Is(err, erasure.ErrErased) {
 		t.Errorf("a run between the erasures: got %v, want %v", err, erasure.ErrErased)
 	}
@@ -231,7 +268,7 @@ func TestUnreadableTombstone(t *testing.T) {
 	if _, err := conn.JetStream().PublishMsg(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	filter := erasure.NewFilter(conn.NATS(), nil)
+	filter := erasure.NewFilter(conn.JetStream())
 	check := func() error { return filter.Check(t.Context(), &events.Task{Book: "b", ID: "1"}) }
 	first := check()
 	_ = filter.Refresh(t.Context()) // as FilterAge later
@@ -253,7 +290,7 @@ func TestFilterAfterDataLoss(t *testing.T) {
 	t.Parallel()
 	conn, store := open(t)
 	add(t, store, erasure.Request{User: "ann"})
-	filter := erasure.NewFilter(conn.NATS(), nil)
+	filter := erasure.NewFilter(conn.JetStream())
 	if err := filter.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/direct"
@@ -25,13 +26,13 @@ const failureAge = time.Second
 
 // Filter recognises events of erased runs. It reads the new tombstones at most every FilterAge. It is safe for concurrent use.
 type Filter struct {
-	nc     *nats.Conn
+	js     jetstream.JetStream
 	direct *direct.Reader
 
 	reading chan struct{} // has a value while a goroutine reads the bucket
 	// Only the reading goroutine uses these fields.
 	next       uint64 // first sequence of the bucket that was not read yet
-	reconnects uint64 // of nc at the last read
+	reconnects uint64 // of the connection at the last read
 
 	mu       sync.Mutex
 	read     time.Time                   // when the bucket was read last
@@ -50,8 +51,11 @@ type scope struct {
 }
 
 // NewFilter returns a filter for a connection. It sends no request.
-func NewFilter(nc *nats.Conn, watch *natserr.Watch) *Filter {
-	return &Filter{nc: nc, direct: direct.NewReader(nc, watch), reading: make(chan struct{}, 1), next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
+func NewFilter(js jetstream.JetStream) *Filter {
+	return &Filter{
+		js: js, direct: direct.NewReader(js.Conn(), natserr.WatchOf(js)), reading: make(chan struct{}, 1), next: 1,
+		names: map[string][]scope{}, books: map[playbook.Book]time.Time{},
+	}
 }
 
 // About names the run that an event or a stored value belongs to.
@@ -203,11 +207,11 @@ func (f *Filter) lastRead() (isRecent bool, err error) {
 // readNew reads new tombstones, between beginRead and endRead.
 func (f *Filter) readNew(ctx context.Context) error {
 	began := time.Now()
-	if n := f.nc.Stats().Reconnects; n != f.reconnects { // a server that crashed may use the last sequences again
+	if n := f.js.Conn().Stats().Reconnects; n != f.reconnects { // a server that crashed may use the last sequences again
 		f.reconnects, f.next = n, 1
 	}
 	err := f.direct.Read(ctx, Stream, direct.Query{Subject: prefix + ">", From: f.next}, f.add)
-	if errors.Is(err, nats.ErrNoResponders) { // 'debrief setup' has not created the bucket, so that nothing was erased
+	if errors.Is(err, nats.ErrNoResponders) && f.isBucketMissing(ctx) {
 		err = nil
 	}
 	f.mu.Lock()
@@ -219,6 +223,13 @@ func (f *Filter) readNew(ctx context.Context) error {
 		f.failed, f.failedAt = err, time.Now()
 	}
 	return err
+}
+
+// isBucketMissing reports whether 'debrief setup' has not created the bucket, so that nothing was erased. A user without the right to ask, as
+// a role on a server with accounts, takes a bucket without a leader for a missing one.
+func (f *Filter) isBucketMissing(ctx context.Context) bool {
+	_, err := f.js.Stream(ctx, Stream)
+	return errors.Is(err, jetstream.ErrStreamNotFound) || natserr.IsDenied(err)
 }
 
 // unreadableError is returned while the bucket has a value that this program cannot read. As it may be a tombstone, work waits. The error has no

@@ -25,6 +25,16 @@ func IsConflict(err error) bool {
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
+// IsStreamMissing reports whether err, the error of a direct read, means that the stream does not exist. A stream without a leader gives the
+// same error to readers but may hold messages, so IsStreamMissing asks the server.
+func IsStreamMissing(ctx context.Context, js jetstream.JetStream, stream string, err error) bool {
+	if !errors.Is(err, nats.ErrNoResponders) {
+		return false
+	}
+	_, err = js.Stream(ctx, stream)
+	return errors.Is(err, jetstream.ErrStreamNotFound)
+}
+
 // AsTimeout returns nats.ErrTimeout instead of err if the client's own timeout ended the call. In that case the server
 // did not answer. If ctx, the context of the caller, has ended, AsTimeout returns err unchanged.
 func AsTimeout(ctx context.Context, err error) error {

@@ -122,7 +122,7 @@ const publishConcurrency = 32
 func (l *Learn) newPublisher(ctx context.Context, s *cli.Session, states runStates, res *learnResult) *publisher {
 	sending, running := errgroup.WithContext(ctx)
 	sending.SetLimit(publishConcurrency)
-	p := &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}, erased: erasure.NewFilter(s.NATS(), nil)}
+	p := &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}, erased: erasure.NewFilter(s.JetStream())}
 	if l.reflectorModel != nil || s.Server == nil { // another process may have a model
 		p.windows = window.New(s.NATS(), s.JetStream())
 	}

@@ -43,7 +43,7 @@ func New(conn *bus.Conn) *Eraser {
 			}
 			return reply.Err()
 		},
-		conn: conn, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(conn.NATS(), nil),
+		conn: conn, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(js),
 		settle: erasure.FilterAge + time.Second,
 	}
 }

@@ -594,7 +594,7 @@ func TestQuotedRunsStay(t *testing.T) {
 			t.Errorf("%s: got %d messages, want %d", stream, got, want)
 		}
 	}
-	filter := erasure.NewFilter(d.conn.NATS(), nil)
+	filter := erasure.NewFilter(d.conn.JetStream())
 	if err := filter.Check(ctx, bob); err != nil {
 		t.Errorf("the run of bob: got %v, want no error", err)
 	}
