@@ -72,8 +72,8 @@ func (r *Reader) Read(ctx context.Context, stream string, q Query, fn func(Messa
 
 // Read calls fn for every message of a query, in the order of the stream, until fn returns an error. It returns nil for
 // an empty result. Each reply has up to a thousand messages from one consistent state; Read may also return messages
-// that are stored meanwhile. It returns nats.ErrTimeout after five seconds without a message, and nats.ErrNoResponders
-// if the stream does not exist.
+// that are stored meanwhile. It returns nats.ErrTimeout after five seconds without a message, nats.ErrDisconnected if a reconnect has lost
+// messages of a reply, and nats.ErrNoResponders if the stream does not exist.
 func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Message) error) error {
 	in, err := openInbox(nc, replyMessages+1)
 	if err != nil {
@@ -231,22 +231,27 @@ func (in *inbox) request(stream string, r request) error {
 
 // readReply calls fn for the messages of one reply. It returns the first sequence for the next request, or 0 if no messages are left.
 func (in *inbox) readReply(ctx context.Context, fn func(Message) error) (next uint64, err error) {
+	last := uint64(0) // sequence of the last message of the reply
 	for {
 		reply, err := in.next(ctx)
 		if err != nil {
 			return 0, err
 		}
+		before := serverHeader(reply.Header, "Nats-Last-Sequence") // of the message that the server has sent before this one
+		if before != "" && before != strconv.FormatUint(last, 10) {
+			return 0, fmt.Errorf("reply of direct get: messages after sequence %d are lost: %w", last, nats.ErrDisconnected)
+		}
 		m, err := parse(reply)
 		switch {
 		case errors.Is(err, io.EOF):
-			if reply.Header.Get("Nats-Num-Pending") == "0" {
+			if reply.Header.Get("Nats-Num-Pending") == "0" || last == 0 {
 				return 0, nil
 			}
-			return next, nil
+			return last + 1, nil
 		case err != nil:
 			return 0, err
 		}
-		next = m.Seq + 1
+		last = m.Seq
 		if err := fn(m); err != nil {
 			return 0, err
 		}

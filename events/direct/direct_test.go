@@ -249,6 +249,41 @@ func TestStoredStatusIsNotEndOfReply(t *testing.T) {
 	}
 }
 
+// TestReadNoticesLostMessages: if the connection is replaced while the server sends a reply, the messages on the old one are lost.
+func TestReadNoticesLostMessages(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	message := func(seq, before int) *nats.Msg {
+		return &nats.Msg{Header: nats.Header{"Nats-Sequence": {fmt.Sprint(seq)}, "Nats-Last-Sequence": {fmt.Sprint(before)}, "Nats-Num-Pending": {"1"}}}
+	}
+	end := &nats.Msg{Header: nats.Header{"Status": {"204"}, "Nats-Last-Sequence": {"5"}, "Nats-Num-Pending": {"0"}}}
+	for name, c := range map[string]struct {
+		stream string
+		reply  []*nats.Msg
+		want   error
+	}{
+		"none":          {"A", []*nats.Msg{message(2, 0), message(3, 2), message(5, 3), end}, nil},
+		"the first":     {"B", []*nats.Msg{message(3, 2), message(5, 3), end}, nats.ErrDisconnected},
+		"in the middle": {"C", []*nats.Msg{message(2, 0), message(5, 3), end}, nats.ErrDisconnected},
+		"the last":      {"D", []*nats.Msg{message(2, 0), message(3, 2), end}, nats.ErrDisconnected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := nc.Subscribe("$JS.API.DIRECT.GET."+c.stream, func(request *nats.Msg) {
+				for _, m := range c.reply {
+					_ = request.RespondMsg(m)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = direct.Read(t.Context(), nc, c.stream, direct.Query{Subject: ">"}, func(direct.Message) error { return nil })
+			if !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 func TestMissingStreamReturnsErrNoResponders(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
