@@ -26,7 +26,8 @@ const letterInterval = 5
 const recheckAge = 10 * time.Minute
 
 // recheckSlack is subtracted from the time at which Worker.Done begins to search for an effect. The worker has looked for the effect
-// before and after it stored the letter, but may have missed one that had just been stored.
+// before and after it stored the letter, but may have missed one that had just been stored. It is also subtracted from the time of this
+// machine from which letters are read, because the clock of the server may differ.
 const recheckSlack = time.Minute
 
 // maxRechecks bounds the letters that a role checks again.
@@ -40,13 +41,16 @@ type watchedLetter struct {
 	next    time.Time // when it is checked again
 }
 
-// letterWatch reads the recent dead letters of a role. Only the goroutine of run uses next, since and open.
+// letterWatch reads the recent dead letters of a role.
 type letterWatch struct {
 	*runner
 	state *roleState
-	next  uint64 // sequence of the first letter that was not read yet
-	since time.Time
-	open  []*watchedLetter // oldest first
+
+	// Only the goroutine of run uses these fields.
+	next       uint64           // sequence of the first letter that was not read yet; 0 if it is unknown
+	since      time.Time        // no letter was read that is stored later
+	reconnects uint64           // of the connection at the last read
+	open       []*watchedLetter // oldest first
 }
 
 // run reads the dead letters of the role until ctx ends.
@@ -74,6 +78,10 @@ func (w *letterWatch) run(ctx context.Context) {
 
 // read adds the letters that were stored since the last call; the first call reads those since w.since.
 func (w *letterWatch) read(ctx context.Context) error {
+	began := time.Now()
+	if n := w.conn.nc.Stats().Reconnects; n != w.reconnects { // a server that crashed may use the last sequences again
+		w.reconnects, w.next = n, 0
+	}
 	q := direct.Query{Subject: events.DeadSubject(w.worker.Role, ""), Since: w.since}
 	if w.next > 0 {
 		q.From, q.Since = w.next, time.Time{}
@@ -100,6 +108,9 @@ func (w *letterWatch) read(ctx context.Context) error {
 		}})
 	}
 	w.open = w.open[max(0, len(w.open)-maxRechecks):]
+	if err == nil {
+		w.since = began.Add(-recheckSlack)
+	}
 	return err
 }
 
