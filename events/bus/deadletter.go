@@ -270,7 +270,7 @@ func deadCode(reason error) events.DeadCode {
 		return events.DeadAttempts
 	case errors.Is(reason, events.ErrNewerSchema):
 		return events.DeadNewerSchema
-	case errors.As(reason, &fault) && isUseless(fault.err), errors.As(reason, new(*neverUsefulError)):
+	case errors.As(reason, &fault) && isUseless(fault.err):
 		return events.DeadUseless
 	case errors.As(reason, &fault):
 		return events.DeadUnavailable

@@ -125,7 +125,7 @@ func (p Policy) decide(err error, attempt int, paused bool) disposition {
 
 // IsUnavailable reports a temporary outage: of the model, the server, its storage or a permission. A later retry can succeed.
 func IsUnavailable(err error) bool {
-	return isUnavailable(err) || Unreachable(err) || isFull(err) || natserr.IsDenied(err)
+	return isDependencyUnavailable(err) || Unreachable(err) || isFull(err) || natserr.IsDenied(err)
 }
 
 // DeniedError is returned when the server denies this user a publish or a subscription. Nothing was stored. Work is
@@ -140,8 +140,8 @@ func isDiscard(err error) bool {
 	return errors.As(err, &e) && e.Discard()
 }
 
-// isUnavailable reports whether the model, or another dependency of the handler, is temporarily unavailable.
-func isUnavailable(err error) bool {
+// isDependencyUnavailable reports whether the model, or another dependency of the handler, is temporarily unavailable.
+func isDependencyUnavailable(err error) bool {
 	var e interface{ Unavailable() bool }
 	return errors.As(err, &e) && e.Unavailable()
 }
@@ -149,13 +149,13 @@ func isUnavailable(err error) bool {
 // isMisconfigured reports whether a dependency is unavailable until a person changes a setting or the account.
 func isMisconfigured(err error) bool {
 	var e interface{ Misconfigured() bool }
-	return isUnavailable(err) && errors.As(err, &e) && e.Misconfigured()
+	return isDependencyUnavailable(err) && errors.As(err, &e) && e.Misconfigured()
 }
 
 // isUnasked reports whether the model counts as unavailable without a request to it: the circuit breaker is open.
 func isUnasked(err error) bool {
 	var e interface{ Unasked() bool }
-	return isUnavailable(err) && errors.As(err, &e) && e.Unasked()
+	return isDependencyUnavailable(err) && errors.As(err, &e) && e.Unasked()
 }
 
 // isDeferred reports whether the message waits for another message, see Defer.

@@ -51,7 +51,7 @@ func TestFailurePolicy(t *testing.T) {
 		{"stream sealed", code(400, 10109), always(hold), always(hold), true},
 		{"another refusal of the server", code(400, 10071), lastDead, lastDead, true},
 		{"useless output", uselessError{}, [5]disposition{nak, nak, nak, nak, hold}, always(hold), true},
-		{"useless output while others are answered", &messageFaultError{uselessError{}}, lastDead, lastDead, true},
+		{"useless output while others are answered", &messageFaultError{err: uselessError{}}, lastDead, lastDead, true},
 		{"handler error", errHandler, lastDead, lastDead, true},
 		{"panic", fmt.Errorf("handler panicked: %v", "boom"), lastDead, lastDead, true},
 		{"handler's own deadline", context.DeadlineExceeded, lastDead, lastDead, true},

@@ -99,9 +99,9 @@ func (p *publisher) publish(ctx context.Context, e events.Event, o PublishOption
 		if _, err := events.ReplySubject(msg.Header); err != nil {
 			return Receipt{}, nil, Discard(fmt.Errorf("publish %s: %w", subject, err))
 		}
-	}
-	if o.ReplyTo != "" && o.ReplyJSON {
-		msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
+		if o.ReplyJSON {
+			msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
+		}
 	}
 	if len(data) > MaxInline {
 		name, err := p.blobs.Put(ctx, subject, data)

@@ -200,8 +200,8 @@ func (r *roleState) clearDeniedPull() {
 // assignFault decides whether useless output, or an unavailable model, is the fault of the message. If so, it returns a messageFaultError,
 // and otherwise err. The message is at fault if the model has given useful output for another message meanwhile: since its first useless
 // output for this message, or since it was last unavailable for it. (Some prompts crash the server of a model.) The error of an open
-// circuit breaker, for which no request was sent, is never the fault of the message. After too many useless outputs assignFault returns a
-// neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
+// circuit breaker, for which no request was sent, is never the fault of the message. After too many useless outputs the fault is assigned
+// to the message without this evidence: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,7 +210,7 @@ func (r *roleState) assignFault(it *item, err error) error {
 	switch {
 	case isUnasked(err):
 		return err
-	case isUnavailable(err):
+	case isDependencyUnavailable(err):
 		isFault = f.unavailable && r.usefulCount > f.usefulAtUnavailable
 		f.unavailable, f.usefulAtUnavailable = true, r.usefulCount
 	case isUseless(err):
@@ -225,9 +225,10 @@ func (r *roleState) assignFault(it *item, err error) error {
 	r.setFailures(it.d.Seq, f)
 	switch {
 	case isFault:
-		return &messageFaultError{err}
+		return &messageFaultError{reason: "the model answers other messages, but not this one", err: err}
 	case isUseless(err) && f.useless >= r.policy.maxUseless():
-		return &neverUsefulError{err, f.useless}
+		reason := fmt.Sprintf("no useful reply of the model in %d attempts, and none for other messages meanwhile", f.useless)
+		return &messageFaultError{reason: reason, err: err, isFinal: true}
 	}
 	return err
 }
@@ -254,36 +255,20 @@ func (r *roleState) releaseDelay() time.Duration {
 	return min(d, 10*r.policy.BackoffMax)
 }
 
-// messageFaultError is an error that the message causes, because the model answers other messages. It does not unwrap to err, so the worker
-// does not treat it as unavailable or useless: it neither holds the message nor pauses.
-type messageFaultError struct{ err error }
-
-func (f *messageFaultError) Error() string {
-	return "the model answers other messages, but not this one: " + f.err.Error()
+// messageFaultError is an error that counts as the fault of the message. It does not unwrap to err, so the worker does not treat it as
+// unavailable or useless: it neither holds the message nor pauses.
+type messageFaultError struct {
+	reason  string // why it is the fault of the message
+	err     error
+	isFinal bool // no further attempt: the message becomes a dead letter
 }
 
-func (f *messageFaultError) Loggable() string {
-	return "the model answers other messages, but not this one: " + Loggable(f.err)
-}
+func (f *messageFaultError) Error() string { return f.reason + ": " + f.err.Error() }
 
-// neverUsefulError is the last useless output for a message while the model answers no other message. It does not unwrap to err, see
-// messageFaultError.
-type neverUsefulError struct {
-	err   error
-	tries int
-}
+// Loggable returns the error without the texts of the model.
+func (f *messageFaultError) Loggable() string { return f.reason + ": " + Loggable(f.err) }
 
-func (n *neverUsefulError) Error() string {
-	return fmt.Sprintf("no useful reply of the model in %d attempts, and none for other messages meanwhile: %v", n.tries, n.err)
-}
-
-// Loggable returns the error without the text of the model.
-func (n *neverUsefulError) Loggable() string {
-	return fmt.Sprintf("no useful reply of the model in %d attempts, and none for other messages meanwhile: %s", n.tries, Loggable(n.err))
-}
-
-// Discard marks the error for the failure policy: the message becomes a dead letter.
-func (n *neverUsefulError) Discard() bool { return true }
+func (f *messageFaultError) Discard() bool { return f.isFinal }
 
 // addHolding changes the number of groups of deliveries that wait for an unavailable dependency. reason, unless nil, is shown as the
 // reason of the hold. While the number is above 0, the worker pulls no more than a probe.

@@ -173,7 +173,7 @@ func TestMessageAloneBecomesDeadLetter(t *testing.T) {
 	if !slices.Equal(pauses, want) || len(o.items) != 0 {
 		t.Errorf("got pauses %v and %d messages, want %v and a dead letter", pauses, len(o.items), want)
 	}
-	err := &neverUsefulError{uselessError{}, 10}
+	err := &messageFaultError{reason: "no useful reply", err: uselessError{}, isFinal: true}
 	if deadCode(err) != events.DeadUseless || isUseless(err) || Loggable(err) == "" {
 		t.Errorf("got the code %s", deadCode(err))
 	}
