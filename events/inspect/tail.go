@@ -56,11 +56,12 @@ const (
 	tailPollInterval = 200 * time.Millisecond
 )
 
-// tailStream is a subject of a stream, with the messages that were read and not yet shown.
+// tailStream is a subject of a stream.
 type tailStream struct {
 	name  string
-	query direct.Query // for the next messages
-	read  []direct.Message
+	query direct.Query     // for the next messages
+	last  time.Time        // when the last message that was read was stored; zero before the first one
+	read  []direct.Message // read and not shown yet
 }
 
 // Tail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
@@ -71,7 +72,7 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	if err != nil {
 		return err
 	}
-	t := &tail{conn: c, filter: f, streams: all}
+	t := &tail{conn: c, filter: f, streams: all, reconnects: c.NATS().Stats().Reconnects}
 	if f.Since.IsZero() {
 		if err := t.showNewest(ctx, fn); err != nil || !f.Follow {
 			return err
@@ -100,9 +101,10 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 
 // tail is the state of one call of Tail.
 type tail struct {
-	conn    *bus.Conn
-	filter  TailFilter
-	streams []*tailStream
+	conn       *bus.Conn
+	filter     TailFilter
+	streams    []*tailStream
+	reconnects uint64 // of the connection at the last read
 }
 
 // showNewest calls fn for the newest entries up to the end of all streams, at most filter.Last.
@@ -129,7 +131,7 @@ func (t *tail) showNewest(ctx context.Context, fn func(*Entry) error) error {
 // server does not answer.
 func (t *tail) next(ctx context.Context) (entries []*Entry, atEnd bool, err error) {
 	for isDown := false; ; isDown = true {
-		entries, atEnd, err = nextEntries(ctx, t.conn, t.streams)
+		entries, atEnd, err = t.read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
@@ -182,14 +184,23 @@ func tailSubjects(stream string, b playbook.Book) []string {
 // errBatch ends a read after tailBatch messages.
 var errBatch = errors.New("enough messages")
 
-// nextEntries returns the next entries of all streams in the order of their time. atEnd is set at the end of all streams.
-func nextEntries(ctx context.Context, c *bus.Conn, all []*tailStream) (entries []*Entry, atEnd bool, err error) {
+// read returns the next entries of all streams in the order of their time. atEnd is set at the end of all streams.
+func (t *tail) read(ctx context.Context) (entries []*Entry, atEnd bool, err error) {
+	reader := readerOf(t.conn)
+	if n := t.conn.NATS().Stats().Reconnects; n != t.reconnects {
+		for _, w := range t.streams {
+			if err := w.resume(ctx, reader); err != nil {
+				return nil, false, err
+			}
+		}
+		t.reconnects = n
+	}
 	atEnd = true
 	var until time.Time // all messages up to it were read; zero if all streams were read to their ends
-	for _, w := range all {
-		err := readerOf(c).Read(ctx, w.name, w.query, func(m direct.Message) error {
+	for _, w := range t.streams {
+		err := reader.Read(ctx, w.name, w.query, func(m direct.Message) error {
 			w.read = append(w.read, m)
-			w.query.From, w.query.Since = m.Seq+1, time.Time{}
+			w.query.From, w.query.Since, w.last = m.Seq+1, time.Time{}, m.Stored()
 			if len(w.read) >= tailBatch {
 				return errBatch
 			}
@@ -198,18 +209,18 @@ func nextEntries(ctx context.Context, c *bus.Conn, all []*tailStream) (entries [
 		switch {
 		case errors.Is(err, errBatch):
 			atEnd = false
-			if last := w.read[len(w.read)-1].Stored(); until.IsZero() || last.Before(until) {
-				until = last
+			if until.IsZero() || w.last.Before(until) {
+				until = w.last
 			}
 		case err != nil:
 			return nil, false, fmt.Errorf("read %s: %w", w.name, err)
 		}
 	}
-	for _, w := range all {
+	for _, w := range t.streams {
 		n := 0
 		for n < len(w.read) && (until.IsZero() || !w.read[n].Stored().After(until)) {
 			if m := &w.read[n]; !bus.Withdrawn(m.Header) {
-				entries = append(entries, w.entry(ctx, c, m))
+				entries = append(entries, w.entry(ctx, t.conn, m))
 			}
 			n++
 		}
@@ -217,6 +228,22 @@ func nextEntries(ctx context.Context, c *bus.Conn, all []*tailStream) (entries [
 	}
 	slices.SortStableFunc(entries, func(a, b *Entry) int { return a.Time.Compare(b.Time) })
 	return entries, atEnd, nil
+}
+
+// resume makes the next read begin by time if the stream no longer has the last message that was read. A server that crashed may use the
+// last sequences again.
+func (w *tailStream) resume(ctx context.Context, r *direct.Reader) error {
+	if w.last.IsZero() {
+		return nil
+	}
+	m, err := r.Get(ctx, w.name, w.query.From-1)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", w.name, err)
+	}
+	if m == nil || !m.Stored().Equal(w.last) {
+		w.query.From, w.query.Since = 0, w.last.Add(1)
+	}
+	return nil
 }
 
 // entry decodes a message of the stream.
