@@ -48,8 +48,8 @@ func (p *Process) ServeReports() (stop func(), err error) {
 }
 
 // CollectReports requests a report from every process of the account, and collects the replies for 600 ms. known are the ids of
-// processes that run: if there are any, CollectReports returns as soon as each of them has replied. Unreadable replies are skipped. A process counts once: between accounts, the
-// server can deliver a request to it more than once.
+// processes that run: if there are any, CollectReports returns as soon as each of them has replied. Unreadable replies are skipped. A
+// process counts once: between accounts, the server can deliver a request to it more than once.
 func CollectReports(ctx context.Context, nc *nats.Conn, known ...string) ([]Report, error) {
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
