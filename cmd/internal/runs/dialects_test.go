@@ -115,6 +115,22 @@ func TestAgentsInTraces(t *testing.T) {
 	}
 }
 
+// TestSubAgentWithoutReply checks that a sub-agent whose model call has no reply is left out, and the other agents of its trace are not.
+func TestSubAgentWithoutReply(t *testing.T) {
+	t.Parallel()
+	got, report, err := read(t, "f", `{"id":"t","observations":[
+		{"id":"A","type":"AGENT","startTime":"2031-05-17T10:00:00Z"},
+		{"id":"1","parentObservationId":"A","type":"GENERATION","startTime":"2031-05-17T10:00:01Z","input":[{"role":"user","content":"q"}],"output":{"role":"assistant","content":"a"}},
+		{"id":"B","parentObservationId":"A","type":"AGENT","startTime":"2031-05-17T10:00:02Z"},
+		{"id":"2","parentObservationId":"B","type":"GENERATION","startTime":"2031-05-17T10:00:03Z","level":"ERROR","input":[{"role":"user","content":"sub"},{"role":"user","content":"now"}],"output":null}]}`)
+	if err != nil || len(got) != 1 || report.Skipped != 0 {
+		t.Fatalf("got %d runs, report %+v, error %v, want the run of the main agent", len(got), report, err)
+	}
+	if got[0].Question != "q" || got[0].Answer != "a" {
+		t.Errorf("got %+v, want the question q and the answer a", got[0])
+	}
+}
+
 // TestToolSpansWithCallID checks that the span of a tool belongs to the call with its id, whatever its recorder names it, and that a
 // second span of the call adds nothing.
 func TestToolSpansWithCallID(t *testing.T) {

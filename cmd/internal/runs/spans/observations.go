@@ -5,6 +5,7 @@ package spans
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -119,7 +120,8 @@ type recordedTrace struct {
 	all []observation
 }
 
-// End converts a trace to runs, one for each agent. The main run is that of the agent that called a model or a tool first.
+// End converts a trace to runs, one for each agent. The main run is that of the agent that called a model or a tool first. Another agent has no
+// run if its model calls have no reply.
 func (t *recordedTrace) End() ([]*steps.Run, error) {
 	for i := range t.all {
 		t.problem = cmp.Or(t.problem, t.all[i].problem)
@@ -157,10 +159,10 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	var runs []*steps.Run
 	for i, agent := range order {
 		isMain := i == 0
-		if !isMain && len(builders[agent].Steps) == 0 {
+		r, err := t.finish(builders[agent], agent, isMain)
+		if !isMain && errors.Is(err, steps.ErrNoTurn) {
 			continue
 		}
-		r, err := t.finish(builders[agent], agent, isMain)
 		if err != nil {
 			return nil, err
 		}

@@ -343,11 +343,14 @@ func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome e
 	call.Outcome, call.Output = outcome, Clip(output)
 }
 
-// End returns the run. Nothing can be added to it afterwards. A run without a name is named by its session.
+// ErrNoTurn is returned for a run without a turn of the assistant.
+var ErrNoTurn = errors.New("the run has no assistant turn")
+
+// End returns the run, or ErrNoTurn. Nothing can be added to it afterwards. A run without a name is named by its session.
 func (c *Conversation) End() ([]*Run, error) {
 	c.dropRepeated()
 	if !slices.ContainsFunc(c.Steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
-		return nil, errors.New("the run has no assistant turn")
+		return nil, ErrNoTurn
 	}
 	c.Name = cmp.Or(c.Name, source.Printable(c.Session))
 	c.Outcome.Label = cmp.Or(c.Outcome.Label, events.Unknown)
