@@ -2,6 +2,7 @@ package runs
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // atif parses a trajectory in the Agent Trajectory Interchange Format, which Harbor and Terminal-Bench write. The trajectory of
-// each sub-agent in it is a separate run. The format has no outcome, but some recorders add one.
+// each sub-agent in it is a separate run. The format has no outcome, but some recorders add one. If one of the runs is invalid, atif returns the
+// others and an error.
 func atif(v *record) ([]*steps.Run, error) {
 	var c steps.Conversation
 	c.Session, c.Model = v.Want('"', "session_id").Text(), v.Want('{', "agent").Text("model_name")
@@ -46,17 +48,13 @@ func atif(v *record) ([]*steps.Run, error) {
 	c.TextActions()
 	c.ReadOutcome(sourceATIF, v.leadingScore, v.Value, v.Get("extra"))
 	runs, err := c.End()
-	if err != nil {
-		return nil, err
-	}
+	errs := []error{err}
 	for inner := range v.Want('[', "subagent_trajectories").Elements() {
 		more, err := atif(&record{Value: inner, leadingScore: v.leadingScore})
-		if err != nil {
-			return nil, err
-		}
 		runs = append(runs, more...)
+		errs = append(errs, err)
 	}
-	return runs, nil
+	return runs, errors.Join(errs...)
 }
 
 // atifRoles maps the sources of steps to roles.

@@ -57,7 +57,7 @@ type fileFormat struct {
 	matches func(modelapi.Value) bool
 	byFile  bool // each file has one run; in a file of outcomes, the name of that file can be its id
 
-	// parse is for objects that have whole runs. It returns the runs. For a damaged object, it calls Value.Note with the problem.
+	// parse is for objects that have whole runs. It returns the valid runs, and an error for the others. For a damaged object, it calls Value.Note with the problem.
 	parse func(*record) ([]*steps.Run, error)
 	// newBuilder is for objects that are parts of runs.
 	newBuilder func() runBuilder

@@ -144,6 +144,11 @@ func TestATIF(t *testing.T) {
 	if got, _, err := read(t, "f", continued); err != nil || got[0].Question != "q" || len(got[0].Steps) != 2 {
 		t.Errorf("continued: got %+v, error %v", got, err)
 	}
+	// A sub-agent without a turn is a problem. The other runs stay.
+	silent := strings.Replace(atifTrajectory, `,{"step_id":2,"source":"agent","message":"a2"}`, "", 1)
+	if got, report, err := read(t, "f", silent); err != nil || len(got) != 1 || report.Skipped != 1 {
+		t.Errorf("silent sub-agent: got %d runs, report %+v, error %v, want one run and one problem", len(got), report, err)
+	}
 	// The text of an agent has the action, and an observation without a call is its result.
 	const text = `{"schema_version":"ATIF-v1.2","agent":{"name":"n"},"reward":1,"steps":[{"source":"user","message":"q"},{"source":"agent","message":"` + "```bash\\nls x\\n```" + `","observation":{"results":[{"content":"<returncode>2</returncode>\n<output>\nno x\n</output>"}]}},{"source":"agent","message":"a"}]}`
 	if e := one(t, strings.ReplaceAll(text, "\n<", `\n<`)); len(e.Steps) != 2 || len(e.Steps[0].Calls) != 1 || e.Steps[0].Calls[0].Outcome != events.Failure || e.Outcome.Label != events.Success {
