@@ -495,8 +495,8 @@ func (a *assembler) parts() []events.Part {
 	return all
 }
 
-// dropLeastImportant drops a part, or shortens the query. The cases are in the order of importance, the least important first. It returns false if
-// nothing more can be dropped.
+// dropLeastImportant drops a part. The cases are in the order of importance, the least important first. It returns false if only the instructions
+// and the query are left, for which addRequired has made room.
 func (a *assembler) dropLeastImportant() bool {
 	switch {
 	case a.dropLast(&a.recalledParts) || a.dropLast(&a.recordParts):
@@ -516,7 +516,7 @@ func (a *assembler) dropLeastImportant() bool {
 		a.omitParts(a.after...)
 		a.after = nil
 	default:
-		return a.shortenQuery()
+		return false
 	}
 	return true
 }
@@ -529,19 +529,6 @@ func (a *assembler) dropLast(list *[]events.Part) bool {
 	}
 	a.omitParts((*list)[n-1])
 	*list = (*list)[:n-1]
-	return true
-}
-
-// shortenQuery shortens the query by an eighth. It returns false if there is no query, or if it is short already.
-func (a *assembler) shortenQuery() bool {
-	keep := a.query.Keep
-	if keep == 0 { // the whole query
-		keep = len(strings.TrimSpace(text.Clean(a.in.Query)))
-	}
-	if a.query.Kind == "" || keep <= minShownBytes {
-		return false
-	}
-	a.query.Keep = max(keep-keep/8-1, minShownBytes)
 	return true
 }
 
