@@ -148,6 +148,9 @@ func (a *assembler) warn(format string, args ...any) {
 	a.manifest.Warnings = append(a.manifest.Warnings, fmt.Sprintf(format, args...))
 }
 
+// maxRefs is the maximum number of references in an omission of a manifest.
+const maxRefs = 10
+
 // omit adds an omitted part to the manifest, which counts those of a kind with the same reason together.
 func (a *assembler) omit(kind events.PartKind, why string, tokens int, ref string) {
 	for i := range a.manifest.Omitted {
@@ -171,8 +174,6 @@ func (a *assembler) omitParts(parts ...events.Part) {
 	}
 }
 
-const maxRefs = 10
-
 // Reasons to omit or include a part.
 const (
 	whyNoRoom   = "no room"
@@ -182,6 +183,7 @@ const (
 	whyReferred = "the query refers to it"
 	whyNewest   = "newest"
 	whyWithheld = "an experiment withholds its bullet"
+	whyChatter  = "text between tool calls"
 )
 
 // addRequired adds the parts that other parts must leave room for: the instructions, the query, its context, earlier rounds and the recovery text.
@@ -235,8 +237,8 @@ func (a *assembler) addRecovery() {
 	if !isStuck {
 		return
 	}
-	text := text.Clip(recovery.Text, 3*recoveryTokens)
-	p := events.Part{Kind: events.PartRecovery, Text: text, Why: recovery.Reason, Tokens: chat.Tokens(recoveryText(text)) + messageOverhead}
+	advice := text.Clip(recovery.Text, 3*recoveryTokens)
+	p := events.Part{Kind: events.PartRecovery, Text: advice, Why: recovery.Reason, Tokens: chat.Tokens(recoveryText(advice)) + messageOverhead}
 	if p.Tokens > a.remaining {
 		a.omitParts(p)
 		return
@@ -249,8 +251,7 @@ func (a *assembler) addRecovery() {
 func (a *assembler) addRounds() {
 	budget := a.remaining / 2
 	for n := len(a.in.Rounds); n > 0; n-- {
-		t := &a.in.Rounds[n-1]
-		p := events.Part{Kind: events.PartPreviousRound, Ref: strconv.Itoa(n), Tokens: chat.Tokens(roundText(n, t)) + 1}
+		p := events.Part{Kind: events.PartPreviousRound, Ref: strconv.Itoa(n), Tokens: chat.Tokens(roundText(n, &a.in.Rounds[n-1])) + 1}
 		if len(a.roundParts) == maxRounds || !a.reserveQuote(p.Tokens, len(a.roundParts) == 0, &budget) {
 			a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 			continue

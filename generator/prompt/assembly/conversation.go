@@ -296,8 +296,6 @@ func (a *assembler) hide(t *turn) {
 	}
 }
 
-const whyChatter = "text between tool calls"
-
 // source returns the origin of a piece.
 func source(p *piece) sliding.Source {
 	switch {

@@ -80,11 +80,11 @@ func stepPieces(steps []events.Step, at time.Time) []piece {
 	return all
 }
 
-// assignRefs sets ref and final of the pieces of an interaction with the handle of.
-func assignRefs(of string, all []piece) []piece {
+// assignRefs sets ref and final of the pieces of an interaction.
+func assignRefs(handle string, all []piece) []piece {
 	for i := range all {
 		p := &all[i]
-		p.ref = of + "#" + strconv.Itoa(i)
+		p.ref = handle + "#" + strconv.Itoa(i)
 		p.final = p.kind == events.PartAnswer && (i == len(all)-1 || all[i+1].kind == events.PartUser)
 	}
 	return all
@@ -230,9 +230,6 @@ func arguments(text string, keep int) string {
 	if strings.TrimSpace(short) == "" {
 		return "{}"
 	}
-	wrapped, err := json.Marshal(map[string]string{"arguments": short})
-	if err != nil {
-		return "{}" // unreachable: text always encodes
-	}
+	wrapped, _ := json.Marshal(map[string]string{"arguments": short}) // a map of texts always encodes
 	return string(wrapped)
 }

@@ -95,8 +95,8 @@ type renderer struct {
 	bullets []*playbook.Bullet
 
 	// The texts that the message with the query contains before the query.
-	reflections, recalled, records, rounds, summary, recovery []string
-	taskContext                                               string
+	reflections, recalled, records, rounds, summary []string
+	recovery, taskContext                           string
 
 	queryWritten bool
 }
@@ -144,7 +144,7 @@ func (r *renderer) addPart(p *events.Part) bool {
 		if r.queryWritten {
 			r.addMessage(chat.Message{Speaker: chat.User, Text: recoveryText(p.Text)})
 		} else {
-			r.recovery = append(r.recovery, recoveryText(p.Text))
+			r.recovery = recoveryText(p.Text)
 		}
 	case events.PartContext:
 		r.taskContext = shorten(strings.TrimSpace(cmp.Or(p.Text, r.sources.TaskContext)), p.Keep)
@@ -221,8 +221,8 @@ const noAnswer = "(no answer kept)"
 func (r *renderer) userMessage(query string) string {
 	var out strings.Builder
 	out.WriteString(r.quotations())
-	for _, text := range r.recovery {
-		out.WriteString(text)
+	if r.recovery != "" {
+		out.WriteString(r.recovery)
 		out.WriteString("\n\n")
 	}
 	if r.taskContext != "" {
@@ -309,11 +309,11 @@ func reflectionText(n *events.Note) string {
 	return out.String()
 }
 
-// roundText formats an earlier round, from 1, in a few lines.
-func roundText(number int, t *events.PreviousRound) string {
+// roundText formats an earlier round in a few lines. The first round has the number 1.
+func roundText(number int, r *events.PreviousRound) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "- attempt %d answered: %s", number, cmp.Or(text.Line(t.Answer, maxRoundAnswer), "nothing"))
-	for _, f := range namedTexts(t.Error, t.Approach, t.Insight) {
+	fmt.Fprintf(&out, "- attempt %d answered: %s", number, cmp.Or(text.Line(r.Answer, maxRoundAnswer), "nothing"))
+	for _, f := range namedTexts(r.Error, r.Approach, r.Insight) {
 		if line := text.Line(f.text, maxRoundAdvice); line != "" {
 			fmt.Fprintf(&out, "\n  %s: %s", f.name, line)
 		}
