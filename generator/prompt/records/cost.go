@@ -32,7 +32,7 @@ func Calls(steps []events.Step) (all []Call) {
 	rationale := "" // the agent's last text since its last calls
 	for i := range steps {
 		s := &steps[i]
-		if s.Speaker == "user" {
+		if s.Speaker == chat.User {
 			rationale = ""
 			continue
 		}

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,26 +40,16 @@ func callLine(c *events.ToolCall, a arguments, lesson string) string {
 	case c.Outcome.Failed():
 		result = failureText(c)
 	case lesson == "":
-		result = resultText(c, v.searches())
+		result = resultText(c, v)
 	}
-	result = clean(result, room)
-	if result == "" {
-		result = "nothing to read"
-	}
-	return action + " " + arrow + " " + result
+	return action + " " + arrow + " " + cmp.Or(clean(result, room), "nothing to read")
 }
 
 // calledTool returns the action of a call with the verb called.
 func calledTool(tool string) string { return "called `" + toolName(tool) + "`" }
 
 // toolName returns a tool's name for a line, "?" if it is empty.
-func toolName(tool string) string {
-	tool = clean(tool, maxName)
-	if tool != "" {
-		return tool
-	}
-	return "?"
-}
+func toolName(tool string) string { return cmp.Or(clean(tool, maxName), "?") }
 
 // failureText describes a failure, with the error message if the output has one.
 func failureText(c *events.ToolCall) string {
@@ -75,17 +66,17 @@ func failureVerb(c *events.ToolCall) string {
 	return "failed"
 }
 
-// resultText describes the result of a successful call: its size and beginning. searched reports that the call looked for something.
-func resultText(c *events.ToolCall, searched bool) string {
+// resultText describes the result of a successful call with the verb v: its size and beginning. The result of a search begins with "found".
+func resultText(c *events.ToolCall, v verb) string {
 	found := ""
-	if searched {
+	if v.searches() {
 		found = "found "
 	}
 	output := strings.TrimSpace(c.Output)
 	switch {
 	case output == "" && c.Outcome == events.Unknown:
 		return "no result recorded"
-	case isEmptyOutput(output) && searched:
+	case isEmptyOutput(output) && v.searches():
 		return "found nothing"
 	case output == "":
 		return "no output"

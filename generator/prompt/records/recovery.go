@@ -83,7 +83,7 @@ func (t attempt) String() string {
 	case isEmptyOutput(strings.TrimSpace(t.call.Output)):
 		return said + " answered nothing"
 	}
-	return said + " answered " + quote(resultText(t.call, false), maxQuote)
+	return said + " answered " + quote(resultText(t.call, called), maxQuote)
 }
 
 func quote(s string, limit int) string { return `"` + clean(s, limit) + `"` }
