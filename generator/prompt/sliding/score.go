@@ -49,15 +49,11 @@ func score(i *Item, now time.Time, position, n int) Score {
 	if i.Starred {
 		f |= star
 	}
-	source := i.Source
-	if int(source) >= len(sourceWeights) {
-		source = System
-	}
 	s := Score{
 		Recency:  recencyWeight * recency(now.Sub(i.At)),
 		Flags:    f.weight(),
 		Semantic: semanticWeight * clampUnit(i.Semantic),
-		Source:   sourceWeights[source],
+		Source:   sourceWeights[i.Source],
 	}
 	s.Total = s.Recency + s.Flags + s.Semantic + s.Source
 	s.Priority = relevanceShare*s.Total/maxTotal + positionShare*float64(position)/float64(max(1, n-1))

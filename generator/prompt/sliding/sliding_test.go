@@ -27,7 +27,7 @@ func drawItem(t *rapid.T, i int) Item {
 	return Item{
 		Ref:      fmt.Sprint(i),
 		At:       now.Add(-time.Duration(rapid.IntRange(-5, 200).Draw(t, "age")) * time.Hour),
-		Source:   Source(rapid.IntRange(0, 6).Draw(t, "source")),
+		Source:   Source(rapid.IntRange(0, 4).Draw(t, "source")),
 		Text:     drawText().Draw(t, "text"),
 		Tokens:   rapid.OneOf(rapid.IntRange(-3, 60), rapid.SampledFrom([]int{0, 1000, math.MaxInt, math.MinInt})).Draw(t, "tokens"),
 		Semantic: rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), -7})).Draw(t, "semantic"),
