@@ -132,7 +132,7 @@ func (c *selector) chooseAll() bool {
 			newerExcluded++
 		}
 	}
-	if at, some := x.sectionIDs[newerSection]; some {
+	if at, ok := x.sectionIDs[newerSection]; ok {
 		newer = x.sections[at].rows
 		if newer == newerExcluded {
 			sum -= x.sections[at].header.tokens

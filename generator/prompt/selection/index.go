@@ -107,7 +107,7 @@ func (x *Index) Tokens() int { return x.tokens }
 func (x *Index) Cost(bullets []*playbook.Bullet) int {
 	rows := make([]int32, 0, len(bullets))
 	for _, b := range bullets {
-		if at, there := x.rowOf[b.ID]; there {
+		if at, ok := x.rowOf[b.ID]; ok {
 			rows = append(rows, at)
 		}
 	}
@@ -130,7 +130,7 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 				if _, isNew := x.put(b); isNew {
 					changed = append(changed, b)
 				}
-			} else if at, there := x.rowOf[id]; there {
+			} else if at, ok := x.rowOf[id]; ok {
 				dropped = append(dropped, id)
 				x.drop(at)
 			}
@@ -166,8 +166,8 @@ func (x *Index) isSelectable(b *playbook.Bullet) bool {
 
 // put stores a bullet and returns its row. isNew is false if the row already had the same pointer: bullets are immutable.
 func (x *Index) put(b *playbook.Bullet) (at int32, isNew bool) {
-	at, there := x.rowOf[b.ID]
-	if !there {
+	at, ok := x.rowOf[b.ID]
+	if !ok {
 		at = int32(len(x.rows))
 		x.rowOf[b.ID] = at
 		x.rows = append(x.rows, row{section: -1})
@@ -282,8 +282,8 @@ func (x *Index) best() []int32 {
 
 // joinSection adds a bullet to a section.
 func (x *Index) joinSection(name, header string) int32 {
-	at, there := x.sectionIDs[name]
-	if !there {
+	at, ok := x.sectionIDs[name]
+	if !ok {
 		if n := len(x.freeSections); n > 0 {
 			at, x.freeSections = x.freeSections[n-1], x.freeSections[:n-1]
 		} else {
