@@ -297,8 +297,8 @@ func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %s"
 
 // shortError returns the error in one short line for a manifest. If ctx ended by the timeout for optional inputs, it returns that timeout.
 func shortError(ctx context.Context, err error) string {
-	if slow := (*timeoutError)(nil); errors.As(context.Cause(ctx), &slow) {
-		return slow.Error()
+	if timeout, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {
+		return timeout.Error()
 	}
 	return text.Line(err.Error(), 200)
 }

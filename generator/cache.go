@@ -224,7 +224,7 @@ func (c *playbookCache) stateAt(ctx context.Context, key playbookKey) (*playbook
 		return c.store.PlaybookAt(ctx, key.book, key.version)
 	}
 	state, newest, err := history.StateAt(c.store.History(ctx, key.book), key.version)
-	if missing := (*history.VersionNotFoundError)(nil); errors.As(err, &missing) {
+	if _, ok := errors.AsType[*history.VersionNotFoundError](err); ok {
 		err = &deltalog.VersionError{Book: key.book, Version: key.version, Newest: newest}
 	}
 	return state, err

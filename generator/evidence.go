@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -107,19 +108,15 @@ func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 func (e *taskEvidence) fold(d *playbook.Delta) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.index.Apply(d)
+	e.index.applyDelta(d)
 }
 
-// rankSupported orders the bullets by the number of tasks that support them.
+// rankSupported sets supported. The caller holds mu.
 func (e *taskEvidence) rankSupported() {
-	e.supported = e.supported[:0:0]
-	for id := range e.index.links[supports] {
-		e.supported = append(e.supported, id)
-	}
-	slices.SortFunc(e.supported, func(a, b playbook.BulletID) int {
+	ids := slices.SortedFunc(maps.Keys(e.index.links[supports]), func(a, b playbook.BulletID) int {
 		return cmp.Or(cmp.Compare(e.index.Count(b), e.index.Count(a)), cmp.Compare(a, b))
 	})
-	e.supported = e.supported[:min(len(e.supported), maxRanked)]
+	e.supported = ids[:min(len(ids), maxRanked)]
 }
 
 // wait waits at most timeout until the log was read once.

@@ -28,7 +28,7 @@ const (
 )
 
 // evidenceIndex finds the bullets of a playbook by past tasks. A bullet is found for a query if it helped on similar
-// tasks, or was learned from them, even if its own words do not occur in the query. The zero value is empty. Reads may run concurrently, Apply
+// tasks, or was learned from them, even if its own words do not occur in the query. The zero value is empty. Reads may run concurrently, applyDelta
 // must run alone.
 //
 // The evidence is in the log of the playbook: each delta lists the executions behind its operations, with the beginning
@@ -149,8 +149,8 @@ func (t *evidenceTask) applicable() []playbook.BulletID {
 	return all
 }
 
-// Apply folds the next delta of the log. It ignores operations without evidence, such as edits by people.
-func (x *evidenceIndex) Apply(d *playbook.Delta) {
+// applyDelta folds the next delta of the log. It ignores operations without evidence, such as edits by people.
+func (x *evidenceIndex) applyDelta(d *playbook.Delta) {
 	if d.ChangeID != x.change || d.ChangeID == "" {
 		x.pending, x.change = nil, d.ChangeID
 	}
@@ -159,11 +159,11 @@ func (x *evidenceIndex) Apply(d *playbook.Delta) {
 		return
 	}
 	for i := range x.pending {
-		x.apply(&x.pending[i], d.Covers)
+		x.applyOp(&x.pending[i], d.Covers)
 	}
 	x.pending, x.change = nil, ""
 	for i := range d.Ops {
-		x.apply(&d.Ops[i], d.Covers)
+		x.applyOp(&d.Ops[i], d.Covers)
 	}
 	for i := range d.Rejected {
 		if r := &d.Rejected[i]; r.DuplicateOf != "" {
@@ -175,8 +175,8 @@ func (x *evidenceIndex) Apply(d *playbook.Delta) {
 	}
 }
 
-// apply folds an operation of a change with these covers.
-func (x *evidenceIndex) apply(op *playbook.Op, covers []playbook.Cover) {
+// applyOp folds an operation of a change with these covers.
+func (x *evidenceIndex) applyOp(op *playbook.Op, covers []playbook.Cover) {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Confirm:
 		x.link(supports, op.Bullet, op.Support, covers)
@@ -333,7 +333,7 @@ func (x *evidenceIndex) removeTask(sample string) {
 
 // forget removes the tasks that match a selector, as the playbook forgets them.
 func (x *evidenceIndex) forget(s *playbook.Selector) {
-	for _, sample := range slices.Clone(x.oldest) {
+	for _, sample := range x.oldest {
 		if t := x.tasks[sample]; t != nil && s.Matches(&t.evidence) {
 			x.dropTask(sample)
 		}

@@ -173,9 +173,9 @@ func TestSupport(t *testing.T) {
 		},
 	} {
 		var x evidenceIndex
-		x.Apply(learned)
+		x.applyDelta(learned)
 		for _, d := range tt.more {
-			x.Apply(d)
+			x.applyDelta(d)
 		}
 		for query, want := range tt.want {
 			if got := found(&x, query); got != want {
@@ -194,7 +194,7 @@ func TestNearestTasksVote(t *testing.T) {
 		if i%10 == 0 {
 			kind, id = "dinner with the Falcon people", "client-meals"
 		}
-		x.Apply(&playbook.Delta{
+		x.applyDelta(&playbook.Delta{
 			Covers: []playbook.Cover{cover(fmt.Sprint(i), fmt.Sprintf("note %d: %s, receipt attached", i, kind))},
 			Ops:    []playbook.Op{vote(id, 1, 0, 0), vote("always-cited", 1, 0, 0)},
 		})
@@ -218,7 +218,7 @@ func TestBounds(t *testing.T) {
 			sample := fmt.Sprintf("task%d", n)
 			id := playbook.BulletID(fmt.Sprintf("b%d", rapid.IntRange(0, 3).Draw(t, "bullet")))
 			if rapid.IntRange(0, 40).Draw(t, "removed") == 0 {
-				x.Apply(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: id}}})
+				x.applyDelta(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: id}}})
 				delete(newest[playbook.Tag], id)
 				delete(newest[playbook.AddExposures], id)
 				continue
@@ -227,7 +227,7 @@ func TestBounds(t *testing.T) {
 			if rapid.Bool().Draw(t, "failed") {
 				ops = []playbook.Op{cited(id, 0, 0)}
 			}
-			x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(sample, sample)}, Ops: ops})
+			x.applyDelta(&playbook.Delta{Covers: []playbook.Cover{cover(sample, sample)}, Ops: ops})
 			newest := newest[ops[0].Kind]
 			if newest[id] = append(newest[id], sample); len(newest[id]) > maxPerBullet {
 				newest[id] = newest[id][1:]
@@ -268,7 +268,7 @@ func TestOldestTasksAreDropped(t *testing.T) {
 	var x evidenceIndex
 	for i := range maxEvidenceTasks + 500 {
 		id := playbook.BulletID(fmt.Sprint("b", i))
-		x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(fmt.Sprint("q", i), fmt.Sprint("question", i))}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
+		x.applyDelta(&playbook.Delta{Covers: []playbook.Cover{cover(fmt.Sprint("q", i), fmt.Sprint("question", i))}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
 	}
 	if len(x.tasks) != maxEvidenceTasks || len(x.bullets()) != maxEvidenceTasks {
 		t.Errorf("got %d tasks of %d bullets", len(x.tasks), len(x.bullets()))
@@ -295,7 +295,7 @@ func BenchmarkNearest(b *testing.B) {
 				return q.String()
 			}
 			for i := range tasks {
-				x.Apply(&playbook.Delta{
+				x.applyDelta(&playbook.Delta{
 					Covers: []playbook.Cover{cover(fmt.Sprint(i), question(i))}, Ops: []playbook.Op{vote(playbook.BulletID(fmt.Sprint("b", i%5000)), 1, 0, 0)},
 				})
 			}

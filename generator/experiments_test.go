@@ -405,9 +405,9 @@ func TestApplicableBullets(t *testing.T) {
 	ix := newPlaybookIndex(new(embeddingCache), false, 0)
 	ix.update(p)
 	tasks := newTaskEvidence(nil, "b")
-	tasks.index.Apply(helped("voted", "How many masts does the frigate have?", minTasks))
-	tasks.index.Apply(helped("elsewhere", "What is the price of bread?", minTasks))
-	tasks.index.Apply(failed("harmful", "How many masts does the sloop have?", minTasks))
+	tasks.index.applyDelta(helped("voted", "How many masts does the frigate have?", minTasks))
+	tasks.index.applyDelta(helped("elsewhere", "What is the price of bread?", minTasks))
+	tasks.index.applyDelta(failed("harmful", "How many masts does the sloop have?", minTasks))
 	got := ix.applicable(&queryEmbedding{text: "How many masts does the ship have?"}, tasks)
 	for id, want := range map[playbook.BulletID]bool{"voted": true, "harmful": true, "elsewhere": false, "unrelated": false, "far": false} {
 		if slices.Contains(got, id) != want {

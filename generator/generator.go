@@ -267,7 +267,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	started := time.Now()
 	req := g.newRequest(t)
 	built, err := builder.build(ctx, req)
-	if tooSmall := (*assembly.LimitError)(nil); errors.As(err, &tooSmall) {
+	if _, ok := errors.AsType[*assembly.LimitError](err); ok {
 		err = bus.Discard(err) // a retry has the same limit
 	}
 	if err != nil {

@@ -140,7 +140,7 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 		return nil, invalidf("task: want general, research, coding, debugging or analysis, got %.80q", r.Task)
 	}
 	if r.Playbook != nil && r.MinVersion > *r.Playbook {
-		return nil, invalidf("min_version: must be at most playbook version %[2]d, got %[1]d", r.MinVersion, *r.Playbook)
+		return nil, invalidf("min_version: must be at most playbook version %d, got %d", *r.Playbook, r.MinVersion)
 	}
 	return req, nil
 }
@@ -150,7 +150,7 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 // same run id and owner, is not stored again.
 func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	if len(r.ContextID) > maxID {
-		return nil, invalidf("context_id: must have at most %[2]d bytes, got %[1]d", len(r.ContextID), maxID)
+		return nil, invalidf("context_id: must have at most %d bytes, got %d", maxID, len(r.ContextID))
 	}
 	e := &events.Execution{
 		Book: r.Book, Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps,
@@ -217,7 +217,7 @@ func (cb *ContextBuilder) LeadingScore(ctx context.Context, caller events.Caller
 func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, warns *warnings) (*events.StoredReply, error) {
 	limited, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
-	if first := cb.firstCopy(limited, events.StreamExecutions, window.EffectTurn, e); first != "" {
+	if first := cb.firstCopy(limited, window.EffectTurn, e); first != "" {
 		cb.cfg.Meter.Duplicate(events.VerbReport)
 		return &events.StoredReply{Handle: first, Duplicate: true, Warnings: *warns}, nil
 	}
@@ -238,15 +238,15 @@ func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, 
 	return &events.StoredReply{Handle: receipt.Handle, Duplicate: receipt.Duplicate, Warnings: *warns}, nil
 }
 
-// firstCopy returns the handle of the stored copy of an event, or "" if no copy is known. It also returns "" after an error: a second copy
-// is harmless, because the Curator covers each id once.
-func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, effect window.Effect, e events.Event) events.Handle {
+// firstCopy returns the handle of the stored copy of an execution or of feedback, or "" if no copy is known. It also returns "" after an error: a
+// second copy is harmless, because the Curator covers each id once.
+func (cb *ContextBuilder) firstCopy(ctx context.Context, effect window.Effect, e events.Event) events.Handle {
 	seq, err := cb.windows.FirstCopy(ctx, e.InBook(), effect, e.EventID())
 	if err == nil && seq == 0 {
 		return ""
 	}
 	if err == nil {
-		_, err = cb.conn.Events.Find(ctx, stream, seq, func(id events.ID) bool { return id == e.EventID() })
+		_, err = cb.conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == e.EventID() })
 	}
 	if err != nil {
 		if !errors.Is(err, bus.ErrNotFound) {
@@ -297,15 +297,12 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	defer cancel()
 	s, err := cb.windows.Context(ctx, e.ContextID)
 	switch {
-	case errors.Is(err, window.ErrContextNotFound):
+	case errors.Is(err, window.ErrContextNotFound), err == nil && s.Owner != e.Owner: // the warning does not tell that another owner has the id
 		warns.add("context_id: %q not found: unknown or expired, %s", e.ContextID, consequence)
 		return nil
 	case err != nil:
 		warns.add("context_id: %s, %s", shortError(ctx, err), consequence)
 		return err
-	case s.Owner != e.Owner: // the same text as for an unknown id
-		warns.add("context_id: %q not found: unknown or expired, %s", e.ContextID, consequence)
-		return nil
 	case e.Book != "" && s.Book != e.Book:
 		warns.add("context_id: %q belongs to playbook %q, %s", e.ContextID, s.Book, consequence)
 		return nil
@@ -353,7 +350,7 @@ func (cb *ContextBuilder) Feedback(ctx context.Context, r *events.FeedbackReques
 	if err := ScoreFeedback(f, e); err != nil {
 		return nil, err
 	}
-	if first := cb.firstCopy(ctx, events.StreamExecutions, window.EffectReceipt, f); first != "" {
+	if first := cb.firstCopy(ctx, window.EffectReceipt, f); first != "" {
 		cb.cfg.Meter.Duplicate(events.VerbFeedback)
 		return &events.StoredReply{Handle: first, Duplicate: true}, nil
 	}

@@ -135,15 +135,15 @@ func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, sess
 	if len(uncovered) < size {
 		return nil
 	}
-	text, reply, err := chat.Ask(ctx, s.model, summaryPrompt(before.Text, uncovered), parseSummary)
-	if err == nil && text == "" {
+	summary, reply, err := chat.Ask(ctx, s.model, summaryPrompt(before.Text, uncovered), parseSummary)
+	if err == nil && summary == "" {
 		err = errNoSummary
 	}
 	if err != nil {
 		return err
 	}
 	return s.builder.windows.PutSummary(ctx, b, owner, session, &events.Summary{
-		Through: uncovered[len(uncovered)-1].Turn, Version: forgotten.version, Text: events.TruncateChars(text, maxSummary), Model: reply.Model, At: time.Now().UTC(),
+		Through: uncovered[len(uncovered)-1].Turn, Version: forgotten.version, Text: events.TruncateChars(summary, maxSummary), Model: reply.Model, At: time.Now().UTC(),
 	})
 }
 
