@@ -79,7 +79,7 @@ type method func(target string, a Answer) (events.Outcome, error)
 
 // findMethod returns the method of an evaluator. It is nil for a program, which scoreWithProgram runs. An unknown evaluator gives ErrNotScorable.
 func findMethod(evaluator string) (method, error) {
-	kind, option, hasOption := strings.Cut(evaluator, ":")
+	kind, option, _ := strings.Cut(evaluator, ":")
 	switch {
 	case evaluator == "", evaluator == ByDefault:
 		return scoreDefault, nil
@@ -87,8 +87,10 @@ func findMethod(evaluator string) (method, error) {
 		return scoreFormula, nil
 	case evaluator == ByText:
 		return passOrFail(equalText), nil
+	case evaluator == ByNumber:
+		return passOrFail(equalNumber), nil
 	case kind == ByNumber:
-		t, err := parseTolerance(option, hasOption)
+		t, err := parseTolerance(option)
 		if err != nil {
 			return nil, fmt.Errorf("%w: evaluator %q: %w", ErrNotScorable, evaluator, err)
 		}
@@ -327,11 +329,8 @@ func shortText(s string) string {
 // tolerance is the allowed difference: an absolute one plus one relative to the target.
 type tolerance struct{ absolute, relative float64 }
 
-// parseTolerance parses the option of ByNumber. Without an option the tolerance is zero.
-func parseTolerance(option string, hasOption bool) (t tolerance, err error) {
-	if !hasOption {
-		return t, nil
-	}
+// parseTolerance parses the option of ByNumber.
+func parseTolerance(option string) (t tolerance, err error) {
 	number, isPercentage := strings.CutSuffix(option, "%")
 	x, ok := parseNumber(number)
 	if !ok || x < 0 {
