@@ -122,7 +122,7 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 	if rest, repeats := c.cutRepeated(item.Text, continued); repeats {
 		continued, item.Text = true, rest
 	}
-	c.AddTurn(continued, v.Time("timestamp"), item.Text, item.Calls)
+	c.AddTurn(steps.Turn{Continues: continued, At: v.Time("timestamp"), Text: item.Text, Calls: item.Calls})
 	c.Identify(claudeIdentity(v))
 	c.messageID = id
 	c.Model = cmp.Or(c.Model, model)

@@ -62,7 +62,7 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 		}
 		speaks := item.Role == "assistant" && (item.Text != "" || len(item.Calls) > 0)
 		if speaks && c.speaking {
-			c.AddTurn(steps.LastStep, time.Time{}, item.Text, item.Calls)
+			c.AddTurn(steps.Turn{Continues: true, Text: item.Text, Calls: item.Calls})
 		} else {
 			durations := codexResults(item.Results)
 			for i := range item.Results {
@@ -159,7 +159,7 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 func (c *codexExec) addItem(item modelapi.Value, done bool) {
 	switch kind := item.Text("type"); {
 	case kind == "agent_message" && done:
-		c.AddTurn(steps.NewStep, time.Time{}, item.Text("text"), nil)
+		c.AddTurn(steps.Turn{Text: item.Text("text")})
 		c.identify(item)
 	case kind == "user_message" && done:
 		c.User(item.Text("text"))
@@ -180,7 +180,7 @@ func (c *codexExec) addCall(item modelapi.Value, done bool) {
 	if !c.IsOpen(call.ID) {
 		last := len(c.Steps) - 1
 		continuesText := last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0
-		c.AddTurn(continuesText, time.Time{}, "", []modelapi.ToolCall{call})
+		c.AddTurn(steps.Turn{Continues: continuesText, Calls: []modelapi.ToolCall{call}})
 	}
 	if !done {
 		return

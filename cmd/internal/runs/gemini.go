@@ -206,10 +206,10 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 			g.Answer = last.Text
 			return
 		}
-		g.AddTurn(steps.NewStep, v.Time("timestamp"), v.Text("content"), nil)
+		g.AddTurn(steps.Turn{At: v.Time("timestamp"), Text: v.Text("content")})
 	case "tool_use":
 		call, _ := v.Call()
-		g.AddTurn(wasTalking, v.Time("timestamp"), "", []modelapi.ToolCall{call})
+		g.AddTurn(steps.Turn{Continues: wasTalking, At: v.Time("timestamp"), Calls: []modelapi.ToolCall{call}})
 	case "tool_result":
 		result := v.ToolResult()
 		g.AddResult(&result)

@@ -44,7 +44,7 @@ func (h *handsSession) Add(v modelapi.Value, _ string) {
 		h.User(handsText(v))
 	case action == "message", action == "finish", action == "reject":
 		h.addUsage(v)
-		h.AddTurn(steps.NewStep, v.Time("timestamp"), handsText(v), nil)
+		h.AddTurn(steps.Turn{At: v.Time("timestamp"), Text: handsText(v)})
 		h.identify(v)
 	case action == "think":
 		h.Omit(source.ThinkingBlocks, 1)
@@ -93,7 +93,7 @@ func (h *handsSession) addAction(v modelapi.Value, tool string) {
 	if call.Arguments == "" {
 		call.Arguments = handsArguments(args)
 	}
-	h.AddTurn(steps.NewStep, v.Time("timestamp"), args.Text("thought"), []modelapi.ToolCall{call})
+	h.AddTurn(steps.Turn{At: v.Time("timestamp"), Text: args.Text("thought"), Calls: []modelapi.ToolCall{call}})
 	h.identify(v)
 	h.last = h.Open[len(h.Open)-1]
 }

@@ -412,7 +412,7 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 			b.setSpan(&b.Steps[place.Step].Calls[place.Call], o)
 			return
 		}
-		b.AddTurn(steps.NewStep, o.end, "", []modelapi.ToolCall{o.tool})
+		b.AddTurn(steps.Turn{At: o.end, Calls: []modelapi.ToolCall{o.tool}})
 		at = len(b.Open) - 1
 	}
 	b.bySpan = remember(b.bySpan, b.Open[at])

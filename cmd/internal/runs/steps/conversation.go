@@ -69,7 +69,7 @@ func (c *Conversation) AddItem(t *modelapi.Item, at time.Time) {
 	case t.Role == modelapi.RoleUser && t.Text != "":
 		c.User(t.Text)
 	case t.Role == modelapi.RoleAssistant && (t.Text != "" || len(t.Calls) > 0):
-		c.AddTurn(NewStep, at, t.Text, t.Calls)
+		c.AddTurn(Turn{At: at, Text: t.Text, Calls: t.Calls})
 	}
 }
 
@@ -174,32 +174,34 @@ func (c *Conversation) User(content string) {
 	}
 }
 
-// The values of the parameter continued of AddTurn.
-const (
-	NewStep  = false
-	LastStep = true
-)
+// Turn is a turn of the assistant.
+type Turn struct {
+	Continues bool      // the turn belongs to the last step
+	At        time.Time // may be zero
+	Text      string
+	Calls     []modelapi.ToolCall
+}
 
-// AddTurn adds an assistant turn with its time, which may be zero, its text and its calls. If continued is true, the turn is added to the last
-// step. The text of the step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
-func (c *Conversation) AddTurn(continued bool, at time.Time, text string, calls []modelapi.ToolCall) {
-	if c.repeatsLastStep(calls) { // add only the new text and calls, to the last step unless a call of that has its result
+// AddTurn adds a turn of the assistant, as a new step or to the last step. The text of the step is the answer so far if the step has no calls, or
+// only calls of this turn that the provider ran.
+func (c *Conversation) AddTurn(t Turn) {
+	if c.repeatsLastStep(t.Calls) { // add only the new text and calls, to the last step unless a call of that has its result
 		last := &c.Steps[len(c.Steps)-1]
-		text = strings.TrimSpace(strings.TrimPrefix(text, last.Text))
-		calls = slices.DeleteFunc(slices.Clone(calls), c.isOpenCall)
-		continued = continued || !c.lastStepHasResult()
+		t.Text = strings.TrimSpace(strings.TrimPrefix(t.Text, last.Text))
+		t.Calls = slices.DeleteFunc(slices.Clone(t.Calls), c.isOpenCall)
+		t.Continues = t.Continues || !c.lastStepHasResult()
 	}
-	if !continued || len(c.Steps) == 0 {
-		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: at})
+	if !t.Continues || len(c.Steps) == 0 {
+		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: t.At})
 	}
 	c.turn = len(c.Steps) - 1
 	step := &c.Steps[c.turn]
-	if step.Text != "" && text != "" {
+	if step.Text != "" && t.Text != "" {
 		step.Text += "\n"
 	}
-	step.Text += text
-	for i := range calls {
-		call := &calls[i]
+	step.Text += t.Text
+	for i := range t.Calls {
+		call := &t.Calls[i]
 		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
 		c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
 		if call.Result != nil {
@@ -209,8 +211,8 @@ func (c *Conversation) AddTurn(continued bool, at time.Time, text string, calls 
 	if n := len(c.Open) - maxOpenCalls; n > 0 {
 		c.Open = slices.Delete(c.Open, 0, n)
 	}
-	hasEarlierCalls := len(step.Calls) > len(calls) // the turn continues a step with calls
-	if len(modelapi.ClientCalls(calls)) == 0 && !hasEarlierCalls && step.Text != "" {
+	hasEarlierCalls := len(step.Calls) > len(t.Calls) // the turn continues a step with calls
+	if len(modelapi.ClientCalls(t.Calls)) == 0 && !hasEarlierCalls && step.Text != "" {
 		c.Answer = step.Text
 	}
 }
