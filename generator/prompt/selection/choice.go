@@ -71,27 +71,27 @@ func withLength[T any](list []T, n int) []T {
 // release clears the selector and returns it to the pool.
 func (c *selector) release() {
 	c.o = Options{} // drop references to the caller's values
-	for _, at := range c.relevant {
-		c.ranks[at] = rank{}
+	for _, row := range c.relevant {
+		c.ranks[row] = rank{}
 	}
-	for _, at := range c.decided {
-		c.decisions[at] = notAmongBest
+	for _, row := range c.decided {
+		c.decisions[row] = notAmongBest
 	}
 	clear(c.sections)
 	c.relevant, c.chosen, c.similar, c.decided = c.relevant[:0], c.chosen[:0], c.similar[:0], c.decided[:0]
 	c.x.selectors.Put(c)
 }
 
-func (c *selector) decide(at int32, d decision) {
-	if c.decisions[at] == notAmongBest {
-		c.decided = append(c.decided, at)
+func (c *selector) decide(row int32, d decision) {
+	if c.decisions[row] == notAmongBest {
+		c.decided = append(c.decided, row)
 	}
-	c.decisions[at] = d
+	c.decisions[row] = d
 }
 
 // cost returns the tokens that a bullet adds to the prompt, with the title and the header that it needs first.
-func (c *selector) cost(at int32) int {
-	r := &c.x.rows[at]
+func (c *selector) cost(row int32) int {
+	r := &c.x.rows[row]
 	n := r.tokens
 	if c.sections[r.section] == 0 {
 		n += c.x.sections[r.section].header.tokens
@@ -102,14 +102,14 @@ func (c *selector) cost(at int32) int {
 	return n
 }
 
-func (c *selector) add(at int32) {
-	c.room -= c.cost(at)
-	c.chosen = append(c.chosen, at)
-	c.sections[c.x.rows[at].section]++
-	if c.x.rows[at].bullet.Established() {
+func (c *selector) add(row int32) {
+	c.room -= c.cost(row)
+	c.chosen = append(c.chosen, row)
+	c.sections[c.x.rows[row].section]++
+	if c.x.rows[row].bullet.Established() {
 		c.established++
 	}
-	c.decide(at, shown)
+	c.decide(row, shown)
 }
 
 // isFull reports whether the maximum number of bullets is chosen.
@@ -121,38 +121,26 @@ func (c *selector) chooseAll() bool {
 	if c.o.MaxBullets > 0 && len(x.rows)-c.excluded > c.o.MaxBullets {
 		return false
 	}
-	sum := x.tokens // of the lines of all rows; the code below adds the headers and subtracts the excluded rows
+	lines := x.tokens
+	for _, row := range c.decided { // only the excluded rows have a decision yet
+		lines -= x.rows[row].tokens
+	}
+	headers := x.title.tokens
 	for i := range x.sections {
-		sum += x.sections[i].header.tokens // 0 if the section is empty
+		headers += x.sections[i].header.tokens
 	}
-	newer, newerExcluded := 0, 0   // number of rows that are not established, and of the excluded ones among them
-	for _, at := range c.decided { // only the excluded rows have a decision yet
-		sum -= x.rows[at].tokens
-		if !x.rows[at].bullet.Established() {
-			newerExcluded++
-		}
-	}
-	if at, ok := x.sectionIDs[newerSection]; ok {
-		newer = x.sections[at].rows
-		if newer == newerExcluded {
-			sum -= x.sections[at].header.tokens
-		}
-	}
-	if newer < len(x.rows) {
-		sum += x.title.tokens
-	}
-	// The tokens of each line are rounded up, so the whole text may have up to a quarter less than the sum. allFit, which is slower, counts
+	// The tokens of each line are rounded up, so all lines together may have up to a quarter less than this sum. allFit, which is slower, counts
 	// exactly. It is needed only if the budget is between these limits.
-	least := sum - sum/4
-	if least > c.o.Tokens {
+	lower, upper := lines-lines/4, lines+headers
+	if lower > c.o.Tokens {
 		return false
 	}
-	if sum > c.o.Tokens && !c.allFit() {
+	if upper > c.o.Tokens && !c.allFit() {
 		return false
 	}
-	for at := range x.rows {
-		if c.selectable(int32(at)) {
-			c.add(int32(at))
+	for row := range x.rows {
+		if c.selectable(int32(row)) {
+			c.add(int32(row))
 		}
 	}
 	slices.SortFunc(c.chosen, x.byVotes) // without a ranking, bullets with bad votes are dropped first
@@ -162,9 +150,9 @@ func (c *selector) chooseAll() bool {
 // allFit reports whether all bullets together are within the budget when rendered.
 func (c *selector) allFit() bool {
 	all := make([]int32, 0, len(c.x.rows))
-	for at := range c.x.rows {
-		if c.selectable(int32(at)) {
-			all = append(all, int32(at))
+	for row := range c.x.rows {
+		if c.selectable(int32(row)) {
+			all = append(all, int32(row))
 		}
 	}
 	return c.x.renderedTokens(all) <= c.o.Tokens
@@ -186,8 +174,8 @@ func (x *Index) renderedTokens(rows []int32) int {
 // renderedCost returns chat.Cost of the rendered bullets of rows after a line feed, and whether one of them is established.
 func (x *Index) renderedCost(rows []int32) (cost int, established bool) {
 	counted := make([]bool, len(x.sections)) // the headers in cost
-	for _, at := range rows {
-		r := &x.rows[at]
+	for _, row := range rows {
+		r := &x.rows[row]
 		established = established || r.bullet.Established()
 		if !counted[r.section] {
 			counted[r.section] = true
@@ -205,11 +193,11 @@ func (x *Index) renderedCost(rows []int32) (cost int, established bool) {
 func (c *selector) choosePinned() {
 	pinned := slices.Clone(c.x.lists[pinnedRows])
 	slices.SortFunc(pinned, c.x.byVotes)
-	for _, at := range pinned {
-		if c.cost(at) <= c.room {
-			c.add(at)
+	for _, row := range pinned {
+		if c.cost(row) <= c.room {
+			c.add(row)
 		} else {
-			c.decide(at, pinnedNoRoom)
+			c.decide(row, pinnedNoRoom)
 		}
 	}
 }
@@ -223,19 +211,19 @@ func (c *selector) chooseRest() {
 		c.explore()
 	}
 	misses := 0
-	for at := range c.ordered() {
+	for row := range c.ordered() {
 		if c.isFull() || misses == maxMisses {
 			break
 		}
-		if c.choose(at) {
+		if c.choose(row) {
 			misses = 0
-		} else if c.decisions[at] == noRoom {
+		} else if c.decisions[row] == noRoom {
 			misses++
 		}
 	}
-	for _, at := range c.similar {
-		if !c.isFull() && c.cost(at) <= c.room {
-			c.add(at)
+	for _, row := range c.similar {
+		if !c.isFull() && c.cost(row) <= c.room {
+			c.add(row)
 		}
 	}
 }
@@ -255,16 +243,16 @@ func (c *selector) explore() {
 		maxChosen = len(c.chosen) + max(1, left/exploreShare)
 	}
 	misses := 0
-	for at := range c.untried() {
+	for row := range c.untried() {
 		isEnough := maxChosen > 0 && len(c.chosen) >= maxChosen
 		if isEnough || c.isFull() || misses == maxMisses {
 			return
 		}
-		if c.room-c.cost(at) < reserved {
+		if c.room-c.cost(row) < reserved {
 			misses++
 			continue
 		}
-		if c.choose(at) {
+		if c.choose(row) {
 			misses = 0
 		} else {
 			misses++
@@ -274,27 +262,27 @@ func (c *selector) explore() {
 
 // choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. It reports whether it added the
 // bullet. Bullets that were never tried are chosen first; they do not keep out a nearly equal bullet that was tried.
-func (c *selector) choose(at int32) bool {
-	if c.decisions[at] != notAmongBest {
+func (c *selector) choose(row int32) bool {
+	if c.decisions[row] != notAmongBest {
 		return false
 	}
-	if c.cost(at) > c.room {
-		c.decide(at, noRoom)
+	if c.cost(row) > c.room {
+		c.decide(row, noRoom)
 		return false
 	}
-	candidate := &c.x.rows[at]
+	candidate := &c.x.rows[row]
 	for _, i := range c.chosen[:min(len(c.chosen), maxCompared)] {
 		chosen := &c.x.rows[i]
 		if !candidate.is(untriedRows) && chosen.is(untriedRows) {
 			continue
 		}
 		if strings.EqualFold(candidate.bullet.When, chosen.bullet.When) && candidate.words.nearlyEquals(chosen.words) {
-			c.decide(at, duplicate)
-			c.similar = append(c.similar, at)
+			c.decide(row, duplicate)
+			c.similar = append(c.similar, row)
 			return false
 		}
 	}
-	c.add(at)
+	c.add(row)
 	return true
 }
 
@@ -352,6 +340,6 @@ func place(b *playbook.Bullet) int {
 }
 
 // selectable reports whether a bullet can be chosen.
-func (c *selector) selectable(at int32) bool {
-	return c.decisions[at] != onProbation && c.decisions[at] != replaced
+func (c *selector) selectable(row int32) bool {
+	return c.decisions[row] != onProbation && c.decisions[row] != replaced
 }

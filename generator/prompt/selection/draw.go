@@ -50,9 +50,9 @@ func (c *selector) draw() {
 	probation := x.lists[probationRows]
 	usesProbation := isOn && len(probation) > 0 && d.percent("probation") < 50
 	if !usesProbation {
-		for _, at := range probation {
-			if !x.rows[at].is(pinnedRows) {
-				c.exclude(at, onProbation)
+		for _, row := range probation {
+			if !x.rows[row].is(pinnedRows) {
+				c.exclude(row, onProbation)
 			}
 		}
 	}
@@ -71,12 +71,12 @@ func (c *selector) draw() {
 // excludeReplaced excludes the bullets that a bullet on probation replaces. A replaced bullet stays if it is itself in the experiment.
 // It also stays if the experiment withholds the bullet on probation: the two are then compared.
 func (c *selector) excludeReplaced() {
-	for _, at := range c.x.lists[probationRows] {
-		old, known := c.x.rowOf[c.x.rows[at].bullet.Replaces]
+	for _, row := range c.x.lists[probationRows] {
+		old, known := c.x.rowOf[c.x.rows[row].bullet.Replaces]
 		if !known || shareOf(c.x.rows[old].bullet) == 0 {
 			continue
 		}
-		isWithheld := at == c.drawn && c.arm == playbook.ArmWithheld
+		isWithheld := row == c.drawn && c.arm == playbook.ArmWithheld
 		if old != c.drawn && !isWithheld {
 			c.exclude(old, replaced)
 		}
@@ -84,9 +84,9 @@ func (c *selector) excludeReplaced() {
 }
 
 // exclude excludes a row from the choice.
-func (c *selector) exclude(at int32, why decision) {
-	if c.decisions[at] == notAmongBest { // no decision yet
-		c.decide(at, why)
+func (c *selector) exclude(row int32, why decision) {
+	if c.decisions[row] == notAmongBest { // no decision yet
+		c.decide(row, why)
 		c.excluded++
 	}
 }
@@ -104,16 +104,16 @@ func (d *Draw) bullet(c *selector) int32 {
 	}
 	best, highest := int32(-1), 0
 	for _, id := range d.Applicable() {
-		at, known := x.rowOf[id]
-		if !known || x.rows[at].share <= level || !c.selectable(at) {
+		row, known := x.rowOf[id]
+		if !known || x.rows[row].share <= level || !c.selectable(row) {
 			continue
 		}
 		rank := d.percent("choice", string(id))
-		if x.rows[at].share == 100 { // only a suspect bullet has this share
+		if x.rows[row].share == 100 { // only a suspect bullet has this share
 			rank += 100
 		}
 		if best < 0 || rank > highest {
-			best, highest = at, rank
+			best, highest = row, rank
 		}
 	}
 	return best
@@ -134,8 +134,8 @@ func (c *selector) withhold() []events.Exposure {
 
 // isVaried reports whether the arm decides if a drawn bullet is shown. Pinned bullets are always shown, and bullets beyond the
 // budget never.
-func (c *selector) isVaried(at int32) bool {
-	return c.decisions[at] == shown && !c.x.rows[at].is(pinnedRows)
+func (c *selector) isVaried(row int32) bool {
+	return c.decisions[row] == shown && !c.x.rows[row].is(pinnedRows)
 }
 
 // arm draws the arm of an experiment.

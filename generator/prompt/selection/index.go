@@ -16,7 +16,7 @@ import (
 type Index struct {
 	mark    playbook.Mark // of the playbook at the last Update
 	gate    playbook.Gate
-	rows    []row // in no order
+	rows    []rowData // in no order
 	rowOf   map[playbook.BulletID]int32
 	lists   [rowKinds][]int32 // rows of each kind, in no order; that of untriedRows is empty, see untried
 	shares  map[int]int       // number of rows by share, without share 0
@@ -47,8 +47,8 @@ const (
 // the number of bullets that were never tried.
 const buckets = 1 << 10
 
-// row holds the data of a bullet that does not depend on a task.
-type row struct {
+// rowData holds the data of a bullet that does not depend on a task.
+type rowData struct {
 	bullet        *playbook.Bullet
 	effectiveness float64
 	used          int64 // result of lastUse
@@ -62,7 +62,7 @@ type row struct {
 }
 
 // is reports whether the row is of a kind.
-func (r *row) is(kind int) bool { return r.places[kind] > 0 }
+func (r *rowData) is(kind int) bool { return r.places[kind] > 0 }
 
 // newerSection is the name of the section of all bullets that are not established. No bullet has it.
 const newerSection = "\x00newer"
@@ -107,8 +107,8 @@ func (x *Index) Tokens() int { return x.tokens }
 func (x *Index) Cost(bullets []*playbook.Bullet) int {
 	rows := make([]int32, 0, len(bullets))
 	for _, b := range bullets {
-		if at, ok := x.rowOf[b.ID]; ok {
-			rows = append(rows, at)
+		if row, ok := x.rowOf[b.ID]; ok {
+			rows = append(rows, row)
 		}
 	}
 	cost, _ := x.renderedCost(rows)
@@ -130,9 +130,9 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 				if _, isNew := x.put(b); isNew {
 					changed = append(changed, b)
 				}
-			} else if at, ok := x.rowOf[id]; ok {
+			} else if row, ok := x.rowOf[id]; ok {
 				dropped = append(dropped, id)
-				x.drop(at)
+				x.drop(row)
 			}
 		}
 		return changed, dropped
@@ -144,16 +144,16 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 			continue
 		}
 		found++
-		at, isNew := x.put(b)
-		x.rows[at].round = x.round
+		row, isNew := x.put(b)
+		x.rows[row].round = x.round
 		if isNew {
 			changed = append(changed, b)
 		}
 	}
-	for at := len(x.rows) - 1; len(x.rows) > found; at-- { // drop the rows that this round did not find
-		if r := &x.rows[at]; r.round != x.round {
+	for row := len(x.rows) - 1; len(x.rows) > found; row-- { // drop the rows that this round did not find
+		if r := &x.rows[row]; r.round != x.round {
 			dropped = append(dropped, r.bullet.ID)
-			x.drop(int32(at))
+			x.drop(int32(row))
 		}
 	}
 	return changed, dropped
@@ -165,23 +165,23 @@ func (x *Index) isSelectable(b *playbook.Bullet) bool {
 }
 
 // put stores a bullet and returns its row. isNew is false if the row already had the same pointer: bullets are immutable.
-func (x *Index) put(b *playbook.Bullet) (at int32, isNew bool) {
-	at, ok := x.rowOf[b.ID]
+func (x *Index) put(b *playbook.Bullet) (row int32, isNew bool) {
+	row, ok := x.rowOf[b.ID]
 	if !ok {
-		at = int32(len(x.rows))
-		x.rowOf[b.ID] = at
-		x.rows = append(x.rows, row{section: -1})
+		row = int32(len(x.rows))
+		x.rowOf[b.ID] = row
+		x.rows = append(x.rows, rowData{section: -1})
 	}
-	if x.rows[at].bullet == b {
-		return at, false
+	if x.rows[row].bullet == b {
+		return row, false
 	}
-	x.index(at, b)
-	return at, true
+	x.index(row, b)
+	return row, true
 }
 
 // index stores a bullet in a row.
-func (x *Index) index(at int32, b *playbook.Bullet) {
-	r := &x.rows[at]
+func (x *Index) index(row int32, b *playbook.Bullet) {
+	r := &x.rows[row]
 	title, header, own := x.renderedParts(b)
 	section := b.Section
 	if !b.Established() {
@@ -202,12 +202,12 @@ func (x *Index) index(at int32, b *playbook.Bullet) {
 		x.title = sizeOf(title)
 	}
 	r.hash = uint32(text.Hash(string(b.ID)))
-	x.setMember(pinnedRows, at, b.Pinned)
-	x.setMember(probationRows, at, b.Status == playbook.Probation)
+	x.setMember(pinnedRows, row, b.Pinned)
+	x.setMember(probationRows, row, b.Status == playbook.Probation)
 	x.countShare(r.share, -1)
 	r.share = shareOf(b)
 	x.countShare(r.share, 1)
-	x.setMember(untriedRows, at, !b.Pinned && isUntried(b))
+	x.setMember(untriedRows, row, !b.Pinned && isUntried(b))
 }
 
 // isUntried reports whether a bullet has no votes and no outcomes yet.
@@ -217,7 +217,7 @@ func isUntried(b *playbook.Bullet) bool {
 }
 
 // list returns the list that holds a row if the row is of a kind.
-func (x *Index) list(kind int, r *row) *[]int32 {
+func (x *Index) list(kind int, r *rowData) *[]int32 {
 	if kind == untriedRows {
 		return &x.untried[r.hash%buckets]
 	}
@@ -225,12 +225,12 @@ func (x *Index) list(kind int, r *row) *[]int32 {
 }
 
 // setMember adds a row to a list or removes it. The last row of the list moves into the free position.
-func (x *Index) setMember(kind int, at int32, member bool) {
-	r := &x.rows[at]
+func (x *Index) setMember(kind int, row int32, member bool) {
+	r := &x.rows[row]
 	rows := x.list(kind, r)
 	switch {
 	case member && !r.is(kind):
-		*rows = append(*rows, at)
+		*rows = append(*rows, row)
 		r.places[kind] = int32(len(*rows))
 	case !member && r.is(kind):
 		last := (*rows)[len(*rows)-1]
@@ -242,26 +242,26 @@ func (x *Index) setMember(kind int, at int32, member bool) {
 }
 
 // drop removes a row; the last row moves into its place.
-func (x *Index) drop(at int32) {
-	r := &x.rows[at]
+func (x *Index) drop(row int32) {
+	r := &x.rows[row]
 	x.leaveSection(r.section)
 	x.tokens -= r.tokens
 	for kind := range rowKinds {
-		x.setMember(kind, at, false)
+		x.setMember(kind, row, false)
 	}
 	x.countShare(r.share, -1)
 	delete(x.rowOf, r.bullet.ID)
 	last := int32(len(x.rows) - 1)
-	if at != last {
-		x.rows[at] = x.rows[last]
-		x.rowOf[x.rows[at].bullet.ID] = at
-		for kind, place := range x.rows[at].places {
+	if row != last {
+		x.rows[row] = x.rows[last]
+		x.rowOf[x.rows[row].bullet.ID] = row
+		for kind, place := range x.rows[row].places {
 			if place > 0 {
-				(*x.list(kind, &x.rows[at]))[place-1] = at
+				(*x.list(kind, &x.rows[row]))[place-1] = row
 			}
 		}
 	}
-	x.rows[last] = row{}
+	x.rows[last] = rowData{}
 	x.rows = x.rows[:last]
 }
 
@@ -272,8 +272,8 @@ const maxTop = 1024
 func (x *Index) best() []int32 {
 	x.topRows.Do(func() {
 		top := heap.NewTop(maxTop, x.byVotes)
-		for at := range x.rows {
-			top.Offer(int32(at))
+		for row := range x.rows {
+			top.Offer(int32(row))
 		}
 		x.top = top.Sorted()
 	})
@@ -282,32 +282,32 @@ func (x *Index) best() []int32 {
 
 // joinSection adds a bullet to a section.
 func (x *Index) joinSection(name, header string) int32 {
-	at, ok := x.sectionIDs[name]
+	i, ok := x.sectionIDs[name]
 	if !ok {
 		if n := len(x.freeSections); n > 0 {
-			at, x.freeSections = x.freeSections[n-1], x.freeSections[:n-1]
+			i, x.freeSections = x.freeSections[n-1], x.freeSections[:n-1]
 		} else {
-			at = int32(len(x.sections))
+			i = int32(len(x.sections))
 			x.sections = append(x.sections, section{})
 		}
-		x.sectionIDs[name] = at
-		x.sections[at] = section{name: name, header: sizeOf(header)}
+		x.sectionIDs[name] = i
+		x.sections[i] = section{name: name, header: sizeOf(header)}
 	}
-	x.sections[at].rows++
-	return at
+	x.sections[i].rows++
+	return i
 }
 
 // leaveSection removes a bullet from a section; it ignores -1.
-func (x *Index) leaveSection(at int32) {
-	if at < 0 {
+func (x *Index) leaveSection(i int32) {
+	if i < 0 {
 		return
 	}
-	s := &x.sections[at]
+	s := &x.sections[i]
 	s.rows--
 	if s.rows == 0 {
 		delete(x.sectionIDs, s.name)
 		*s = section{}
-		x.freeSections = append(x.freeSections, at)
+		x.freeSections = append(x.freeSections, i)
 	}
 }
 

@@ -29,14 +29,14 @@ func (c *selector) readRankings() {
 	for i, ranking := range c.o.Rankings() {
 		reliability, place := c.reliability(i), 0
 		for _, r := range ranking {
-			at, known := c.x.rowOf[r.Bullet]
+			row, known := c.x.rowOf[r.Bullet]
 			if !known {
 				continue
 			}
 			place++
-			k := &c.ranks[at]
+			k := &c.ranks[row]
 			if k.best == 0 {
-				c.relevant = append(c.relevant, at)
+				c.relevant = append(c.relevant, row)
 			}
 			if best := float64(place) / reliability; k.best == 0 || best < k.best {
 				k.best = best
@@ -60,10 +60,10 @@ func (c *selector) reliability(ranking int) float64 {
 }
 
 // total returns the value that a bullet is ordered by: its weighted sum, or else the reciprocal of its best rank.
-func (c *selector) total(at int32) float64 {
-	switch k := c.ranks[at]; {
+func (c *selector) total(row int32) float64 {
+	switch k := c.ranks[row]; {
 	case c.weighted:
-		return c.totals[at]
+		return c.totals[row]
 	case k.best > 0:
 		return 1 / k.best
 	}
@@ -120,8 +120,8 @@ func (c *selector) untried() iter.Seq[int32] {
 		if c.drawn >= 0 && !yield(c.drawn) {
 			return
 		}
-		for _, at := range c.relevant {
-			if c.x.rows[at].is(untriedRows) && !yield(at) {
+		for _, row := range c.relevant {
+			if c.x.rows[row].is(untriedRows) && !yield(row) {
 				return
 			}
 		}
@@ -129,8 +129,8 @@ func (c *selector) untried() iter.Seq[int32] {
 		for i := range uint32(buckets) {
 			rows := slices.Clone(c.x.untried[(start+i)%buckets])
 			slices.SortFunc(rows, c.x.byID)
-			for _, at := range rows {
-				if !yield(at) {
+			for _, row := range rows {
+				if !yield(row) {
 					return
 				}
 			}
@@ -149,13 +149,13 @@ func (c *selector) ordered() iter.Seq[int32] {
 		return c.byWeight()
 	}
 	return func(yield func(int32) bool) {
-		for _, at := range c.relevant {
-			if !yield(at) {
+		for _, row := range c.relevant {
+			if !yield(row) {
 				return
 			}
 		}
-		for _, at := range c.x.best() {
-			if c.ranks[at].best == 0 && !yield(at) {
+		for _, row := range c.x.best() {
+			if c.ranks[row].best == 0 && !yield(row) {
 				return
 			}
 		}
@@ -166,17 +166,17 @@ func (c *selector) ordered() iter.Seq[int32] {
 func (c *selector) weigh() {
 	w := c.o.Weights.shares(c.o.Rankings != nil)
 	c.totals = slices.Grow(c.totals[:0], len(c.x.rows))[:len(c.x.rows)]
-	for at := range c.x.rows {
-		r := &c.x.rows[at]
-		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.ranks[at].score
+	for row := range c.x.rows {
+		r := &c.x.rows[row]
+		c.totals[row] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.ranks[row].score
 	}
 }
 
 // byWeight yields all bullets by their weighted sum.
 func (c *selector) byWeight() iter.Seq[int32] {
 	all := make([]int32, len(c.x.rows))
-	for at := range all {
-		all[at] = int32(at)
+	for row := range all {
+		all[row] = int32(row)
 	}
 	slices.SortFunc(all, c.byTotal)
 	return slices.Values(all)
@@ -189,13 +189,13 @@ func (c *selector) setTime() {
 		return
 	}
 	c.now = 0
-	for at := range c.x.rows {
-		c.now = max(c.now, c.x.rows[at].used)
+	for row := range c.x.rows {
+		c.now = max(c.now, c.x.rows[row].used)
 	}
 }
 
 // recency returns the recency of a bullet. Without the current time it counts whole days before the last use of any bullet.
-func (c *selector) recency(r *row) float64 {
+func (c *selector) recency(r *rowData) float64 {
 	age := c.now - r.used
 	if c.o.TimeIndependent {
 		age -= age % day

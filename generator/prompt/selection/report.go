@@ -29,11 +29,11 @@ const (
 )
 
 // why returns the reason of the decision on a row. It is "" for a bullet that is shown for its relevance.
-func (c *selector) why(at int32) string {
-	switch d := c.decisions[at]; {
-	case d == shown && c.x.rows[at].is(pinnedRows):
+func (c *selector) why(row int32) string {
+	switch d := c.decisions[row]; {
+	case d == shown && c.x.rows[row].is(pinnedRows):
 		return "pinned"
-	case d == shown && at == c.drawn:
+	case d == shown && row == c.drawn:
 		return "shown by chance"
 	case d == shown:
 		return ""
@@ -69,14 +69,14 @@ func (c *selector) left() []events.Omission {
 	var sums [decisionCount]events.Omission
 	var refs [decisionCount][]int32
 	rest := events.Omission{Count: len(c.x.rows), Tokens: c.x.tokens} // the rows without a decision
-	for _, at := range c.decided {
-		d, tokens := c.decisions[at], c.x.rows[at].tokens
+	for _, row := range c.decided {
+		d, tokens := c.decisions[row], c.x.rows[row].tokens
 		rest.Count--
 		rest.Tokens -= tokens
 		if d != shown {
 			sums[d].Count++
 			sums[d].Tokens += tokens
-			refs[d] = append(refs[d], at)
+			refs[d] = append(refs[d], row)
 		}
 	}
 	sums[notAmongBest] = rest
@@ -90,8 +90,8 @@ func (c *selector) left() []events.Omission {
 		}
 		sum.Kind, sum.Why = events.PartBullet, c.reason(decision(d))
 		slices.SortFunc(refs[d], c.compare)
-		for _, at := range refs[d][:min(maxRefs, len(refs[d]))] {
-			sum.Refs = append(sum.Refs, string(c.x.rows[at].bullet.ID))
+		for _, row := range refs[d][:min(maxRefs, len(refs[d]))] {
+			sum.Refs = append(sum.Refs, string(c.x.rows[row].bullet.ID))
 		}
 		all = append(all, sum)
 	}
@@ -100,14 +100,14 @@ func (c *selector) left() []events.Omission {
 
 // following returns the next n bullets without a decision, in order.
 func (c *selector) following(n int) (rows []int32) {
-	for at := range c.ordered() {
-		if c.decisions[at] != notAmongBest {
+	for row := range c.ordered() {
+		if c.decisions[row] != notAmongBest {
 			continue
 		}
 		if len(rows) == n {
 			break
 		}
-		rows = append(rows, at)
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -117,9 +117,9 @@ func (c *selector) scores() []events.BulletScore {
 	rows := slices.Clone(c.chosen)
 	if n := maxScores - len(rows); n > 0 {
 		var others []int32
-		for _, at := range c.decided {
-			if d := c.decisions[at]; d != shown && d != withheld {
-				others = append(others, at)
+		for _, row := range c.decided {
+			if d := c.decisions[row]; d != shown && d != withheld {
+				others = append(others, row)
 			}
 		}
 		slices.SortFunc(others, c.compare)
@@ -127,11 +127,11 @@ func (c *selector) scores() []events.BulletScore {
 		rows = append(rows, others[:min(n, len(others))]...)
 	}
 	all := make([]events.BulletScore, 0, len(rows))
-	for _, at := range rows {
-		r := &c.x.rows[at]
+	for _, row := range rows {
+		r := &c.x.rows[row]
 		all = append(all, events.BulletScore{
-			ID: r.bullet.ID, Effectiveness: r.effectiveness, Recency: c.recency(r), Relevance: c.ranks[at].score, Total: c.total(at),
-			Tokens: r.tokens, Shown: c.decisions[at] == shown, Why: c.why(at),
+			ID: r.bullet.ID, Effectiveness: r.effectiveness, Recency: c.recency(r), Relevance: c.ranks[row].score, Total: c.total(row),
+			Tokens: r.tokens, Shown: c.decisions[row] == shown, Why: c.why(row),
 		})
 	}
 	return all

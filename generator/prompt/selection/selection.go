@@ -112,20 +112,20 @@ func (x *Index) Select(o Options) Selection {
 	order := c.finish(&s)
 	s.Exposures = c.withhold()
 	s.Parts = make([]events.Part, 0, len(order))
-	for _, at := range order {
-		r := &x.rows[at]
-		if c.decisions[at] == withheld {
+	for _, row := range order {
+		r := &x.rows[row]
+		if c.decisions[row] == withheld {
 			s.Withheld = append(s.Withheld, r.bullet.ID)
 		}
-		s.Parts = append(s.Parts, events.Part{Kind: events.PartBullet, Ref: string(r.bullet.ID), Tokens: r.tokens, Why: c.why(at)})
+		s.Parts = append(s.Parts, events.Part{Kind: events.PartBullet, Ref: string(r.bullet.ID), Tokens: r.tokens, Why: c.why(row)})
 	}
 	if len(c.chosen) < len(x.rows) || len(s.Withheld) > 0 {
 		s.Left = c.left()
 	}
-	for _, at := range c.decided {
-		if c.decisions[at] == pinnedNoRoom {
+	for _, row := range c.decided {
+		if c.decisions[row] == pinnedNoRoom {
 			s.PinnedNoRoom++
-			s.PinnedTokens += c.cost(at)
+			s.PinnedTokens += c.cost(row)
 		}
 	}
 	if o.Explain {
