@@ -272,7 +272,7 @@ func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
 // past tasks, so prepare reads them without a lock.
 func (p *cachedPlaybook) prepare() {
 	_ = p.withIndex(func(ix *playbookIndex) error {
-		ix.unnamed.Store(ix.conditions.NewUnnamed(&p.tasks.index.words, p.tasks.index.bullets()))
+		ix.conditionRanker.Store(ix.conditions.NewUnnamed(&p.tasks.index.words, p.tasks.index.bullets()))
 		return nil
 	})
 }

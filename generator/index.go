@@ -28,13 +28,13 @@ type playbookIndex struct {
 	bullets *selection.Index
 	indexed map[playbook.BulletID]*playbook.Bullet // the bullets in the index
 	words   recall.WordIndex                       // of sections and contents
-	// conditions has the condition of each bullet, or the content of a bullet without a condition. unnamed ranks bullets by these texts; it is nil
-	// until the past tasks are read.
-	conditions recall.WordIndex
-	unnamed    atomic.Pointer[recall.Unnamed]
-	vectors    *recall.Index            // embeddings of bullets; empty without an embedder
-	notes      admit.Book               // decides on reflections
-	copies     *lru.Cache[string, bool] // results of hasCopy in this version
+	// conditions has the condition of each bullet, or the content of a bullet without a condition. conditionRanker ranks bullets by these texts; it
+	// is nil until the past tasks are read.
+	conditions      recall.WordIndex
+	conditionRanker atomic.Pointer[recall.Unnamed]
+	vectors         *recall.Index            // embeddings of bullets; empty without an embedder
+	notes           admit.Book               // decides on reflections
+	copies          *lru.Cache[string, bool] // results of hasCopy in this version
 }
 
 // maxCopies is the size of playbookIndex.copies. Contexts of one version mostly ask for the same newest notes.
@@ -186,14 +186,14 @@ func (ix *playbookIndex) nearWords(q *queryEmbedding) []recall.Match {
 	return q.byWords
 }
 
-// byUnnamed returns the ranking by conditions, see recall.Unnamed. It is nil until the past tasks are read.
-func (ix *playbookIndex) byUnnamed(q *queryEmbedding) selection.Ranking {
-	u := ix.unnamed.Load()
-	if u == nil {
+// byConditions returns the ranking by conditions, see recall.Unnamed. It is nil until the past tasks are read.
+func (ix *playbookIndex) byConditions(q *queryEmbedding) selection.Ranking {
+	ranker := ix.conditionRanker.Load()
+	if ranker == nil {
 		return nil
 	}
 	var list selection.Ranking
-	for _, match := range u.Top(q.text, maxRanked) {
+	for _, match := range ranker.Top(q.text, maxRanked) {
 		list = append(list, selection.Ranked{Bullet: playbook.BulletID(match.Key)}) // without a score, because the list also has bullets without a word of the query
 	}
 	return list
@@ -210,7 +210,7 @@ func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns 
 	for _, match := range near {
 		byWords = append(byWords, selection.Ranked{Bullet: playbook.BulletID(match.Key), Score: match.Score})
 	}
-	all := []selection.Ranking{tasks.ranking(q, warns), byWords, ix.byUnnamed(q)}
+	all := []selection.Ranking{tasks.ranking(q, warns), byWords, ix.byConditions(q)}
 	if ix.embeddings.embedder == nil || q.vector == nil {
 		return all
 	}
