@@ -396,16 +396,16 @@ func messageKey(t *modelapi.Item) string {
 //   - a call whose message with the result came first, because the clocks differ, gets only the duration and the failure;
 //   - without a call it adds one: the agent called the tool without a request of the model, or the model call was not recorded.
 func (b *traceBuilder) addToolSpan(o *observation) {
-	at := b.findCall(b.Open, o)
+	open := b.findCall(b.Open, o)
 	if o.tool.ID != "" {
 		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + b.form(o.tool.Arguments)
-		isSecond := b.spans[key] && at < 0
+		isSecond := b.spans[key] && open < 0
 		if isSecond {
 			return
 		}
 		b.spans[key] = true
 	}
-	if at < 0 {
+	if open < 0 {
 		if i := b.findCall(b.byMessage, o); i >= 0 {
 			place := b.byMessage[i]
 			b.byMessage = slices.Delete(b.byMessage, i, i+1)
@@ -413,10 +413,10 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 			return
 		}
 		b.AddTurn(steps.Turn{At: o.end, Calls: []modelapi.ToolCall{o.tool}})
-		at = len(b.Open) - 1
+		open = len(b.Open) - 1
 	}
-	b.bySpan = remember(b.bySpan, b.Open[at])
-	call := b.TakeCall(at)
+	b.bySpan = remember(b.bySpan, b.Open[open])
+	call := b.TakeCall(open)
 	b.SetOutput(call, o.result, events.Unknown)
 	b.setSpan(call, o)
 }
