@@ -89,8 +89,8 @@ func (g *geminiSession) Add(v modelapi.Value, _ string) {
 // rewind removes the message with an id and all later ones, because the user went back to the state before it. It removes all messages if none
 // has the id.
 func (g *geminiSession) rewind(id string) {
-	at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == id })
-	g.messages = g.messages[:max(at, 0)]
+	i := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == id })
+	g.messages = g.messages[:max(i, 0)]
 }
 
 // checkGeminiMessage notes a problem if a message is damaged.

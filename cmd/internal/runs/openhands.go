@@ -120,22 +120,24 @@ func handsArguments(args modelapi.Value) string {
 // addObservation adds an observation to the call with its id, or to the last call if the observation has no id. It counts an observation
 // without an open call as omitted.
 func (h *handsSession) addObservation(v modelapi.Value) {
-	id, at := v.Text("tool_call_metadata", "tool_call_id"), -1
+	id := v.Text("tool_call_metadata", "tool_call_id")
+	found := -1 // index of the last open call that fits
 	for i, c := range h.Open {
-		if id != "" && c.ID == id {
-			at = i
+		isCall := c.ID == id
+		if id == "" {
+			isCall = c == h.last
 		}
-		if id == "" && c == h.last {
-			at = i
+		if isCall {
+			found = i
 		}
 	}
-	if at < 0 {
+	if found < 0 {
 		h.Omit(source.HarnessMessages, 1) // such as a change of the agent's state
 		return
 	}
 	result := v.ToolResult()
 	result.Signs.Error = new(v.Text("observation") == "error")
-	h.Close(at, &result)
+	h.Close(found, &result)
 }
 
 // addUsage adds the tokens of the model's response in an event, once for each response.

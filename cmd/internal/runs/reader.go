@@ -75,7 +75,7 @@ func (f *fileReader) addProblem(at Problem, err error) {
 	}
 	f.report.Skipped++
 	f.unused.problems++
-	at.Reason = err.Error()
+	at.Reason = strings.ReplaceAll(err.Error(), "\n", "; ") // an error may join several
 	if len(f.report.Problems) < maxProblems {
 		f.report.Problems = append(f.report.Problems, at)
 	}
@@ -283,7 +283,7 @@ func (f *fileReader) emit(format *fileFormat, r *steps.Run, at Problem) error {
 		f.Outcomes.apply(e, file, r.Name)
 	}
 	if err := e.Validate(); err != nil {
-		f.addProblem(at, errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		f.addProblem(at, err)
 		return nil
 	}
 	if err := f.fn(e); err != nil {
