@@ -235,6 +235,3 @@ func (e *Eraser) finish(ctx context.Context, pending []*erasure.Request, out *Re
 	}
 	return nil
 }
-
-// isEmpty reports whether a search has found nothing.
-func (f *found) isEmpty() bool { return f.count() == 0 && len(f.forgets) == 0 }

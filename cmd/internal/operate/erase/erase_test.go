@@ -421,7 +421,7 @@ func TestEraseWholePlaybook(t *testing.T) {
 }
 
 // TestErasePlaybookThatChanges changes a playbook after the request to erase it, and while its log is removed. It must be gone, and be able to
-// begin anew, which later erasures leave alone.
+// begin again, which later erasures leave alone.
 func TestErasePlaybookThatChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -464,7 +464,7 @@ func TestErasePlaybookThatChanges(t *testing.T) {
 		return nil
 	}
 	// A writer continues the log between the search for deltas and that for late ones, then before the newest one is removed, and at last another
-	// one begins anew before the view is removed.
+	// one begins again before the view is removed.
 	steps := []struct {
 		step string
 		add  func()

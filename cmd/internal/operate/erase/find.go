@@ -61,7 +61,7 @@ type found struct {
 type oldLog struct {
 	erased time.Time // when the erasure was requested
 	end    uint64    // sequence of the last delta, 0 if none is stored
-	isNew  bool      // the playbook has begun anew
+	isNew  bool      // the playbook has a new log
 	read   time.Time // when this was read
 }
 
@@ -91,6 +91,9 @@ func (f *found) count() (n int) {
 	}
 	return n
 }
+
+// isEmpty reports whether a search has found nothing.
+func (f *found) isEmpty() bool { return f.count() == 0 && len(f.forgets) == 0 }
 
 // find searches the logs of the playbooks and all streams. It repeats the search until it finds no other run.
 func (e *Eraser) find(ctx context.Context) (*found, error) {
@@ -150,7 +153,7 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 	return nil
 }
 
-// isOfOldLog reports whether a message of wholeBooks is of a playbook that was erased, and has not begun anew since.
+// isOfOldLog reports whether a message of wholeBooks is of a playbook that was erased, and has no new log since.
 func (f *found) isOfOldLog(m *stored, b playbook.Book) bool {
 	log, ok := f.logs[b]
 	switch {

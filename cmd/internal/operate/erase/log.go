@@ -62,8 +62,7 @@ func (e *Eraser) addLateDeltas(ctx context.Context, f *found) error {
 	return nil
 }
 
-// rebuildViews has the views of playbooks written again whose log was removed, if a writer met the old view without its log: it has recorded a
-// loss.
+// rebuildViews rebuilds the views of playbooks whose log was removed, if a writer has found the view without its log and recorded a loss.
 func (e *Eraser) rebuildViews(ctx context.Context, books map[playbook.Book]bool) error {
 	for b := range books {
 		w, err := e.logs.Writer(ctx, b)
@@ -71,7 +70,7 @@ func (e *Eraser) rebuildViews(ctx context.Context, books map[playbook.Book]bool)
 			err = e.edit(ctx, &events.Edit{Book: b, Rebuild: true})
 		}
 		if err != nil {
-			return fmt.Errorf("begin playbook %q anew: %w", b, err)
+			return fmt.Errorf("rebuild the view of playbook %q: %w", b, err)
 		}
 	}
 	return nil
@@ -258,11 +257,29 @@ func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[strin
 			return 0, err
 		}
 	}
-	removed, err := e.logs.RemoveRedacted(ctx, b)
-	if err != nil || removed == 0 {
+	if _, err := e.logs.RemoveRedacted(ctx, b); err != nil {
+		return len(all), err
+	}
+	needsRebuild, err := e.needsRebuild(ctx, b)
+	if err != nil || !needsRebuild {
 		return len(all), err
 	}
 	return len(all), e.edit(ctx, &events.Edit{Book: b, Rebuild: true}) // the bytes of removed bullets leave the view
+}
+
+// needsRebuild reports whether an erasure has replaced deltas of a playbook after it rebuilt the view the last time. The log has both: a
+// delta that lists the replaced ones, and a delta without any change for the rebuild.
+func (e *Eraser) needsRebuild(ctx context.Context, b playbook.Book) (needed bool, err error) {
+	err = e.logs.ReadLog(ctx, b, func(r *deltalog.Record) error {
+		switch {
+		case len(r.Redacted) > 0:
+			needed = true
+		case r.Author == author && r.Forget == nil && len(r.Ops)+len(r.Rejected) == 0:
+			needed = false
+		}
+		return nil
+	})
+	return needed, err
 }
 
 // removeCopies removes bullets whose text was copied from a playbook in which it is erased.

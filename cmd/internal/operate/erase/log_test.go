@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -121,6 +122,52 @@ func TestErasedTextsLeaveTheLog(t *testing.T) {
 	}
 	if len(texts("bob")) != 4 {
 		t.Errorf("after: got the texts of bob at %v, want four", texts("bob"))
+	}
+}
+
+// TestInterruptedRebuildIsRepeated interrupts an erasure when the deltas are removed, and before the view is written again. The next call
+// writes the view, and a further call has nothing to write.
+func TestInterruptedRebuildIsRepeated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.startCurator(t)
+	d.learn(t, "ann")
+	d.learn(t, "bob")
+	r := erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC()}
+	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	e := New(d.conn)
+	e.settle = 10 * time.Millisecond
+	send := e.Edit
+	interrupted := errors.New("interrupted")
+	e.Edit = func(ctx context.Context, edit *events.Edit) error {
+		if edit.Rebuild {
+			return interrupted
+		}
+		return send(ctx, edit)
+	}
+	if _, err := e.Run(t.Context()); !errors.Is(err, interrupted) {
+		t.Fatalf("got error %v, want %v", err, interrupted)
+	}
+	for call, want := range []int{1, 0} {
+		rebuilds := 0
+		e.Edit = func(ctx context.Context, edit *events.Edit) error {
+			if edit.Rebuild {
+				rebuilds++
+			}
+			return send(ctx, edit)
+		}
+		if _, err := e.Run(t.Context()); err != nil || rebuilds != want {
+			t.Errorf("call %d after the interruption: got %d rebuilds and error %v, want %d", call+1, rebuilds, err, want)
+		}
+	}
+	d.stop()
+	if bytes.Contains(d.files(t), []byte(canary("ann", "bullet"))) {
+		t.Error("the files still have the removed bullet")
 	}
 }
 
