@@ -108,10 +108,7 @@ var simulatedAgents = []simulatedAgent{
 
 // run runs a program in the repository and returns its output.
 func (n *newcomer) run(stdin string, name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = filepath.Join(n.dir, "repo")
-	cmd.Env = []string{"HOME=" + filepath.Join(n.dir, "home"), "PATH=" + os.Getenv("PATH"), "GOGC=400", "USER=ann"}
-	cmd.Stdin = strings.NewReader(stdin)
+	cmd := n.command(stdin, name, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -119,6 +116,15 @@ func (n *newcomer) run(stdin string, name string, args ...string) (string, error
 		err = fmt.Errorf("%s %v: %w: %s%s", name, args, err, stdout.String(), stderr.String())
 	}
 	return stdout.String(), err
+}
+
+// command returns a command in the repository.
+func (n *newcomer) command(stdin string, name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = filepath.Join(n.dir, "repo")
+	cmd.Env = []string{"HOME=" + filepath.Join(n.dir, "home"), "PATH=" + os.Getenv("PATH"), "GOGC=400", "USER=ann"}
+	cmd.Stdin = strings.NewReader(stdin)
+	return cmd
 }
 
 func (n *newcomer) must(name string, args ...string) string {

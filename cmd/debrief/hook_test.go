@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -146,4 +147,41 @@ func TestHookNeverFails(t *testing.T) {
 		t.Errorf("input without an end: got %q, %v", out.String(), err)
 	}
 	_ = stdin.Close()
+}
+
+// TestHookEndsIfItsOutputIsNotRead starts a hook with a full pipe as its standard output, which nothing reads.
+func TestHookEndsIfItsOutputIsNotRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	n := &newcomer{t: t, dir: t.TempDir()}
+	for _, dir := range []string{"home", "repo/.git"} {
+		if err := os.MkdirAll(filepath.Join(n.dir, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.must("debrief", "connect", "claude-code", "--book", "b")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("fill the pipe: got error %v, want a full pipe", err)
+	}
+	event := fmt.Sprintf(`{"hook_event_name":"UserPromptSubmit","session_id":"s","prompt":"/debrief good","cwd":%q}`, filepath.Join(n.dir, "repo"))
+	cmd := n.command(event, "debrief", "hook", "claude-code")
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("got %v, want an end with the exit code 0", err)
+	}
 }

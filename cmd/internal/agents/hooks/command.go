@@ -44,7 +44,8 @@ func Main(args []string) {
 	watchdog := time.AfterFunc(2*guard, func() { os.Exit(0) })
 	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: time.Now().Add(left), StartHandOver: startHandOver}
 	out := h.Handle(context.Background(), os.Stdin)
-	if watchdog.Stop() && len(out) > 0 { // the output is whole or missing
+	if watchdog.Stop() && len(out) > 0 { // stopped, so that it cannot cut the output
+		time.AfterFunc(guard, func() { os.Exit(0) }) // the agent does not read the output
 		_, _ = term.Stdout.Write(out)
 	}
 }
