@@ -211,23 +211,27 @@ func (b *gatewayBench) saturated(ctx context.Context, g *gatewaySetup, mode stri
 	return throughputRow{Mode: mode, Clients: n, Calls: calls, CPU: cpu, Passed: g.degraded.Load()}, nil
 }
 
-// rate makes calls of n clients for a time. It returns the calls per second, and the CPU time of a call in milliseconds.
+// rate makes calls of n clients for a time, at least one of each. It returns the calls per second, and the CPU time of a call in milliseconds.
 func (*gatewayBench) rate(ctx context.Context, g *gatewaySetup, mode string, n int, d time.Duration) (calls, cpu float64, err error) {
 	var done atomic.Int64
 	began, used := time.Now(), cpuTime()
 	clients, ctx := errgroup.WithContext(ctx)
 	for range n {
 		clients.Go(func() error {
-			for time.Since(began) < d {
+			for {
 				if _, _, err := g.timedCall(ctx, mode); err != nil {
 					return err
 				}
 				done.Add(1)
+				if time.Since(began) >= d {
+					return nil
+				}
 			}
-			return nil
 		})
 	}
-	err = clients.Wait()
-	calls = float64(done.Load())
-	return calls / time.Since(began).Seconds(), float64((cpuTime() - used).Microseconds()) / 1000 / calls, err
+	if err := clients.Wait(); err != nil {
+		return 0, 0, err
+	}
+	all := float64(done.Load())
+	return all / time.Since(began).Seconds(), float64((cpuTime() - used).Microseconds()) / 1000 / all, nil
 }
