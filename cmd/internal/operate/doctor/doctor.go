@@ -254,7 +254,7 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 		start := "start one: 'debrief up', or the program of that name"
 		fix := "see the reason, the log of the role, and its results with 'debrief tail'"
 		if withoutModel(s) {
-			fix = modelFix(role)
+			fix = modelFix
 		}
 		switch {
 		case s.Workers == 0 && s.Level == liveness.Red:

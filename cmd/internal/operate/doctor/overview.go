@@ -147,7 +147,7 @@ func (o *Overview) Advice() (lines []string) {
 		case r.Workers == 0:
 			lines = append(lines, fmt.Sprintf("start a %s: 'debrief up', or the program %s", role, role))
 		case withoutModel(r):
-			lines = append(lines, modelFix(role))
+			lines = append(lines, modelFix)
 		default:
 			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail'", role))
 		}
@@ -161,15 +161,13 @@ func (o *Overview) Advice() (lines []string) {
 	return lines
 }
 
-// withoutModel reports whether workers of the role run, none of them with a model.
+// withoutModel reports whether workers of the role run, and all of them only serve contexts. Only a generator can do that.
 func withoutModel(r liveness.RoleSummary) bool {
 	return r.Workers > 0 && r.States[string(bus.Serving)] == r.Workers
 }
 
-// modelFix is the advice for a role whose workers have no model.
-func modelFix(role string) string {
-	return fmt.Sprintf("restart 'debrief up' with --model NAME, or start the program %s with it", role)
-}
+// modelFix is the advice for generators that only serve contexts.
+const modelFix = "restart 'debrief up' with --model NAME, or start a program generator with --model NAME and without --serve-only"
 
 // StateOf returns the state of a playbook from a writer that has just read its log and its view. failed is the error of that read. If
 // the log is damaged or newer than this program, the state has the error; other errors are returned.

@@ -47,7 +47,7 @@ func TestOverview(t *testing.T) {
 		"no store":        {Overview{Roles: healthy(), Store: []string{"disk full"}}, liveness.Red, []string{"the store"}, nil},
 		"no worker":       {Overview{Roles: with(events.RoleCurator, summary(liveness.Yellow, 0, bus.Backlog{}))}, liveness.Yellow, nil, []string{"start a curator"}},
 		"a red role":      {Overview{Roles: with(events.RoleReflector, summary(liveness.Red, 2, bus.Backlog{}))}, liveness.Red, []string{"reflector"}, []string{"check the reflector"}},
-		"no model":        {Overview{Roles: with(events.RoleGenerator, unmodelled)}, liveness.Yellow, nil, []string{"--model NAME"}},
+		"no model":        {Overview{Roles: with(events.RoleGenerator, unmodelled)}, liveness.Yellow, nil, []string{"--model NAME and without --serve-only"}},
 		"a full stream":   {Overview{Roles: with(events.RoleGenerator, summary(liveness.Green, 1, bus.Backlog{MaxBytes: 100, Bytes: 81}))}, liveness.Green, nil, []string{"generator is 81 %"}},
 		"a dead letter":   {Overview{Roles: with(events.RoleGenerator, summary(liveness.Green, 1, bus.Backlog{Dead: 1}))}, liveness.Green, nil, []string{"1 dead letter:"}},
 		"repaired damage": {Overview{Roles: healthy(), Damage: []inspect.Damage{{Stream: "TASKS"}}}, liveness.Yellow, nil, []string{"debrief doctor"}},
