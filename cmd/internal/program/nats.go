@@ -103,6 +103,9 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 		return nil, err
 	}
 	user, password, token, err := n.Login()
+	if err == nil {
+		err = n.checkPassword(password)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +122,6 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %s: %w", n.Creds, withoutPath(err)))
 		}
 		methods, opts = append(methods, "--creds"), append(opts, nats.UserCredentials(n.Creds))
-	}
-	hasLogin := user != "" || strings.Contains(n.NATS, "@") // the address has a user or a token of its own
-	if password != "" && !hasLogin {
-		flag := "--password"
-		if n.PasswordFile != "" {
-			flag = "--password-file"
-		}
-		return nil, Exit(ExitUsage, fmt.Errorf("%s: requires --user", flag))
 	}
 	if user != "" {
 		methods, opts = append(methods, "--user"), append(opts, nats.UserInfo(user, password))
@@ -148,6 +143,30 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 		opts = append(opts, nats.RootCAs(n.CA))
 	}
 	return opts, nil
+}
+
+// checkPassword returns an error for a password without a user. An address with a user and a password takes precedence over the flags. In an
+// address without a password the client takes the user for a token.
+func (n NATS) checkPassword(password string) error {
+	if password == "" || n.User != "" {
+		return nil
+	}
+	hint := ""
+	for a := range strings.SplitSeq(n.NATS, ",") {
+		u, err := url.Parse(withScheme(a))
+		if err != nil || u.User == nil {
+			continue
+		}
+		if _, hasPassword := u.User.Password(); hasPassword {
+			return nil
+		}
+		hint = "; the address has a token, or a user without a password"
+	}
+	flag := "--password"
+	if n.PasswordFile != "" {
+		flag = "--password-file"
+	}
+	return Exit(ExitUsage, fmt.Errorf("%s: requires --user%s", flag, hint))
 }
 
 // checkAddress returns an error for an invalid server address. The error quotes no credentials.

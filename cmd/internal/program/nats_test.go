@@ -70,6 +70,7 @@ func TestIncompleteLoginIsRefused(t *testing.T) {
 	}{
 		{program.NATS{Replicas: 1, Password: "s3cret"}, "--password: requires --user"},
 		{program.NATS{Replicas: 1, PasswordFile: file}, "--password-file: requires --user"},
+		{program.NATS{Replicas: 1, NATS: "nats://ann@host:4222", Password: "s3cret"}, "--password: requires --user; the address has a token, or a user without a password"},
 		{program.NATS{Replicas: 1, User: "ann"}, ""},
 		{program.NATS{Replicas: 1, NATS: "nats://ann:other@host:4222", Password: "s3cret"}, ""},
 		{program.NATS{Replicas: 1, User: "ann", PasswordFile: file}, ""},
