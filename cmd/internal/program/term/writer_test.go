@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 )
@@ -132,6 +133,30 @@ func bypasses(t *testing.T, name string, source []byte) (found []string) {
 		return true
 	})
 	return found
+}
+
+// TestDoing checks that the text of a long operation comes after a delay, and not for a short operation. It is not parallel, because it replaces
+// standard error.
+func TestDoing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, err := os.Create(filepath.Join(t.TempDir(), "errors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := os.Stderr
+		os.Stderr = f
+		defer func() { os.Stderr = before; _ = f.Close() }()
+		done := Doing("waiting for a short time")
+		time.Sleep(5 * time.Second)
+		done()
+		done = Doing("waiting for a long time")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		done()
+		if got, err := os.ReadFile(f.Name()); err != nil || string(got) != "waiting for a long time\n" {
+			t.Errorf("got %q, %v, want only the text of the long operation", got, err)
+		}
+	})
 }
 
 func FuzzClean(f *testing.F) {
