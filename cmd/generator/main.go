@@ -41,7 +41,7 @@ func (c *command) Check() error {
 // role returns the generator that the flags describe, with its model and its metrics.
 func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	if c.Rounds < 1 || c.Rounds > events.MaxRounds {
-		return nil, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds))
 	}
 	var model chat.Model // nil serves contexts only
 	if !c.ServeOnly {
