@@ -86,3 +86,11 @@ func testAutoload(t *testing.T, zsh, script string) {
 		t.Errorf("autoload: got %q, %v, want the command show, twice", out, err)
 	}
 }
+
+// TestCompletionHidesFlags completes flags of a command that has a hidden one.
+func TestCompletionHidesFlags(t *testing.T) {
+	t.Parallel()
+	if got := help(t, 80, "completion", "bash", "--", "setup", "--u"); got != "--user\n" {
+		t.Errorf("got %q, want only --user", got)
+	}
+}

@@ -107,7 +107,9 @@ func complete(node *kong.Node, words []string) (all []completion) {
 		all = values(waiting.Value)
 	case strings.HasPrefix(last, "-"):
 		for _, f := range flagsOf(node) {
-			all = append(all, completion{"--" + f.Name, f.Help})
+			if !f.Hidden {
+				all = append(all, completion{"--" + f.Name, f.Help})
+			}
 		}
 	case len(node.Children) > 0:
 		for _, c := range node.Children {
