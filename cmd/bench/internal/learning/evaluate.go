@@ -44,14 +44,21 @@ func (r *runner) evaluate(ctx context.Context) (*point, error) {
 	return r.evaluateOn(ctx, r.agent, r.world.HeldOut(phase, r.measurement.heldOut))
 }
 
+// heldOut is a task with the context that an agent got for it, and the score of the answer.
+type heldOut struct {
+	*world.Task
+	shown  []events.ShownBullet
+	tokens int // of the prompt
+	score  float64
+}
+
 // evaluateOn answers tasks with the contexts of an agent.
 func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []world.Task) (*point, error) {
 	p, err := r.readPlaybook(ctx)
 	if err != nil {
 		return nil, err
 	}
-	scores, shown := make([]float64, len(tasks)), make([][]events.ShownBullet, len(tasks))
-	tokens := make([]int, len(tasks))
+	answers := make([]heldOut, len(tasks))
 	err = train.Each(len(tasks), parallelAnswers, func(i int) error {
 		req := r.request(&tasks[i])
 		req.DryRun = true
@@ -62,8 +69,10 @@ func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []
 		if served.Stale {
 			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, r.version)
 		}
-		scores[i] = r.world.Verdict(tasks[i], r.world.Attempt(tasks[i], r.bulletsIn(served.Messages))).Score
-		shown[i], tokens[i] = served.Shown, served.Manifest.Tokens
+		answers[i] = heldOut{
+			Task: &tasks[i], shown: served.Shown, tokens: served.Manifest.Tokens,
+			score: r.world.Verdict(tasks[i], r.world.Attempt(tasks[i], r.bulletsIn(served.Messages))).Score,
+		}
 		return nil
 	})
 	if err != nil {
@@ -73,40 +82,38 @@ func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, err)
 	}
+	right := 0.0
+	shown, tokens := 0, 0
+	for i := range answers {
+		right += answers[i].score
+		shown += len(answers[i].shown)
+		tokens += answers[i].tokens
+	}
 	n := float64(len(tasks))
 	v := map[string]float64{
 		bulletsKey: float64(p.Len()), activeKey: float64(countActive(p)), deadKey: float64(dead.CachedInfo().State.Msgs),
+		accuracyKey: right / n, inPromptKey: float64(shown) / n, promptTokensKey: float64(tokens) / n,
 	}
-	right := 0.0
-	allShown := 0
-	allTokens := 0
-	for i := range tasks {
-		right += scores[i]
-		allShown += len(shown[i])
-		allTokens += tokens[i]
+	r.addCosts(v)
+	if r.gateway != nil {
+		r.gateway.addGains(v)
 	}
-	v[accuracyKey] = right / n
-	v[inPromptKey] = float64(allShown) / n
-	v[promptTokensKey] = float64(allTokens) / n
+	r.decidingRules(v, p, answers)
+	r.changedRules(v, answers)
+	return &point{tasks: r.done, values: v}, nil
+}
+
+// addCosts sets the costs of a task in training: calls and tokens of models, and the share of a prompt that a provider can reuse.
+func (r *runner) addCosts(v map[string]float64) {
 	if r.done > 0 {
 		v[callsKey] = 1 + float64(r.model.calls.Load())/float64(r.done)
 		v[reflectorCallsKey] = float64(r.model.reflections.Load()) / float64(r.done)
 		v[modelTokensKey] = float64(r.model.tokens.Load()) / float64(r.done)
 	}
-	if n := float64(len(r.prefix)); n > 0 {
-		sum := 0.0
-		for _, share := range r.prefix {
-			sum += share
-		}
-		v[prefixKey] = sum / n
+	if len(r.prefix) > 0 {
+		v[prefixKey] = meanOf(r.prefix).Mean
 		r.prefix = nil // the next evaluation is about later prompts
 	}
-	if r.gateway != nil {
-		r.gateway.addGains(v)
-	}
-	r.decidingRules(v, p, tasks, shown)
-	r.changedRules(v, tasks, scores)
-	return &point{tasks: r.done, values: v}, nil
 }
 
 func countActive(p *book.Playbook) (n int) {
@@ -119,12 +126,12 @@ func countActive(p *book.Playbook) (n int) {
 }
 
 // changedRules sets the accuracy on the tasks that a changed rule decides, if rules of the world change.
-func (r *runner) changedRules(v map[string]float64, tasks []world.Task, scores []float64) {
+func (r *runner) changedRules(v map[string]float64, answers []heldOut) {
 	all, right := 0, 0.0
-	for i := range tasks {
-		if isChanged(r.world, &tasks[i]) {
+	for i := range answers {
+		if isChanged(r.world, answers[i].Task) {
 			all++
-			right += scores[i]
+			right += answers[i].score
 		}
 	}
 	if all > 0 {
@@ -140,7 +147,7 @@ func isChanged(w world.World, t *world.Task) bool {
 
 // decidingRules sets the share of deciding rules that an active bullet states, the share of these that the prompt contains,
 // and the share of tasks with all deciding rules in the prompt.
-func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []world.Task, shown [][]events.ShownBullet) {
+func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, answers []heldOut) {
 	type phaseRule struct{ phase, rule int }
 	stated := make(map[phaseRule]bool) // the rules asked for so far, and whether an active bullet states them
 	isStated := func(phase, rule int) bool {
@@ -159,16 +166,17 @@ func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []w
 	}
 	var all, known, found int // rules that decide a task, of these stated in the playbook, and of these in the prompt
 	complete := 0             // tasks with all of their rules in the prompt
-	for i := range tasks {
+	for i := range answers {
+		a := &answers[i]
 		missing := false
-		for _, rule := range tasks[i].Deciding {
+		for _, rule := range a.Deciding {
 			all++
-			if !isStated(tasks[i].Phase, rule) {
+			if !isStated(a.Phase, rule) {
 				missing = true
 				continue
 			}
 			known++
-			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return r.world.States(b.Content, tasks[i].Phase, rule) }) {
+			if slices.ContainsFunc(a.shown, func(b events.ShownBullet) bool { return r.world.States(b.Content, a.Phase, rule) }) {
 				found++
 			} else {
 				missing = true
@@ -179,7 +187,7 @@ func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, tasks []w
 		}
 	}
 	v[statedKey] = float64(known) / float64(max(all, 1))
-	v[completeKey] = float64(complete) / float64(max(len(tasks), 1))
+	v[completeKey] = float64(complete) / float64(max(len(answers), 1))
 	if known > 0 {
 		v[decidingKey] = float64(found) / float64(known)
 	}
