@@ -38,7 +38,7 @@ type curatorsBench struct {
 // Help implements kong.HelpProvider.
 func (*curatorsBench) Help() string {
 	return `Publishes reflections on different executions, each with three votes, over many playbooks, and then starts Curators in this process, each
-with a connection of its own to the embedded server. The time is from the first delivery, when all of them run, until all reflections are acknowledged.
+with a separate connection to the embedded server. The time is from the first delivery, when all of them run, until all reflections are acknowledged.
 
   of the first  reflections per second in relation to the first number of workers, in the same run
   deltas        stored deltas in all playbooks
@@ -137,7 +137,7 @@ func (b *curatorsBench) once(ctx context.Context, flush string, workers int, log
 		if err != nil {
 			return 0, 0, err
 		}
-		conn, err := server.Connect(ctx, log)
+		conn, err := server.NewConn(ctx, log)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -117,7 +117,7 @@ func crowd(ctx context.Context, m *measurement, of *run, tasks int, log zerolog.
 			continue
 		}
 		// With one connection for all, reads of large playbooks by the builders would delay the reads of the roles by seconds.
-		conn, err := r.session.Connect(ctx, log)
+		conn, err := r.session.NewConn(ctx, log)
 		if err != nil {
 			return nil, err
 		}

@@ -91,8 +91,8 @@ type Session struct {
 	Data   string        // data directory, if ConnectReading or Attach found the server there; else ""
 }
 
-// Connect opens another connection to the embedded server, which must be in this process.
-func (s *Session) Connect(ctx context.Context, log zerolog.Logger) (*bus.Conn, error) {
+// NewConn opens another connection to the embedded server, which must be in this process.
+func (s *Session) NewConn(ctx context.Context, log zerolog.Logger) (*bus.Conn, error) {
 	nc, err := s.Server.Connect(program.ConnOptions("debrief", log)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded server: %w", err)
@@ -116,8 +116,8 @@ func (s *Session) Close() {
 // opener opens the streams of a connection.
 type opener func(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error)
 
-// create is the opener of commands that change something: it opens all streams, and creates missing ones.
-func (p ServerFlags) create(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+// openOrCreate is the opener of commands that change something: it opens all streams, and creates missing ones.
+func (p ServerFlags) openOrCreate(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
 	return p.Open(ctx, nc, "", log)
 }
 
@@ -192,7 +192,7 @@ func (p ServerFlags) startOnData(ctx context.Context, listen string, open opener
 // starts one there if none runs.
 func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	if p.NATS.NATS != "" {
-		return p.dial(ctx, p.create, log)
+		return p.dial(ctx, p.openOrCreate, log)
 	}
 	return p.StartServer(ctx, "", log)
 }
@@ -208,7 +208,7 @@ func (p ServerFlags) ConnectRestoring(ctx context.Context, log zerolog.Logger) (
 // StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
 // process serves the directory and listen is empty, StartServer connects to the server of that process.
 func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
-	s, err := p.startOnData(ctx, listen, p.create, log)
+	s, err := p.startOnData(ctx, listen, p.openOrCreate, log)
 	if err == nil {
 		s.watchStore()
 		if listen == "" { // no worker of another process can connect
@@ -220,7 +220,7 @@ func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog
 
 // StartTemporary starts a server on a temporary directory, which Close removes.
 func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {
-	s, err := p.start(ctx, natsd.Config{Sync: sync}, p.create, log)
+	s, err := p.start(ctx, natsd.Config{Sync: sync}, p.openOrCreate, log)
 	if err == nil {
 		s.watchStore()
 		s.reclaim(ctx, log)
@@ -267,7 +267,7 @@ func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	conn, err := p.create(ctx, s.NATS(), log)
+	conn, err := p.openOrCreate(ctx, s.NATS(), log)
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -293,7 +293,7 @@ func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*S
 			return nil, p.noServerError()
 		}
 	}
-	return p.dial(ctx, p.create, log)
+	return p.dial(ctx, p.openOrCreate, log)
 }
 
 // Attach connects for a diagnosis: the server need not have streams. Without --nats it uses the data directory if that exists.
