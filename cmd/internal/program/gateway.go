@@ -35,9 +35,9 @@ type Gateway struct {
 
 // Keys returns the keys of the gateway for OpenAI and Anthropic. It reads the files that contain them.
 func (g Gateway) Keys() (openAI, anthropic string, err error) {
-	openAI, err = secret("--upstream-openai-key", string(g.UpstreamOpenAIKey), "--upstream-openai-key-file", g.UpstreamOpenAIKeyFile)
+	openAI, err = ReadSecret("--upstream-openai-key", string(g.UpstreamOpenAIKey), "--upstream-openai-key-file", g.UpstreamOpenAIKeyFile)
 	if err == nil {
-		anthropic, err = secret("--upstream-anthropic-key", string(g.UpstreamAnthropicKey), "--upstream-anthropic-key-file", g.UpstreamAnthropicKeyFile)
+		anthropic, err = ReadSecret("--upstream-anthropic-key", string(g.UpstreamAnthropicKey), "--upstream-anthropic-key-file", g.UpstreamAnthropicKeyFile)
 	}
 	return openAI, anthropic, err
 }

@@ -111,7 +111,7 @@ func (m Model) Client(role string) (*openai.Client, error) {
 
 // Key returns the API key, or "". It reads the file of --api-key-file.
 func (m Model) Key() (openai.Secret, error) {
-	key, err := secret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
+	key, err := ReadSecret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
 	return openai.Secret(key), err
 }
 
@@ -168,8 +168,8 @@ func (e Embedding) fieldName(field string) string {
 	return flagOf(e, "Embed"+field)
 }
 
-// Embedder returns the client of the embedding model, or nil if none is set. Without a server of its own it uses that of m.
-// Without a key of its own it uses that of m, if both have the same server.
+// Embedder returns the client of the embedding model, or nil if none is set. Without --embed-base-url it uses the server of m. Without
+// --embed-api-key it uses the key of m, if both have the same server.
 func (e Embedding) Embedder(m Model) (generator.Embedder, error) {
 	if e.EmbedModel == "" {
 		return nil, nil

@@ -53,17 +53,17 @@ func (n *NATS) SetDefaults() { n.AckWait = bus.Policy{}.WithDefaults().AckWait }
 
 // Login returns the user, password and token. It reads the files that contain them.
 func (n NATS) Login() (user, password, token string, err error) {
-	password, err = secret("--password", n.Password, "--password-file", n.PasswordFile)
+	password, err = ReadSecret("--password", n.Password, "--password-file", n.PasswordFile)
 	if err == nil {
-		token, err = secret("--token", n.Token, "--token-file", n.TokenFile)
+		token, err = ReadSecret("--token", n.Token, "--token-file", n.TokenFile)
 	}
 	return n.User, password, token, err
 }
 
 const maxSecret = 16 << 10 // limits the size of a file with a secret, in bytes
 
-// secret returns value, which flag sets, or the text of the file with this name, which fileFlag sets.
-func secret(flag, value, fileFlag, name string) (string, error) {
+// ReadSecret returns value, which flag sets, or the text of the file with this name, which fileFlag sets.
+func ReadSecret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
@@ -300,7 +300,7 @@ func (n NATS) Check() error {
 	return errors.Join(Exit(ExitUsage, errors.Join(errs...)), err)
 }
 
-// userOf returns the NATS user of a program. The program debrief is the operator; each other program has a user of its own name.
+// userOf returns the NATS user of a program. The program debrief is the operator; the user of any other program has its name.
 func userOf(program string) string {
 	if program == "debrief" {
 		return events.UserOperator

@@ -73,7 +73,7 @@ type Limits struct {
 	Weights Weights `embed:"" prefix:"weight-" group:"Context"`
 }
 
-// Weights contains the flags of the parts of a bullet's score. The tag "zero" marks flags for which 0 is a value of its own.
+// Weights contains the flags of the parts of a bullet's score. The tag "zero" marks flags for which 0 does not select the default.
 type Weights struct {
 	Effectiveness float64 `name:"effectiveness" help:"Order bullets by a weighted sum: weight of the effectiveness; 0 for all orders by rank." default:"0" zero:"" rare:""`
 	Recency       float64 `name:"recency" help:"Weight of the recency of the last use." default:"0" zero:"" rare:""`

@@ -55,13 +55,14 @@ func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = 256 // our names are shorter; foreign ones may be long
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(service), sdk.WithRawSpanLimits(limits))
-	return context.WithValue(ctx, tracerKey{}, provider.Tracer("debrief")), func() {
+	flush = func() {
 		flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
 		if err := provider.Shutdown(flushCtx); err != nil {
 			log.Warn().Err(err).Msg("the last traces were lost")
 		}
-	}, nil
+	}
+	return context.WithValue(ctx, tracerKey{}, provider.Tracer("debrief")), flush, nil
 }
 
 // newExporter returns an exporter that posts spans to a URL. The library logs invalid environment variables and ignores them.

@@ -49,8 +49,7 @@ func (c *Command) Run(ctx context.Context, _ *program.Common) error {
 	if err := events.ValidateBook(book); err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--book: %w", err))
 	}
-	// Login reads the token or its file; there is no NATS connection.
-	_, _, token, err := program.NATS{Token: c.Token, TokenFile: c.TokenFile}.Login()
+	token, err := program.ReadSecret("--token", c.Token, "--token-file", c.TokenFile)
 	if err != nil {
 		return err
 	}
