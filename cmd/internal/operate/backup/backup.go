@@ -278,19 +278,19 @@ func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, re
 	if err := erasure.NewStore(conn.JetStream()).MarkRestored(ctx); err != nil {
 		return fmt.Errorf("mark the erasures: %w", err)
 	}
-	return markRestoring(ctx, conn.JetStream(), false)
+	return markRestoring(ctx, conn.JetStream(), "")
 }
 
-// markRestoring sets or removes the mark of a restore that is not complete.
-func markRestoring(ctx context.Context, js jetstream.JetStream, restoring bool) error {
+// markRestoring sets the mark of a restore that is not complete: the time of its beginning. An empty time removes the mark.
+func markRestoring(ctx context.Context, js jetstream.JetStream, began string) error {
 	s, err := js.Stream(ctx, streams.Attempts)
 	if err == nil {
 		config := s.CachedInfo().Config
 		metadata := map[string]string{}
 		maps.Copy(metadata, config.Metadata)
 		delete(metadata, streams.MetadataRestoring)
-		if restoring {
-			metadata[streams.MetadataRestoring] = time.Now().UTC().Format(time.RFC3339)
+		if began != "" {
+			metadata[streams.MetadataRestoring] = began
 		}
 		config.Metadata = metadata
 		_, err = js.UpdateStream(ctx, config)
@@ -398,7 +398,7 @@ func (m *Manifest) deleteStreams(ctx context.Context, conn *bus.Conn, replace bo
 	if len(notEmpty) > 0 && !replace {
 		return &NotEmptyError{notEmpty}
 	}
-	if err := markRestoring(ctx, conn.JetStream(), true); err != nil {
+	if err := markRestoring(ctx, conn.JetStream(), time.Now().UTC().Format(time.RFC3339)); err != nil {
 		return err
 	}
 	for _, name := range names {
