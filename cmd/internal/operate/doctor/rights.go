@@ -90,9 +90,9 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 		x.Add("rights", Warn, "", "invalid reply of the server: %v", err)
 		return true
 	}
-	who := fmt.Sprintf("user %q of account %q", answer.Data.User, answer.Data.Account)
+	user := fmt.Sprintf("user %q of account %q", answer.Data.User, answer.Data.Account)
 	if answer.Data.User == "" {
-		who = "this user"
+		user = "this user"
 	}
 	var publish *permissions
 	if answer.Data.Permissions != nil {
@@ -106,10 +106,10 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 		}
 	}
 	if len(refused) > 0 {
-		x.Add("rights", Warn, asOperator, "%s has no right to %s", who, strings.Join(refused, ", "))
+		x.Add("rights", Warn, asOperator, "%s has no right to %s", user, strings.Join(refused, ", "))
 		return true
 	}
-	x.Add("rights", OK, "", "%s has all rights of an operator", who)
+	x.Add("rights", OK, "", "%s has all rights of an operator", user)
 	return true
 }
 

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/inspect"
@@ -93,11 +94,7 @@ func (x *Report) Playbooks(ctx context.Context, store *deltalog.Store) {
 		return
 	}
 	if sound == len(books) {
-		noun := "playbooks"
-		if sound == 1 {
-			noun = "playbook"
-		}
-		x.Add("playbooks", OK, "", "%d %s, each with a complete log and an up-to-date view", sound, noun)
+		x.Add("playbooks", OK, "", "%s, each with a complete log and an up-to-date view", term.Plural(sound, "playbook"))
 	}
 }
 

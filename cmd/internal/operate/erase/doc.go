@@ -1,7 +1,7 @@
 // Package erase removes what a person, a session, a task or a playbook has left on a server. A request names whose data must go; package
 // erasure stores it, and keeps the data from coming back. Eraser.Run carries out all requests.
 //
-// The tombstones decide which runs are erased: Run removes every message that matches one. So it needs no state of its own. If it is
+// The tombstones decide which runs are erased: Run removes every message that matches one. So it keeps no other state. If it is
 // interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes again what was erased since.
 //
 // # The walk of a request

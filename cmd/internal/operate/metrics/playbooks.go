@@ -16,7 +16,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// Figures selects the playbooks with figures of their own, and the prices of models. The figures of all other playbooks have the label
+// Figures selects the playbooks that the metrics name, and the prices of models. The figures of all other playbooks have the label
 // playbook "other". The zero value names no playbook and no price.
 //
 // Executions, feedback and tokens are counted where they are stored: in the process whose connection stored the event, after the

@@ -147,8 +147,8 @@ func (t *Tenant) write(b *strings.Builder, u User) {
 	}
 	b.WriteString("    imports: [\n")
 	for _, g := range u.Publish {
-		for _, at := range g.receivers(u.Name) {
-			fmt.Fprintf(b, "      {service: {account: %q, subject: \"%s\"}}\n", accountName(t.Name, at), g.Subject)
+		for _, receiver := range g.receivers(u.Name) {
+			fmt.Fprintf(b, "      {service: {account: %q, subject: \"%s\"}}\n", accountName(t.Name, receiver), g.Subject)
 		}
 	}
 	b.WriteString("    ]\n  }\n")
