@@ -132,11 +132,12 @@ func Connect(o Options) (*Plan, error) {
 	after, _ := json.Marshal(r)
 	p.settingsChanged = !bytes.Equal(before, after)
 	command := quoted(o.Executable) + " hook " + o.Agent
+	dir, hooksFile := p.userSettings()
 	if o.Project { // others may have the program elsewhere
 		command = "debrief hook " + o.Agent
+		dir, hooksFile = p.projectSettings()
 	}
-	dir := p.dir(o.Project)
-	if err := p.planEdit(filepath.Join(dir, p.fileName(o.Project)), func(data []byte) ([]byte, error) { return p.agent.installHooks(data, command) }); err != nil {
+	if err := p.planEdit(filepath.Join(dir, hooksFile), func(data []byte) ([]byte, error) { return p.agent.installHooks(data, command) }); err != nil {
 		return nil, err
 	}
 	if err := p.planServer(o); err != nil {
@@ -148,7 +149,7 @@ func Connect(o Options) (*Plan, error) {
 	return p, p.planEdit(filepath.Join(dir, p.agent.commandFile), func([]byte) ([]byte, error) { return []byte(p.agent.commandText), nil })
 }
 
-// Disconnect plans to take the connection of an agent back. The hooks in the settings of the user stay while another repository uses them.
+// Disconnect plans to remove the connection of an agent. The hooks in the settings of the user stay while another repository uses them.
 func Disconnect(o Options) (*Plan, error) {
 	p, err := open(o)
 	if err != nil {
@@ -163,13 +164,13 @@ func Disconnect(o Options) (*Plan, error) {
 			p.Repository = nil
 		}
 	}
-	if err := p.planRemoval(p.dir(true), p.fileName(true)); err != nil {
+	if err := p.planRemoval(p.projectSettings()); err != nil {
 		return nil, err
 	}
 	if p.settings.Uses(o.Agent) {
 		return p, nil
 	}
-	if err := p.planRemoval(p.dir(false), p.fileName(false)); err != nil {
+	if err := p.planRemoval(p.userSettings()); err != nil {
 		return nil, err
 	}
 	return p, p.planEdit(p.agent.serversFile(o.Home), p.agent.removeServer)
@@ -197,20 +198,14 @@ func (p *Plan) planServer(o Options) error {
 	return p.planEdit(p.agent.serversFile(o.Home), edit)
 }
 
-// dir returns the directory with the settings of the agent: in the repository (project), or of the user.
-func (p *Plan) dir(project bool) string {
-	if project {
-		return filepath.Join(filepath.Dir(p.gitDir), p.agent.projectDir)
-	}
-	return p.agent.homeDir(p.options.Home)
+// projectSettings returns the directory with the settings of the agent in the repository, and the name of the file with hooks in it.
+func (p *Plan) projectSettings() (dir, hooksFile string) {
+	return filepath.Join(filepath.Dir(p.gitDir), p.agent.projectDir), cmp.Or(p.agent.projectHooksFile, p.agent.hooksFile)
 }
 
-// fileName returns the name of the file with hooks in dir.
-func (p *Plan) fileName(project bool) string {
-	if project {
-		return cmp.Or(p.agent.projectHooksFile, p.agent.hooksFile)
-	}
-	return p.agent.hooksFile
+// userSettings returns the directory with the settings of the agent of the user, and the name of the file with hooks in it.
+func (p *Plan) userSettings() (dir, hooksFile string) {
+	return p.agent.homeDir(p.options.Home), p.agent.hooksFile
 }
 
 // planEdit plans an edit of a file, after the edits of the file that are planned already. If entries are removed and the file is as Debrief left
@@ -229,7 +224,7 @@ func (p *Plan) planEdit(name string, edit func([]byte) ([]byte, error)) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if b, ok := p.backups[name]; ok && p.isRemoval && b.After == hashOf(before) { // nobody has changed it since Connect
+	if b, ok := p.backups[name]; ok && p.isRemoval && b.After == hashOf(before) { // unchanged since Connect
 		if restored, err := edit(b.Before); err == nil && bytes.Equal(restored, b.Before) {
 			after = b.Before
 		}

@@ -205,7 +205,7 @@ func member(o *hujson.Object, name string) *hujson.Value {
 	return nil
 }
 
-// add adds a member on a line of its own, indented by depth units.
+// add adds a member on a new line, indented by depth units.
 func add(o *hujson.Object, name string, value hujson.ValueTrimmed, unit string, depth int) {
 	o.Members = append(o.Members, hujson.ObjectMember{
 		Name:  hujson.Value{BeforeExtra: hujson.Extra("\n" + strings.Repeat(unit, depth)), Value: hujson.String(name)},
