@@ -13,8 +13,8 @@ import (
 	"debrief/cmd/internal/program/term"
 )
 
-// HandOverCommand is the argument of 'debrief hook' that hands over the runs that wait.
-const HandOverCommand = "hand-over"
+// handOverCommand is the argument of 'debrief hook' that hands over the runs that wait.
+const handOverCommand = "hand-over"
 
 const handOverTimeout = 2 * time.Minute // bounds a process that hands over runs
 
@@ -32,7 +32,7 @@ func Main(args []string) {
 	if err = errors.Join(err, stateErr); err != nil || len(args) == 0 {
 		return
 	}
-	if args[0] == HandOverCommand {
+	if args[0] == handOverCommand {
 		ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 		defer cancel()
 		if _, err := HandOver(ctx, settings, dir); err != nil {
@@ -56,7 +56,7 @@ func startHandOver() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(program, "hook", HandOverCommand)
+	cmd := exec.Command(program, "hook", handOverCommand)
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return err

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// detach puts a process into a session of its own: signals to the agent do not reach it.
+// detach puts a process into a new session: signals to the agent do not reach it.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

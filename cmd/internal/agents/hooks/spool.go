@@ -42,8 +42,8 @@ type entry struct {
 
 // Limits of the spool.
 const (
-	maxWaiting = 1000                // entries; the oldest ones give way
-	maxWait    = 14 * 24 * time.Hour // age of an entry
+	maxEntries  = 1000                // the oldest ones beyond it are dropped
+	maxEntryAge = 14 * 24 * time.Hour // older ones are dropped
 )
 
 func (s state) spool() string { return filepath.Join(string(s), "spool") }
@@ -64,8 +64,8 @@ func (s state) waiting() []string {
 }
 
 // HandOver reports the runs and verdicts that wait in a state directory. It returns the number of runs that were reported on this machine so
-// far, by all processes. If the server does not answer, or the settings cannot be read, it stops, and the other entries stay for the next time. Invalid entries, and those
-// of a repository without consent, are dropped. Only one process hands over at a time; another one waits for it.
+// far, by all processes. If the server does not answer, or the settings are unreadable, it stops, and the other entries stay for the next
+// time. It drops invalid entries, and those of a repository without consent. Only one process hands over at a time; another one waits for it.
 func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int, err error) {
 	s := state(stateDir)
 	unlock, err := lock(ctx, filepath.Join(s.spool(), "hand-over"))
@@ -89,8 +89,8 @@ func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int,
 // handOverAll hands over all entries, and returns the number of reported runs.
 func (s state) handOverAll(ctx context.Context, settingsFile string) (reported int, err error) {
 	files := s.waiting()
-	for excess := len(files) - maxWaiting; excess > 0; excess-- {
-		s.log(fmt.Errorf("hand over: dropped: more than %d runs wait", maxWaiting))
+	for excess := len(files) - maxEntries; excess > 0; excess-- {
+		s.log(fmt.Errorf("hand over: dropped: more than %d runs wait", maxEntries))
 		_ = os.Remove(files[0])
 		files = files[1:]
 	}
@@ -146,7 +146,7 @@ func (s state) handOver(ctx context.Context, settings *Settings, file string, ne
 	if err != nil {
 		return false, err
 	}
-	if r == nil || !r.Transcripts || time.Since(info.ModTime()) > maxWait {
+	if r == nil || !r.Transcripts || time.Since(info.ModTime()) > maxEntryAge {
 		return false, errors.New("too old, or without the consent of the user")
 	}
 	if e.Kind == entryRating {

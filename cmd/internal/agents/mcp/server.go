@@ -29,7 +29,7 @@ type session struct {
 	hooked bool
 }
 
-// schemas caches the schemas of the tools, because each request over HTTP has a server of its own.
+// schemas caches the schemas of the tools, because each request over HTTP has another server.
 var schemas = mcp.NewSchemaCache()
 
 // newServer returns a server for one playbook. The client has the token of the agent.
