@@ -217,38 +217,10 @@ func printGate(v *api.GateState) error {
 	if v.Mode == playbook.GateOff {
 		term.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
 	}
-	w := term.NewTable(term.Stdout)
-	if len(v.Bullets) > 0 {
-		term.Fprintf(w, "\nbullet\tstate\tcited\tshown\twithheld\tlift in points\n")
-	}
-	next := make(map[string][]playbook.BulletID) // bullets with the same next step
-	for _, l := range v.Bullets {
-		state := string(l.Status)
-		lift := "-"
-		if l.Status == playbook.Active && l.Standing != "" {
-			state = string(l.Standing)
-		}
-		if l.Lift != nil {
-			lift = fmt.Sprintf("%+.0f (%+.0f to %+.0f)", 100*l.Lift.Estimate, 100*l.Lift.Low, 100*l.Lift.High)
-		}
-		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, state, l.Cited, l.Shown, l.Withheld, lift)
-		next[l.Next] = append(next[l.Next], l.ID)
-	}
-	if len(v.Bullets) > 0 {
-		term.Fprintf(w, "\nnext\tbullets\n")
-	}
-	for _, text := range slices.Sorted(maps.Keys(next)) {
-		term.Fprintf(w, "%s\t%s\n", term.OneLine(text, 160), term.Join(next[text]))
-	}
-	if err := w.Flush(); err != nil {
+	if err := printGateBullets(v); err != nil {
 		return err
 	}
-	if more := v.Total - len(v.Bullets); more > 0 {
-		term.Printf("%d more bullets: a larger --limit lists them.\n", more)
-	}
-	if len(v.Bullets) > 0 {
-		term.Printf("Cited, shown, withheld: mean score, and the number of tasks. Lift: the difference of shown and withheld, with its interval. The state is the standing of an active bullet.\n")
-	}
+	w := term.NewTable(term.Stdout)
 	if len(v.Waiting) > 0 {
 		term.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")
 	}
@@ -269,4 +241,38 @@ func printGate(v *api.GateState) error {
 		term.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, status, d.Reason)
 	}
 	return w.Flush()
+}
+
+// printGateBullets prints the bullets with their outcomes, and their next steps.
+func printGateBullets(v *api.GateState) error {
+	if len(v.Bullets) == 0 {
+		return nil
+	}
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "\nbullet\tstate\tcited\tshown\twithheld\tlift in points\n")
+	next := make(map[string][]playbook.BulletID) // bullets with the same next step
+	for _, l := range v.Bullets {
+		state := string(l.Status)
+		lift := "-"
+		if l.Status == playbook.Active && l.Standing != "" {
+			state = string(l.Standing)
+		}
+		if l.Lift != nil {
+			lift = fmt.Sprintf("%+.0f (%+.0f to %+.0f)", 100*l.Lift.Estimate, 100*l.Lift.Low, 100*l.Lift.High)
+		}
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, state, l.Cited, l.Shown, l.Withheld, lift)
+		next[l.Next] = append(next[l.Next], l.ID)
+	}
+	term.Fprintf(w, "\nnext\tbullets\n")
+	for _, text := range slices.Sorted(maps.Keys(next)) {
+		term.Fprintf(w, "%s\t%s\n", term.OneLine(text, 160), term.Join(next[text]))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if more := v.Total - len(v.Bullets); more > 0 {
+		term.Printf("%d more bullets: a larger --limit lists them.\n", more)
+	}
+	term.Printf("Cited, shown, withheld: mean score, and the number of tasks. Lift: the difference of shown and withheld, with its interval. The state is the standing of an active bullet.\n")
+	return nil
 }
