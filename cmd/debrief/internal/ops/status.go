@@ -173,6 +173,19 @@ func (st *Status) collect(ctx context.Context, a *apiclient.Client) (*doctor.Ove
 
 // printOverview prints the tables, the reasons of the levels, and the advice.
 func printOverview(o *doctor.Overview) error {
+	if err := printTables(o); err != nil {
+		return err
+	}
+	term.Println()
+	printReasons(o)
+	for _, line := range o.Advice() {
+		term.Println("→", line)
+	}
+	return nil
+}
+
+// printTables prints the tables of the streams, the roles, the gateways and the playbooks.
+func printTables(o *doctor.Overview) error {
 	w := term.NewTable(term.Stdout)
 	w.Colors = levelColors
 	term.Fprintf(w, "stream\tmessages\tMiB\tsize limit\tused\toldest\tage limit\n")
@@ -192,10 +205,11 @@ func printOverview(o *doctor.Overview) error {
 	for _, b := range o.Books {
 		term.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, formatAge(b.Delta))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	term.Println()
+	return w.Flush()
+}
+
+// printReasons prints the reasons of the levels.
+func printReasons(o *doctor.Overview) {
 	for _, reason := range o.Store {
 		printReason(liveness.Red, reason)
 	}
@@ -223,10 +237,6 @@ func printOverview(o *doctor.Overview) error {
 	if o.Level == liveness.Green {
 		printReason(liveness.Green, "all roles work")
 	}
-	for _, line := range o.Advice() {
-		term.Println("→", line)
-	}
-	return nil
 }
 
 // formatUsed formats the used share of a stream's size for a table, "-" without a limit.
