@@ -110,7 +110,7 @@ func sameBlock(before, after []byte) bool {
 	return bytes.Equal(bytes.Replace(before, from, to, 1), after)
 }
 
-// versionOf returns a version of a playbook with its bullets. An empty point is the newest version.
+// versionOf returns a version of a playbook with its bullets. An empty at selects the newest version.
 func versionOf(ctx context.Context, a *apiclient.Client, p apiclient.BookFlags, at string) (*api.BookState, []*playbook.Bullet, error) {
 	state, err := api.Get[api.BookState](ctx, a.Client, p.Path(), map[string]string{"at": at})
 	if err != nil {

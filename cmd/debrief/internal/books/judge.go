@@ -29,7 +29,7 @@ the same executions, which counts as the truth. Rate at least 50 of them, in the
 or not: rating only those that look false would overstate the error. From 50 on it also shows the errors on short and on long answers.
 
 A score of at least a half counts as a success, on both sides. The intervals are exact, at 95 % (Clopper and Pearson 1934). A judge with
-another model or rubric has another name, and an error of its own.
+another model or rubric has another name, and another error.
 
 Examples:
 

@@ -191,7 +191,7 @@ Then start the server with deploy/nats/server.conf, and create the streams with 
 and --nkey secrets/debrief/operator.nk.`
 }
 
-func (c *Credentials) Run(context.Context) error {
+func (c *Credentials) Run() error {
 	files := &rights.Credentials{Dir: c.Dir, Tenants: c.Tenant, Hosts: c.Host}
 	if len(files.Tenants) == 0 && !files.HasAccounts() {
 		files.Tenants = []string{"debrief"}

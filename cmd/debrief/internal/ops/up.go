@@ -70,7 +70,7 @@ func (u *Up) Check() error {
 		return program.Exit(program.ExitUsage, errors.New("--memory: must be above 0"))
 	}
 	if u.Simulated && u.Model.Named() {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
+		return program.Exit(program.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
 	}
 	_, generatorErr := u.GeneratorConfig.Settings()
 	_, reflectorErr := u.ReflectorConfig.Settings()
