@@ -182,7 +182,7 @@ func template(o object) (string, error) {
 	case "Namespace", "Secret":
 		return "", nil
 	case "ConfigMap":
-		if name == "settings" { // a template of its own
+		if name == "settings" { // has a separate template
 			return "", nil
 		}
 	case "Deployment":

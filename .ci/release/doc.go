@@ -30,7 +30,7 @@
 //
 // goreleaser does most of this, but its configuration would be a second description of the images, which deploy/Dockerfile has,
 // and of the chart, which deploy/kubernetes has. Its part for SBOM and images needs further programs. This program reads the two,
-// and uses the libraries that goreleaser uses (nfpm), that kustomize is, and go-containerregistry. It is a module of its own, so
+// and uses the libraries that goreleaser uses (nfpm), that kustomize is, and go-containerregistry. It is a separate module, so
 // that none of them is in the go.mod of the programs.
 //
 // # Tests
