@@ -171,7 +171,8 @@ func (s *Stream) verify(dir string) error {
 	return nil
 }
 
-// hashFiles returns the SHA-256 of each file in a directory, and the sum of their sizes.
+// hashFiles returns the SHA-256 of each file in a directory, and the sum of their sizes. Links are errors: one of an untrusted backup can lead
+// to a device without an end.
 func hashFiles(dir string) (files map[string]string, size int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -179,8 +180,12 @@ func hashFiles(dir string) (files map[string]string, size int64, err error) {
 	}
 	files = map[string]string{}
 	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		if !entry.Type().IsRegular() {
+			return nil, 0, fmt.Errorf("%s: not a regular file", name)
+		}
 		sum := sha256.New()
-		n, err := copyFile(sum, filepath.Join(dir, entry.Name()))
+		n, err := copyFile(sum, name)
 		if err != nil {
 			return nil, 0, err
 		}

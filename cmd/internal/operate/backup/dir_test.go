@@ -121,6 +121,7 @@ func TestVerifyNamesDamagedFile(t *testing.T) {
 		"file missing":    {func(dir string) error { return os.Remove(filepath.Join(dir, data)) }, data + ": missing"},
 		"stream missing":  {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "TASKS")) }, "TASKS: no such file"},
 		"second snapshot": {write("TASKS/"+jsm.SnapshotLegacyDataFile, ""), "TASKS/" + jsm.SnapshotLegacyDataFile + ": not in the manifest"},
+		"a link":          {func(dir string) error { return link(filepath.Join(dir, data)) }, data + ": not a regular file"},
 		"no manifest":     {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, manifestName + ": no such file"},
 		"other manifest":  {write(manifestName, "{}"), manifestName + ": not written by"},
 		"no JSON":         {write(manifestName, "Dear diary."), manifestName + ": invalid character"},
@@ -139,4 +140,10 @@ func TestVerifyNamesDamagedFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// link replaces a file with a symbolic link to it. A link can also lead to a device, which has no end.
+func link(name string) error {
+	moved := filepath.Join(filepath.Dir(filepath.Dir(name)), "moved")
+	return errors.Join(os.Rename(name, moved), os.Symlink(moved, name))
 }
