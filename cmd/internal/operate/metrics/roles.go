@@ -11,6 +11,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
+	"debrief/events/natserr"
 )
 
 // SetStoreLimit sets the size limit of a server that runs in this process, in bytes. Call it before Watch.
@@ -199,9 +200,12 @@ func (c *connection) store(ctx context.Context, to scrape) {
 	if time.Since(c.refusedAt) < storePause {
 		return
 	}
-	a, err := c.conn.JetStream().AccountInfo(ctx)
-	if err != nil {
+	js := c.conn.JetStream()
+	a, err := natserr.Call(ctx, natserr.WatchOf(js), "$JS.API.INFO", js.AccountInfo)
+	if natserr.IsDenied(err) {
 		c.refusedAt = time.Now()
+	}
+	if err != nil {
 		return
 	}
 	to.Gauge(storeBytes, float64(a.Store))
