@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -261,7 +262,9 @@ func (f Figures) settings() (cfg metrics.Figures, err error) {
 		if err := b.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("--metrics-playbooks: %w", err))
 		}
-		cfg.Playbooks = append(cfg.Playbooks, b)
+		if !slices.Contains(cfg.Playbooks, b) { // a repeated label would be an error of each scrape
+			cfg.Playbooks = append(cfg.Playbooks, b)
+		}
 	}
 	if cfg.Prices, err = prices.Load(f.Prices); err != nil {
 		errs = append(errs, fmt.Errorf("--metrics-prices: %w", err))
