@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -132,6 +133,9 @@ func Connect(o Options) (*Plan, error) {
 	after, _ := json.Marshal(r)
 	p.settingsChanged = !bytes.Equal(before, after)
 	command := quoted(o.Executable) + " hook " + o.Agent
+	if !ourCommand.MatchString(command) {
+		return nil, fmt.Errorf("program %s: want the name debrief, and no quotation mark in the path: its entries in the settings are found by them", o.Executable)
+	}
 	dir, hooksFile := p.userSettings()
 	if o.Project { // others may have the program elsewhere
 		command = "debrief hook " + o.Agent
@@ -342,10 +346,14 @@ func bookOf(gitDir string) string {
 	return cmp.Or(strings.Trim(name[:min(len(name), 64)], "-"), "default")
 }
 
-// quoted returns a path as one word of a shell.
+// quoted returns a path as one word of a shell. Inside quotation marks a shell still replaces what follows a dollar sign or a backquote, except
+// that of Windows.
 func quoted(path string) string {
-	if strings.ContainsAny(path, " '()&;$") {
-		return `"` + path + `"`
+	if !strings.ContainsAny(path, " '()&;$`") {
+		return path
 	}
-	return path
+	if runtime.GOOS != "windows" {
+		path = strings.NewReplacer("$", `\$`, "`", "\\`").Replace(path)
+	}
+	return `"` + path + `"`
 }
