@@ -143,7 +143,7 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 			addAll(f.kept, message.blobs)
 			return nil
 		}
-		f.addMessage(stream, m.Seq)
+		f.addMessage(stream, m.Seq) // of an erased run or playbook, or with their texts
 		addAll(f.blobs, message.blobs)
 		return nil
 	})
