@@ -85,9 +85,6 @@ func armNames(accept func(*arm) bool) []string {
 
 func anyArm(*arm) bool { return true }
 
-// observes reports whether the gateway only captures.
-func (a *arm) observes() bool { return a.gateway == proxy.ModeObserve }
-
 // reports reports whether the agent reports the outcome of the task with a number: an even share of all.
 func (a *arm) reports(task int) bool {
 	return !a.inferred || int(float64(task+1)*a.reported) > int(float64(task)*a.reported)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train"
 	"debrief/events"
@@ -213,7 +214,7 @@ func (r *runner) bulletsIn(messages []chat.Message) string {
 	switch {
 	case r.gateway == nil:
 		return systemOf(messages)
-	case r.arm.observes() || len(messages) == 0:
+	case r.arm.gateway == proxy.ModeObserve || len(messages) == 0: // the gateway adds nothing
 		return r.gateway.known
 	}
 	return r.gateway.known + "\n" + messages[0].Text
