@@ -182,7 +182,9 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 		writeCalls(out, r.Calls)
 		if !s.Manifest {
 			writeMessages(out, r.Messages)
-			writeRawReply(out, r.RawReply)
+			if r.RawReply != "" {
+				term.Fprintf(out, "\n──── raw reply of the model ────\n%s\n", term.Block(strings.TrimRight(r.RawReply, "\n")))
+			}
 		}
 		writeReflectorSaw(out, x)
 		writeVerification(out, r)

@@ -13,13 +13,6 @@ import (
 	"debrief/generator/prompt/records"
 )
 
-// writeRawReply prints the model's reply to the messages.
-func writeRawReply(out io.Writer, reply string) {
-	if reply != "" {
-		term.Fprintf(out, "\n──── raw reply of the model ────\n%s\n", term.Block(strings.TrimRight(reply, "\n")))
-	}
-}
-
 // writeReflectorSaw prints the other answer and the other runs of the same task, if the Reflector compared the execution with them.
 func writeReflectorSaw(out io.Writer, x *explain.Execution) {
 	hasTry, others := x.Execution != nil && x.Execution.OtherTry != nil, x.OtherRuns()
