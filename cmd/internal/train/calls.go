@@ -67,9 +67,13 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, 
 		}))
 	}
 	n := len(sets.Train.Tasks)
-	answers := learned*max(cfg.Tries, 1) + measured // for all tasks of the run
+	rounds := 1
+	if reflecting.Calls > 0 { // a Reflector without a model asks for no further rounds
+		rounds = max(cfg.Rounds, 1)
+	}
+	answers := learned*(max(cfg.Tries, 1)+rounds-1) + measured // for all tasks of the run; a further round has one try
 	expected.add(answers, answers*answering.Tokens/n)
-	expected.add(reflecting.Calls*learned/n, reflecting.Tokens*learned/n)
+	expected.add(rounds*reflecting.Calls*learned/n, rounds*reflecting.Tokens*learned/n)
 	if hasCurator {
 		c := curatorCalls(learned, cfg.Window())
 		expected.add(c.Calls, c.Tokens)

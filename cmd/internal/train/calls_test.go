@@ -16,7 +16,7 @@ import (
 	"debrief/reflector"
 )
 
-// The estimate counts each sample of each epoch twice, for answer and reflection, the measurements, and the batches of the Curator.
+// The estimate counts each sample of each epoch twice in each round, for answer and reflection, the measurements, and the batches of the Curator.
 func TestExpectedCalls(t *testing.T) {
 	t.Parallel()
 	tasks := func(n int) (list []events.Task) {
@@ -36,6 +36,9 @@ func TestExpectedCalls(t *testing.T) {
 		{"all roles", replay.Config{Epochs: 2, Batch: 5}, m, 20 + 20 + 3*4 + 2*3 + 4*propose.Calls(5)},
 		{"validation within the epochs", replay.Config{Epochs: 2, Batch: 5, ValidateEvery: 5}, m, 20 + 20 + 5*4 + 2*3 + 4*propose.Calls(5)},
 		{"larger windows", replay.Config{Epochs: 1, Batch: 10}, m, 10 + 10 + 2*4 + 2*3 + propose.Calls(10)},
+		{"further rounds of wrong answers", replay.Config{Epochs: 1, Batch: 10, Rounds: 3}, m, 3*10 + 3*10 + 2*4 + 2*3 + propose.Calls(10)},
+		{"tries, which only the first round has", replay.Config{Epochs: 1, Batch: 10, Rounds: 2, Tries: 3}, m, (3+1)*10 + 2*10 + 2*4 + 2*3 + propose.Calls(10)},
+		{"rounds need a model for reflections", replay.Config{Epochs: 1, Batch: 10, Rounds: 3}, nil, 10 + 2*4 + 2*3},
 		{"without a model for reflections", replay.Config{Epochs: 1, Batch: 10}, nil, 10 + 2*4 + 2*3},
 	} {
 		reflects := bustest.Must(reflector.New(tt.with, reflector.Config{}))
