@@ -158,6 +158,7 @@ export class Client {
       response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", redirect: "manual", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(timeout) });
       reply = await response.text();
     } catch (error) {
+      if (error?.name === "TimeoutError") throw new DebriefError(`${this.url}: no reply within the timeout of ${timeout} ms`);
       const reason = error?.cause?.message || error?.message || error;
       throw new DebriefError(`${this.url}: ${reason}: is 'debrief up' or the gateway running? Set DEBRIEF_URL to its address`);
     }

@@ -155,7 +155,7 @@ test("a run begins in time", async () => {
     seen = run;
   });
   assert.ok(waited >= 140 && waited < 1000, String(waited));
-  assert.match(seen.degraded, /timeout|aborted/i);
+  assert.match(seen.degraded, /: no reply within the timeout of 150 ms$/); // the server may well run
   assert.deepEqual([seen.messages, api.requests[0].path, api.requests[1].path], [[{ role: "user", content: "q" }], "/api/v1/contexts", "/api/v1/executions"]); // advice is requested once
 });
 
