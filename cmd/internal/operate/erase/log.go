@@ -173,7 +173,7 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 		return cmp.Compare(len(sources[a]), len(sources[b]))
 	})
 	for _, b := range books {
-		n, err := e.redactLog(ctx, b, texts)
+		n, err := e.redactLog(ctx, b, texts, f.forgets)
 		versions += n
 		if errors.Is(err, deltalog.ErrBrokenLog) {
 			continue
@@ -228,13 +228,18 @@ func (e *Eraser) withRedactor(ctx context.Context, b playbook.Book, runs runSet,
 	return nil
 }
 
-// redactLog replaces the deltas of a playbook that have texts of erased runs, or copies of such texts.
-func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[string]time.Time) (versions int, err error) {
+// redactLog replaces the deltas of a playbook that have texts of erased runs, or copies of such texts, or the names in a selector of forgets: several
+// changes may have the same selector, of a person or of another eraser.
+func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[string]time.Time, forgets map[bookSelector]bool) (versions int, err error) {
 	runs, err := e.erasedEvidence(ctx, b)
 	if err != nil {
 		return 0, err
 	}
-	redactor, err := history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts)
+	mustErase := func(x *playbook.Evidence) bool {
+		selector := playbook.Selector{Source: x.Source, Owner: x.Owner, User: x.User, Session: x.Session, Execution: x.Execution, Sample: x.Sample}
+		return runs.contain(x) || forgets[bookSelector{b, selector}]
+	}
+	redactor, err := history.NewRedactor(e.logs.History(ctx, b), mustErase, texts)
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +247,7 @@ func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[strin
 		if err := e.removeCopies(ctx, b, redactor.Shown()); err != nil {
 			return 0, err
 		}
-		redactor, err = history.NewRedactor(e.logs.History(ctx, b), runs.contain, texts) // of the log with the removal
+		redactor, err = history.NewRedactor(e.logs.History(ctx, b), mustErase, texts) // of the log with the removal
 		if err != nil {
 			return 0, err
 		}

@@ -125,6 +125,33 @@ func TestErasedTextsLeaveTheLog(t *testing.T) {
 	}
 }
 
+// TestErasedNamesLeaveSelectors erases a user whom a person, and another eraser, have made the playbook forget before.
+func TestErasedNamesLeaveSelectors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	const user = "anneliese"
+	for name, earlier := range map[string]playbook.Selector{"by user": {User: user}, "by session": {Session: canary(user, "session")}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDesk(t, t.TempDir())
+			d.startCurator(t)
+			d.learn(t, user)
+			d.send(t, &events.Edit{Book: "b", Forget: &earlier})
+			d.erase(t, erasure.Request{User: user})
+			p, err := deltalog.Load(t.Context(), d.conn, "b")
+			if err != nil || p.Len() != 0 {
+				t.Errorf("got %d bullets and error %v, want none", p.Len(), err)
+			}
+			d.stop()
+			if bytes.Contains(d.files(t), []byte(user)) {
+				t.Error("the name of the user is still stored")
+			}
+		})
+	}
+}
+
 // TestInterruptedRebuildIsRepeated interrupts an erasure when the deltas are removed, and before the view is written again. The next call
 // writes the view, and a further call has nothing to write.
 func TestInterruptedRebuildIsRepeated(t *testing.T) {
