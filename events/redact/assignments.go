@@ -9,8 +9,8 @@ const (
 	maxClosers   = 8  // closers between a name and the separator
 	maxFirstWord = 16 // "API key" with the space and "key"
 	maxQuoted    = 1024
-	maxURL       = 512 // between :// and the host
-	maxCommand   = 256 // between curl and its option -u
+	maxURL       = 512  // between :// and the host
+	maxCookies   = 4096 // a list of cookies
 )
 
 // nameKind is the kind of secret that a name suggests for its value. It is empty if the value is public.
@@ -23,6 +23,8 @@ const (
 	secret        nameKind = "secret"
 	authorization nameKind = "authorization"
 	signature     nameKind = "signature"
+	sessionToken  nameKind = "session token"
+	cookieList    nameKind = "cookies" // a list of names and values
 )
 
 // redactAssignment redacts the value after a colon or an equals sign, if the name before it suggests a secret and the value looks like one.
@@ -40,27 +42,26 @@ func (sc *scanner) redactAssignment(i int) int {
 	return sc.redactNamed(i, name, adjacent)
 }
 
-// redactOption redacts the value after the dashes of an option of a command: in "--password value", and in "curl -u name:value".
-func (sc *scanner) redactOption(i int) int {
+// lineEnds are the bytes that end a line or the string around it.
+var lineEnds = alphabetOf("\n\r\"'`\\")
+
+// findCookies finds the end of the list of cookies after the separator at i. The scan continues in the list. ends are the bytes that end
+// a list without quotes.
+func (sc *scanner) findCookies(i int, ends *alphabet) int {
 	s := sc.s
-	end := i + run(s[i:], dotted, maxName)
-	option := s[i:end]
-	if end >= len(s) || s[end] != ' ' {
+	if i < sc.cookies { // in a list
 		return i
 	}
-	if (option == "-u" || option == "--user") && strings.Contains(s[max(sc.floor, i-maxCommand):i], "curl ") {
-		v, _ := sc.valueAfter(end, false)
-		name, pass, _ := strings.Cut(s[v.from:v.to], ":")
-		if n := countChars(pass); n.digits == 0 || n.letters == 0 || isIdentifier(pass) || isPlaceholder(pass) || isReference(pass) {
-			return i
-		}
-		return sc.replace(v.from+len(name)+1, v.to, string(password))
+	from := backslashes(s, blanks(s, i+1))
+	if from < len(s) && (s[from] == '"' || s[from] == '\'') {
+		from++
+		ends = lineEnds
 	}
-	isBuildSecret := option == "--secret" && isParameter(s[end:]) // of docker build: --secret id=name
-	if !strings.HasPrefix(option, "--") || isBuildSecret {
-		return i
+	sc.cookies = from
+	for sc.cookies < min(len(s), from+maxCookies) && !ends[s[sc.cookies]] {
+		sc.cookies++
 	}
-	return sc.redactNamed(end, option, false)
+	return i
 }
 
 // redactNamed redacts the value after a separator, if the name before it suggests a secret and the value looks like one. adjacent is false
@@ -68,8 +69,14 @@ func (sc *scanner) redactOption(i int) int {
 func (sc *scanner) redactNamed(i int, name string, adjacent bool) int {
 	s := sc.s
 	kind := kindOfName(name)
-	if kind == public {
+	if i < sc.cookies && s[i] == '=' && (kind == public || kind == cookieList) {
+		kind = sessionToken
+	}
+	switch kind {
+	case public:
 		return i
+	case cookieList:
+		return sc.findCookies(i, lineEnds)
 	}
 	v, ok := sc.valueAfter(i, adjacent)
 	if !ok {
@@ -159,6 +166,8 @@ var endings = []struct {
 	{"authorization", authorization, false},
 	{"sig", signature, true},
 	{"signature", signature, true},
+	{"cookie", cookieList, false},
+	{"cookies", cookieList, false},
 }
 
 // endingsByLastByte contains the indexes in endings by the last byte.

@@ -3,28 +3,40 @@ package redact
 import "strings"
 
 const (
-	maxBlock = 64 << 10 // bytes of a private key
-	maxTitle = 48       // bytes between BEGIN and the dashes after it
-	maxMinus = 4        // dashes before those of BEGIN
+	maxBlock  = 64 << 10 // bytes of a private key
+	maxTitle  = 48       // bytes between BEGIN or END and the dashes after it
+	maxMinus  = 4        // dashes before those of BEGIN or END: the minus of a diff
+	maxGap    = 128      // bytes between two parts of a key
+	maxHeader = 256      // bytes of a header
+
+	maxLineNumber = 6 // digits of the number of a line
 )
 
-// redactBlock redacts a private key from BEGIN to END, with line breaks or with \n. Without an END it redacts the lines
-// that look like a key. More dashes before BEGIN are the minus of a diff.
+// keyHeaders are the names of the headers between BEGIN and the key.
+var keyHeaders = []string{"Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Charset:", "Hash:"}
+
+var (
+	keyText  = alphabetOf("A-Za-z0-9+/=")
+	gapChars = alphabetOf(" \t\n\r\"'`,.>|:#*-")
+	decimal  = alphabetOf("0-9")
+)
+
+// redactBlock redacts a private key from BEGIN to END. If the text has only one of the two, it redacts the parts of the key after
+// BEGIN or before END.
 func (sc *scanner) redactBlock(at int) int {
 	i := at
 	for i-at < maxMinus && strings.HasPrefix(sc.s[i:], "------") {
 		i++
 	}
-	s := sc.s[i:]
-	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
-	if !strings.HasPrefix(s, begin) {
+	const begin, end = "-----BEGIN ", "-----END "
+	if n := keyMarker(sc.s[i:], end); n > 0 {
+		return sc.redactBeforeEnd(i, i+n)
+	}
+	n := keyMarker(sc.s[i:], begin)
+	if n == 0 {
 		return at
 	}
-	title, _, ok := strings.Cut(s[len(begin):min(len(s), len(begin)+maxTitle)], dashes)
-	if !ok || !strings.Contains(title, "PRIVATE KEY") {
-		return at
-	}
-	body := i + len(begin) + len(title) + len(dashes)
+	body := i + n
 	if sc.pem >= 0 && sc.pem < body { // not the next END any more; each END is searched for once, also with many BEGINs
 		sc.pem = -1
 		if n := strings.Index(sc.s[body:], end); n >= 0 {
@@ -33,130 +45,141 @@ func (sc *scanner) redactBlock(at int) int {
 	}
 	if sc.pem >= body && sc.pem-body <= maxBlock {
 		to := sc.pem + len(end)
-		if n := strings.Index(sc.s[to:min(len(sc.s), to+maxTitle)], dashes); n >= 0 {
-			to += n + len(dashes)
+		if n := strings.Index(sc.s[to:min(len(sc.s), to+maxTitle)], "-----"); n >= 0 {
+			to += n + len("-----")
 		}
 		return sc.replace(i, to, "private key")
 	}
 	return sc.replace(i, body+keyBody(sc.s[body:]), "private key")
 }
 
-// keyBody returns the length of the lines after BEGIN that look like a key, for a text that is cut before the END.
+// keyMarker returns the length of the line "-----BEGIN … PRIVATE KEY …-----" or "-----END …" at the start of s, or 0.
+func keyMarker(s, begin string) int {
+	if !strings.HasPrefix(s, begin) {
+		return 0
+	}
+	title, _, ok := strings.Cut(s[len(begin):min(len(s), len(begin)+maxTitle)], "-----")
+	if !ok || !strings.Contains(title, "PRIVATE KEY") {
+		return 0
+	}
+	return len(begin) + len(title) + len("-----")
+}
+
+// redactBeforeEnd redacts the parts of a key before its END, which is s[end:to]. The text is cut after the BEGIN, so the first part may be
+// short only at the start of the text.
+func (sc *scanner) redactBeforeEnd(end, to int) int {
+	from := max(sc.lastEnd, end-maxBlock)
+	sc.lastEnd = to
+	s := sc.s[from:end]
+	first := -1 // the first part of the key
+	for i := gap(s); i < len(s); {
+		n := keyPart(s[i:])
+		next := i + max(n, 1)
+		next += gap(s[next:])
+		switch {
+		case n >= minKey || n > 0 && from+i == 0:
+			if first < 0 {
+				first = i
+			}
+		case n == 0 || next < len(s): // not the last part of the key, which may be short too
+			first = -1
+		}
+		i = next
+	}
+	if first < 0 {
+		return to
+	}
+	return sc.replace(from+first, to, "private key")
+}
+
+// keyBody returns the length of the parts of a key after BEGIN. The text is cut before the END. The last part may be short.
 func keyBody(s string) int {
 	s = s[:min(len(s), maxBlock)]
-	n := 0
-	if end := run(s, indents, len(s)); lineEnds(s[end:]) {
-		n = end
-	}
-	for {
-		n += run(s[n:], keyLines, len(s))
-		line := lineStart(s[:n])
-		if line == 0 { // still in the line of BEGIN
-			return n
+	for end := 0; ; {
+		from := end + gap(s[end:])
+		to := from + keyPart(s[from:])
+		switch between := s[end:from]; {
+		case to-from >= minKey:
+			end = to
+		case to == from:
+			return end
+		case (joinsLines(between) || end > 0 && strings.Trim(between, " \t") == "") && isCutOrLineEnd(s[to:]):
+			return to
+		default:
+			return end
 		}
-		to := line + keyLine(s[line:])
-		if to <= n {
-			return n
-		}
-		n = to
 	}
 }
 
-// keyLine returns the length of a line of a key at the start of s, without its end: a header, or a part of the key after
-// a margin. It is 0 for another line.
-func keyLine(s string) int {
-	n := margin(s)
+// keyPart returns the length of a part of a key at the start of s: the text up to the end of the line, or a header.
+func keyPart(s string) int {
 	for _, name := range keyHeaders {
-		if strings.HasPrefix(s[n:], name) {
-			if end := strings.IndexAny(s[n:min(len(s), n+maxHeader)], "\r\n\\\""); end >= 0 {
-				return n + end
+		if strings.HasPrefix(s, name) {
+			s = s[:min(len(s), maxHeader)]
+			if end := strings.IndexAny(s, "\r\n\\\""); end >= 0 {
+				return end
 			}
-			return min(len(s), n+maxHeader)
+			return len(s)
 		}
 	}
-	length := run(s[n:], keyText, len(s))
-	n += length
-	rest := s[n:]
-	if length >= minKey || lineEnds(strings.TrimLeft(rest, " \t")) {
-		return n + run(rest, indents, len(rest))
-	}
-	if length > 0 && (strings.IndexByte("\"'`\\", rest[0]) >= 0 || strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…")) {
-		return n // the end of a string, or the mark of a cut
-	}
-	return 0
+	return run(s, keyText, len(s))
 }
 
-// margin returns the length of what precedes the text of a line: an indentation, the marks of a quote or a comment, the
-// number of the line, the minus of a diff.
-func margin(s string) int {
-	s = s[:min(len(s), maxMargin)]
-	if len(s) > 1 && s[0] == '-' && keyText[s[1]] {
-		return 1
+// gap returns the length of what may be between two parts of a key: spaces, line breaks, margins, and what joins two string literals.
+func gap(s string) int {
+	i := 0
+	for i < min(len(s), maxGap) {
+		n := gapUnit(s[i:])
+		if n == 0 {
+			break
+		}
+		i += n
 	}
-	n := skipMarks(s, 0)
-	number := n
-	for number < len(s) && isDigit(s[number]) {
-		number++
-	}
-	if number == n {
+	return i
+}
+
+// gapUnit returns the length of a unit of a gap at the start of s: a character, an escape such as \n, or the number of a line.
+func gapUnit(s string) int {
+	if n := gapMark(s); n > 0 {
 		return n
 	}
-	for _, mark := range [...]string{"→", "│", "-"} {
-		if strings.HasPrefix(s[number:], mark) {
-			return skipMarks(s, number+len(mark))
-		}
+	digits := run(s, decimal, maxLineNumber)
+	if digits > 0 && gapMark(s[digits:]) > 0 && s[digits] != '\n' {
+		return digits
 	}
-	if after := skipMarks(s, number); after > number {
-		return after
-	}
-	return n // the digits are a part of the key
+	return 0
 }
 
-// skipMarks returns the position after spaces, tabs and other characters of a margin.
-func skipMarks(s string, i int) int {
-	for {
-		i += run(s[i:], margins, len(s))
-		if !strings.HasPrefix(s[i:], `\t`) {
-			return i
-		}
-		i += len(`\t`)
+func gapMark(s string) int {
+	switch {
+	case s == "":
+		return 0
+	case gapChars[s[0]]:
+		return 1
+	case isEscapedSpace(s):
+		return 2
+	case s[0] == '\\':
+		return 1
+	case s[0] == '+' && len(s) > 1 && !keyText[s[1]]: // joins string literals
+		return 1
 	}
-}
-
-// lineStart returns the position after the last line break in s, or 0.
-func lineStart(s string) int {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == '\n' {
-			return i + 1
-		}
-		if isEscapedBreak(s[i:]) {
-			return i + 2
+	for _, arrow := range []string{"→", "│"} { // between the number of a line and its text
+		if strings.HasPrefix(s, arrow) {
+			return len(arrow)
 		}
 	}
 	return 0
 }
 
-// lineEnds reports whether s is at the end of a line.
-func lineEnds(s string) bool {
-	return s == "" || s[0] == '\n' || s[0] == '\r' || isEscapedBreak(s)
+// joinsLines reports whether a gap goes on to the next line, and neither to the next item of a list nor to a text after a string.
+func joinsLines(gap string) bool {
+	quotes := strings.Count(gap, `"`) + strings.Count(gap, "'") + strings.Count(gap, "`")
+	return quotes%2 == 0 && !strings.Contains(gap, ",") &&
+		(strings.ContainsAny(gap, "\n\r") || strings.Contains(gap, `\n`) || strings.Contains(gap, `\r`))
 }
 
-// isEscapedBreak reports whether s begins with \n or \r.
-func isEscapedBreak(s string) bool {
-	return len(s) > 1 && s[0] == '\\' && (s[1] == 'n' || s[1] == 'r')
+// isCutOrLineEnd reports whether s begins with the end of a line or of a string, or with the mark of a cut.
+func isCutOrLineEnd(s string) bool {
+	s = strings.TrimLeft(s, " \t")
+	return s == "" || strings.IndexByte("\n\r\"'`\\", s[0]) >= 0 || strings.HasPrefix(s, "...") || strings.HasPrefix(s, "…")
 }
-
-const (
-	maxMargin = 64  // bytes of a margin
-	maxHeader = 256 // bytes of a header
-)
-
-// keyHeaders are the names of the headers between BEGIN and the key.
-var keyHeaders = []string{"Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Charset:", "Hash:"}
-
-var (
-	keyText  = alphabetOf("A-Za-z0-9+/=")
-	keyLines = alphabetOf("A-Za-z0-9+/=\\\n\r") // the lines of a key without margins, including \n
-	margins  = alphabetOf(" \t>|:#*")
-	indents  = alphabetOf(" \t")
-)

@@ -2,8 +2,9 @@
 // text is stored or shown to a model. It is applied to all input: to every event that is published or handled, to
 // requests of outside agents, and to the values of package window (Fields).
 //
-// It finds keys with a known format (shapes.go), private keys (blocks.go) and values that are assigned to the name
-// of a secret (assignments.go). It finds them in plain text, in URL encoding (%3D), in JSON escapes (\", \u003d),
+// It finds keys with a known format (shapes.go), private keys (blocks.go), values that are assigned to the name of a
+// secret or of a cookie (assignments.go), and passwords in options of commands (options.go) and netrc files
+// (netrc.go). It finds them in plain text, in URL encoding (%3D), in JSON escapes (\", \u003d),
 // in both nested up to four levels (views.go), and in base64 (base64.go). Valid JSON stays valid.
 //
 // Personal makes it find personal data too.
@@ -144,10 +145,14 @@ type scanner struct {
 	s     string
 	edits []edit // the secrets so far
 	floor int    // end of the last mark or secret; no secret contains text before it
+	// cookies is the end of the last list of cookies: an equals sign before it follows the name of a cookie.
+	cookies int
 	// unquoted is the end of the last value without quotes, so that values within it are not scanned again.
 	unquoted int
 	// pem is the position of the next END of a private key, or -1 if the text has no further one.
 	pem int
+	// lastEnd is the position after the last END of a private key that had no BEGIN.
+	lastEnd int
 
 	first   bool // stop at the first secret
 	deepest bool // the last level: escapes are not decoded further
@@ -183,7 +188,7 @@ var classes = func() (t [256]uint8) {
 	for i := range shapes {
 		t[shapes[i].prefix[0]] |= starter
 	}
-	for _, c := range []byte("SeBb") { // keys that redactComposed handles
+	for _, c := range []byte("SeBbm") { // keys that redactComposed handles
 		t[c] |= starter
 	}
 	t['='] |= separator
@@ -234,7 +239,7 @@ func (sc *scanner) skipSpecial(i int) int {
 			return i + n
 		}
 	case '\\':
-		if i+1 < len(s) && (s[i+1] == 'n' || s[i+1] == 't' || s[i+1] == 'r') {
+		if isEscapedSpace(s[i:]) {
 			return i + 2
 		}
 	case '-':
@@ -262,6 +267,11 @@ func markAt(s string) int {
 		}
 	}
 	return 0
+}
+
+// isEscapedSpace reports whether s begins with \n, \r or \t.
+func isEscapedSpace(s string) bool {
+	return len(s) > 1 && s[0] == '\\' && strings.IndexByte("nrt", s[1]) >= 0
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -230,6 +230,10 @@ func BenchmarkText(b *testing.B) {
 		{"hostile blocks", strings.Repeat("-----BEGIN RSA PRIVATE KEY-----", 30000)},
 		{"hostile blocks with margins", strings.Repeat("-----BEGIN RSA PRIVATE KEY-----\n  > A\n 1\tB\n  AAAAAAAAAAAAAAAA\\q\\t\\t C ", 10000)},
 		{"hostile block with margins", "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat("    1\\t\\t\\n", 60000)},
+		{"hostile ends of blocks", strings.Repeat("AAAAAAAAAAAAAAAA -----END RSA PRIVATE KEY-----", 20000)},
+		{"hostile cookies", strings.Repeat("cookie=", 100000)},
+		{"hostile options", "sshpass " + strings.Repeat("-p ", 200000)},
+		{"hostile machines", strings.Repeat("machine h login a account b ", 30000)},
 		{"hostile tokens", strings.Repeat("eyJ.eyJaaaaaaaaaaaaaaaaaaaaa.", 30000)},
 		{"hostile addresses", strings.Repeat("://a:b", 100000)},
 	} {

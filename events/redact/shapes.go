@@ -76,7 +76,7 @@ var shapesAt = func() (at [1 << 12][]*shape) {
 	for i := range shapes {
 		addAll(shapes[i].prefix, &shapes[i])
 	}
-	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX"} { // and seeds of NATS
+	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX", "mac"} { // and seeds of NATS, and "machine"
 		addAll(p, nil)
 	}
 	return at
@@ -171,6 +171,8 @@ func (sc *scanner) redactComposed(i int) int {
 		if n := parts(s, 2, 16, 16); n > 0 {
 			return sc.replace(i, i+n, "sendgrid key")
 		}
+	case c == 'm':
+		return sc.redactNetrc(i)
 	case c == 'S':
 		n := run(s, base32, 64)
 		isWord := n == len(s) || classes[s[n]]&word == 0

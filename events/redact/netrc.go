@@ -1,0 +1,63 @@
+package redact
+
+import "strings"
+
+// redactNetrc redacts the password of a line of a netrc file at i: "machine host login name password value". The words may be on several
+// lines.
+func (sc *scanner) redactNetrc(i int) int {
+	s := sc.s
+	if !strings.HasPrefix(s[i:], "machine") {
+		return i
+	}
+	host, at := netrcWord(s, i+len("machine"))
+	hasLogin := false
+	var from, to int // of the password
+	for range 3 {
+		key, end := netrcWord(s, at)
+		if key != "login" && key != "account" && key != "password" {
+			break
+		}
+		var val string
+		val, at = netrcWord(s, end)
+		switch key {
+		case "login":
+			hasLogin = true
+		case "password":
+			from, to = at-len(val), at
+		}
+	}
+	pass := s[from:to]
+	if !sc.deepest && pass != "" && pass[0] == '\\' {
+		return i // begins with an escape, which the decoded view shows
+	}
+	mayBeProse := isIdentifier(pass) && !strings.ContainsAny(host, ".-0123456789")
+	if !hasLogin || len(pass) < 4 || mayBeProse || isPlaceholder(pass) || isReference(pass) {
+		return i
+	}
+	return sc.replace(from, to, string(password))
+}
+
+// netrcWord returns the word after the spaces and line breaks at i, and its end. It is empty if there are none.
+func netrcWord(s string, i int) (word string, end int) {
+	from := i
+	for from < min(len(s), i+maxBlanks) {
+		n := 1
+		if isEscapedSpace(s[from:]) {
+			n = 2
+		} else if !isSpace(s[from]) {
+			break
+		}
+		from += n
+	}
+	if from == i {
+		return "", i
+	}
+	end = from
+	for end < min(len(s), from+maxLook) && !isSpace(s[end]) && strings.IndexByte("\"'`", s[end]) < 0 && !isEscapedSpace(s[end:]) {
+		end++
+	}
+	for end > from && s[end-1] == '\\' { // of an escaped quote
+		end--
+	}
+	return s[from:end], end
+}
