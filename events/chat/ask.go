@@ -25,18 +25,19 @@ const MaxCalls = 4
 
 // Ask calls the model and parses the reply. If parse fails, Ask calls the model again at once, up to MaxCalls times in all.
 // Each further prompt contains the parse error, so that error should name the field and the problem. The second and
-// fourth prompts also contain the invalid answer. The third does not: a model can repeat a bad form that it sees. Ask
-// returns the last reply, with the usage of all calls, also together with an error.
+// fourth prompts also contain the invalid answer. The third does not: a model can repeat a bad form that it sees. The
+// returned reply has the usage of all calls, also together with an error.
 //
-// If a reply lacks a required field, so that parse returns a *MissingError, Ask calls the model once more. If that reply lacks a field
-// too, Ask returns its value and no error: the rest of the reply may be useful.
+// If a reply lacks a required field, so that parse returns a *MissingError, Ask calls the model again too. It returns the second such
+// reply, or the only one after the last call, with its value and no error: the rest of the reply may be useful.
 //
-// Errors of the model are returned unchanged. If the last answer is invalid too, the error is a *UselessError. Ask reports
+// Errors of the model are returned unchanged. If all answers are invalid, the error is a *UselessError. Ask reports
 // the quality of the first reply to the observer of ctx, see ObserveReplies.
 func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, error)) (T, Reply, error) {
-	var zero T
+	var zero, partial T
+	var partialReply *Reply // the first reply without a required field
 	var spent Usage
-	next, wasMissing := p, false
+	next := p
 	for call := 1; ; call++ {
 		began := time.Now()
 		reply, err := m.Complete(ctx, next)
@@ -54,12 +55,16 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 		}
 		isMissing := errors.As(problem, new(*MissingError))
 		switch {
-		case problem == nil, isMissing && (wasMissing || call == MaxCalls):
+		case problem == nil, isMissing && (partialReply != nil || call == MaxCalls):
 			return v, reply, nil
+		case call == MaxCalls && partialReply != nil:
+			partialReply.Usage = spent
+			return partial, *partialReply, nil
 		case call == MaxCalls:
 			return zero, reply, &UselessError{Err: problem, Text: text.Excerpt(reply.Text, maxExcerpt)}
+		case isMissing:
+			partial, partialReply = v, &reply
 		}
-		wasMissing = wasMissing || isMissing
 		if call == 2 {
 			next = freshPrompt(p, reply, problem)
 		} else {

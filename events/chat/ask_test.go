@@ -277,13 +277,21 @@ func TestAskForMissingField(t *testing.T) {
 		{"missing twice", []any{without, without}, "rest"},
 		{"missing, unreadable, missing", []any{without, bad, without}, "rest"},
 		{"missing in the last call", []any{bad, bad, bad, without}, "rest"},
+		{"missing, then unreadable", []any{without, bad, bad, bad}, "rest"},
+		{"unreadable, missing, unreadable", []any{bad, without, bad, bad}, "rest"},
 	} {
 		m := &script{lines: tt.lines}
-		got, _, err := Ask(t.Context(), m, question, parse)
+		got, reply, err := Ask(t.Context(), m, question, parse)
 		if err != nil || got != tt.want || len(m.asked) != len(tt.lines) {
 			t.Errorf("%s: got %q, error %v after %d calls, want %q after %d", tt.name, got, err, len(m.asked), tt.want, len(tt.lines))
 		}
-		if last := m.asked[1].Messages; !strings.Contains(last[len(last)-1].Text, `"n" is missing`) && tt.name != "missing in the last call" {
+		if !strings.Contains(reply.Text, tt.want) || reply.Usage.Calls != len(tt.lines) {
+			t.Errorf("%s: got reply %q with the usage of %d calls, want %q with %d", tt.name, reply.Text, reply.Usage.Calls, tt.want, len(tt.lines))
+		}
+		if tt.lines[0] != any(without) {
+			continue
+		}
+		if last := m.asked[1].Messages; !strings.Contains(last[len(last)-1].Text, `"n" is missing`) {
 			t.Errorf("%s: got %+v, want a request for the field", tt.name, last)
 		}
 	}
