@@ -169,7 +169,7 @@ var words = func() map[string]float64 {
 const variants = "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
 
 var (
-	fraction = text.Pattern(`^(-?[\d.]+) ?(?:/|of|out of) ?([\d.]+)(?: (?:stars?|points?))?$`)
+	fraction = text.Pattern(`^(-?[\d.]+) ?(?:/|of|out of) ?([\d.]+)(?: (star|point)s?)?$`)
 	percent  = text.Pattern(`^([\d.]+) ?%$`)
 	stars    = text.Pattern(`^([\d.]+) ?(?:stars?|★|⭐)(?: (?:of|out of) (?:5|five))?$`)
 	drawn    = text.Pattern(`^(?:(?:★|⭐\x{FE0F}?)+)[☆✩]*$`)
@@ -201,7 +201,11 @@ func ofWord(word string) (events.Outcome, error) {
 	if m := fraction().FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
 		limit, errLimit := strconv.ParseFloat(m[2], 64)
-		if err == nil && errLimit == nil && n >= 0 {
+		switch {
+		case err != nil || errLimit != nil || n < 0:
+		case m[3] == "star" && limit == 5:
+			return ofStars(n)
+		default:
 			return ofRange(n, 0, limit)
 		}
 	}

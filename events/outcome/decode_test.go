@@ -34,7 +34,7 @@ func TestDecode(t *testing.T) {
 		`"0.5"`: score(0.5), `".5"`: score(0.5), `"success"`: score(1), `"FAILURE"`: score(0), `"partial"`: score(0.5), `"yes"`: score(1), `" Wrong "`: score(0),
 		`"👍"`: score(1), `"👎"`: score(0), `"👍🏽"`: score(1), `" 👎️ "`: score(0), `"up"`: score(1), `"thumbs_down"`: score(0), `"thumbs-up"`: score(1), `"+1"`: score(1), `"-1"`: score(0),
 		`"POSITIVE"`: score(1), `"NEGATIVE"`: score(0), `"neutral"`: score(0.5), `"resolved"`: score(1), `"not_ok"`: score(0),
-		`"4/5"`: score(0.8), `"4 of 5"`: score(0.8), `"3 out of 4"`: score(0.75), `"80%"`: score(0.8), `"5 stars"`: score(1), `"1 star"`: score(0), `"★★★☆☆"`: score(0.5), `"⭐⭐⭐⭐⭐"`: score(1),
+		`"4/5"`: score(0.8), `"4 of 5"`: score(0.8), `"3 out of 4"`: score(0.75), `"80%"`: score(0.8), `"5 stars"`: score(1), `"4 out of 5 stars"`: score(0.75), `"1/5 stars"`: score(0), `"1/10 stars"`: score(0.1), `"1 star"`: score(0), `"★★★☆☆"`: score(0.5), `"⭐⭐⭐⭐⭐"`: score(1),
 		`{"score": 1}`: score(1), `{"score": 0}`: score(0), `{"score": "0.5"}`: score(0.5), `{"score": true}`: score(1), `{"label": "success"}`: score(1), `{"label": "PARTIAL"}`: score(0.5),
 		`{"score": 7, "range": [-10, 10]}`: score(0.85), `{"score": -10, "range": [-10, 10]}`: score(0), `{"score": 7, "range": "0-10"}`: score(0.7), `{"score": 4, "min": 0, "max": 8}`: score(0.5),
 		`{"rating": 4, "out_of": 5}`: score(0.8), `{"score": 50, "scale": 100}`: score(0.5), `{"score": "4/5"}`: score(0.8), `{"stars": 5}`: score(1), `{"stars": 1}`: score(0), `{"stars": 3}`: score(0.5),
