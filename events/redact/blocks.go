@@ -73,11 +73,11 @@ func (sc *scanner) redactBeforeEnd(end, to int) int {
 	s := sc.s[from:end]
 	first := -1 // the first part of the key
 	for i := gap(s); i < len(s); {
-		n := keyPart(s[i:])
+		n, isShort := keyPart(s[i:])
 		next := i + max(n, 1)
 		next += gap(s[next:])
 		switch {
-		case n >= minKey || n > 0 && from+i == 0:
+		case n > 0 && (!isShort || from+i == 0):
 			if first < 0 {
 				first = i
 			}
@@ -97,12 +97,13 @@ func keyBody(s string) int {
 	s = s[:min(len(s), maxBlock)]
 	for end := 0; ; {
 		from := end + gap(s[end:])
-		to := from + keyPart(s[from:])
+		n, isShort := keyPart(s[from:])
+		to := from + n
 		switch between := s[end:from]; {
-		case to-from >= minKey:
-			end = to
-		case to == from:
+		case n == 0:
 			return end
+		case !isShort:
+			end = to
 		case (joinsLines(between) || end > 0 && strings.Trim(between, " \t") == "") && isCutOrLineEnd(s[to:]):
 			return to
 		default:
@@ -111,18 +112,20 @@ func keyBody(s string) int {
 	}
 }
 
-// keyPart returns the length of a part of a key at the start of s: the text up to the end of the line, or a header.
-func keyPart(s string) int {
+// keyPart returns the length of a part of a key at the start of s: the text up to the end of the line, or a header. A short part may be
+// a word that does not belong to the key.
+func keyPart(s string) (n int, isShort bool) {
 	for _, name := range keyHeaders {
 		if strings.HasPrefix(s, name) {
 			s = s[:min(len(s), maxHeader)]
 			if end := strings.IndexAny(s, "\r\n\\\""); end >= 0 {
-				return end
+				return end, false
 			}
-			return len(s)
+			return len(s), false
 		}
 	}
-	return run(s, keyText, len(s))
+	n = run(s, keyText, len(s))
+	return n, n < minKey
 }
 
 // gap returns the length of what may be between two parts of a key: spaces, line breaks, margins, and what joins two string literals.
@@ -150,6 +153,7 @@ func gapUnit(s string) int {
 	return 0
 }
 
+// gapMark is gapUnit without the numbers of lines.
 func gapMark(s string) int {
 	switch {
 	case s == "":
