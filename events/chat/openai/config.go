@@ -37,9 +37,6 @@ type Config struct {
 	Attempts int
 	// Backoff is the first pause between attempts. It doubles up to 16 times this value. The default is 500 ms.
 	Backoff time.Duration
-	// MaxWait is the longest accepted Retry-After. For a longer one the call returns a *chat.UnavailableError with
-	// the delay. The default is 30 s.
-	MaxWait time.Duration
 	// RetryRatio is the long-run ratio of retries to calls. It keeps retries from multiplying the load of a server in
 	// trouble. The default is 0.2.
 	RetryRatio float64
@@ -81,7 +78,6 @@ func (c Config) WithDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
 	c.Attempts = cmp.Or(c.Attempts, 6)
 	c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
-	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	c.RetryRatio = cmp.Or(c.RetryRatio, 0.2)
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 16)
 	c.BreakerThreshold = cmp.Or(c.BreakerThreshold, 10)
@@ -137,7 +133,6 @@ func (c Config) Validate() error {
 	positive("Timeout", c.Timeout)
 	config.AtLeast(&e, "Attempts", c.Attempts, 1)
 	positive("Backoff", c.Backoff)
-	positive("MaxWait", c.MaxWait)
 	within("RetryRatio", c.RetryRatio, 0, 1)
 	config.AtLeast(&e, "MaxConcurrent", c.MaxConcurrent, 1)
 	config.AtLeast(&e, "RequestsPerMinute", c.RequestsPerMinute, 0)

@@ -38,7 +38,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"a negative timeout", func(c *Config) { c.Timeout = -1 }, "Timeout"},
 		{"negative attempts", func(c *Config) { c.Attempts = -1 }, "Attempts"},
 		{"a negative pause", func(c *Config) { c.Backoff = -1 }, "Backoff"},
-		{"negative patience", func(c *Config) { c.MaxWait = -1 }, "MaxWait"},
 		{"more retries than calls", func(c *Config) { c.RetryRatio = 2 }, "RetryRatio"},
 		{"negative concurrency", func(c *Config) { c.MaxConcurrent = -1 }, "MaxConcurrent"},
 		{"a negative rate", func(c *Config) { c.RequestsPerMinute = -1 }, "RequestsPerMinute"},

@@ -10,6 +10,9 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
+// maxRetryAfter is the longest Retry-After that a call waits for. For a longer one the call returns a *chat.UnavailableError with the delay.
+const maxRetryAfter = 30 * time.Second
+
 // newRetries returns a policy that retries while attempts and budget are left. It does not retry if Retry-After is too long, if the
 // server was never reached (see Error.unreached), or after the second timeout (see Error.final). The error of an open breaker is not an
 // *Error, so it ends the call at once.
@@ -17,7 +20,7 @@ func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool {
 			e, ok := errors.AsType[*Error](err)
-			return ok && e.kind.retryable() && !e.unreached && !e.final && e.after <= s.cfg.MaxWait
+			return ok && e.kind.retryable() && !e.unreached && !e.final && e.after <= maxRetryAfter
 		}).
 		AbortIf(func(any, error) bool { return s.budget.spent() }).
 		WithMaxAttempts(s.cfg.Attempts).
