@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/direct"
@@ -45,7 +46,7 @@ var errTaken = errors.New("another gateway closes the run")
 // for its outcome. A run that waits for tools is not marked, but gets NextBegan: the call may belong to a fork of the conversation, and
 // the client may still send the results. Such a run is closed after the idle time.
 func (ac *ActiveCall) endPrevious(ctx context.Context) {
-	next := clip(ac.call.Request.Items[ac.place.turn].Text, maxText)
+	next := steps.ClipTo(ac.call.Request.Items[ac.place.turn].Text, maxText)
 	last := part{Items: newItems(ac.place.tail)}
 	last.shrink()
 	r, err := ac.store.update(ctx, ac.match.previous, nil, func(r *run) error {

@@ -64,10 +64,10 @@ const (
 func (ac *ActiveCall) newPart(reply *modelapi.Reply, status int) *part {
 	p := &part{
 		Call: ac.attempt.Call, Try: ac.attempt.Try, Begun: ac.call.At,
-		Items: newItems(ac.added()), Model: clip(ac.call.Request.Model, maxID),
+		Items: newItems(ac.added()), Model: steps.ClipTo(ac.call.Request.Model, maxID),
 	}
 	if ac.isFirst() && ac.place.turn >= 0 {
-		p.Question = clip(modelapi.WithoutReminders(ac.call.Request.Items[ac.place.turn].Text), maxQuestion)
+		p.Question = steps.ClipTo(modelapi.WithoutReminders(ac.call.Request.Items[ac.place.turn].Text), maxQuestion)
 	}
 	p.setReply(reply, status)
 	return p
@@ -79,7 +79,7 @@ func (p *part) setReply(reply *modelapi.Reply, status int) {
 	p.Status, p.Usage = status, reply.Usage
 	p.Ended = time.Now()
 	if reply.Model != "" {
-		p.Model = clip(reply.Model, maxID)
+		p.Model = steps.ClipTo(reply.Model, maxID)
 	}
 	if p.Complete {
 		p.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
@@ -121,9 +121,9 @@ func newItems(list []modelapi.Item) (items []modelapi.Item) {
 // newItem returns the stored form of an item.
 func newItem(i modelapi.Item) modelapi.Item {
 	leaveOut(&i, maxParts)
-	out := modelapi.Item{Role: i.Role, Text: clip(i.Text, maxText)}
+	out := modelapi.Item{Role: i.Role, Text: steps.ClipTo(i.Text, maxText)}
 	for _, c := range i.Calls {
-		call := modelapi.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)}
+		call := modelapi.ToolCall{ID: steps.ClipTo(c.ID, maxID), Name: steps.ClipTo(c.Name, maxID), Arguments: steps.ClipTo(c.Arguments, maxText)}
 		if c.Result != nil {
 			result := newResult(c.Result)
 			call.Result = &result
@@ -147,7 +147,7 @@ func leaveOut(i *modelapi.Item, limit int) {
 
 // newResult returns the stored form of a result.
 func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
-	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: r.Output, Signs: r.Signs}
+	out := modelapi.ToolResult{CallID: steps.ClipTo(r.CallID, maxID), Output: r.Output, Signs: r.Signs}
 	clipOutput(&out, maxText)
 	return out
 }
@@ -159,15 +159,7 @@ func clipOutput(r *modelapi.ToolResult, limit int) {
 	if isCutJSON && outcome.OfTool(nil, r.Output, r.Signs) == events.Failure {
 		r.Signs.Error = new(true)
 	}
-	r.Output = clip(r.Output, limit)
-}
-
-// clip shortens a text. It redacts a text before it cuts it, because the rest of a secret may not look like one.
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		s = redact.Text(s)
-	}
-	return steps.ClipTo(s, limit)
+	r.Output = steps.ClipTo(r.Output, limit)
 }
 
 // shrink cuts the texts of a part until they fit into a message. If short texts do not fit either, it leaves out the first items, and then
@@ -192,9 +184,9 @@ func (p *part) shrink() {
 }
 
 func clipItem(i *modelapi.Item, limit int) {
-	i.Text = clip(i.Text, limit)
+	i.Text = steps.ClipTo(i.Text, limit)
 	for n := range i.Calls {
-		i.Calls[n].Arguments = clip(i.Calls[n].Arguments, limit)
+		i.Calls[n].Arguments = steps.ClipTo(i.Calls[n].Arguments, limit)
 		if r := i.Calls[n].Result; r != nil {
 			clipOutput(r, limit)
 		}

@@ -159,7 +159,7 @@ func fitReport(r *events.Report) {
 		}
 		if len(r.Steps) == 0 {
 			// Question and answer alone are too large: control characters take six bytes each in JSON.
-			r.Question, r.Answer = clip(r.Question, maxText), clip(r.Answer, maxText)
+			r.Question, r.Answer = steps.ClipTo(r.Question, maxText), steps.ClipTo(r.Answer, maxText)
 			return
 		}
 		n := (len(r.Steps) + 1) / 2
@@ -169,12 +169,12 @@ func fitReport(r *events.Report) {
 	}
 }
 
-func clipSteps(steps []events.Step, limit int) {
-	for i := range steps {
-		s := &steps[i]
-		s.Text = clip(s.Text, limit)
+func clipSteps(list []events.Step, limit int) {
+	for i := range list {
+		s := &list[i]
+		s.Text = steps.ClipTo(s.Text, limit)
 		for n := range s.Calls {
-			s.Calls[n].Arguments, s.Calls[n].Output = clip(s.Calls[n].Arguments, limit), clip(s.Calls[n].Output, limit)
+			s.Calls[n].Arguments, s.Calls[n].Output = steps.ClipTo(s.Calls[n].Arguments, limit), steps.ClipTo(s.Calls[n].Output, limit)
 		}
 	}
 }
