@@ -229,7 +229,7 @@ func (a *advisor) requestAdvice(ctx context.Context, c *Call, query string, acti
 
 // poll observes a poll for a response that the model creates in the background.
 func (a *advisor) poll(ctx context.Context, c *Call) (*Edit, error) {
-	pending, err := a.runs.Poll(ctx, c.Caller.Owner, c.Book, c.Response)
+	pending, err := a.runs.Poll(ctx, c.Caller, c.Book, c.Response)
 	if err != nil || pending == nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func setHeaders(h http.Header, active *capture.ActiveCall) {
 // newCall describes a call to the store of runs. Names of any form must not fail a call, so invalid ones are changed to fit.
 func newCall(c *Call, request *modelapi.Request) *capture.Call {
 	return &capture.Call{
-		Owner: c.Caller.Owner, Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book,
+		Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book,
 		Session: events.FitName(cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation)),
 		Task:    events.FitName(c.Header.Get(headerTask)), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
 		Inject: c.Mode != ModeObserve, Background: inBackground(c), At: c.At, Outcome: c.Outcome,

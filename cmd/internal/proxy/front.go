@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -301,13 +300,7 @@ type referencing struct {
 	runs *capture.Store
 }
 
-// handles matches texts in the form of a handle. No id of a captured run has this form, so the backend answers them.
-var handles = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
-
 // Feedback implements service.Backend.
 func (b referencing) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
-	if r.Execution == "" || handles.MatchString(string(r.Execution)) {
-		return b.Backend.Feedback(ctx, r)
-	}
-	return b.runs.Feedback(ctx, capture.Ref{Book: r.Book, ID: string(r.Execution), Caller: r.Caller}, r)
+	return b.runs.Feedback(ctx, r)
 }

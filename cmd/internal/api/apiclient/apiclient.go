@@ -257,7 +257,7 @@ func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*even
 
 // Feedback implements service.Backend. As at a gateway, the execution may be any id of a capture.Ref.
 func (b *contexts) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
-	return b.runs.Feedback(ctx, capture.Ref{Book: r.Book, ID: string(r.Execution), Caller: r.Caller}, r)
+	return b.runs.Feedback(ctx, r)
 }
 
 // Builder names the builder of the last context, for people.

@@ -23,8 +23,7 @@ type Reporter interface {
 
 // Call is a call of a model.
 type Call struct {
-	Owner   string // of the client's token; empty for clients without tokens. A call never finds runs of other owners
-	Caller  events.Caller
+	Caller  events.Caller // zero for clients without tokens. A call never finds runs of other owners
 	User    string // the person that the agent works for; optional
 	Book    playbook.Book
 	Session string // the client's name for the session; optional
@@ -41,7 +40,7 @@ type Call struct {
 }
 
 // owns reports whether the call may find runs of an owner.
-func (c *Call) owns(owner string) bool { return c.Owner == owner }
+func (c *Call) owns(owner string) bool { return c.Caller.Owner == owner }
 
 // Block is the advice that is inserted into the user item of a run. It is stored in the run.
 type Block struct {

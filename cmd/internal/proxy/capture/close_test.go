@@ -63,7 +63,6 @@ func TestFeedback(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	good := &events.FeedbackRequest{ID: events.NewID(), Outcome: events.Outcome{Label: events.Success, By: "ann"}}
 	for name, ref := range map[string]func(o *ActiveCall, r *modelapi.Reply) string{
 		"response": func(_ *ActiveCall, r *modelapi.Reply) string { return r.ID },
 		"run":      func(o *ActiveCall, _ *modelapi.Reply) string { return string(o.Run) },
@@ -77,8 +76,10 @@ func TestFeedback(t *testing.T) {
 		c.items, c.trace = nil, trace
 		reply := says("Ann.")
 		o := c.ask("Who?", reply)
-		by := Ref{Book: "b", ID: ref(o, reply), Caller: events.Caller{Owner: name}}
-		stored, err := d.stores[0].Feedback(t.Context(), by, good)
+		good := &events.FeedbackRequest{
+			Caller: events.Caller{Owner: name}, Book: "b", ID: events.NewID(), Execution: events.Handle(ref(o, reply)), Outcome: events.Outcome{Label: events.Success, By: "ann"},
+		}
+		stored, err := d.stores[0].Feedback(t.Context(), good)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -86,7 +87,7 @@ func TestFeedback(t *testing.T) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		d.reporter.feedback = nil
-		again, err := d.stores[1].Feedback(t.Context(), by, good)
+		again, err := d.stores[1].Feedback(t.Context(), good)
 		if err != nil || again.Handle != stored.Handle {
 			t.Errorf("%s: closed: got %v, %v", name, again, err)
 		}
@@ -161,11 +162,13 @@ func TestFeedbackWithoutOutcome(t *testing.T) {
 	d := open(t)
 	c := d.client(modelapi.Chat)
 	o := c.ask("Who?", says("Ann."))
-	stored, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: string(o.Run), Caller: events.Caller{Owner: "ann"}}, &events.FeedbackRequest{Target: "Bob."})
+	stored, err := d.stores[0].Feedback(t.Context(), &events.FeedbackRequest{
+		Caller: events.Caller{Owner: "ann"}, Book: "b", Execution: events.Handle(o.Run), Target: "Bob.",
+	})
 	if err != nil || len(d.reporter.feedback) != 1 || d.reporter.feedback[0].Target != "Bob." || d.reporter.feedback[0].Execution != stored.Handle {
 		t.Errorf("target: got %v, %v, %+v", stored, err, d.reporter.feedback)
 	}
-	if _, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: string(stored.Handle)}, &events.FeedbackRequest{}); err != nil || len(d.reporter.feedback) != 2 {
+	if _, err := d.stores[0].Feedback(t.Context(), &events.FeedbackRequest{Book: "b", Execution: stored.Handle}); err != nil || len(d.reporter.feedback) != 2 {
 		t.Errorf("handle: got %v, %+v", err, d.reporter.feedback)
 	}
 }
@@ -177,17 +180,16 @@ func TestUnknownRun(t *testing.T) {
 	c := d.client(modelapi.Chat)
 	o := c.ask("Who?", cut)
 	var all sync.WaitGroup // each unknown reference is looked up several times
-	for _, ref := range []Ref{
-		{Book: "b", ID: "unknown"},
-		{Book: "b", ID: "a.*.> b"},
-		{Book: "b"},
-		{Book: "other", ID: string(o.Run)},
-		{Book: "b", ID: string(o.Run)},
+	for _, f := range []events.FeedbackRequest{
+		{Book: "b", Execution: "unknown"},
+		{Book: "b", Execution: "a.*.> b"},
+		{Book: "other", Execution: events.Handle(o.Run)},
+		{Book: "b", Execution: events.Handle(o.Run)},
 	} {
 		all.Go(func() {
 			var missing interface{ NotFound() bool }
-			if _, err := d.stores[0].Feedback(t.Context(), ref, &events.FeedbackRequest{}); !errors.As(err, &missing) {
-				t.Errorf("feedback on %v: got %v", ref, err)
+			if _, err := d.stores[0].Feedback(t.Context(), &f); !errors.As(err, &missing) {
+				t.Errorf("feedback on %q of %q: got %v", f.Execution, f.Book, err)
 			}
 		})
 	}

@@ -314,12 +314,12 @@ func TestAmbiguousResponse(t *testing.T) {
 		runs = append(runs, string(c.ask(q, r).Run))
 	}
 	var ambiguous *AmbiguousError
-	_, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: "chatcmpl-373", Caller: events.Caller{Owner: "ann"}}, &events.FeedbackRequest{})
+	_, err := d.stores[0].Feedback(t.Context(), &events.FeedbackRequest{Caller: events.Caller{Owner: "ann"}, Book: "b", Execution: "chatcmpl-373"})
 	if !errors.As(err, &ambiguous) || !cmp.Equal(ambiguous.Runs, runs) {
 		t.Errorf("got %v, want the runs %v", err, runs)
 	}
 	var missing interface{ NotFound() bool }
-	if _, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: "chatcmpl-373", Caller: events.Caller{Owner: "bob"}}, &events.FeedbackRequest{}); !errors.As(err, &missing) {
+	if _, err := d.stores[0].Feedback(t.Context(), &events.FeedbackRequest{Caller: events.Caller{Owner: "bob"}, Book: "b", Execution: "chatcmpl-373"}); !errors.As(err, &missing) {
 		t.Errorf("another owner: got %v", err)
 	}
 	d.closeAll()
@@ -336,7 +336,7 @@ func TestBackground(t *testing.T) {
 		o := c.begin()
 		queued := &modelapi.Reply{ID: reply.ID, Error: "the response is queued"}
 		c.end(o, queued)
-		poll, err := d.stores[n].Poll(t.Context(), "ann", "b", reply.ID)
+		poll, err := d.stores[n].Poll(t.Context(), events.Caller{Owner: "ann"}, "b", reply.ID)
 		if err != nil || poll == nil || poll.Run != o.Run {
 			t.Fatalf("call %d: got %+v, %v", n, poll, err)
 		}
@@ -345,7 +345,7 @@ func TestBackground(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if other, err := d.stores[n].Poll(t.Context(), "ann", "b", reply.ID); other != nil || err != nil {
+		if other, err := d.stores[n].Poll(t.Context(), events.Caller{Owner: "ann"}, "b", reply.ID); other != nil || err != nil {
 			t.Errorf("call %d: polled again: got %+v, %v", n, other, err)
 		}
 		c.items, c.previous = nil, reply.ID

@@ -49,16 +49,15 @@ func notFound(ref Ref, reason string) error {
 	return &NotFoundError{fmt.Sprintf("execution %.80q in playbook %q: %s", ref.ID, string(ref.Book), reason)}
 }
 
-// Feedback gives a run an outcome and returns the handle of its execution. An open run is closed with this outcome. Feedback on a
-// closed run is sent to the Reporter with the handle of the execution. The same id of f identifies the same feedback. Feedback returns
-// a *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for several.
-func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest) (*events.StoredReply, error) {
-	request := *f
-	request.Book = ref.Book
-	if _, _, err := events.Handle(ref.ID).Parse(); err == nil {
-		request.Execution = events.Handle(ref.ID)
-		return s.reporter.Feedback(ctx, &request)
+// Feedback gives a run an outcome and returns the handle of its execution. The execution of f may be any id of a Ref. An open run is closed
+// with this outcome. Feedback on a closed run is sent to the Reporter with the handle of the execution. The same id of f identifies the
+// same feedback. Feedback returns a *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for
+// several.
+func (s *Store) Feedback(ctx context.Context, f *events.FeedbackRequest) (*events.StoredReply, error) {
+	if f.Execution == "" || f.Execution.Validate() == nil { // no id of a run has the form of a handle
+		return s.reporter.Feedback(ctx, f)
 	}
+	ref := Ref{Book: f.Book, ID: string(f.Execution), Caller: f.Caller}
 	r, err := s.resolveRef(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -82,6 +81,7 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 	if inReport {
 		return &events.StoredReply{Handle: r.Handle, Execution: r.Handle}, nil
 	}
+	request := *f
 	request.Execution = r.Handle
 	stored, err := s.reporter.Feedback(ctx, &request)
 	if err != nil {

@@ -20,7 +20,7 @@ type keys struct {
 	book  playbook.Book
 }
 
-func (c *Call) keys() keys { return keys{c.Owner, c.Book} }
+func (c *Call) keys() keys { return keys{c.Caller.Owner, c.Book} }
 
 // key returns the key of a kind of reference: a hash of the kind, the playbook and the parts, and a hash of the owner. The hashes are
 // short because a run has many references. If the hashes of two owners are equal, a key has maxReferences for both, and each sees only its own runs.

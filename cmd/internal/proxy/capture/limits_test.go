@@ -144,7 +144,7 @@ func TestWithoutBucket(t *testing.T) {
 		if err := o.Finish(ctx, says("Ann."), 200); err == nil {
 			t.Errorf("%s: finish: got no error", name)
 		}
-		if _, err := d.stores[0].Feedback(ctx, Ref{Book: "b", ID: string(o.Run)}, new(events.FeedbackRequest)); !errors.Is(err, want) {
+		if _, err := d.stores[0].Feedback(ctx, &events.FeedbackRequest{Book: "b", Execution: events.Handle(o.Run)}); !errors.Is(err, want) {
 			t.Errorf("%s: feedback: got %v", name, err)
 		}
 	}

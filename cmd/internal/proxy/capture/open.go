@@ -72,7 +72,7 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*ActiveCall, error) {
 	}
 	r := ac.match.run
 	if ac.match.created {
-		if err := s.quota.add(c.Owner); err != nil {
+		if err := s.quota.add(c.Caller.Owner); err != nil {
 			s.count(Refused)
 			return nil, err
 		}

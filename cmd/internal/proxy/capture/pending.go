@@ -19,13 +19,13 @@ func isPending(c *Call, r *modelapi.Reply) bool {
 type PendingCall struct {
 	Run     events.ID
 	store   *Store
-	call    *Call // has only the owner and the playbook
+	call    *Call // has only the caller and the playbook
 	attempt attempt
 }
 
-// Poll returns the call that waits for a response, or nil if no open run of the owner has such a call.
-func (s *Store) Poll(ctx context.Context, owner string, book playbook.Book, response string) (*PendingCall, error) {
-	call := &Call{Owner: owner, Book: book}
+// Poll returns the call that waits for a response, or nil if no open run of the caller's owner has such a call.
+func (s *Store) Poll(ctx context.Context, caller events.Caller, book playbook.Book, response string) (*PendingCall, error) {
+	call := &Call{Caller: caller, Book: book}
 	key := call.keys().key(kindResponse, response)
 	found, err := s.lookup(ctx, &s.closed, call.owns, key)
 	if err != nil {

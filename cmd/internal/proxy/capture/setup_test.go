@@ -341,7 +341,7 @@ func (c *client) match(retry int) *ActiveCall {
 
 func (c *client) call(retry int) *Call {
 	return &Call{
-		Owner: c.owner, Book: "b", Session: c.session, Task: c.task, Trace: c.trace, Request: c.request(), Retry: retry, Inject: !c.observe, Background: c.background, At: time.Now(),
+		Caller: events.Caller{Owner: c.owner}, Book: "b", Session: c.session, Task: c.task, Trace: c.trace, Request: c.request(), Retry: retry, Inject: !c.observe, Background: c.background, At: time.Now(),
 		Outcome: c.outcome,
 	}
 }

@@ -158,7 +158,7 @@ const repetitionTime = time.Minute // time in which SDKs repeat a call
 func (ac *ActiveCall) newRun(ctx context.Context, n neighbours) (match, error) {
 	c, p := ac.call, ac.place
 	r := &run{
-		ID: events.NewID(), Owner: c.Owner, Caller: c.Caller, User: c.User, Book: c.Book, Session: c.Session, Named: c.Session != "", Task: c.Task, Trace: c.Trace,
+		ID: events.NewID(), Owner: c.Caller.Owner, Caller: c.Caller, User: c.User, Book: c.Book, Session: c.Session, Named: c.Session != "", Task: c.Task, Trace: c.Trace,
 		Start: p.start, Exact: p.exact, Question: p.question, System: p.system, Slots: n.slots,
 		TurnItem: p.turn, TurnNumber: p.turnNumber, Started: c.At, Active: c.At,
 	}
