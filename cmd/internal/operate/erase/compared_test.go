@@ -125,7 +125,7 @@ func TestErasedRunLeavesReflectionsOfOthers(t *testing.T) {
 	for _, what := range []string{"user", "session", "execution"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			d := startDesk(t, t.TempDir())
+			d := startDesk(t)
 			d.startCurator(t)
 			d.startReflector(t)
 			erased := d.book(t, "1", "ann", canary("ann", "call"), events.Success)

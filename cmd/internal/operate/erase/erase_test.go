@@ -6,8 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,211 +20,11 @@ import (
 	"debrief/events"
 	"debrief/events/blob"
 	"debrief/events/bus"
-	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
 	"debrief/events/erasure"
 	"debrief/events/inspect"
-	"debrief/events/natsd"
-	"debrief/events/window"
 	"debrief/playbook"
 )
-
-func TestMain(m *testing.M) {
-	bustest.Prepare()
-	m.Run()
-}
-
-// desk is a server with the data of two users, each in every stream and bucket that has data of runs.
-type desk struct {
-	conn    *bus.Conn
-	windows *window.Store
-	dir     string
-	stop    func()
-}
-
-func startDesk(t *testing.T, dir string) *desk {
-	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Dir: dir, Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return openDesk(t, nc, dir, srv.Close)
-}
-
-func openDesk(t *testing.T, nc *nats.Conn, dir string, stop func()) *desk {
-	t.Helper()
-	conn, err := bus.Open(t.Context(), nc, bus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &desk{conn: conn, windows: window.New(nc, conn.JetStream()), dir: dir, stop: stop}
-}
-
-// canary is a text of a user at a place, which no other text contains.
-func canary(user, place string) string { return "canary-" + user + "-" + place + "." }
-
-// agentOf returns the agent of a user, with a description that is a blob.
-func agentOf(user string) *events.Agent {
-	return &events.Agent{SystemPrompt: strings.Repeat(canary(user, "system prompt")+"\n", 50)}
-}
-
-// run stores what the runs of a user leave: one that was answered and rated, one that waits, and one of the gateway.
-func (d *desk) run(t *testing.T, user string) {
-	t.Helper()
-	ctx, began := t.Context(), time.Now().UTC().Add(-time.Minute)
-	text := func(place string) string { return canary(user, place) }
-	session := text("session")
-	publish := func(e events.Event) events.Handle {
-		r, err := d.conn.Publish(ctx, e, bus.PublishOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Handle
-	}
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	publish(&events.Task{Book: "b", ID: user + "-waits", User: user, Question: text("task"), Created: began})
-	answered := publish(&events.Task{Book: "b", ID: user + "-answered", User: user, Question: "q", Context: strings.Repeat(text("answered"), bus.MaxInline/10), Created: began})
-	tasks, err := d.conn.JetStream().Stream(ctx, events.StreamTasks)
-	check(err)
-	seq, _, err := answered.Parse()
-	check(err)
-	check(tasks.DeleteMsg(ctx, seq)) // its payload stays
-	e := &events.Execution{
-		Agent: agentOf(user),
-		Book:  "b", ID: events.ExecutionID("b", "", user, 0), RunID: user, User: user, Session: session, Question: text("question"),
-		Answer: text("answer") + strings.Repeat(text("large"), bus.MaxInline/10), Started: began, ContextID: events.NewID(),
-	}
-	h := publish(e)
-	publish(&events.Feedback{Book: "b", ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure, Feedback: text("feedback")}, Created: began})
-	reflection := &events.Reflection{
-		Book: "b", ID: events.NewID(), Execution: e.ID, Handle: h, User: user, Session: session, KeyInsight: text("insight"), Created: began,
-	}
-	rh := publish(reflection)
-
-	i := events.NewInteraction(h, e)
-	for n := range window20 + 5 { // the server drops the oldest ones
-		turn := *i
-		turn.ID, turn.Turn, turn.Question = events.NewID(), n, fmt.Sprint(text("turn"), n)
-		check(d.windows.Add(ctx, "b", "", session, &turn))
-	}
-	check(d.windows.AddNote(ctx, "b", &events.Note{Reflection: rh, ID: reflection.ID, User: user, Session: session, At: began, Insight: text("note"), Execution: h, Sample: e.ID}))
-	check(d.windows.Mark(ctx, "b", "", session, events.MarkedInteraction{Mark: events.Pin, At: began, Interaction: *i}))
-	check(d.windows.PutSummary(ctx, "b", "", session, &events.Summary{Through: 1, Text: text("summary-replaced"), At: began}))
-	check(d.windows.PutSummary(ctx, "b", "", session, &events.Summary{Through: 2, Text: text("summary"), At: began}))
-	check(d.windows.PutRun(ctx, "b", "", events.Hash("task", user), events.Failure, &window.Run{Execution: e.ID, Calls: []string{text("call")}}))
-	check(d.windows.PutContext(ctx, &events.ServedContext{ID: e.ContextID, Book: "b", User: user, Session: session, Query: text("query"), Created: began}))
-
-	id := events.NewID()
-	for _, state := range []string{"replaced", "open"} {
-		d.put(t, "openruns", "run."+string(id), &gatewayRun{ID: id, Owner: "", User: user, Book: "b", Session: session, Started: began, Question: text(state)})
-	}
-	d.put(t, "openruns", "part."+string(id)+".1", &gatewayPart{Question: text("part")})
-	d.put(t, "captures", "r.0123456789abcdef."+user, &gatewayReference{Run: id, Text: text("reference")})
-
-	m := &nats.Msg{Subject: "debrief.execution.b", Header: nats.Header{}, Data: []byte(text("broken"))}
-	letter := &events.DeadLetter{
-		Book: "b", Role: events.RoleReflector, Code: events.DeadError, Reason: text("reason") + " of run " + string(e.ID), Stream: events.StreamExecutions, Seq: uint64(user[0]),
-		Subject: m.Subject, Data: m.Data, Time: began,
-	}
-	publish(letter)
-}
-
-// The forms in which the gateway stores its runs, as far as an erasure meets them.
-type (
-	gatewayRun struct {
-		ID       events.ID `msgpack:"id"`
-		Owner    string    `msgpack:"owner"`
-		User     string    `msgpack:"user"`
-		Book     string    `msgpack:"book"`
-		Session  string    `msgpack:"session"`
-		Started  time.Time `msgpack:"started"`
-		Question string    `msgpack:"question"`
-	}
-	gatewayPart struct {
-		Question string `msgpack:"q"`
-	}
-	gatewayReference struct {
-		Run  events.ID `msgpack:"r"`
-		Text string    `msgpack:"t"`
-	}
-)
-
-const window20 = 20
-
-func (d *desk) put(t *testing.T, bucket, key string, v any) {
-	t.Helper()
-	data, err := events.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &nats.Msg{Subject: "$KV." + bucket + "." + key, Header: events.SchemaHeader(), Data: data}
-	if _, err := d.conn.JetStream().PublishMsg(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// places are the places of the canaries of a user.
-var places = []string{
-	"task", "question", "answer", "large", "feedback", "insight", "session", "turn", "note", "summary", "summary-replaced", "call", "query",
-	"replaced", "open", "part", "reference", "broken", "reason", "answered", "system prompt",
-}
-
-// found returns the places whose canary the files of the server contain.
-func (d *desk) found(t *testing.T, user string) (all []string) {
-	t.Helper()
-	data := d.files(t)
-	for _, place := range places {
-		if bytes.Contains(data, []byte(canary(user, place))) {
-			all = append(all, place)
-		}
-	}
-	return all
-}
-
-// files returns the content of all files of the server.
-func (d *desk) files(t *testing.T) (data []byte) {
-	t.Helper()
-	err := filepath.WalkDir(d.dir, func(path string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		data = append(data, content...)
-		if os.IsNotExist(err) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func (d *desk) erase(t *testing.T, r erasure.Request) *Result {
-	t.Helper()
-	r.ID, r.Created, r.By = events.NewID(), time.Now().UTC(), "operator"
-	e := New(d.conn)
-	if err := e.store.Add(t.Context(), &r); err != nil {
-		t.Fatal(err)
-	}
-	e.settle = 10 * time.Millisecond
-	out, err := e.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 // TestErasedDataLeavesTheFiles searches the files of the server for the texts of two users, before and after one of them is erased. A text
 // in base64 or a compressed one would not be found: the server stores messages as they are, and programs do not encode texts.
@@ -235,9 +33,7 @@ func TestErasedDataLeavesTheFiles(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
-	d.run(t, "bob")
+	d := startDesk(t, "ann", "bob")
 	for _, user := range []string{"ann", "bob"} {
 		if got := d.found(t, user); len(got) != len(places) {
 			t.Fatalf("before: got the texts of %s at %v, want all of %v", user, got, places)
@@ -251,43 +47,9 @@ func TestErasedDataLeavesTheFiles(t *testing.T) {
 		t.Errorf("got the damage %v and error %v, want none", damage, err)
 	}
 	d.checkBob(t)
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("after: the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 	if got := strings.Join(d.found(t, "bob"), " "); got != strings.Join(withoutReplaced(), " ") {
 		t.Errorf("after: got the texts of bob at %v", got)
-	}
-}
-
-// withoutReplaced returns the places of texts that were not replaced.
-func withoutReplaced() (all []string) {
-	for _, place := range places {
-		if place != "replaced" && place != "summary-replaced" {
-			all = append(all, place)
-		}
-	}
-	return all
-}
-
-// checkBob checks that the data of another user can be used as before.
-func (d *desk) checkBob(t *testing.T) {
-	t.Helper()
-	ctx, session := t.Context(), canary("bob", "session")
-	list, damaged, err := d.windows.Interactions(ctx, "b", "", session)
-	if err != nil || damaged > 0 || len(list) != window20 {
-		t.Fatalf("got %d interactions, %d damaged, %v; want %d", len(list), damaged, err, window20)
-	}
-	for i, turn := range list {
-		if turn.Turn != i+5 {
-			t.Errorf("interaction %d: got turn %d, want %d", i, turn.Turn, i+5)
-		}
-	}
-	if marks, err := d.windows.Marks(ctx, "b", "", session); err != nil || len(marks) != 1 {
-		t.Errorf("got %d marks, %v; want 1", len(marks), err)
-	}
-	if summary, err := d.windows.Summary(ctx, "b", "", session); err != nil || summary == nil || summary.Through != 2 {
-		t.Errorf("got summary %+v, %v", summary, err)
 	}
 }
 
@@ -299,9 +61,7 @@ func TestEraseContinues(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
-	d.run(t, "bob")
+	d := startDesk(t, "ann", "bob")
 	r := erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC()}
 	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
 		t.Fatal(err)
@@ -325,10 +85,7 @@ func TestEraseContinues(t *testing.T) {
 		t.Errorf("interrupted at %d steps, want at least %d: %v", steps, 2*len(searched), interrupted)
 	}
 	d.checkBob(t)
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 }
 
 // TestLaterRunsStay checks that the runs of a user after an erasure are new data, also when another user is erased later.
@@ -337,7 +94,7 @@ func TestLaterRunsStay(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
+	d := startDesk(t)
 	d.erase(t, erasure.Request{User: "ann"})
 	later := &events.Execution{
 		Book: "b", ID: events.ExecutionID("b", "", "later", 0), RunID: "later", User: "ann", Question: "q", Started: time.Now().UTC(),
@@ -383,8 +140,7 @@ func TestEraseWholePlaybook(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
+	d := startDesk(t, "ann")
 	logs := deltalog.New(d.conn.JetStream())
 	for _, b := range []playbook.Book{"b", "other"} {
 		w, err := logs.Writer(t.Context(), b)
@@ -411,10 +167,7 @@ func TestEraseWholePlaybook(t *testing.T) {
 	if err != nil || !slices.Equal(books, []playbook.Book{"other"}) {
 		t.Errorf("got playbooks %v and error %v, want only the other one", books, err)
 	}
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 	if data := d.files(t); bytes.Contains(data, erased) || !bytes.Contains(data, kept) {
 		t.Error("after: want only the bullet of the other playbook in the files")
 	}
@@ -427,7 +180,7 @@ func TestErasePlaybookThatChanges(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
+	d := startDesk(t)
 	logs := deltalog.New(d.conn.JetStream())
 	open := func() *deltalog.Writer {
 		w, err := logs.Writer(t.Context(), "b")
@@ -451,8 +204,7 @@ func TestErasePlaybookThatChanges(t *testing.T) {
 	}
 	w := open()
 	add(w)
-	e := New(d.conn)
-	e.settle = 10 * time.Millisecond
+	e := d.eraser()
 	if err := e.store.Add(t.Context(), &erasure.Request{ID: events.NewID(), Book: "b", Created: time.Now().UTC()}); err != nil {
 		t.Fatal(err)
 	}
@@ -496,9 +248,7 @@ func TestRestoredDataIsErasedAgain(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
-	d.run(t, "bob")
+	d := startDesk(t, "ann", "bob")
 	older := backUp(t, d.conn)
 	d.erase(t, erasure.Request{User: "ann"})
 	if err := older.Restore(t.Context(), d.conn, 1, true); err != nil {
@@ -507,8 +257,7 @@ func TestRestoredDataIsErasedAgain(t *testing.T) {
 	if got := d.found(t, "ann"); len(got) < len(places)-2 { // two texts were replaced before the backup
 		t.Fatalf("after the restore: got the texts of ann at %v, want nearly all of %v", got, places)
 	}
-	e := New(d.conn)
-	e.settle = 10 * time.Millisecond
+	e := d.eraser()
 	out, err := e.Run(t.Context())
 	if err != nil || out.Runs != 1 {
 		t.Errorf("got %+v and error %v, want one run", out, err)
@@ -521,7 +270,7 @@ func TestRestoredDataIsErasedAgain(t *testing.T) {
 		t.Errorf("without work: got %+v and error %v", out, err)
 	}
 	d.checkBob(t)
-	other := startDesk(t, t.TempDir()) // the files of a backup are compressed
+	other := startDesk(t) // the files of a backup are compressed
 	if err := backUp(t, d.conn).Restore(t.Context(), other.conn, 1, true); err != nil {
 		t.Fatal(err)
 	}
@@ -529,10 +278,7 @@ func TestRestoredDataIsErasedAgain(t *testing.T) {
 	if got := other.found(t, "ann"); len(got) > 0 || len(other.found(t, "bob")) == 0 {
 		t.Errorf("got the texts of ann at %v in a newer backup, want only those of bob", got)
 	}
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 }
 
 // backUp returns a new backup, in the directory of the test.
@@ -559,7 +305,7 @@ func TestQuotedRunsStay(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
+	d := startDesk(t)
 	ctx, began := t.Context(), time.Now().UTC().Add(-time.Minute)
 	store := func(user, question string) (*events.Execution, events.Handle) {
 		e := &events.Execution{
@@ -606,9 +352,7 @@ func TestTwoErasersAtOnce(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
-	d.run(t, "bob")
+	d := startDesk(t, "ann", "bob")
 	store := erasure.NewStore(d.conn.JetStream())
 	for _, user := range []string{"ann", "cleo"} {
 		if err := store.Add(t.Context(), &erasure.Request{ID: events.NewID(), User: user, Created: time.Now().UTC()}); err != nil {
@@ -618,8 +362,7 @@ func TestTwoErasersAtOnce(t *testing.T) {
 	errs := make(chan error, 2)
 	for range 2 {
 		go func() {
-			e := New(d.conn)
-			e.settle = 10 * time.Millisecond
+			e := d.eraser()
 			_, err := e.Run(t.Context())
 			errs <- err
 		}()
@@ -642,10 +385,7 @@ func TestTwoErasersAtOnce(t *testing.T) {
 		t.Errorf("got %d requests and error %v, want none", len(pending), err)
 	}
 	d.checkBob(t)
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 }
 
 // TestUnreadableBlobs: descriptions of blobs that cannot be read, or that name the chunks of other blobs, end no erasure, and the payloads of
@@ -655,9 +395,7 @@ func TestUnreadableBlobs(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
-	d.run(t, "bob")
+	d := startDesk(t, "ann", "bob")
 	agent, err := blob.New(d.conn.JetStream()).PutAgent(t.Context(), agentOf("ann"))
 	if err != nil {
 		t.Fatal(err)
@@ -671,10 +409,7 @@ func TestUnreadableBlobs(t *testing.T) {
 		}
 	}
 	d.erase(t, erasure.Request{User: "ann"})
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 	if got := strings.Join(d.found(t, "bob"), " "); got != strings.Join(withoutReplaced(), " ") {
 		t.Errorf("got the texts of bob at %v, want all", got)
 	}
@@ -687,9 +422,7 @@ func TestEraseWithoutCurator(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
-	d.run(t, "ann")
-	d.run(t, "bob")
+	d := startDesk(t, "ann", "bob")
 	stop := d.startCurator(t)
 	d.learn(t, "ann")
 	stop()
@@ -697,8 +430,7 @@ func TestEraseWithoutCurator(t *testing.T) {
 	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}
-	e := New(d.conn)
-	e.settle = 10 * time.Millisecond
+	e := d.eraser()
 	wait := e.Edit
 	e.Edit = func(ctx context.Context, edit *events.Edit) error {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -717,10 +449,7 @@ func TestEraseWithoutCurator(t *testing.T) {
 	if err != nil || len(out.Done) != 1 || out.Letters != 1 {
 		t.Errorf("got %+v and error %v, want one request, and one letter with a new id", out, err)
 	}
-	d.stop()
-	if got := d.found(t, "ann"); len(got) > 0 {
-		t.Errorf("the texts of ann are still at %v", got)
-	}
+	d.checkErased(t, "ann")
 }
 
 // TestErasureWithEncryptionAtRest erases a user on a server that encrypts its files. The server then only marks a deleted message: its encrypted
@@ -776,18 +505,4 @@ func TestErasureWithEncryptionAtRest(t *testing.T) {
 			}
 		})
 	}
-}
-
-// block returns the only file with messages of a stream.
-func (d *desk) block(t *testing.T, stream string) []byte {
-	t.Helper()
-	all, err := filepath.Glob(filepath.Join(d.dir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
-	if err != nil || len(all) != 1 {
-		t.Fatalf("got the files %v and error %v, want one", all, err)
-	}
-	data, err := os.ReadFile(all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }

@@ -74,7 +74,7 @@ func TestErasedTextsLeaveTheLog(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
+	d := startDesk(t)
 	d.startCurator(t)
 	d.learn(t, "ann")
 	d.learn(t, "bob")
@@ -235,7 +235,7 @@ func TestErasedTextsLeaveCopies(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	d := startDesk(t, t.TempDir())
+	d := startDesk(t)
 	d.startCurator(t)
 	lesson, own := canary("ann", "bullet"), canary("cleo", "own words")
 	add := func(b playbook.Book, content string) {
@@ -315,7 +315,7 @@ func TestTextsOfOthersStay(t *testing.T) {
 	for _, test := range []string{"written before", "learned from bob"} {
 		t.Run(test, func(t *testing.T) {
 			t.Parallel()
-			d := startDesk(t, t.TempDir())
+			d := startDesk(t)
 			d.startCurator(t)
 			lesson := canary("ann", "bullet")
 			if test == "written before" {
