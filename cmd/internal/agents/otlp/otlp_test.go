@@ -8,11 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,11 +17,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -54,7 +46,8 @@ type desk struct {
 	*testing.T
 	conn    *bus.Conn
 	handler *Handler
-	url     string
+	server  string // its address
+	url     string // of the next request
 	secrets map[string]string
 }
 
@@ -69,7 +62,7 @@ func open(t *testing.T, cfg Config) *desk {
 	d.handler = NewHandler(set)
 	server := httptest.NewServer(d.handler)
 	t.Cleanup(server.Close)
-	d.url = server.URL + Path
+	d.server, d.url = server.URL, server.URL+Path
 	d.start(cfg)
 	return d
 }
@@ -119,276 +112,22 @@ func (d *desk) executions() []*events.Execution {
 	return d.stored()
 }
 
-func (d *desk) stored() []*events.Execution {
+// values returns the stored values of all traces.
+func (d *desk) values() (all []direct.Message) {
 	d.Helper()
-	return agentstest.Stored[*events.Execution](d, d.conn)
-}
-
-// exporter returns the exporter of the SDK, with nothing but its URL and the header of the token.
-func (d *desk) exporter(token string, o ...otlptracehttp.Option) sdktrace.SpanExporter {
-	d.Helper()
-	o = append(o, otlptracehttp.WithEndpointURL(d.url), otlptracehttp.WithHeaders(map[string]string{"Authorization": "Bearer " + d.secrets[token]}), otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
-	e, err := otlptracehttp.New(d.Context(), o...)
+	err := direct.Read(d.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+		all = append(all, m)
+		return nil
+	})
 	if err != nil {
 		d.Fatal(err)
 	}
-	return e
+	return all
 }
 
-// collector keeps the spans of an SDK, which a test then exports in its own order.
-type collector struct {
-	mu    sync.Mutex
-	spans []sdktrace.ReadOnlySpan
-}
-
-func (c *collector) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.spans = append(c.spans, spans...)
-	return nil
-}
-
-func (c *collector) Shutdown(context.Context) error { return nil }
-
-// count is an independent count of what was recorded.
-type count struct{ runs, calls, errors, input, output, successes, failures int }
-
-// dialect has the attributes of one instrumentation.
-type dialect struct {
-	agent, model, tool func(i int) []attribute.KeyValue
-	rate               func(root trace.Span, good bool)
-}
-
-func evaluate(root trace.Span, good bool) {
-	score := 0.0
-	if good {
-		score = 1
-	}
-	root.AddEvent("gen_ai.evaluation.result", trace.WithAttributes(attribute.String("gen_ai.evaluation.name", "correctness"), attribute.Float64("gen_ai.evaluation.score.value", score)))
-}
-
-func annotate(root trace.Span, good bool) {
-	verdict := map[bool]string{true: "correct", false: "incorrect"}[good]
-	root.SetAttributes(
-		attribute.String("annotations.0.annotation.name", "correctness"), attribute.String("annotations.0.annotation.annotator_kind", "LLM"),
-		attribute.Float64("annotations.0.annotation.score", map[bool]float64{true: 0, false: 1}[good]), // a model is wrong, and a person right
-		attribute.String("annotations.1.annotation.name", "correctness"), attribute.String("annotations.1.annotation.annotator_kind", "HUMAN"),
-		attribute.Float64("annotations.1.annotation.score", map[bool]float64{true: 1, false: 0}[good]), attribute.String("annotations.1.annotation.explanation", verdict),
-	)
-}
-
-var dialects = map[string]dialect{
-	"gen_ai": {
-		agent: func(int) []attribute.KeyValue {
-			return []attribute.KeyValue{attribute.String("gen_ai.operation.name", "invoke_agent")}
-		},
-		model: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.conversation.id", fmt.Sprint("s-", i)),
-				attribute.String("gen_ai.input.messages", fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"question %d"}]}]`, i)),
-				attribute.String("gen_ai.output.messages", fmt.Sprintf(`[{"role":"assistant","parts":[{"type":"text","content":"answer %d"}]}]`, i)),
-				attribute.Int("gen_ai.usage.input_tokens", 100+i), attribute.Int("gen_ai.usage.output_tokens", 7),
-			}
-		},
-		tool: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", "search"),
-				attribute.String("gen_ai.tool.call.id", fmt.Sprint("call-", i)), attribute.String("gen_ai.tool.call.arguments", `{"q": 1}`), attribute.String("gen_ai.tool.call.result", "shelf 7"),
-			}
-		},
-		rate: evaluate,
-	},
-	"openinference": {
-		agent: func(int) []attribute.KeyValue {
-			return []attribute.KeyValue{attribute.String("openinference.span.kind", "AGENT")}
-		},
-		model: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("openinference.span.kind", "LLM"), attribute.String("session.id", fmt.Sprint("s-", i)),
-				attribute.String("llm.input_messages.0.message.role", "user"), attribute.String("llm.input_messages.0.message.content", fmt.Sprint("question ", i)),
-				attribute.String("llm.output_messages.0.message.role", "assistant"), attribute.String("llm.output_messages.0.message.content", fmt.Sprint("answer ", i)),
-				attribute.Int("llm.token_count.prompt", 100+i), attribute.Int("llm.token_count.completion", 7),
-			}
-		},
-		tool: func(int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("openinference.span.kind", "TOOL"), attribute.String("tool.name", "search"), attribute.String("input.value", `{"q": 1}`), attribute.String("output.value", "shelf 7"),
-			}
-		},
-		rate: annotate,
-	},
-	"openllmetry": {
-		agent: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{attribute.String("traceloop.span.kind", "agent"), attribute.String("traceloop.association.properties.session_id", fmt.Sprint("s-", i))}
-		},
-		model: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("llm.request.type", "chat"), attribute.String("gen_ai.prompt.0.role", "user"), attribute.String("gen_ai.prompt.0.content", fmt.Sprint("question ", i)),
-				attribute.String("gen_ai.completion.0.role", "assistant"), attribute.String("gen_ai.completion.0.content", fmt.Sprint("answer ", i)),
-				attribute.Int("gen_ai.usage.prompt_tokens", 100+i), attribute.Int("gen_ai.usage.completion_tokens", 7),
-			}
-		},
-		tool: func(int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("traceloop.span.kind", "tool"), attribute.String("traceloop.entity.name", "search"), attribute.String("traceloop.entity.input", `{"q": 1}`), attribute.String("traceloop.entity.output", "shelf 7"),
-			}
-		},
-		rate: evaluate,
-	},
-	"vercel": {
-		agent: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{attribute.String("ai.operationId", "ai.generateText"), attribute.String("ai.telemetry.metadata.sessionId", fmt.Sprint("s-", i)), attribute.Int("ai.usage.promptTokens", 9999)}
-		},
-		model: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("ai.operationId", "ai.generateText.doGenerate"), attribute.String("ai.prompt.messages", fmt.Sprintf(`[{"role":"user","content":[{"type":"text","text":"question %d"}]}]`, i)),
-				attribute.String("ai.response.text", fmt.Sprint("answer ", i)), attribute.Int("ai.usage.promptTokens", 100+i), attribute.Int("ai.usage.completionTokens", 7),
-			}
-		},
-		tool: func(i int) []attribute.KeyValue {
-			return []attribute.KeyValue{
-				attribute.String("ai.operationId", "ai.toolCall"), attribute.String("ai.toolCall.name", "search"), attribute.String("ai.toolCall.id", fmt.Sprint("call-", i)),
-				attribute.String("ai.toolCall.args", `{"q": 1}`), attribute.String("ai.toolCall.result", "shelf 7"),
-			}
-		},
-		rate: evaluate,
-	},
-}
-
-// record records traces in a dialect: an agent with a tool call, which fails in each third trace, and a model call. It returns the spans and
-// an independent count.
-func record(ctx context.Context, n int, d dialect) (spans []sdktrace.ReadOnlySpan, want count) {
-	kept := new(collector)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))
-	tracer := provider.Tracer("agent")
-	for i := range n {
-		ctx, root := tracer.Start(ctx, "agent", trace.WithAttributes(d.agent(i)...))
-		_, tool := tracer.Start(ctx, "search", trace.WithAttributes(d.tool(i)...))
-		if i%3 == 0 {
-			tool.SetStatus(codes.Error, "the catalogue is closed")
-			want.errors++
-		}
-		tool.End()
-		_, model := tracer.Start(ctx, "chat", trace.WithAttributes(d.model(i)...))
-		model.End()
-		switch i % 4 {
-		case 0:
-			d.rate(root, true)
-			want.successes++
-		case 1:
-			d.rate(root, false)
-			want.failures++
-		}
-		root.End()
-		want.runs++
-		want.calls++
-		want.input += 100 + i
-		want.output += 7
-	}
-	return kept.spans, want
-}
-
-// countOf counts what is stored.
-func countOf(t *testing.T, all []*events.Execution) (got count) {
-	t.Helper()
-	seen := map[string]bool{}
-	for _, e := range all {
-		if seen[e.RunID] {
-			t.Errorf("run %s is stored twice", e.RunID)
-		}
-		seen[e.RunID] = true
-		got.runs++
-		got.input += e.Usage.InputTokens
-		got.output += e.Usage.OutputTokens
-		for _, s := range e.Steps {
-			for _, c := range s.Calls {
-				got.calls++
-				if c.Outcome != events.Success && c.Outcome != events.Unknown {
-					got.errors++
-				}
-			}
-		}
-		switch e.Outcome.Label {
-		case events.Success:
-			got.successes++
-		case events.Failure:
-			got.failures++
-		}
-		var i int
-		if _, err := fmt.Sscanf(e.Session, "s-%d", &i); err != nil || !strings.HasSuffix(e.Question, fmt.Sprint(" ", i)) || !strings.HasSuffix(e.Answer, fmt.Sprint(" ", i)) {
-			t.Errorf("got session %q, question %q, answer %q", e.Session, e.Question, e.Answer)
-		}
-	}
-	return got
-}
-
-// TestExportersOfTheSDK sends traces in each dialect with the unchanged exporter: shuffled over requests, so that the root is not last, and
-// a third of them twice.
-func TestExportersOfTheSDK(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	n, quiet := 60, 2*time.Second
-	if os.Getenv("DEBRIEF_LONG") != "" { // 3 minutes
-		n, quiet = 1000, 20*time.Second // the export takes seconds on a slow disk
-	}
-	for _, name := range slices.Sorted(maps.Keys(dialects)) {
-		t.Run(name, func(t *testing.T) { // one after the other: each needs the disk
-			d := open(t, Config{Quiet: quiet, Limit: patience})
-			spans, want := record(t.Context(), n, dialects[name])
-			random := rand.New(rand.NewPCG(1, 2))
-			spans = append(spans, spans[:len(spans)/3]...)
-			for block := range slices.Chunk(spans, 600) { // so that a trace is in several requests
-				random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
-			}
-			exporter := d.exporter("agent")
-			for part := range slices.Chunk(spans, 200) {
-				if err := exporter.ExportSpans(t.Context(), part); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got := countOf(t, d.executions()); got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-			// A second export of everything, and late spans, are the same executions.
-			if err := exporter.ExportSpans(t.Context(), spans[:300*n/1000]); err != nil {
-				t.Fatal(err)
-			}
-			d.start(Config{Quiet: 50 * time.Millisecond, Limit: 100 * time.Millisecond})
-			if got := countOf(t, d.executions()); got != want {
-				t.Errorf("after a second export: got %+v, want %+v", got, want)
-			}
-		})
-	}
-}
-
-// TestGatewayDies stops a gateway after it acknowledged spans, and in the middle of the reports. The next one loses and repeats nothing.
-func TestGatewayDies(t *testing.T) {
-	t.Parallel()
-	const n = 60
-	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
-	spans, want := record(t.Context(), n, dialects["gen_ai"])
-	exporter := d.exporter("agent")
-	for part := range slices.Chunk(spans, 7) {
-		if err := exporter.ExportSpans(t.Context(), part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := d.stored(); len(got) > 0 {
-		t.Fatalf("got %d executions before the end of the traces", len(got))
-	}
-	quick := Config{Quiet: 10 * time.Millisecond, Limit: time.Hour}
-	for range 20 { // each gateway dies soon after its first sweep began
-		stop := d.start(quick)
-		time.Sleep(time.Duration(rand.IntN(80)) * time.Millisecond)
-		stop()
-	}
-	d.start(quick)
-	d.start(quick) // two gateways close the rest
-	if got := countOf(t, d.executions()); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+func (d *desk) stored() []*events.Execution {
+	d.Helper()
+	return agentstest.Stored[*events.Execution](d, d.conn)
 }
 
 // post sends a body and returns the status and the text of the response.
@@ -418,6 +157,15 @@ func (d *desk) post(token, kind, encoding string, body []byte, headers ...string
 		d.Fatal(err)
 	}
 	return resp.StatusCode, string(text)
+}
+
+// send sends a body in JSON to a path. All of it must be accepted.
+func (d *desk) send(token, path string, body []byte) {
+	d.Helper()
+	d.url = d.server + path
+	if status, text := d.post(token, jsonType, "", body); status != http.StatusOK || text != "{}" {
+		d.Fatalf("%s: got %d %s", path, status, text)
+	}
 }
 
 func zipped(body []byte) []byte {
@@ -456,16 +204,12 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%s: got %d %s", test.token, status, text)
 		}
 	}
-	err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+	for _, m := range d.values() {
 		for _, secret := range []string{"AKIA", "hunter2", "aHVudGVy"} {
 			if bytes.Contains(m.Data, []byte(secret)) {
 				t.Errorf("%s has the secret %s", m.Subject, secret)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	all := d.executions()
 	owners, books := map[string]bool{}, map[playbook.Book]int{}
@@ -508,25 +252,14 @@ func TestLogs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := open(t, Config{Quiet: time.Second, Limit: time.Minute})
-			server := strings.TrimSuffix(d.url, Path)
+			bodies := map[string][]byte{Path: span, LogsPath: eventsOf(traceID)}
 			for _, path := range order {
-				body := span
-				if path == LogsPath {
-					body = eventsOf(traceID)
-				}
-				d.url = server + path
-				if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK || text != "{}" {
-					t.Fatalf("%s: got %d %s", path, status, text)
-				}
+				d.send("agent", path, bodies[path])
 			}
-			err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+			for _, m := range d.values() {
 				if bytes.Contains(m.Data, []byte("AKIA")) || bytes.Contains(m.Data, []byte("ordinary")) {
 					t.Errorf("%s has a secret, or a record of the program", m.Subject)
 				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
 			}
 			all := d.executions()
 			if len(all) != 1 {
@@ -538,7 +271,7 @@ func TestLogs(t *testing.T) {
 		})
 	}
 	d := open(t, Config{Quiet: time.Second, Limit: time.Minute})
-	d.url = strings.TrimSuffix(d.url, Path) + LogsPath
+	d.url = d.server + LogsPath
 	if status, text := d.post("agent", jsonType, "", []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"eventName":"gen_ai.choice","body":{}}]}]}]}`)); status != http.StatusOK || !strings.Contains(text, `"rejectedLogRecords":"1"`) {
 		t.Errorf("an event without a span: got %d %s", status, text)
 	}
@@ -589,10 +322,8 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	left := 0
-	err = direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(direct.Message) error { left++; return nil })
-	if err != nil || left > 0 {
-		t.Errorf("got %d stored values, %v, want none", left, err)
+	if left := d.values(); len(left) > 0 {
+		t.Errorf("got %d stored values, want none", len(left))
 	}
 }
 
@@ -659,15 +390,7 @@ func evaluation(traceID string, score float64) []byte {
 func TestLaterEvaluations(t *testing.T) {
 	t.Parallel()
 	d := open(t, Config{Quiet: 50 * time.Millisecond, Limit: time.Hour})
-	server := strings.TrimSuffix(d.url, Path)
-	send := func(token, path string, body []byte) {
-		t.Helper()
-		d.url = server + path
-		if status, text := d.post(token, jsonType, "", body); status != http.StatusOK || text != "{}" {
-			t.Fatalf("%s: got %d %s", path, status, text)
-		}
-	}
-	send("agent", Path, exported(traceID))
+	d.send("agent", Path, exported(traceID))
 	all := d.executions()
 	if len(all) != 1 || all[0].Outcome.Known() {
 		t.Fatalf("got %+v, want one execution without an outcome", all)
@@ -686,7 +409,7 @@ func TestLaterEvaluations(t *testing.T) {
 		{"the whole trace with an evaluation", Path, again, events.Partial},
 	} {
 		before := len(agentstest.Stored[*events.Feedback](t, d.conn))
-		send("agent", step.path, step.body)
+		d.send("agent", step.path, step.body)
 		if got := d.executions(); len(got) != 1 {
 			t.Fatalf("%s: got %d executions, want one", step.name, len(got))
 		}
@@ -697,7 +420,7 @@ func TestLaterEvaluations(t *testing.T) {
 	}
 	before := len(agentstest.Stored[*events.Feedback](t, d.conn))
 	d.start(Config{Quiet: 50 * time.Millisecond, Limit: 100 * time.Millisecond})
-	send("other", LogsPath, evaluation(traceID, 0.25))
+	d.send("other", LogsPath, evaluation(traceID, 0.25))
 	d.executions()
 	if got := len(agentstest.Stored[*events.Feedback](t, d.conn)) - before; got > 0 {
 		t.Errorf("an evaluation of a run of another owner: got feedback")
@@ -717,9 +440,7 @@ func TestNamesOfAnnotators(t *testing.T) {
 		all += attribute(i, "name", []string{"judge/m/1", "tone"}[i]) + attribute(i, "score", score) + attribute(i, "annotator_kind", "LLM") + attribute(i, "identifier", "judge/m/1") + attribute(i, "by", "judge/m/1")
 	}
 	body := bytes.Replace(exported(traceID), []byte(`"attributes":[{"key":"gen_ai.op`), []byte(`"attributes":[`+all+`{"key":"gen_ai.op`), 1)
-	if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK || text != "{}" {
-		t.Fatalf("got %d %s", status, text)
-	}
+	d.send("agent", Path, body)
 	got := d.executions()
 	if len(got) != 1 || got[0].Outcome.Judge() != "" || got[0].Outcome.By != "otel:judge/m/1" || got[0].Outcome.Score != 0.5 {
 		t.Fatalf("got %+v, want an outcome with the score 0.5 that is not of a judge", got)
@@ -741,9 +462,7 @@ func TestErasureFindsTraces(t *testing.T) {
 		named := bytes.Replace(exported(trace), []byte(`"attributes":[{"key":"gen_ai.op`), []byte(`"attributes":[{"key":`+attribute+`},{"key":"gen_ai.op`), 1)
 		child := bytes.Replace(exported(trace), []byte(`"spanId":"00f067aa0ba902b7"`), []byte(`"spanId":"00f067aa0ba902b8","parentSpanId":"00f067aa0ba902b7"`), 1)
 		for _, body := range [][]byte{named, child} {
-			if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK || text != "{}" {
-				t.Fatalf("got %d %s", status, text)
-			}
+			d.send("agent", Path, body)
 		}
 	}
 	requests := erasure.NewStore(d.conn.JetStream())
@@ -757,12 +476,11 @@ func TestErasureFindsTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := map[string]bool{}
-	err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+	for _, m := range d.values() {
 		left[strings.Split(m.Subject, ".")[4]] = true
-		return nil
-	})
-	if err != nil || len(left) != 1 {
-		t.Errorf("got the waiting traces %v, %v, want that of bob", left, err)
+	}
+	if len(left) != 1 {
+		t.Errorf("got the waiting traces %v, want that of bob", left)
 	}
 }
 
