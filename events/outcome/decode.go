@@ -153,10 +153,10 @@ var words = func() map[string]float64 {
 	all := map[string]float64{}
 	for score, list := range map[float64]string{
 		1: "true yes y t success successful succeeded correct right pass passed resolved solved ok okay good great excellent perfect positive pos up +1 👍 ✅ ✔ ✓ " +
-			"thumbsup like liked accept accepted approved helpful satisfied happy win won",
+			"thumbsup like liked upvote upvoted accept accepted approve approved helpful satisfied happy win won",
 		0.5: "partial partially mixed neutral half partiallycorrect partlycorrect",
 		0: "false no n f failure failed fail incorrect wrong notok unresolved unsolved bad poor terrible negative neg down -1 👎 ❌ ✗ ✘ " +
-			"thumbsdown dislike disliked reject rejected unhelpful unsatisfied dissatisfied unhappy error lose lost loss",
+			"thumbsdown dislike disliked downvote downvoted reject rejected unhelpful unsatisfied dissatisfied unhappy error lose lost loss",
 	} {
 		for w := range strings.FieldsSeq(list) {
 			all[w] = score

@@ -32,7 +32,7 @@ func TestDecode(t *testing.T) {
 		``: {}, `null`: {}, `""`: {}, `"unknown"`: {Label: events.Unknown},
 		`true`: score(1), `false`: score(0), `1`: score(1), `0`: score(0), `0.7`: score(0.7), `-0`: score(0), `-1`: score(0), `1e-1`: score(0.1),
 		`"0.5"`: score(0.5), `".5"`: score(0.5), `"success"`: score(1), `"FAILURE"`: score(0), `"partial"`: score(0.5), `"yes"`: score(1), `" Wrong "`: score(0),
-		`"👍"`: score(1), `"👎"`: score(0), `"👍🏽"`: score(1), `" 👎️ "`: score(0), `"up"`: score(1), `"thumbs_down"`: score(0), `"thumbs-up"`: score(1), `"+1"`: score(1), `"-1"`: score(0),
+		`"👍"`: score(1), `"👎"`: score(0), `"👍🏽"`: score(1), `" 👎️ "`: score(0), `"up"`: score(1), `"thumbs_down"`: score(0), `"thumbs-up"`: score(1), `"upvote"`: score(1), `"down-voted"`: score(0), `"+1"`: score(1), `"-1"`: score(0),
 		`"POSITIVE"`: score(1), `"NEGATIVE"`: score(0), `"neutral"`: score(0.5), `"resolved"`: score(1), `"not_ok"`: score(0),
 		`"4/5"`: score(0.8), `"4 of 5"`: score(0.8), `"3 out of 4"`: score(0.75), `"80%"`: score(0.8), `"5 stars"`: score(1), `"4 out of 5 stars"`: score(0.75), `"1/5 stars"`: score(0), `"1/10 stars"`: score(0.1), `"1 star"`: score(0), `"★★★☆☆"`: score(0.5), `"⭐⭐⭐⭐⭐"`: score(1),
 		`{"score": 1}`: score(1), `{"score": 0}`: score(0), `{"score": "0.5"}`: score(0.5), `{"score": true}`: score(1), `{"label": "success"}`: score(1), `{"label": "PARTIAL"}`: score(0.5),
