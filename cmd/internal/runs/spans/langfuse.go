@@ -60,7 +60,7 @@ func langfuseObservation(v modelapi.Value, index int) observation {
 	if out.kind == otherSpan { // some integrations set only the attributes
 		out.kind = otelKind(&span)
 	}
-	if id, _ := toolResult(v.Get("output")); out.kind == otherSpan && id != "" { // LangChain writes the message of the tool
+	if out.kind == otherSpan && v.Get("output").Text("tool_call_id") != "" { // LangChain writes the message of the tool
 		out.kind = toolSpan
 	}
 	switch out.kind {
