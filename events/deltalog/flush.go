@@ -110,11 +110,11 @@ func (w *Writer) setView(h *head, rev uint64) {
 // takes about 20 ms.
 const partialWait = 250 * time.Millisecond
 
-// stableView returns the view when its head is complete or no longer changes.
-func (w *Writer) stableView(ctx context.Context) (*view, error) {
+// stableView returns the view of a book when its head is complete or no longer changes.
+func (s *Store) stableView(ctx context.Context, b playbook.Book) (*view, error) {
 	var rev uint64
 	for {
-		v, err := w.s.readView(ctx, w.book)
+		v, err := s.readView(ctx, b)
 		if err != nil || !v.head.Partial || v.headRev == rev {
 			return v, err
 		}
@@ -128,7 +128,7 @@ func (w *Writer) stableView(ctx context.Context) (*view, error) {
 // compareView marks exactly the keys as dirty that differ between view and log. There may be no difference: another
 // writer has repaired the view, or the first read saw a view that was being written.
 func (w *Writer) compareView(ctx context.Context) error {
-	v, err := w.stableView(ctx)
+	v, err := w.s.stableView(ctx, w.book)
 	if err != nil {
 		return err
 	}

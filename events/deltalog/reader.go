@@ -48,8 +48,8 @@ func (r *Reader) Read(ctx context.Context, fn func(*Record) error) error {
 	return err
 }
 
-// EndBefore returns the sequence of the last message of the logs of a book that began before a time, 0 if none is stored. isNew reports whether
-// a later log follows them. Its first delta links to no other: an erasure of the book had removed them.
+// EndBefore returns the sequence of the last message of the logs of a book that began before a time, 0 if none is stored. isNew reports
+// whether a later log follows them. Its first delta links to no other: an erasure of the book had removed the deltas before it.
 func (s *Store) EndBefore(ctx context.Context, b playbook.Book, before time.Time) (end uint64, isNew bool, err error) {
 	err = s.scanLog(ctx, b, 1, func(m *candidate) error {
 		began := m.stored

@@ -207,11 +207,12 @@ func (o *overlay) load(ctx context.Context) error {
 }
 
 // Redact calls redact for each delta of a book, and stores a redaction of each delta that it changes. A delta that was redacted before is
-// passed in its redacted form, and a newer redaction takes the place of the older one. The redactions of later deltas are stored first.
-// Texts of later deltas come from earlier ones, so after an interruption the earlier deltas still say which texts must be erased. Redact returns the
-// versions that no delta lists yet, so a call after an interruption returns them too. The caller sends an edit that lists them
-// (events.Edit, Redact) and then calls RemoveRedacted. The versions and links of a delta must not change, nor a part of it that the state
-// of the playbook depends on. The redactions that are to be stored are kept in memory.
+// passed in its redacted form, and a newer redaction takes the place of the older one. The versions and links of a delta must not change,
+// nor a part of it that the state of the playbook depends on.
+//
+// Redact stores the redactions of later deltas first. Their texts come from earlier deltas, so after an interruption the earlier ones still
+// say which texts must be erased. Until then it keeps the redactions in memory. It returns the versions that no delta lists yet, so a call
+// after an interruption returns them too. The caller sends an edit that lists them (events.Edit, Redact) and then calls RemoveRedacted.
 func (s *Store) Redact(ctx context.Context, b playbook.Book, redact func(*playbook.Delta) (changed bool)) ([]playbook.RedactedVersion, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err

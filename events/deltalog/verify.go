@@ -99,7 +99,7 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		redactions: redactionCheck{listed: listings{}, original: map[uint64]bool{}},
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
-	view, err := s.matchingView(ctx, b)
+	view, err := s.stableView(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
@@ -120,24 +120,6 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	return &v.Verification, nil
-}
-
-// matchingView reads the view. If the bullets do not match the head, it reads up to viewReads times, because a writer may
-// be changing the view. The last view is returned even if it does not match.
-func (s *Store) matchingView(ctx context.Context, b playbook.Book) (*view, error) {
-	for try := 1; ; try++ {
-		v, err := s.readView(ctx, b)
-		if err != nil {
-			return nil, err
-		}
-		isEmpty := v.head.Version == 0 && !v.head.Partial
-		if isEmpty || v.playbook() != nil || try == viewReads {
-			return v, nil
-		}
-		if err := events.Sleep(ctx, partialWait); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // verifier is the state of a running verification.
