@@ -58,7 +58,8 @@ func (w *worker) rebuild(ctx context.Context, b *book) error {
 	return w.store.RewriteView(ctx)
 }
 
-// ForkSource returns the playbook that a fork copies: the version of the fork, without the executions that were forgotten later. A text that no prompt may contain today is in quarantine, see admit.Pinned.
+// ForkSource returns the playbook that a fork copies: the version of the fork, without the executions that were forgotten later. A text
+// that no prompt may contain today is in quarantine, see admit.Pinned.
 func ForkSource(ctx context.Context, store *deltalog.Store, f playbook.Fork) (*playbook.Playbook, error) {
 	version, err := f.Version()
 	if err != nil {
