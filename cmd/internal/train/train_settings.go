@@ -18,6 +18,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
+	"debrief/events/redact"
 )
 
 // config returns the configuration of the run. It returns an error for invalid combinations of flags.
@@ -93,7 +94,7 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 			continue
 		}
 		for _, value := range values {
-			all = append(all, report.Setting{Name: f.Name, Value: value})
+			all = append(all, report.Setting{Name: f.Name, Value: redact.Text(value)}) // an argument of an evaluator program may be a key
 		}
 	}
 	return all, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/program"
+	"debrief/generator/scoring"
 )
 
 // TestSettingsListWhatChangesTheResult: the report lists these settings, and an interrupted run continues only with the same ones.
@@ -29,6 +30,7 @@ func TestSettingsListWhatChangesTheResult(t *testing.T) {
 	p.ReflectorConfig.EvidenceBudget = 700
 	p.JudgeModel = "strict"
 	p.Evaluators.Rubric = rubric
+	p.Evaluators.Programs = []scoring.Program{{Name: "ours", Command: []string{"score", "--api-key", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"}}}
 	settings, err := p.settings(flags)
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +41,7 @@ func TestSettingsListWhatChangesTheResult(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"tries": "3", "evidence-budget": "700", "judge-model": "strict", "judge-rubric": fmt.Sprintf("rubric.txt (SHA-256 %.6x)", sha256.Sum256([]byte(text))),
+		"evaluator-program": "ours=score --api-key [redacted: api key]",
 	} {
 		if got[name] != want {
 			t.Errorf("setting %s: got %q, want %q", name, got[name], want)
