@@ -127,16 +127,17 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 	defer s.Close()
 	checkedCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
-	runCtx, stop, err := d.start(checkedCtx, s)
+	roles, err := d.roles(ctx)
 	if err != nil {
 		return err
 	}
-	res, err := d.learn(runCtx, s, show)
-	if roleErr := stop(); err == nil {
-		err = roleErr
-	}
-	if err == nil {
-		return show.result(d, res)
+	var res *demoResult
+	err = withRoles(checkedCtx, s.Conn, roles, func(ctx context.Context) (err error) {
+		res, err = d.learn(ctx, s, show)
+		return err
+	})
+	if res != nil {
+		return errors.Join(show.result(d, res), err)
 	}
 	if cause := context.Cause(checkedCtx); cause != nil { // an error of the model, or an interruption
 		err = cause
@@ -159,30 +160,19 @@ func (d *Demo) open(ctx context.Context, log zerolog.Logger) (*cli.Session, erro
 	return s, err
 }
 
-// start starts the model and the roles. For runCtx and stop, see startRoles.
-func (d *Demo) start(ctx context.Context, s *cli.Session) (runCtx context.Context, stop func() error, err error) {
+// roles returns the three roles with their default settings. All of them have a model: the named one, or the simulated one, which roles starts.
+func (d *Demo) roles(ctx context.Context) (_ []program.Role, err error) {
 	models := d.Model
 	if !models.Named() {
 		models, err = Simulate(ctx, models, simulated.Options{
 			Seed: d.Seed, Latency: d.Latency, FaultRate: d.Fail, SloppyRate: d.Sloppy, NonsenseRate: d.Noise,
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	roles, err := demoRoles(models)
-	if err != nil {
-		return nil, nil, err
-	}
-	runCtx, stop = startRoles(ctx, s.Conn, roles)
-	return runCtx, stop, nil
-}
-
-// demoRoles returns the three roles with their default settings. All of them have a model.
-func demoRoles(models program.Model) ([]program.Role, error) {
 	var clients [3]*openai.Client
 	for i, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		var err error
 		if clients[i], err = models.Client(role); err != nil {
 			return nil, err
 		}
@@ -242,10 +232,11 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 	res.Cost, res.Lost = usage.Dollars, len(out.Report.Losses)
 	res.Seconds, res.StateHash = out.Report.Timing.Seconds, out.Report.Final.StateHash
 	p, err := deltalog.New(s.JetStream()).PlaybookAt(ctx, book.Book(name), out.Report.Final.Version)
-	if err == nil {
-		res.bullets = p.Top(p.Len())
+	if err != nil {
+		return nil, err
 	}
-	return res, err
+	res.bullets = p.Top(p.Len())
+	return res, nil
 }
 
 // demoSet returns a set of a run with these tasks.

@@ -57,22 +57,25 @@ func runDemo(t *testing.T, d *Demo, check func(*demoRun, *demoResult)) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	running, stop, err := d.start(t.Context(), s)
+	roles, err := d.roles(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := d.learn(running, s, &demoScreen{out: io.Discard, json: true})
+	err = withRoles(t.Context(), s.Conn, roles, func(ctx context.Context) error {
+		res, err := d.learn(ctx, s, &demoScreen{out: io.Discard, json: true})
+		if err != nil {
+			return err
+		}
+		t.Logf("baseline %.3f, final %.3f, %d bullets, %d calls, %.1f s", res.Baseline, res.Final, res.Bullets, res.Calls, res.Seconds)
+		train, heldOut := simulated.Tasks(d.Seed)
+		r := &demoRun{
+			conn: s.Conn, store: deltalog.New(s.JetStream()), book: book.Book(res.Book), version: res.Epochs[len(res.Epochs)-1].Version,
+			final: res.bullets, train: train[:d.Train], heldOut: heldOut[:d.HeldOut],
+		}
+		check(r, res)
+		return nil
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("baseline %.3f, final %.3f, %d bullets, %d calls, %.1f s", res.Baseline, res.Final, res.Bullets, res.Calls, res.Seconds)
-	train, heldOut := simulated.Tasks(d.Seed)
-	r := &demoRun{
-		conn: s.Conn, store: deltalog.New(s.JetStream()), book: book.Book(res.Book), version: res.Epochs[len(res.Epochs)-1].Version,
-		final: res.bullets, train: train[:d.Train], heldOut: heldOut[:d.HeldOut],
-	}
-	check(r, res)
-	if err := stop(); err != nil {
 		t.Error(err)
 	}
 }

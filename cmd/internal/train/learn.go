@@ -208,9 +208,9 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	res, err := l.learnWithRoles(checkedCtx, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
-	if err != nil {
-		return err
+	res, learnErr := l.learnWithRoles(checkedCtx, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
+	if res == nil {
+		return learnErr
 	}
 	for _, u := range skipped {
 		if u.noFile { // it is listed, and is no loss
@@ -227,12 +227,13 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	if losses := res.losses(); losses != "" {
-		return program.Exit(program.ExitPartial, fmt.Errorf("%s; see above", losses))
+		return errors.Join(program.Exit(program.ExitPartial, fmt.Errorf("%s; see above", losses)), learnErr)
 	}
-	return nil
+	return learnErr
 }
 
-// learnWithRoles calls learn. It runs the roles meanwhile, unless another process runs the server.
+// learnWithRoles calls learn. It runs the roles meanwhile, unless another process runs the server. The result is nil after an error of learn, but not
+// after an error of the roles.
 func (l *Learn) learnWithRoles(ctx context.Context, s *cli.Session, r *runs.Reader, files []string) (*learnResult, error) {
 	if s.Server == nil {
 		return l.learn(ctx, s, r, files, func() {})
@@ -242,11 +243,11 @@ func (l *Learn) learnWithRoles(ctx context.Context, s *cli.Session, r *runs.Read
 	if err != nil {
 		return nil, err
 	}
-	runCtx, stop := startRoles(ctx, s.Conn, roles)
-	res, err := l.learn(runCtx, s, r, files, func() { close(compared) })
-	if roleErr := stop(); err == nil {
-		err = roleErr
-	}
+	var res *learnResult
+	err = withRoles(ctx, s.Conn, roles, func(ctx context.Context) (err error) {
+		res, err = l.learn(ctx, s, r, files, func() { close(compared) })
+		return err
+	})
 	return res, err
 }
 

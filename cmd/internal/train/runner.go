@@ -14,21 +14,24 @@ import (
 	"debrief/events/bus"
 )
 
-// startRoles runs roles until stop is called. The end of ctx does not stop them. stop returns the error of the roles. The context runCtx is for
-// the work of the command: it ends with ctx, when a role fails, and after stop.
-func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (runCtx context.Context, stop func() error) {
+// withRoles calls work while roles run, and stops the roles afterwards. The context of work ends with ctx, and when a role fails. The end of
+// ctx alone does not stop the roles. withRoles returns the error of work, or else that of the roles: then the results of work are whole.
+func withRoles(ctx context.Context, conn *bus.Conn, roles []program.Role, work func(context.Context) error) error {
 	rolesCtx, stopRoles := context.WithCancelCause(context.WithoutCancel(ctx))
-	runCtx, endRun := context.WithCancelCause(ctx)
-	result := make(chan error, 1)
+	workCtx, endWork := context.WithCancelCause(ctx)
+	stopped := make(chan error, 1)
 	go func() {
 		err := program.Run(rolesCtx, conn, roles...)
-		endRun(err)
-		result <- err
+		endWork(err) // so the error of work names this one
+		stopped <- err
 	}()
-	return runCtx, func() error {
-		stopRoles(bus.ErrInterrupted) // do not wait for messages in flight
-		return <-result
+	err := work(workCtx)
+	stopRoles(bus.ErrInterrupted) // do not wait for messages in flight
+	roleErr := <-stopped
+	if err != nil {
+		return err
 	}
+	return roleErr
 }
 
 // WaitIdle waits until each role is idle, one after the other. The roles are in the order of the pipeline. About 50 times a second it calls

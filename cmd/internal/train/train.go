@@ -196,21 +196,11 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 	if err != nil {
 		return err
 	}
-	asked, err := openRoleModels(models, s.Server != nil)
+	opened, err := openRoleModels(models, s.Server != nil)
 	if err != nil {
 		return err
 	}
-	o.OpenCalls = asked.open
-	if s.Server == nil { // the roles of other processes do the work
-		o.Deliveries = func(role string) int {
-			lag, err := s.Conn.Consumers.Lag(ctx, role)
-			if err != nil {
-				return 0
-			}
-			return lag.InFlight
-		}
-	}
-	reflectorRole, err := p.newReflector(asked.reflector)
+	reflectorRole, err := p.newReflector(opened.reflector)
 	if err != nil {
 		return err
 	}
@@ -222,30 +212,47 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 		o.Source = replay.Source{Book: source, Reflect: reflectorRole.Reflect, Concurrency: models.MaxConcurrent}
 	}
 	show := newTrainScreen(p)
-	o.OnEvent = show.event
+	o.OnEvent, o.OpenCalls = show.event, opened.open
 	runCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
-	stopRoles := func() error { return nil }
-	if s.Server != nil {
-		roles, err := p.roles(models, asked, reflectorRole)
-		if err != nil {
-			return err
+	var out *replay.Result
+	run := func(ctx context.Context) (err error) {
+		out, err = replay.Run(ctx, s.Conn, cfg, sets, o)
+		return err
+	}
+	if s.Server == nil { // the roles of other processes do the work
+		o.Deliveries = func(role string) int { return inFlight(ctx, s, role) }
+		err = run(runCtx)
+	} else {
+		roles, rolesErr := p.roles(models, opened, reflectorRole)
+		if rolesErr != nil {
+			return rolesErr
 		}
-		runCtx, stopRoles = startRoles(runCtx, s.Conn, roles)
-		show.expect(expectedCalls(cfg, sets, reflectorRole, asked.curator != nil))
+		show.expect(expectedCalls(cfg, sets, reflectorRole, opened.curator != nil))
+		err = withRoles(runCtx, s.Conn, roles, run)
 	}
-	out, err := replay.Run(runCtx, s.Conn, cfg, sets, o)
-	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
-		err = roleErr
-	}
-	if err != nil {
+	if out == nil {
 		return p.runError(ctx, o.Name, err)
 	}
+	return errors.Join(p.finish(ctx, s, folder, show, out), err)
+}
+
+// inFlight returns the number of messages that the workers of a role have in flight, 0 if it is unknown.
+func inFlight(ctx context.Context, s *cli.Session, role string) int {
+	lag, err := s.Conn.Consumers.Lag(ctx, role)
+	if err != nil {
+		return 0
+	}
+	return lag.InFlight
+}
+
+// finish writes the folder of a run that has ended, and prints its result.
+func (p *Training) finish(ctx context.Context, s *cli.Session, folder *report.Folder, show *trainScreen, out *replay.Result) error {
 	if p.Dataset == "-" {
 		out.Report.Data[0].Unread = int(p.unread.Load())
 	}
 	if err := p.writeFolder(ctx, s, folder, out); err != nil {
-		return fmt.Errorf("run %q is stored, but not all of its files: %w", o.Name, err)
+		return fmt.Errorf("run %q is stored, but not all of its files: %w", out.Report.Run.Name, err)
 	}
 	return show.result(out, p.Out)
 }
@@ -372,8 +379,8 @@ func (p *Training) newReflector(model chat.Model) (*reflector.Reflector, error) 
 }
 
 // roles returns the roles to run in this process.
-func (p *Training) roles(models program.Model, asked roleModels, reflectorRole *reflector.Reflector) ([]program.Role, error) {
-	if asked.generator == nil && p.Dataset != "" {
+func (p *Training) roles(models program.Model, opened roleModels, reflectorRole *reflector.Reflector) ([]program.Role, error) {
+	if opened.generator == nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
 	}
 	embedder, err := p.Embedder(models)
@@ -385,15 +392,15 @@ func (p *Training) roles(models program.Model, asked roleModels, reflectorRole *
 		return nil, err
 	}
 	generatorConfig.ModelName = models.NameOf(events.RoleGenerator)
-	generatorConfig.Scorer = scoring.NewScorer(p.Evaluators.Settings(), generatorConfig.Slots).WithModel(asked.judge)
+	generatorConfig.Scorer = scoring.NewScorer(p.Evaluators.Settings(), generatorConfig.Slots).WithModel(opened.judge)
 	if err := generatorConfig.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
-	generatorRole, err := generator.New(asked.generator, embedder, generatorConfig)
+	generatorRole, err := generator.New(opened.generator, embedder, generatorConfig)
 	if err != nil {
 		return nil, err
 	}
-	curatorRole, err := curator.New(asked.curator, p.CuratorConfig.Settings(""))
+	curatorRole, err := curator.New(opened.curator, p.CuratorConfig.Settings(""))
 	if err != nil {
 		return nil, err
 	}
