@@ -70,7 +70,7 @@ func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, co
 // Close stops following playbooks.
 func (a *advisor) Close() { a.filter.close() }
 
-// Begin implements proxy.Middleware.
+// Begin implements Middleware.
 func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if c.Response != "" {
 		return a.poll(ctx, c)
@@ -181,7 +181,7 @@ func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request
 // checkControl reports whether a run that only repeats the advice of earlier turns is in the control group. It requests advice for that, and
 // only while the playbook has a control share. If the request fails, checkControl leaves the advice out of this call. The argument reason is
 // the result of advise. checkControl returns it, or the reason of its own failure.
-func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, active *capture.ActiveCall, reason string) (inControl bool, _ string) {
+func (a *advisor) checkControl(ctx context.Context, c *Call, request *modelapi.Request, active *capture.ActiveCall, reason string) (held bool, _ string) {
 	if len(active.Blocks) == 0 || !a.filter.hasControl(c.Book) {
 		return false, reason
 	}
@@ -332,7 +332,7 @@ func (a *advisor) newRecorder(c *Call, s replyStore, background bool) *recorder 
 	return &recorder{api: c.API, store: s, losses: a.losses, countUnread: a.countUnread, background: background}
 }
 
-// Start implements proxy.Recorder. A response that is no stream waits until the beginning of the call is stored. The end of a stream waits
+// Start implements Recorder. A response that is no stream waits until the beginning of the call is stored. The end of a stream waits
 // for that instead.
 func (r *recorder) Start(ctx context.Context, status int, header http.Header) Copy {
 	r.status = status
@@ -343,7 +343,7 @@ func (r *recorder) Start(ctx context.Context, status int, header http.Header) Co
 	return r.collector
 }
 
-// Degraded implements proxy.Recorder.
+// Degraded implements Recorder.
 func (r *recorder) Degraded() string {
 	if r.failed != nil || r.store.Failed() != nil {
 		return notStored
@@ -351,10 +351,10 @@ func (r *recorder) Degraded() string {
 	return ""
 }
 
-// Hold implements proxy.Recorder.
+// Hold implements Recorder.
 func (r *recorder) Hold() bool { return r.store.Hold() }
 
-// End implements proxy.Recorder.
+// End implements Recorder.
 func (r *recorder) End(ctx context.Context, err error) {
 	reply := &modelapi.Reply{Finish: modelapi.FinishFailed, Error: "no response"}
 	if r.collector != nil {

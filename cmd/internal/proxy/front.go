@@ -171,7 +171,7 @@ func (f *Front) checkUpstreams() error {
 // callers are the tokens of the gateway.
 type callers struct{ set *tokens.Set }
 
-// Find implements proxy.Tokens.
+// Find implements Tokens.
 func (c callers) Find(secret string) (Token, bool) {
 	t, ok := c.set.Find(secret)
 	if !ok {
@@ -203,7 +203,7 @@ func (f *Front) Close() error {
 // errNotConnected is the reason to pass a call unchanged before Connect.
 var errNotConnected = errors.New("no NATS server is connected")
 
-// Begin implements proxy.Middleware.
+// Begin implements Middleware.
 func (f *Front) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if connected := f.connected.Load(); connected != nil {
 		return connected.advisor.Begin(ctx, c)

@@ -24,7 +24,7 @@ type Reporter interface {
 // Call is a call of a model.
 type Call struct {
 	Caller  events.Caller // zero for clients without tokens. A call never finds runs of other owners
-	User    string // the person that the agent works for; optional
+	User    string        // the person that the agent works for; optional
 	Book    playbook.Book
 	Session string // the client's name for the session; optional
 	Task    string // the client's label for the task; optional
