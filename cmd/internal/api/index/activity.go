@@ -39,6 +39,8 @@ type Change struct {
 	Summary string        `json:"summary" doc:"The changes, for people."`
 	Lessons []Lesson      `json:"lessons,omitempty" doc:"The first bullets with a new text."`
 	ChangeCounts
+
+	seq uint64 // of the delta
 }
 
 // Lesson is a bullet with a new text.
@@ -57,7 +59,10 @@ type ChangeCounts struct {
 }
 
 func (c *ChangeCounts) add(d ChangeCounts) {
-	c.Added, c.Changed, c.Removed, c.Votes = c.Added+d.Added, c.Changed+d.Changed, c.Removed+d.Removed, c.Votes+d.Votes
+	c.Added += d.Added
+	c.Changed += d.Changed
+	c.Removed += d.Removed
+	c.Votes += d.Votes
 }
 
 // Sample is the lag of the roles at a time: the number of messages that wait or are in progress.
@@ -115,15 +120,17 @@ func (c *changeCollector) add(r *deltalog.Record) error {
 	return nil
 }
 
-// addChanges adds the changes of a collector, unless another collector has added them meanwhile.
+// addChanges adds the changes of a collector, except those that another collector has added meanwhile.
 func (a *Activity) addChanges(c *changeCollector) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(c.all) == 0 || c.last <= a.read[c.book] {
+	isKnown := func(change Change) bool { return change.seq <= a.read[c.book] }
+	added := slices.DeleteFunc(c.all, isKnown)
+	if len(added) == 0 {
 		return
 	}
 	a.read[c.book] = c.last
-	all := slices.Concat(a.changes, c.all) // a new list, because readers have the old one
+	all := slices.Concat(a.changes, added) // a new list, because readers have the old one
 	slices.SortStableFunc(all, func(a, b Change) int { return a.Time.Compare(b.Time) })
 	a.changes = slices.Clone(all[max(0, len(all)-maxChanges):])
 	a.notify()
@@ -191,7 +198,7 @@ func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) 
 func newChange(b playbook.Book, r *deltalog.Record) Change {
 	c := Change{
 		Book: b, Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Time: r.Time, Author: r.Author, Reason: text.Clip(r.Reason, maxReason),
-		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta),
+		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta), seq: r.Seq,
 	}
 	for i := range r.Ops {
 		op := &r.Ops[i]
@@ -232,7 +239,7 @@ type State struct {
 func (a *Activity) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return State{a.changes, a.samples, a.roles, a.running, a.dead, a.changed}
+	return State{Changes: a.changes, Samples: a.samples, Roles: a.roles, Running: a.running, Dead: a.dead, Changed: a.changed}
 }
 
 // Learned sums the changes since a time, and counts the versions that they made. It includes only playbooks that permitted accepts.
