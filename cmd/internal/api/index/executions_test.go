@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/playbook"
 )
 
@@ -136,4 +138,41 @@ func TestOldVersionsAreMerged(t *testing.T) {
 	if got := fmt.Sprint(c.Total.Inject.Executions, " ", len(c.Days)); got != fmt.Sprint(n, " 2") {
 		t.Errorf("got %s", got)
 	}
+}
+
+// TestErasedDuringARetry checks that an execution does not count any more that was erased while the index waited after a failed read.
+func TestErasedDuringARetry(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	for i := range 3 {
+		e := &events.Execution{Book: "one", ID: events.NewID(), RunID: fmt.Sprint("run-", i), Question: "q", Started: time.Now()}
+		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := New(conn, nil)
+	followUntil := func(want int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- x.followExecutions(ctx) }()
+		for ctx.Err() == nil && x.Executions.Counts()["one"] != want {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := x.Executions.Counts()["one"]; got != want {
+			t.Fatalf("got %d executions, want %d", got, want)
+		}
+		cancel()
+		<-done
+	}
+	followUntil(3)
+	stream, err := conn.JetStream().Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.DeleteMsg(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	followUntil(2)
 }

@@ -46,6 +46,10 @@ type Index struct {
 
 	// Run sets started, and the other two when it has read the stored executions and playbooks for the first time.
 	started, hasExecutions, hasBooks atomic.Bool
+
+	// Only followExecutions uses these.
+	readState  jetstream.StreamState // state of the stream of executions, before all of them were read
+	nextReread time.Time             // expired messages do not matter before this time
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
@@ -87,10 +91,8 @@ func (x *Index) follow(ctx context.Context, source string, fn func(context.Conte
 			return
 		}
 		x.conn.Log().Warn().Err(err).Str("source", source).Msg("follow the server; lists and live pages are behind")
-		select {
-		case <-ctx.Done():
+		if events.Sleep(ctx, retryDelay) != nil {
 			return
-		case <-time.After(retryDelay):
 		}
 	}
 }
@@ -102,36 +104,44 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := events.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
 
 // followExecutions reads the stored executions and feedback, and then the new ones. After messages were erased or have expired, it reads all
-// again, so that the numbers are those of the stored ones.
+// again, so that the numbers are those of the stored ones. A call after an error continues, and notices what was erased meanwhile.
 func (x *Index) followExecutions(ctx context.Context) error {
-	began := time.Now()
-	state, err := streamState(ctx, x.conn, events.StreamExecutions)
-	if err != nil {
-		return err
-	}
-	if err := x.Executions.Read(ctx); err != nil {
-		return err
-	}
-	x.hasExecutions.Store(true)
-	for {
-		nextReread := time.Now().Add(rereadFactor * time.Since(began))
-		if state, err = x.pollExecutions(ctx, state, nextReread); err != nil {
+	if !x.hasExecutions.Load() {
+		began := time.Now()
+		state, err := streamState(ctx, x.conn, events.StreamExecutions)
+		if err != nil {
 			return err
 		}
-		began = time.Now()
+		if err := x.Executions.Read(ctx); err != nil {
+			return err
+		}
+		x.setRead(state, began)
+		x.hasExecutions.Store(true)
+	}
+	for {
+		state, err := x.pollExecutions(ctx)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
 		if err := x.Executions.reread(ctx, state.LastSeq); err != nil {
 			return err
 		}
+		x.setRead(state, began)
 	}
+}
+
+// setRead records that all executions were read. state is that of the stream before, and began the time when reading began.
+func (x *Index) setRead(state jetstream.StreamState, began time.Time) {
+	x.readState = state
+	x.nextReread = time.Now().Add(rereadFactor * time.Since(began))
 }
 
 // rereadFactor is the shortest time until expired messages make followExecutions read all again, as a multiple of the time that the last
@@ -139,8 +149,8 @@ func (x *Index) followExecutions(ctx context.Context) error {
 const rereadFactor = 100
 
 // pollExecutions reads new executions until all must be read again: messages were erased, or messages have expired and it is after nextReread.
-// state is that of the stream before all executions were read. pollExecutions returns the new state.
-func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState, nextReread time.Time) (now jetstream.StreamState, err error) {
+// It returns the state of the stream at that time.
+func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, err error) {
 	polled, stop := context.WithCancel(ctx)
 	defer stop()
 	_, newest := x.Executions.Range(&Filter{})
@@ -157,14 +167,14 @@ func (x *Index) pollExecutions(ctx context.Context, state jetstream.StreamState,
 		case <-tick.C:
 		}
 		now, err = streamState(ctx, x.conn, events.StreamExecutions)
-		isErased := now.NumDeleted > state.NumDeleted
-		isExpired := now.FirstSeq > state.FirstSeq && time.Now().After(nextReread)
+		isErased := now.NumDeleted > x.readState.NumDeleted
+		isExpired := now.FirstSeq > x.readState.FirstSeq && time.Now().After(x.nextReread)
 		if err != nil || isErased || isExpired {
 			stop()
 			<-done
 			return now, err
 		}
-		state.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
+		x.readState.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
 	}
 }
 
