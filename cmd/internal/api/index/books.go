@@ -63,7 +63,7 @@ func (s *Books) readAll(ctx context.Context) {
 
 // Newest returns the newest version of a playbook, and its label. An unknown playbook has the version 0.
 func (s *Books) Newest(ctx context.Context, name playbook.Book) (*playbook.Playbook, string, error) {
-	b := s.entry(name)
+	b := entryOf(s.open, name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := s.refresh(ctx, name, b)
@@ -214,7 +214,7 @@ func subjectsOf(p *playbook.Playbook) func() [][]draft.SubjectBullet {
 // lockNewest reads the newest version of a playbook and returns its entry, which the caller unlocks. It returns ErrBookNotFound for a playbook
 // without a version.
 func (s *Books) lockNewest(ctx context.Context, name playbook.Book) (*openBook, error) {
-	b := s.entry(name)
+	b := entryOf(s.open, name)
 	b.mu.Lock()
 	err := s.refresh(ctx, name, b)
 	if err == nil && b.last.Version() == 0 {
@@ -310,7 +310,7 @@ func (s *Books) States(ctx context.Context, js jetstream.JetStream) (all []docto
 
 // state returns the state of a playbook.
 func (s *Books) state(ctx context.Context, js jetstream.JetStream, name playbook.Book) (doctor.BookState, error) {
-	b := s.entry(name)
+	b := entryOf(s.open, name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := s.refresh(ctx, name, b)
@@ -365,16 +365,4 @@ func (b *openBook) copyNewest() {
 		b.texts = nil
 		b.subjects = subjectsOf(b.last)
 	}
-}
-
-// entry returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
-func (s *Books) entry(name playbook.Book) *openBook {
-	if b, ok := s.open.Get(name); ok {
-		return b
-	}
-	b := new(openBook)
-	if other, ok, _ := s.open.PeekOrAdd(name, b); ok { // another request was faster
-		return other
-	}
-	return b
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/curator/gate"
 	"debrief/playbook"
 	"debrief/playbook/similar"
@@ -39,7 +40,7 @@ func (l *BulletList) Find(id playbook.BulletID) (item BulletItem, found bool) {
 func bulletItems(p *playbook.Playbook) []BulletItem {
 	var all []BulletItem
 	for _, b := range p.Sorted() {
-		all = append(all, BulletItem{Bullet: b, State: cmp.Or(b.Status, playbook.Active)})
+		all = append(all, BulletItem{Bullet: b, State: explain.Status(b)})
 	}
 	return all
 }

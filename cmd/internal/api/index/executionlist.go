@@ -154,7 +154,9 @@ func (x *Executions) readFound(ctx context.Context, f *Filter, seqs []uint64) ([
 
 // scanBack is NewestFirst without the index, for sequences of at least first. It returns 0 if it has read all of them.
 func (x *Executions) scanBack(ctx context.Context, f *Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
-	span, read, limit := uint64(firstSpan), uint64(0), uint64(maxRead)
+	span := uint64(firstSpan)
+	read := uint64(0)
+	limit := uint64(maxRead)
 	if len(f.Words) > 0 {
 		limit = MaxSearch
 	}
@@ -262,10 +264,8 @@ func (x *Executions) Await(ctx context.Context) error {
 		if _, last := x.Range(&Filter{}); last >= state.LastSeq || time.Now().After(end) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := events.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

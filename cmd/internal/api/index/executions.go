@@ -330,7 +330,11 @@ func (x *Executions) replace(fresh *Executions, last uint64) {
 	x.errors.replace(&fresh.errors)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.results, x.compared, x.rows, x.dropped, x.revised = fresh.results, fresh.compared, fresh.rows, fresh.dropped, fresh.revised
+	x.results = fresh.results
+	x.compared = fresh.compared
+	x.rows = fresh.rows
+	x.dropped = fresh.dropped
+	x.revised = fresh.revised
 	x.seq = max(fresh.seq, last)
 	maps.DeleteFunc(x.doubts, func(seq uint64, _ string) bool { return !x.mayExist(seq) })
 }

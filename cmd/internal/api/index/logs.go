@@ -95,7 +95,7 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	e := x.entryOf(b)
+	e := entryOf(x.open, b)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := x.update(ctx, b, e)
@@ -132,12 +132,12 @@ func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 }
 
 // entryOf returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
-func (x *Logs) entryOf(b playbook.Book) *entry {
-	if e, ok := x.open.Get(b); ok {
+func entryOf[T any](open *lru.Cache[playbook.Book, *T], b playbook.Book) *T {
+	if e, ok := open.Get(b); ok {
 		return e
 	}
-	e := new(entry)
-	if other, ok, _ := x.open.PeekOrAdd(b, e); ok { // another request was faster
+	e := new(T)
+	if other, ok, _ := open.PeekOrAdd(b, e); ok { // another request was faster
 		return other
 	}
 	return e

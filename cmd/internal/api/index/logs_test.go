@@ -314,7 +314,7 @@ func TestLogsDropPlaybooks(t *testing.T) {
 	x := &Logs{}
 	x.open, _ = lru.New[playbook.Book, *entry](maxBooks)
 	for i := range maxBooks + 3 {
-		x.entryOf(playbook.Book(fmt.Sprint("book-", i)))
+		entryOf(x.open, playbook.Book(fmt.Sprint("book-", i)))
 	}
 	if x.open.Len() != maxBooks || x.open.Contains("book-0") || !x.open.Contains(playbook.Book(fmt.Sprint("book-", maxBooks+2))) {
 		t.Errorf("got %d playbooks, want the %d that were used last", x.open.Len(), maxBooks)
