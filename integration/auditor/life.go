@@ -165,22 +165,30 @@ func opNumbers(o *changeOp, c *change) (n []float64) {
 	return append(n, valuesOf(cmp.Or(o.Reason, c.Reason))...)
 }
 
-// exposureNumbers returns the number and the mean of the outcomes of each arm, and the number of those taken back.
+// exposureNumbers returns the number and the mean of the new outcomes of each arm, and the number of those taken back. An outcome that is added and
+// taken back here is not a new one.
 func exposureNumbers(all []exposure) (n []float64) {
 	undone := 0
 	for _, arm := range []string{"shown", "withheld", "open"} {
-		count, sum := 0, 0
+		var added []int // scores
 		for _, x := range all {
-			switch {
+			switch i := slices.Index(added, x.Score); {
 			case x.Arm != arm:
-			case x.Undo:
-				count, sum, undone = count-1, sum-x.Score, undone+1
+			case !x.Undo:
+				added = append(added, x.Score)
 			default:
-				count, sum = count+1, sum+x.Score
+				undone++
+				if i >= 0 {
+					added = slices.Delete(added, i, i+1)
+				}
 			}
 		}
-		if count > 0 {
-			n = append(n, float64(count), float64(sum)/10/float64(count))
+		if len(added) > 0 {
+			sum := 0
+			for _, score := range added {
+				sum += score
+			}
+			n = append(n, float64(len(added)), float64(sum)/10/float64(len(added)))
 		}
 	}
 	if undone > 0 {

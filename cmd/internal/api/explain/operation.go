@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"debrief/cmd/internal/program/term"
@@ -128,26 +127,39 @@ func VoteChange(before, after playbook.Vote) string {
 	return fmt.Sprintf("%s → %s", before, after)
 }
 
-// describeExposures returns the number and the mean score of outcomes in each arm of an experiment.
-func describeExposures(seen []playbook.Exposure) string {
-	arms := []playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}
-	names := []string{"shown", "withheld", "shown without an experiment"}
-	scores := make([]playbook.Scores, len(arms))
-	undone := 0 // number of exposures that are taken back
-	for _, s := range seen {
-		// An unknown arm, which no valid delta has, counts as shown.
-		arm := &scores[max(0, slices.Index(arms, s.Arm))]
-		if s.Undo { // it takes back an earlier exposure, so a count may be negative
+// armNames has the name of each arm of an experiment, in the order of a description.
+var armNames = []struct {
+	arm  playbook.Arm
+	name string
+}{
+	{playbook.ArmShown, "shown"},
+	{playbook.ArmWithheld, "withheld"},
+	{playbook.ArmOpen, "shown without an experiment"},
+}
+
+// describeExposures returns the number and the mean score of the new outcomes in each arm of an experiment, and the number of outcomes that are
+// taken back. An outcome that is added and taken back here counts only as taken back.
+func describeExposures(all []playbook.Exposure) string {
+	scores := map[playbook.Arm]playbook.Scores{}
+	undone := 0
+	for _, x := range all {
+		counts := scores[x.Arm]
+		if x.Undo {
 			undone++
-			arm[s.Score]--
-		} else {
-			arm[s.Score]++
 		}
+		switch {
+		case !x.Undo:
+			counts[x.Score]++
+		case counts[x.Score] > 0: // else it takes back an outcome of an earlier operation
+			counts[x.Score]--
+		}
+		scores[x.Arm] = counts
 	}
 	var text []string
-	for i := range arms {
-		if n := scores[i].Count(); n > 0 {
-			text = append(text, fmt.Sprintf("%d %s with a mean score of %.2f", n, names[i], scores[i].Mean()))
+	for _, a := range armNames {
+		counts := scores[a.arm]
+		if n := counts.Count(); n > 0 {
+			text = append(text, fmt.Sprintf("%d %s with a mean score of %.2f", n, a.name, counts.Mean()))
 		}
 	}
 	if undone > 0 {

@@ -47,6 +47,9 @@ func TestDescribeOperation(t *testing.T) {
 		{playbook.Op{Kind: playbook.AddExposures, Exposures: []playbook.Exposure{
 			{Arm: playbook.ArmShown, Score: 10}, {Arm: playbook.ArmShown, Score: 5}, {Arm: playbook.ArmShown, Score: 5}, {Arm: playbook.ArmShown, Score: 10, Undo: true}, {Arm: playbook.ArmWithheld},
 		}}, "outcomes: 2 shown with a mean score of 0.50, 1 withheld with a mean score of 0.00, 1 outcome corrected"},
+		{playbook.Op{Kind: playbook.AddExposures, Exposures: []playbook.Exposure{ // the outcome that is taken back is in an earlier operation
+			{Arm: playbook.ArmShown, Score: 10, Undo: true}, {Arm: playbook.ArmShown, Score: 0}, {Arm: playbook.ArmShown, Score: 0},
+		}}, "outcomes: 2 shown with a mean score of 0.00, 1 outcome corrected"},
 	} {
 		if got := operations[test.op.Kind].describe(&test.op); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.op.Kind, got, test.want)
