@@ -31,26 +31,26 @@ type Stored struct {
 func NewStored(conn *bus.Conn) *Stored { return &Stored{conn, map[string]*events.Execution{}} }
 
 // Execution implements Evidence.
-func (r *Stored) Execution(ctx context.Context, handle string) (*events.Execution, error) {
-	if e, ok := r.executions[handle]; ok {
+func (s *Stored) Execution(ctx context.Context, handle string) (*events.Execution, error) {
+	if e, ok := s.executions[handle]; ok {
 		return e, nil
 	}
 	seq, matches, err := events.Handle(handle).Parse()
 	if err != nil {
 		return nil, nil //nolint:nilerr // not our handle: imported with the log of another system
 	}
-	found, err := r.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
+	found, err := s.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
 	e, _ := found.(*events.Execution)
-	r.executions[handle] = e
+	s.executions[handle] = e
 	return e, nil
 }
 
 // Reflection implements Evidence.
-func (r *Stored) Reflection(ctx context.Context, c playbook.Cover) (*events.Reflection, error) {
-	found, err := r.conn.Events.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
+func (s *Stored) Reflection(ctx context.Context, c playbook.Cover) (*events.Reflection, error) {
+	found, err := s.conn.Events.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ const maxTries = 3
 
 // NewestExample returns an excerpt of the newest of the executions that is stored and whose owner mayRead permits, nil if there is none.
 // evidence has the oldest first.
-func (r *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidence, mayRead func(owner string) bool) (*Example, error) {
+func (s *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidence, mayRead func(owner string) bool) (*Example, error) {
 	tries := 0
 	for _, ev := range slices.Backward(evidence) {
 		if !mayRead(ev.Owner) {
@@ -146,7 +146,7 @@ func (r *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidenc
 			break
 		}
 		tries++
-		e, err := r.Execution(ctx, ev.Execution)
+		e, err := s.Execution(ctx, ev.Execution)
 		if err != nil {
 			return nil, err
 		}

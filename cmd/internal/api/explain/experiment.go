@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -45,7 +44,7 @@ func ExperimentOf(log history.Log, id playbook.BulletID, limit int) (*Experiment
 		}
 		found = true
 		e := bullet.CurrentExperiment()
-		p := EvidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e}
+		p := EvidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: Status(bullet), outcomes: e}
 		if n := len(out.Points); n == 0 || !p.equals(&out.Points[n-1]) {
 			out.Points = append(out.Points, p)
 		}

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 
 	"debrief/cmd/internal/program/term"
@@ -22,16 +21,6 @@ type Scanner interface {
 type Outcomes struct {
 	Runs    int              `json:"runs"`
 	Windows []WindowOutcomes `json:"windows"` // of the runs in sessions, without their first turns
-}
-
-// rate counts runs and those with the label success.
-type rate struct{ runs, right int }
-
-func (r *rate) add(success bool) {
-	r.runs++
-	if success {
-		r.right++
-	}
 }
 
 // ReadOutcomes reads the stored executions of a playbook with their feedback. A copy of an execution counts once.
@@ -53,10 +42,7 @@ func ReadOutcomes(ctx context.Context, s Scanner, b playbook.Book) (*Outcomes, e
 	seen := map[events.ID]bool{}
 	err = s.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(b), 0, func(st bus.Stored) error {
 		e, ok := st.Event.(*events.Execution)
-		if !ok {
-			return nil
-		}
-		if seen[e.ID] {
+		if !ok || seen[e.ID] {
 			return nil
 		}
 		seen[e.ID] = true
@@ -85,7 +71,8 @@ func (o *Outcomes) Write(w io.Writer) error {
 	t := term.NewTable(w)
 	term.Fprintf(t, "turns\tsuccess\tmessages\ttokens\tshare of history\n")
 	for _, row := range o.Windows {
-		term.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%.0f %%\n", row.Earlier, describeRate(row.Success), row.Messages, row.Tokens, 100*row.Share)
+		s := row.Success
+		term.Fprintf(t, "%s\t%.0f %% (%.0f to %.0f) of %d\t%.1f\t%.0f\t%.0f %%\n", row.Earlier, 100*s.Mean, 100*s.Low, 100*s.High, s.N, row.Messages, row.Tokens, 100*row.Share)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -103,14 +90,6 @@ func writeText(w io.Writer, text string) {
 
 // notRandom explains what the comparison does not prove.
 const notRandom = "Turns are not assigned at random: long sessions have a part. So a difference does not prove an effect."
-
-// describeRate formats a success rate with its interval and its number of runs.
-func describeRate(e report.Estimate) string {
-	if e.N == 0 {
-		return "no run"
-	}
-	return fmt.Sprintf("%.0f %% (%.0f to %.0f) of %d", 100*e.Mean, 100*e.Low, 100*e.High, e.N)
-}
 
 // WindowOutcomes are the results of runs in sessions, for one amount of the earlier turns in the prompt: all, part or none.
 type WindowOutcomes struct {
@@ -132,7 +111,7 @@ var windowNames = [...]string{"all", "part", "none"}
 
 // windowRuns counts runs by the amount of the earlier turns in their prompts.
 type windowRuns [len(windowNames)]struct {
-	rate
+	runs, right      int // runs, and those with the label success
 	messages, tokens int // of earlier turns in the prompts
 	omittedTokens    int // of earlier turns that the prompts left out
 }
@@ -161,10 +140,14 @@ func (n *windowRuns) add(e *events.Execution) {
 	case omitted == 0:
 		kind = windowAll
 	}
-	n[kind].add(e.Outcome.Label == events.Success)
-	n[kind].messages += messages
-	n[kind].tokens += tokens
-	n[kind].omittedTokens += omittedTokens
+	w := &n[kind]
+	w.runs++
+	if e.Outcome.Label == events.Success {
+		w.right++
+	}
+	w.messages += messages
+	w.tokens += tokens
+	w.omittedTokens += omittedTokens
 }
 
 // outcomes returns a row for each amount that has runs.

@@ -114,9 +114,9 @@ func FindVersion(name playbook.Book, point string, log deltalog.Log) (Version, e
 	}
 	found := versions[number]
 	if !strings.HasPrefix(hex.EncodeToString(found.chain), want.chain) {
-		err = fmt.Errorf("playbook %q: version %d is %s, not %s: the label belongs to another installation", name, found.Number, found.Label(), point)
+		return Version{}, program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: version %d is %s, not %s: the label belongs to another installation", name, found.Number, found.Label(), point))
 	}
-	return found, program.Exit(program.ExitRefused, err)
+	return found, nil
 }
 
 // notFoundError returns the error for a wanted version that is not one of the versions of the log, by number.
