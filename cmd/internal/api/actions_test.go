@@ -169,6 +169,24 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
+// TestLargeEditWithAKey repeats an edit that is too large for one delta.
+func TestLargeEditWithAKey(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	var bullets []string
+	for i := range playbook.MaxDeltaKeys + 10 {
+		bullets = append(bullets, fmt.Sprintf(`{"content":"Ship order %d with carrier %d."}`, 1000+i, 9000-i))
+	}
+	body := `{"add":[` + strings.Join(bullets, ",") + `]}`
+	key := set("Idempotency-Key", "large")
+	first, _ := w.send(t, 201, "POST", "/books/default/edits", body, key)
+	again, _ := w.send(t, 200, "POST", "/books/default/edits", body, key)
+	if first["changed"] != float64(len(bullets)) || again["changed"] != first["changed"] || again["version"] != first["version"] {
+		t.Errorf("got %v changed bullets in version %v, then %v in %v, want %d twice", first["changed"], first["version"], again["changed"], again["version"], len(bullets))
+	}
+}
+
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})

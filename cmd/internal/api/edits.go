@@ -27,14 +27,18 @@ import (
 func editRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00012"}
 	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, decide on those in quarantine, restore or name a version, forget executions, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
-	edit.scope, edit.idempotent, edit.waits = tokens.Review, true, true
+	edit.scope = tokens.Review
+	edit.idempotent = true
+	edit.waits = true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
 	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, approveBullet)
 	approve.example = example{path: ofBullet, body: `{"reason": "checked"}`}
 	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, rejectBullet)
 	reject.example = example{path: map[string]string{"book": "default", "id": "misc-00013"}, body: `{"reason": "not ours"}`}
 	for _, r := range []*route{&approve, &reject} {
-		r.scope, r.idempotent, r.optionalBody = tokens.Review, true, true
+		r.scope = tokens.Review
+		r.idempotent = true
+		r.optionalBody = true
 	}
 	return []route{edit, approve, reject, proposalRoute()}
 }
@@ -192,10 +196,12 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	}
 	var done *EditReply
 	var refused []string
+	changed := 0
 	err = c.handler.index.Logs.Covering(c.ctx, c.book(), string(id))(func(r *deltalog.Record) error {
+		changed += len(r.Ops) // also of the deltas of a large edit before the last one, which has the covers
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
-				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
+				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: changed}
 				for _, rejected := range r.Rejected {
 					refused = append(refused, rejected.Reason)
 				}
