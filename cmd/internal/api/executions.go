@@ -136,21 +136,21 @@ func getExecution(c *call) (*explain.Execution, error) {
 		return c.handler.index.Logs.Covering(c.ctx, b, string(h))
 	}
 	x, err := explain.ExecutionOf(c.ctx, c.book(), effects, explain.NewStored(c.handler.conn), h)
-	if err != nil && !errors.Is(err, explain.ErrExecutionNotFound) {
+	isNotFound := errors.Is(err, explain.ErrExecutionNotFound)
+	if err != nil && !isNotFound {
 		return nil, err
 	}
 	// If nothing is found, or only reflections on an execution that has expired, then the owner is unknown: the token must see all owners.
 	mayRead := c.token.AllOwners()
-	if err == nil && x.Execution != nil {
+	if !isNotFound && x.Execution != nil {
 		mayRead = c.token.Sees(x.Execution.Owner)
 	}
-	if !mayRead {
+	switch {
+	case !mayRead:
 		return nil, executionNotFound(h)
-	}
-	if err != nil { // not found
+	case isNotFound:
 		return nil, err
-	}
-	if x.Book != c.book() {
+	case x.Book != c.book():
 		return nil, executionNotFound(h)
 	}
 	if seq, _, err := h.Parse(); err == nil {

@@ -292,10 +292,8 @@ func (c *call) awaitServer() error {
 		if time.Now().After(end) {
 			return nats.ErrDisconnected
 		}
-		select {
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := events.Sleep(c.ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil

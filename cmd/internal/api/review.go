@@ -85,6 +85,8 @@ func getGate(c *call) (*GateState, error) {
 			out.Probation++
 		}
 	}
-	g.Bullets, g.Waiting, g.Decisions = firstItems(g.Bullets, limit), firstItems(g.Waiting, limit), firstItems(g.Decisions, limit)
+	g.Bullets = firstItems(g.Bullets, limit)
+	g.Waiting = firstItems(g.Waiting, limit)
+	g.Decisions = firstItems(g.Decisions, limit)
 	return out, nil
 }

@@ -21,7 +21,9 @@ import (
 // taskRoute is the route that submits tasks.
 func taskRoute() route {
 	r := post("/books/{book}/tasks", "submitTask", "Submit a task to the generators, and optionally wait for its execution.", http.StatusCreated, submitTask)
-	r.scope, r.idempotent, r.waits = tokens.Report, true, true
+	r.scope = tokens.Report
+	r.idempotent = true
+	r.waits = true
 	r.max = 4 << 20
 	r.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the execution, such as 30s, at most %s. Default: do not wait.", maxWait)}}
 	r.example = example{path: map[string]string{"book": "default"}, query: "wait=20s", body: `{"question": "What is six times seven?", "target": "42"}`}

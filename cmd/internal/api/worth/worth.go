@@ -150,7 +150,9 @@ func (s *Sums) armOf(which arm) (a Arm) {
 	perRun := func(m measure) float64 { return sum[m].total / max(1, float64(sum[m].runs)) }
 	a.Rated, a.Outcomes = sum[score].sessions, sum[score].runs
 	a.Score, a.Failures = 100*s.meanOf(score, which).value, 100*s.meanOf(failures, which).value
-	a.Tokens, a.Cost, a.Seconds = perRun(tokens), perRun(cost), perRun(duration)
+	a.Tokens = perRun(tokens)
+	a.Cost = perRun(cost)
+	a.Seconds = perRun(duration)
 	return a
 }
 
