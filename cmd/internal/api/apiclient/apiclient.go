@@ -132,6 +132,10 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	if address != "" {
 		return &Client{Client: api.NewClient(address, token)}, nil
 	}
+	table, err := prices.Load("")
+	if err != nil {
+		return nil, err
+	}
 	log := c.Logger()
 	s, err := p.connect(ctx, log, access)
 	if err != nil {
@@ -142,7 +146,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	if changes && s.Server != nil { // no Curator of another process can connect to the server in this process
 		role, err := curator.New(nil, curator.Config{})
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, a.Close())
 		}
 		work, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
@@ -155,10 +159,6 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		runs: capture.New(s.Conn.NATS(), s.Conn.JetStream(), builder, capture.Config{Log: log}),
 	}
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
-	table, err := prices.Load("")
-	if err != nil {
-		return nil, err
-	}
 	a.Client = api.InProcess(api.New(a.contexts, api.Options{
 		Local: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
 		Index: index.New(s.Conn, table), Log: log,
