@@ -87,7 +87,7 @@ func TestInvalidProxies(t *testing.T) {
 		t.Errorf("scope context: got %v", err)
 	}
 	entry := "sso:\n  hash: " + hashPrefix + strings.Repeat("0", 64) + "\n  owner: gSnAzmfpm1QDbLdWCeOyyA\n  scopes: [read]\n  proxies: "
-	for text, want := range map[string]string{"[]\n": "proxies: is empty", "\n": "proxies: is empty", "[127.0.0.1]\n  books:\n": "books: is empty", "127.0.0.1\n": "line 5", "[127.0.0.1, x]\n": `"x"`, "[\"::1\", \"10.0.0.0/8\"]\n": ""} {
+	for text, want := range map[string]string{"[]\n": "proxies: is empty", "\n": "proxies: is empty", "null\n": "proxies: is empty", "~\n": "proxies: is empty", "[null]\n": "proxies: is empty", "[127.0.0.1]\n  books:\n": "books: is empty", "[127.0.0.1]\n  books: null\n": "books: is empty", "[127.0.0.1]\n  books: [null]\n": "books: is empty", "127.0.0.1\n": "line 5", "[127.0.0.1, x]\n": `"x"`, "[\"::1\", \"10.0.0.0/8\"]\n": ""} {
 		if _, err := parse([]byte(entry + text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", text, err, want)
 		}

@@ -4,7 +4,7 @@
 //	  hash: sha256:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8
 //	  owner: n1Ssl4rO1aBTtCpPnTCXTg
 //	  scopes: [context, report]
-//	  books: [support] # empty or missing: all books
+//	  books: [support] # missing: all books
 //	sso:
 //	  hash: sha256:65e84be33532fb784c48129675f9eff3a682b27168c0ea744b2cf58ee02337c5
 //	  owner: gSnAzmfpm1QDbLdWCeOyyA
@@ -130,7 +130,7 @@ func (t *Token) ProxyNames() (names []string) {
 	return names
 }
 
-// join lists names for a YAML list. A name such as true or 1 needs no quotes: parseToken takes each value as text.
+// join lists names for a YAML list. A name such as true or 1 needs no quotes: the elements are read as texts.
 func join[T ~string](all []T) string {
 	texts := make([]string, len(all))
 	for i, s := range all {
