@@ -204,17 +204,17 @@ func (r *EditRequest) decide(newest, read *playbook.Playbook) (*Plan, error) {
 			return nil, MissingBullet(fmt.Sprintf("%s[%d]", field, i), id)
 		}
 	}
-	list, err := SelectQuarantined(newest, ids)
+	list, err := selectQuarantined(newest, ids)
 	if err != nil {
 		return nil, &UndecidableError{Bullets: ids, err: err}
 	}
-	approval := &Approval{Ops: Reject(list, r.Reason)}
+	decision := &approval{Ops: reject(list, r.Reason)}
 	if len(r.Approve) > 0 {
-		if approval, err = NewApproval(newest, list, r.Reason); err != nil {
+		if decision, err = newApproval(newest, list, r.Reason); err != nil {
 			return nil, &UndecidableError{err: err}
 		}
 	}
-	return &Plan{Edit: &events.Edit{Ops: approval.Ops, Expect: Expectations(read, approval.Ops)}, Retired: approval.Retired}, nil
+	return &Plan{Edit: &events.Edit{Ops: decision.Ops, Expect: expectations(read, decision.Ops)}, Retired: decision.Retired}, nil
 }
 
 // plan returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
@@ -311,7 +311,7 @@ func (r *EditRequest) changeBullets(read *playbook.Playbook) (*Plan, error) {
 			changed = append(changed, op)
 		}
 	}
-	e.Expect = Expectations(read, changed)
+	e.Expect = expectations(read, changed)
 	e.Ops = append(e.Ops, changed...)
 	return &Plan{Edit: e}, nil
 }
@@ -384,8 +384,8 @@ func MissingBullet(field string, id playbook.BulletID) error {
 	return &FieldError{Field: field, Text: fmt.Sprintf("bullet %q is not in the playbook", text.Clip(string(id), maxQuoted)), NotFound: true}
 }
 
-// SelectQuarantined returns the ids, sorted and without duplicates. It returns an error if a bullet does not wait for a person.
-func SelectQuarantined(p *playbook.Playbook, ids []playbook.BulletID) ([]playbook.BulletID, error) {
+// selectQuarantined returns the ids, sorted and without duplicates. It returns an error if a bullet does not wait for a person.
+func selectQuarantined(p *playbook.Playbook, ids []playbook.BulletID) ([]playbook.BulletID, error) {
 	list := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range list {
 		switch b := p.Bullet(id); {
@@ -398,17 +398,17 @@ func SelectQuarantined(p *playbook.Playbook, ids []playbook.BulletID) ([]playboo
 	return list, nil
 }
 
-// Approval is the change that releases bullets from quarantine.
-type Approval struct {
+// approval is the change that releases bullets from quarantine.
+type approval struct {
 	Ops     []playbook.Op
 	Retired []playbook.BulletID // bullets that the approved ones replace, sorted
 }
 
-// NewApproval returns the change that approves bullets in quarantine. They become active and retire the bullets that they
+// newApproval returns the change that approves bullets in quarantine. They become active and retire the bullets that they
 // replace. It returns an error if two of the bullets replace the same bullet, or if a replaced bullet is pinned. An empty
 // reason means "approved".
-func NewApproval(p *playbook.Playbook, list []playbook.BulletID, reason string) (*Approval, error) {
-	a := &Approval{}
+func newApproval(p *playbook.Playbook, list []playbook.BulletID, reason string) (*approval, error) {
+	a := &approval{}
 	replacements := map[playbook.BulletID]playbook.BulletID{} // by the replaced bullet
 	for _, id := range list {
 		b := p.Bullet(id)
@@ -430,7 +430,7 @@ func NewApproval(p *playbook.Playbook, list []playbook.BulletID, reason string) 
 
 // retireReplaced retires the bullet that an approved one replaces, and the other bullets that have replaced it before. It skips bullets that
 // are not shown.
-func (a *Approval) retireReplaced(p *playbook.Playbook, by *playbook.Bullet) error {
+func (a *approval) retireReplaced(p *playbook.Playbook, by *playbook.Bullet) error {
 	for _, old := range p.Sorted() {
 		isReplaced := old.ID == by.Replaces || old.Replaces == by.Replaces
 		if !isReplaced || !old.Shown() || slices.Contains(a.Retired, old.ID) {
@@ -445,8 +445,8 @@ func (a *Approval) retireReplaced(p *playbook.Playbook, by *playbook.Bullet) err
 	return nil
 }
 
-// Reject returns the operations that retire bullets in quarantine. An empty reason means "rejected".
-func Reject(list []playbook.BulletID, reason string) []playbook.Op {
+// reject returns the operations that retire bullets in quarantine. An empty reason means "rejected".
+func reject(list []playbook.BulletID, reason string) []playbook.Op {
 	var ops []playbook.Op
 	for _, id := range list {
 		ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Retired, Reason: cmp.Or(reason, "rejected")})

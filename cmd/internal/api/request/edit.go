@@ -15,9 +15,9 @@ import (
 	"debrief/playbook/history"
 )
 
-// Expectations returns, for each bullet that the operations change, its section and content before them. A bullet that does not exist has
+// expectations returns, for each bullet that the operations change, its section and content before them. A bullet that does not exist has
 // neither.
-func Expectations(p *playbook.Playbook, ops []playbook.Op) []events.Expectation {
+func expectations(p *playbook.Playbook, ops []playbook.Op) []events.Expectation {
 	var all []events.Expectation
 	done := map[playbook.BulletID]bool{}
 	for _, op := range ops {

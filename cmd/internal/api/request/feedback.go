@@ -105,10 +105,8 @@ func (r *FeedbackResult) Wait(ctx context.Context, s lagReader, timeout time.Dur
 		if time.Now().After(deadline) {
 			return r.pendingError(ctx, s, timeout)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := events.Sleep(ctx, pause); err != nil {
+			return err
 		}
 		if err := r.readLog(ctx); err != nil {
 			return err

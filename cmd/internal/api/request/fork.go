@@ -131,17 +131,14 @@ func requestForkEdit(ctx context.Context, conn *bus.Conn, store *deltalog.Store,
 			return nil
 		}
 		if err == nil {
-			select {
-			case <-wait.Done():
-				err = wait.Err()
-			case <-time.After(50 * time.Millisecond):
-				continue
-			}
+			err = events.Sleep(wait, 50*time.Millisecond)
 		}
 		timedOut := wait.Err() != nil && ctx.Err() == nil
-		if timedOut {
+		switch {
+		case timedOut:
 			return program.Exit(program.ExitUnreachable, &NoReplyError{After: bulkTimeout})
+		case err != nil:
+			return err
 		}
-		return err
 	}
 }

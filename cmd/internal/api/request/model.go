@@ -44,10 +44,8 @@ func WithModelCheck(ctx context.Context, conn *bus.Conn, roles ...string) (check
 			if err := modelError(conn.Health.Roles(), reports, roles); err != nil {
 				end(err)
 			}
-			select {
-			case <-checked.Done():
+			if events.Sleep(checked, modelCheckInterval) != nil {
 				return
-			case <-time.After(modelCheckInterval):
 			}
 		}
 	}()

@@ -85,7 +85,7 @@ func TestChangedInTargetText(t *testing.T) {
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	p := playbookOf(t, "", playbook.Bullet{ID: "a", Section: "misc", Content: "x"})
-	got := Expectations(p, []playbook.Op{{Bullet: "a"}, {Bullet: "b"}, {Bullet: "a"}})
+	got := expectations(p, []playbook.Op{{Bullet: "a"}, {Bullet: "b"}, {Bullet: "a"}})
 	want := []events.Expectation{{Bullet: "a", Section: "misc", Content: "x"}, {Bullet: "b"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -95,7 +95,7 @@ func TestExpectations(t *testing.T) {
 func TestReject(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ reason, want string }{{"", "rejected"}, {"not ours", "not ours"}} {
-		ops := Reject([]playbook.BulletID{"a", "b"}, test.reason)
+		ops := reject([]playbook.BulletID{"a", "b"}, test.reason)
 		for _, op := range ops {
 			if op.Kind != playbook.SetStatus || op.Status != playbook.Retired || op.Reason != test.want {
 				t.Errorf("reason %q: got %+v", test.reason, op)

@@ -132,7 +132,7 @@ func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditRepl
 	version := p.before.Version() // of the target: the one that was planned for, then that of the newest edit
 	state := p.before.Clone()     // the target after the edits so far
 	for ops := range slices.Chunk(p.ops, PerEdit) {
-		e := &events.Edit{Ops: ops, Expect: Expectations(state, ops)}
+		e := &events.Edit{Ops: ops, Expect: expectations(state, ops)}
 		if !merge {
 			e.BaseVersion = new(version)
 		}

@@ -53,7 +53,7 @@ func TestApproval(t *testing.T) {
 		},
 	} {
 		p := playbookOf(t, test.gate, test.bullets...)
-		made, err := NewApproval(p, test.approve, "checked")
+		made, err := newApproval(p, test.approve, "checked")
 		if (err != nil) != test.refused {
 			t.Errorf("%s: got error %v", test.name, err)
 		}
@@ -96,7 +96,7 @@ func TestSelectQuarantined(t *testing.T) {
 		{nil, nil, true},
 	} {
 		before := slices.Clone(test.ids)
-		got, err := SelectQuarantined(p, test.ids)
+		got, err := selectQuarantined(p, test.ids)
 		if (err == nil) != test.ok || !slices.Equal(got, test.want) || !slices.Equal(test.ids, before) {
 			t.Errorf("%v: got %v, error %v", before, got, err)
 		}
