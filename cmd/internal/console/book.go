@@ -99,7 +99,7 @@ func showBullet(q *request) (any, error) {
 		return nil, err
 	}
 	if len(p.Life.Events) == 0 {
-		return nil, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "The bullet has no history."}}
+		return nil, newError(http.StatusNotFound, api.CodeNotFound, "The bullet has no history.")
 	}
 	slices.Reverse(p.Life.Events) // newest first
 	p.Label = p.Life.Labels[p.Life.Events[0].Version]

@@ -48,7 +48,10 @@ func (q *request) parameters(names ...string) url.Values {
 // isNotFound reports whether an error is the response of the API for an object that does not exist.
 func isNotFound(err error) bool { return api.StatusOf(err) == http.StatusNotFound }
 
-// refuse returns the error of a form that the console refuses itself.
-func refuse(text string) error {
-	return &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: text}}
+// newError returns an error of the console itself, in the form of an error response of the API.
+func newError(status int, code api.Code, text string) *api.Error {
+	return &api.Error{Problem: api.Problem{Status: status, Code: code, Detail: text}}
 }
+
+// refuse returns the error of a form that the console refuses itself.
+func refuse(text string) error { return newError(http.StatusBadRequest, api.CodeInvalid, text) }

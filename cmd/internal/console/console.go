@@ -143,7 +143,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formDeadline)) // a test may have no connection
 	}
 	if err := s.origins.Check(r); err != nil {
-		s.fail(&request{Request: r, w: w, site: s}, &api.Error{Problem: api.Problem{Status: http.StatusForbidden, Code: api.CodeOrigin, Detail: "The request comes from a page of another site."}})
+		s.fail(&request{Request: r, w: w, site: s}, newError(http.StatusForbidden, api.CodeOrigin, "The request comes from a page of another site."))
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -156,5 +156,5 @@ func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q, _ := s.newRequest(w, r) // also without a valid token
-	s.fail(q, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
+	s.fail(q, newError(http.StatusNotFound, api.CodeNotFound, "There is no page with this address."))
 }

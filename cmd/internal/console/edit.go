@@ -72,7 +72,7 @@ func changeBullet(q *request) (notice, error) {
 	}
 	done := bulletChanges[change]
 	if done == "" {
-		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
+		return notice{}, newError(http.StatusNotFound, api.CodeNotFound, "There is no such change.")
 	}
 	out, err := q.edit(object{change: []string{q.PathValue("id")}, "reason": q.field("reason")})
 	return q.saved(done, out.Version), err

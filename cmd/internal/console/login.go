@@ -64,7 +64,7 @@ func (s *Site) setTheme(w http.ResponseWriter, r *http.Request) {
 func (s *Site) live(w http.ResponseWriter, r *http.Request) {
 	to, err := s.client.OnBehalf(r, secretOf(r)).NewRequest(r.Context(), http.MethodGet, "/events", r.URL.Query(), nil)
 	if err != nil {
-		s.fail(&request{Request: r, w: w, site: s}, &api.Error{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: err.Error()}})
+		s.fail(&request{Request: r, w: w, site: s}, newError(http.StatusInternalServerError, api.CodeInternal, err.Error()))
 		return
 	}
 	to.Header.Set("Last-Event-Id", r.Header.Get("Last-Event-Id"))

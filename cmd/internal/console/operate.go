@@ -25,7 +25,7 @@ type deadPage struct {
 
 func showDead(q *request) (any, error) {
 	q.title = "Dead letters"
-	p := &deadPage{Role: q.param("role"), Roles: []string{"generator", "reflector", "curator"}}
+	p := &deadPage{Role: q.param("role"), Roles: roleOrder}
 	return p, q.get("/dead", q.parameters("role", "book", "after"), &p.Page)
 }
 

@@ -218,12 +218,12 @@ func (s *Site) fail(q *request, err error) {
 	switch {
 	case isAPI:
 	case errors.As(err, &tooLarge):
-		e = &api.Error{Problem: api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
+		e = newError(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "The form is too large.")
 	case q.Context().Err() != nil:
 		return // the browser has disconnected
 	default:
 		s.log.Error().Err(err).Str("path", q.URL.Path).Msg("page failed")
-		e = &api.Error{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: "The page failed. The log of the server has the reason."}}
+		e = newError(http.StatusInternalServerError, api.CodeInternal, "The page failed. The log of the server has the reason.")
 	}
 	if e.Status == http.StatusUnauthorized {
 		to := "/login"
