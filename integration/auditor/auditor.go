@@ -72,7 +72,9 @@ func Check(s *Streams, in Accepted) *Report {
 	for _, name := range slices.Sorted(maps.Keys(a.books)) {
 		f := a.books[name]
 		a.Wrong = append(a.Wrong, f.faults...)
-		a.Deltas, a.Bullets, a.Strays = a.Deltas+int(f.version), a.Bullets+len(f.bullets), a.Strays+len(f.strays)
+		a.Deltas += int(f.version)
+		a.Bullets += len(f.bullets)
+		a.Strays += len(f.strays)
 		a.coverage(f)
 		a.votes(f)
 		a.view(f, s.View)

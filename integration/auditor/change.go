@@ -132,7 +132,10 @@ type experiment struct {
 
 // stated returns the fields that a version states, without those that follow from outcomes and from other bullets.
 func (b record) stated() record {
-	b.Experiment, b.Contests, b.Inferred, b.Created = experiment{}, "", false, time.Time{}
+	b.Experiment = experiment{}
+	b.Contests = ""
+	b.Inferred = false
+	b.Created = time.Time{}
 	if b.active() {
 		b.Status = "active"
 	}

@@ -170,4 +170,5 @@ func (c *Console) Page(address string) (Page, bool) {
 	return p, ok
 }
 
+// settings is the page of the settings and tokens. None of its numbers is in a stream.
 func (c *Console) settings(Page, []string, url.Values) {}

@@ -110,7 +110,7 @@ func (f *fold) apply(seq uint64, o *changeOp, last *change) {
 	case "TAG", "RETAG":
 		f.addVotes(seq, o, last)
 	}
-	apply(f.bullets, o, last.Time)
+	applyOp(f.bullets, o, last.Time)
 	f.checkContent(seq, o.Bullet)
 }
 

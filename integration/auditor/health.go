@@ -8,12 +8,15 @@ import (
 
 // health is the health of a playbook at a time.
 type health struct {
-	day                                               string
-	active, cited, injections, noEffect, contradicted int
-	stale                                             int
-	median, oldest                                    float64 // days
-	bullets, shown, withheld                          int     // of the contribution; no bullets: not measured
-	estimate, low, high                               float64
+	day string
+
+	active, cited, stale, contradicted int // bullets
+	injections, noEffect               int
+	median, oldest                     float64 // days since the last confirmation of an active bullet
+
+	// The contribution. Without bullets it is not measured.
+	bullets, shown, withheld int
+	estimate, low, high      float64
 }
 
 // health returns the health after a version, at a time.
@@ -33,7 +36,8 @@ func (h *history) health(version int, at time.Time) health {
 		if b.Helpful+b.Harmful+count(b.Experiment.Cited) > 0 {
 			x.cited++
 		}
-		x.injections, x.noEffect = x.injections+b.Helpful+b.Harmful+b.Neutral, x.noEffect+b.Neutral
+		x.injections += b.Helpful + b.Harmful + b.Neutral
+		x.noEffect += b.Neutral
 		last, known := h.confirmed[version][id]
 		if !known {
 			last = b.Created
@@ -48,7 +52,9 @@ func (h *history) health(version int, at time.Time) health {
 			continue
 		}
 		w := 1 / (1/n + 1/m)
-		x.bullets, x.shown, x.withheld = x.bullets+1, x.shown+int(n), x.withheld+int(m)
+		x.bullets++
+		x.shown += int(n)
+		x.withheld += int(m)
 		weights += w
 		sum += w * (mean(b.Experiment.Shown) - mean(b.Experiment.Withheld))
 		variance += w * w * (paddedVariance(b.Experiment.Shown)/n + paddedVariance(b.Experiment.Withheld)/m)
@@ -59,7 +65,9 @@ func (h *history) health(version int, at time.Time) health {
 	}
 	if x.bullets > 0 {
 		half := 1.959964 * math.Sqrt(variance) / weights
-		x.estimate, x.low, x.high = sum/weights, max(-1, sum/weights-half), min(1, sum/weights+half)
+		x.estimate = sum / weights
+		x.low = max(-1, sum/weights-half)
+		x.high = min(1, sum/weights+half)
 	}
 	return x
 }

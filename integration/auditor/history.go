@@ -32,7 +32,7 @@ func (h *history) add(m Message) error {
 		for _, part := range h.parts(c) {
 			for i := range part.Ops {
 				confirm(confirmed, h.now(), &part.Ops[i], c.Time)
-				apply(state, &part.Ops[i], part.Time)
+				applyOp(state, &part.Ops[i], part.Time)
 			}
 		}
 	}
@@ -49,8 +49,8 @@ func (h *history) parts(c *change) []*change {
 	return h.changes[first-1 : c.Version]
 }
 
-// apply applies an operation to the bullets.
-func apply(state map[string]record, o *changeOp, at time.Time) {
+// applyOp applies an operation to the bullets.
+func applyOp(state map[string]record, o *changeOp, at time.Time) {
 	b, known := state[o.Bullet]
 	switch {
 	case o.Kind == "ADD":
@@ -77,7 +77,10 @@ func apply(state map[string]record, o *changeOp, at time.Time) {
 		}
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(o.Sources))) {
 			if src, ok := state[id]; ok && id != b.ID {
-				b.Helpful, b.Harmful, b.Neutral, b.Pinned = b.Helpful+src.Helpful, b.Harmful+src.Harmful, b.Neutral+src.Neutral, b.Pinned || src.Pinned
+				b.Helpful += src.Helpful
+				b.Harmful += src.Harmful
+				b.Neutral += src.Neutral
+				b.Pinned = b.Pinned || src.Pinned
 				delete(state, id)
 			}
 		}
@@ -97,7 +100,9 @@ func apply(state map[string]record, o *changeOp, at time.Time) {
 				*n -= len(o.Support)
 			}
 		}
-		b.Helpful, b.Harmful, b.Neutral = b.Helpful+o.Helpful, b.Harmful+o.Harmful, b.Neutral+o.Neutral
+		b.Helpful += o.Helpful
+		b.Harmful += o.Harmful
+		b.Neutral += o.Neutral
 	case "EXPOSURES":
 		if o.Number == b.Experiment.Number {
 			for _, x := range o.Seen {

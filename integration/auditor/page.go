@@ -1,9 +1,7 @@
 package auditor
 
 import (
-	"maps"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -25,9 +23,6 @@ func (p Page) add(place string, values ...float64) {
 		p[place] = append(p[place], Expected{Values: values})
 	}
 }
-
-// Places returns the places of the numbers of a page, sorted.
-func (p Page) Places() []string { return slices.Sorted(maps.Keys(p)) }
 
 func ints(values ...int) (all []float64) {
 	for _, v := range values {

@@ -16,7 +16,9 @@ type sums struct {
 
 func (x *sums) count(r *run) {
 	x.executions++
-	x.input, x.cached, x.cost = x.input+r.Usage.Input, x.cached+r.Usage.Cached, x.cost+r.Usage.Dollars
+	x.input += r.Usage.Input
+	x.cached += r.Usage.Cached
+	x.cost += r.Usage.Dollars
 	if r.Outcome.label() != "" {
 		x.known++
 	}
@@ -116,7 +118,8 @@ func (p Page) pooled(series, axis string, all []measurement, enough int) {
 		if sum.n == 0 {
 			from = m.at
 		}
-		sum.n, sum.right = sum.n+m.n, sum.right+m.right
+		sum.n += m.n
+		sum.right += m.right
 		if sum.n < enough && i+1 < len(all) && all[i+1].group == m.group {
 			continue
 		}

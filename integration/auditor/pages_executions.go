@@ -159,7 +159,9 @@ func supported(o *changeOp, ours []int) (*changeOp, bool) {
 		}
 	}
 	if o.Kind == "TAG" { // each supporter has one vote
-		one.Helpful, one.Harmful, one.Neutral = len(one.Support), 0, 0
+		one.Helpful = len(one.Support)
+		one.Harmful = 0
+		one.Neutral = 0
 	}
 	return &one, len(one.Support) > 0
 }

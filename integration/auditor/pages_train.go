@@ -73,7 +73,9 @@ func (p Page) score(place string, s any) {
 
 // report is the report of a run of train.
 func (c *Console) report(p Page, r any) {
-	before, after, paired := at(r, "before"), at(r, "after"), at(r, "paired")
+	before := at(r, "before")
+	after := at(r, "after")
+	paired := at(r, "paired")
 	if before != nil && after != nil {
 		p.add("# % → # %", 100*number(before, "right")/number(before, "n"), 100*number(after, "right")/number(after, "n"))
 	}
@@ -300,7 +302,9 @@ func newcombe(both, wins, losses, neither int) (low, high float64) {
 
 // mcnemar returns the two-sided p-value of McNemar's exact test.
 func mcnemar(wins, losses int) float64 {
-	n, sum, choose := wins+losses, 0.0, 1.0
+	n := wins + losses
+	sum := 0.0
+	choose := 1.0
 	for k := range min(wins, losses) + 1 {
 		sum += choose
 		choose = choose * float64(n-k) / float64(k+1)

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -137,7 +138,7 @@ func compareNumbers(page string, shown []number, audit auditor.Page) (problems [
 			problems = append(problems, fmt.Sprintf("%s lacks %v", place, rest))
 		}
 	}
-	for _, place := range audit.Places() {
+	for _, place := range slices.Sorted(maps.Keys(audit)) {
 		if _, ok := got[place]; !ok && !audit[place][0].Among {
 			problems = append(problems, fmt.Sprintf("%s is missing, and the audit has %v", place, audit[place]))
 		}
