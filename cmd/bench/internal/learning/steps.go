@@ -137,11 +137,28 @@ func (r *runner) dueOutcomes() (due []pendingOutcome) {
 	return due
 }
 
+// maxRequests is the number of requests for a stored context. On a busy machine the server may not store a context in time.
+const maxRequests = 5
+
+// storedContext requests a context for a task, again if it was not stored: its report would not tell which bullets were shown.
+func (r *runner) storedContext(ctx context.Context, t *world.Task) (served *events.ContextReply, err error) {
+	for range maxRequests {
+		served, err = r.agent.Context(ctx, r.request(t))
+		if err != nil {
+			return nil, fmt.Errorf("request context of task %s: %w", t.ID, err)
+		}
+		if served.ID != "" {
+			break
+		}
+	}
+	return served, nil
+}
+
 // answer requests a context for a task and lets the agent of the world answer it.
 func (r *runner) answer(ctx context.Context, t *world.Task) (answered, error) {
-	served, err := r.agent.Context(ctx, r.request(t))
+	served, err := r.storedContext(ctx, t)
 	if err != nil {
-		return answered{}, fmt.Errorf("request context of task %s: %w", t.ID, err)
+		return answered{}, err
 	}
 	system := systemOf(served.Messages)
 	a := r.world.Attempt(*t, system)

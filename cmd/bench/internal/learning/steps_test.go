@@ -11,6 +11,40 @@ import (
 	"debrief/events/service"
 )
 
+// lateBackend stores each context at the second request only, as a server on a busy machine may.
+type lateBackend struct {
+	service.Backend
+	requests map[string]int // by query
+}
+
+func (b *lateBackend) Context(_ context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
+	b.requests[r.Query]++
+	if b.requests[r.Query] < 2 {
+		return &events.ContextReply{}, nil
+	}
+	return &events.ContextReply{ID: "c"}, nil
+}
+
+func (*lateBackend) Report(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+	if r.ContextID == "" {
+		return &events.StoredReply{Warnings: []string{"context_id: empty"}}, nil
+	}
+	return &events.StoredReply{}, nil
+}
+
+// TestContextsThatAreNotStored: the agent requests a context again that was not stored in time, so that the report of its run has a context.
+func TestContextsThatAreNotStored(t *testing.T) {
+	t.Parallel()
+	w, err := worlds.New(text.Name, 1, world.Imperfection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{world: w, arm: &arm{}, agent: &lateBackend{requests: map[string]int{}}, done: 1}
+	if err := r.step(t.Context(), w.Train(1)); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+}
+
 // warningBackend stores nothing. It answers the first reports with a warning.
 type warningBackend struct {
 	service.Backend
