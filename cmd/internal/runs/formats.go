@@ -109,7 +109,8 @@ var formats = []*fileFormat{
 	{
 		source: sourceATIF, title: "ATIF trajectories (Harbor, Terminal-Bench)",
 		matches: func(v modelapi.Value) bool {
-			return v.Kind("steps") == '[' && (strings.HasPrefix(v.Text("schema_version"), "ATIF") || v.Kind("agent") == '{')
+			isExecution := v.HasAll("question") // see sourceExecutions
+			return v.Kind("steps") == '[' && (strings.HasPrefix(v.Text("schema_version"), "ATIF") || v.Kind("agent") == '{' && !isExecution)
 		},
 		parse: atif,
 	},

@@ -215,6 +215,15 @@ func TestOpenAIChat(t *testing.T) {
 	}
 }
 
+// TestExecutionWithItsAgent reads a line of 'debrief submit --json' that describes the agent. ATIF also has the fields agent and steps.
+func TestExecutionWithItsAgent(t *testing.T) {
+	t.Parallel()
+	e := one(t, `{"question":"q","agent":{"system_prompt":"Look first.","tools":[{"name":"find","description":"Finds."}]},"steps":[{"text":"hm","tool_calls":[{"tool":"find","output":"4"}]}],"outcome":"failure"}`)
+	if e.Origin.Source != "file/debrief" || e.Agent == nil || e.Agent.SystemPrompt != "Look first." || len(e.Agent.Tools) != 1 || len(e.Steps) != 1 {
+		t.Errorf("got source %q, agent %+v and steps %+v", e.Origin.Source, e.Agent, e.Steps)
+	}
+}
+
 func TestExecutionsWrittenByHand(t *testing.T) {
 	t.Parallel()
 	e := one(t, `{"task_id":"berth/7","question":"q","answer":"4","target":"4","shown":[{"id":"b-1","content":"x"}],"cited":["b-1"],"manifest":{"exposures":[{"bullet_id":"b-1","arm":1}]},"steps":[{"text":"hm","tool_calls":[{"tool":"find","output":"4"},{"tool":"find","outcome":"timeout","duration_ns":-5}]},{"speaker":"user","text":"yes"}],"outcome":"success","usage":{"calls":-3,"cost":1}}`)
