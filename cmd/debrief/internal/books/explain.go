@@ -118,7 +118,7 @@ Examples:
 }
 
 func (r *rejectedBook) Run(ctx context.Context, c *program.Common) error {
-	return list(ctx, c, &r.newestFlags, nil, "rejections", "No proposals or bullets were rejected, merged or removed.",
+	return list(ctx, c, &r.newestFlags, nil, "rejections", "The Curator rejected no proposals, and merged, quarantined or retired no bullets.",
 		"version\twhen\tkind\toperation\tbullet\treason\ttext", func(w io.Writer, l history.Rejection) {
 			term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason, term.OneLine(l.Op.Content, 120))
 		})

@@ -120,7 +120,7 @@ func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	format := formats.Format(ex.Format)
 	_, writable := formats.Formats()
 	if !slices.Contains(writable, format) {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", writable, ex.Format))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, or for coding agents %v; got %q", writable, blockFormats, ex.Format))
 	}
 	all, _, err := apiclient.List[*playbook.Bullet](ctx, c, ex.Flags, ex.Path("bullets"), map[string]string{"at": ex.At}, 0)
 	if err != nil {
