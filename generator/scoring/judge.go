@@ -120,7 +120,7 @@ func parseVerdict(names []string, d outcome.Decoder) func(chat.Reply) (events.Ou
 	return func(r chat.Reply) (events.Outcome, error) {
 		reply, err := chat.ParseObject(r, field)
 		if err != nil {
-			return events.Outcome{}, err
+			return events.Outcome{}, errors.New(err.Error()) // not a *chat.MissingError, for which Ask returns the zero outcome as a verdict
 		}
 		raw, _ := reply.Field(field)
 		object, err := json.Marshal(map[string]json.RawMessage{field: raw})

@@ -46,6 +46,7 @@ func TestJudge(t *testing.T) {
 		"without a reference":    {"", []string{yes}, events.Success, 1, 1},
 		"no JSON in any call":    {"", []string{"fine"}, events.Unknown, 0, chat.MaxCalls},
 		"a score out of range":   {"", []string{`{"score": 7}`}, events.Unknown, 0, chat.MaxCalls},
+		"no score in any call":   {"", []string{`{"reason": "It matches."}`}, events.Unknown, 0, chat.MaxCalls},
 		"repaired when repeated": {"", []string{"fine", yes}, events.Success, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
