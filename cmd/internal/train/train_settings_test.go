@@ -41,7 +41,7 @@ func TestSettingsListWhatChangesTheResult(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"tries": "3", "evidence-budget": "700", "judge-model": "strict", "judge-rubric": fmt.Sprintf("rubric.txt (SHA-256 %.6x)", sha256.Sum256([]byte(text))),
-		"evaluator-program": "ours=score --api-key [redacted: api key]",
+		"evaluator-program": "ours=score --api-key [redacted: secret]",
 	} {
 		if got[name] != want {
 			t.Errorf("setting %s: got %q, want %q", name, got[name], want)
