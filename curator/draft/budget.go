@@ -219,6 +219,12 @@ func (d *draft) dropAdd(id playbook.BulletID) {
 			return false
 		}
 		if op.Kind == playbook.Add {
+			for _, c := range d.contributors(&op) {
+				d.added[c]--
+				if d.added[c] == 0 {
+					delete(d.added, c)
+				}
+			}
 			op.Bullet = ""
 			d.reject(op, screen.Refusef(playbook.ReasonTokenBudget, "token budget exceeded: all other bullets are stronger"))
 		}

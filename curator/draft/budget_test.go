@@ -307,3 +307,16 @@ func TestGatherCountsNoDroppedBullet(t *testing.T) {
 		t.Errorf("got %+v, want no change", item.Decision)
 	}
 }
+
+// TestBurstCountsNoDroppedBullet checks that a new bullet for which the budget has no room does not count against its session.
+func TestBurstCountsNoDroppedBullet(t *testing.T) {
+	t.Parallel()
+	var n draftTest
+	n.take(t, reflected("first", events.Reflection{}, add("one")))
+	n.take(t, tagged("second", events.BulletTag{ID: n.said(t, "one").ID, Tag: events.Helpful}))
+	n.policy.Budget.Book, n.policy.Burst.Max = estimated(&n.p, ""), 1
+	n.take(t, from("", "s", add("two")))
+	if n.p.FindByContent("two") != nil || len(n.last.added) != 0 {
+		t.Errorf("got %d bullets and the additions %v, want 1 and none", n.p.Len(), n.last.added)
+	}
+}
