@@ -37,7 +37,7 @@ type Executions struct {
 	dropped   bool // rows older than the first were dropped
 
 	// The following have the sequences of executions as keys. Entries of dropped rows are dropped with the rows.
-	revised map[uint64]events.Outcome // outcomes after feedback
+	revised map[uint64]events.Outcome // outcomes after feedback, also of dropped rows: later feedback replaces them in the sums
 	doubts  map[uint64]string         // reasons why the Reflector doubts the outcome
 }
 
@@ -102,7 +102,6 @@ func (x *Executions) addExecution(seq uint64, e *events.Execution) {
 	if len(x.rows) == x.maxRows {
 		x.rows, x.dropped = slices.Clone(x.rows[x.maxRows/4:]), true
 		first := x.rows[0].seq
-		maps.DeleteFunc(x.revised, func(seq uint64, _ events.Outcome) bool { return seq < first })
 		maps.DeleteFunc(x.doubts, func(seq uint64, _ string) bool { return seq < first })
 	}
 	x.rows = append(x.rows, r)

@@ -140,6 +140,33 @@ func TestOldVersionsAreMerged(t *testing.T) {
 	}
 }
 
+// TestFeedbackOnADroppedRow checks that two outcomes of an execution count once, also if its row was dropped between them.
+func TestFeedbackOnADroppedRow(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	e := &events.Execution{Book: "b", ID: events.NewID(), RunID: "run", Question: "q", Started: time.Now()}
+	if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	x := newExecutions(conn, nil)
+	x.maxRows = 4
+	x.addExecution(1, e)
+	revise := func(o events.Outcome) {
+		t.Helper()
+		if err := x.revise(t.Context(), &events.Feedback{Book: "b", Execution: events.NewHandle(1, e.ID), Outcome: o}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revise(events.Outcome{Label: events.Success, Score: 1})
+	for seq := uint64(2); seq <= 6; seq++ {
+		x.addExecution(seq, &events.Execution{Book: "b", ID: events.NewID(), Started: time.Now()})
+	}
+	revise(events.Outcome{Label: events.Failure})
+	if got := x.Curve("b", 10, 0).Total.Accuracy; got.N != 1 || got.Mean != 0 {
+		t.Errorf("got %d known outcomes with a mean of %v, want 1 failure", got.N, got.Mean)
+	}
+}
+
 // TestErasedDuringARetry checks that an execution does not count any more that was erased while the index waited after a failed read.
 func TestErasedDuringARetry(t *testing.T) {
 	t.Parallel()
