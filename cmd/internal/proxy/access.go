@@ -100,7 +100,7 @@ func (g *Gateway) findToken(secret string) (Token, bool) {
 }
 
 // setKey removes tokens of Debrief from a request. If no key is left, it adds the gateway's key. It refuses the request if its path is not
-// one for the gateway's key, or if its key was a token and the gateway has no key.
+// one for the gateway's key, or if its key was a token, and the gateway has no key for a provider with TLS.
 func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	h := r.Header
 	removed := g.removeTokens(r)
@@ -110,9 +110,10 @@ func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	if !rt.isBelow(ownKeyPaths...) {
 		return newFailure(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
 	}
-	own := g.upstreams[rt.provider].key
+	upstream := g.upstreams[rt.provider]
+	own := upstream.key
 	switch {
-	case own == "" && removed:
+	case own == "" && removed && upstream.scheme == "https": // a server without TLS, such as a local one, may need no key
 		return newFailure(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
 	case own == "":
 		return nil // the provider refuses the request itself

@@ -36,6 +36,7 @@ func TestTokens(t *testing.T) {
 	o.OpenAI.Key, o.Anthropic.Key = "own-openai", "own-anthropic"
 	withKeys, c := open(t, url, o)
 	without, _ := open(t, url, gatewayOptions{Tokens: known})
+	vendor, _ := open(t, strings.Replace(url, "http:", "https:", 1), gatewayOptions{Tokens: known})
 	free, _ := open(t, url, gatewayOptions{OpenAI: Upstream{Key: "own-openai"}})
 	for _, test := range []struct {
 		name   string
@@ -54,7 +55,7 @@ func TestTokens(t *testing.T) {
 		{"token as bearer, Anthropic", withKeys, "/anthropic/v1/models", []string{"Authorization", "Bearer all"}, 200, "|own-anthropic"},
 		{"token without the right to calls", withKeys, "/v1/models", []string{headerToken, "reader"}, 403, "scope_forbidden"},
 		{"two tokens", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer reader"}, 200, "Bearer own-openai|"},
-		{"two tokens, no key", without, "/v1/messages", []string{headerToken, "all", "X-Api-Key", "reader"}, 401, "key_required"},
+		{"two tokens, no key", vendor, "/v1/messages", []string{headerToken, "all", "X-Api-Key", "reader"}, 401, "key_required"},
 		{"token and key", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer sk-1"}, 200, "Bearer sk-1|"},
 		{"token twice", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer all"}, 200, "Bearer own-openai|"},
 		{"token only", withKeys, "/v1/models", []string{headerToken, "all"}, 200, "Bearer own-openai|"},
@@ -64,7 +65,8 @@ func TestTokens(t *testing.T) {
 		{"own book", withKeys, "/books/sales/v1/models", []string{headerToken, "sales"}, 200, "Bearer own-openai|"},
 		{"own book in the header", withKeys, "/v1/models", []string{headerToken, "sales", headerBook, "sales"}, 200, "Bearer own-openai|"},
 		{"path before header", withKeys, "/books/legal/v1/models", []string{headerToken, "sales", headerBook, "sales"}, 403, "book_forbidden"},
-		{"no key for the token", without, "/v1/models", []string{"Authorization", "Bearer all"}, 401, "key_required"},
+		{"no key for the token", vendor, "/v1/models", []string{"Authorization", "Bearer all"}, 401, "key_required"},
+		{"no key for a local server", without, "/v1/models", []string{"Authorization", "Bearer all"}, 200, "|"},
 		{"no key", without, "/v1/models", []string{headerToken, "all"}, 200, "|"},
 		{"without tokens, no key", free, "/v1/models", nil, 200, "Bearer own-openai|"},
 		{"without tokens, a key", free, "/v1/models", []string{"Authorization", "Bearer sk-1", headerToken, "x"}, 200, "Bearer sk-1|"},
