@@ -321,3 +321,26 @@ func FuzzATIF(f *testing.F) { fuzz(f, atifTrajectory) }
 func FuzzInspect(f *testing.F) {
 	fuzz(f, inspectFailed, "{"+inspectHead+`,"samples":[`+inspectWorked+","+inspectStopped+"]}")
 }
+
+// TestOTelAgentWithTheQuestion reads a trace whose model calls have no messages: the span of the agent has the question and the answer.
+func TestOTelAgentWithTheQuestion(t *testing.T) {
+	t.Parallel()
+	attributes := func(pairs ...string) string {
+		var list []string
+		for i := 0; i < len(pairs); i += 2 {
+			list = append(list, fmt.Sprintf(`{"key":%q,"value":{"stringValue":%q}}`, pairs[i], pairs[i+1]))
+		}
+		return `"attributes":[` + strings.Join(list, ",") + `]`
+	}
+	list := []string{
+		`{"traceId":"t","spanId":"1","name":"invoke_agent","startTimeUnixNano":"1",` + attributes("gen_ai.operation.name", "invoke_agent",
+			"gen_ai.input.messages", `[{"role":"user","parts":[{"type":"text","content":"q"}]}]`, "gen_ai.output.messages", `[{"role":"assistant","parts":[{"type":"text","content":"Done."}]}]`) + `}`,
+		`{"traceId":"t","spanId":"2","parentSpanId":"1","name":"chat m","startTimeUnixNano":"2",` + attributes("gen_ai.operation.name", "chat", "gen_ai.request.model", "m") + `}`,
+		`{"traceId":"t","spanId":"3","parentSpanId":"1","name":"execute_tool find","startTimeUnixNano":"3",` + attributes("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "find",
+			"gen_ai.tool.call.arguments", `{"a":1}`, "gen_ai.tool.call.result", "7") + `}`,
+	}
+	e := one(t, `{"resourceSpans":[{"scopeSpans":[{"spans":[`+strings.Join(list, ",")+`]}]}]}`)
+	if e.Question != "q" || e.Answer != "Done." || len(e.Steps) != 1 || e.Steps[0].Calls[0].Output != "7" {
+		t.Errorf("got question %q, answer %q, steps %+v", e.Question, e.Answer, stepsOf(e))
+	}
+}

@@ -35,7 +35,7 @@ type observation struct {
 	user       string // the person that the agent works for
 	verdict
 
-	// These fields are set for a model call.
+	// These fields are set for a model call. Of an agent of OpenTelemetry, input and output have the question and the answer.
 	input  []modelapi.Item // the whole prompt
 	output []modelapi.Item
 	model  string
@@ -171,13 +171,15 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	return runs, nil
 }
 
-// addOuterSpan adds the session, the user and the outcome of a span that is no call, such as an agent or the root. It ignores a span inside an
-// agent, because its session, user and outcome are not those of the trace.
+// addOuterSpan adds what a span that is no call, such as an agent or the root, has for the trace: the session, the user, the outcome, and the
+// question and the answer if the model calls have none. It ignores a span inside an agent, because that one has another task.
 func (t *recordedTrace) addOuterSpan(o *observation, tr *tree) {
 	if tr.agent(o) != "" {
 		return
 	}
 	t.session, t.user = cmp.Or(t.session, o.session), cmp.Or(t.user, o.user)
+	t.question = cmp.Or(t.question, lastText(o.input, modelapi.RoleUser))
+	t.answer = cmp.Or(t.answer, lastText(o.output, modelapi.RoleAssistant))
 	if !t.outcome.Known() {
 		t.outcome = o.outcome
 	}

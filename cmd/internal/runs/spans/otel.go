@@ -229,6 +229,8 @@ func (s *otelSpan) fill(o *observation, leadingScore string) {
 		if s.failed {
 			o.result = cmp.Or(o.result, s.status, a.text("exception.message", "error.type"))
 		}
+	case agentSpan:
+		o.input, o.output = s.inputs(), s.outputs()
 	}
 	s.addAnnotations(o, leadingScore)
 	for _, e := range s.events {
