@@ -40,7 +40,9 @@ func TestStreamWithoutLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := New(conn)
-	read := func(stream string) error { return e.read(t.Context(), stream, func(direct.Message) error { return nil }) }
+	read := func(stream string) error {
+		return e.read(t.Context(), stream, func(direct.Message) error { return nil })
+	}
 	if err := read(events.StreamDead); err != nil {
 		t.Errorf("a missing stream: got %v, want no error", err)
 	}
