@@ -128,7 +128,7 @@ func keyPart(s string) (n int, isShort bool) {
 	return n, n < minKey
 }
 
-// gap returns the length of what may be between two parts of a key: spaces, line breaks, margins, and what joins two string literals.
+// gap returns the length of a separator between two parts of a key: spaces, line breaks, margins, and the end and start of string literals.
 func gap(s string) int {
 	i := 0
 	for i < min(len(s), maxGap) {

@@ -37,7 +37,7 @@ func (sc *scanner) redactNetrc(i int) int {
 	return sc.replace(from, to, string(password))
 }
 
-// netrcWord returns the word after the spaces and line breaks at i, and its end. It is empty if there are none.
+// netrcWord returns the word after the spaces and line breaks at i, and its end. The word is empty without such spaces, and at the end of the text.
 func netrcWord(s string, i int) (word string, end int) {
 	from := i
 	for from < min(len(s), i+maxBlanks) {

@@ -332,7 +332,7 @@ func (a *advisor) newRecorder(c *Call, s replyStore, background bool) *recorder 
 	return &recorder{api: c.API, store: s, losses: a.losses, countUnread: a.countUnread, background: background}
 }
 
-// Start implements Recorder. A response that is no stream waits until the beginning of the call is stored. The end of a stream waits
+// Start implements Recorder. A response without a stream waits until the beginning of the call is stored. The end of a stream waits
 // for that instead.
 func (r *recorder) Start(ctx context.Context, status int, header http.Header) Copy {
 	r.status = status

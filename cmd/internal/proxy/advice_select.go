@@ -13,9 +13,9 @@ import (
 // conversation. It is no work on a task, so it gets no advice and is no run. It has one of two forms:
 //
 //   - a message with a transcript of a chat, and an instruction about the format of the reply. A transcript of one message also needs an
-//     instruction for what a helper makes, such as a title
+//     instruction for the product of a helper, such as a title
 //   - a message that quotes the first question of an open conversation of the same owner, with an instruction about the format, and one
-//     for what a helper makes, such as a title
+//     for the product of a helper, such as a title
 
 // isHelper reports whether a request is a helper call. The function quoted reports whether one of the texts is the first question of an
 // open conversation of the owner.

@@ -346,7 +346,7 @@ func bookOf(gitDir string) string {
 	return cmp.Or(strings.Trim(name[:min(len(name), 64)], "-"), "default")
 }
 
-// quoted returns a path as one word of a shell. Inside quotation marks a shell still replaces what follows a dollar sign or a backquote, except
+// quoted returns a path as one word of a shell. Inside quotation marks a shell still replaces text after a dollar sign or a backquote, except
 // that of Windows.
 func quoted(path string) string {
 	if !strings.ContainsAny(path, " '()&;$`") {

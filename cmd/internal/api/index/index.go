@@ -111,7 +111,7 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 }
 
 // followExecutions reads the stored executions and feedback, and then the new ones. After messages were erased or have expired, it reads all
-// again, so that the numbers are those of the stored ones. A call after an error continues, and notices what was erased meanwhile.
+// again, so that the numbers are those of the stored ones. A call after an error continues, and notices messages that were erased meanwhile.
 func (x *Index) followExecutions(ctx context.Context) error {
 	if !x.hasExecutions.Load() {
 		began := time.Now()

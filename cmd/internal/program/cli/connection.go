@@ -190,13 +190,13 @@ func (p ServerFlags) startOnData(ctx context.Context, listen string, open opener
 }
 
 // Connect connects to the server of --nats. Without --nats it connects to the server that runs on the data directory, and
-// starts one there if none runs. A user who has named only a gateway does not expect a new store on this machine, so Connect creates none.
+// starts one there if none runs. A user of a gateway, with DEBRIEF_URL, does not expect a new store on this machine, so Connect creates none.
 func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	if p.NATS.NATS != "" {
 		return p.dial(ctx, p.openOrCreate, log)
 	}
 	if _, err := os.Stat(p.Dir()); p.Data == "" && os.Getenv("DEBRIEF_URL") != "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("DEBRIEF_URL names a gateway, but this command needs NATS, and there is no store in %s: name the server with --nats, or a directory with --data", p.Dir()))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("DEBRIEF_URL names a gateway, but this command needs NATS, and %s does not exist: name the server with --nats, or a directory with --data", p.Dir()))
 	}
 	return p.StartServer(ctx, "", log)
 }

@@ -181,7 +181,7 @@ func questionHash(text string) string {
 	return string(events.Hash("question", withoutSpaces(lastingText(text))))
 }
 
-// lastingText returns the text of a user's message without the parts that a client renders anew for each call: reminders, blocks in tags, such
+// lastingText returns the text of a user's message without the parts that a client writes again for each call: reminders, blocks in tags, such
 // as <env>, and times of day. If nothing but blocks is there, they stay.
 func lastingText(text string) string {
 	text = modelapi.WithoutReminders(text)

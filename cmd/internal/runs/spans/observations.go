@@ -171,8 +171,8 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	return runs, nil
 }
 
-// addOuterSpan adds what a span that is no call, such as an agent or the root, has for the trace: the session, the user, the outcome, and the
-// question and the answer if the model calls have none. It ignores a span inside an agent, because that one has another task.
+// addOuterSpan adds the fields of a span around calls, such as an agent or the root, to the trace: session, user and outcome, and question and
+// answer, which are used if the model calls have none. It ignores a span inside an agent, because that one has another task.
 func (t *recordedTrace) addOuterSpan(o *observation, tr *tree) {
 	if tr.agent(o) != "" {
 		return
