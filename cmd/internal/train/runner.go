@@ -34,29 +34,32 @@ func withRoles(ctx context.Context, conn *bus.Conn, roles []program.Role, work f
 	return roleErr
 }
 
+// serverPatience is the longest time for which WaitIdle waits for an answer of the server. A busy server leaves single requests unanswered.
+const serverPatience = time.Minute
+
 // WaitIdle waits until each role is idle, one after the other. The roles are in the order of the pipeline. About 50 times a second it calls
 // waiting with the lag of the role that it waits for; nil disables the calls. It returns the error of ctx if that ends first.
 func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag bus.Lag), roles ...string) error {
+	answered := time.Now()
 	for _, role := range roles {
 		for {
 			idle, err := conn.Consumers.Idle(ctx, role)
-			if err != nil {
+			if err == nil && !idle && waiting != nil {
+				var lag bus.Lag
+				if lag, err = conn.Consumers.Lag(ctx, role); err == nil {
+					waiting(role, lag)
+				}
+			}
+			if err == nil {
+				answered = time.Now()
+			} else if !bus.Unreachable(err) || time.Since(answered) > serverPatience {
 				return err
 			}
 			if idle {
 				break
 			}
-			if waiting != nil {
-				lag, err := conn.Consumers.Lag(ctx, role)
-				if err != nil {
-					return err
-				}
-				waiting(role, lag)
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(20 * time.Millisecond):
+			if err := events.Sleep(ctx, 20*time.Millisecond); err != nil {
+				return err
 			}
 		}
 	}
