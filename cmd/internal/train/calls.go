@@ -10,6 +10,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
 	"debrief/generator"
+	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
@@ -57,11 +58,18 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, 
 	if sets.Train == nil || len(sets.Train.Tasks) == 0 {
 		return expected
 	}
-	var answering, reflecting modelCalls // of one pass over the training tasks
+	var answering, judging, reflecting modelCalls // of one pass over the training tasks
 	for i := range sets.Train.Tasks {
 		t := &sets.Train.Tasks[i]
 		p := generator.Prompt([]chat.Message{{Speaker: chat.System, Text: generator.Instructions}, {Speaker: chat.User, Text: t.Context + "\n" + t.Question}})
 		answering.add(1, p.Tokens()+chat.ReplyTokens)
+		if t.Evaluator == scoring.ByJudge {
+			asked := 1
+			if t.Target != "" { // with the reference and the answer in both orders
+				asked = 2
+			}
+			judging.add(asked, asked*(p.Tokens()+2*chat.ReplyTokens))
+		}
 		reflecting.add(r.Estimate(&events.Execution{
 			Question: t.Question, Context: t.Context, Target: t.Target, Answer: t.Target, Outcome: events.Outcome{Label: events.Failure},
 		}))
@@ -73,6 +81,7 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, 
 	}
 	answers := learned*(max(cfg.Tries, 1)+rounds-1) + measured // for all tasks of the run; a further round has one try
 	expected.add(answers, answers*answering.Tokens/n)
+	expected.add(answers*judging.Calls/n, answers*judging.Tokens/n)
 	expected.add(rounds*reflecting.Calls*learned/n, rounds*reflecting.Tokens*learned/n)
 	if hasCurator {
 		c := curatorCalls(learned, cfg.Window())

@@ -47,6 +47,13 @@ func TestExpectedCalls(t *testing.T) {
 			t.Errorf("%s: got %s, want %d calls", tt.name, got, tt.want)
 		}
 	}
+	for i := range sets.Train.Tasks {
+		sets.Train.Tasks[i].Evaluator = events.JudgeEvaluator
+	}
+	const answers = 10 + 2*4 + 2*3
+	if got := expectedCalls(replay.Config{Epochs: 1, Batch: 10}, sets, bustest.Must(reflector.New(nil, reflector.Config{})), false); got.Calls != 3*answers {
+		t.Errorf("with a judge that is asked twice: got %s, want %d calls", got, 3*answers)
+	}
 	if got := expectedCalls(replay.Config{}, replay.Sets{}, nil, true); got.Calls != 0 {
 		t.Errorf("without tasks: got %s", got)
 	}
