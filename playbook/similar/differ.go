@@ -130,14 +130,15 @@ func (t *term) stem() string { return text.Stem(fold(t.text)) }
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }
 
-// firstExtra returns the first term of a kind that has no partner in others, or nil if there is none. Partners have equal texts, and no term is the
-// partner of two.
+// firstExtra returns the first term of a kind that has no partner in others, or nil if there is none. Partners have equal texts, may be of different
+// kinds, and no term is the partner of two.
 func firstExtra(terms, others []term, kind Kind) *term {
 	left := make(map[string]int, len(others)) // by key: the terms of others that have no partner in terms yet
 	for i := range others {
 		left[others[i].key()]++
 	}
-	var alone []*term // terms without a partner of the same key
+	// First pair the terms with the same key, which is quick, and then the other terms with equal texts.
+	var alone []*term
 	for i := range terms {
 		if key := terms[i].key(); left[key] > 0 {
 			left[key]--
@@ -160,7 +161,10 @@ func firstExtra(terms, others []term, kind Kind) *term {
 // key returns equal strings only for terms that equalText calls equal. It returns different ones for some of them, such as "box" and "boxes", or a
 // name with and without quotes.
 func (t *term) key() string {
-	if t.exact || notPlural[t.text] {
+	switch {
+	case t.exact:
+		return "`" + t.text // no key of a plain term: its plural has the same key
+	case notPlural[t.text]:
 		return t.text
 	}
 	return strings.TrimSuffix(t.text, "s")

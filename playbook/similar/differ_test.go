@@ -124,6 +124,7 @@ func TestDifferenceHasKindAndReason(t *testing.T) {
 		{"Sum `Net`, then Tax", "Sum Tax, then Net", "order differs: Net and Tax"},
 		{"Write services in C#.", "Write services in C.", "identifiers differ: C# and C"},
 		{"Sum `Net`, then `net`", "Sum `net`, then `NET`", "identifiers differ: Net and NET"},
+		{"Feed the `cat` now", "Feed the cats now", "identifiers differ: only one has cat"},
 		{"Pack boxes, then bags", "Pack bags, then a box", "order differs: boxes and bags"},
 		{"Wait 10 ms", "Wait 10 s", "words differ: ms and s"},
 		{"税率是7%", "税率是11%", "numbers differ: 7% and 11%"},
