@@ -59,12 +59,12 @@ const maxPasses = 10
 
 // Result counts what Run has done.
 type Result struct {
-	Done     []*erasure.Tombstone // requests that are done now, with what interrupted calls and other erasers did for them
+	Done     []*erasure.Tombstone // requests that are done now; their counts include those of interrupted calls and of other erasers
 	Runs     int                  // erased runs
 	Removed  int                  // messages of all streams
 	Versions int                  // changes of playbooks whose texts were erased
-	// Letters counts the dead letters of others that were stored again, to overwrite the replaced ones between them. An id has the
-	// sequence of the message, which only the server sets, so they have new ids.
+	// Letters counts the dead letters of others that were stored again, to overwrite the replaced ones between them. They have new ids,
+	// because an id has the sequence of the message.
 	Letters int
 }
 
@@ -92,6 +92,7 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 	if err := e.finish(ctx, pending, out); err != nil || restored == 0 {
 		return out, err
 	}
+	// The work after the restore is done, so remove the record of the restore.
 	_, err = e.remove(ctx, erasure.Stream, []uint64{restored})
 	return out, err
 }
@@ -148,10 +149,10 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	if err := e.addLateDeltas(ctx, f); err != nil {
 		return err
 	}
-	if err := e.recordGaps(ctx, f, versions, pending); err != nil {
+	if err := e.recordGaps(ctx, f, out, pending); err != nil {
 		return err
 	}
-	n, err := e.remove(ctx, blob.Stream, f.agents)
+	n, err := e.remove(ctx, blob.Stream, f.agents) // before the messages that refer to them, see searched
 	out.Removed += n
 	if err != nil {
 		return err
@@ -166,9 +167,9 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	return nil
 }
 
-// recordGaps adds the numbers of messages that are removed next to the tombstone of the first pending request. Without one it adds them to
-// the newest tombstone.
-func (e *Eraser) recordGaps(ctx context.Context, f *found, versions int, pending []*erasure.Request) error {
+// recordGaps adds the counts of the messages that are removed next to the tombstone of the first pending request, and the counts of runs and
+// versions so far. Without a pending request it adds them to the newest tombstone.
+func (e *Eraser) recordGaps(ctx context.Context, f *found, out *Result, pending []*erasure.Request) error {
 	all, err := e.store.Tombstones(ctx)
 	if err != nil || len(all) == 0 || f.count() == 0 {
 		return err
@@ -178,8 +179,8 @@ func (e *Eraser) recordGaps(ctx context.Context, f *found, versions int, pending
 		id = pending[0].ID
 	}
 	return e.store.Update(ctx, id, func(t *erasure.Tombstone) {
-		t.Runs = max(t.Runs, f.executions) // an interrupted call has counted them before
-		t.Versions = max(t.Versions, versions)
+		t.Runs = max(t.Runs, out.Runs) // an interrupted call, or another eraser, may have counted the same ones
+		t.Versions = max(t.Versions, out.Versions)
 		for stream, seqs := range f.messages {
 			t.AddGap(stream, len(seqs))
 		}

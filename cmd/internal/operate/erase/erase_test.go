@@ -88,6 +88,41 @@ func TestEraseContinues(t *testing.T) {
 	d.checkErased(t, "ann")
 }
 
+// TestLateRunsCount checks that the tombstone counts the runs of all searches: a worker that knows the tombstone late stores another run.
+func TestLateRunsCount(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t)
+	began := time.Now().UTC().Add(-time.Minute)
+	publish := func(run string) {
+		x := &events.Execution{Book: "b", ID: events.ExecutionID("b", "", run, 0), RunID: run, User: "ann", Question: "q", Started: began}
+		if _, err := d.conn.Publish(t.Context(), x, bus.PublishOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	publish("1")
+	publish("2")
+	r := erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC()}
+	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	e := New(d.conn)
+	e.settle = time.Millisecond
+	isLate := true
+	e.Progress = func(step string) {
+		if isLate && strings.HasPrefix(step, "wait until") {
+			isLate = false
+			publish("late")
+		}
+	}
+	out, err := e.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Runs != 3 || out.Done[0].Runs != 3 {
+		t.Errorf("got %+v and the tombstone %+v, want 3 runs in both", out, out.Done[0])
+	}
+}
+
 // TestLaterRunsStay checks that the runs of a user after an erasure are new data, also when another user is erased later.
 func TestLaterRunsStay(t *testing.T) {
 	if testing.Short() {
