@@ -26,7 +26,7 @@ type Entry struct {
 
 	Event events.Event    // nil for a delta, and if Err is set
 	Delta *playbook.Delta // set for a delta
-	Chain []byte          // SHA-256 of the message of the delta, which has the hash of the delta before it
+	Chain []byte          // SHA-256 of the message of a delta; the message contains the Chain of the delta before it
 	Err   error           // why the message cannot be decoded
 }
 
@@ -56,7 +56,7 @@ const (
 	tailPollInterval = 200 * time.Millisecond
 )
 
-// tailStream is a subject of a stream.
+// tailStream has the messages of one subject of a stream.
 type tailStream struct {
 	name  string
 	query direct.Query     // for the next messages
@@ -216,6 +216,7 @@ func (t *tail) read(ctx context.Context) (entries []*Entry, atEnd bool, err erro
 			return nil, false, fmt.Errorf("read %s: %w", w.name, err)
 		}
 	}
+	// Show no message after until: a stream with unread messages may have an older one. It stays in w.read.
 	for _, w := range t.streams {
 		n := 0
 		for n < len(w.read) && (until.IsZero() || !w.read[n].Stored().After(until)) {
