@@ -36,10 +36,12 @@ type peers struct {
 	id     string
 	handle func(jetstream.Msg) // handles a message that another process forwarded
 
-	mu    sync.Mutex
-	heard map[string]time.Time // the other processes, by id: when they were last heard
-	subs  []*nats.Subscription
-	done  chan struct{} // closed by leave
+	mu        sync.Mutex
+	heard     map[string]time.Time // the other processes, by id: when they were last heard
+	isLeaving bool
+
+	subs []*nats.Subscription
+	done chan struct{} // closed by leave
 }
 
 // newPeers returns the peers of a worker. handle may be called from several goroutines, until leave returns.
@@ -68,7 +70,9 @@ func (p *peers) join() error {
 			case <-p.done:
 				return
 			case <-tick.C:
-				p.announce(present)
+				p.mu.Lock()
+				p.announcePresent()
+				p.mu.Unlock()
 			}
 		}
 	}()
@@ -89,6 +93,13 @@ func (p *peers) announce(kind byte) {
 	}
 }
 
+// announcePresent announces this process, unless it has announced that it stops. The caller has locked mu.
+func (p *peers) announcePresent() {
+	if !p.isLeaving {
+		p.announce(present)
+	}
+}
+
 // hear handles an announcement, also one of this process itself.
 func (p *peers) hear(m *nats.Msg) {
 	if len(m.Data) < 2 || string(m.Data[1:]) == p.id {
@@ -103,11 +114,11 @@ func (p *peers) hear(m *nats.Msg) {
 	defer p.mu.Unlock()
 	p.heard[id] = time.Now()
 	if kind == arrived {
-		p.announce(present)
+		p.announcePresent()
 	}
 }
 
-// owner returns the id of the process that owns a book: the one with the greatest hash of both. If a process comes or goes, only its
+// owner returns the id of the process that owns a book: the one with the greatest hash of its id and the book. If a process comes or goes, only its
 // books change their owner.
 func (p *peers) owner(book string) string {
 	p.mu.Lock()
@@ -211,8 +222,9 @@ func (p *peers) leave() {
 		}
 		return
 	}
-	p.announce(left)
 	p.mu.Lock()
+	p.isLeaving = true
+	p.announce(left)
 	isAlone := len(p.heard) == 0
 	p.mu.Unlock()
 	if !isAlone {

@@ -151,6 +151,51 @@ func TestProcessWithoutAConnectionIsForgotten(t *testing.T) {
 	}
 }
 
+// TestStoppingProcessIsNotPresent: a process that starts asks all others to announce themselves. One that stops must not do so, or the new
+// process would forward messages to it.
+func TestStoppingProcessIsNotPresent(t *testing.T) {
+	t.Parallel()
+	c := connectNew(t, fastPolicy)
+	p := newPeers(&runner{conn: c, worker: Worker{Role: events.RoleCurator}, log: c.log}, func(jetstream.Msg) {})
+	if err := p.join(); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	p.heard["other"] = time.Now() // else leave does not wait
+	p.mu.Unlock()
+	subject := events.PeerSubject(events.RoleCurator, "")
+	sub, err := c.nc.SubscribeSync(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		p.leave()
+		close(ended)
+	}()
+	hasLeft := false
+	for {
+		m, err := sub.NextMsg(2 * leaveWait)
+		if err != nil {
+			break // no other announcement
+		}
+		switch {
+		case string(m.Data[1:]) != p.id:
+		case m.Data[0] == left:
+			hasLeft = true
+			if err := c.nc.Publish(subject, []byte{arrived, 'n', 'e', 'w'}); err != nil {
+				t.Fatal(err)
+			}
+		case hasLeft:
+			t.Errorf("got the announcement %q after the process has left", m.Data)
+		}
+	}
+	if !hasLeft {
+		t.Error("the process has not announced that it leaves")
+	}
+	<-ended
+}
+
 func TestOwnersOfBooksAreEven(t *testing.T) {
 	t.Parallel()
 	p := newPeers(&runner{}, nil)
