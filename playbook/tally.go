@@ -54,7 +54,7 @@ func (t Tally) without(b *Bullet) Typical {
 	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior {
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
 	}
-	weight := plain + 2
+	weight := plain + 2 // without outcomes behind it, the prior counts as two outcomes
 	return Typical{
 		Rate:     (float64(t.Sum)/MaxScore + weight*prior) / (float64(t.Cited) + weight),
 		Outcomes: float64(t.Cited) + plain,
@@ -78,7 +78,7 @@ func (t *Tally) countTasks(d *Delta, parts []*Delta, judge string) {
 	for _, part := range parts {
 		for i := range part.Ops {
 			op := &part.Ops[i]
-			for k := range op.Exposures {
+			for k := range op.Exposures { // parallel to op.Support
 				if op.Exposures[k].Cited && k < len(op.Support) {
 					cites[op.Support[k]] = true
 				}

@@ -109,7 +109,7 @@ func (s *scanner) quotation() bool {
 	return false
 }
 
-// quoted reads a quotation of length characters. A number of marks is before and after it. The length is -1 without a closing mark.
+// quoted reads a quotation of length characters. marks is the number of marks on each side. A length of -1 means that no mark closes it.
 func (s *scanner) quoted(marks, length int) bool {
 	if length <= 0 {
 		return false
@@ -139,6 +139,7 @@ func (s *scanner) bracketed(end rune) bool {
 // apostrophe, which closes nothing.
 func closingApostrophe(body []rune) int {
 	end := closing(body, '\'', maxQuotation)
+	// While end is an apostrophe, go on to the next mark.
 	for end >= 0 && end+1 < len(body) && isWord(body[end+1]) {
 		next := closing(body[end+1:], '\'', maxQuotation-end)
 		if next < 0 {
@@ -289,7 +290,7 @@ func (s *scanner) operator() {
 			s.at++
 		}
 	case !unicode.In(r, unicode.Sm, unicode.Sc, unicode.So) && !s.isGrouping(from):
-		return
+		return // no symbol, and no bracket that groups
 	}
 	sign, right := string(s.text[from:s.at]), s.peek(0)
 	infix := isWord(left) && isWord(right) || left == ' ' && right == ' '
