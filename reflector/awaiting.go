@@ -28,7 +28,7 @@ type awaitedCounts struct{ executions, feedback float64 }
 const (
 	awaitedTasks = 100
 	minAwaited   = 10   // executions before a share is known
-	awaitedShare = 0.8  // the share of executions with feedback from which on others wait
+	awaitedShare = 0.8  // if at least this share of the executions gets feedback, the next ones wait
 	maxAwaited   = 4096 // books; with more, all counts start again
 )
 
@@ -51,7 +51,7 @@ func (w *worker) waitsForFeedback(ctx context.Context, in input) (bool, error) {
 		return false, nil
 	}
 	if w.model != nil && w.awaiting.countOpen(e.Book) {
-		return true, nil
+		return true, nil // makes no claim, so the first feedback wins it
 	}
 	// The delivery and the first feedback on it compete for this claim. The winner has the first reflection.
 	isFirst, err := w.windows.ClaimFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), in.delivery.Seq)

@@ -35,7 +35,7 @@ type Analysis struct {
 	result Result
 }
 
-// fact is something that a run did: a habit, or the situation of habits.
+// fact is something that a run did: it followed a habit, or it was in a situation, so that it could follow one.
 type fact struct {
 	habit
 	key    factKey
@@ -61,8 +61,8 @@ type comparedRun struct {
 // stratum is a task and an agent. Only runs of one stratum are compared.
 type stratum struct{ task, agent unique.Handle[string] }
 
-func (r *comparedRun) has(fact int32) bool {
-	_, ok := slices.BinarySearch(r.facts, fact)
+func (r *comparedRun) has(number int32) bool {
+	_, ok := slices.BinarySearch(r.facts, number)
 	return ok
 }
 

@@ -117,7 +117,7 @@ func (x *Errors) failureOf(a *act) *failure {
 		f = &failure{tool: a.name, text: a.message.text, names: map[string]bool{}, changes: map[string]*tally{}}
 		x.failures[key] = f
 	}
-	f.text = min(f.text, a.message.text)
+	f.text = min(f.text, a.message.text) // of the spellings in upper and lower case, the same one in any order of the runs
 	return f
 }
 

@@ -36,7 +36,7 @@ func isName(s string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !nameForm.MatchString(w) })
 }
 
-// namesOnly reports whether each part of an advice in backquotes is a name or a value in its form.
+// namesOnly reports whether each part of an advice in backquotes is a name, see isName.
 func namesOnly(advice string) bool {
 	for i, part := range strings.Split(advice, "`") {
 		if i%2 == 1 && !isName(part) {
