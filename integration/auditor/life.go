@@ -26,6 +26,7 @@ type lifeEvent struct {
 func (h *history) life(id string) (events []lifeEvent, all []*sourceRun) {
 	family := h.family(id)
 	byExecution := map[string]*sourceRun{}
+	// A change has one or several deltas. Handle it at its last one.
 	for _, last := range h.changes {
 		if last.More {
 			continue
@@ -35,6 +36,7 @@ func (h *history) life(id string) (events []lifeEvent, all []*sourceRun) {
 				o := &part.Ops[i]
 				until, ok := family[o.Bullet]
 				_, existed := h.states[last.Version-1][id]
+				// The bullet was merged into another one.
 				endsBullet := !ok && existed && o.Kind == "MERGE" && slices.Contains(o.Sources, id)
 				if endsBullet {
 					events = append(events, lifeEvent{version: last.Version, numbers: opNumbers(o, last)})
@@ -170,7 +172,7 @@ func opNumbers(o *changeOp, c *change) (n []float64) {
 func exposureNumbers(all []exposure) (n []float64) {
 	undone := 0
 	for _, arm := range []string{"shown", "withheld", "open"} {
-		var added []int // scores
+		var added []int // scores in tenths
 		for _, x := range all {
 			switch i := slices.Index(added, x.Score); {
 			case x.Arm != arm:

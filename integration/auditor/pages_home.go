@@ -28,8 +28,8 @@ func (c *Console) home(p Page, _ []string, _ url.Values) {
 	books := c.names()
 	slices.SortStableFunc(books, func(a, b string) int { return len(c.ofBook(b)) - len(c.ofBook(a)) })
 	for _, book := range books[:min(5, len(books))] {
-		if numbers, shape := c.verdict(book); numbers != nil {
-			p.add("Worth | "+book+"/worth | "+word(shape)+" "+shape, numbers...)
+		if numbers, sentence := c.verdict(book); numbers != nil {
+			p.add("Worth | "+book+"/worth | "+word(sentence)+" "+sentence, numbers...)
 		}
 	}
 	c.homeLessons(p, newest)
@@ -117,6 +117,7 @@ func (c *Console) homeLessons(p Page, newest []bookChange) {
 			if o.Kind == "ADD" {
 				how = "new"
 			}
+			// The place leaves out the version and the time, which are before the dots, and the author.
 			p.add(fmt.Sprintf("Newest lessons | %s/bullets/%s | %s %s in · · from # %s · by", x.book, o.Bullet, state, how, plural(n, "reflection")), float64(n))
 		}
 	}
