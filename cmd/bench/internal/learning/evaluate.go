@@ -13,8 +13,8 @@ import (
 	book "debrief/playbook"
 )
 
-// Keys of the values of an evaluation. The columns of a part name them, and JSON output has them. Those of a task are averages over all tasks
-// so far.
+// Keys of the values of an evaluation. The columns of the tables name them, and JSON output has them. Keys that end in per_task have averages over
+// all training tasks so far.
 const (
 	accuracyKey       = "held_out_accuracy"
 	changedKey        = "accuracy_on_changed_rules"
@@ -37,8 +37,8 @@ const (
 
 // evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
 func (r *runner) evaluate(ctx context.Context) (*point, error) {
-	phase := r.phase(r.done)
-	if r.arm.isFixed { // evaluated once, for comparison with the end of other arms
+	phase := r.phase(r.done) // of the last training task: the rules of some worlds change
+	if r.arm.isFixed {       // evaluated once, for comparison with the end of other arms
 		phase = r.phase(r.measurement.tasks)
 	}
 	return r.evaluateOn(ctx, r.agent, r.world.HeldOut(phase, r.measurement.heldOut))
