@@ -91,7 +91,7 @@ func readSteps(list string) (out []string) {
 	return out
 }
 
-// draw draws a job. Its steps are those of some rules of its kind, and a few others.
+// draw draws a job. Its steps are those of some rules of its family, and another one.
 func (w *World) draw(rng *rand.Rand) job {
 	// One job in five is noise.
 	j := job{family: families[min(rng.IntN(5)/2, 2)], material: materials[rng.IntN(len(materials))], client: clients[rng.IntN(len(clients))]}
@@ -128,6 +128,7 @@ func hidden(seed uint64) (rules []rule) {
 	rng := rand.New(rand.NewPCG(seed, 0x70726f63)) // "proc"
 	for f, family := range families[:2] {
 		order := rng.Perm(len(steps)) // no two rules of a family contradict each other: each follows this order
+		// By its index, a step is of these rules: before 0 to 7, follow 8 to 13, skip 11 to 14, begin 17, swap 18 and 19.
 		step := func(i int) string { return steps[order[i]] }
 		for _, m := range rng.Perm(len(materials))[:2] {
 			rules = append(rules, rule{kind: check, family: family, step: checks[(f+int(seed%2))%2], when: condition{material: materials[m]}})

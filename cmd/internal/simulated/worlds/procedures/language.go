@@ -47,7 +47,7 @@ func (Language) Answer(question, _, system string) world.Answer {
 	return out
 }
 
-// readRules returns the rules that bullets state, and their ids. Of bullets with the same condition the first one counts.
+// readRules returns the rules that bullets state, and their ids. Of bullets with the same rule.Condition, the first one counts.
 func readRules(bullets []world.Bullet) (rules []rule, ids []string) {
 	seen := make(map[string]bool)
 	for _, b := range bullets {
@@ -68,7 +68,7 @@ func (Language) Platitudes() []string {
 		[]string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "so that errors stay rare.", "whenever you are unsure."})
 }
 
-// Features implements world.World: the known words of a text.
+// Features implements world.Language: the known words of a text.
 func (Language) Features(text string) map[string]float64 {
 	out := make(map[string]float64)
 	for word := range words(text) {
