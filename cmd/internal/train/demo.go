@@ -160,7 +160,7 @@ func (d *Demo) open(ctx context.Context, log zerolog.Logger) (*cli.Session, erro
 	return s, err
 }
 
-// roles returns the three roles with their default settings. All of them have a model: the named one, or the simulated one, which roles starts.
+// roles returns the three roles with their default settings. All of them have a model: the named one, or the simulated one, which this method starts.
 func (d *Demo) roles(ctx context.Context) (_ []program.Role, err error) {
 	models := d.Model
 	if !models.Named() {
