@@ -62,7 +62,7 @@ func (p *responsesParser) addResponse(v Value, status string) {
 		p.reason = cmp.Or(v.Text("incomplete_details", "reason"), "length")
 	case status == "cancelled":
 		p.r.fail("the response was cancelled")
-	default: // queued, in_progress: a response in the background
+	default: // queued, in_progress: a response in the background, which has no finish yet
 		p.r.Error = "the response is " + status
 	}
 }
