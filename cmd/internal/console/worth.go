@@ -40,6 +40,7 @@ func (v *worthView) Chart() *interval {
 	if e == nil {
 		return nil
 	}
+	// The effect is in points, and the chart in shares of 1. The axis ends at a multiple of ten points.
 	end := math.Ceil(max(-e.Low, e.High, 10)/10) / 10
 	return &interval{Value: e.Mean / 100, Low: e.Low / 100, High: e.High / 100, From: -end, To: end}
 }
