@@ -33,7 +33,7 @@ type Server struct {
 
 	srv atomic.Pointer[server.Server] // the current server; a restart replaces it
 
-	inspector *inspector // nil for a temporary directory
+	inspector *inspector // finds damage of the store; nil for a temporary directory, which has none from an earlier run
 
 	mu        sync.Mutex
 	conns     []*nats.Conn // from Connect; may be closed
