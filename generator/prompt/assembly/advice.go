@@ -80,7 +80,7 @@ type adviceReader struct {
 	bullets map[string]*playbook.Bullet // by id
 	notes   []*events.Note              // the notes whose headings are not read yet, in the order of the message
 	lines   []events.AdviceLine         // the result
-	inside  bool                        // an indented line belongs to the last of lines
+	inside  bool                        // whether an indented line belongs to the last of lines
 }
 
 // read reads the next line of the message, which is from start to end.

@@ -406,8 +406,8 @@ func (a *assembler) finish() *Context {
 	}
 }
 
-// systemTokens returns the tokens of the text of the system message with some of the selected bullets. It adds the known costs of the parts, because
-// to render and read the long text takes time.
+// systemTokens returns the tokens of the text of the system message with some of the selected bullets, nil for none. It adds the known costs of the
+// parts, because to render and read the long text takes time.
 func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
 	if a.systemCost == 0 {
 		a.systemCost = chat.Cost("", text.Clean(a.in.System+separator))
