@@ -125,6 +125,7 @@ Examples:
 }
 
 func (f *forkBook) Run(ctx context.Context, c *program.Common) error {
+	// Change suffices for a new playbook: its streams exist, because the source has a log there.
 	out, err := apiclient.Send[api.ForkReply](ctx, c, f.Flags, apiclient.Change, "", f.Path("fork"), &api.ForkRequest{To: playbook.Book(f.To), At: f.At})
 	switch {
 	case err != nil:

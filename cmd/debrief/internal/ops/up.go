@@ -103,7 +103,7 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	}
 	var s *cli.Session
 	if u.NATS.NATS != "" || u.Listen == "none" {
-		s, err = u.Connect(ctx, log)
+		s, err = u.Connect(ctx, log) // without --nats it starts a server that does not listen
 	} else {
 		s, err = u.StartServer(ctx, u.Listen, log)
 	}
