@@ -70,9 +70,9 @@
 //	advice.go   Begin             parse the call, find its run, ask for advice, insert it
 //	advice_select.go  queryOf     the text that selects advice; which calls are helper calls
 //	advice_repeat.go  admitted    the advice of earlier calls, without lines that may not be shown
-//	open.go     Begin             the run that the call continues, or a new one
-//	open.go     Start, Finish     store the beginning with the context of the advice while the model works, and the end with the reply
-//	doc.go                        the other files of the package, in the order of a call
+//	capture/open.go   Begin       the run that the call continues, or a new one
+//	capture/open.go  Start, Finish  store the beginning with the context of the advice while the model works, and the end with the reply
+//	capture/doc.go                the other files of package capture, in the order of a call
 //
 // # Errors of the gateway
 //

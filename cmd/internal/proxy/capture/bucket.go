@@ -38,8 +38,8 @@ func (b *bucket) prefix() string { return "$KV." + b.name + "." }
 type server struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	watch *natserr.Watch
-	acked atomic.Int64 // Unix time of the last acknowledgement, in nanoseconds
+	watch *natserr.Watch // ends a request that lacks a permission
+	acked atomic.Int64   // Unix time of the last acknowledgement, in nanoseconds
 }
 
 const busyTime = time.Second // longest time between two acknowledgements of a server that is busy, but works
@@ -142,8 +142,8 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 	return err
 }
 
-// isTemporary reports whether an error is temporary: the connection is interrupted, or was interrupted since it had this number of
-// reconnects. The timeout of a slow server is not temporary: repeated requests would slow it down.
+// isTemporary reports whether an error is temporary: the connection is interrupted, or was interrupted during the request.
+// reconnects is the count before the request. The timeout of a slow server is not temporary: repeated requests would slow it down.
 func (b *server) isTemporary(err error, reconnects uint64) bool {
 	if err == nil || b.nc.IsClosed() {
 		return false

@@ -23,31 +23,31 @@ const maxConflicts = 30 // number of times that a change of a run is repeated af
 //   - If the run is closed, it returns the run and errClosed.
 //   - If change returns an error, it stores nothing, and returns the unchanged run and the error.
 func (s *Store) update(ctx context.Context, id events.ID, initial *run, change func(*run) error) (*run, error) {
-	now := s.recent.newestRun(id, revision{run: initial})
-	isLatest := false // the first run is of the cache, so another process may have changed it
+	current := s.recent.newestRun(id, revision{run: initial}) // of the cache, else initial
+	isLatest := false                                         // the first run is of the cache, so another process may have changed it
 	var conflict error
 	for try := range maxConflicts {
-		if try > 0 || now.run == nil {
+		if try > 0 || current.run == nil {
 			var err error
-			now, err = s.latest(ctx, id, initial)
+			current, err = s.latest(ctx, id, initial)
 			if err != nil {
 				return nil, err
 			}
 			isLatest = true
 		}
-		if now.Closed {
-			return now.run, errClosed
+		if current.Closed {
+			return current.run, errClosed
 		}
-		next := now.clone()
+		next := current.clone()
 		if err := change(next); err != nil {
 			if !isLatest {
 				continue // with the latest run
 			}
-			return now.run, err
+			return current.run, err
 		}
 		next.Block = nil // it never changes, and is stored apart
-		rev, err := s.open.put(ctx, openKey(id), next, 0, jetstream.WithExpectLastSequencePerSubject(now.rev))
-		next.Block = now.Block
+		rev, err := s.open.put(ctx, openKey(id), next, 0, jetstream.WithExpectLastSequencePerSubject(current.rev))
+		next.Block = current.Block
 		if err == nil {
 			s.recent.putRun(revision{next, rev})
 			return next, nil
