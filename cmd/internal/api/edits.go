@@ -109,6 +109,7 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	out := &EditReply{Book: c.book(), Version: newest.Version(), Label: label, Of: plan.Of, Retired: plan.Retired, DryRun: r.DryRun}
 	e := plan.Edit
 	e.ID, e.Reason = id, r.Reason
+	// Also a dry run reports an invalid edit. requestEdit signs a submitted one again.
 	if err := c.sign(e); err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	var refused []string
 	changed := 0
 	err = c.handler.index.Logs.Covering(c.ctx, c.book(), string(id))(func(r *deltalog.Record) error {
-		changed += len(r.Ops) // also of the deltas of a large edit before the last one, which has the covers
+		changed += len(r.Ops) // a large edit has several deltas; only the last one has covers
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
 				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: changed}

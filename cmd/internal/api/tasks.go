@@ -70,7 +70,7 @@ func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 		Book: c.book(), ID: cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session,
 		Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
 		Purpose: r.Purpose, Playbook: r.Playbook, MinVersion: r.MinVersion, Created: time.Now().UTC(),
-		Record: cmp.Or(r.RunID, key) != "", // only a task with an id of the client can be submitted again
+		Record: cmp.Or(r.RunID, key) != "", // to find the answer if the client submits the task again, which needs an id of the client
 		Origin: events.Origin{Source: c.token.Caller().Source(), Task: r.Task},
 	}
 	if err := task.Validate(); err != nil {
