@@ -38,7 +38,7 @@ type bookLog struct {
 
 	newest      playbook.Playbook    // at the newest version
 	checkpoints []*playbook.Playbook // oldest first
-	step        int                  // bytes of the log between checkpoints
+	step        int                  // bytes of the log between checkpoints; addCheckpoint doubles it
 	since       int                  // bytes of the log after the last checkpoint
 }
 

@@ -28,7 +28,7 @@ type Logs struct {
 	conn     *bus.Conn
 	store    *deltalog.Store
 	activity *Activity // receives the new deltas
-	step     int       // bytes of a log between checkpoints, at first
+	step     int       // bookLog.step of a new log
 
 	open *lru.Cache[playbook.Book, *entry]
 }

@@ -122,8 +122,8 @@ func (c *Cell) add(d *Cell) {
 	c.right += d.right
 }
 
-// complete computes the shares.
-func (c *Cell) complete() {
+// setShares computes the shares from the counts.
+func (c *Cell) setShares() {
 	c.Accuracy = report.Share(c.right, c.known)
 	if c.Usage.InputTokens > 0 {
 		c.Cached = float64(c.Usage.CachedTokens) / float64(c.Usage.InputTokens)
@@ -253,7 +253,7 @@ func (s *split) byArm() (n ByArm) {
 	for i := range s {
 		n.add(&s[i])
 	}
-	n.complete()
+	n.setShares()
 	n.Inject, n.Observe = s.cell(inject), s.cell(observe)
 	return n
 }
@@ -264,7 +264,7 @@ func (s *split) cell(arm int) *Cell {
 	if cell.Executions == 0 {
 		return nil
 	}
-	cell.complete()
+	cell.setShares()
 	return &cell
 }
 

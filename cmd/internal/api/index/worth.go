@@ -7,7 +7,7 @@ import (
 )
 
 // maxSessions is the number of sessions with a random arm, of all playbooks, that can grow. One takes at most 250 bytes, so all take 25 MB.
-// The oldest quarter of more sessions stays in the sums and cannot change any more: a run that continues one of them begins a new session.
+// At this limit, add forgets the oldest quarter. Their values stay in the sums, and a run that continues one of them begins a new session.
 const maxSessions = 100_000
 
 // comparison has the sessions with a random arm, and their sums per playbook.
