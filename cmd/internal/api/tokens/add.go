@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2/maybe"
 	"go.yaml.in/yaml/v3"
 
 	"debrief/playbook"
@@ -92,7 +91,7 @@ func change(path string, edit func([]byte) ([]byte, error)) error {
 	if data, err = edit(data); err != nil {
 		return fmt.Errorf("tokens file %s: %w", path, err)
 	}
-	if err := maybe.WriteFile(path, data, mode); err != nil {
+	if err := replaceFile(path, data, mode); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
 	return nil
