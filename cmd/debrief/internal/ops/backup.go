@@ -182,11 +182,11 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	if !b.JSON {
 		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
-	mark, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx) // 0 if nothing was ever erased
+	restoredSeq, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx) // 0 without erasures
 	if err != nil {
 		return fmt.Errorf("read the erasures: %w", err)
 	}
-	if mark > 0 && !b.JSON {
+	if restoredSeq > 0 && !b.JSON { // the backup may contain data that was erased after it was taken
 		term.Printf("Data that was erased since is not used. 'debrief up', or 'debrief playbook erase --pending', removes it again.\n")
 	}
 	return verifyRestored(ctx, s, out, b.JSON)

@@ -80,7 +80,8 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	}
 	report.Server(conn.NATS(), name)
 	watch := natserr.WatchOf(conn.JetStream())
-	if !report.Rights(ctx, conn.NATS(), watch) {
+	mayAskMore := report.Rights(ctx, conn.NATS(), watch)
+	if !mayAskMore {
 		server := d.NATS
 		if s.Data != "" {
 			server.NATS = conn.NATS().ConnectedUrl() // Attach found it by its directory
