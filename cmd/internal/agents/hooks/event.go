@@ -54,7 +54,7 @@ type event struct {
 	session     string
 	transcript  string // file; "" if the agent has none
 	dir         string
-	fresh       bool // the model has none of the earlier advice of the session, which begins, or was cleared or compacted
+	fresh       bool // only for kindBegin: the model has none of the earlier advice; false if the session is resumed
 	prompt      string
 	answer      string
 	call        *events.ToolCall
