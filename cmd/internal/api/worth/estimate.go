@@ -17,8 +17,8 @@ type armMean struct {
 	sessions int
 	value    float64
 	spread   float64 // variance of the value of a session
-	// The variance of the mean is spread·seen. If the arm has fewer sessions than its probability lets expect, the missing sessions add their
-	// spread·unseen.
+	// The variance of the mean is spread·seen, with seen = Σw² / (Σw)² over the sessions. If the arm has fewer sessions than its probability lets
+	// expect, the missing sessions add spread·unseen.
 	seen, unseen float64
 }
 
@@ -35,12 +35,13 @@ func (s *Sums) meanOf(m measure, a arm) (out armMean) {
 		squares += w * moments.squares
 		out.seen += w * w * n
 		all := float64(part.arms[with].byMeasure[m].sessions + part.arms[without].byMeasure[m].sessions)
-		out.unseen += max(0, w*all-w*w*n)
+		out.unseen += max(0, w*all-w*w*n) // all/w sessions are expected; each missing one adds w²
 	}
 	if out.sessions == 0 {
 		return out
 	}
 	out.value = sum / weight
+	// The last term is the imagined session that is one unit from the mean.
 	out.spread = max(0, squares/weight-out.value*out.value) + 1/float64(out.sessions)
 	out.seen /= weight * weight
 	out.unseen /= weight * weight
