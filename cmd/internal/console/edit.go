@@ -78,7 +78,8 @@ func changeBullet(q *request) (notice, error) {
 	return q.saved(done, out.Version), err
 }
 
-// editBullet changes the text, the condition and the section of a bullet.
+// editBullet changes the text, the condition and the section of a bullet. The field read is the version that the person saw in the form: if the
+// bullet has changed since, the edit is refused.
 func editBullet(q *request) (notice, error) {
 	if q.field("content") == "" {
 		return notice{}, errNoText
