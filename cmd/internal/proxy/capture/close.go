@@ -77,7 +77,7 @@ func (s *Store) closeWith(ctx context.Context, id events.ID, outcome events.Outc
 		r.Closing = time.Now()
 		return nil
 	})
-	if errors.Is(err, errClosed) {
+	if errors.Is(err, errClosed) { // reportRun returns the closed run, or errClosed if there is none
 		gaveOutcome = false
 	} else if err != nil {
 		return nil, false, err
@@ -104,11 +104,11 @@ func (s *Store) closeIdle(ctx context.Context, id events.ID) error {
 	return err
 }
 
-// reportRun reports a marked run, stores that it is closed, and removes the open run. Before, it waits for calls in flight. It returns
-// errClosed if the run does not exist anymore.
-func (s *Store) reportRun(ctx context.Context, id events.ID, wait wait) (*run, error) {
+// reportRun reports a marked run, stores that it is closed, and removes the open run. Before, it waits for calls in flight, up to limit; then it
+// goes on without them. It returns errClosed if the run does not exist anymore.
+func (s *Store) reportRun(ctx context.Context, id events.ID, limit wait) (*run, error) {
 	var r *run
-	err := wait.until(ctx, func() (bool, error) {
+	err := limit.until(ctx, func() (bool, error) {
 		now, err := s.latest(ctx, id, nil)
 		r = now.run
 		return err == nil && (r.Closed || !r.isBusy()), err
@@ -139,7 +139,8 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait wait) (*run, e
 		}
 	}
 	s.count(result)
-	rev, err := s.closed.put(ctx, closedKey(id), &final, 0)
+	const bucketAge = 0 // the lifetime of the closed run is the age of the bucket
+	rev, err := s.closed.put(ctx, closedKey(id), &final, bucketAge)
 	if err != nil {
 		return nil, err
 	}
