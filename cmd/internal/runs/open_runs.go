@@ -48,7 +48,7 @@ func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at Problem) e
 			f.addProblem(at, err)
 		} else {
 			run.builder.Add(v, f.LeadingScore)
-			f.unused = unusedData{}
+			f.unused = unusedData{} // the limit is for the data since the last useful part
 		}
 	}
 	freesMemory := func(other *openRun) bool { return other != run && other.builder != nil }
@@ -71,7 +71,7 @@ func (f *fileReader) runOf(format *fileFormat, v modelapi.Value, at Problem) (*o
 	if i >= 0 {
 		run := f.openRuns[i]
 		isFirst := format.isFirst != nil && format.isFirst(v)
-		if !isFirst || run.isEmpty() { // a forked session begins with several first parts: its own, and that of the other session
+		if !isFirst || run.isEmpty() { // a forked session has two first parts in a row: its own, and that of the other session
 			return run, nil
 		}
 		if err := f.endRun(i); err != nil {
