@@ -44,12 +44,12 @@ func (w *World) HeldOut(_, n int) []world.Task {
 	return w.tasks.First(heldOut, min(n, MaxHeldOut), func(n int) []world.Task { return w.write(heldOut, n) })
 }
 
-// ByHand implements world.World.
+// ByHand implements world.World. It returns a bullet for each rule.
 func (w *World) ByHand(int) []string {
 	return world.ByHand(w.Seed, w.rules, func(r rule) world.Rule { return r })
 }
 
-// States implements world.World.
+// States implements world.World. It reports whether a text states exactly one of the rules.
 func (w *World) States(text string, _, rule int) bool {
 	r, ok := readRule(text)
 	return ok && r == w.rules[rule]
@@ -99,7 +99,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 func (w *World) misjudge(t *world.Task) (invoice, worksheet) {
 	inv, _ := readInvoice(t.Question)
 	right, used := fill(&inv, w.rules)
-	deciding := decidingRules(used)
+	deciding := decidingRules(used) // without the steps that have no rule
 	if len(deciding) == 0 {
 		inv.goods += cents(1 + world.Draw(w.Seed, "wrong goods", t.ID)%500)
 		return inv, right
