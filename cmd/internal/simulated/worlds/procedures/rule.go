@@ -44,10 +44,10 @@ func (r *rule) concerns(j *job) bool {
 		(r.when.material == "" || r.when.material == j.material) && (r.when.client == "" || r.when.client == j.client)
 }
 
-// Condition implements world.Rule.
+// Condition implements world.Rule. Two rules with the same condition and different meanings contradict each other.
 func (r rule) Condition() string {
 	subject := r.step
-	if r.kind == check || r.kind == begin { // there is one first step
+	if r.kind == check || r.kind == begin { // a job has one first step, so two rules with different steps contradict each other
 		subject = ""
 	}
 	return strings.Join([]string{string(r.kind), r.family, subject, r.when.material, r.when.client}, "|")
@@ -74,7 +74,7 @@ func carryOut(j *job, rules []rule) (list []string, applied []int) {
 	list = slices.Clone(j.steps)
 	for _, k := range kinds {
 		passes := 1
-		if k == before { // two rules of this kind can undo each other
+		if k == before { // a rule may undo an earlier one, which the next pass applies again
 			passes = 4
 		}
 		for pass := range passes {
