@@ -28,11 +28,11 @@ func (r *run) runOnline(ctx context.Context) error {
 			return window{}, err
 		}
 		if len(samples) == 0 {
-			lacksSamples := r.submitter.ended != nil && r.step != r.state.snapshot().Step // the ended run had more of them
+			lacksSamples := r.submitter.ended != nil && r.step != r.state.snapshot().Step // the ended run had more samples than this stream
 			if lacksSamples {
 				return window{}, r.submitter.ended
 			}
-			return window{}, nil
+			return window{}, nil // the end
 		}
 		return r.testThenLearn(ctx, samples)
 	})
@@ -77,7 +77,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 	from := r.step
 	tasks := make([]events.Task, len(samples))
 	for i, sample := range samples {
-		tasks[i] = r.trainingTask(sample, from+i, from+i+1)
+		tasks[i] = r.trainingTask(sample, from+i, from+i+1) // steps count from 1
 		tasks[i].MinVersion = r.version
 	}
 	results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress("online", from+done, r.total) })
@@ -97,7 +97,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 	if answeredWith.version == 0 {
 		answeredWith.version = r.version
 	}
-	// It is not the current version: after an interruption, the playbook may be newer than these answers.
+	// The report has the version of these answers, not the current one: after an interruption, the playbook may be newer.
 	if w.book, err = r.log.bookAt(ctx, answeredWith); err != nil {
 		return w, err
 	}
@@ -140,7 +140,7 @@ func (r *run) waitLearned(ctx context.Context, lastExecution uint64) error {
 	if err := r.log.follow(ctx); err != nil {
 		return err
 	}
-	// It is not the newest version: after an interruption, the log has versions that learned from later windows.
+	// r.version is not the newest version: after an interruption, the log has versions that learned from later windows.
 	r.version = max(r.version, r.log.versionLearnedUpTo(lastExecution))
 	return r.follow.Wait(ctx, r.version)
 }

@@ -244,7 +244,7 @@ func (o *Options) sendStall(role string) {
 	o.send(e)
 }
 
-// Progress is the progress of a run.
+// Progress is the progress of a run in an Event.
 type Progress struct {
 	Phase   string       `json:"phase"`   // "epoch 2", "validation, step 200", "test, before"
 	Done    int          `json:"done"`    // complete in this phase
@@ -255,7 +255,7 @@ type Progress struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// position is the progress of a run.
+// position is the place of a run in its training, and its playbook there.
 type position struct {
 	epoch   int
 	step    int    // training samples so far
@@ -286,7 +286,7 @@ type run struct {
 	uncovered []events.Handle // reflections that earlier gatherings skipped, oldest first
 	fruitless int             // gatherings in a row in which the Curator's model gave no usable reply
 
-	best         report.Book // by the validations; after the run without any, the final playbook
+	best         report.Book // chosen by the validations; without any, the final playbook, from the end of the training on
 	bestAccuracy float64     // on the validation set
 	validated    bool        // a validation had an accuracy
 	sinceBest    int         // validations since the best one
@@ -353,7 +353,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	}
 	r.tracker = r.submitter.tracker
 	defer r.tracker.close()
-	switch { // an ended run submits no task: this is the error for a task without a stored result
+	switch { // an ended run submits no task: a task without a stored result gets the error submitter.ended
 	case r.state.ended && r.isStreamed():
 		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
 	case r.state.ended:
