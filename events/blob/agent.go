@@ -36,6 +36,7 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 		return &events.Agent{Ref: a.Ref}, nil
 	}
 	key := keyOf(a)
+	// A description that was stored longer ago is stored again, so that its blob does not expire.
 	if stored, ok := s.agents.stored.Get(key); ok && time.Since(stored.at) < repeatAfter {
 		return &events.Agent{Ref: stored.name}, nil
 	}
