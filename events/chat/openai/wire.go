@@ -48,7 +48,8 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 	if c.dialect.lacks(maxTokens) || errors.Is(reasoning.Validate(req), openai.ErrReasoningModelMaxTokensDeprecated) {
 		req.MaxTokens, req.MaxCompletionTokens = 0, req.MaxTokens
 	}
-	if c.dialect.lacks(temperature) || reasoning.Validate(req) != nil {
+	refusesTemperature := reasoning.Validate(req) != nil // the requests have nothing else that it refuses
+	if c.dialect.lacks(temperature) || refusesTemperature {
 		req.Temperature = 0
 	}
 	return req
