@@ -49,14 +49,15 @@ func (r *Reader) Read(ctx context.Context, fn func(*Record) error) error {
 }
 
 // EndBefore returns the sequence of the last message of the logs of a book that began before a time, 0 if none is stored. isNew reports
-// whether a later log follows them. Its first delta links to no other: an erasure of the book had removed the deltas before it.
+// whether the book has a later log. An erasure of the book ends a log: the first delta after it links to no other.
 func (s *Store) EndBefore(ctx context.Context, b playbook.Book, before time.Time) (end uint64, isNew bool, err error) {
 	err = s.scanLog(ctx, b, 1, func(m *candidate) error {
 		began := m.stored
 		if m.Redaction != nil { // it was stored later than its delta
 			began = m.Time
 		}
-		if m.err == nil && m.PrevSeq == 0 && !began.Before(before) {
+		isFirst := m.err == nil && m.PrevSeq == 0
+		if isFirst && !began.Before(before) {
 			isNew = true
 			return errStop
 		}
@@ -69,8 +70,8 @@ func (s *Store) EndBefore(ctx context.Context, b playbook.Book, before time.Time
 	return end, isNew, err
 }
 
-// readNew moves a cursor to the end of the log and calls fn for each new delta. It reports whether there were messages after the
-// cursor, strays included. It returns ErrBrokenLog if the log no longer contains the delta that was read last.
+// readNew moves a cursor to the end of the log and calls fn for each new delta. It reports whether there were messages after the cursor, also
+// strays, which are messages that are no delta of the log. It returns ErrBrokenLog if the log no longer contains the delta that was read last.
 func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) error) (hasNew bool, err error) {
 	m, err := s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(c.book))
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
 	hasMore := m != nil && m.Seq > c.end
-	replicaLags := hasMore || c.isLastRead(m) // a later call reads the new deltas
+	replicaLags := hasMore || c.isLastRead(m) // the leader has what the replica lacks; a later call reads it
 	if replicaLags || c.rewind(m) {
 		return false, nil
 	}
