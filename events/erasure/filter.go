@@ -88,8 +88,8 @@ func AboutEvent(e events.Event) (a About, ok bool) {
 	return About{}, false
 }
 
-// AboutOther returns the run o that a reflection or a note was compared with. It has the owner of the reflection, and it began before the
-// time reflected. ok is false if o is nil.
+// AboutOther returns the run o that a reflection or a note was compared with. The run has the owner of the reflection. Its beginning is unknown, but
+// before the time reflected, which stands for it. ok is false if o is nil.
 func AboutOther(b playbook.Book, owner string, o *events.OtherRun, reflected time.Time) (a About, ok bool) {
 	if o == nil {
 		return About{}, false
@@ -225,8 +225,8 @@ func (f *Filter) readNew(ctx context.Context) error {
 	return err
 }
 
-// isBucketMissing reports whether 'debrief setup' has not created the bucket, so that nothing was erased. A user without the right to ask, as
-// a role on a server with accounts, takes a bucket without a leader for a missing one.
+// isBucketMissing reports whether 'debrief setup' has not created the bucket, so that nothing was erased. A user without the right to ask, such
+// as a role on a server with accounts, cannot tell a bucket without a leader from a missing one. For that user both are missing.
 func (f *Filter) isBucketMissing(ctx context.Context) bool {
 	_, err := f.js.Stream(ctx, Stream)
 	return errors.Is(err, jetstream.ErrStreamNotFound) || natserr.IsDenied(err)
@@ -252,10 +252,10 @@ func (f *Filter) add(m direct.Message) error {
 func (f *Filter) addValue(m direct.Message) error {
 	key := strings.TrimPrefix(m.Subject, prefix)
 	switch {
-	case m.Deleted() || isRequest(m.Subject) || key == keyRestored:
-	case key == keyOfHashes:
+	case m.Deleted() || isRequest(m.Subject) || key == keyRestored: // says nothing about a run
+	case key == keyOfHashes: // of the hashes in tombstones
 		f.key = m.Data
-	case strings.Contains(key, runsInfix):
+	case strings.Contains(key, runsInfix): // hashes of runs of a tombstone
 		return f.runs.add(m.Data)
 	default:
 		t := new(Tombstone)
