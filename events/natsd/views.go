@@ -14,8 +14,8 @@ import (
 // old message never releases the lock of its stream, and every later request waits for that lock. Therefore a view that has lost a
 // message is deleted at the start: it can be computed again.
 
-// dropDamagedViews deletes each damaged view, and records it as repaired damage. It removes the view from before, so
-// that its absence is not reported as a loss.
+// dropDamagedViews deletes each damaged view, and records it as repaired damage. It removes each view from the
+// checkpoint before, so that its absence is not reported as a loss.
 func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) error {
 	for _, view := range in.s.config.Views {
 		reason, err := in.dropIfDamaged(ctx, view, before)
