@@ -7,8 +7,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watchedJetStream is a JetStream whose methods in this file make their requests to the server through Call. Its other methods, and the
-// streams and consumers that it returns, do not.
+// watchedJetStream is a JetStream whose methods in this file make their requests to the server through Call. Call recognizes a denied request by
+// its subject, or by the name of the stream, which is a part of the subject. The other methods, and the streams and consumers that it returns, do
+// not use Call.
 type watchedJetStream struct {
 	jetstream.JetStream
 	w *Watch
