@@ -141,7 +141,7 @@ func (o *toolOutput) isError(output string) bool {
 		return !mayQuote
 	case slices.ContainsFunc(o.programs, shell.IsEditor) && byEditor().MatchString(first):
 		return true
-	case slices.Contains(o.programs, "git") && byProgram().MatchString(first):
+	case slices.Contains(o.programs, "git") && byProgram().MatchString(first): // git also shows content, but its own errors count
 		return true
 	case o.isComplaint(first), o.isComplaint(last):
 		return true
