@@ -56,8 +56,9 @@ func (a arguments) action() string {
 	return ""
 }
 
-// summary describes the arguments of a call with the verb v in at most maxSummary characters. It has all strings of one line, without a word that
-// only repeats the verb. If there are none, it has the beginnings of the longer strings, else the other values with their names.
+// summary describes the arguments of a call with the verb v in at most maxSummary characters. It has the strings that
+// consist of one line, but not a word that only repeats the verb. If there are none, it has the beginnings of the longer strings, else the other
+// values with their names.
 func (a arguments) summary(v verb) string {
 	if !a.isJSON {
 		line := clean(firstLine(a.raw), maxSummary)
@@ -71,7 +72,8 @@ func (a arguments) summary(v verb) string {
 	action := a.action()
 	for _, l := range a.leaves {
 		value := clean(firstLine(l.Value), maxValue)
-		repeatsVerb := l.Value == action && v != called && verbFromName(value) == v
+		isKnownVerb := v != called
+		repeatsVerb := l.Value == action && isKnownVerb && verbFromName(value) == v
 		switch {
 		case value == "":
 		case !l.IsString:
