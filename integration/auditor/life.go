@@ -12,7 +12,7 @@ type sourceRun struct {
 	evidence
 	role      string // learned, helped, harmed or none
 	versions  []uint64
-	forgotten bool
+	forgotten bool // in all these versions
 }
 
 // lifeEvent is an event of the life of a bullet.
@@ -98,7 +98,7 @@ func (h *history) family(id string) map[string]uint64 {
 	return family
 }
 
-// hasEffect reports whether an operation has an effect. Outcomes of an earlier wording have none.
+// hasEffect reports whether an operation has an effect. Outcomes of an earlier wording have none: a new wording begins the next experiment.
 func (h *history) hasEffect(version uint64, o *changeOp) bool {
 	before := h.states[version-1][o.Bullet]
 	return o.Kind != "EXPOSURES" || before.Experiment.Number == o.Number
@@ -143,7 +143,7 @@ func (h *history) forgets(version uint64, e *evidence) bool {
 	return false
 }
 
-// opNumbers returns the numbers of the sentence about an operation, without quoted texts.
+// opNumbers returns the numbers in the sentence by which the console describes an operation, without those in quoted texts.
 func opNumbers(o *changeOp, c *change) (n []float64) {
 	switch o.Kind {
 	case "MERGE":

@@ -31,7 +31,8 @@ func list(v any, names ...string) []any {
 	return x
 }
 
-// trainPages are the pages of the runs of train. Their states and reports are those that train has stored.
+// trainPages are the pages of the runs of train. Their states and reports are those that train has stored. Type Page
+// describes the places of the numbers.
 func (c *Console) trainPages(p Page, rest []string, q url.Values) {
 	if len(rest) == 0 {
 		for name, s := range c.trains {
@@ -223,7 +224,7 @@ func (c *Console) compare(p Page, name, with string) {
 		return
 	}
 	first, second := c.answers(name), c.answers(with)
-	summary := func(run string, all map[string]*run) {
+	summary := func(row string, all map[string]*run) {
 		known, right := 0, 0
 		version := uint64(0)
 		for _, r := range all {
@@ -235,8 +236,8 @@ func (c *Console) compare(p Page, name, with string) {
 				right++
 			}
 		}
-		p.add(run+" | Version", float64(version))
-		p.add(run+" | Accuracy", share(right, known)...)
+		p.add(row+" | Version", float64(version))
+		p.add(row+" | Accuracy", share(right, known)...)
 	}
 	summary(name, first)
 	summary(with, second)
@@ -285,7 +286,7 @@ func (c *Console) answers(name string) map[string]*run {
 // newcombe returns the 95 % interval of a difference of paired rates: method 10 of Newcombe (1998).
 func newcombe(both, wins, losses, neither int) (low, high float64) {
 	n := both + wins + losses + neither
-	a, b := share(both+wins, n), share(both+losses, n)
+	a, b := share(both+wins, n), share(both+losses, n) // each: the rate, then the lower and the upper limit of its interval, in percent
 	product := float64(both+wins) * float64(losses+neither) * float64(both+losses) * float64(wins+neither)
 	phi := 0.0
 	if product > 0 {
