@@ -49,14 +49,14 @@ func detectText(text string) (Format, error) {
 	case strings.Contains(text, "\x00") || !utf8.ValidString(text):
 		return "", fmt.Errorf("%w: %w in a binary file", ErrFormat, ErrNoBullet)
 	}
-	heading, _, _ := strings.Cut(playbook.RenderWithVotes([]*playbook.Bullet{{}}), "\n")
-	if strings.HasPrefix(strings.TrimSpace(text), heading) {
+	title, _, _ := strings.Cut(playbook.RenderWithVotes([]*playbook.Bullet{{}}), "\n") // the first line of each playbook in markdown
+	if strings.HasPrefix(strings.TrimSpace(text), title) {
 		return "", fmt.Errorf("%w: markdown can only be written", ErrFormat)
 	}
 	return "", fmt.Errorf("%w: the text has no line like \"[id] helpful=0 harmful=0 :: content\" or \"[slug-00001] content\"", ErrNoBullet)
 }
 
-// detectJSON returns the format of a JSON object, or of the first of several lines.
+// detectJSON returns the format of a text that is one JSON object, or that has a JSON object in its first line.
 func detectJSON(text string) (Format, error) {
 	var top map[string]json.RawMessage
 	err := decode(text, &top)
