@@ -288,7 +288,7 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 			return err
 		}
 		if len(changed) == 0 || t.opCount > t.until[effect.Bullet].opCount {
-			continue
+			continue // without effect, or after the bullet was merged into another one
 		}
 		e := c.event(part, op)
 		e.Bullet = effect.Bullet
@@ -311,7 +311,7 @@ func (t *tracer) summary(l *Lineage) Summary {
 		switch e.Kind {
 		case playbook.Tag:
 			s.VotesCast.add(&e.Op)
-		case playbook.Retag: // a corrected vote counts once
+		case playbook.Retag: // the corrected votes count in place of the old ones
 			s.VotesCast.add(&e.Op)
 			*s.VotesCast.counter(e.Op.OldVote) -= len(e.Op.Support)
 		}
