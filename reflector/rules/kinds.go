@@ -9,10 +9,11 @@ import (
 	"debrief/playbook/text"
 )
 
-// kind is the effect of an act, as far as its name shows it: a kind of shell commands, or one of those that only functions have. It is
-// a set of bits.
+// kind is a set of effects of an act, as far as the name of the act shows them. It extends the kinds of shell commands by those that only
+// functions have.
 type kind = shell.Kind
 
+// The bits after Environment, which is the last kind of a shell command.
 const (
 	looksUp kind = shell.Environment << (iota + 1) // a fact that is not in a file: get_user
 	changes                                        // anything but a file: book_flight
@@ -26,8 +27,11 @@ const (
 	usingFile = shell.Reads | writing | shell.Runs | shell.Tests
 )
 
-// verb has the kinds of a function with a word in its name: if an argument of the function is a file, and if none is.
-type verb struct{ file, other kind }
+// verb has the kinds of a function with a certain word in its name.
+type verb struct {
+	file  kind // if an argument of the function is a file
+	other kind // if none is
+}
 
 var verbs = func() map[string]verb {
 	m := map[string]verb{}
@@ -55,8 +59,8 @@ var verbs = func() map[string]verb {
 	return m
 }()
 
-// kindOf returns the kind of a function by the first verb in its name, or by a later one that changes what the first one finds, as in
-// search_replace and get_or_create.
+// kindOf returns the kind of a function. The first verb in its name decides. If that verb only reads, a joined verb that changes something
+// decides instead, as in search_replace and get_or_create.
 func kindOf(name string, hasFile bool) kind {
 	if name == "submit" || name == "done" { // the end of the run
 		return idles
@@ -69,8 +73,8 @@ func kindOf(name string, hasFile bool) kind {
 	}
 	v := verbs[words[i]]
 	for j := i + 1; j < len(words); j++ {
-		isSecond := words[j] == "replace" || words[j-1] == "and" || words[j-1] == "or"
-		if next := verbs[words[j]]; isSecond && v.file&reading != 0 && next.other == changes {
+		isJoined := words[j] == "replace" || words[j-1] == "and" || words[j-1] == "or"
+		if next := verbs[words[j]]; isJoined && v.file&reading != 0 && next.other == changes {
 			v = next
 		}
 	}
