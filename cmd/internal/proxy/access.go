@@ -77,9 +77,9 @@ func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure)
 	return token, nil
 }
 
-// leaveControl leaves a call out of the control share if its header asks for it. Only a token with the scope operate may do that: an agent
+// applyControlHeader leaves a call out of the control share if its header asks for it. Only a token with the scope operate may do that: an agent
 // that could choose its calls would spoil the comparison.
-func leaveControl(h http.Header, token *Token) *failure {
+func applyControlHeader(h http.Header, token *Token) *failure {
 	switch value := h.Get(events.HeaderControl); {
 	case value == "":
 		return nil

@@ -143,7 +143,8 @@ func (x *exchange) respond(status int) {
 	}
 }
 
-// begin reads the body and offers the call to the Middleware. Afterwards x.body or r.Body is the body for the upstream.
+// begin reads the body and offers the call to the Middleware. Afterwards x.body or r.Body is the body for the upstream,
+// unless it returns a failure.
 func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 	if x.mode == ModeOff || g.o.Middleware == nil {
 		return nil
@@ -164,6 +165,7 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 		x.degraded = bodySize
 		return nil
 	}
+	// Hold may read only the beginning of the body. Then Whole returns the beginning and the unread rest.
 	h, err := g.memory.Hold(r.Body, r.ContentLength, maxBody)
 	x.room = h.Room
 	switch {

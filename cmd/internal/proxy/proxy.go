@@ -70,7 +70,7 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if x.token, f = g.authorize(r.Header, x.book); f != nil {
 		return f
 	}
-	if f = leaveControl(r.Header, &x.token); f != nil {
+	if f = applyControlHeader(r.Header, &x.token); f != nil {
 		return f
 	}
 	if f = g.readOutcome(r, x); f != nil {
@@ -159,8 +159,9 @@ func (b *sentBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// awaitSent waits until the transport has sent a streamed body, for up to g.pace.Window. When a response begins, the server reads and closes
-// the rest of the body. A transport that still reads the body then fails and cuts the response, even if only the end of the body was missing.
+// awaitSent waits until the transport has sent a streamed body, for up to g.pace.Window. When a response begins, the server of the
+// gateway reads the rest of the client's body and closes it. If the transport still reads this body, it fails and cuts the response, even if only the
+// end of the body was missing.
 func (g *Gateway) awaitSent(ctx context.Context, x *exchange) {
 	if x.sent == nil {
 		return
