@@ -25,7 +25,8 @@ import (
 //   - gives orders to models or contains markers of a prompt or a playbook, whatever its source; see admit.Screen.
 //
 // The error and the correct approach of a reflection are shown in the session without a bullet, and the Curator gets the cause and the
-// correct approach. They are marked too if a sentence of them is copied, and the note and the Curator's prompt lack them.
+// correct approach. They are marked too if a sentence of them is copied, and the note and the Curator's prompt do not contain
+// a marked text.
 //
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
@@ -199,7 +200,7 @@ func prepareLesson(lesson string) *preparedLesson {
 	return &preparedLesson{lesson, similar.Prepare(lesson), slices.Collect(words(lesson))}
 }
 
-// isEcho reports whether the lesson repeats a bullet: its text is similar and not different advice, or its words are the same.
+// isEcho reports whether the lesson repeats a bullet: its text is similar and gives the same advice, or its words are the same.
 func (c *preparedLesson) isEcho(bullet string) bool {
 	if c.prepared.Similarity(bullet) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
 		return true
@@ -217,7 +218,7 @@ func (c *preparedLesson) isEcho(bullet string) bool {
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
 // answer are included only if they contain an injection.
 func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quotation {
-	run := *e // without the texts of the playbook and of earlier rounds, which are never a source
+	run := *e // without the texts of the playbook, which are no source, and of earlier rounds, whose answers are added below
 	run.Shown, run.PreviousRounds = nil, nil
 	texts := material(&run, other, cfg)
 	for i := range e.PreviousRounds {
