@@ -111,15 +111,19 @@ func parseFields(r chat.Reply) (Answer, error) {
 	return a, nil
 }
 
-// The formats of answers outside JSON, in order of priority. Agents trained on question answering write Finish[…],
-// those trained on mathematics \boxed{…}. A quoted field is readable even in truncated JSON.
+// The formats of answers outside JSON. findAnswer prefers them in this order:
+//   - Finish[…] of agents trained on question answering
+//   - the quoted field "final_answer", which is readable even in truncated JSON
+//   - \boxed{…} of agents trained on mathematics; see boxed
+//   - a statement such as "The final answer is 42", or a heading "Final answer" with the answer in the next line
 var (
 	finishForm = regexp.MustCompile(`Finish\[([^\]\n]*)\]`)
 	quotedForm = regexp.MustCompile(`"final_answer"\s*:\s*("(?:[^"\\]|\\.)*")`)
 	statedForm = regexp.MustCompile(`(?im)(?:final[ _]answer\**\s*(?:is\b\s*:?|[:=])|^[#* ]*final answer[* ]*\n)\s*([^\n]+)`)
 )
 
-// boldForm matches an answer that begins in bold. Its groups are the answer: the part in bold, and what follows in the same sentence.
+// boldForm matches an answer that begins in bold. The answer is the part in bold and the rest of the line, as in
+// "**42** apples", but without a rest that begins with a punctuation mark, as in "**42**, because …".
 var boldForm = regexp.MustCompile(`^\*\*([^*]+)\*\*(?:[.,;:!].*|(.*))$`)
 
 // proseMarks are the characters around an answer in prose.
