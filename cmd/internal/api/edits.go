@@ -114,6 +114,9 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 		return nil, err
 	}
 	if r.DryRun {
+		if err := c.sign(e); err != nil {
+			return nil, err
+		}
 		c.status = http.StatusOK
 		return out, out.preview(c, newest, e)
 	}
@@ -211,8 +214,10 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 		return nil
 	})
 	switch {
-	case err != nil || done == nil:
+	case err != nil:
 		return id, nil, explain.LogError(err)
+	case done == nil:
+		return id, nil, nil
 	case done.Changed == 0 && len(refused) > 0:
 		return id, nil, conflict("refused before: " + strings.Join(refused, "; "))
 	}
