@@ -45,13 +45,13 @@ type Config struct {
 // Result is a drafted change, the number of items that it decides, and the remaining work.
 type Result struct {
 	Deltas []*playbook.Delta // empty if there is nothing to write
-	// Decided is the number of items that the change, together with the log before it, decides.
+	// Decided is the number of items that need no further draft: the log covers them already, or this change does.
 	Decided int
 	// Unchecked contains the bullets that the gate must check in the next draft, even if no item is left.
 	Unchecked []playbook.BulletID
 	// Added counts the bullets that the change adds, by session or source.
 	Added map[Contributor]int
-	// NotReady reports that the item after the decided ones needs data of this state first; see Item.ready. Then Deltas is empty, because
+	// NotReady reports that the first item that is not decided needs data before it can be drafted; see Item.ready. Then Deltas is empty, because
 	// the log covers all of the decided items.
 	NotReady bool
 }
@@ -104,13 +104,13 @@ func (d *draft) addItems(items []*Item, out *playbook.Delta) (decided int, ready
 			continue
 		}
 		if item.Reflection != nil && item.Reflection.FirstOutcome && d.hasFeedback(item) {
-			item.mustCorrect = true // other feedback on the sample is in the log already, so this outcome is not the first
+			item.mustCorrect = true // makes the item a correction: other feedback on the sample is in the log already, so this outcome is not the first
 		}
 		isAlone := item.Edit != nil || item.IsCorrection()
 		if len(d.covers) > 0 && (isAlone || !d.fits(item)) {
 			return decided, true // this item goes to the next delta
 		}
-		if !item.ready(d.base) && !d.forgets(item) { // only an item that is alone needs data
+		if !item.ready(d.base) && !d.forgets(item) { // only edits and corrections need data, so no item was drafted before
 			return decided, false
 		}
 		seen[key] = true
@@ -127,8 +127,8 @@ func (d *draft) addItems(items []*Item, out *playbook.Delta) (decided int, ready
 	return decided, true
 }
 
-// recordSettings records the settings of the Curator in a delta, if the log has others. The delta of an edit records none, because the
-// program that applies it, such as a command, may have other settings than the running Curator.
+// recordSettings records the settings of the Curator in a delta, if the log has others; d.recorded are those of d.base. The delta of an edit
+// records none, because the program that applies it, such as a command, may have other settings than the running Curator.
 func (d *draft) recordSettings(out *playbook.Delta) {
 	if _, chosen := d.base.Gate(); !chosen && d.mode != playbook.GateGuard {
 		out.Gate = d.mode
