@@ -94,8 +94,8 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 //
 //   - confirmationsToShow,
 //   - the number that outweighs the candidate's own record after a suspension,
-//   - the requestShare of the failures of the supported bullet that the candidate replaces or contests. It does not count if this bullet
-//     fails now, or if the candidate extends it.
+//   - the requestShare of the failures of the supported bullet that the candidate replaces or contests. This number does not count if the
+//     supported bullet fails now, or if the candidate extends the supported bullet.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) (needed int, possible bool) {
 	if isRefuted(s, b, typical) {
 		return 0, false
@@ -221,10 +221,10 @@ func shownReplaced(s State, b *playbook.Bullet) *playbook.Bullet {
 // restoreReplaced shows the newest bullet that b had replaced, because b is no longer shown. It does nothing if such a bullet is shown already. It
 // leaves out bullets that their own record or a person retired.
 func (d *Decider) restoreReplaced(b *playbook.Bullet) {
+	if shownReplaced(d.State, b) != nil {
+		return
+	}
 	for old := range replacedBy(d.State, b) {
-		if old.Shown() {
-			return
-		}
 		if !isRestorable(old) {
 			continue
 		}

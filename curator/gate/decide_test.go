@@ -115,6 +115,11 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-1", Status: "retired", Experiment: record("kept", "+++", 0)},
 			{ID: "a-2", Replaces: "a-1", Experiment: record("new", fails, 0)},
 		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired kept", "a-2": "retired suspect"}},
+		"failed correction of a bullet that had replaced one which a person shows again": {"", list{
+			{ID: "a-1", Experiment: record("kept", "+++", 0)},
+			{ID: "a-2", Status: "retired", Replaces: "a-1", Experiment: record("trusted", "+++", 0)},
+			{ID: "a-3", Replaces: "a-2", Experiment: record("new", fails, 0)},
+		}, []playbook.BulletID{"a-3"}, map[playbook.BulletID]string{"a-1": "active kept", "a-2": "retired trusted", "a-3": "retired suspect"}},
 		"suspended correction": {"", list{
 			{ID: "a-1", Status: "retired", Experiment: record("trusted", "+++", 0)},
 			{ID: "a-2", Replaces: "a-1", Experiment: record("new", "----", 0)},
