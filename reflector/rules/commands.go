@@ -75,9 +75,16 @@ func shellActs(c *call, line string) []act {
 	if err != nil {
 		return nil // the call is compared as a whole
 	}
-	commands = slices.DeleteFunc(commands, func(cmd shell.Command) bool {
+	isLeftOut := func(cmd shell.Command) bool {
 		return cmd.Piped || cmd.Program == "" || cmd.Action().Kind&(shell.ChangesDir|shell.Environment) != 0
-	})
+	}
+	// "a; cd x && b" and "a | tail && b" do not show that a worked.
+	for i := 1; i < len(commands); i++ {
+		if before := commands[i-1]; isLeftOut(before) && (before.Piped || !before.AfterSuccess) {
+			commands[i].AfterSuccess = false
+		}
+	}
+	commands = slices.DeleteFunc(commands, isLeftOut)
 	var acts []act
 	states := statesOf(c, commands)
 	for i, cmd := range commands {

@@ -205,3 +205,26 @@ func TestNamesOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestStatesOfFailedLine: a line fails at its last command, and a command before it has worked only if "&&" says so.
+func TestStatesOfFailedLine(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][]state{
+		"make && pytest":                  {worked, failed},
+		"make; pytest":                    {unknown, failed},
+		"make && cd x && pytest":          {worked, failed},
+		"make; cd x && pytest":            {unknown, failed},
+		"make && cd x; pytest":            {unknown, failed},
+		"make | tail -5 && pytest":        {unknown, failed},
+		"ls && make | tail -5 && pytest":  {unknown, unknown, failed},
+		"make && source env.sh && pytest": {worked, failed},
+	} {
+		var got []state
+		for _, a := range shellActs(&call{ToolCall: &events.ToolCall{Tool: "bash", Arguments: line, Outcome: events.Failure}}, line) {
+			got = append(got, a.state)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", line, got, want)
+		}
+	}
+}
