@@ -62,23 +62,21 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 		{events.StreamReflections, events.KindReflection.Subject(b), tr.addReflection},
 	} {
 		last := uint64(0)
-		err := conn.Events.ReadStored(ctx, s.stream, s.subject, func(st bus.Stored) error {
+		read := func(st bus.Stored) error {
+			if bus.Unreachable(st.Err) { // the tracker would not read the event again
+				return fmt.Errorf("read event %d: %w", st.Seq, st.Err)
+			}
 			last = st.Seq
-			s.add(st)
+			s.add(st) // ignores an invalid event, which its worker dead-letters
 			return nil
-		})
+		}
+		err := conn.Events.ReadStored(ctx, s.stream, s.subject, read)
 		if err != nil {
 			tr.close()
 			return nil, err
 		}
 		tr.done.Go(func() {
-			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
-				if bus.Unreachable(st.Err) { // the tracker would not read the event again
-					return fmt.Errorf("read event %d: %w", st.Seq, st.Err)
-				}
-				s.add(st) // ignores an invalid event, which its worker dead-letters
-				return nil
-			})
+			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, read)
 			if err != nil && ctx.Err() == nil {
 				tr.fail(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
@@ -58,6 +59,36 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 	results, err := s.run(ctx, []events.Task{task}, func(int) {})
 	if err != nil || !strings.Contains(results[0].lostReason, "it is bad") {
 		t.Errorf("got %+v, %v", results, err)
+	}
+}
+
+// TestUnreachableStoredAnswer: the payload of a stored answer cannot be read for a time. A tracker that left it out would wait for it for ever.
+func TestUnreachableStoredAnswer(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	e := &events.Execution{
+		Book: "r",
+		ID:   events.ExecutionID("r", "", "e001/a", 0), RunID: "e001/a", Question: "?", Answer: strings.Repeat("a", bus.MaxInline+1), Purpose: events.Learn,
+		Origin: events.Origin{Run: "r"},
+	}
+	if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := conn.JetStream().Stream(t.Context(), blob.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := blobs.CachedInfo().Config
+	cfg.AllowDirect = false
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := openTracker(t.Context(), conn, "r", 0, Options{Name: "r"})
+	if err == nil {
+		tr.close()
+	}
+	if !bus.Unreachable(err) {
+		t.Errorf("got %v", err)
 	}
 }
 
