@@ -361,8 +361,8 @@ func IsKept(b *playbook.Bullet) bool {
 // failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
 // A bullet without a standing is supported from the start: a person or an import added it, or the gate was off.
 //
-// If the error of the verdicts is known, the scores of these tasks, without the share that is probably false, must add up to at least half
-// of one full success: where most tasks fail, most verdicts of success are false.
+// Where most tasks fail, most verdicts of success are false. So if the error of the verdicts is known, the scores of these tasks, without
+// the share that is probably false, must add up to at least half of one full success.
 func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 	e := b.CurrentExperiment()
 	hasSuccess := e.Cited.Sum() > 0 && (typical.FalseSuccesses == 0 || successes(&e, typical) >= 0.5)
