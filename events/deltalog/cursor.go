@@ -43,8 +43,8 @@ type candidate struct {
 	err       error // set if the delta cannot be decoded or has an unknown operation
 }
 
-// newCandidate decodes a message. If decoding fails because of a newer schema, the delta may still have its links,
-// which are the same in every schema.
+// newCandidate decodes a message. It decodes none with a newer schema in its header. If only an operation is of a newer schema, the delta
+// still has its links, which are the same in every schema.
 func newCandidate(m direct.Message) *candidate {
 	sum := sha256.Sum256(m.Data)
 	c := &candidate{Record: &Record{Seq: m.Seq, Chain: sum[:], Size: len(m.Data)}, stored: m.Stored()}
@@ -125,8 +125,8 @@ func (c *logCursor) follows(r *Record) error {
 	return nil
 }
 
-// rewind moves the cursor back to m after strays were removed: the last message on the subject, or nil if the subject is empty.
-// It reports false if the log lost a delta that was read.
+// rewind moves the cursor back to m after strays were removed. m is the last message on the subject, nil if the subject is empty.
+// rewind reports false if the log lost a delta that was read.
 func (c *logCursor) rewind(m *direct.Message) bool {
 	if m == nil {
 		m = new(direct.Message)
@@ -137,7 +137,7 @@ func (c *logCursor) rewind(m *direct.Message) bool {
 	if i < 0 && !isLastDelta {
 		return false
 	}
-	c.undecided, c.checked = c.undecided[:i+1], 0
+	c.undecided, c.checked = c.undecided[:i+1], 0 // none if m is the last delta
 	c.end, c.endHash = m.Seq, sum[:]
 	return true
 }
@@ -219,7 +219,7 @@ func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, err
 		return false, nil
 	}
 	missing := d.Version - c.version - 1
-	if missing > d.PrevSeq-c.seq { // more deltas than sequences
+	if missing > d.PrevSeq-c.seq { // each missing delta had a sequence after the end of the log, d.PrevSeq at most
 		return false, nil
 	}
 	before := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == d.PrevSeq })
@@ -231,7 +231,8 @@ func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, err
 	return m == nil, err // an existing message belongs to another book
 }
 
-// scanLog calls fn in order for each message on a book's subject, starting at a sequence.
+// scanLog calls fn in order for each message on a book's subject, starting at a sequence. A redaction takes the place of its delta, which an
+// erasure removed.
 func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn func(*candidate) error) error {
 	q := direct.Query{Subject: events.KindDelta.Subject(b), From: from}
 	redactions := &overlay{s: s, book: b, from: from}
@@ -257,7 +258,7 @@ func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn fu
 	return nil
 }
 
-// errGap is an ErrBrokenLog whose cause is a delta that is missing.
+// errGap is an ErrBrokenLog whose cause may be a delta that this read has missed. readDeltas then reads again.
 var errGap = fmt.Errorf("%w", ErrBrokenLog)
 
 // errStop ends a read early. The function that reads returns it, and its caller treats it as success.

@@ -13,7 +13,7 @@ type fold struct {
 
 	seq   uint64 // of the last delta, 0 for none
 	chain []byte // chain hash of the log up to the last delta
-	floor uint64 // highest floor of a delta; see State.Floor
+	floor uint64 // highest floor of a delta: the messages of REFLECTIONS up to it were acknowledged
 	// changeStart is the sequence of the first delta of an incomplete change, 0 if every change is complete.
 	changeStart uint64
 	change      string // id of the change that begins at changeStart
@@ -50,6 +50,7 @@ func (f *fold) readFrom() uint64 {
 	return f.seq
 }
 
+// head returns the head of a view that contains the whole fold.
 func (f *fold) head() head {
 	h := head{
 		Version: f.playbook.Version(), Seq: f.seq, Chain: f.chain, Last: f.playbook.LastMinted(),
