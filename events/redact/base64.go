@@ -20,7 +20,7 @@ var (
 func (sc *scanner) redactBase64() {
 	s := sc.s
 	for i := 0; i+minBase64 <= len(s); {
-		// A word at i has at least minBase64 characters. Look for another character among them, from the last one, and
+		// A word at i has at least minBase64 characters. Look among them, from the last one, for a character that is not base64, and
 		// continue after it: so most text is skipped in large steps.
 		last := i + minBase64 - 1
 		for last >= i && anyBase64[s[last]] {
