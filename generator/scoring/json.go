@@ -22,7 +22,8 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 		return events.Outcome{}, err
 	}
 	got, err := parseJSON(stripFence(a.Final))
-	isField := a.Final != "" && strings.TrimSpace(a.Final) == chat.FieldText(json.RawMessage(target)) // the reply had the value and not its JSON
+	// An answer from a field of a JSON reply is the text of its value, for example without the quotes of a string.
+	isField := a.Final != "" && strings.TrimSpace(a.Final) == chat.FieldText(json.RawMessage(target))
 	if err != nil && isField {
 		return correct(), nil
 	}
