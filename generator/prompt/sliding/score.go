@@ -91,7 +91,7 @@ const (
 var flagWeights = [...]float64{0.8, 0.7, 0.6, 0.5, 0.4}
 
 // weight returns the largest weight of the flags plus a tenth of the others. An additional flag always raises the
-// weight, but many small flags never exceed a star.
+// weight, but without a solution all flags together stay below a star.
 func (f flags) weight() (w float64) {
 	share := 1.0 // of the weight of the next flag
 	for bit, x := range flagWeights {
