@@ -122,7 +122,7 @@ func (v *Votes) counter(kind playbook.Vote) *int {
 
 // Summary summarizes a lineage.
 type Summary struct {
-	Author string    `json:"author"` // of the first event
+	Author string    `json:"author"` // of the first event of the bullet itself
 	First  time.Time `json:"first"`  // time of the first event
 	Last   time.Time `json:"last"`   // time of the last event
 	// LearnedFrom counts the executions on which the text rests, by the newest label of their outcome; "unknown" without one.
@@ -283,6 +283,7 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 	}
 	for _, effect := range ops {
 		before := t.state.Bullet(t.id)
+		// The last part has the covers of the whole change.
 		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{effect}, Covers: c.last().Covers, Time: part.Time})
 		if err != nil {
 			return err
