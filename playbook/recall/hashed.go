@@ -60,7 +60,7 @@ func HashedVector(text string, dst []float32) []float32 {
 // weight is the weight of all n-grams together.
 func addGrams(dst []float32, word []byte, weight float32) {
 	const shortest, longest = 3, 5
-	var runes [maxTermBytes + utf8.UTFMax + 2]rune
+	var runes [maxTermBytes + utf8.UTFMax + 2]rune // the last character of a term may go beyond maxTermBytes; 2 marks
 	marked := append(runes[:0], '^')
 	for _, r := range string(word) {
 		marked = append(marked, r)
