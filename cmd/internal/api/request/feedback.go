@@ -20,7 +20,7 @@ type FeedbackResult struct {
 	Duplicate bool           `json:"duplicate"`
 	After     events.Outcome `json:"after"`             // outcome of the execution after the feedback
 	Version   string         `json:"version,omitempty"` // version that covers the feedback; empty until a delta covers it
-	Before    events.Outcome `json:"before"`            // the latest outcome of the sample before the feedback
+	Before    events.Outcome `json:"before"`            // the latest outcome of the sample before the feedback; with it if the log covered it already
 	Moved     []MovedVote    `json:"moved_votes"`
 	Outcomes  int            `json:"moved_outcomes"` // outcomes moved in experiments
 	Refused   []string       `json:"refused,omitempty"`
