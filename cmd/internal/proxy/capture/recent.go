@@ -10,8 +10,8 @@ import (
 )
 
 // recent holds the latest values that this process has written: the next call of a run comes a few milliseconds after the last one, and
-// a direct read may be answered by a server that lacks the newest messages. It also holds the runs that were read for their blocks. It is
-// safe for concurrent use.
+// a direct read may be answered by a server that lacks the newest messages. It also holds the runs that were read for their blocks of
+// advice. It is safe for concurrent use.
 type recent struct {
 	mu         sync.Mutex
 	runs       *simplelru.LRU[events.ID, revision]
