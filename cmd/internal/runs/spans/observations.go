@@ -214,6 +214,7 @@ func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*s
 	for _, r := range runs {
 		setQuestion(r)
 	}
+	// runs has a pointer to the run of b. The name comes after End, which would name a run without one by its session.
 	b.Name = source.Printable(t.name)
 	if !isMain {
 		b.Name += "/" + source.Printable(agent)
