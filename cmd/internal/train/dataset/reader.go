@@ -20,7 +20,7 @@ func Each(r io.Reader, o Options, fn func(*events.Task, *SampleError) error) err
 	in := &errorReader{Reader: r}
 	samples := &reader{o: o, fn: fn, seen: map[events.ID]string{}}
 	values := source.NewValues(in, maxSample)
-	values.AsIs = true // a line with other bytes may be a comment
+	values.AsIs = true // do not repair a line with other bytes before its object: it may be a comment
 	err := values.Each(samples.add)
 	if errors.Is(err, errEnough) {
 		return nil
