@@ -39,7 +39,7 @@ func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 		r.When = old.When
 		main := mainFeature(slot)
 		a.Reasoning = "A bullet said otherwise, and the feedback contradicts it."
-		if better, ok := shown.Supporter(slot, r.Value, t); ok { // another bullet was right, so it must win where both apply
+		if better, ok := shown.Supporter(slot, r.Value, t); ok { // state the right advice for the tasks of both, where it then wins
 			a.Reasoning, r.When = "Two bullets apply, and the other one was right.", r.When.With(better.When)
 		} else if r.When[main] == "" { // a bullet without the main feature is doubtful
 			r.When[main] = t[main]
@@ -115,8 +115,8 @@ func guess(slot string, t ticket, d world.Dice) ticket {
 	return when
 }
 
-// Generalise implements world.Language. It leaves out a feature of the condition that matters, or adds one that does not. The feature is
-// random.
+// Generalise implements world.Language. At random it leaves out a feature of the condition that matters, adds one that does not, or replaces
+// one by another.
 func (Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
