@@ -22,14 +22,19 @@ func commandLine(c *call) string {
 		return commandField(args.fields)
 	case args.fields != nil, editors[tool], strings.HasPrefix(strings.TrimLeft(c.Arguments, " \t\r\n"), "{"):
 		return ""
-	case shellTools[tool] && !strings.HasPrefix(c.Arguments, "-") && !strings.HasSuffix(c.Arguments, ".sh"):
-		return c.Arguments // not "bash -c …" or "bash x.sh", which the last case returns as a whole
+	case shellTools[tool] && !runsScript(c.Arguments):
+		return c.Arguments
 	case isWholeLine(c):
 		return c.Arguments
 	case shellTools[tool], shell.Known(c.Tool), isScript(c.Tool):
 		return c.Tool + " " + c.Arguments
 	}
 	return ""
+}
+
+// runsScript reports whether a shell with these arguments runs a script, as in "bash -c …" and "bash x.sh".
+func runsScript(arguments string) bool {
+	return strings.HasPrefix(arguments, "-") || strings.HasSuffix(arguments, ".sh")
 }
 
 // isScript reports whether the name of a tool is the path of a program or a script.
@@ -88,9 +93,9 @@ func shellActs(c *call, line string) []act {
 	var acts []act
 	states := statesOf(c, commands)
 	for i, cmd := range commands {
-		action := cmd.Action()
+		operation := cmd.Action()
 		acts = append(acts, act{
-			call: c, name: commandName(action.Name), kind: kindOfCommand(cmd, action), state: states[i], path: action.Path,
+			call: c, name: commandName(operation.Name), kind: kindOfCommand(cmd, operation), state: states[i], path: operation.Path,
 			arguments: arguments{program: cmd.Word, words: append([]string{}, cmd.Args...), dir: cmd.Dir, text: cmd.Input},
 		})
 		if n := len(cmd.Writes); n > 0 && cmd.Program != "tee" && states[i] != failed { // tee itself writes
@@ -108,19 +113,21 @@ func commandName(name string) string {
 	return quote(name, maxName)
 }
 
-func kindOfCommand(cmd shell.Command, action shell.Action) kind {
+// kindOfCommand returns the kind of a command. Unlike its operation it is idles for "echo done", and a test for the script of a test: "python
+// test_a.py" and "./run_tests.sh".
+func kindOfCommand(cmd shell.Command, operation shell.Action) kind {
 	switch cmd.Program {
 	case "echo", "printf", "true", ":", "pwd", "clear":
 		return idles
 	}
-	script := action.Path
-	if strings.Contains(cmd.Word, "/") && action.Name == path.Base(cmd.Word) {
-		script = action.Name
+	script := operation.Path
+	if strings.Contains(cmd.Word, "/") && operation.Name == path.Base(cmd.Word) {
+		script = operation.Name
 	}
-	if action.Kind == shell.Runs && script != "" && isTest(script) {
+	if operation.Kind == shell.Runs && script != "" && isTest(script) {
 		return shell.Tests
 	}
-	return action.Kind
+	return operation.Kind
 }
 
 // statesOf returns the results of the commands of a call. If the call failed, one command is the failed one and the results of the

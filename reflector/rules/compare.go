@@ -36,8 +36,8 @@ type Comparison struct {
 	Runs       int `json:"runs"`       // in these strata
 	Candidates int `json:"candidates"` // habits that vary within these strata
 	Tested     int `json:"tested"`     // of these, those that could become significant; those that the runs cannot tell apart are one
-	// RunsNeeded is the approximate number of runs in such strata with which as many tests would find a difference of 40 points in nine of
-	// ten cases.
+	// RunsNeeded is the approximate number of runs in such strata with which tests of Tested habits would find a difference of 40 points in
+	// nine of ten cases.
 	RunsNeeded int `json:"runs_needed"`
 }
 
