@@ -108,10 +108,10 @@ func (ts *Types) Of(t reflect.Type) *jsonschema.Schema {
 		ts.markMessagePack(s, "bin")
 		return s
 	}
-	switch ts.ownEncoding(t) {
-	case anyEncoding:
+	switch ts.encodingOf(t) {
+	case byJSON:
 		return s
-	case textEncoding:
+	case byText:
 		s.Type = "string"
 		return s
 	}

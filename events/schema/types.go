@@ -31,8 +31,8 @@ func newTypes(t Types) *Types {
 }
 
 // NewReplies returns the types of replies in a document that describes more than the messages, such as that of the HTTP API: a schema
-// requires the fields that each reply has. A field without a comment in this package may have the tag doc. A type with its own encoder is any
-// JSON, or a string if it encodes as text. refs begins each reference.
+// requires the fields that each reply has. The tag doc describes a field whose comment this package does not know. A type with its own
+// encoder is any JSON, or a string if it encodes as text. refs begins each reference.
 func NewReplies(refs string) *Types { return newTypes(Types{tag: "json", foreign: true, refs: refs}) }
 
 // NewRequests is NewReplies for requests: a schema requires no field. suffix ends the names of definitions, which may differ from those of
@@ -48,9 +48,9 @@ func (ts *Types) Definitions() map[string]*jsonschema.Schema { return ts.defs }
 type encodingKind int
 
 const (
-	ownFields encodingKind = iota // by its fields
-	anyEncoding
-	textEncoding
+	byFields encodingKind = iota // it has no encoder of its own
+	byJSON
+	byText
 )
 
 var (
@@ -58,17 +58,17 @@ var (
 	textEncoder = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// ownEncoding returns the kind of the encoder of a type. Types of messages have no own encoders.
-func (ts *Types) ownEncoding(t reflect.Type) encodingKind {
+// encodingOf returns the kind of the encoder of a type. Types of messages have no own encoders.
+func (ts *Types) encodingOf(t reflect.Type) encodingKind {
 	switch {
 	case !ts.foreign || t.Kind() == reflect.Pointer:
-		return ownFields
+		return byFields
 	case t.Implements(jsonEncoder):
-		return anyEncoding
+		return byJSON
 	case t.Implements(textEncoder):
-		return textEncoding
+		return byText
 	}
-	return ownFields
+	return byFields
 }
 
 // definitionName returns the name of a type in definitions. For an instance of a generic type it is the name of the argument before
