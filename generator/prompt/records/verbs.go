@@ -57,14 +57,17 @@ func callVerb(tool string, a arguments) verb {
 	return v
 }
 
-// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search. Without one it is called. It is
-// wrote for a name that reads first, such as search_replace and get_or_create.
+// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search. Without one it returns
+// the verb "called". A name that reads and then writes, such as search_replace or get_or_create, gives the verb "wrote".
 func verbFromName(name string) verb {
 	name = name[:min(len(name), 4*maxName)]
 	v, before := called, ""
 	for word := range text.NameWords(name) {
 		isSecond := word == "replace" || before == "and" || before == "or"
-		if next := verbs[word]; next != "" && v == called || next == wrote && isSecond && v.readsOnly() {
+		next := verbs[word]
+		isFirstKnown := next != "" && v == called
+		readsThenWrites := next == wrote && isSecond && v.readsOnly()
+		if isFirstKnown || readsThenWrites {
 			v = next
 		}
 		before = word
