@@ -39,7 +39,7 @@ var parts = [...]struct {
 		[]string{"stream_options", "include_usage"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.StreamOptions != nil },
 	},
-	maxTokens: { // without it, max_completion_tokens is sent
+	maxTokens: { // without it, max_completion_tokens is sent, which the refusal recommends
 		"max_tokens",
 		[]string{"max_completion_tokens"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.MaxTokens > 0 },
@@ -64,17 +64,18 @@ var parts = [...]struct {
 
 // dialect has the parts of requests that a model does not support. The client learns them from refusals and remembers them for its life.
 // After a refusal the request is sent again without the refused part.
-type dialect struct{ refused [len(parts)]atomic.Bool }
+type dialect struct{ missing [len(parts)]atomic.Bool }
 
 // lacks reports whether the model does not support a part.
-func (d *dialect) lacks(p part) bool { return d.refused[p].Load() }
+func (d *dialect) lacks(p part) bool { return d.missing[p].Load() }
 
 // adapt records the part of a request that a refusal is about. It reports whether there is such a part.
 func (d *dialect) adapt(e *Error, body errorBody, req *openai.ChatCompletionRequest, messages []chat.Message) bool {
 	for p := range parts {
-		isRefusal := e.kind == refused || part(p) == systemRole && e.Status == http.StatusInternalServerError // an error of the chat template
+		isTemplateError := part(p) == systemRole && e.Status == http.StatusInternalServerError
+		isRefusal := e.kind == refused || isTemplateError
 		if isRefusal && parts[p].in(req, messages) && body.mentions(parts[p].words...) {
-			d.refused[p].Store(true)
+			d.missing[p].Store(true)
 			return true
 		}
 	}

@@ -129,7 +129,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 		operation: "embeddings",
 		estimate:  estimate,
 		maxBody:   frameBytes + int64(len(texts))*vectorBytes,
-		keep:      maxHead,
+		keptBody:  maxHead,
 		send: func(ctx context.Context, _ *exchange) (usage chat.Usage, err error) {
 			input = prepare(texts, e.maxTextBytes.Load()) // again, because adapt may have lowered the limit
 			req = e.request(input)

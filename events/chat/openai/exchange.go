@@ -18,14 +18,14 @@ const (
 // exchange is the HTTP exchange of one attempt. go-openai does not expose headers and often neither status nor body
 // of an error. The transport below therefore records them, and errors are classified from this record alone.
 type exchange struct {
-	attempt int    // 0 is the first
-	request []byte // replaces the body that go-openai encodes; nil keeps that
-	maxBody int64  // maximum bytes of a response with status 2xx
-	keep    int    // bytes of this response that are kept in body
-	sent    bool   // the request was encoded and passed to the transport
-	status  int    // 0 without a response
-	header  http.Header
-	body    []byte // the whole body of an error, the beginning of a response with status 2xx
+	attempt  int    // 0 is the first
+	request  []byte // replaces the body that go-openai encodes; nil keeps that
+	maxBody  int64  // maximum bytes of a response with status 2xx
+	keptBody int    // bytes of this response that are kept in body
+	sent     bool   // the request was encoded and passed to the transport
+	status   int    // 0 without a response
+	header   http.Header
+	body     []byte // the whole body of an error, the beginning of a response with status 2xx
 }
 
 // ok reports a status of 2xx. The body may be invalid nevertheless.
@@ -77,7 +77,7 @@ type prefixReader struct {
 
 func (r *prefixReader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
-	r.x.body = append(r.x.body, p[:min(n, max(r.x.keep-len(r.x.body), 0))]...)
+	r.x.body = append(r.x.body, p[:min(n, max(r.x.keptBody-len(r.x.body), 0))]...)
 	return n, err
 }
 

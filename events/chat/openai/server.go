@@ -85,7 +85,7 @@ type call struct {
 	operation string      // "chat" or "embeddings"
 	estimate  int         // tokens
 	maxBody   int64       // maximum bytes of the response
-	keep      int         // bytes of the response that are kept for send and for errors
+	keptBody  int         // bytes of the response that are kept for send and for errors
 	active    *activeCall // the state of the call, for Waiting
 	// send sends the call once and keeps the response.
 	send func(ctx context.Context, x *exchange) (chat.Usage, error)
@@ -201,7 +201,7 @@ func (s *caller) attempt(parent context.Context, c call, n int) error {
 	ctx, cancel := context.WithTimeoutCause(parent, s.cfg.Timeout, errTimeout)
 	defer cancel()
 	for {
-		x := &exchange{attempt: n, maxBody: c.maxBody, keep: c.keep}
+		x := &exchange{attempt: n, maxBody: c.maxBody, keptBody: c.keptBody}
 		s.counters.sent(n)
 		usage, err := c.send(context.WithValue(ctx, exchangeKey{}, x), x)
 		c.active.requests++

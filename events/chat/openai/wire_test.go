@@ -201,7 +201,7 @@ func TestOtherRefusalsKeepTheSystemRole(t *testing.T) {
 func TestInstructionsWithoutSystemRole(t *testing.T) {
 	t.Parallel()
 	d := new(dialect)
-	d.refused[systemRole].Store(true)
+	d.missing[systemRole].Store(true)
 	got := d.messages([]chat.Message{{Speaker: chat.System, Text: "a"}, {Speaker: chat.Assistant, Text: "b"}, {Speaker: chat.System, Text: "c"}})
 	want := []chat.Message{{Speaker: chat.User, Text: "a\n\nc"}, {Speaker: chat.Assistant, Text: "b"}}
 	if diff := cmp.Diff(want, got); diff != "" {
