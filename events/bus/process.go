@@ -49,7 +49,7 @@ func (p *processor) process(items []*item) {
 		p.warm(items[0])
 	}
 	for i, group := range groups {
-		isProbe := len(items) == 1 // a paused worker gets one message at a time
+		isProbe := len(items) == 1 // a paused worker still handles a single message, as a probe
 		mustPause := p.state.isPaused() && !isProbe
 		if mustPause || p.intake.Err() != nil {
 			p.release(slices.Concat(groups[i:]...), p.policy.BackoffMin)
@@ -96,13 +96,13 @@ func (p *processor) warm(it *item) {
 func (p *processor) processTogether(items []*item) {
 	for try := 0; len(items) > 0; try++ {
 		held, reason := p.tryTogether(items)
-		switch { // these items count as one group that holds
-		case len(held) == 0 && try > 0:
-			p.state.addHolding(-1, nil)
+		switch { // these items count as one group, from the first try, if that holds any, until a try holds none
 		case len(held) > 0 && try == 0:
 			p.state.addHolding(+1, reason)
 		case len(held) > 0:
 			p.state.addHolding(0, reason)
+		case try > 0:
+			p.state.addHolding(-1, nil)
 		}
 		if len(held) == 0 {
 			return
@@ -138,7 +138,8 @@ func (p *processor) prepare(items []*item) {
 	// A held item keeps its number of attempts, but another worker may have had it meanwhile and have stored a letter.
 	var waited []*item
 	for _, it := range items {
-		if it.attemptKnown && it.result == nil && p.flight.mayBeShared(it) {
+		hasWaited := it.attemptKnown && it.result == nil
+		if hasWaited && p.flight.mayBeShared(it) {
 			waited = append(waited, it)
 		}
 	}
@@ -287,7 +288,7 @@ func (p *processor) finishItem(it *item) error {
 		if err := p.letters.withdraw(it); err != nil {
 			return p.hold(it, err)
 		}
-		it.err = nil // the event of an erased run has the error ErrErased
+		it.err = nil // the policy acknowledges the event of an erased run, whose error is ErrErased
 		p.ack(it)
 		p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.addSuccess(it.storedEvents > 0) })
 	case nak:
@@ -335,7 +336,7 @@ func (p *processor) hold(it *item, reason error) error {
 
 // finishDeadLetter stores the dead letter of an item and acknowledges it. If that fails, the item is held.
 func (p *processor) finishDeadLetter(it *item, reason error) error {
-	stored, err := p.letters.store(it, reason)
+	stored, err := p.letters.store(it, reason) // stores none if the effect of the message is stored
 	if err != nil {
 		return p.hold(it, err)
 	}
@@ -346,7 +347,7 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 		it.disposition, it.err = ack, nil
 		log.Info().Msg("acknowledged: the effect of the message is already stored")
 		count = func(v *roleCounters) { v.addSuccess(false) }
-	case p.letters.rememberShared(reason): // only the first message of a shared letter counts
+	case p.letters.rememberShared(reason): // messages with one cause can share a letter, and only the first of them counts
 		log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Msg("shared dead letter")
 		count = func(*roleCounters) {}
 	default:
