@@ -22,15 +22,15 @@ import (
 //
 // A correction waits until the earlier reflections on the same sample are in the log; reflections on other samples do not matter. It waits
 // alone: the rest of its batch is committed, and the server delivers the correction again without counting an attempt. The wait is limited to
-// earlierWait. If an earlier reflection is committed after the correction, all of that reflection is rejected (ReasonCorrected) and its
+// waitForEarlier. If an earlier reflection is committed after the correction, all of that reflection is rejected (ReasonCorrected) and its
 // lessons are lost. The wait makes such a loss rare.
 //
 // The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
 // correction, unless the log covers other feedback on the same sample already.
 
-// earlierWait is how long a correction waits for earlier reflections, from its first delivery to this process. It is long compared with the time
+// waitForEarlier is how long a correction waits for earlier reflections, from its first delivery to this process. It is long compared with the time
 // after which the server redelivers the messages of a dead Curator (bus.Policy.AckWaitCurator).
-const earlierWait = 2 * time.Minute
+const waitForEarlier = 2 * time.Minute
 
 // sortItems sorts a batch in the order of the stream, and moves each correction behind the reflections up to the next edit.
 // A correction gets its own delta, so it would split the delta of the reflections around it. No correction passes an edit,

@@ -22,7 +22,7 @@ type worker struct {
 	*Curator
 	conn        *bus.Conn
 	store       *deltalog.Store
-	earlierWait time.Duration // the constant earlierWait, except in tests
+	earlierWait time.Duration // waitForEarlier, except in tests
 
 	mu    sync.Mutex // guards books
 	books map[playbook.Book]*book
