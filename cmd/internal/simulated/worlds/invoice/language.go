@@ -41,13 +41,13 @@ func (Language) Answer(question, _, system string) world.Answer {
 		}
 	}
 	sheet, used := fill(&inv, rules)
-	for i, used := range used {
-		about := "For " + condition{i, inv.keys[i]}.phrase()
+	for step, rule := range used {
+		about := "For " + condition{step, inv.keys[step]}.phrase()
 		switch {
-		case used >= 0:
-			out.Reasoning += about + " I follow [" + ids[used] + "].\n"
-			out.BulletIDs = append(out.BulletIDs, ids[used])
-		case steps[i].needsRule(inv.keys[i]):
+		case rule >= 0:
+			out.Reasoning += about + " I follow [" + ids[rule] + "].\n"
+			out.BulletIDs = append(out.BulletIDs, ids[rule])
+		case steps[step].needsRule(inv.keys[step]):
 			out.Reasoning += about + " the playbook has no rule, so I take nothing.\n"
 		}
 	}

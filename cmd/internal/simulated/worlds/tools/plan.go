@@ -101,10 +101,10 @@ func readPlan(answer string) []string {
 // right returns the right values of all slots: by the hidden rules, else the usual ones.
 func (w *World) right(question string) []string {
 	values := make([]string, len(slots))
-	for slot, i := range w.deciding(readRequest(question)) {
-		values[slot] = slots[slot].values[0]
-		if i >= 0 {
-			values[slot] = w.hidden[i].Value
+	for i, rule := range w.deciding(readRequest(question)) {
+		values[i] = slots[i].values[0]
+		if rule >= 0 {
+			values[i] = w.hidden[rule].Value
 		}
 	}
 	return values

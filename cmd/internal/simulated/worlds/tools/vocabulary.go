@@ -32,7 +32,7 @@ const (
 	yes = "yes"
 )
 
-// slot is one decision of a plan: whether to call a guard, a tool beside the operation, or the value of an argument of the operation.
+// slot is one decision of a plan: whether to call a guard (a tool beside the operation), or which value an argument of the operation has.
 type slot struct {
 	name    string
 	isGuard bool
