@@ -10,7 +10,8 @@ type Expected struct {
 	Values []float64
 	// Slack is how much a value may differ beyond its rounding.
 	Slack float64
-	// Among permits any of the values, any number of times: for sentences whose choice of numbers is a decision.
+	// Among permits any of the values, any number of times: for a sentence that does not always have the same numbers, such as that about
+	// the next decision on a bullet.
 	Among bool
 }
 
@@ -70,14 +71,14 @@ func period(seconds float64) []float64 {
 	if seconds < 120 {
 		return []float64{seconds}
 	}
-	n := math.Round(seconds)
-	if n >= 3600 {
-		n = math.Round(seconds / 60)
+	inSmallerUnit := math.Round(seconds)
+	if inSmallerUnit >= 3600 {
+		inSmallerUnit = math.Round(seconds / 60)
 	}
-	if math.Mod(n, 60) == 0 {
-		return []float64{n / 60}
+	if math.Mod(inSmallerUnit, 60) == 0 {
+		return []float64{inSmallerUnit / 60}
 	}
-	return []float64{math.Floor(n / 60), math.Mod(n, 60)}
+	return []float64{math.Floor(inSmallerUnit / 60), math.Mod(inSmallerUnit, 60)}
 }
 
 // inUnit returns a duration in the unit in which Go formats it.
