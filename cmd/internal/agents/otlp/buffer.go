@@ -107,7 +107,7 @@ func New(conn *bus.Conn, reporter Reporter, cfg Config) *Store {
 
 const (
 	stream  = "KV_" + events.BucketOpen
-	subject = "$KV." + events.BucketOpen + ".t."
+	subject = "$KV." + events.BucketOpen + ".t." // and the rest of the key
 )
 
 // part has the spans of one request. Its first fields have the names of the fields of an open run, because an erasure finds both by them.
@@ -213,12 +213,12 @@ func (s *Store) putHeads(ctx context.Context, traces []*traceSpans) error {
 }
 
 // publish sends a value of a key to the server. It does not wait for the acknowledgement.
-func (s *Store) publish(key string, value any) (jetstream.PubAckFuture, error) {
+func (s *Store) publish(keyRest string, value any) (jetstream.PubAckFuture, error) {
 	data, err := events.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("encode spans: %w", err)
 	}
-	return s.js.PublishMsgAsync(&nats.Msg{Subject: subject + key, Header: events.SchemaHeader(), Data: data})
+	return s.js.PublishMsgAsync(&nats.Msg{Subject: subject + keyRest, Header: events.SchemaHeader(), Data: data})
 }
 
 // awaitAcks waits until the server has stored messages.
