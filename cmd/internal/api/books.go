@@ -74,8 +74,8 @@ func (c *call) isOfUnknownBook(err error) bool {
 	if errors.Is(err, index.ErrBookNotFound) {
 		return true
 	}
-	known := (*statusError)(nil)
-	isNotFound := errors.As(classify(err), &known) && known.status == http.StatusNotFound
+	classified := (*statusError)(nil)
+	isNotFound := errors.As(classify(err), &classified) && classified.status == http.StatusNotFound
 	return isNotFound && c.book() != "" && errors.Is(c.checkBook(), index.ErrBookNotFound)
 }
 
