@@ -84,9 +84,9 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	if !mayAskMore {
 		server := d.NATS
 		if s.Data != "" {
-			server.NATS = conn.NATS().ConnectedUrl() // Attach found it by its directory
+			flags.NATS = conn.NATS().ConnectedUrl() // the flags have no address: Attach found the server by its directory
 		}
-		report.Roles(ctx, func(role string) (*nats.Conn, error) { return server.Dial(role, zerolog.Nop()) })
+		report.Roles(ctx, func(role string) (*nats.Conn, error) { return flags.Dial(role, zerolog.Nop()) })
 		return
 	}
 	if s.Data != "" {

@@ -49,7 +49,7 @@ Examples:
 
 func (s *Setup) Check() error { return errors.Join(s.NoGateway.Check(), s.NATS.Check()) }
 
-func (s *Setup) Run(ctx context.Context, c *program.Common, from program.Effective) error {
+func (s *Setup) Run(ctx context.Context, c *program.Common, settings program.Effective) error {
 	if s.WaitServer < 0 {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--wait-server: must be at least 0, got %s", s.WaitServer))
 	}
@@ -59,9 +59,9 @@ func (s *Setup) Run(ctx context.Context, c *program.Common, from program.Effecti
 	}
 	defer nc.Close()
 	if s.DryRun {
-		return s.plan(ctx, conn, from)
+		return s.plan(ctx, conn, settings)
 	}
-	if _, err := s.SetLimits(ctx, conn, s.Replicas, from); err != nil {
+	if _, err := s.SetLimits(ctx, conn, s.Replicas, settings); err != nil {
 		return err
 	}
 	within, stop := context.WithTimeout(ctx, 30*time.Second)
@@ -82,8 +82,8 @@ func (s *Setup) Run(ctx context.Context, c *program.Common, from program.Effecti
 }
 
 // plan prints what Run would create and change.
-func (s *Setup) plan(ctx context.Context, conn *bus.Conn, from program.Effective) error {
-	steps, err := s.PlanLimits(ctx, conn, s.Replicas, from)
+func (s *Setup) plan(ctx context.Context, conn *bus.Conn, settings program.Effective) error {
+	steps, err := s.PlanLimits(ctx, conn, s.Replicas, settings)
 	if err != nil {
 		return err
 	}
