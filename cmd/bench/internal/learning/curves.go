@@ -19,21 +19,21 @@ var curvesPart = part{
 		{accuracyKey, "accuracy", percentInterval},
 		{bulletsKey, "bullets", count},
 		{activeKey, "in use", count},
-		{inPromptKey, "shown", number1},
+		{inPromptKey, "shown", number1}, // bullets in a prompt
 		{promptTokensKey, "tokens", count},
 		{prefixKey, "shared prefix", percent},
 		{callsKey, "calls", number2}, // one of the agent, and those of the Reflector and the Curator
 		{reflectorCallsKey, "of the Reflector", number2},
 		{modelTokensKey, "model tokens", count},
 		{statedKey, "rules stated", percent},
-		{decidingKey, "in prompt", percent},
+		{decidingKey, "in prompt", percent}, // of the stated rules
 		{changedKey, "changed", percent},
 		{deadKey, "dead", number1},
 		{trainedKey, "in training", percent},
 		{leastKey, "least gain", lowest},
 		{noAdviceKey, "no advice", percent},
 	},
-	errors: world.Default(), run: runCurve,
+	imperfection: world.Default(), run: runCurve,
 }
 
 // runCurve trains one arm and evaluates it at checkpoints.

@@ -32,7 +32,7 @@ var distractorsPart = part{
 		{inPromptKey, "shown", number1},
 		{promptTokensKey, "tokens", count},
 	},
-	errors: world.Default(), run: runDistractors,
+	imperfection: world.Default(), run: runDistractors,
 }
 
 // evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.

@@ -18,12 +18,12 @@ var allParts = []*part{&curvesPart, &distractorsPart}
 
 // part is one measurement in simulated worlds.
 type part struct {
-	name, title string
-	arms        []string           // default of --arms
-	tasks       int                // default of --tasks
-	quick       int                // maximum number of training tasks with --quick
-	columns     []column           // the first one is compared between arms
-	errors      world.Imperfection // of the simulated models
+	name, title  string
+	arms         []string           // default of --arms
+	tasks        int                // default of --tasks
+	quick        int                // maximum number of training tasks with --quick
+	columns      []column           // the first one is compared between arms
+	imperfection world.Imperfection // of the simulated models
 	// run measures one arm with one seed in one world.
 	run func(ctx context.Context, m *measurement, r *run, log zerolog.Logger) ([]*point, error)
 }
@@ -97,7 +97,7 @@ func (m *measurement) supports(name string, a *arm) bool {
 	if a.gateway == "" {
 		return true
 	}
-	w, err := worlds.New(name, 1, m.part.errors)
+	w, err := worlds.New(name, 1, m.part.imperfection)
 	_, hasTools := w.(world.Caller)
 	return hasTools || err != nil // startRunner reports the error
 }

@@ -149,7 +149,7 @@ func (m *measurement) reference() string {
 // arms is fixed, it is compared with the last case of the reference arm.
 func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRow {
 	row := resultRow{
-		Part: m.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: m.part.errors,
+		Part: m.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: m.part.imperfection,
 	}
 	for _, p := range ofArm[0].points {
 		if p.name() == label {
@@ -184,7 +184,7 @@ func (m *measurement) table(rows []resultRow) *Table {
 	differs := slices.ContainsFunc(rows, func(r resultRow) bool { return r.Difference != nil })
 	t := &Table{
 		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
-			strings.ToUpper(m.part.name[:1])+m.part.name[1:], m.part.title, m.heldOut, m.seeds, 100*wrongShare, describeErrors(m.part.errors)),
+			strings.ToUpper(m.part.name[:1])+m.part.name[1:], m.part.title, m.heldOut, m.seeds, 100*wrongShare, describeErrors(m.part.imperfection)),
 		Head: "world\tarm\tcase\t",
 	}
 	for i, c := range m.part.columns {

@@ -54,19 +54,22 @@ type runner struct {
 
 const benchBook = book.Book("default")
 
+// syncInterval is how often the temporary server flushes to disk.
+const syncInterval = "100ms"
+
 // startRunner starts the runner of a run on a temporary server, and prepares the playbook as the arm requires.
 func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logger) (_ *runner, err error) {
 	a := of.arm
-	imperfect := m.part.errors
+	imperfect := m.part.imperfection
 	if a.voter {
-		imperfect = world.Imperfection{Idle: 1}
+		imperfect = world.Imperfection{Idle: 1} // it finds no lesson, and makes no other error
 	}
 	imperfect.Forgetful = a.forgets
 	w, err := worlds.New(of.world, of.seed, imperfect)
 	if err != nil {
 		return nil, err
 	}
-	session, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, "100ms", log)
+	session, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, syncInterval, log)
 	if err != nil {
 		return nil, err
 	}
