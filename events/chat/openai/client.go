@@ -62,7 +62,7 @@ func (c *Client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error
 		operation: "chat",
 		estimate:  p.Tokens(),
 		maxBody:   maxReply,
-		keep:      maxReply, // the whole body
+		keptBody:  maxReply, // the whole body
 		send: func(ctx context.Context, x *exchange) (usage chat.Usage, err error) {
 			req, messages = c.request(p), c.dialect.messages(p.Messages)
 			if x.request, err = wireRequest(req, messages); err != nil {
