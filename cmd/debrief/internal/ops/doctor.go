@@ -82,7 +82,7 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	watch := natserr.WatchOf(conn.JetStream())
 	mayAskMore := report.Rights(ctx, conn.NATS(), watch)
 	if !mayAskMore {
-		server := d.NATS
+		flags := d.NATS
 		if s.Data != "" {
 			flags.NATS = conn.NATS().ConnectedUrl() // the flags have no address: Attach found the server by its directory
 		}
