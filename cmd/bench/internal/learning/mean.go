@@ -17,9 +17,11 @@ var student = [...]float64{
 func meanOf(xs []float64) report.Estimate {
 	n := float64(len(xs))
 	e := report.Estimate{N: len(xs)}
+	sum := 0.0
 	for _, x := range xs {
-		e.Mean += x / n
+		sum += x
 	}
+	e.Mean = sum / max(n, 1) // after the sum, so that the mean of equal shares is that share
 	if len(xs) < 2 {
 		e.Low, e.High = math.Inf(-1), math.Inf(1)
 		return e
