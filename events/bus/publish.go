@@ -74,6 +74,7 @@ func (c *Conn) Publish(ctx context.Context, e events.Event, o PublishOptions) (R
 func (p *publisher) publish(ctx context.Context, e events.Event, o PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
 	if err := p.erased.Check(ctx, e); err != nil {
+		p.recordAnswer(err) // the filter asks the server
 		return Receipt{}, nil, fmt.Errorf("publish a %s: %w", e.Kind(), err)
 	}
 	if x, ok := e.(*events.Execution); ok && x.Agent != nil {
