@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,12 +50,15 @@ func notFound(ref Ref, reason string) error {
 	return &NotFoundError{fmt.Sprintf("execution %.80q in playbook %q: %s", ref.ID, string(ref.Book), reason)}
 }
 
+// handleForm matches texts in the form of a handle. No id of a run has this form.
+var handleForm = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
+
 // Feedback gives a run an outcome and returns the handle of its execution. The execution of f may be any id of a Ref. An open run is closed
 // with this outcome. Feedback on a closed run is sent to the Reporter with the handle of the execution. The same id of f identifies the
 // same feedback. Feedback returns a *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for
 // several.
 func (s *Store) Feedback(ctx context.Context, f *events.FeedbackRequest) (*events.StoredReply, error) {
-	if f.Execution == "" || f.Execution.Validate() == nil { // no id of a run has the form of a handle
+	if f.Execution == "" || handleForm.MatchString(string(f.Execution)) { // the Reporter refuses invalid ones
 		return s.reporter.Feedback(ctx, f)
 	}
 	ref := Ref{Book: f.Book, ID: string(f.Execution), Caller: f.Caller}
