@@ -71,7 +71,7 @@ func (s *Store) EndBefore(ctx context.Context, b playbook.Book, before time.Time
 }
 
 // readNew moves a cursor to the end of the log and calls fn for each new delta. It reports whether there were messages after the cursor, also
-// strays, which are messages that are no delta of the log. It returns ErrBrokenLog if the log no longer contains the delta that was read last.
+// strays: messages that are not deltas of the log. It returns ErrBrokenLog if the log no longer contains the delta that was read last.
 func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) error) (hasNew bool, err error) {
 	m, err := s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(c.book))
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
 	hasMore := m != nil && m.Seq > c.end
-	replicaLags := hasMore || c.isLastRead(m) // the leader has what the replica lacks; a later call reads it
+	replicaLags := hasMore || c.isLastRead(m) // the leader has messages that the replica lacks; a later call reads them
 	if replicaLags || c.rewind(m) {
 		return false, nil
 	}

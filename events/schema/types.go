@@ -48,7 +48,7 @@ func (ts *Types) Definitions() map[string]*jsonschema.Schema { return ts.defs }
 type encodingKind int
 
 const (
-	byFields encodingKind = iota // it has no encoder of its own
+	byFields encodingKind = iota // the default: the type has no encoder
 	byJSON
 	byText
 )

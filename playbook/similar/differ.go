@@ -130,7 +130,7 @@ func (t *term) stem() string { return text.Stem(fold(t.text)) }
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }
 
-// firstExtra returns the first term of a kind that has no partner in others, or nil if there is none. Partners have equal texts, may be of different
+// firstExtra returns the first term of a kind that has no partner in others, or nil. Partners have equal texts, may be of different
 // kinds, and no term is the partner of two.
 func firstExtra(terms, others []term, kind Kind) *term {
 	left := make(map[string]int, len(others)) // by key: the terms of others that have no partner in terms yet

@@ -57,7 +57,7 @@ func (a arguments) action() string {
 }
 
 // summary describes the arguments of a call with the verb v in at most maxSummary characters. It has the strings that
-// consist of one line, but not a word that only repeats the verb. If there are none, it has the beginnings of the longer strings, else the other
+// consist of one line, but not a word that only repeats the verb. Without such strings it has the beginnings of longer ones, or else the other
 // values with their names.
 func (a arguments) summary(v verb) string {
 	if !a.isJSON {

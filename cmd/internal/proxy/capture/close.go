@@ -77,7 +77,7 @@ func (s *Store) closeWith(ctx context.Context, id events.ID, outcome events.Outc
 		r.Closing = time.Now()
 		return nil
 	})
-	if errors.Is(err, errClosed) { // reportRun returns the closed run, or errClosed if there is none
+	if errors.Is(err, errClosed) { // reportRun returns the closed run, or errClosed without one
 		gaveOutcome = false
 	} else if err != nil {
 		return nil, false, err
