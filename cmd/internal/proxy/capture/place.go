@@ -191,10 +191,13 @@ func lastingText(text string) string {
 	return timeOfDay.ReplaceAllString(text, "")
 }
 
-// withoutBlocks returns a text without its blocks: a tag at the start of a line, up to the end tag of the same name.
+// maxBlocks bounds the tags that withoutBlocks reads: for each it may search the whole text for the end tag.
+const maxBlocks = 32
+
+// withoutBlocks returns a text without its first blocks: a tag at the start of a line, up to the end tag of the same name.
 func withoutBlocks(text string) string {
 	var rest strings.Builder
-	for {
+	for range maxBlocks {
 		tag := openingTag.FindStringSubmatchIndex(text)
 		if tag == nil {
 			break
