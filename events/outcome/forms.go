@@ -95,8 +95,10 @@ var (
 	byEditor = text.Pattern(`^(?:Your proposed edit has introduced new syntax error|Your edit was not applied|No replacement was performed|` +
 		`File .+ not found\.?$|No file open\b|E(?:rror|RROR): |Usage: \w|Invalid ` + "`" + `\w+` + "`" + ` parameter)`)
 	// byProgram matches error messages of programs that do not print their name.
-	byProgram = text.Pattern(`^(?:E(?:rror|RROR)|error(?: ?\[\w+\]| [A-Z]+\d+)?|fatal|FATAL|FAILURE|Fatal error|PHP Fatal error|[a-z][\w.-]*: (?:fatal )?error|\S+:\d+(?::\d+)?: (?:fatal )?error|` +
+	byProgram = text.Pattern(`^(?:E(?:rror|RROR)|error(?: ?\[\w+\]| [A-Z]+\d+)?|fatal|FATAL|Fatal error|PHP Fatal error|` +
 		`Fehler|Erreur|Errore|Erro|Fout|Fel|Błąd|Hata|Ошибка|错误|錯誤|エラー|오류)[:：] ?\S|^curl: \(\d+\) |^npm (?:ERR!|error) \S`)
+	// byBuild matches messages of compilers and build tools. In the content of a file or a search they are no error of the call.
+	byBuild = text.Pattern(`^(?:FAILURE|[a-z][\w.-]*: (?:fatal )?error|\S+:\d+(?::\d+)?: (?:fatal )?error): \S`)
 	// byShell matches the messages of shells that do not know a command.
 	byShell = text.Pattern(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
 		`is not recognized as (?:an internal or external command|a name of a cmdlet|the name of a cmdlet)|^\S+: (?:line )?\d+: syntax error\b`)
@@ -108,7 +110,8 @@ var (
 	singleLine = text.Pattern(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
 		`unrecognized|unexpected|unsupported|missing (?:required )?\w+|no such \w+|permission denied|access denied|unauthori[sz]ed|forbidden|bad request|not found|internal server error|bad gateway|service unavailable|` +
 		`too many requests|rate limit|connection (?:refused|reset|timed out)|syntax error|operation not permitted|not (?:allowed|permitted|authori[sz]ed|supported|implemented))\b|` +
-		`^ERROR - \S|^\[ERROR\] \S|^(?:✗|✘|❌|✖) ?\S|\bE(?:CONNREFUSED|CONNRESET|TIMEDOUT|NOENT|ACCES|PERM|EXIST|NOTFOUND|ADDRINUSE|PIPE)\b|^[^.?!:]{0,60}\bnot found: [^\s\d]|` +
+		`^ERROR - \S|^\[ERROR\] \S|^(?:✗|✘|❌|✖).*\b(?:failed|failures?|errors?|invalid|cannot|not found)\b|^(?:(?:connect|read|write|bind|listen|open|spawn|request|getaddrinfo) )?E(?:CONNREFUSED|CONNRESET|TIMEDOUT|NOENT|ACCES|PERM|EXIST|NOTFOUND|ADDRINUSE|PIPE)(?::| \S+[:.]\S)|` +
+		`^(?:tool|function|command|file|module|method|endpoint|field|key|column|table|resource|record|path|page|package|class|symbol|variable) not found: \S|` +
 		`^[^.?!]{0,80}\b(?:not found|(?:does|do) not exist|doesn't exist|(?:is|are) (?:invalid|not valid|not a valid|required|not allowed|not supported|unavailable|denied)|permission denied|access denied|timed out|no such file or directory|` +
 		`already exists|(?:rate|quota) limit exceeded|is not (?:a )?(?:known|recognized|defined))[.!]?$`)
 
@@ -150,7 +153,7 @@ func (o *toolOutput) isError(output string) bool {
 	case o.showsContent:
 		return isShort(output) && (byProgram().MatchString(first) || byService().MatchString(first) || pythonRaised().MatchString(first))
 	}
-	if byProgram().MatchString(first) || byService().MatchString(first) || byShell().MatchString(first) || byShell().MatchString(last) {
+	if byProgram().MatchString(first) || byBuild().MatchString(first) || byService().MatchString(first) || byShell().MatchString(first) || byShell().MatchString(last) {
 		return true
 	}
 	if isCrash(output, last) {
