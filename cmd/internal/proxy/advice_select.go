@@ -125,7 +125,8 @@ var formatInstruction = instruction{
 		"json", "word", "char", "sentence", "line", "question", "tag", "bullet", "title", "summary", "text", "list", "topic", "name",
 		"quot", "markdown", "explanation", "punctuation", "prefix", "heading", "nothing else",
 	},
-	pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -]([\w-]+ ){0,2}(words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+	pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+		`\b\d+\s*(-|–|to)\s*\d+ ([\w-]+ ){1,2}(words?|questions?|tags?|topics?|titles?)\b|` + // with adjectives only after a range: "1-3 broad tags"
 		`\b(only|just)\b.{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b.{0,20}\bonly\b|` +
 		`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`),
 }

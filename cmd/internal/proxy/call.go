@@ -82,7 +82,8 @@ const maxBody = 32 << 20 // size limit of bodies for the Middleware, in bytes
 
 const storeTimeout = 10 * time.Second // limits Recorder.End
 
-// reason is the reason why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded. The zero value means that the call was edited and observed.
+// reason is the reason why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded. The zero value means that the
+// call was edited and observed.
 type reason struct{ code, text string }
 
 var (
