@@ -218,7 +218,7 @@ func (c *preparedLesson) isEcho(bullet string) bool {
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
 // answer are included only if they contain an injection.
 func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quotation {
-	run := *e // without the texts of the playbook, which lessons may copy, and of earlier rounds, whose answers are added below
+	run := *e // without the bullets, which are not texts of the run, and without earlier rounds, whose answers are added below
 	run.Shown, run.PreviousRounds = nil, nil
 	texts := material(&run, other, cfg)
 	for i := range e.PreviousRounds {
