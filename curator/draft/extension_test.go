@@ -33,7 +33,7 @@ func TestExtensionIsConfirmed(t *testing.T) {
 			n := trying(t, playbook.GateGuard, "other")
 			ask := func(made playbook.Op) { n.take(t, asks(made)) }
 			ask(playbook.Op{Kind: playbook.Add, Section: "orders", When: when, Content: old})
-			n.cite(t, old, "++++") // trusted
+			n.cite(t, old, strings.Repeat("+", 60)) // trusted: another text needs six requests
 			n.cite(t, "other", strings.Repeat("+", 60))
 			if got := n.said(t, old).CurrentExperiment().Standing; got != playbook.StandingTrusted {
 				t.Fatalf("standing %q", got)

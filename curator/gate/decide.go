@@ -22,10 +22,17 @@ const (
 	confirmationsToReturn = 2 // for a retired bullet to return: this number for each of its experiments, so each return is harder
 )
 
-// requestShare is the share of the failures blamed on a supported bullet that must request the same text, before this text is
-// shown against the bullet. If the bullet is wrong, most of these failures request the same right text, apart from paraphrases and wrong
-// generalisations. If the verdicts are wrong, the failures request many different texts.
-const requestShare = 0.25
+// Limits of the executions that must request a text before it is shown against a bullet with a good record. They include the one that proposed it.
+const (
+	// requestShare is the share of the failures blamed on a supported bullet. If the bullet is wrong, most of these failures request the same
+	// right text, apart from paraphrases and wrong generalisations. If the verdicts are wrong, the failures request many different texts.
+	requestShare = 0.25
+	// trustedShare is the share of all outcomes of a trusted bullet that would be replaced. A bullet that is right only by luck or too vague fails often, and most of
+	// its failures request the exact text. Of the outcomes of a right bullet at most a fifth are wrong verdicts, and these request different texts.
+	trustedShare = 0.1
+	// trustedRequests is the least number against a trusted bullet: among a few wrong verdicts, two request the same text by chance.
+	trustedRequests = 3
+)
 
 // recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now, see failsNow. If wrong verdicts
 // turn a tenth of its successes into failures, at least three of six outcomes are failures with a probability below 2 %.
@@ -72,7 +79,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 		case playbook.Candidate:
 			hasCandidate = true
 			n := b.CurrentExperiment().Confirmations
-			if needed, possible := confirmationsNeeded(d.State, b, d.Typical(b.ID)); possible && n >= needed {
+			if n >= confirmationsNeeded(d.State, b, d.Typical(b.ID)) {
 				d.show(b, playbook.Op{Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("requested by %s", otherExecutions(n))})
 			}
 		case playbook.Retired:
@@ -89,44 +96,36 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a candidate needs. possible is false if no number is enough, because the
-// candidate is refuted. The number is the largest of
+// confirmationsNeeded returns the number of confirmations that a candidate needs. The number is the largest of
 //
 //   - confirmationsToShow,
 //   - the number that outweighs the candidate's own record after a suspension,
-//   - the requestShare of the failures of the supported bullet that the candidate replaces or contests. This number does not count if the
-//     supported bullet fails now, or if the candidate extends the supported bullet.
-func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) (needed int, possible bool) {
-	if isRefuted(s, b, typical) {
-		return 0, false
-	}
+//   - the number that outweighs the good record of another bullet; see requestsNeeded.
+func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	e := b.CurrentExperiment()
-	needed = max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
-	old := shownReplaced(s, b)
-	if old != nil && isExtension(old, b) {
-		return needed, true
-	}
+	requests := requestsNeeded(s, b, typical)
+	return max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)), requests-1) // the proposal of the candidate was the first request
+}
+
+// requestsNeeded returns the number of executions that must request b because a bullet that b replaces or contests has a good record. It is 0
+// if that bullet fails now, or if b extends the bullet that it replaces.
+func requestsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
+	replaced := shownReplaced(s, b)
+	old := replaced
 	if old == nil {
 		old = s.Bullet(b.Contests)
 	}
-	if old != nil && IsSupported(old, typical) && !failsNow(old) {
-		record := old.CurrentExperiment()
-		requests := int(math.Ceil(failures(&record) * requestShare))
-		needed = max(needed, requests-1) // the proposal of the candidate was the first request
+	switch {
+	case old == nil, replaced != nil && isExtension(replaced, b), !IsSupported(old, typical), failsNow(old):
+		return 0
 	}
-	return needed, true
-}
-
-// isRefuted reports whether b would replace a trusted bullet that does not fail now, without extending it; see isExtension. Only one of the
-// two can be right, so b can help only in tasks where the trusted bullet fails. The record of the trusted bullet shows that these are few.
-// Requests do not outweigh such a record: among the wrong verdicts on hundreds of tasks, two request the same text by chance.
-func isRefuted(s State, b *playbook.Bullet, typical playbook.Typical) bool {
-	old := shownReplaced(s, b)
-	if old == nil || !IsSupported(old, typical) || failsNow(old) || isExtension(old, b) {
-		return false
+	e := old.CurrentExperiment()
+	requests := int(math.Ceil(failures(&e) * requestShare))
+	isTrusted := e.Standing == playbook.StandingTrusted || e.Standing == playbook.StandingProven
+	if isTrusted && replaced != nil {
+		requests = max(requests, trustedRequests, int(math.Ceil(float64(e.Cited.Count())*trustedShare)))
 	}
-	standing := old.CurrentExperiment().Standing
-	return standing == playbook.StandingTrusted || standing == playbook.StandingProven
+	return requests
 }
 
 // isExtension reports whether b, which would replace the bullet old, keeps the condition and the advice of old and adds to them. Then both
@@ -324,8 +323,8 @@ func compareWaiting(a, b *playbook.Bullet) int {
 // is shown, because the outcomes of that bullet decide.
 func (d *Decider) reconsider(b *playbook.Bullet) {
 	e := b.CurrentExperiment()
-	isRequested := e.Confirmations >= confirmationsToReturn*max(1, e.Number)
-	if !MayReturn(b) || !isRequested || d.isReplaced(b.ID) || isRefuted(d.State, b, d.Typical(b.ID)) {
+	needed := max(confirmationsToReturn*max(1, e.Number), requestsNeeded(d.State, b, d.Typical(b.ID)))
+	if !MayReturn(b) || e.Confirmations < needed || d.isReplaced(b.ID) {
 		return
 	}
 	d.show(b, playbook.Op{Restart: true, Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("%d more executions request it", e.Confirmations)})

@@ -148,14 +148,26 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-1", Experiment: record("new", "++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
 		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired new", "a-2": "active new"}},
-		"corrections of bullets that work, requested by most of their failures": {"", list{
+		"corrections of trusted bullets, requested by two executions": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "--+++++++++++++", 0)},
-			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 2)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
 			{ID: "a-3", Experiment: record("proven", "--+++++++++++++", 0)},
-			{ID: "a-4", Status: "candidate", Replaces: "a-3", Experiment: record("new", "", 2)},
+			{ID: "a-4", Status: "candidate", Replaces: "a-3", Experiment: record("new", "", 1)},
 		}, []playbook.BulletID{"a-2", "a-4"}, map[playbook.BulletID]string{
 			"a-1": "active trusted", "a-2": "candidate new", "a-3": "active proven", "a-4": "candidate new",
 		}},
+		"corrections of trusted bullets, requested by most of their failures": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "---++++++++++++", 0)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 2)},
+			{ID: "a-3", Experiment: record("proven", "---++++++++++++", 0)},
+			{ID: "a-4", Status: "candidate", Replaces: "a-3", Experiment: record("new", "", 2)},
+		}, []playbook.BulletID{"a-2", "a-4"}, map[playbook.BulletID]string{
+			"a-1": "retired trusted", "a-2": "active new", "a-3": "retired proven", "a-4": "active new",
+		}},
+		"correction of a bullet with many successes, requested by all its failures": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "----"+strings.Repeat("+", 60), 0)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 3)},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new"}},
 		"confirmed correction of a bullet that a person keeps": {"", list{
 			{ID: "a-1", Experiment: record("kept", "+++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 5)},

@@ -48,7 +48,7 @@
 //
 //   - If the bullet has a good record, a share of the failures blamed on it must request the candidate: wrong verdicts request many
 //     different texts, and failures of a wrong bullet request the same text.
-//   - If the bullet is trusted, no number of requests is enough to replace it.
+//   - If the bullet is trusted, a share of all its outcomes must request the candidate that would replace it, and at least three.
 //   - Both rules end when the newest outcomes of the bullet are bad. They do not apply to a candidate that only adds to the bullet.
 package gate
 

@@ -128,14 +128,10 @@ func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 // candidateStep returns the value of Row.Next for a candidate.
 func candidateStep(p *playbook.Playbook, b *playbook.Bullet) string {
 	against := cmp.Or(b.Replaces, b.Contests) // the bullet that b contradicts, or ""
-	worse := fmt.Sprintf("until outcomes of %s become worse", against)
-	needed, possible := confirmationsNeeded(p, b, p.Typical(b.ID))
-	if !possible {
-		return "waits " + worse
-	}
+	needed := confirmationsNeeded(p, b, p.Typical(b.ID))
 	next := "waits for a request by " + otherExecutions(max(1, needed-b.CurrentExperiment().Confirmations))
 	if against != "" {
-		next += ", or " + worse
+		next += fmt.Sprintf(", or until outcomes of %s become worse", against)
 	}
 	return next
 }

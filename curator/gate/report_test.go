@@ -39,7 +39,7 @@ func TestNextSteps(t *testing.T) {
 		},
 		"correction of a trusted bullet, requested once": {
 			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 1)},
-			"waits until outcomes of a-1 become worse",
+			"waits for a request by 2 other executions, or until outcomes of a-1 become worse",
 		},
 		"new bullet before its suspension": {
 			playbook.Bullet{Experiment: record("new", "-", 0)},
