@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/admit"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
@@ -22,7 +23,11 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 		return unknownBullet(op.Bullet)
 	}
 	if op.Kind == playbook.Confirm {
-		return d.confirm(&op, duplicateText(old))
+		return d.repeat(op, old)
+	}
+	isWaiting := op.Kind != playbook.Add && old.Status == playbook.Candidate && d.mode != playbook.GateOff
+	if isWaiting && op.Kind == playbook.Update && isExtended(old, &op) && !screen.IsSuspect(&op) {
+		return d.repeat(op, old)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge {
 		if refusal := d.keepCondition(&op); refusal != nil {
@@ -50,6 +55,47 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 		}
 	}
 	return d.change(&op)
+}
+
+// repeat drafts a proposal that says what the bullet b says already, and may have a better text for it: one with a number or a name more. The
+// proposal counts as a request for the bullet. A waiting bullet without outcomes also gets the better text; with another text it would lose its
+// outcomes. A shown bullet needs no request, so only a text that adds a number or a name is left, as an UPDATE.
+func (d *draft) repeat(op playbook.Op, b *playbook.Bullet) *screen.Refusal {
+	request := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: op.Support}
+	better := op
+	better.Kind = playbook.Update
+	hasText := op.Content != "" && d.isBetterText(&better, b)
+	if !d.countsRequests(b) {
+		added := similar.Missing(playbook.Advice(better.When, better.Content), b.Advice()).Kind
+		if hasText && b.Shown() && (added == similar.Numbers || added == similar.Identifiers) {
+			return d.propose(better, "")
+		}
+		return d.confirm(&request, duplicateText(b))
+	}
+	experiment := b.CurrentExperiment()
+	if hasText && b.Status == playbook.Candidate && experiment.Outcomes() == 0 {
+		status, _ := d.firstStatus(&better, authorOf(d.evidenceBehind(op.Support)))
+		if status == playbook.Active || status == playbook.Probation {
+			better.Code = ""
+			_ = d.change(&better) // if another bullet has this text, the request counts without it
+		}
+	}
+	return d.confirm(&request, duplicateText(d.Bullet(b.ID)))
+}
+
+// isBetterText reports whether an UPDATE keeps the condition, the numbers, the names and the negations of the bullet b. It completes the
+// condition of the operation.
+func (d *draft) isBetterText(op *playbook.Op, b *playbook.Bullet) bool {
+	if refusal := completeCondition(op, []*playbook.Bullet{b}); refusal != nil || op.Kind != playbook.Update {
+		return false
+	}
+	lost := similar.Missing(b.Advice(), playbook.Advice(op.When, op.Content)).Kind
+	return lost == similar.Same || lost == similar.Words
+}
+
+// isExtended reports whether an UPDATE keeps all that the bullet b says.
+func isExtended(b *playbook.Bullet, op *playbook.Op) bool {
+	return (op.When == "" || similar.IsNarrower(b.When, op.When)) && similar.IsExtension(b.Advice(), playbook.Advice(op.When, op.Content))
 }
 
 // refuseStatuses refuses a MERGE of bullets with different statuses in two cases: it would hide a shown bullet, or it would show a waiting

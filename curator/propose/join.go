@@ -41,8 +41,12 @@ func (p *groupProposal) sortSupport() {
 	p.support = slices.Compact(p.support)
 }
 
-// addSupport adds the support of another proposal. The later one of the owners becomes the owner.
+// addSupport adds the support of another proposal. The later one of the owners becomes the owner. A SAME without a text takes that of another
+// SAME with the bullet.
 func (p *groupProposal) addSupport(other *groupProposal) {
+	if p.op.Kind == playbook.Confirm && p.op.Content == "" && p.op.Bullet == other.op.Bullet && other.op.Kind == playbook.Confirm {
+		p.op.When, p.op.Content = other.op.When, other.op.Content
+	}
 	p.support = slices.Concat(p.support, other.support)
 	p.sortSupport()
 	if other.owner.index > p.owner.index {

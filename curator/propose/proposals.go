@@ -112,7 +112,9 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 		}
 	case playbook.Tag:
 		err = errors.New("type: TAG is not allowed: votes come from reflections, which know the bullets in the prompt")
-	case playbook.Remove, playbook.Confirm:
+	case playbook.Confirm:
+		m.readBetterText(&p.Op)
+	case playbook.Remove:
 	default:
 		p.Op.Kind = playbook.OpKind(text.Excerpt(name, 40))
 		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, REMOVE or MERGE", text.Excerpt(name, 40))
@@ -130,6 +132,18 @@ func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	when, content := text.UnlessNone(m.fields.Text("when")), text.UnlessNone(m.fields.Text("content"))
 	op.When, op.Content, err = playbook.CleanText(when, similar.WithoutCondition(when, content))
 	return err
+}
+
+// readBetterText sets the text of a SAME, which it may have: the text of the bullet with what the insight adds. An invalid text is ignored, so
+// that the request for the bullet counts.
+func (m *modelOp) readBetterText(op *playbook.Op) {
+	if text.UnlessNone(m.fields.Text("content")) == "" {
+		return
+	}
+	if err := m.readContent(op); err != nil {
+		op.When, op.Content = "", ""
+		m.ignore("content: ignored: %v", err)
+	}
 }
 
 // wireSame is the name of playbook.Confirm in prompts and replies: a bullet already contains the insight.

@@ -49,6 +49,16 @@ func TestParseProposals(t *testing.T) {
 			[]Suggestion{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{2, 1}}},
 			[]string{"invalid bullet_id"},
 		},
+		{
+			"a better text of a bullet", `{"operations":[{"type":"SAME","bullet_id":"a-1","when":"","content":"Gold gets 9 % off.","reflections":[1]}]}`,
+			[]Suggestion{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1", Content: "Gold gets 9 % off."}, []int{1}}},
+			nil,
+		},
+		{
+			"a better text that is too long", `{"operations":[{"type":"SAME","bullet_id":"a-1","content":"` + strings.Repeat("x", playbook.MaxContent+1) + `","reflections":[1]}]}`,
+			[]Suggestion{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{1}}},
+			[]string{"ignored-field content"},
+		},
 		{"a vote", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, nil, []string{"invalid TAG"}},
 		{
 			"counters in metadata", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","metadata":{"helpful":99,"harmful":0}}]}`,

@@ -159,6 +159,10 @@ func (w *Proposer) modelInput(round *Round, item *Item, fresh []playbook.Op) *ev
 func (w *Proposer) refuse(round *Round, op *playbook.Op) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge:
+	case playbook.Confirm:
+		if op.Content == "" {
+			return nil
+		}
 	default:
 		return nil
 	}
@@ -297,7 +301,10 @@ func (w *Proposer) groupProposals(round *Round, number int, group []*Item, resul
 		p.inheritCondition()
 		if refusal := w.refuse(round, &p.op); refusal != nil {
 			p.owner.reject(p.op, refusal)
-			continue
+			if p.op.Kind != playbook.Confirm {
+				continue
+			}
+			p.op.When, p.op.Content = "", "" // the request for the bullet counts without the better text
 		}
 		p.op.Code = "" // only the screen sets a code
 		screen.Suspect(&p.op)

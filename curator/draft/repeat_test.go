@@ -1,0 +1,107 @@
+package draft
+
+import (
+	"strings"
+	"testing"
+
+	"debrief/playbook"
+)
+
+// TestProposalRepeatsWaitingBullet checks which proposals on a waiting bullet count as a request for it, and which text it has then. The tasks
+// mostly succeed, so new advice waits for a second request.
+func TestProposalRepeatsWaitingBullet(t *testing.T) {
+	t.Parallel()
+	const when, advice = "an order is heavy", "divide its weight by 40"
+	const text = "When an order is heavy: divide its weight by 40"
+	tests := map[string]struct {
+		op      playbook.Op
+		isShown bool
+		content string // of the bullet, if it differs from text
+	}{
+		"same":                      {playbook.Op{Kind: playbook.Confirm}, true, ""},
+		"same, with a better text":  {playbook.Op{Kind: playbook.Confirm, Content: "the number of pallets is the weight by 40, rounded up"}, true, "When an order is heavy: the number of pallets is the weight by 40, rounded up"},
+		"same, loses the number":    {playbook.Op{Kind: playbook.Confirm, Content: "divide its weight and round it up"}, true, ""},
+		"same, loses the condition": {playbook.Op{Kind: playbook.Confirm, When: "an order is urgent", Content: advice + ", rounded up"}, true, ""},
+		"update that adds":          {playbook.Op{Kind: playbook.Update, Content: advice + ", rounded up"}, true, text + ", rounded up"},
+		"update that narrows": {
+			playbook.Op{Kind: playbook.Update, When: when + " and not urgent", Content: advice + ", rounded up"},
+			true,
+			"When an order is heavy and not urgent: divide its weight by 40, rounded up",
+		},
+		"update with another number": {playbook.Op{Kind: playbook.Update, Content: "divide its weight by 50"}, false, ""},
+		"update that negates":        {playbook.Op{Kind: playbook.Update, Content: "do not divide its weight by 40"}, false, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := trying(t, playbook.GateGuard, "other")
+			n.cite(t, "other", strings.Repeat("+", 60))
+			n.take(t, asks(playbook.Op{Kind: playbook.Add, Section: "orders", When: when, Content: text}))
+			id := n.said(t, text).ID
+			if n.said(t, text).Status != playbook.Candidate {
+				t.Fatalf("after one request: %v", n.statuses())
+			}
+			test.op.Bullet = id
+			n.take(t, asks(test.op))
+			want := text
+			if test.content != "" {
+				want = test.content
+			}
+			b := n.p.Bullet(id)
+			if b.Shown() != test.isShown || b.Content != want {
+				t.Errorf("got %q, shown %t, want %q, %t: %v", b.Content, b.Shown(), want, test.isShown, n.statuses())
+			}
+			if requests := b.CurrentExperiment().Confirmations; test.isShown != (requests == 1) {
+				t.Errorf("got %d confirmations", requests)
+			}
+		})
+	}
+}
+
+// TestRepeatedRecordStays checks that a suspended bullet keeps its text and its record if a proposal words it anew: with another text its
+// failures would be forgotten.
+func TestRepeatedRecordStays(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "divide by 40", "other")
+	n.cite(t, "other", strings.Repeat("+++-", 10))
+	n.cite(t, "divide by 40", "---")
+	before := n.said(t, "divide by 40")
+	if before.Status != playbook.Candidate {
+		t.Fatalf("after failures: %v", n.statuses())
+	}
+	n.take(t, asks(playbook.Op{Kind: playbook.Confirm, Bullet: before.ID, Content: "divide by 40, and round up"}))
+	after := n.said(t, "divide by 40")
+	if got, want := after.CurrentExperiment().Cited, before.CurrentExperiment().Cited; got != want || after.CurrentExperiment().Confirmations != 1 {
+		t.Errorf("got %v with %d confirmations, want %v with 1", got, after.CurrentExperiment().Confirmations, want)
+	}
+}
+
+// TestBetterTextOfShownBullet checks that a SAME on a shown bullet changes its text only if it adds a number or a name. A trusted bullet keeps
+// its text until another request.
+func TestBetterTextOfShownBullet(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"divide its weight and round it up":          "divide its weight",
+		"divide its weight by 40, and round it up":   "divide its weight by 40, and round it up",
+		"round up the weight, as the scale shows it": "divide its weight",
+	} {
+		n := trying(t, playbook.GateGuard, "divide its weight")
+		id := n.said(t, "divide its weight").ID
+		n.take(t, asks(playbook.Op{Kind: playbook.Confirm, Bullet: id, Content: content}))
+		if got := n.p.Bullet(id).Content; got != want {
+			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
+	}
+	n := trying(t, playbook.GateGuard, "divide its weight")
+	n.cite(t, "divide its weight", "++++")
+	id := n.said(t, "divide its weight").ID
+	better := playbook.Op{Kind: playbook.Confirm, Bullet: id, Content: "divide its weight by 40"}
+	n.take(t, asks(better))
+	if waiting := n.said(t, better.Content); waiting.Status != playbook.Candidate || waiting.Replaces != id || !n.p.Bullet(id).Shown() {
+		t.Errorf("after one request: %v", n.statuses())
+	}
+	n.take(t, asks(better))
+	if !n.said(t, better.Content).Shown() || n.p.Bullet(id).Shown() {
+		t.Errorf("after two requests: %v", n.statuses())
+	}
+}
