@@ -82,7 +82,7 @@ func renderLine(out *strings.Builder, b *Bullet, votes bool) {
 }
 
 // newHeader is the text above the bullets that are not established. It refers to no other bullets, because there may be none.
-const newHeader = "\n## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
+const newHeader = "\n## New Advice\n\nFrom few results yet. What the task itself states goes first, unless a bullet says that results showed something else.\n"
 
 // RenderPrompt formats bullets for a prompt in two parts: the established bullets as Render formats them, and then the others in the
 // given order. The others change often. They come last, so that the beginning of the prompt stays the same for a provider's cache.

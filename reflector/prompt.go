@@ -15,7 +15,7 @@ import (
 
 // promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
 // reflections.
-const promptVersion = "r7"
+const promptVersion = "r8"
 
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"

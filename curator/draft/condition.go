@@ -55,7 +55,7 @@ func haveOneCondition(bullets []*playbook.Bullet) bool {
 // refuseCondition returns why the condition of an operation does not name that of a bullet which it replaces, or nil.
 func refuseCondition(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	if lost := similar.Missing(b.When, op.When); lost.Kind != similar.Same {
-		return screen.Refusef(playbook.ReasonCondition, "the condition must name that of bullet %q, which is %q: %s", b.ID, b.When, lost.Reason)
+		return screen.Refusef(playbook.ReasonCondition, "bullet %q holds when %s, and the new condition must say this, too: %s", b.ID, b.When, lost.Reason)
 	}
 	return nil
 }

@@ -241,9 +241,9 @@ func TestPromptNamesCorrections(t *testing.T) {
 	for name, test := range map[string]struct{ got, want, subject string }{
 		"a candidate": {
 			prompt(playbook.Candidate, old.ID, old),
-			heading + "calc-00002 corrects calc-00001 and can take its place once another task asks for it: where an insight does, SAME with calc-00002.\n", "",
+			heading + "calc-00002 corrects calc-00001 and takes its place once enough other tasks ask for it: where an insight does, SAME with calc-00002.\n", "",
 		},
-		"on probation":          {prompt(playbook.Probation, old.ID, old), heading + "calc-00002 corrects calc-00001 and can take its place once its outcomes are good.\n", ""},
+		"on probation":          {prompt(playbook.Probation, old.ID, old), heading + "calc-00002 corrects calc-00001 and takes its place once its outcomes are good.\n", ""},
 		"another paraphrase":    {prompt(playbook.Candidate, old.ID, old, other), heading, "calc-00001, calc-00003, calc-00002\n"},
 		"of a bullet not shown": {prompt(playbook.Candidate, "calc-00009", old), "", "calc-00001, calc-00002\n"},
 	} {

@@ -18,7 +18,7 @@ func TestWordsAboutNewBullets(t *testing.T) {
 	}
 	old := &playbook.Bullet{ID: "cf-00002", Section: "cash_flow", Content: "Add depreciation."}
 	const line = "- [af-00001] When a rate is asked: give a decimal.\n"
-	const words = "## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
+	const words = "## New Advice\n\nFrom few results yet. What the task itself states goes first, unless a bullet says that results showed something else.\n"
 	for name, test := range map[string]struct {
 		bullets []*playbook.Bullet
 		want    string
