@@ -52,8 +52,7 @@ var plan = []struct {
 	except []string // allowed imports
 	banned []string
 }{
-	{"playbook", "the domain is pure: standard library and its pure helpers", []string{"debrief/playbook/heap", "debrief/playbook/text"}, []string{others, ours}},
-	{"playbook/heap", "a pure helper: standard library only", nil, []string{others, ours}},
+	{"playbook", "the domain is pure: standard library and its pure helpers", []string{"debrief/playbook/text"}, []string{others, ours}},
 	{"playbook/text", "a pure helper: standard library only", nil, []string{others, ours}},
 	{"playbook/...", "the domain does not know its users", []string{"debrief/playbook/..."}, []string{ours, client, openai, server}},
 	{"playbook/admit", "admission is pure: the standard library and playbooks only", []string{"debrief/playbook", "debrief/playbook/similar", "debrief/playbook/text"}, []string{others, ours}},
@@ -82,7 +81,7 @@ var plan = []struct {
 	{"events/schema", "the schemas know the types of all messages, but no roles", []string{"debrief/events", "debrief/events/chat", "debrief/events/liveness", "debrief/playbook", "github.com/google/jsonschema-go/..."}, []string{ours, client, server, openai}},
 	{"events/natsd", "the embedded server may import only the errors of configurations and direct reads", []string{"debrief/events/config", "debrief/events/direct"}, []string{ours, openai}},
 
-	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/heap", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config"}, []string{ours}},
+	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config"}, []string{ours}},
 	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},
 	{"generator/prompt/sliding", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events/chat"}, []string{ours}},
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
@@ -92,8 +91,8 @@ var plan = []struct {
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook, the comparison of texts and the errors of configurations", []string{"debrief/events/config", "debrief/playbook", "debrief/playbook/similar"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/text", "debrief/events/redact"}, []string{ours}},
-	{"curator/draft", "a draft uses no transport and no model", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/heap", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
-	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/heap", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
+	{"curator/draft", "a draft uses no transport and no model", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
+	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/runs/modelapi", "the messages of model APIs need only a scanner of JSON, and the signs of outcomes", []string{"debrief/events/outcome", "github.com/go-json-experiment/json/jsontext"}, []string{others, ours}},

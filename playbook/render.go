@@ -5,14 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"debrief/playbook/heap"
 )
 
 // Top returns the n active bullets with the highest score, best first; equal scores are ordered by id. The caller must
 // not change the bullets.
 func (p *Playbook) Top(n int) []*Bullet {
-	best := heap.NewTop(n, CompareScores)
+	best := NewTop(n, CompareScores)
 	for _, e := range p.bullets {
 		if e.Bullet.Shown() {
 			best.Offer(e.Bullet)

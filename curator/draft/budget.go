@@ -10,7 +10,6 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
-	"debrief/playbook/heap"
 )
 
 // DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
@@ -168,7 +167,7 @@ func (d *draft) weakest(eligible func(*playbook.Bullet) bool) []*playbook.Bullet
 		}
 		return 0
 	}
-	first := heap.NewTop(maxWeakest, func(a, b *playbook.Bullet) int {
+	first := playbook.NewTop(maxWeakest, func(a, b *playbook.Bullet) int {
 		if byResults := compareResults(a, b); byResults != 0 {
 			return byResults
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"debrief/playbook/heap"
+	"debrief/playbook"
 )
 
 // maxText is the maximum number of bytes that are read of a text. A text then has fewer than 2^16 terms, so that the fields of a posting fit
@@ -238,7 +238,7 @@ func (v *invertedIndex) addWeights(s *accumulator, a queryTerm) {
 }
 
 // top scores the documents with a term of the query and offers them to best. It leaves out those for which skip returns true; nil skips none.
-func (v *invertedIndex) top(q []queryTerm, best *heap.Top[scored], skip func(number uint32) bool) {
+func (v *invertedIndex) top(q []queryTerm, best *playbook.Top[scored], skip func(number uint32) bool) {
 	s := v.acquire()
 	defer v.release(s)
 	for _, a := range q {
@@ -272,8 +272,8 @@ type scored struct {
 }
 
 // newTop keeps the n highest scores. tie orders equal scores.
-func newTop(n int, tie func(a, b uint32) int) *heap.Top[scored] {
-	return heap.NewTop(n, func(a, b scored) int {
+func newTop(n int, tie func(a, b uint32) int) *playbook.Top[scored] {
+	return playbook.NewTop(n, func(a, b scored) int {
 		if a.score != b.score { // cmp.Or would call tie for every pair
 			return cmp.Compare(b.score, a.score)
 		}

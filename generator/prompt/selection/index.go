@@ -7,7 +7,6 @@ import (
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/admit"
-	"debrief/playbook/heap"
 	"debrief/playbook/text"
 )
 
@@ -271,7 +270,7 @@ const maxTop = 1024
 // best returns the bullets with the best votes, at most maxTop, the best first. It reads all rows once for each version.
 func (x *Index) best() []int32 {
 	x.topRows.Do(func() {
-		top := heap.NewTop(maxTop, x.byVotes)
+		top := playbook.NewTop(maxTop, x.byVotes)
 		for row := range x.rows {
 			top.Offer(int32(row))
 		}

@@ -1,9 +1,8 @@
-// Package heap keeps the first values of a stream by an order. It costs less than sorting all values if few of many are kept.
-package heap
+package playbook
 
 import "slices"
 
-// Top keeps the first n of the values that it is offered.
+// Top keeps the first n of the values that it is offered. It costs less than sorting all values if few of many are kept.
 type Top[T any] struct {
 	n       int
 	compare func(a, b T) int

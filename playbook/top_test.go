@@ -1,4 +1,4 @@
-package heap_test
+package playbook_test
 
 import (
 	"cmp"
@@ -7,15 +7,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"debrief/playbook/heap"
+	"debrief/playbook"
 )
 
-// TestTop keeps the n lowest values of a stream.
-func TestTop(t *testing.T) {
+// TestTopKeepsTheFirst checks that Top keeps the n lowest values of a stream.
+func TestTopKeepsTheFirst(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		values, n := rapid.SliceOf(rapid.IntRange(0, 20)).Draw(t, "values"), rapid.IntRange(0, 10).Draw(t, "n")
-		top := heap.NewTop(n, cmp.Compare[int])
+		top := playbook.NewTop(n, cmp.Compare[int])
 		for _, v := range values {
 			top.Offer(v)
 		}
