@@ -1,7 +1,6 @@
 package learning
 
 import (
-	"debrief/cmd/internal/proxy"
 	"debrief/curator"
 
 	book "debrief/playbook"
@@ -10,24 +9,19 @@ import (
 // arm is one configuration of feedback, gate, prompt and model. All arms learn from the same tasks.
 type arm struct {
 	name      string
-	onRequest bool       // runs only if --arms names it
-	gate      book.Gate  // empty is the default
-	wrong     bool       // a share of the verdicts is wrong
-	judge     bool       // the verdicts are of a judge, a model whose share of errors Debrief knows
-	showAll   bool       // the prompt contains all bullets
-	isFixed   bool       // the playbook does not learn
-	byHand    bool       // the playbook begins with the rules by hand
-	broken    float64    // share of broken replies of the models, each call independently
-	right     bool       // outcomes are right or wrong, without partial scores
-	forgets   bool       // the lessons of the models leave out the scope of a rule
-	voter     bool       // the Reflector votes without errors, and gives no lessons
-	silent    float64    // share of tasks without an outcome
-	late      int        // number of tasks after which an outcome is reported, out of order
-	gateway   proxy.Mode // of the gateway through which the agent calls its model; empty without a gateway
-	// The fields below are only for arms with a gateway.
-	inferred bool    // the agent reports only a share of the outcomes, and the gateway infers the others
-	reported float64 // this share
-	skilled  bool    // the agent's own system prompt states every second rule, so that wrong advice can make it worse
+	onRequest bool      // runs only if --arms names it
+	gate      book.Gate // empty is the default
+	wrong     bool      // a share of the verdicts is wrong
+	judge     bool      // the verdicts are of a judge, a model whose share of errors Debrief knows
+	showAll   bool      // the prompt contains all bullets
+	isFixed   bool      // the playbook does not learn
+	byHand    bool      // the playbook begins with the rules by hand
+	broken    float64   // share of broken replies of the models, each call independently
+	right     bool      // outcomes are right or wrong, without partial scores
+	forgets   bool      // the lessons of the models leave out the scope of a rule
+	voter     bool      // the Reflector votes without errors, and gives no lessons
+	silent    float64   // share of tasks without an outcome
+	late      int       // number of tasks after which an outcome is reported, out of order
 }
 
 // wrongShare is the share of wrong verdicts in the arms with wrong verdicts.
@@ -59,18 +53,7 @@ var allArms = []arm{
 	{name: "silent", onRequest: true, silent: 0.7},
 	{name: "late", onRequest: true, late: 200},
 	{name: "judge", onRequest: true, wrong: true, judge: true},
-	{name: gatewayArm, onRequest: true, gateway: proxy.ModeTail},
-	{name: "gateway-mixed", onRequest: true, gateway: proxy.ModeTail, inferred: true, reported: 0.2},
-	{name: skilledArm, onRequest: true, gateway: proxy.ModeTail, inferred: true, skilled: true},
-	{name: observeArm, onRequest: true, gateway: proxy.ModeObserve, inferred: true, skilled: true},
 }
-
-// Arms whose agent is unchanged and makes calls of a model through the gateway.
-const (
-	gatewayArm = "gateway"                  // reports outcomes by the ids of responses
-	skilledArm = "gateway-inferred-skilled" // reports nothing, and knows half of the rules
-	observeArm = "gateway-observe-skilled"  // the same, and the gateway adds nothing
-)
 
 // armNames returns the names of the arms for which accept returns true.
 func armNames(accept func(*arm) bool) []string {
@@ -84,8 +67,3 @@ func armNames(accept func(*arm) bool) []string {
 }
 
 func anyArm(*arm) bool { return true }
-
-// reports reports whether the agent reports the outcome of the task with a number: an even share of all.
-func (a *arm) reports(task int) bool {
-	return !a.inferred || int(float64(task+1)*a.reported) > int(float64(task)*a.reported)
-}

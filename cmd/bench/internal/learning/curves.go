@@ -29,9 +29,6 @@ var curvesPart = part{
 		{decidingKey, "in prompt", percent}, // of the stated rules
 		{changedKey, "changed", percent},
 		{deadKey, "dead", number1},
-		{trainedKey, "in training", percent},
-		{leastKey, "least gain", lowest},
-		{noAdviceKey, "no advice", percent},
 	},
 	imperfection: world.Default(), run: runCurve,
 }

@@ -18,8 +18,6 @@ import (
 const (
 	accuracyKey       = "held_out_accuracy"
 	changedKey        = "accuracy_on_changed_rules"
-	trainedKey        = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
-	leastKey          = "least_gain"                 // see addGains
 	bulletsKey        = "bullets"
 	activeKey         = "active_bullets"
 	inPromptKey       = "bullets_in_prompt"
@@ -31,7 +29,6 @@ const (
 	callsKey          = "model_calls_per_task" // the agent's call included
 	reflectorCallsKey = "reflector_calls_per_task"
 	modelTokensKey    = "model_tokens_per_task" // of the Reflector and the Curator
-	noAdviceKey       = "calls_without_advice"  // share of the calls through the gateway
 	deadKey           = "dead_letters"
 )
 
@@ -71,7 +68,7 @@ func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []
 		}
 		answers[i] = heldOut{
 			Task: &tasks[i], shown: served.Shown, tokens: served.Manifest.Tokens,
-			score: r.world.Verdict(tasks[i], r.world.Attempt(tasks[i], r.bulletsIn(served.Messages))).Score,
+			score: r.world.Verdict(tasks[i], r.world.Attempt(tasks[i], systemOf(served.Messages))).Score,
 		}
 		return nil
 	})
@@ -95,9 +92,6 @@ func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []
 		accuracyKey: right / n, inPromptKey: float64(shown) / n, promptTokensKey: float64(tokens) / n,
 	}
 	r.addCosts(v)
-	if r.gateway != nil {
-		r.gateway.addGains(v)
-	}
 	r.decidingRules(v, p, answers)
 	r.changedRules(v, answers)
 	return &point{tasks: r.done, values: v}, nil

@@ -4,7 +4,7 @@
 //	measurement.go  measurement  the runs of one part: each world, arm and seed; curves.go and distractors.go have the parts
 //	arms.go         arm          what differs between the runs
 //	runner.go       runner       the server, roles and agent of a run
-//	steps.go        learn        tasks, reports and outcomes; through a gateway in gateway.go, with the agent of agent.go
+//	steps.go        learn        tasks, reports and outcomes
 //	evaluate.go     evaluate     the values of an evaluation
 //	rows.go         rows         averages over the seeds, as a Table
 package learning
@@ -54,11 +54,10 @@ Rules are hidden. An outside agent answers the tasks of a world.
 
 Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
-The arms named gateway run in the world tools only, and if --arms names them: the agent knows just a base URL, and makes calls of a
-model through the gateway. Other arms also run only if --arms names them: those named broken (replies of the models are not
-parseable), perfect (it learns on from rules by hand), votes-only (the same, but the Reflector only votes), right-or-wrong (without scores
-between), forgetful (lessons leave out the scope of a rule), silent (70 % of tasks without an outcome), judge (its share of wrong verdicts
-is known) and late (outcomes come about 200 tasks later, out of order).
+Some arms run only if --arms names them: those named broken (replies of the models are not parseable), perfect (it learns on from
+rules by hand), votes-only (the same, but the Reflector only votes), right-or-wrong (without scores between), forgetful (lessons leave
+out the scope of a rule), silent (70 % of tasks without an outcome), judge (its share of wrong verdicts is known) and late (outcomes
+come about 200 tasks later, out of order).
 
 Intervals are 95 % over seeds, by Student's t. All worlds, arms and tasks take hours on two cores, --quick takes a few minutes.`
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -63,7 +62,7 @@ func (m *measurement) run(ctx context.Context, log zerolog.Logger) ([]resultRow,
 	for _, w := range m.worlds {
 		for seed := range m.seeds {
 			for i := range allArms {
-				if slices.Contains(m.arms, allArms[i].name) && m.supports(w, &allArms[i]) {
+				if slices.Contains(m.arms, allArms[i].name) {
 					runs = append(runs, &run{world: w, arm: &allArms[i], seed: uint64(seed + 1)})
 				}
 			}
@@ -90,14 +89,4 @@ func (m *measurement) run(ctx context.Context, log zerolog.Logger) ([]resultRow,
 		return nil, err
 	}
 	return m.rows(runs), nil
-}
-
-// supports reports whether a world has an agent for an arm: arms with a gateway need an agent with tools.
-func (m *measurement) supports(name string, a *arm) bool {
-	if a.gateway == "" {
-		return true
-	}
-	w, err := worlds.New(name, 1, m.part.imperfection)
-	_, hasTools := w.(world.Caller)
-	return hasTools || err != nil // startRunner reports the error
 }

@@ -24,17 +24,12 @@ const (
 	count
 	number1 // one decimal place
 	number2 // two decimal places
-	lowest  // the minimum of the seeds, in points
 )
 
-// summary returns the average of the values of a column, one for each seed, or their minimum for the form lowest.
+// summary returns the average of the values of a column, one for each seed.
 func (c column) summary(xs []float64) report.Estimate {
 	if len(xs) == 1 {
 		return report.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
-	}
-	if c.form == lowest {
-		low := slices.Min(xs)
-		return report.Estimate{Mean: low, Low: low, High: low, N: len(xs)}
 	}
 	return meanOf(xs)
 }
@@ -58,8 +53,6 @@ func (c column) cells(e report.Estimate, isKnown bool) string {
 		return fmt.Sprintf("%.1f %%\t\t", 100*e.Mean)
 	case c.form == percentInterval:
 		return e.Percent() + "\t"
-	case c.form == lowest:
-		return fmt.Sprintf("%+.1f\t", 100*e.Mean)
 	case c.form == percent:
 		return fmt.Sprintf("%.1f %%\t", 100*e.Mean)
 	}

@@ -41,7 +41,6 @@ type runner struct {
 	builder     *generator.ContextBuilder
 	agent       service.Backend  // the builder, or its HTTP API
 	api         *httptest.Server // nil without HTTP
-	gateway     *throughGateway  // nil without a gateway
 	model       *roleModel
 	version     uint64             // of the playbook, when it was last read or edited
 	done        int                // training tasks so far
@@ -90,7 +89,7 @@ func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logge
 	return r, nil
 }
 
-// startAgent opens what the agent of the world uses: a gateway, the HTTP API, or the context builder itself.
+// startAgent opens what the agent of the world uses: the HTTP API, or the context builder itself.
 func (r *runner) startAgent(ctx context.Context, log zerolog.Logger) error {
 	cfg := generator.Config{}
 	if r.arm.showAll {
@@ -101,9 +100,6 @@ func (r *runner) startAgent(ctx context.Context, log zerolog.Logger) error {
 	}
 	r.builder = generator.NewContextBuilder(r.session.Conn, nil, cfg)
 	r.agent = r.builder
-	if r.arm.gateway != "" {
-		return r.openGateway(ctx, log)
-	}
 	if slices.Contains(r.measurement.overHTTP, r.world.Name()) {
 		r.api = httptest.NewServer(api.New(r.builder, api.Options{Log: log}))
 		r.agent = client.HTTP(r.api.URL, "")
@@ -117,7 +113,7 @@ func (r *runner) startRoles(ctx context.Context, _ zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	curates, err := curator.New(r.model, r.arm.curator())
+	curates, err := curator.New(r.model, curator.Config{})
 	if err != nil {
 		return err
 	}
@@ -194,9 +190,6 @@ func (r *runner) close() error {
 	var errs []error
 	if r.api != nil {
 		r.api.Close()
-	}
-	if r.gateway != nil {
-		errs = append(errs, r.gateway.close())
 	}
 	r.stop()
 	r.builder.Close()

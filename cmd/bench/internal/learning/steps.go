@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train"
 	"debrief/events"
@@ -41,15 +40,11 @@ func (r *runner) phase(n int) int {
 
 // learn answers training tasks until n are done. The roles learn from each step before the next one.
 func (r *runner) learn(ctx context.Context, n int) error {
-	answer := r.step
-	if r.gateway != nil {
-		answer = r.stepThroughGateway
-	}
 	tasks := r.world.Train(n)
 	for r.done < n {
 		step := tasks[r.done:min(r.done+stepTasks, n)]
 		r.done += len(step)
-		if err := answer(ctx, step); err != nil {
+		if err := r.step(ctx, step); err != nil {
 			return err
 		}
 		if err := train.WaitIdle(ctx, r.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
@@ -217,24 +212,7 @@ func outcomeOf(v world.Verdict) events.Outcome {
 
 // request returns the request for the context of a task.
 func (r *runner) request(t *world.Task) *events.ContextRequest {
-	req := &events.ContextRequest{Book: benchBook, Query: t.Question, Context: t.Context, MinVersion: r.version}
-	if r.gateway != nil {
-		req.Advice = true
-	} else {
-		req.System = generator.Instructions
-	}
-	return req
-}
-
-// bulletsIn returns the text that gives the agent its bullets: the advice that the gateway adds, else the system messages.
-func (r *runner) bulletsIn(messages []chat.Message) string {
-	switch {
-	case r.gateway == nil:
-		return systemOf(messages)
-	case r.arm.gateway == proxy.ModeObserve || len(messages) == 0: // the gateway adds nothing
-		return r.gateway.known
-	}
-	return r.gateway.known + "\n" + messages[0].Text
+	return &events.ContextRequest{Book: benchBook, Query: t.Question, Context: t.Context, System: generator.Instructions, MinVersion: r.version}
 }
 
 // systemOf joins the system messages of a context.

@@ -119,15 +119,27 @@ func (w *World) isLoud(op string, s *slot, right string) bool {
 	return world.Draw(w.Seed, "loud", op, s.name)%2 == 0
 }
 
-// Attempt implements world.World: a conversation with Next and Call.
+// Attempt implements world.World. The agent looks into the inventory, makes a plan and calls its tools one by one, up to the first call
+// that fails.
 func (w *World) Attempt(t world.Task, system string) world.Attempt {
-	var done []world.Step
-	turn := w.Next(t.Question, system, done)
-	for ; turn.Call != nil; turn = w.Next(t.Question, system, done) {
-		done = append(done, w.Call(t, done, *turn.Call))
-	}
+	r := readRequest(t.Question)
+	done := []world.Step{{
+		Tool: inventory, Arguments: "service=" + r.service + " tenant=" + r.tenant, Output: inventoryText(r.service, r.tenant, w.factsOf(r)),
+	}}
 	p := makePlan(t.Question, readFacts(t.Question+"\n"+done[0].Output), system)
-	return world.Attempt{Answer: turn.Text, Reasoning: p.reasoning, Cited: p.cited, Steps: done}
+	end := "Done: "
+	for _, call := range p.calls() {
+		call.Output = "ok"
+		if call.Tool == p.op { // a guard after the operation cannot make it fail, see isLoud
+			call.Output, call.Failed = w.result(t.ID, &p, w.right(t.Question))
+		}
+		done = append(done, call)
+		if call.Failed {
+			end = "Stopped by an error: "
+			break
+		}
+	}
+	return world.Attempt{Answer: end + callsText(done[1:]), Reasoning: p.reasoning, Cited: p.cited, Steps: done}
 }
 
 func inventoryText(service, tenant string, f facts) string {

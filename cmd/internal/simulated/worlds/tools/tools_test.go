@@ -132,11 +132,3 @@ func TestSignals(t *testing.T) {
 		}
 	}
 }
-
-// TestMessageWithoutRequest checks that the model only acknowledges a message that requests nothing.
-func TestMessageWithoutRequest(t *testing.T) {
-	t.Parallel()
-	if got := New(1, world.Default()).Next("Works.", "", nil); got.Call != nil || got.Text != acknowledgement {
-		t.Errorf("a message without a request: got %+v", got)
-	}
-}

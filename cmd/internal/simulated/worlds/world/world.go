@@ -74,24 +74,6 @@ type World interface {
 	States(bullet string, phase, rule int) bool
 }
 
-// Caller is a World whose agent calls tools. The model of the agent takes turns with the tools: it sees only the conversation.
-type Caller interface {
-	World
-	// Next returns the next turn of the model, after the tool calls that it has made since the question. The bullets are lines
-	// "- [id] content".
-	Next(question, bullets string, done []Step) Turn
-	// Call runs a tool after the calls done, and returns the call with its result.
-	Call(t Task, done []Step, call Step) Step
-	// Tools returns the names of the tools.
-	Tools() []string
-}
-
-// Turn is one turn of the model of an agent. Without a call, the text is the answer.
-type Turn struct {
-	Text string
-	Call *Step // without a result
-}
-
 // Changer is a World with rules that change after some training tasks.
 type Changer interface {
 	// Changed returns the rules that differ between the phases, as indexes into ByHand. A task with one of them in Deciding
