@@ -39,9 +39,9 @@ func (t texts) question() string {
 	return fmt.Sprintf("Which %s failed in run %d, and what shall I %s first?", t.thing(), t.IntN(1000), t.doing())
 }
 
-// The playbook of a bench with one, and the section of all bullets.
+// The playbook of a bench with one, and the section of its bullets.
 const (
-	benchBook    = book.Book("bench")
+	benchBook    = book.Book("default")
 	benchSection = "strategies_and_hard_rules"
 )
 

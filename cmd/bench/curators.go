@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -70,7 +69,7 @@ type curatorsRow struct {
 
 // Run implements the command.
 func (b *curatorsBench) Run(ctx context.Context, c *program.Common) error {
-	t := learning.Table{
+	t := table{
 		Title: fmt.Sprintf("Curators: %d reflections over %d playbooks, medians of %d runs, load average %s", b.Reflections, b.Books, b.Runs, loadAverage()),
 		Head:  "sync\tworkers\treflections/s\tleast to most\tof the first\tdeltas\t",
 	}
@@ -80,10 +79,10 @@ func (b *curatorsBench) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 		for _, r := range rows {
-			t.Row(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.2f\t%d\t", r.Sync, r.Workers, r.Rate, r.Least, r.Most, r.OfFirst, r.Deltas)
+			t.add(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.2f\t%d\t", r.Sync, r.Workers, r.Rate, r.Least, r.Most, r.OfFirst, r.Deltas)
 		}
 	}
-	return t.Print(term.Stdout, b.JSON)
+	return t.print(term.Stdout, b.JSON)
 }
 
 // measure runs all numbers of workers, one after the other in each run.

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 )
@@ -81,10 +80,10 @@ func (b *gatewayBench) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer g.close()
-	for _, measure := range []func(context.Context, *gatewaySetup) (*learning.Table, error){b.firstByte, b.throughput} {
+	for _, measure := range []func(context.Context, *gatewaySetup) (*table, error){b.firstByte, b.throughput} {
 		t, err := measure(ctx, g)
 		if err == nil && t != nil {
-			err = t.Print(term.Stdout, b.JSON)
+			err = t.print(term.Stdout, b.JSON)
 		}
 		if err != nil {
 			return err
@@ -106,11 +105,11 @@ type firstByteRow struct {
 }
 
 // firstByte measures single calls, one after the other, while other streams are open. Without samples it returns nil.
-func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*learning.Table, error) {
+func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table, error) {
 	if b.Samples == 0 {
 		return nil, nil
 	}
-	t := &learning.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
+	t := &table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
 	for _, n := range b.Streams {
 		var base, baseLast quantiles // first and last byte of the direct connection
 		for _, mode := range b.modes() {
@@ -132,7 +131,7 @@ func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*learnin
 			row.Passed = g.degraded.Load()
 			row.Added50, row.Added99 = row.P50-base.P50, row.P99-base.P99
 			row.Last50, row.Last99 = last.P50-baseLast.P50, last.P99-baseLast.P99
-			t.Row(row, "%s\t%d\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.P50, row.P99, row.Added50, row.Added99, row.Last50, row.Last99, row.Passed)
+			t.add(row, "%s\t%d\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.P50, row.P99, row.Added50, row.Added99, row.Last50, row.Last99, row.Passed)
 		}
 	}
 	return t, nil
@@ -174,11 +173,11 @@ type throughputRow struct {
 }
 
 // throughput measures the calls of clients that never pause. Without a time it returns nil.
-func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*learning.Table, error) {
+func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*table, error) {
 	if b.Time == 0 {
 		return nil, nil
 	}
-	t := &learning.Table{Title: fmt.Sprintf("throughput: %s of each case, %d bullets, sync %s", b.Time, b.Bullets, b.Sync), Head: "mode\tclients\tcalls/s\tof direct\tof plain\tCPU\tadded CPU\tunchanged\t"}
+	t := &table{Title: fmt.Sprintf("throughput: %s of each case, %d bullets, sync %s", b.Time, b.Bullets, b.Sync), Head: "mode\tclients\tcalls/s\tof direct\tof plain\tCPU\tadded CPU\tunchanged\t"}
 	for _, n := range b.Streams {
 		measured := map[string]throughputRow{} // by mode
 		for _, mode := range b.modes() {
@@ -192,7 +191,7 @@ func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*learni
 			if p := measured[plain].Calls; p > 0 {
 				row.Plain = row.Calls / p
 			}
-			t.Row(row, "%s\t%d\t%.0f\t%.0f %%\t%.0f %%\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.Calls, 100*row.Direct, 100*row.Plain, row.CPU, row.Added, row.Passed)
+			t.add(row, "%s\t%d\t%.0f\t%.0f %%\t%.0f %%\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.Calls, 100*row.Direct, 100*row.Plain, row.CPU, row.Added, row.Passed)
 		}
 	}
 	return t, nil

@@ -1,5 +1,16 @@
 // Command bench measures the pipeline, the gateway and the quality of learning, on this machine. It is a tool for developers and is not
 // part of the images.
+//
+//	pipeline.go     pipelineBench   the samples per second of the three roles; curators.go and gateway.go measure those
+//	books.go        fillBook        playbooks and texts for these
+//	learning.go     learningBench   the quality of learning in simulated worlds, with controls
+//	measurement.go  measurement     its runs: each world, arm and seed; curves.go and distractors.go have the parts
+//	worlds.go       newWorld        the list of the worlds
+//	arms.go         arm             what differs between the runs
+//	runner.go       runner          the server, roles and agent of a run
+//	steps.go        learn           tasks, reports and outcomes
+//	evaluate.go     evaluate        the values of an evaluation
+//	rows.go         rows            averages over the seeds, as a table
 package main
 
 import (
@@ -9,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/program"
 )
 
@@ -17,10 +27,10 @@ import (
 type commands struct {
 	program.Common
 
-	Pipeline pipelineBench  `cmd:"" help:"Measure the samples per second of Generator, Reflector and Curator."`
-	Curators curatorsBench  `cmd:"" help:"Measure how the Curator scales over its workers."`
-	Gateway  gatewayBench   `cmd:"" help:"Measure the time that the gateway adds to calls of models."`
-	Learning learning.Bench `cmd:"" help:"Measure learning in simulated worlds."`
+	Pipeline pipelineBench `cmd:"" help:"Measure the samples per second of Generator, Reflector and Curator."`
+	Curators curatorsBench `cmd:"" help:"Measure how the Curator scales over its workers."`
+	Gateway  gatewayBench  `cmd:"" help:"Measure the time that the gateway adds to calls of models."`
+	Learning learningBench `cmd:"" help:"Measure learning in simulated worlds."`
 }
 
 const description = `Measure the pipeline, the gateway and the quality of learning, on this machine.

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -79,7 +78,7 @@ type pipelineRow struct {
 
 // Run implements the command.
 func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
-	t := learning.Table{
+	t := table{
 		Title: fmt.Sprintf("Pipeline: samples per second, %d samples a run, medians of %d runs, load average %s", b.Samples, b.Runs, loadAverage()),
 		Head:  "sync\tbullets\tsamples/s\tleast to most\tlimit\tof limit\tbytes\twrites\tCPU ms\t",
 	}
@@ -89,11 +88,11 @@ func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 		for _, r := range rows {
-			t.Row(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.0f\t%.1f %%\t%.0f\t%.1f\t%.2f\t",
+			t.add(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.0f\t%.1f %%\t%.0f\t%.1f\t%.2f\t",
 				r.Sync, r.Bullets, r.Rate, r.Least, r.Most, r.Limit, 100*r.OfLimit, r.Bytes, r.Writes, r.CPU)
 		}
 	}
-	return t.Print(term.Stdout, b.JSON)
+	return t.print(term.Stdout, b.JSON)
 }
 
 // measure runs all cases of a sync setting. Each run measures the limit and then every size, so that a change of the

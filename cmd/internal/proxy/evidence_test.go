@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/simulated/wires"
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat/openai"
@@ -77,7 +77,7 @@ func TestReflectorSeesTheAgentOfTheGateway(t *testing.T) {
 				t.Errorf("got the outcome %+v", e.Outcome)
 			}
 			prompt := s.awaitPrompt()
-			quotes := world.ReadQuotes(prompt)
+			quotes := worlds.ReadQuotes(prompt)
 			if got := quotes["system prompt of the agent"]; got != strings.TrimSpace(system) {
 				t.Errorf("got the system prompt %.200q", got)
 			}

@@ -37,7 +37,7 @@
 //	prompt.go                   role      the role that sent the prompt
 //	prompt.go                   draw      pseudo-random numbers that depend only on the prompt and the seed
 //	simulated.go                answer    the reply of the world's model, with the errors that Options add
-//	worlds/world/roles.go       Reply     the replies of the three roles in all worlds
-//	worlds/world/prompt.go                bullets, task and reflections as a model reads them
+//	worlds/roles.go             Reply     the replies of the three roles in all worlds
+//	worlds/prompt.go                      bullets, task and reflections as a model reads them
 //	worlds/invoice/language.go  NewModel  the knowledge of the model about invoices
 package simulated

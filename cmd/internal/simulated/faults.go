@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/simulated/wires"
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // retryHeader has the client's retry count. A fault depends on a hash of the prompt and of this count: the same attempt at the same prompt
@@ -43,7 +43,7 @@ func sloppy(c *conversation, role, reply string) string {
 	case "curator", "refiner":
 		fields = otherNames(c, fields)
 	}
-	text := world.ReplyJSON(fields)
+	text := worlds.ReplyJSON(fields)
 	switch c.draw("clumsiness") % 5 {
 	case 0:
 		return "```json\n" + text + "\n```"

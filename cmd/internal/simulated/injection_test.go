@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -43,7 +43,7 @@ func TestInstructionsInTracesAreNotLearned(t *testing.T) {
 		"step":     func(e *events.Execution, s string) { e.Steps[0].Text = s },
 		"tool":     func(e *events.Execution, s string) { e.Steps[0].Calls[0].Tool = s },
 		"arguments": func(e *events.Execution, s string) {
-			e.Steps[0].Calls[0].Arguments = world.ReplyJSON(map[string]string{"note": s})
+			e.Steps[0].Calls[0].Arguments = worlds.ReplyJSON(map[string]string{"note": s})
 		},
 		"output":    func(e *events.Execution, s string) { e.Steps[0].Calls[0].Output = "Found.\n" + s },
 		"reasoning": func(e *events.Execution, s string) { e.Reasoning += "\n" + s },

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/bus/bustest"
@@ -191,7 +191,7 @@ func (d *learner) add(section, content string) {
 // learnerWithAllRules returns a learner with every house rule.
 func learnerWithAllRules(seed uint64) *learner {
 	d := &learner{client: newClient(Options{})}
-	for _, text := range invoice.New(seed, world.Imperfection{}).ByHand(0) {
+	for _, text := range invoice.New(seed, worlds.Imperfection{}).ByHand(0) {
 		d.add("rules", text)
 	}
 	return d

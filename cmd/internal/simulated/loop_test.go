@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -114,7 +114,7 @@ func withOtherNumber(rule string) string {
 func TestEditedNumberChangesOnlyAnswersThatUseIt(t *testing.T) {
 	t.Parallel()
 	const seed, edited = 4, 4 // the rule of a volume band
-	w := invoice.New(seed, world.Imperfection{})
+	w := invoice.New(seed, worlds.Imperfection{})
 	_, heldOut := Tasks(seed)
 	d := learnerWithAllRules(seed)
 	original := d.bullets[edited].Content
@@ -139,10 +139,10 @@ func TestEditedNumberChangesOnlyAnswersThatUseIt(t *testing.T) {
 
 func TestReflectorTagsTheWrongBulletHarmful(t *testing.T) {
 	t.Parallel()
-	w := invoice.New(6, world.Imperfection{})
+	w := invoice.New(6, worlds.Imperfection{})
 	train, _ := Tasks(6)
 	d := learnerWithAllRules(6)
-	i := slices.IndexFunc(w.Train(100), func(k world.Task) bool { return len(k.Deciding) > 2 })
+	i := slices.IndexFunc(w.Train(100), func(k worlds.Task) bool { return len(k.Deciding) > 2 })
 	wrong := w.Train(100)[i].Deciding[1]
 	tags := func() map[playbook.BulletID]events.Vote {
 		ref, err := d.reflect(t.Context(), d.execute(t, &train[i]))
@@ -234,9 +234,9 @@ func TestFirstPromptsContainNoRulesOrTargets(t *testing.T) {
 	d := &learner{client: newClient(Options{})}
 	tasks := append(train[:100], heldOut[:50]...)
 	d.accuracy(t, tasks)
-	w := invoice.New(seed, world.Imperfection{})
+	w := invoice.New(seed, worlds.Imperfection{})
 	for i, p := range d.sent {
-		_, total := w.Amounts(world.Task{Question: tasks[i].Question})
+		_, total := w.Amounts(worlds.Task{Question: tasks[i].Question})
 		for _, m := range p.Messages {
 			if strings.Contains(m.Text, total) || strings.Contains(m.Text, tasks[i].Target) {
 				t.Errorf("%s: the prompt holds the target", tasks[i].ID)

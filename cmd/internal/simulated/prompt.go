@@ -4,14 +4,14 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/simulated/wires"
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // conversation is the whole input of the model.
 type conversation struct {
-	schema string          // name of the requested JSON schema
-	said   []world.Message // without tool calls
-	bytes  int             // of all texts and calls
+	schema string           // name of the requested JSON schema
+	said   []worlds.Message // without tool calls
+	bytes  int              // of all texts and calls
 	seed   uint64
 	drawn  []string // what the draws depend on: the schema, and the speaker, text and calls of each turn
 }
@@ -22,7 +22,7 @@ func newConversation(r *wires.Request, seed uint64) *conversation {
 	for _, item := range r.Items {
 		calls := ""
 		if len(item.Calls) > 0 {
-			calls = world.ReplyJSON(item.Calls)
+			calls = worlds.ReplyJSON(item.Calls)
 		}
 		if item.Text == "" {
 			for _, result := range item.Results {
@@ -36,18 +36,18 @@ func newConversation(r *wires.Request, seed uint64) *conversation {
 
 // add adds a turn. The calls are its tool calls as JSON, or empty.
 func (c *conversation) add(speaker, text, calls string) {
-	c.said = append(c.said, world.Message{Speaker: speaker, Text: text})
+	c.said = append(c.said, worlds.Message{Speaker: speaker, Text: text})
 	c.drawn = append(c.drawn, speaker, text, calls)
 	c.bytes += len(text) + len(calls)
 }
 
 // draw returns a pseudo-random number: a hash of the prompt, the purpose and the seed. It does not depend on earlier or
 // concurrent calls.
-func (c *conversation) draw(purpose string) uint64 { return world.Draw(c.seed, purpose, c.drawn...) }
+func (c *conversation) draw(purpose string) uint64 { return worlds.Draw(c.seed, purpose, c.drawn...) }
 
 // chance returns true for a share of the prompts. The rate is from 0 to 1.
 func (c *conversation) chance(purpose string, rate float64) bool {
-	return world.Chance(rate, c.seed, purpose, c.drawn...)
+	return worlds.Chance(rate, c.seed, purpose, c.drawn...)
 }
 
 // role returns the role that sent the prompt, or "". The role is the name of the schema. Without a known schema, it follows from the
@@ -57,7 +57,7 @@ func (c *conversation) role() string {
 	case "generator", "reflector", "curator", "reducer", "refiner", "summary":
 		return c.schema
 	}
-	instructions := world.SystemText(c.said)
+	instructions := worlds.SystemText(c.said)
 	switch {
 	case strings.Contains(instructions, `"bullet_tags"`):
 		return "reflector"

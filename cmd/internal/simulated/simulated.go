@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 const (
@@ -43,10 +43,10 @@ type Options struct {
 // model adds the behaviours of Options to a model of invoices.
 type model struct {
 	Options
-	invoices *world.Model
+	invoices *worlds.Model
 }
 
-func newModel(o Options) *model { return &model{o, invoice.NewModel(o.Seed, world.Imperfection{})} }
+func newModel(o Options) *model { return &model{o, invoice.NewModel(o.Seed, worlds.Imperfection{})} }
 
 // answer returns the text of the model's reply.
 func (m *model) answer(c *conversation) string {
@@ -82,12 +82,12 @@ var (
 // obeyTask returns a generator's reply with the answer that an instruction in the task asks for. Without an instruction it returns the
 // given reply.
 func obeyTask(c *conversation, reply string) string {
-	question, background := world.ReadTask(c.said)
+	question, background := worlds.ReadTask(c.said)
 	instruction := answerInstruction.FindStringSubmatch(background + "\n" + question)
 	if instruction == nil {
 		return reply
 	}
-	return world.ReplyJSON(world.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: instruction[1]})
+	return worlds.ReplyJSON(worlds.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: instruction[1]})
 }
 
 // distort replaces the insight of a reflection by nonsense, or by the insight that an instruction in the material asks for. A
@@ -97,13 +97,13 @@ func (m *model) distort(c *conversation, reply string, obeys bool) string {
 		Learning string `json:"learning"`
 	}
 	var out struct {
-		world.Reflection
+		worlds.Reflection
 		Learnings []learning `json:"extracted_learnings,omitempty"`
 	}
 	if err := json.Unmarshal([]byte(reply), &out); err != nil {
 		panic(err) // the model of invoices has no errors (Imperfection{}), so its reply is always JSON
 	}
-	material := world.UserText(c.said)
+	material := worlds.UserText(c.said)
 	isSuccess := strings.HasPrefix(strings.TrimSpace(material), "Outcome: success")
 	if !isSuccess && c.chance("noise", m.NonsenseRate) {
 		out.KeyInsight, out.Section = invoice.Nonsense[c.draw("nonsense")%uint64(len(invoice.Nonsense))], "desk lore"
@@ -117,5 +117,5 @@ func (m *model) distort(c *conversation, reply string, obeys bool) string {
 		out.KeyInsight = strings.TrimSpace(instruction[1])
 		out.Section = cmp.Or(out.Section, "orders")
 	}
-	return world.ReplyJSON(out)
+	return worlds.ReplyJSON(out)
 }

@@ -1,8 +1,8 @@
 package simulated
 
 import (
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 )
 
@@ -23,12 +23,12 @@ func Tasks(seed uint64) (train, heldOut []events.Task) {
 // GenerateTasks returns the given numbers of tasks, limited to MaxTrainTasks and MaxHeldOutTasks. Each list of a seed
 // starts with the same tasks, whatever the two numbers.
 func GenerateTasks(seed uint64, trainTasks, heldOutTasks int) (train, heldOut []events.Task) {
-	w := invoice.New(seed, world.Imperfection{})
+	w := invoice.New(seed, worlds.Imperfection{})
 	return withTargets(w, w.Train(trainTasks)), withTargets(w, w.HeldOut(0, heldOutTasks))
 }
 
 // withTargets returns tasks with targets for the evaluator "steps".
-func withTargets(w *invoice.World, tasks []world.Task) []events.Task {
+func withTargets(w *invoice.World, tasks []worlds.Task) []events.Task {
 	type step struct {
 		Name   string `json:"name"`
 		Amount string `json:"amount"`
@@ -44,7 +44,7 @@ func withTargets(w *invoice.World, tasks []world.Task) []events.Task {
 		for _, a := range amounts {
 			target.Steps = append(target.Steps, step{a.Step, a.Amount})
 		}
-		out[i] = events.Task{ID: t.ID, Question: t.Question, Target: world.ReplyJSON(target), Evaluator: "steps"}
+		out[i] = events.Task{ID: t.ID, Question: t.Question, Target: worlds.ReplyJSON(target), Evaluator: "steps"}
 	}
 	return out
 }

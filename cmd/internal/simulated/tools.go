@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/simulated/wires"
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // namedTool finds a tool that a text names in backquotes, with a JSON object of arguments after it.
@@ -53,7 +53,7 @@ func exampleArguments(t wires.Tool) string {
 	var s schema
 	_ = json.Unmarshal(t.Schema, &s) // an unknown schema has no required arguments
 	s.Type = "object"
-	return world.ReplyJSON(s.example())
+	return worlds.ReplyJSON(s.example())
 }
 
 // schema is the part of a JSON schema that examples follow.

@@ -18,7 +18,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
 	"debrief/cmd/internal/simulated/wires"
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -75,7 +75,7 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 	server := httptest.NewServer(wires.New(func(r *wires.Request) wires.Answer {
 		mu.Lock()
 		defer mu.Unlock()
-		quotes := world.ReadQuotes(r.Last().Text)
+		quotes := worlds.ReadQuotes(r.Last().Text)
 		quotes["instructions"] = r.Items[0].Text
 		prompts[quotes["question"]] = quotes
 		return wires.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "Read the policy twice before each change.", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}

@@ -13,23 +13,20 @@ import (
 	"debrief/cmd/internal/simulated/worlds/procedures"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/tools"
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // models returns the model of each world, apart from the world: it cannot know a hidden rule.
-var models = map[string]func(seed uint64, e world.Imperfection) *world.Model{
+var models = map[string]func(seed uint64, e worlds.Imperfection) *worlds.Model{
 	invoice.Name: invoice.NewModel, text.Name: text.NewModel, text.Drifting: text.NewModel, tools.Name: tools.NewModel, procedures.Name: procedures.NewModel,
 }
 
-// open returns a function that opens the world of a name.
-func open(t *testing.T, name string) func(seed uint64, e world.Imperfection) world.World {
-	return func(seed uint64, e world.Imperfection) world.World {
-		w, err := worlds.New(name, seed, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
-	}
+// openers has a function for each world that opens it.
+var openers = map[string]func(seed uint64, e worlds.Imperfection) worlds.World{
+	invoice.Name:    func(seed uint64, e worlds.Imperfection) worlds.World { return invoice.New(seed, e) },
+	text.Name:       func(seed uint64, e worlds.Imperfection) worlds.World { return text.New(seed, false, e) },
+	text.Drifting:   func(seed uint64, e worlds.Imperfection) worlds.World { return text.New(seed, true, e) },
+	tools.Name:      func(seed uint64, e worlds.Imperfection) worlds.World { return tools.New(seed, e) },
+	procedures.Name: func(seed uint64, e worlds.Imperfection) worlds.World { return procedures.New(seed, e) },
 }
 
 // TestWorlds runs the checks that hold for every world. A world is opened twice to compare its results. The world text has the
@@ -38,19 +35,19 @@ func TestWorlds(t *testing.T) {
 	t.Parallel()
 	baselines := map[string]float64{invoice.Name: 0.15, text.Drifting: 0.15, tools.Name: 0.25, procedures.Name: 0.1}
 	for name, baseline := range baselines {
-		open := open(t, name)
+		open := openers[name]
 		check := func(part string, run func(*testing.T)) {
 			t.Run(name+", "+part, func(t *testing.T) { t.Parallel(); run(t) })
 		}
 		check("deterministic", func(t *testing.T) { checkDeterministic(t, open) })
 		check("accuracy", func(t *testing.T) { checkAccuracy(t, open, baseline, 0.98) })
-		check("embeddings", func(t *testing.T) { checkEmbeddings(t, open(1, world.Default())) })
-		check("distractors", func(t *testing.T) { checkDistractors(t, open(1, world.Default())) })
-		check("model", func(t *testing.T) { checkModel(t, open(1, world.Default()), models[name](1, world.Default())) })
+		check("embeddings", func(t *testing.T) { checkEmbeddings(t, open(1, worlds.Default())) })
+		check("distractors", func(t *testing.T) { checkDistractors(t, open(1, worlds.Default())) })
+		check("model", func(t *testing.T) { checkModel(t, open(1, worlds.Default()), models[name](1, worlds.Default())) })
 		if testing.Short() {
 			continue // the others take seconds
 		}
-		check("altered bullet", func(t *testing.T) { checkAltered(t, open(1, world.Default())) })
+		check("altered bullet", func(t *testing.T) { checkAltered(t, open(1, worlds.Default())) })
 		check("error rates", func(t *testing.T) { checkRates(t, open) })
 	}
 }
@@ -66,7 +63,7 @@ func systemPrompt(bullets []string) string {
 }
 
 // accuracy returns the share of tasks that the agent answers right with the bullets.
-func accuracy(w world.World, tasks []world.Task, bullets []string) float64 {
+func accuracy(w worlds.World, tasks []worlds.Task, bullets []string) float64 {
 	system := systemPrompt(bullets)
 	right := 0
 	for _, t := range tasks {
@@ -78,7 +75,7 @@ func accuracy(w world.World, tasks []world.Task, bullets []string) float64 {
 }
 
 // reflectorPrompt returns a Reflector's prompt about an attempt. Bullet i has the id "b-i".
-func reflectorPrompt(t world.Task, a world.Attempt, v world.Verdict, bullets []string) []world.Message {
+func reflectorPrompt(t worlds.Task, a worlds.Attempt, v worlds.Verdict, bullets []string) []worlds.Message {
 	const mark = "00112233445566ff"
 	var b strings.Builder
 	outcome := "Outcome: failure (score 0.00 of 1)."
@@ -119,11 +116,11 @@ func reflectorPrompt(t world.Task, a world.Attempt, v world.Verdict, bullets []s
 	quote("reasoning", a.Reasoning)
 	quote("answer", a.Answer)
 	quote("feedback", v.Feedback)
-	return []world.Message{{Speaker: "system", Text: "Analyse the attempt."}, {Speaker: "user", Text: b.String()}}
+	return []worlds.Message{{Speaker: "system", Text: "Analyse the attempt."}, {Speaker: "user", Text: b.String()}}
 }
 
 // curatorPrompt returns a Curator's prompt. Bullet i has the id "b-i".
-func curatorPrompt(bullets, insights []string) []world.Message {
+func curatorPrompt(bullets, insights []string) []worlds.Message {
 	var b strings.Builder
 	b.WriteString("# Playbook\n\n")
 	for i, text := range bullets {
@@ -131,18 +128,18 @@ func curatorPrompt(bullets, insights []string) []world.Message {
 	}
 	b.WriteString("\n# Insights\n\n")
 	for i, text := range insights {
-		b.WriteString(world.ReplyJSON(world.Insight{Number: i + 1, Insight: text}) + "\n")
+		b.WriteString(worlds.ReplyJSON(worlds.Insight{Number: i + 1, Insight: text}) + "\n")
 	}
-	return []world.Message{{Speaker: "system", Text: "Propose changes."}, {Speaker: "user", Text: b.String()}}
+	return []worlds.Message{{Speaker: "system", Text: "Propose changes."}, {Speaker: "user", Text: b.String()}}
 }
 
-func checkDeterministic(t *testing.T, open func(uint64, world.Imperfection) world.World) {
-	a, b := open(1, world.Default()), open(1, world.Default())
+func checkDeterministic(t *testing.T, open func(uint64, worlds.Imperfection) worlds.World) {
+	a, b := open(1, worlds.Default()), open(1, worlds.Default())
 	train, held := a.Train(400), a.HeldOut(0, 300)
 	if !reflect.DeepEqual(train, b.Train(400)) || !reflect.DeepEqual(held, b.HeldOut(0, 300)) || !reflect.DeepEqual(train[:100], b.Train(100)) {
 		t.Fatal("tasks of one seed differ")
 	}
-	if reflect.DeepEqual(a.ByHand(0), open(2, world.Default()).ByHand(0)) {
+	if reflect.DeepEqual(a.ByHand(0), open(2, worlds.Default()).ByHand(0)) {
 		t.Error("two seeds have the same rules")
 	}
 	questions, ids := make(map[string]bool), make(map[string]bool)
@@ -169,13 +166,13 @@ func checkDeterministic(t *testing.T, open func(uint64, world.Imperfection) worl
 	}
 }
 
-func checkAccuracy(t *testing.T, open func(uint64, world.Imperfection) world.World, baseline, ceiling float64) {
+func checkAccuracy(t *testing.T, open func(uint64, worlds.Imperfection) worlds.World, baseline, ceiling float64) {
 	seeds := uint64(5)
 	if testing.Short() {
 		seeds = 1
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
-		w := open(seed, world.Default())
+		w := open(seed, worlds.Default())
 		held, hand := w.HeldOut(0, 300), w.ByHand(0)
 		none, all := accuracy(w, held, nil), accuracy(w, held, hand)
 		crowd := accuracy(w, held, append(w.Distractors(200), hand...))
@@ -192,7 +189,7 @@ func checkAccuracy(t *testing.T, open func(uint64, world.Imperfection) world.Wor
 }
 
 // checkAltered removes each rule and checks that exactly the tasks it decides can change.
-func checkAltered(t *testing.T, w world.World) {
+func checkAltered(t *testing.T, w worlds.World) {
 	held, hand := w.HeldOut(0, 150), w.ByHand(0)
 	answers := func(bullets []string) []string {
 		out := make([]string, len(held))
@@ -214,7 +211,7 @@ func checkAltered(t *testing.T, w world.World) {
 				t.Errorf("task %s changes without rule %d, which does not decide it", held[j].ID, i)
 			case got != full[j]:
 				changed++
-				if w.Verdict(held[j], world.Attempt{Answer: got}).Right() {
+				if w.Verdict(held[j], worlds.Attempt{Answer: got}).Right() {
 					t.Errorf("task %s is right with another answer without its rule %d", held[j].ID, i)
 				}
 			}
@@ -227,14 +224,14 @@ func checkAltered(t *testing.T, w world.World) {
 
 // sample is a prompt with the reply of a model without errors.
 type sample struct {
-	prompt []world.Message
+	prompt []worlds.Message
 	clean  string
 }
 
 // samples returns prompts about failures, about successes, and for a Curator.
-func samples(clean world.World) (failures, successes, curations []sample) {
+func samples(clean worlds.World) (failures, successes, curations []sample) {
 	hand := clean.ByHand(0)
-	add := func(list *[]sample, schema string, p []world.Message) {
+	add := func(list *[]sample, schema string, p []worlds.Message) {
 		*list = append(*list, sample{p, clean.Reply(schema, p)})
 	}
 	for i, k := range clean.Train(800) {
@@ -257,9 +254,9 @@ func samples(clean world.World) (failures, successes, curations []sample) {
 }
 
 // checkRates measures the error rates of replies one by one: the others are 0.
-func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World) {
-	failures, successes, curations := samples(open(1, world.Imperfection{}))
-	measure := func(e world.Imperfection, differs func(clean, got string) bool, list []sample, schema string) float64 {
+func checkRates(t *testing.T, open func(uint64, worlds.Imperfection) worlds.World) {
+	failures, successes, curations := samples(open(1, worlds.Imperfection{}))
+	measure := func(e worlds.Imperfection, differs func(clean, got string) bool, list []sample, schema string) float64 {
 		w := open(1, e)
 		n := 0
 		for _, s := range list {
@@ -273,21 +270,21 @@ func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World)
 	text := func(a, b string) bool { return a != b }
 	for _, c := range []struct {
 		name    string
-		e       world.Imperfection
+		e       worlds.Imperfection
 		differs func(a, b string) bool
 		samples []sample
 		schema  string
 		lo, hi  float64
 	}{
-		{"wrong generalisation", world.Imperfection{WrongGeneralisation: 0.3}, insight, failures, "reflector", 0.2, 0.36},
-		{"platitude", world.Imperfection{Platitude: 0.3}, insight, failures, "reflector", 0.25, 0.35},
-		{"paraphrase", world.Imperfection{Paraphrase: 0.5}, insight, failures, "reflector", 0.3, 0.55},
-		{"idle reflector", world.Imperfection{Idle: 0.3}, insight, failures, "reflector", 0.25, 0.35},
-		{"broken JSON", world.Imperfection{BrokenJSON: 0.3}, func(_, b string) bool { return !json.Valid([]byte(b)) }, failures, "reflector", 0.25, 0.35},
-		{"wrong tag", world.Imperfection{WrongTag: 0.3}, text, successes, "reflector", 0.25, 0.35},
-		{"unknown id", world.Imperfection{UnknownID: 0.3}, text, successes, "reflector", 0.25, 0.35},
-		{"idle curator", world.Imperfection{Idle: 0.3}, text, curations, "curator", 0.25, 0.35},
-		{"duplicate", world.Imperfection{Duplicate: 0.3}, text, curations, "curator", 0.25, 0.35},
+		{"wrong generalisation", worlds.Imperfection{WrongGeneralisation: 0.3}, insight, failures, "reflector", 0.2, 0.36},
+		{"platitude", worlds.Imperfection{Platitude: 0.3}, insight, failures, "reflector", 0.25, 0.35},
+		{"paraphrase", worlds.Imperfection{Paraphrase: 0.5}, insight, failures, "reflector", 0.3, 0.55},
+		{"idle reflector", worlds.Imperfection{Idle: 0.3}, insight, failures, "reflector", 0.25, 0.35},
+		{"broken JSON", worlds.Imperfection{BrokenJSON: 0.3}, func(_, b string) bool { return !json.Valid([]byte(b)) }, failures, "reflector", 0.25, 0.35},
+		{"wrong tag", worlds.Imperfection{WrongTag: 0.3}, text, successes, "reflector", 0.25, 0.35},
+		{"unknown id", worlds.Imperfection{UnknownID: 0.3}, text, successes, "reflector", 0.25, 0.35},
+		{"idle curator", worlds.Imperfection{Idle: 0.3}, text, curations, "curator", 0.25, 0.35},
+		{"duplicate", worlds.Imperfection{Duplicate: 0.3}, text, curations, "curator", 0.25, 0.35},
 	} {
 		got := measure(c.e, c.differs, c.samples, c.schema)
 		t.Logf("%s: %.3f of %d replies", c.name, got, len(c.samples))
@@ -297,22 +294,22 @@ func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World)
 	}
 }
 
-func readReflection(reply string) world.Reflection {
-	var r world.Reflection
+func readReflection(reply string) worlds.Reflection {
+	var r worlds.Reflection
 	_ = json.Unmarshal([]byte(reply), &r) // a broken reply has no insight
 	return r
 }
 
 // checkEmbeddings compares the similarity of a task to its deciding rules with that to other rules.
-func checkEmbeddings(t *testing.T, w world.World) {
+func checkEmbeddings(t *testing.T, w worlds.World) {
 	hand := w.ByHand(0)
 	var rules [][]float32
 	for _, text := range hand {
-		rules = append(rules, world.Embed(w.Features(text)))
+		rules = append(rules, worlds.Embed(w.Features(text)))
 	}
 	near, far, n, m := 0.0, 0.0, 0, 0
 	for _, k := range w.HeldOut(0, 200) {
-		v := world.Embed(w.Features(k.Question))
+		v := worlds.Embed(w.Features(k.Question))
 		for i, r := range rules {
 			if slices.Contains(k.Deciding, i) {
 				near += cosine(v, r)
@@ -340,7 +337,7 @@ func cosine(a, b []float32) float64 {
 
 // checkModel checks that the replies of the model do not depend on the hidden rules: those of a model apart from the world are the
 // same as those of the world.
-func checkModel(t *testing.T, w world.World, apart *world.Model) {
+func checkModel(t *testing.T, w worlds.World, apart *worlds.Model) {
 	hand := w.ByHand(0)[:20]
 	for i, k := range w.Train(300) {
 		bullets := hand[:i%20]
@@ -349,7 +346,7 @@ func checkModel(t *testing.T, w world.World, apart *world.Model) {
 		if i%3 == 0 {
 			v = w.Wrong(k, a, v)
 		}
-		prompts := map[string][]world.Message{
+		prompts := map[string][]worlds.Message{
 			"generator": {{Speaker: "system", Text: systemPrompt(bullets)}, {Speaker: "user", Text: "# Task\n\n" + k.Question}},
 			"reflector": reflectorPrompt(k, a, v, bullets),
 			"curator":   curatorPrompt(bullets, []string{hand[i*7%20], hand[i*3%20], v.Feedback}),
@@ -364,7 +361,7 @@ func checkModel(t *testing.T, w world.World, apart *world.Model) {
 }
 
 // checkDistractors checks that distractors are different and that the same seed gives the same ones.
-func checkDistractors(t *testing.T, w world.World) {
+func checkDistractors(t *testing.T, w worlds.World) {
 	all := w.Distractors(20_000)
 	distinct := make(map[string]bool)
 	for _, d := range all {

@@ -4,21 +4,21 @@ import (
 	"slices"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/tools"
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // toy learns without the product: it keeps all insights, shows all, and lets the newest of those with one condition win.
 type toy struct {
-	world    world.World
-	language world.Language
+	world    worlds.World
+	language worlds.Language
 	bullets  []string // newest first
 }
 
 // learn works on the tasks in their order.
-func (l *toy) learn(tasks []world.Task) {
+func (l *toy) learn(tasks []worlds.Task) {
 	for _, t := range tasks {
 		a := l.world.Attempt(t, systemPrompt(l.bullets))
 		v := l.world.Verdict(t, a)
@@ -58,8 +58,8 @@ func TestLearnable(t *testing.T) {
 	for _, name := range []string{invoice.Name, tools.Name} {
 		learned := 0.0
 		for seed := uint64(1); seed <= seeds; seed++ {
-			w := open(t, name)(seed, world.Default())
-			l := toy{world: w, language: models[name](seed, world.Default()).Language}
+			w := openers[name](seed, worlds.Default())
+			l := toy{world: w, language: models[name](seed, worlds.Default()).Language}
 			l.learn(w.Train(1500))
 			learned += accuracy(w, w.HeldOut(0, 300), l.bullets) / seeds
 		}
@@ -71,9 +71,9 @@ func TestLearnable(t *testing.T) {
 }
 
 // affected returns the tasks that a changed rule decides.
-func affected(w world.World, tasks []world.Task) []world.Task {
-	changed := w.(world.Changer).Changed()
-	return slices.DeleteFunc(slices.Clone(tasks), func(t world.Task) bool {
+func affected(w worlds.World, tasks []worlds.Task) []worlds.Task {
+	changed := w.(worlds.Changer).Changed()
+	return slices.DeleteFunc(slices.Clone(tasks), func(t worlds.Task) bool {
 		return !slices.ContainsFunc(t.Deciding, func(i int) bool { return slices.Contains(changed, i) })
 	})
 }
@@ -86,8 +86,8 @@ func TestDrift(t *testing.T) {
 	t.Parallel()
 	var learned, before, change, after float64
 	for seed := uint64(1); seed <= seeds; seed++ {
-		w := open(t, text.Drifting)(seed, world.Default())
-		l := toy{world: w, language: models[text.Drifting](seed, world.Default()).Language}
+		w := openers[text.Drifting](seed, worlds.Default())
+		l := toy{world: w, language: models[text.Drifting](seed, worlds.Default()).Language}
 		train := w.Train(text.ChangeAfter + 600)
 		held, heldAfter := w.HeldOut(0, 300), w.HeldOut(1, 300)
 		l.learn(train[:text.ChangeAfter])
@@ -106,7 +106,7 @@ func TestDrift(t *testing.T) {
 // TestPhases checks that the rules by hand of the second phase answer its tasks, and that the change affects some of them.
 func TestPhases(t *testing.T) {
 	t.Parallel()
-	w := open(t, text.Drifting)(1, world.Default())
+	w := openers[text.Drifting](1, worlds.Default())
 	held := w.HeldOut(1, 400)
 	if got := accuracy(w, held, w.ByHand(1)); got < 0.98 {
 		t.Errorf("accuracy with the rules of phase 1: got %.3f", got)

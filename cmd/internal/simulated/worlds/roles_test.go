@@ -5,14 +5,14 @@ import (
 	"regexp"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // TestCurator checks the decisions of a Curator without errors.
 func TestCurator(t *testing.T) {
 	t.Parallel()
-	w, language := open(t, text.Name)(1, world.Imperfection{}), text.Language{}
+	w, language := openers[text.Name](1, worlds.Imperfection{}), text.Language{}
 	r, _ := language.Read(w.ByHand(0)[0])
 	opposite, ok := language.Read(regexp.MustCompile(`into the \w+ queue`).ReplaceAllString(r.Text(0), "into the Fir queue"))
 	if !ok || opposite == r {
@@ -29,7 +29,7 @@ func TestCurator(t *testing.T) {
 		"disagree":  {nil, []string{r.Text(0), opposite.Text(0), r.Text(2 << 32)}, []string{"ADD "}},
 		"duplicate": {[]string{r.Text(0), r.Text(1 << 32)}, nil, []string{"MERGE "}},
 	} {
-		var got world.Curated
+		var got worlds.Curated
 		if err := json.Unmarshal([]byte(w.Reply("curator", curatorPrompt(c.bullets, c.insights))), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -51,11 +51,11 @@ func TestCurator(t *testing.T) {
 // TestGenerator checks that a Generator's prompt has the answer of an attempt.
 func TestGenerator(t *testing.T) {
 	t.Parallel()
-	w := open(t, text.Name)(1, world.Default())
+	w := openers[text.Name](1, worlds.Default())
 	system := systemPrompt(w.ByHand(0))
 	for _, k := range w.HeldOut(0, 50) {
-		reply := w.Reply("generator", []world.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: "# Task\n\n" + k.Question}})
-		var got world.Answer
+		reply := w.Reply("generator", []worlds.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: "# Task\n\n" + k.Question}})
+		var got worlds.Answer
 		if err := json.Unmarshal([]byte(reply), &got); err != nil {
 			t.Fatal(err)
 		}

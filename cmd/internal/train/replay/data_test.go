@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
@@ -29,7 +29,7 @@ type answerer struct {
 }
 
 func newClerk(tasks []events.Task) *answerer {
-	c := &answerer{model: model{invoices: invoice.NewModel(0, world.Imperfection{})}, tasks: tasks, answers: map[string]string{}}
+	c := &answerer{model: model{invoices: invoice.NewModel(0, worlds.Imperfection{})}, tasks: tasks, answers: map[string]string{}}
 	same := map[string]string{} // two of the published tasks are equal
 	for i, t := range tasks {
 		say := t.Target

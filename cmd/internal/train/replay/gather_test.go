@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -31,7 +31,7 @@ func (g *garbled) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, erro
 }
 
 func openGarbled(t testing.TB, percent int64) (*house, *garbled) {
-	g := &garbled{model: &model{invoices: invoice.NewModel(1, world.Imperfection{})}}
+	g := &garbled{model: &model{invoices: invoice.NewModel(1, worlds.Imperfection{})}}
 	g.percent.Store(percent)
 	return openWith(t, 8, g), g
 }

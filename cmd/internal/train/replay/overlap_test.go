@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -38,7 +38,7 @@ func (m *lateModel) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, er
 // TestReflectionsOverlap checks that the reflections of a batch begin before its last answer, and that all of its answers have one version.
 func TestReflectionsOverlap(t *testing.T) {
 	t.Parallel()
-	m := &lateModel{model: model{invoices: invoice.NewModel(1, world.Imperfection{})}, batch: 8, reflected: make(chan struct{})}
+	m := &lateModel{model: model{invoices: invoice.NewModel(1, worlds.Imperfection{})}, batch: 8, reflected: make(chan struct{})}
 	out := openWith(t, 2, m).run(Config{Batch: 8}, Sets{Train: sets(16, 0).Train}, Options{Name: "r"})
 	for i, sample := range out.Samples {
 		if want := out.Samples[i/8*8].Version; sample.Version != want {

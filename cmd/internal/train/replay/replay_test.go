@@ -17,8 +17,8 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train/report"
 	"debrief/curator"
 	"debrief/events"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // model is the simulated model without HTTP.
 type model struct {
-	invoices *world.Model
+	invoices *worlds.Model
 	calls    atomic.Int64
 	byPrompt sync.Map                  // *atomic.Int64 with the number of calls, by the name of the prompt
 	fail     func(p chat.Prompt) error // nil never fails
@@ -52,9 +52,9 @@ func (m *model) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 			return chat.Reply{}, err
 		}
 	}
-	said, used := make([]world.Message, len(p.Messages)), chat.Usage{Calls: 1}
+	said, used := make([]worlds.Message, len(p.Messages)), chat.Usage{Calls: 1}
 	for i := range p.Messages {
-		said[i] = world.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
+		said[i] = worlds.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
 		used.InputTokens += chat.Tokens(said[i].Text)
 	}
 	text := m.invoices.Reply(p.Name, said)
@@ -73,7 +73,7 @@ type house struct {
 
 func open(t testing.TB, slots int, fail func(chat.Prompt) error) *house {
 	t.Helper()
-	m := &model{invoices: invoice.NewModel(1, world.Imperfection{}), fail: fail}
+	m := &model{invoices: invoice.NewModel(1, worlds.Imperfection{}), fail: fail}
 	h := openWith(t, slots, m)
 	h.model = m
 	return h

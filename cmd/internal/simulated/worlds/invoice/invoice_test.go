@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // TestRules checks that the model understands every wording of the rules.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	w := New(1, world.Default())
+	w := New(1, worlds.Default())
 	for i, r := range w.rules {
 		for draw := range uint64(4) {
 			text := r.Text(draw)
@@ -34,7 +34,7 @@ func TestCalculation(t *testing.T) {
 	t.Parallel()
 	const question = "Invoice 12345, Canal Toys\n  10 x oak trays at 9.95\n  1 x tin boxes at 0.50\ncustomer tier: gold\nvolume band: B\n" +
 		"delivery: express\nregion: North\nloyalty card: blue\npayment: cash\nloyalty stamps: 20\n"
-	w := New(1, world.Default())
+	w := New(1, worlds.Default())
 	for _, test := range []struct{ name, bullets, want string }{
 		{"no rule", "", "100.00"},
 		{"percentage", "- [a] For customer tier gold the tier discount is 7.25 % of the amount so far.", "92.75"},
@@ -59,7 +59,7 @@ func TestCalculation(t *testing.T) {
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		w := New(seed, world.Default())
+		w := New(seed, worlds.Default())
 		numbers := statedNumbers(w.rules)
 		seen, used, several := make(map[string]bool), make(map[int]bool), 0
 		tasks := append(w.Train(200), w.HeldOut(0, 200)...)

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Language is the knowledge of a model about invoices: the steps and the forms of rules, but no number of a rule.
 type Language struct{}
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: Language{}}
+func NewModel(seed uint64, e worlds.Imperfection) *worlds.Model {
+	return &worlds.Model{Seed: seed, Errors: e, Language: Language{}}
 }
 
 // report returns a line "name: amount" for each step.
@@ -25,9 +25,9 @@ func report(inv *invoice, sheet *worksheet) string {
 	return lines
 }
 
-// Answer implements world.Language. Of two bullets about one key the model applies the first.
-func (Language) Answer(question, _, system string) world.Answer {
-	out := world.Answer{BulletIDs: []string{}}
+// Answer implements worlds.Language. Of two bullets about one key the model applies the first.
+func (Language) Answer(question, _, system string) worlds.Answer {
+	out := worlds.Answer{BulletIDs: []string{}}
 	inv, ok := readInvoice(question)
 	if !ok {
 		out.Reasoning, out.FinalAnswer = "This is no invoice, and this simulated model knows nothing else.", "I do not know."
@@ -35,7 +35,7 @@ func (Language) Answer(question, _, system string) world.Answer {
 	}
 	var rules []rule
 	var ids []string
-	for _, b := range world.ReadBullets(system) {
+	for _, b := range worlds.ReadBullets(system) {
 		if r, ok := readRule(b.Text); ok {
 			rules, ids = append(rules, r), append(ids, b.ID)
 		}
@@ -56,20 +56,20 @@ func (Language) Answer(question, _, system string) world.Answer {
 	return out
 }
 
-// Read implements world.Language.
-func (Language) Read(text string) (world.Rule, bool) {
+// Read implements worlds.Language.
+func (Language) Read(text string) (worlds.Rule, bool) {
 	r, ok := readRule(text)
 	return r, ok
 }
 
-// Platitudes implements world.Language.
+// Platitudes implements worlds.Language.
 func (Language) Platitudes() []string {
-	return world.Platitudes(7,
+	return worlds.Platitudes(7,
 		[]string{"Add up carefully", "Check every line", "Keep the order of the steps", "Write clearly", "Read the invoice to its end", "Stay consistent"},
 		[]string{"before you answer.", "on each invoice.", "because errors annoy customers.", "as a good clerk does.", "and look at the result again."})
 }
 
-// Features implements world.World: the conditions of a text, with little weight its words, and noise that only this text has.
+// Features implements worlds.World: the conditions of a text, with little weight its words, and noise that only this text has.
 func (Language) Features(text string) map[string]float64 {
 	out := make(map[string]float64)
 	if inv, ok := readInvoice(text); ok {
@@ -84,17 +84,17 @@ func (Language) Features(text string) map[string]float64 {
 	for _, word := range strings.Fields(strings.ToLower(text)) {
 		out["word "+strings.Trim(word, ".,:;%?\"")] += 0.08
 	}
-	world.AddNoise(out, text)
+	worlds.AddNoise(out, text)
 	return out
 }
 
-// Analyse implements world.Language.
-func (Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
+// Analyse implements worlds.Language.
+func (Language) Analyse(e *worlds.Execution, _ worlds.Dice) worlds.Analysis {
 	r, ok := derive(e)
 	if !ok {
-		return world.Analysis{Reasoning: "No rule follows from the feedback."}
+		return worlds.Analysis{Reasoning: "No rule follows from the feedback."}
 	}
-	a := world.Analysis{
+	a := worlds.Analysis{
 		Insight: r, Reasoning: "One rule gives the expected amount.",
 		Error:    "The " + r.Section() + " is wrong.",
 		Approach: "Compute the " + r.Section() + " by the rule.",
@@ -111,7 +111,7 @@ func (Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
 var wrongStep = regexp.MustCompile(`First wrong step: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
 // derive returns the rule that gives the expected amount of the first wrong step.
-func derive(e *world.Execution) (rule, bool) {
+func derive(e *worlds.Execution) (rule, bool) {
 	m := wrongStep.FindStringSubmatch(e.Feedback)
 	inv, ok := readInvoice(e.Question)
 	if m == nil || !ok {
@@ -189,9 +189,9 @@ func candidates(r rule, inv *invoice, sheet *worksheet, amount cents) (out []rul
 	return out
 }
 
-// Generalise implements world.Language. The rule is about another key of the step. If the step has one key, the rule has
+// Generalise implements worlds.Language. The rule is about another key of the step. If the step has one key, the rule has
 // another number.
-func (Language) Generalise(of world.Rule, _ *world.Execution, d world.Dice) world.Rule {
+func (Language) Generalise(of worlds.Rule, _ *worlds.Execution, d worlds.Dice) worlds.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // rule gives the amount of a step for one key. The step decides the form.
@@ -17,13 +17,13 @@ type rule struct {
 	base   base  // only of a percentage
 }
 
-// Condition implements world.Rule.
+// Condition implements worlds.Rule.
 func (r rule) Condition() string { return r.condition.String() }
 
-// Meaning implements world.Rule.
+// Meaning implements worlds.Rule.
 func (r rule) Meaning() string { return fmt.Sprint(r.Condition(), "=", r.number, r.base) }
 
-// Section implements world.Rule.
+// Section implements worlds.Rule.
 func (r rule) Section() string { return steps[r.step].name }
 
 // wordings are the sentences that state a rule: %[1]s is its condition, %[2]s its step and %[3]s its decision.
@@ -34,7 +34,7 @@ var wordings = [...]string{
 	"Invoices of %[1]s have this %[2]s: %[3]s.",
 }
 
-// Text implements world.Rule.
+// Text implements worlds.Rule.
 func (r rule) Text(draw uint64) string {
 	return fmt.Sprintf(wordings[draw%uint64(len(wordings))], r.phrase(), r.Section(), r.decision())
 }
@@ -67,7 +67,7 @@ var decisions = [...]*regexp.Regexp{
 
 // readRule returns the rule that a text states. A text states none if it has no condition or several, or no decision of the form
 // of its step.
-var readRule = world.CachedOK(func(text string) (rule, bool) {
+var readRule = worlds.CachedOK(func(text string) (rule, bool) {
 	c, ok := readCondition(text)
 	if !ok {
 		return rule{}, false

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Kinds of tasks.
@@ -27,7 +27,7 @@ const (
 const firstTasks = 200
 
 // write returns the first n tasks of a kind.
-func (w *World) write(kind string, n int) []world.Task {
+func (w *World) write(kind string, n int) []worlds.Task {
 	wr := writer{world: w, seen: make(map[string]bool), numbers: statedNumbers(w.rules)}
 	wr.rng = rand.New(rand.NewPCG(w.Seed, 0x7461736b73)) // "tasks"
 	acceptAll := func(string) bool { return true }
@@ -43,7 +43,7 @@ func (w *World) write(kind string, n int) []world.Task {
 }
 
 // isHeldOut reports whether an invoice is a held-out task. One in five is.
-func isHeldOut(body string) bool { return world.Hash(body)%5 == 0 }
+func isHeldOut(body string) bool { return worlds.Hash(body)%5 == 0 }
 
 // writer writes different invoices from which each rule can be learned.
 type writer struct {
@@ -54,7 +54,7 @@ type writer struct {
 }
 
 // append writes tasks until the list has n. It skips invoices whose body accept refuses.
-func (wr *writer) append(tasks []world.Task, kind string, n int, accept func(body string) bool) []world.Task {
+func (wr *writer) append(tasks []worlds.Task, kind string, n int, accept func(body string) bool) []worlds.Task {
 	for len(tasks) < n {
 		d := wr.draw()
 		inv, _ := readInvoice(d.question())
@@ -65,7 +65,7 @@ func (wr *writer) append(tasks []world.Task, kind string, n int, accept func(bod
 		}
 		wr.seen[d.body], wr.seen[d.number] = true, true
 		id := fmt.Sprintf("%s-%03d", kind, len(tasks)+1)
-		tasks = append(tasks, world.Task{ID: id, Question: d.question(), Deciding: decidingRules(used)})
+		tasks = append(tasks, worlds.Task{ID: id, Question: d.question(), Deciding: decidingRules(used)})
 	}
 	return tasks
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // cents is an amount of money.
@@ -41,7 +41,7 @@ var (
 )
 
 // readInvoice reads the last invoice in a text. It returns false if the text has none.
-var readInvoice = world.CachedOK(func(text string) (inv invoice, ok bool) {
+var readInvoice = worlds.CachedOK(func(text string) (inv invoice, ok bool) {
 	heads := invoiceHead.FindAllStringIndex(text, -1)
 	if len(heads) == 0 {
 		return inv, false

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Language is the knowledge of a model about orders. It has no hidden rule.
@@ -14,30 +14,30 @@ type Language struct {
 }
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: Language{forgetful: e.Forgetful}}
+func NewModel(seed uint64, e worlds.Imperfection) *worlds.Model {
+	return &worlds.Model{Seed: seed, Errors: e, Language: Language{forgetful: e.Forgetful}}
 }
 
-// Read implements world.Language.
-func (l Language) Read(text string) (world.Rule, bool) {
+// Read implements worlds.Language.
+func (l Language) Read(text string) (worlds.Rule, bool) {
 	r, ok := readRule(text)
 	return l.said(r), ok
 }
 
 // said returns a rule as the model words it.
-func (l Language) said(r rule) world.Rule {
+func (l Language) said(r rule) worlds.Rule {
 	if l.forgetful {
 		return forgotten{r}
 	}
 	return r
 }
 
-// Answer implements world.Language. The model carries out every bullet that concerns the job, and cites those that apply.
-func (Language) Answer(question, _, system string) world.Answer {
+// Answer implements worlds.Language. The model carries out every bullet that concerns the job, and cites those that apply.
+func (Language) Answer(question, _, system string) worlds.Answer {
 	j := readJob(question)
-	rules, ids := readRules(world.ReadBullets(system))
+	rules, ids := readRules(worlds.ReadBullets(system))
 	list, applied := carryOut(&j, rules)
-	out := world.Answer{BulletIDs: []string{}, FinalAnswer: strings.Join(list, ", ")}
+	out := worlds.Answer{BulletIDs: []string{}, FinalAnswer: strings.Join(list, ", ")}
 	for _, i := range applied {
 		if !slices.Contains(out.BulletIDs, ids[i]) {
 			out.BulletIDs = append(out.BulletIDs, ids[i])
@@ -48,7 +48,7 @@ func (Language) Answer(question, _, system string) world.Answer {
 }
 
 // readRules returns the rules that bullets state, and their ids. Of bullets with the same rule.Condition, the first one counts.
-func readRules(bullets []world.Bullet) (rules []rule, ids []string) {
+func readRules(bullets []worlds.Bullet) (rules []rule, ids []string) {
 	seen := make(map[string]bool)
 	for _, b := range bullets {
 		r, ok := readRule(b.Text)
@@ -61,14 +61,14 @@ func readRules(bullets []world.Bullet) (rules []rule, ids []string) {
 	return rules, ids
 }
 
-// Platitudes implements world.Language.
+// Platitudes implements worlds.Language.
 func (Language) Platitudes() []string {
-	return world.Platitudes(7,
+	return worlds.Platitudes(7,
 		[]string{"Read the whole order", "Keep the bench tidy", "Take your time", "Look at the piece twice", "Keep the client in mind", "Avoid haste", "Work with care"},
 		[]string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "so that errors stay rare.", "whenever you are unsure."})
 }
 
-// Features implements world.Language: the known words of a text.
+// Features implements worlds.Language: the known words of a text.
 func (Language) Features(text string) map[string]float64 {
 	out := make(map[string]float64)
 	for word := range words(text) {

@@ -11,7 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Name is the name of the world.
@@ -20,36 +20,36 @@ const Name = "procedures"
 // World is the world of one seed.
 type World struct {
 	Language
-	*world.Model
+	*worlds.Model
 	rules []rule
-	tasks world.Tasks
+	tasks worlds.Tasks
 }
 
 // New returns the world of a seed.
-func New(seed uint64, e world.Imperfection) *World {
+func New(seed uint64, e worlds.Imperfection) *World {
 	return &World{Model: NewModel(seed, e), rules: hidden(seed)}
 }
 
-// Name implements world.World.
+// Name implements worlds.World.
 func (*World) Name() string { return Name }
 
-// Train implements world.World.
-func (w *World) Train(n int) []world.Task {
-	return w.tasks.First("train", n, func(n int) []world.Task { return w.write("train", n, 1, false) })
+// Train implements worlds.World.
+func (w *World) Train(n int) []worlds.Task {
+	return w.tasks.First("train", n, func(n int) []worlds.Task { return w.write("train", n, 1, false) })
 }
 
-// HeldOut implements world.World. The tasks have no noise.
-func (w *World) HeldOut(_, n int) []world.Task {
-	return w.tasks.First("held-out", n, func(n int) []world.Task { return w.write("held-out", n, 2, true) })
+// HeldOut implements worlds.World. The tasks have no noise.
+func (w *World) HeldOut(_, n int) []worlds.Task {
+	return w.tasks.First("held-out", n, func(n int) []worlds.Task { return w.write("held-out", n, 2, true) })
 }
 
 // write writes different orders. A hash of the order decides whether it is held out, so no order is in both kinds.
-func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.Task {
+func (w *World) write(kind string, n int, stream uint64, heldOut bool) []worlds.Task {
 	rng := rand.New(rand.NewPCG(w.Seed, stream))
 	seen := make(map[string]bool)
-	return world.WriteTasks(kind, n, func() (t world.Task, ok bool) {
+	return worlds.WriteTasks(kind, n, func() (t worlds.Task, ok bool) {
 		j := w.draw(rng)
-		isHeldOut := world.Mix(world.Hash(j.String()))%5 == 0
+		isHeldOut := worlds.Mix(worlds.Hash(j.String()))%5 == 0
 		if isHeldOut != heldOut || seen[j.String()] || heldOut && j.family == noise {
 			return t, false
 		}
@@ -77,12 +77,12 @@ func (w *World) deciding(j *job) (list []int) {
 	return list
 }
 
-// ByHand implements world.World.
+// ByHand implements worlds.World.
 func (w *World) ByHand(int) []string {
-	return world.ByHand(w.Seed, w.rules, func(r rule) world.Rule { return r })
+	return worlds.ByHand(w.Seed, w.rules, func(r rule) worlds.Rule { return r })
 }
 
-// States implements world.World. The world has one phase.
+// States implements worlds.World. The world has one phase.
 func (w *World) States(text string, phase, i int) bool {
 	r, ok := readRule(text)
 	return ok && phase == 0 && r == w.rules[i]
@@ -91,9 +91,9 @@ func (w *World) States(text string, phase, i int) bool {
 // maxUnchecked is the best score of an answer without the check of its kind of job.
 const maxUnchecked = 0.3
 
-// Verdict implements world.World.
-func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
-	j, d := readJob(t.Question), world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+// Verdict implements worlds.World.
+func (w *World) Verdict(t worlds.Task, a worlds.Attempt) worlds.Verdict {
+	j, d := readJob(t.Question), worlds.Dice(worlds.Draw(w.Seed, "verdict", t.ID, a.Answer))
 	got := readSteps(a.Answer)
 	if j.family == noise {
 		return w.invented(&j, got, d, float64(d.Draw("score")%11)/10)
@@ -101,13 +101,13 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	right, _ := carryOut(&j, w.rules)
 	score := nearness(got, right)
 	if score == 1 {
-		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well done."}[d.Draw("praise")%3]}
+		return worlds.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well done."}[d.Draw("praise")%3]}
 	}
 	f := firstFlaw(got, right)
 	if slices.Contains(checks, right[0]) && (len(got) == 0 || got[0] != right[0]) {
 		score, f = min(score, maxUnchecked), flaw{kind: unchecked, step: right[0]}
 	}
-	return world.Verdict{Score: score, Feedback: f.Text(w.reason(f, &j, d), d.Draw("wording"))}
+	return worlds.Verdict{Score: score, Feedback: f.Text(w.reason(f, &j, d), d.Draw("wording"))}
 }
 
 // nearness returns 1 minus the edit distance as a share of the longer list, rounded down to tenths.
@@ -138,7 +138,7 @@ func distance(a, b []string) int {
 }
 
 // reason returns the condition of the rule behind a flaw, in a quarter of the cases.
-func (w *World) reason(f flaw, j *job, d world.Dice) (when condition) {
+func (w *World) reason(f flaw, j *job, d worlds.Dice) (when condition) {
 	if !d.Chance(0.25, "reason") {
 		return when
 	}
@@ -150,20 +150,20 @@ func (w *World) reason(f flaw, j *job, d world.Dice) (when condition) {
 	return when
 }
 
-// Wrong implements world.World: it praises a wrong answer, and finds an invented flaw in a right one.
-func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
+// Wrong implements worlds.World: it praises a wrong answer, and finds an invented flaw in a right one.
+func (w *World) Wrong(t worlds.Task, a worlds.Attempt, v worlds.Verdict) worlds.Verdict {
 	if !v.Right() {
-		return world.Verdict{Score: 1, Feedback: "Right."}
+		return worlds.Verdict{Score: 1, Feedback: "Right."}
 	}
 	j := readJob(t.Question)
-	return w.invented(&j, readSteps(a.Answer), world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer)), 0.2)
+	return w.invented(&j, readSteps(a.Answer), worlds.Dice(worlds.Draw(w.Seed, "wrong verdict", t.ID, a.Answer)), 0.2)
 }
 
 // invented returns a verdict with a score and an invented flaw. Without one, because the score is full or the answer has fewer than two
 // steps, it returns the full score and "Right.".
-func (w *World) invented(j *job, got []string, d world.Dice, score float64) world.Verdict {
+func (w *World) invented(j *job, got []string, d worlds.Dice, score float64) worlds.Verdict {
 	if score == 1 || len(got) < 2 {
-		return world.Verdict{Score: 1, Feedback: "Right."}
+		return worlds.Verdict{Score: 1, Feedback: "Right."}
 	}
 	at := d.Draw("at") % uint64(len(got)-1)
 	f := flaw{kind: needless, step: got[at]}
@@ -177,13 +177,13 @@ func (w *World) invented(j *job, got []string, d world.Dice, score float64) worl
 	if d.Chance(0.3, "reason") {
 		when.material = j.material
 	}
-	return world.Verdict{Score: score, Feedback: f.Text(when, d.Draw("wording"))}
+	return worlds.Verdict{Score: score, Feedback: f.Text(when, d.Draw("wording"))}
 }
 
-// Distractors implements world.World. The rules are of all kinds but check, the last one of kinds, for materials that no order names.
+// Distractors implements worlds.World. The rules are of all kinds but check, the last one of kinds, for materials that no order names.
 func (w *World) Distractors(n int) []string {
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
-	return world.Distinct(n, func(int) string {
+	return worlds.Distinct(n, func(int) string {
 		r := rule{kind: kinds[rng.IntN(len(kinds)-1)], family: families[rng.IntN(2)], step: steps[rng.IntN(len(steps))], other: steps[rng.IntN(len(steps))]}
 		r.when.material = otherMaterials[rng.IntN(len(otherMaterials))]
 		if rng.IntN(2) == 0 {

@@ -3,18 +3,18 @@ package procedures
 import (
 	"slices"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
-// Analyse implements world.Language. It blames the cited bullets whose rule can be the cause of the flaw, and derives a rule from the flaw.
+// Analyse implements worlds.Language. It blames the cited bullets whose rule can be the cause of the flaw, and derives a rule from the flaw.
 // Feedback rarely says what the rule depends on; otherwise lesson guesses it.
-func (l Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
+func (l Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	j := readJob(e.Question)
 	f, when, ok := readFlaw(e.Feedback)
 	if !ok {
-		return world.Analysis{Reasoning: "The material does not name the flaw."}
+		return worlds.Analysis{Reasoning: "The material does not name the flaw."}
 	}
-	a := world.Analysis{Reasoning: "The feedback names the first flaw.", Error: e.Feedback}
+	a := worlds.Analysis{Reasoning: "The feedback names the first flaw.", Error: e.Feedback}
 	for _, b := range e.Shown {
 		if r, ok := readRule(b.Text); ok && b.Cited && r.leadsTo(f) {
 			a.Blamed = append(a.Blamed, b.ID)
@@ -70,7 +70,7 @@ func (r *rule) removes(step string) bool {
 type dependence struct{ material, client float64 }
 
 // lesson returns the rule that a flaw suggests. What the rule depends on is a guess.
-func (f flaw) lesson(j *job, d world.Dice) rule {
+func (f flaw) lesson(j *job, d worlds.Dice) rule {
 	r := rule{family: j.family, step: f.step, other: f.other}
 	guess := dependence{material: 0.25, client: 0.15}
 	switch f.kind {
@@ -99,8 +99,8 @@ func (f flaw) lesson(j *job, d world.Dice) rule {
 	return r.withoutUnusedStep()
 }
 
-// Generalise implements world.Language. The rule depends on something else, or not at all.
-func (l Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
+// Generalise implements worlds.Language. The rule depends on something else, or not at all.
+func (l Language) Generalise(of worlds.Rule, e *worlds.Execution, d worlds.Dice) worlds.Rule {
 	var r rule
 	switch of := of.(type) {
 	case rule:

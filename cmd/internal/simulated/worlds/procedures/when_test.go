@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // TestConditionIsRead checks that a line with a condition states the rule, also if the text leaves out the kind of job.
 func TestConditionIsRead(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		w := New(seed, world.Imperfection{})
+		w := New(seed, worlds.Imperfection{})
 		for i, r := range w.rules {
 			for draw := range uint64(4) {
 				for _, text := range []string{r.Text(draw << 8), forgotten{r}.Text(draw << 8)} {
@@ -32,7 +32,7 @@ func TestConditionIsRead(t *testing.T) {
 // TestForgetfulModelIsAsked checks that a forgetful model names the kind of job only in the condition, and only if the prompt asks for one.
 func TestForgetfulModelIsAsked(t *testing.T) {
 	t.Parallel()
-	w := New(1, world.Imperfection{Forgetful: true})
+	w := New(1, worlds.Imperfection{Forgetful: true})
 	insights := 0
 	for _, task := range w.Train(200) {
 		a := w.Attempt(task, "")
@@ -42,8 +42,8 @@ func TestForgetfulModelIsAsked(t *testing.T) {
 		}
 		user := fmt.Sprintf("Outcome: failure (score 0.00 of 1).\n\n[[begin question 0011223344556677]]\n%s\n[[end question 0011223344556677]]\n\n[[begin feedback 0011223344556677]]\n%s\n[[end feedback 0011223344556677]]\n",
 			task.Question, v.Feedback)
-		reply := func(system string) (r world.Reflection) {
-			text := w.Reply("reflector", []world.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: user}})
+		reply := func(system string) (r worlds.Reflection) {
+			text := w.Reply("reflector", []worlds.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: user}})
 			if err := json.Unmarshal([]byte(text), &r); err != nil {
 				t.Fatal(err)
 			}

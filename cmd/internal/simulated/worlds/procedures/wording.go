@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // A template is a sentence with the names of fields of a rule in braces. It writes the fields and reads them back.
@@ -80,7 +80,7 @@ var wordings = map[kind][]template{
 		"The check '{step}' precedes everything else in {family} jobs{when}."),
 }
 
-// Text implements world.Rule.
+// Text implements worlds.Rule.
 func (r rule) Text(draw uint64) string {
 	list := wordings[r.kind]
 	return list[(draw>>8)%uint64(len(list))].write(r)
@@ -90,7 +90,7 @@ func (r rule) Text(draw uint64) string {
 var stated = regexp.MustCompile(`^When (?:the job is ([a-z]+))?(?:(?: and )?the material is ([a-z]+))?(?:(?: and )?the client is ([A-Z][a-z]+))?: (.+)$`)
 
 // readRule returns the rule that a text states, with its condition before it or without.
-var readRule = world.CachedOK(parseRule)
+var readRule = worlds.CachedOK(parseRule)
 
 func parseRule(text string) (rule, bool) {
 	if m := stated.FindStringSubmatch(text); m != nil {
@@ -110,7 +110,7 @@ func parseRule(text string) (rule, bool) {
 	return rule{}, false
 }
 
-// When implements world.Conditional.
+// When implements worlds.Conditional.
 func (r rule) When() string {
 	var parts []string
 	for _, p := range [...]struct{ name, value string }{{"job", r.family}, {"material", r.when.material}, {"client", r.when.client}} {
@@ -124,11 +124,11 @@ func (r rule) When() string {
 // forgotten is a rule whose text leaves out the kind of job, as a forgetful model words it. Condition and When keep it.
 type forgotten struct{ rule }
 
-// Text implements world.Rule.
+// Text implements worlds.Rule.
 func (f forgotten) Text(draw uint64) string {
 	f.family = ""
 	return f.rule.Text(draw)
 }
 
-// Section implements world.Rule.
+// Section implements worlds.Rule.
 func (forgotten) Section() string { return rule{}.Section() }

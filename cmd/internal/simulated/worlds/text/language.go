@@ -3,19 +3,19 @@ package text
 import (
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Language is the knowledge of a model about tickets. It has no hidden rule.
 type Language struct{}
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: Language{}}
+func NewModel(seed uint64, e worlds.Imperfection) *worlds.Model {
+	return &worlds.Model{Seed: seed, Errors: e, Language: Language{}}
 }
 
-// Read implements world.Language.
-func (Language) Read(text string) (world.Rule, bool) {
+// Read implements worlds.Language.
+func (Language) Read(text string) (worlds.Rule, bool) {
 	c, ok := readRule(text)
 	return rule{c}, ok
 }
@@ -40,12 +40,12 @@ func (a answer) differsIn(other answer) (different []string) {
 	return different
 }
 
-// Answer implements world.Language. The model applies the bullets. If several apply, the one with most features decides, then
+// Answer implements worlds.Language. The model applies the bullets. If several apply, the one with most features decides, then
 // the first.
-func (Language) Answer(question, _, system string) world.Answer {
+func (Language) Answer(question, _, system string) worlds.Answer {
 	t := readTicket(question)
-	advice := world.ReadAdvice(world.ReadBullets(system), readRule)
-	out := world.Answer{BulletIDs: []string{}}
+	advice := worlds.ReadAdvice(worlds.ReadBullets(system), readRule)
+	out := worlds.Answer{BulletIDs: []string{}}
 	decide := func(slot, usual string) string {
 		c, id := advice.Decide(slot, t)
 		if id == "" {
@@ -61,14 +61,14 @@ func (Language) Answer(question, _, system string) world.Answer {
 	return out
 }
 
-// Platitudes implements world.Language.
+// Platitudes implements worlds.Language.
 func (Language) Platitudes() []string {
-	return world.Platitudes(7,
+	return worlds.Platitudes(7,
 		[]string{"Read the whole message", "Stay polite", "Take your time", "Check the details again", "Keep the customer in mind", "Avoid hasty conclusions", "Work with care", "Note the essential facts", "Consider the wider picture"},
 		[]string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "as a matter of good service.", "so that errors stay rare.", "whenever you are unsure."})
 }
 
-// Features implements world.World: the subjects of a text, and with less weight its words and noise.
+// Features implements worlds.World: the subjects of a text, and with less weight its words and noise.
 func (Language) Features(text string) map[string]float64 {
 	out := make(map[string]float64)
 	for _, t := range []ticket{readTicket(text), readCondition(text)} {
@@ -84,6 +84,6 @@ func (Language) Features(text string) map[string]float64 {
 	for _, w := range word.FindAllString(strings.ToLower(text), -1) {
 		out["word "+w] += 0.12
 	}
-	world.AddNoise(out, text)
+	worlds.AddNoise(out, text)
 	return out
 }

@@ -3,28 +3,28 @@ package text
 import (
 	"slices"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
-// Analyse implements world.Language. It compares the answer with the queue or the priority in the feedback. One example
+// Analyse implements worlds.Language. It compares the answer with the queue or the priority in the feedback. One example
 // does not determine the condition of a rule, so the model guesses it unless the feedback contains the reason.
-func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
+func (Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	t := readTicket(e.Question)
 	want := readAnswer(e.Feedback + "\n" + e.Target)
 	wrong := slices.DeleteFunc(readAnswer(e.Answer).differsIn(want), func(slot string) bool { return want[slot] == "" })
 	if len(wrong) == 0 {
-		return world.Analysis{Reasoning: "The material does not name the right queue or priority."}
+		return worlds.Analysis{Reasoning: "The material does not name the right queue or priority."}
 	}
 	slot := wrong[0]
 	if len(wrong) > 1 && d.Chance(0.3, "second error") {
 		slot = wrong[1]
 	}
-	a := world.Analysis{
+	a := worlds.Analysis{
 		Error:    "The " + slot + " is wrong.",
 		Approach: "The " + slot + " " + want[slot] + " was expected.",
 	}
-	r := world.Case{Slot: slot, Value: want[slot]}
-	shown := world.ReadAdvice(e.Shown, readRule)
+	r := worlds.Case{Slot: slot, Value: want[slot]}
+	shown := worlds.ReadAdvice(e.Shown, readRule)
 	old, blamed := shown.Cited().Decide(slot, t) // the rule of the cited bullet that decided the wrong slot, and its id
 	if blamed != "" {
 		a.Blamed = append(a.Blamed, blamed)
@@ -60,7 +60,7 @@ var suspicion = [featureCount]uint64{topic: 6, product: 5, plan: 4, language: 2,
 
 // narrow adds one more feature of the ticket to a condition, if there is one. The probability of a feature is its share of the
 // suspicion.
-func narrow(when *ticket, t ticket, d world.Dice) {
+func narrow(when *ticket, t ticket, d worlds.Dice) {
 	total := uint64(0)
 	for f, v := range when {
 		if v == "" && t[f] != "" {
@@ -93,7 +93,7 @@ func mainFeature(slot string) feature {
 }
 
 // guess returns the condition that seems most plausible.
-func guess(slot string, t ticket, d world.Dice) ticket {
+func guess(slot string, t ticket, d worlds.Dice) ticket {
 	var when ticket
 	main := mainFeature(slot)
 	when[main] = t[main]
@@ -115,9 +115,9 @@ func guess(slot string, t ticket, d world.Dice) ticket {
 	return when
 }
 
-// Generalise implements world.Language. At random it leaves out a feature of the condition that matters, adds one that does not, or replaces
+// Generalise implements worlds.Language. At random it leaves out a feature of the condition that matters, adds one that does not, or replaces
 // one by another.
-func (Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
+func (Language) Generalise(of worlds.Rule, e *worlds.Execution, d worlds.Dice) worlds.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of
@@ -148,7 +148,7 @@ func (Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) worl
 }
 
 // replace replaces a feature of a condition by another one of the ticket, if there is one.
-func replace(when *ticket, f feature, t ticket, d world.Dice) {
+func replace(when *ticket, f feature, t ticket, d worlds.Dice) {
 	before := *when
 	narrow(when, t, d)
 	if *when != before {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Slots of a rule.
@@ -16,12 +16,12 @@ const (
 )
 
 // rule decides the queue or the priority of the tickets with all features of a condition.
-type rule struct{ world.Case }
+type rule struct{ worlds.Case }
 
-// Section implements world.Rule.
+// Section implements worlds.Rule.
 func (r rule) Section() string { return r.Slot + " of tickets" }
 
-// Text implements world.Rule.
+// Text implements worlds.Rule.
 func (r rule) Text(draw uint64) string {
 	subject := "tickets"
 	var about, from, tail []string
@@ -62,15 +62,15 @@ func (r rule) Text(draw uint64) string {
 }
 
 // readRule returns the rule that a text states. A text states none if it has no condition, no decision, or both decisions.
-var readRule = world.CachedOK(func(text string) (world.Case, bool) {
+var readRule = worlds.CachedOK(func(text string) (worlds.Case, bool) {
 	queue, priority := readQueue(text), readPriority(text)
-	c := world.Case{When: readCondition(text), Slot: toQueue, Value: queue}
+	c := worlds.Case{When: readCondition(text), Slot: toQueue, Value: queue}
 	if priority != "" {
 		c.Slot, c.Value = toPriority, priority
 	}
 	oneDecision := (queue == "") != (priority == "")
 	if !oneDecision || c.Conditions() == 0 {
-		return world.Case{}, false
+		return worlds.Case{}, false
 	}
 	return c, true
 })
@@ -87,17 +87,17 @@ func (w *World) drawRules() {
 	for _, i := range rng.Perm(len(productNames))[:8] {
 		w.products = append(w.products, productNames[i])
 	}
-	var rules []world.Case
+	var rules []worlds.Case
 	for n, i := range rng.Perm(len(vocabulary[topic]))[1:] {
-		rules = append(rules, world.Case{When: ticket{topic: vocabulary[topic][i].name}, Slot: toQueue, Value: queues[n%len(queues)]})
+		rules = append(rules, worlds.Case{When: ticket{topic: vocabulary[topic][i].name}, Slot: toQueue, Value: queues[n%len(queues)]})
 	}
 	priorities := []string{"1", "2", "4", "2"}
 	for n, i := range rng.Perm(len(vocabulary[impact])) {
-		rules = append(rules, world.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
+		rules = append(rules, worlds.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
 	}
 	rules = w.addExceptions(rng, rules, queueExceptions, toQueue, topic, []feature{product, plan, language})
 	rules = w.addExceptions(rng, rules, priorityExceptions, toPriority, impact, []feature{plan, product, topic})
-	w.phases = [2][]world.Case{rules, slices.Clone(rules)}
+	w.phases = [2][]worlds.Case{rules, slices.Clone(rules)}
 	w.changed = selectChanged(rng, rules)
 	for _, i := range w.changed {
 		changed := &w.phases[1][i]
@@ -109,7 +109,7 @@ func (w *World) drawRules() {
 
 // addExceptions adds n exceptions for a slot: rules with one more feature than a general rule about the main feature, and with another
 // value. The further features take turns.
-func (w *World) addExceptions(rng *rand.Rand, rules []world.Case, n int, slot string, main feature, further []feature) []world.Case {
+func (w *World) addExceptions(rng *rand.Rand, rules []worlds.Case, n int, slot string, main feature, further []feature) []worlds.Case {
 	value := func(f feature) string {
 		if f == product {
 			return w.products[rng.IntN(len(w.products))]
@@ -118,7 +118,7 @@ func (w *World) addExceptions(rng *rand.Rand, rules []world.Case, n int, slot st
 	}
 	for added := 0; added < n; {
 		f := further[added%len(further)]
-		r := world.Case{Slot: slot}
+		r := worlds.Case{Slot: slot}
 		r.When[main], r.When[f] = value(main), value(f)
 		if slot == toQueue {
 			r.Value = queues[rng.IntN(len(queues))]
@@ -127,8 +127,8 @@ func (w *World) addExceptions(rng *rand.Rand, rules []world.Case, n int, slot st
 		}
 		var plain ticket // without the further feature
 		plain[main] = r.When[main]
-		general := world.Decide(rules, slot, plain)
-		isNew := !slices.ContainsFunc(rules, func(o world.Case) bool { return o.Condition() == r.Condition() })
+		general := worlds.Decide(rules, slot, plain)
+		isNew := !slices.ContainsFunc(rules, func(o worlds.Case) bool { return o.Condition() == r.Condition() })
 		if isNew && general >= 0 && rules[general].Value != r.Value {
 			rules = append(rules, r)
 			added++
@@ -139,7 +139,7 @@ func (w *World) addExceptions(rng *rand.Rand, rules []world.Case, n int, slot st
 
 // selectChanged selects three general rules and two exceptions about queues. Their topics are among the more frequent ones,
 // so that the change can be seen in some hundred tasks.
-func selectChanged(rng *rand.Rand, rules []world.Case) []int {
+func selectChanged(rng *rand.Rand, rules []worlds.Case) []int {
 	var frequent []string
 	for i := range vocabulary[topic][:7] {
 		frequent = append(frequent, vocabulary[topic][i].name)

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Names of the world with rules that stay, and of the world with rules that change. Both have the same rules and tasks up to
@@ -28,22 +28,22 @@ const ChangeAfter = 1500
 // World is the world of one seed.
 type World struct {
 	Language
-	*world.Model
+	*worlds.Model
 	drifts   bool
-	phases   [2][]world.Case // rules of each phase
+	phases   [2][]worlds.Case // rules of each phase
 	products []string
 	changed  []int // indexes of the rules that differ in phase 1
-	tasks    world.Tasks
+	tasks    worlds.Tasks
 }
 
 // New returns the world of a seed. With drifts, some of its rules change.
-func New(seed uint64, drifts bool, e world.Imperfection) *World {
+func New(seed uint64, drifts bool, e worlds.Imperfection) *World {
 	w := &World{Model: NewModel(seed, e), drifts: drifts}
 	w.drawRules()
 	return w
 }
 
-// Name implements world.World.
+// Name implements worlds.World.
 func (w *World) Name() string {
 	if w.drifts {
 		return Drifting
@@ -51,7 +51,7 @@ func (w *World) Name() string {
 	return Name
 }
 
-// Changed implements world.Changer.
+// Changed implements worlds.Changer.
 func (w *World) Changed() []int {
 	if !w.drifts {
 		return nil
@@ -67,9 +67,9 @@ func (w *World) phase(n int) int {
 	return min(max(n, 0), 1)
 }
 
-// Train implements world.World.
-func (w *World) Train(n int) []world.Task {
-	return w.tasks.First("train", n, func(n int) []world.Task {
+// Train implements worlds.World.
+func (w *World) Train(n int) []worlds.Task {
+	return w.tasks.First("train", n, func(n int) []worlds.Task {
 		tasks := w.write("train", n, 1, false)
 		for i := range tasks {
 			w.setPhase(&tasks[i], i/ChangeAfter)
@@ -78,11 +78,11 @@ func (w *World) Train(n int) []world.Task {
 	})
 }
 
-// HeldOut implements world.World. The tickets of the phases are the same, and their right answers differ.
-func (w *World) HeldOut(phase, n int) []world.Task {
+// HeldOut implements worlds.World. The tickets of the phases are the same, and their right answers differ.
+func (w *World) HeldOut(phase, n int) []worlds.Task {
 	phase = w.phase(phase)
 	name := fmt.Sprintf("held-out-%d", phase)
-	return w.tasks.First(name, n, func(n int) []world.Task {
+	return w.tasks.First(name, n, func(n int) []worlds.Task {
 		tasks := w.write(name, n, 2, true)
 		for i := range tasks {
 			w.setPhase(&tasks[i], phase)
@@ -92,10 +92,10 @@ func (w *World) HeldOut(phase, n int) []world.Task {
 }
 
 // setPhase sets the phase and the deciding rules.
-func (w *World) setPhase(t *world.Task, phase int) {
+func (w *World) setPhase(t *worlds.Task, phase int) {
 	t.Phase = w.phase(phase)
 	for _, slot := range []string{toQueue, toPriority} {
-		if i := world.Decide(w.phases[t.Phase], slot, readTicket(t.Question)); i >= 0 {
+		if i := worlds.Decide(w.phases[t.Phase], slot, readTicket(t.Question)); i >= 0 {
 			t.Deciding = append(t.Deciding, i)
 		}
 	}
@@ -103,15 +103,15 @@ func (w *World) setPhase(t *world.Task, phase int) {
 
 // write writes different tickets. A hash of the features decides whether a ticket is held out, so no combination of
 // features is in both kinds.
-func (w *World) write(list string, n int, stream uint64, heldOut bool) []world.Task {
+func (w *World) write(list string, n int, stream uint64, heldOut bool) []worlds.Task {
 	rng := rand.New(rand.NewPCG(w.Seed, stream))
-	return world.WriteTasks(list, n, func() (world.Task, bool) {
+	return worlds.WriteTasks(list, n, func() (worlds.Task, bool) {
 		t := w.draw(rng)
-		isHeldOut := world.Hash(strings.Join(t[:], "|"))%5 == 0
+		isHeldOut := worlds.Hash(strings.Join(t[:], "|"))%5 == 0
 		if isHeldOut != heldOut || w.isContradictory(t) {
-			return world.Task{}, false
+			return worlds.Task{}, false
 		}
-		return world.Task{Question: writeTicket(t, rng)}, true
+		return worlds.Task{Question: writeTicket(t, rng)}, true
 	})
 }
 
@@ -137,8 +137,8 @@ func (w *World) draw(rng *rand.Rand) ticket {
 func (w *World) isContradictory(t ticket) bool {
 	for _, rules := range w.phases {
 		for _, slot := range []string{toQueue, toPriority} {
-			i := world.Decide(rules, slot, t)
-			if i >= 0 && slices.ContainsFunc(rules, func(c world.Case) bool {
+			i := worlds.Decide(rules, slot, t)
+			if i >= 0 && slices.ContainsFunc(rules, func(c worlds.Case) bool {
 				return c.Slot == slot && c.Applies(t) && c.Conditions() == rules[i].Conditions() && c.Value != rules[i].Value
 			}) {
 				return true
@@ -181,22 +181,22 @@ func writeTicket(t ticket, rng *rand.Rand) string {
 	return phrase(language) + ",\n" + strings.Join(parts, " ") + "\n" + fmt.Sprintf(pick(closings), pick(people))
 }
 
-// ByHand implements world.World.
+// ByHand implements worlds.World.
 func (w *World) ByHand(phase int) []string {
-	return world.ByHand(w.Seed, w.phases[w.phase(phase)], func(c world.Case) world.Rule { return rule{c} })
+	return worlds.ByHand(w.Seed, w.phases[w.phase(phase)], func(c worlds.Case) worlds.Rule { return rule{c} })
 }
 
-// States implements world.World.
+// States implements worlds.World.
 func (w *World) States(text string, phase, rule int) bool {
 	c, ok := readRule(text)
 	return ok && c == w.phases[w.phase(phase)][rule]
 }
 
 // right returns the answer that the rules of the task's phase decide.
-func (w *World) right(t *world.Task) answer {
+func (w *World) right(t *worlds.Task) answer {
 	rules := w.phases[t.Phase]
 	decide := func(slot, usual string) string {
-		if i := world.Decide(rules, slot, readTicket(t.Question)); i >= 0 {
+		if i := worlds.Decide(rules, slot, readTicket(t.Question)); i >= 0 {
 			return rules[i].Value
 		}
 		return usual
@@ -204,19 +204,19 @@ func (w *World) right(t *world.Task) answer {
 	return answer{toQueue: decide(toQueue, defaultQueue), toPriority: decide(toPriority, defaultPriority)}
 }
 
-// Verdict implements world.World. The feedback on a wrong answer contains the reason in four of ten cases.
-func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
+// Verdict implements worlds.World. The feedback on a wrong answer contains the reason in four of ten cases.
+func (w *World) Verdict(t worlds.Task, a worlds.Attempt) worlds.Verdict {
 	right, got := w.right(&t), readAnswer(a.Answer)
-	d := world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+	d := worlds.Dice(worlds.Draw(w.Seed, "verdict", t.ID, a.Answer))
 	wrong := got.differsIn(right)
 	if len(wrong) == 0 {
-		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well sorted."}[d.Draw("praise")%3]}
+		return worlds.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well sorted."}[d.Draw("praise")%3]}
 	}
 	slot := wrong[0]
 	var reason ticket // the condition of the rule; empty without a reason
 	if d.Chance(0.4, "reason") {
 		rules := w.phases[t.Phase]
-		if i := world.Decide(rules, slot, readTicket(t.Question)); i >= 0 {
+		if i := worlds.Decide(rules, slot, readTicket(t.Question)); i >= 0 {
 			reason = rules[i].When
 		}
 	}
@@ -224,16 +224,16 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	if len(wrong) > 1 {
 		text += " " + correction(wrong[1], right[wrong[1]], ticket{}, d)
 	}
-	return world.Verdict{Feedback: text}
+	return worlds.Verdict{Feedback: text}
 }
 
-// Wrong implements world.World: it praises a wrong answer, and corrects a right one by an invented value, some with a reason.
-func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
+// Wrong implements worlds.World: it praises a wrong answer, and corrects a right one by an invented value, some with a reason.
+func (w *World) Wrong(t worlds.Task, a worlds.Attempt, v worlds.Verdict) worlds.Verdict {
 	if !v.Right() {
-		return world.Verdict{Score: 1, Feedback: "Right."}
+		return worlds.Verdict{Score: 1, Feedback: "Right."}
 	}
 	right := w.right(&t)
-	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
+	d := worlds.Dice(worlds.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
 	slot, invented := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
 	if invented == right[toQueue] {
 		invented = defaultQueue
@@ -249,11 +249,11 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 		f := feature(d.Draw("feature") % uint64(featureCount))
 		reason[f] = readTicket(t.Question)[f]
 	}
-	return world.Verdict{Feedback: correction(slot, invented, reason, d)}
+	return worlds.Verdict{Feedback: correction(slot, invented, reason, d)}
 }
 
 // correction returns feedback with the right value, and with the reason unless it is empty.
-func correction(slot, value string, reason ticket, d world.Dice) string {
+func correction(slot, value string, reason ticket, d worlds.Dice) string {
 	forms := []string{"This ticket belongs to %s", "It should have gone to %s", "%s had to deal with this one", "The proper place was %s"}
 	if slot == toPriority {
 		forms = []string{"This ticket has priority %s", "We treat such a ticket as P%s", "It should have had urgency %s", "The right rank was priority %s"}
@@ -271,12 +271,12 @@ func correction(slot, value string, reason ticket, d world.Dice) string {
 	return text + "."
 }
 
-// Distractors implements world.World. The rules are about products that no ticket names.
+// Distractors implements worlds.World. The rules are about products that no ticket names.
 func (w *World) Distractors(n int) []string {
 	others := slices.DeleteFunc(slices.Clone(productNames), func(name string) bool { return slices.Contains(w.products, name) })
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
-	return world.Distinct(n, func(int) string {
-		r := world.Case{Slot: toQueue, Value: queues[rng.IntN(len(queues))]}
+	return worlds.Distinct(n, func(int) string {
+		r := worlds.Case{Slot: toQueue, Value: queues[rng.IntN(len(queues))]}
 		if rng.IntN(3) == 0 {
 			r.Slot, r.Value = toPriority, fmt.Sprint(1+rng.IntN(4))
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // TestLanguage checks that the model understands what the world writes.
@@ -14,7 +14,7 @@ func TestLanguage(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	w := New(1, true, world.Default())
+	w := New(1, true, worlds.Default())
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
 		want := w.draw(rng)
@@ -28,7 +28,7 @@ func TestLanguage(t *testing.T) {
 	}
 	for _, r := range append(slices.Clone(w.phases[0]), w.phases[1]...) {
 		for draw := range uint64(200) {
-			text := rule{r}.Text(world.Draw(draw, "wording"))
+			text := rule{r}.Text(worlds.Draw(draw, "wording"))
 			if got, ok := readRule(text); !ok || got != r {
 				t.Fatalf("read %q: got %v %v, want %v", text, got, ok, r)
 			}
@@ -42,7 +42,7 @@ func TestLanguage(t *testing.T) {
 // TestPhases checks the rules and tasks of both phases.
 func TestPhases(t *testing.T) {
 	t.Parallel()
-	w := New(1, true, world.Default())
+	w := New(1, true, worlds.Default())
 	a, b := w.ByHand(0), w.ByHand(1)
 	for i := range a {
 		if (a[i] != b[i]) != slices.Contains(w.Changed(), i) {
@@ -66,7 +66,7 @@ func TestPhases(t *testing.T) {
 // TestSteady checks that a world without drift has the tasks of the drifting one, and no second phase.
 func TestSteady(t *testing.T) {
 	t.Parallel()
-	steady, drifting := New(1, false, world.Default()), New(1, true, world.Default())
+	steady, drifting := New(1, false, worlds.Default()), New(1, true, worlds.Default())
 	train, others := steady.Train(ChangeAfter+10), drifting.Train(ChangeAfter+10)
 	for i := range train {
 		if train[i].Question != others[i].Question || train[i].Phase != 0 {

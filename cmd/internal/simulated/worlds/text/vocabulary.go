@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // feature is one property of a ticket.
@@ -23,7 +23,7 @@ const (
 var featureNames = [featureCount]string{"topic", "product", "plan", "language", "impact"}
 
 // ticket holds one value for each feature.
-type ticket = world.Features
+type ticket = worlds.Features
 
 // value is one value of a feature in the words of tickets and in the words of rules. No phrase occurs within another one.
 type value struct {
@@ -81,7 +81,7 @@ const (
 )
 
 // productNames are those that a product can have.
-var productNames = world.InventedNames("quil lant mer brin tal vor zen kel dro fen gar hal ist jun lor mox nev orb pel rud sab tor ulm vex wim yar zol cad bex elm",
+var productNames = worlds.InventedNames("quil lant mer brin tal vor zen kel dro fen gar hal ist jun lor mox nev orb pel rud sab tor ulm vex wim yar zol cad bex elm",
 	"ora ix wick umo anto eel ondo ith ara usk ello ivo onda ep arn oft imp eri ode ust ane igo ulo esk ard enza otto ivar ume olin")
 
 // productsByWord maps each product name in lower case to the name.
@@ -96,7 +96,7 @@ var productsByWord = func() map[string]string {
 var word = regexp.MustCompile(`[\p{L}]+`)
 
 // readTicket returns the features in a text of a customer.
-var readTicket = world.Cached(func(text string) ticket {
+var readTicket = worlds.Cached(func(text string) ticket {
 	return readFeatures(text, func(v *value) []string { return v.tickets })
 })
 

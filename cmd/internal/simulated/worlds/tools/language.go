@@ -3,37 +3,37 @@ package tools
 import (
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Language is the knowledge of a model about requests. It has no hidden rule and no fact of the inventory.
 type Language struct{}
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *world.Model {
-	return &world.Model{Seed: seed, Errors: e, Language: Language{}}
+func NewModel(seed uint64, e worlds.Imperfection) *worlds.Model {
+	return &worlds.Model{Seed: seed, Errors: e, Language: Language{}}
 }
 
-// Read implements world.Language.
-func (Language) Read(text string) (world.Rule, bool) {
+// Read implements worlds.Language.
+func (Language) Read(text string) (worlds.Rule, bool) {
 	c, ok := readRule(text)
 	return rule{c}, ok
 }
 
-// Answer implements world.Language. The model knows the facts in the request only, because it cannot call the inventory.
-func (Language) Answer(question, _, system string) world.Answer {
+// Answer implements worlds.Language. The model knows the facts in the request only, because it cannot call the inventory.
+func (Language) Answer(question, _, system string) worlds.Answer {
 	p := makePlan(question, readFacts(question), system)
-	return world.Answer{Reasoning: p.reasoning, BulletIDs: p.cited, FinalAnswer: p.text()}
+	return worlds.Answer{Reasoning: p.reasoning, BulletIDs: p.cited, FinalAnswer: p.text()}
 }
 
-// Platitudes implements world.Language.
+// Platitudes implements worlds.Language.
 func (Language) Platitudes() []string {
-	return world.Platitudes(5,
+	return worlds.Platitudes(5,
 		[]string{"Read the request twice", "Think before you act", "Plan the work", "Mind the consequences", "Keep an eye on the goal", "Look at the whole system", "Prefer the safe path"},
 		[]string{"in all circumstances.", "and check the outcome.", "because incidents are costly.", "as good engineers do.", "when the situation is unclear.", "so that users can rely on us."})
 }
 
-// Features implements world.World: the subjects of a text, and with less weight its words and noise.
+// Features implements worlds.World: the subjects of a text, and with less weight its words and noise.
 func (Language) Features(text string) map[string]float64 {
 	out := make(map[string]float64)
 	op := readOperation(text)
@@ -53,6 +53,6 @@ func (Language) Features(text string) map[string]float64 {
 	for _, w := range anyWord.FindAllString(strings.ToLower(text), -1) {
 		out["word "+w] += 0.12
 	}
-	world.AddNoise(out, text)
+	worlds.AddNoise(out, text)
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // inventory is the tool that returns the facts of a service and a tenant.
@@ -26,7 +26,7 @@ func makePlan(question string, f facts, system string) plan {
 	r := readRequest(question)
 	f[operation] = r.op
 	p := plan{op: r.op, service: r.service, values: make([]string, len(slots)), cited: []string{}}
-	advice := world.ReadAdvice(world.ReadBullets(system), readRule)
+	advice := worlds.ReadAdvice(worlds.ReadBullets(system), readRule)
 	var why strings.Builder
 	fmt.Fprintf(&why, "The request needs %s.\n", p.op)
 	for i := range slots {
@@ -46,8 +46,8 @@ func makePlan(question string, f facts, system string) plan {
 }
 
 // calls returns the tool calls of a plan, in their order.
-func (p *plan) calls() []world.Step {
-	var first, last []world.Step
+func (p *plan) calls() []worlds.Step {
+	var first, last []worlds.Step
 	var arguments []string
 	for i := range slots {
 		s := &slots[i]
@@ -56,19 +56,19 @@ func (p *plan) calls() []world.Step {
 			arguments = append(arguments, s.name+"="+p.values[i])
 		case p.values[i] == no:
 		case s.isLast:
-			last = append(last, world.Step{Tool: s.name, Arguments: "service=" + p.service})
+			last = append(last, worlds.Step{Tool: s.name, Arguments: "service=" + p.service})
 		default:
-			first = append(first, world.Step{Tool: s.name, Arguments: "service=" + p.service})
+			first = append(first, worlds.Step{Tool: s.name, Arguments: "service=" + p.service})
 		}
 	}
-	call := world.Step{Tool: p.op, Arguments: "service=" + p.service + " " + strings.Join(arguments, " ")}
+	call := worlds.Step{Tool: p.op, Arguments: "service=" + p.service + " " + strings.Join(arguments, " ")}
 	return append(append(first, call), last...)
 }
 
 // text returns a plan as an answer.
 func (p *plan) text() string { return callsText(p.calls()) }
 
-func callsText(calls []world.Step) string {
+func callsText(calls []worlds.Step) string {
 	texts := make([]string, len(calls))
 	for i, c := range calls {
 		texts[i] = c.Tool + "(" + c.Arguments + ")"
@@ -116,14 +116,14 @@ func (w *World) isLoud(op string, s *slot, right string) bool {
 	if s.isLast || isUnneeded {
 		return false
 	}
-	return world.Draw(w.Seed, "loud", op, s.name)%2 == 0
+	return worlds.Draw(w.Seed, "loud", op, s.name)%2 == 0
 }
 
-// Attempt implements world.World. The agent looks into the inventory, makes a plan and calls its tools one by one, up to the first call
+// Attempt implements worlds.World. The agent looks into the inventory, makes a plan and calls its tools one by one, up to the first call
 // that fails.
-func (w *World) Attempt(t world.Task, system string) world.Attempt {
+func (w *World) Attempt(t worlds.Task, system string) worlds.Attempt {
 	r := readRequest(t.Question)
-	done := []world.Step{{
+	done := []worlds.Step{{
 		Tool: inventory, Arguments: "service=" + r.service + " tenant=" + r.tenant, Output: inventoryText(r.service, r.tenant, w.factsOf(r)),
 	}}
 	p := makePlan(t.Question, readFacts(t.Question+"\n"+done[0].Output), system)
@@ -139,7 +139,7 @@ func (w *World) Attempt(t world.Task, system string) world.Attempt {
 			break
 		}
 	}
-	return world.Attempt{Answer: end + callsText(done[1:]), Reasoning: p.reasoning, Cited: p.cited, Steps: done}
+	return worlds.Attempt{Answer: end + callsText(done[1:]), Reasoning: p.reasoning, Cited: p.cited, Steps: done}
 }
 
 func inventoryText(service, tenant string, f facts) string {
@@ -159,7 +159,7 @@ func (w *World) result(id string, p *plan, right []string) (output string, faile
 		if s.isGuard {
 			output = "E412 precondition"
 		}
-		if world.Draw(w.Seed, "manual", id, s.name)%2 == 0 {
+		if worlds.Draw(w.Seed, "manual", id, s.name)%2 == 0 {
 			output += fmt.Sprintf(" (man %s %d.%d: %s)", p.op, 1+i, 1+len(s.values), s.signs[right[i]][2])
 		}
 		return output, true
@@ -167,13 +167,13 @@ func (w *World) result(id string, p *plan, right []string) (output string, faile
 	return "ok", false
 }
 
-// Verdict implements world.World. The feedback on a failure is about the first wrong slot, or about the one that failed
+// Verdict implements worlds.World. The feedback on a failure is about the first wrong slot, or about the one that failed
 // the call: nothing in 40 % of the cases, a complaint in 30 %, and the rule in 30 %.
-func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
+func (w *World) Verdict(t worlds.Task, a worlds.Attempt) worlds.Verdict {
 	right, got := w.right(t.Question), readPlan(a.Answer)
-	d := world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+	d := worlds.Dice(worlds.Draw(w.Seed, "verdict", t.ID, a.Answer))
 	if slices.Equal(right, got) {
-		return world.Verdict{Score: 1, Feedback: []string{"", "Thank you, all is well.", "Works."}[d.Draw("praise")%3]}
+		return worlds.Verdict{Score: 1, Feedback: []string{"", "Thank you, all is well.", "Works."}[d.Draw("praise")%3]}
 	}
 	asked := readRequest(t.Question)
 	isLoud := func(i int) bool { return w.isLoud(asked.op, &slots[i], right[i]) }
@@ -189,26 +189,26 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	deciding := w.deciding(asked)[wrong] // the rule of the wrong slot
 	switch n := d.Draw("kind") % 10; {
 	case n < 4:
-		return world.Verdict{}
+		return worlds.Verdict{}
 	case n < 7 || deciding < 0:
-		return world.Verdict{Feedback: complaint(&slots[wrong], right[wrong], d)}
+		return worlds.Verdict{Feedback: complaint(&slots[wrong], right[wrong], d)}
 	}
-	return world.Verdict{Feedback: "The runbook says: " + rule{w.hidden[deciding]}.Text(d.Draw("wording"))}
+	return worlds.Verdict{Feedback: "The runbook says: " + rule{w.hidden[deciding]}.Text(d.Draw("wording"))}
 }
 
 // complaint returns feedback in the words of a customer.
-func complaint(s *slot, right string, d world.Dice) string {
+func complaint(s *slot, right string, d worlds.Dice) string {
 	form := []string{"Failed: the customer reported that %s.", "Not solved, since %s.", "The case was opened again: %s."}[d.Draw("form")%3]
 	return fmt.Sprintf(form, s.signs[right][d.Draw("sign")%2])
 }
 
-// Wrong implements world.World: it praises a wrong plan. For a right one it returns nothing, or asks for an invented value by a
+// Wrong implements worlds.World: it praises a wrong plan. For a right one it returns nothing, or asks for an invented value by a
 // complaint or a rule.
-func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
+func (w *World) Wrong(t worlds.Task, a worlds.Attempt, v worlds.Verdict) worlds.Verdict {
 	if !v.Right() {
-		return world.Verdict{Score: 1, Feedback: "Thank you, all is well."}
+		return worlds.Verdict{Score: 1, Feedback: "Thank you, all is well."}
 	}
-	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
+	d := worlds.Dice(worlds.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
 	i := d.Draw("slot") % uint64(len(slots))
 	s := &slots[i]
 	value := s.values[d.Draw("value")%uint64(len(s.values))]
@@ -217,13 +217,13 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	}
 	switch n := d.Draw("kind") % 10; {
 	case n < 4:
-		return world.Verdict{}
+		return worlds.Verdict{}
 	case n < 7:
-		return world.Verdict{Feedback: complaint(s, value, d)}
+		return worlds.Verdict{Feedback: complaint(s, value, d)}
 	}
 	asked := readRequest(t.Question)
-	r := world.Case{When: facts{operation: asked.op}, Slot: s.name, Value: value}
+	r := worlds.Case{When: facts{operation: asked.op}, Slot: s.name, Value: value}
 	f := anyFact(d.Draw("fact"))
 	r.When[f] = w.factsOf(asked)[f]
-	return world.Verdict{Feedback: "The runbook says: " + rule{r}.Text(d.Draw("wording"))}
+	return worlds.Verdict{Feedback: "The runbook says: " + rule{r}.Text(d.Draw("wording"))}
 }

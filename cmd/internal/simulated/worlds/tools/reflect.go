@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Rates of guesses. A model that sees an error code without an explanation, or a failure without any sign, guesses a
@@ -16,7 +16,7 @@ const (
 
 // exceptionRate returns the share of contradicted bullets that the model takes for right in general. It has to guess, because one
 // example does not show whether a bullet is wrong or the case is an exception. If the usual value was right, an exception is less plausible.
-func exceptionRate(r world.Case) float64 {
+func exceptionRate(r worlds.Case) float64 {
 	if r.Value == slots[slotIndex(r.Slot)].values[0] {
 		return 0.3
 	}
@@ -26,7 +26,7 @@ func exceptionRate(r world.Case) float64 {
 // material is an execution as the model reads it.
 type material struct {
 	facts  facts
-	shown  world.Advice
+	shown  worlds.Advice
 	values []string // of the plan, by slot
 	code   string   // of the failed call: E412 for a guard, E422 for an argument; empty without one
 	output string   // of the failed call; may have a line of the manual
@@ -35,10 +35,10 @@ type material struct {
 // errorCode matches the code of a failed call.
 var errorCode = regexp.MustCompile(`\bE4\d\d\b`)
 
-func readMaterial(e *world.Execution) material {
-	m := material{values: readPlan(e.Answer), shown: world.ReadAdvice(e.Shown, readRule)}
+func readMaterial(e *worlds.Execution) material {
+	m := material{values: readPlan(e.Answer), shown: worlds.ReadAdvice(e.Shown, readRule)}
 	known := e.Question
-	for _, c := range world.ReadCalls(e.Trace) {
+	for _, c := range worlds.ReadCalls(e.Trace) {
 		if c.Tool == inventory {
 			known += "\n" + c.Output
 		}
@@ -52,12 +52,12 @@ func readMaterial(e *world.Execution) material {
 	return m
 }
 
-// Analyse implements world.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
+// Analyse implements worlds.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
 // what should have been done, but not when, so the model guesses the condition.
-func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
+func (Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	m := readMaterial(e)
 	if m.facts[operation] == "" {
-		return world.Analysis{Reasoning: "The request is not clear."}
+		return worlds.Analysis{Reasoning: "The request is not clear."}
 	}
 	if r, ok := readRule(e.Feedback); ok && r.Applies(m.facts) {
 		a, _ := m.because(r)
@@ -73,7 +73,7 @@ func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 		r, ok = m.guessCause(d)
 	}
 	if !ok {
-		return world.Analysis{Reasoning: "The material shows no cause."}
+		return worlds.Analysis{Reasoning: "The material shows no cause."}
 	}
 	r.When[operation] = m.facts[operation]
 	a, old := m.because(r)
@@ -92,8 +92,8 @@ func (Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	return a
 }
 
-// Followed implements world.Follower: the bullets that decide a slot, if the calls have their values.
-func (Language) Followed(e *world.Execution) []string {
+// Followed implements worlds.Follower: the bullets that decide a slot, if the calls have their values.
+func (Language) Followed(e *worlds.Execution) []string {
 	m := readMaterial(e)
 	if m.facts[operation] == "" {
 		return nil
@@ -110,8 +110,8 @@ func (Language) Followed(e *world.Execution) []string {
 
 // because returns an analysis with a rule as the insight. If a cited bullet decided the slot otherwise, the analysis blames it, and
 // old is its rule.
-func (m *material) because(r world.Case) (a world.Analysis, old world.Case) {
-	a = world.Analysis{
+func (m *material) because(r worlds.Case) (a worlds.Analysis, old worlds.Case) {
+	a = worlds.Analysis{
 		Insight: rule{r}, Reasoning: "The result shows what was wrong, but not in which cases.",
 		Error:    "The plan had the wrong " + r.Slot + ".",
 		Approach: "Use " + r.Slot + " " + r.Value + " here.",
@@ -124,15 +124,15 @@ func (m *material) because(r world.Case) (a world.Analysis, old world.Case) {
 }
 
 // guessCause guesses a slot and a value that differs from the plan, as a case without a condition. An error code limits the slots.
-func (m *material) guessCause(d world.Dice) (world.Case, bool) {
+func (m *material) guessCause(d worlds.Dice) (worlds.Case, bool) {
 	rate := blindGuessRate
 	if m.code != "" {
 		rate = codeGuessRate
 	}
 	if !d.Chance(rate, "guess") {
-		return world.Case{}, false
+		return worlds.Case{}, false
 	}
-	var causes []world.Case
+	var causes []worlds.Case
 	for i := range slots {
 		s := &slots[i]
 		isBlocking := s.isGuard && !s.isLast // its absence can make the operation fail
@@ -141,18 +141,18 @@ func (m *material) guessCause(d world.Dice) (world.Case, bool) {
 		}
 		for _, v := range s.values {
 			if v != m.values[i] {
-				causes = append(causes, world.Case{Slot: s.name, Value: v})
+				causes = append(causes, worlds.Case{Slot: s.name, Value: v})
 			}
 		}
 	}
 	if len(causes) == 0 {
-		return world.Case{}, false
+		return worlds.Case{}, false
 	}
 	return causes[d.Draw("cause")%uint64(len(causes))], true
 }
 
 // guessCondition guesses the facts that matter: none in 7 of 20 cases, one in 12, and two in one.
-func (m *material) guessCondition(when *facts, d world.Dice) {
+func (m *material) guessCondition(when *facts, d worlds.Dice) {
 	n := d.Draw("facts") % 20
 	if n >= 7 {
 		m.narrow(when, d)
@@ -163,7 +163,7 @@ func (m *material) guessCondition(when *facts, d world.Dice) {
 }
 
 // narrow adds one more fact to a condition, if there is one.
-func (m *material) narrow(when *facts, d world.Dice) {
+func (m *material) narrow(when *facts, d worlds.Dice) {
 	var free []int
 	for f, v := range when {
 		if fact(f) != operation && v == "" && m.facts[f] != "" {
@@ -176,8 +176,8 @@ func (m *material) narrow(when *facts, d world.Dice) {
 	}
 }
 
-// Generalise implements world.Language. The rule lacks a condition that matters, or has one that does not.
-func (Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
+// Generalise implements worlds.Language. The rule lacks a condition that matters, or has one that does not.
+func (Language) Generalise(of worlds.Rule, e *worlds.Execution, d worlds.Dice) worlds.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of

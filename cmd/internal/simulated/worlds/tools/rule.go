@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // rule decides one slot of the plans for an operation. A rule without an operation is about all operations.
-type rule struct{ world.Case }
+type rule struct{ worlds.Case }
 
-// Section implements world.Rule.
+// Section implements worlds.Rule.
 func (r rule) Section() string {
 	return cmp.Or(r.When[operation], "operations")
 }
@@ -22,7 +22,7 @@ func (r rule) Section() string {
 // Words of a rule for any operation.
 var anyOperation = []string{"any operation", "every intervention"}
 
-// Text implements world.Rule.
+// Text implements worlds.Rule.
 func (r rule) Text(draw uint64) string {
 	words := anyOperation
 	for i := range operations {
@@ -58,9 +58,9 @@ var (
 )
 
 // readRule returns the rule that a text states. A text states none if it has no operation, no slot, or several slots.
-var readRule = world.CachedOK(func(text string) (world.Case, bool) {
+var readRule = worlds.CachedOK(func(text string) (worlds.Case, bool) {
 	lower := strings.ToLower(text)
-	r := world.Case{When: readFacts(text)}
+	r := worlds.Case{When: readFacts(text)}
 	hasOperation := slices.ContainsFunc(anyOperation, func(p string) bool { return strings.Contains(lower, p) })
 	for i := range operations {
 		for _, p := range operations[i].rules {
@@ -100,9 +100,9 @@ type ruleDrawer struct {
 
 // hidden draws the rules: for each operation rules about guards and arguments, and exceptions from some of them. Two rules with
 // the same number of conditions for a slot of an operation have different values of one fact, so they never apply to the same task.
-func hidden(rng *rand.Rand, values [factCount][]string) []world.Case {
+func hidden(rng *rand.Rand, values [factCount][]string) []worlds.Case {
 	d := ruleDrawer{rng, values}
-	var rules []world.Case
+	var rules []worlds.Case
 	for i := range operations {
 		rules = append(rules, d.guardRules(operations[i].name)...)
 		rules = append(rules, d.argumentRules(operations[i].name)...)
@@ -121,9 +121,9 @@ var (
 )
 
 // guardRules requires a guard before an operation and one after it, each for all tasks or for a value of one fact.
-func (d *ruleDrawer) guardRules(op string) (rules []world.Case) {
+func (d *ruleDrawer) guardRules(op string) (rules []worlds.Case) {
 	for _, s := range []int{d.IntN(firstLastGuard), firstLastGuard + d.IntN(firstArgument-firstLastGuard)} {
-		r := world.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
+		r := worlds.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
 		if d.IntN(3) > 0 {
 			f := d.fact()
 			r.When[f] = d.value(f)
@@ -134,14 +134,14 @@ func (d *ruleDrawer) guardRules(op string) (rules []world.Case) {
 }
 
 // argumentRules sets two arguments of an operation: the first one for two values of a fact, the second one for one value.
-func (d *ruleDrawer) argumentRules(op string) (rules []world.Case) {
+func (d *ruleDrawer) argumentRules(op string) (rules []worlds.Case) {
 	for n, s := range d.Perm(len(slots) - firstArgument)[:2] {
 		argument := &slots[firstArgument+s]
 		unusual := argument.values[1:]
 		f := d.fact()
 		v := d.Perm(len(d.values[f]))
 		for k := range 2 - n {
-			r := world.Case{When: facts{operation: op}, Slot: argument.name, Value: unusual[(k+d.IntN(2))%len(unusual)]}
+			r := worlds.Case{When: facts{operation: op}, Slot: argument.name, Value: unusual[(k+d.IntN(2))%len(unusual)]}
 			r.When[f] = d.values[f][v[k]]
 			rules = append(rules, r)
 		}
@@ -151,7 +151,7 @@ func (d *ruleDrawer) argumentRules(op string) (rules []world.Case) {
 
 // addExceptions adds exceptions until there are totalRules rules. An exception has one more fact than its rule, and the next value of the
 // slot. No rule has two exceptions.
-func (d *ruleDrawer) addExceptions(rules []world.Case) []world.Case {
+func (d *ruleDrawer) addExceptions(rules []worlds.Case) []worlds.Case {
 	general := len(rules)
 	hasException := make(map[int]bool)
 	for len(rules) < totalRules {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // Name is the name of the world.
@@ -21,16 +21,16 @@ const Name = "tools"
 // World is the operations desk of one seed.
 type World struct {
 	Language
-	*world.Model
-	hidden []world.Case
+	*worlds.Model
+	hidden []worlds.Case
 	values [factCount][]string // of each fact; the operations are not in it
 	// service and tenant hold the facts by the names of services and tenants.
 	service, tenant map[string]facts
-	tasks           world.Tasks
+	tasks           worlds.Tasks
 }
 
 // New returns the world of a seed.
-func New(seed uint64, e world.Imperfection) *World {
+func New(seed uint64, e worlds.Imperfection) *World {
 	rng := rand.New(rand.NewPCG(seed, 0x746f6f6c73)) // "tools"
 	w := &World{Model: NewModel(seed, e), service: make(map[string]facts), tenant: make(map[string]facts)}
 	drawn := rng.Perm(len(names))
@@ -53,17 +53,17 @@ func New(seed uint64, e world.Imperfection) *World {
 	return w
 }
 
-// Name implements world.World.
+// Name implements worlds.World.
 func (w *World) Name() string { return Name }
 
-// Train implements world.World.
-func (w *World) Train(n int) []world.Task {
-	return w.tasks.First("train", n, func(n int) []world.Task { return w.write("train", n, 1, false) })
+// Train implements worlds.World.
+func (w *World) Train(n int) []worlds.Task {
+	return w.tasks.First("train", n, func(n int) []worlds.Task { return w.write("train", n, 1, false) })
 }
 
-// HeldOut implements world.World. There is one phase.
-func (w *World) HeldOut(_, n int) []world.Task {
-	return w.tasks.First("held-out", n, func(n int) []world.Task { return w.write("held-out", n, 2, true) })
+// HeldOut implements worlds.World. There is one phase.
+func (w *World) HeldOut(_, n int) []worlds.Task {
+	return w.tasks.First("held-out", n, func(n int) []worlds.Task { return w.write("held-out", n, 2, true) })
 }
 
 // factsOf returns the operation and all facts of the service and the tenant.
@@ -73,15 +73,15 @@ func (w *World) factsOf(r request) facts {
 
 // write writes different requests of one to four rules. A hash of the operation, the service and the tenant decides
 // whether a request is held out.
-func (w *World) write(list string, n int, stream uint64, heldOut bool) []world.Task {
+func (w *World) write(list string, n int, stream uint64, heldOut bool) []worlds.Task {
 	rng := rand.New(rand.NewPCG(w.Seed, stream))
-	return world.WriteTasks(list, n, func() (t world.Task, ok bool) {
+	return worlds.WriteTasks(list, n, func() (t worlds.Task, ok bool) {
 		r := request{operations[rng.IntN(len(operations))].name, services[rng.IntN(len(services))], tenants[rng.IntN(len(tenants))]}
 		// One request in three is skipped unless a drawn rule applies to it, so that exceptions are not too rare.
 		if rng.IntN(3) == 0 && !w.hidden[rng.IntN(len(w.hidden))].Applies(w.factsOf(r)) {
 			return t, false
 		}
-		isHeldOut := world.Hash(r.op+" "+r.service+" "+r.tenant)>>7%5 == 0
+		isHeldOut := worlds.Hash(r.op+" "+r.service+" "+r.tenant)>>7%5 == 0
 		if isHeldOut != heldOut {
 			return t, false
 		}
@@ -110,7 +110,7 @@ func (w *World) write(list string, n int, stream uint64, heldOut bool) []world.T
 func (w *World) deciding(r request) []int {
 	out := make([]int, len(slots))
 	for i := range slots {
-		out[i] = world.Decide(w.hidden, slots[i].name, w.factsOf(r))
+		out[i] = worlds.Decide(w.hidden, slots[i].name, w.factsOf(r))
 	}
 	return out
 }
@@ -145,26 +145,26 @@ func (w *World) writeRequest(r request, rng *rand.Rand) string {
 	return pick(openings) + " " + pick(phrases) + " " + r.service + ". " + strings.Join(parts, " ")
 }
 
-// ByHand implements world.World.
+// ByHand implements worlds.World.
 func (w *World) ByHand(int) []string {
-	return world.ByHand(w.Seed, w.hidden, func(c world.Case) world.Rule { return rule{c} })
+	return worlds.ByHand(w.Seed, w.hidden, func(c worlds.Case) worlds.Rule { return rule{c} })
 }
 
-// States implements world.World.
+// States implements worlds.World.
 func (w *World) States(text string, _, rule int) bool {
 	c, ok := readRule(text)
 	return ok && c == w.hidden[rule]
 }
 
-// Distractors implements world.World. The rules are about clusters and regions that do not exist in this world.
+// Distractors implements worlds.World. The rules are about clusters and regions that do not exist in this world.
 func (w *World) Distractors(n int) []string {
 	others := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return slices.Contains(w.values[cluster], name) || slices.Contains(w.values[region], name)
 	})
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
-	return world.Distinct(n, func(int) string {
+	return worlds.Distinct(n, func(int) string {
 		s := &slots[rng.IntN(len(slots))]
-		r := world.Case{Slot: s.name}
+		r := worlds.Case{Slot: s.name}
 		r.When[operation], r.Value = operations[rng.IntN(len(operations))].name, s.values[rng.IntN(len(s.values))]
 		absent, present := cluster, tier
 		if rng.IntN(2) == 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // TestLanguage checks that the model understands what the world writes.
@@ -15,7 +15,7 @@ func TestLanguage(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	w := New(1, world.Default())
+	w := New(1, worlds.Default())
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range 2000 {
 		want := request{operations[i%len(operations)].name, services[rng.IntN(len(services))], tenants[rng.IntN(len(tenants))]}
@@ -42,7 +42,7 @@ func TestLanguage(t *testing.T) {
 			r.When[operation] = ""
 		}
 		for draw := range uint64(200) {
-			text := rule{r}.Text(world.Draw(draw, "wording"))
+			text := rule{r}.Text(worlds.Draw(draw, "wording"))
 			if got, ok := readRule(text); !ok || got != r {
 				t.Fatalf("read %q: got %v %v, want %v", text, got, ok, r)
 			}
@@ -69,7 +69,7 @@ func TestLanguage(t *testing.T) {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
-		w := New(seed, world.Default())
+		w := New(seed, worlds.Default())
 		if n := len(w.ByHand(0)); n != totalRules {
 			t.Errorf("got %d rules, want %d", n, totalRules)
 		}
@@ -101,7 +101,7 @@ func TestSignals(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	w := New(1, world.Default())
+	w := New(1, worlds.Default())
 	var failures, loud, manual, empty, rules float64
 	for _, k := range w.Train(2000) {
 		a := w.Attempt(k, "")

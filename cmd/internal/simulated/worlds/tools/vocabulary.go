@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // tool carries out a request.
@@ -117,7 +117,7 @@ const (
 var factNames = [factCount]string{"operation", "cluster", "kind", "tier", "region"}
 
 // facts holds one value for each fact.
-type facts = world.Features
+type facts = worlds.Features
 
 // anyFact returns a fact of the service or the tenant.
 func anyFact(draw uint64) fact { return cluster + fact(draw%uint64(factCount-1)) }
@@ -136,7 +136,7 @@ var (
 )
 
 // names are those that a cluster or a region can have.
-var names = world.InventedNames("hal bor cyg dri ebo fal gry hex ild jar kor lum mir nar opa pry qua ros sel tun und ves wol xan yor zep alt bri cor den",
+var names = worlds.InventedNames("hal bor cyg dri ebo fal gry hex ild jar kor lum mir nar opa pry qua ros sel tun und ves wol xan yor zep alt bri cor den",
 	"cyon ealis nus fter lith ora ven dal mere gate holt ward ria bane stow wyn tide fell moor ston crag dell")
 
 var (
@@ -216,7 +216,7 @@ func report(f fact, value string) string {
 type request struct{ op, service, tenant string }
 
 // readRequest returns the request in a text. Parts that it does not name are empty.
-var readRequest = world.Cached(func(text string) request {
+var readRequest = worlds.Cached(func(text string) request {
 	r := request{op: readOperation(text)}
 	for _, word := range anyWord.FindAllString(text, -1) {
 		if slices.Contains(services, strings.ToLower(word)) {
@@ -243,18 +243,18 @@ func readOperation(text string) string {
 }
 
 // readSign returns the slot and the value that a complaint or a line of a manual points to, as a case without a condition.
-func readSign(text string) (world.Case, bool) {
+func readSign(text string) (worlds.Case, bool) {
 	lower := strings.ToLower(text)
 	for i := range slots {
 		for _, v := range slots[i].values {
 			for _, sign := range slots[i].signs[v] {
 				if strings.Contains(lower, strings.ToLower(sign)) {
-					return world.Case{Slot: slots[i].name, Value: v}, true
+					return worlds.Case{Slot: slots[i].name, Value: v}, true
 				}
 			}
 		}
 	}
-	return world.Case{}, false
+	return worlds.Case{}, false
 }
 
 // capital returns a sentence with a capital first letter.

@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events/chat"
 )
 
 // roleModel is the model of a world as a model of the roles. It counts its calls and tokens.
 type roleModel struct {
-	world world.World
+	world worlds.World
 	seed  uint64
 	// broken is the share of replies that are not parseable. It is drawn for each call, also for a repeated prompt.
 	broken      float64
@@ -27,20 +27,20 @@ type roleModel struct {
 
 // Complete implements chat.Model.
 func (m *roleModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
-	said := make([]world.Message, len(p.Messages))
+	said := make([]worlds.Message, len(p.Messages))
 	for i := range p.Messages {
-		said[i] = world.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
+		said[i] = worlds.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
 	}
 	text, finish := m.world.Reply(p.Name, said), "stop"
 	if m.broken > 0 {
-		hash := world.Draw(m.seed, p.Name, world.AllText(said))
+		hash := worlds.Draw(m.seed, p.Name, worlds.AllText(said))
 		m.mu.Lock()
 		m.repeated[hash]++
 		call := fmt.Sprint(hash, m.repeated[hash])
 		m.mu.Unlock()
-		if world.Chance(m.broken, m.seed, "broken call", call) {
+		if worlds.Chance(m.broken, m.seed, "broken call", call) {
 			whole := text
-			text = world.BreakJSON(whole, world.Draw(m.seed, "kind of break", call))
+			text = worlds.BreakJSON(whole, worlds.Draw(m.seed, "kind of break", call))
 			isTruncated := strings.HasPrefix(whole, text)
 			if isTruncated {
 				finish = "length"
@@ -60,12 +60,12 @@ func (m *roleModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, erro
 }
 
 // worldEmbedder computes the embeddings of a world.
-type worldEmbedder struct{ world world.World }
+type worldEmbedder struct{ world worlds.World }
 
 func (e worldEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	for i, text := range texts {
-		vectors[i] = world.Embed(e.world.Features(text))
+		vectors[i] = worlds.Embed(e.world.Features(text))
 	}
 	return vectors, nil
 }

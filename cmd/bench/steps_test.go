@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/events/service"
 )
@@ -35,7 +34,7 @@ func (*lateBackend) Report(_ context.Context, r *events.Report) (*events.StoredR
 // TestContextsThatAreNotStored: the agent requests a context again that was not stored in time, so that the report of its run has a context.
 func TestContextsThatAreNotStored(t *testing.T) {
 	t.Parallel()
-	w, err := worlds.New(text.Name, 1, world.Imperfection{})
+	w, err := newWorld(text.Name, 1, worlds.Imperfection{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func (b *warningBackend) Report(context.Context, *events.Report) (*events.Stored
 // TestShareOfWarnedReports answers the last 20 of 140 tasks: at most 2 % of the 140 reports may have a warning.
 func TestShareOfWarnedReports(t *testing.T) {
 	t.Parallel()
-	w, err := worlds.New(text.Name, 1, world.Imperfection{})
+	w, err := newWorld(text.Name, 1, worlds.Imperfection{})
 	if err != nil {
 		t.Fatal(err)
 	}

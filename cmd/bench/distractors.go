@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
 	"debrief/generator"
 
@@ -32,7 +32,7 @@ var distractorsPart = part{
 		{inPromptKey, "shown", number1},
 		{promptTokensKey, "tokens", count},
 	},
-	imperfection: world.Default(), run: runDistractors,
+	imperfection: worlds.Default(), run: runDistractors,
 }
 
 // evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.

@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/train"
 	"debrief/events"
 	"debrief/events/chat"
@@ -66,7 +66,7 @@ type answered struct {
 
 // step answers tasks, which r.done counts already, with the current version of the playbook, and reports the executions in order. An agent of
 // the HTTP API reports the outcomes of a step only in the next step.
-func (r *runner) step(ctx context.Context, tasks []world.Task) error {
+func (r *runner) step(ctx context.Context, tasks []worlds.Task) error {
 	due := r.dueOutcomes()
 	out := make([]answered, len(tasks))
 	err := train.Each(len(tasks), parallelAnswers, func(i int) (err error) {
@@ -116,7 +116,7 @@ func (r *runner) delay(run string) int {
 	if r.arm.late == 0 {
 		return 1
 	}
-	return r.arm.late/2 + int(world.Draw(r.seed, "delay", run)%uint64(r.arm.late))
+	return r.arm.late/2 + int(worlds.Draw(r.seed, "delay", run)%uint64(r.arm.late))
 }
 
 // dueOutcomes removes and returns the outcomes that are due.
@@ -136,7 +136,7 @@ func (r *runner) dueOutcomes() (due []pendingOutcome) {
 const maxRequests = 5
 
 // storedContext requests a context for a task, again if it was not stored: its report would not tell which bullets were shown.
-func (r *runner) storedContext(ctx context.Context, t *world.Task) (served *events.ContextReply, err error) {
+func (r *runner) storedContext(ctx context.Context, t *worlds.Task) (served *events.ContextReply, err error) {
 	for range maxRequests {
 		served, err = r.agent.Context(ctx, r.request(t))
 		if err != nil {
@@ -150,7 +150,7 @@ func (r *runner) storedContext(ctx context.Context, t *world.Task) (served *even
 }
 
 // answer requests a context for a task and lets the agent of the world answer it.
-func (r *runner) answer(ctx context.Context, t *world.Task) (answered, error) {
+func (r *runner) answer(ctx context.Context, t *worlds.Task) (answered, error) {
 	served, err := r.storedContext(ctx, t)
 	if err != nil {
 		return answered{}, err
@@ -158,14 +158,14 @@ func (r *runner) answer(ctx context.Context, t *world.Task) (answered, error) {
 	system := systemOf(served.Messages)
 	a := r.world.Attempt(*t, system)
 	v := r.world.Verdict(*t, a)
-	if world.Chance(r.wrong, r.seed, "wrong verdict", t.ID) {
+	if worlds.Chance(r.wrong, r.seed, "wrong verdict", t.ID) {
 		v = r.world.Wrong(*t, a, v)
 	}
 	if r.arm.right && !v.Right() {
 		v.Score = 0
 	}
 	outcome := outcomeOf(v)
-	if world.Chance(r.arm.silent, r.seed, "silent", t.ID) {
+	if worlds.Chance(r.arm.silent, r.seed, "silent", t.ID) {
 		outcome = events.Outcome{}
 	}
 	if r.arm.judge {
@@ -187,7 +187,7 @@ func bulletIDs(cited []string) []book.BulletID {
 }
 
 // stepsOf returns the tool calls of an attempt.
-func stepsOf(a world.Attempt) (steps []events.Step) {
+func stepsOf(a worlds.Attempt) (steps []events.Step) {
 	for _, s := range a.Steps {
 		call := events.ToolCall{Tool: s.Tool, Arguments: s.Arguments, Output: s.Output, Outcome: events.Success}
 		if s.Failed {
@@ -199,7 +199,7 @@ func stepsOf(a world.Attempt) (steps []events.Step) {
 }
 
 // outcomeOf returns a verdict as an outcome.
-func outcomeOf(v world.Verdict) events.Outcome {
+func outcomeOf(v worlds.Verdict) events.Outcome {
 	o := events.Outcome{Score: v.Score, Label: events.Partial, Feedback: v.Feedback, By: "bench"}
 	switch v.Score {
 	case 0:
@@ -211,7 +211,7 @@ func outcomeOf(v world.Verdict) events.Outcome {
 }
 
 // request returns the request for the context of a task.
-func (r *runner) request(t *world.Task) *events.ContextRequest {
+func (r *runner) request(t *worlds.Task) *events.ContextRequest {
 	return &events.ContextRequest{Book: benchBook, Query: t.Question, Context: t.Context, System: generator.Instructions, MinVersion: r.version}
 }
 

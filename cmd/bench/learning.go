@@ -1,13 +1,4 @@
-// Package learning measures the quality of learning in simulated worlds, with controls.
-//
-//	learning.go     Bench        the command
-//	measurement.go  measurement  the runs of one part: each world, arm and seed; curves.go and distractors.go have the parts
-//	arms.go         arm          what differs between the runs
-//	runner.go       runner       the server, roles and agent of a run
-//	steps.go        learn        tasks, reports and outcomes
-//	evaluate.go     evaluate     the values of an evaluation
-//	rows.go         rows         averages over the seeds, as a Table
-package learning
+package main
 
 import (
 	"cmp"
@@ -23,12 +14,11 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
 )
 
-// Bench measures the quality of learning.
-type Bench struct {
+// learningBench measures the quality of learning.
+type learningBench struct {
 	Seeds   int      `help:"Number of seeds, each with different rules and tasks." default:"5"`
 	HeldOut int      `help:"Held-out tasks of each seed, never learned from." default:"300"`
 	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors" default:"worlds,distractors"`
@@ -45,7 +35,7 @@ type Bench struct {
 }
 
 // Help implements kong.HelpProvider.
-func (*Bench) Help() string {
+func (*learningBench) Help() string {
 	return `Everything runs in this process, with the embedded server, simulated models and the default configuration of 'debrief up'.
 Rules are hidden. An outside agent answers the tasks of a world.
 
@@ -63,7 +53,7 @@ Intervals are 95 % over seeds, by Student's t. All worlds, arms and tasks take h
 }
 
 // Validate implements kong's check.
-func (b *Bench) Validate() error {
+func (b *learningBench) Validate() error {
 	var errs []error
 	for _, n := range []struct {
 		flag             string
@@ -79,8 +69,8 @@ func (b *Bench) Validate() error {
 		}
 	}
 	for _, w := range b.Worlds {
-		if !slices.Contains(worlds.Names(), w) {
-			errs = append(errs, fmt.Errorf("--worlds: unknown world %q, must be one of %s", w, strings.Join(worlds.Names(), ", ")))
+		if !slices.Contains(worldNames, w) {
+			errs = append(errs, fmt.Errorf("--worlds: unknown world %q, must be one of %s", w, strings.Join(worldNames, ", ")))
 		}
 	}
 	arms := armNames(anyArm)
@@ -101,7 +91,7 @@ func (b *Bench) Validate() error {
 }
 
 // Run implements the command.
-func (b *Bench) Run(ctx context.Context, c *program.Common) error {
+func (b *learningBench) Run(ctx context.Context, c *program.Common) error {
 	for _, p := range allParts {
 		if !slices.Contains(b.Parts, p.name) {
 			continue
@@ -112,7 +102,7 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
 		b.say("%s: %.1f s", p.name, time.Since(began).Seconds())
-		if err := t.Print(term.Stdout, b.JSON); err != nil {
+		if err := t.print(term.Stdout, b.JSON); err != nil {
 			return err
 		}
 	}
@@ -120,7 +110,7 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 }
 
 // say prints a line about the progress on standard error.
-func (b *Bench) say(format string, args ...any) {
+func (b *learningBench) say(format string, args ...any) {
 	term.Fprintf(term.Stderr, format+"\n", args...)
 }
 
@@ -129,7 +119,7 @@ func (b *Bench) say(format string, args ...any) {
 const runsPerCore = 4
 
 // measure runs one part of the command.
-func (b *Bench) measure(ctx context.Context, p *part, log zerolog.Logger) (*Table, error) {
+func (b *learningBench) measure(ctx context.Context, p *part, log zerolog.Logger) (*table, error) {
 	m := b.measurement(p)
 	rows, err := m.run(ctx, log)
 	if err != nil {
@@ -139,7 +129,7 @@ func (b *Bench) measure(ctx context.Context, p *part, log zerolog.Logger) (*Tabl
 }
 
 // measurement returns the measurement of a part by the flags.
-func (b *Bench) measurement(p *part) *measurement {
+func (b *learningBench) measurement(p *part) *measurement {
 	m := &measurement{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
 		heldOut: b.HeldOut, distractors: b.Distractors,
@@ -151,7 +141,7 @@ func (b *Bench) measurement(p *part) *measurement {
 	}
 	if len(m.worlds) == 0 {
 		// Until its rules change, the drifting world equals the world text.
-		m.worlds = slices.DeleteFunc(worlds.Names(), func(name string) bool { return name == text.Drifting && m.tasks <= text.ChangeAfter })
+		m.worlds = slices.DeleteFunc(slices.Clone(worldNames), func(name string) bool { return name == text.Drifting && m.tasks <= text.ChangeAfter })
 	}
 	if len(m.arms) == 0 {
 		m.arms = p.arms

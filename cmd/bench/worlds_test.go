@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train/report"
 	"debrief/events/chat"
 )
@@ -39,7 +38,7 @@ func measure(t *testing.T, b *measurement) []resultRow {
 			t.Errorf("row %d: %v", i, err)
 		}
 	}
-	if err := (&Table{Title: s.Title, Head: s.Head, Rows: s.Rows}).Print(t.Output(), false); err != nil {
+	if err := (&table{Title: s.Title, Head: s.Head, Rows: s.Rows}).print(t.Output(), false); err != nil {
 		t.Error(err)
 	}
 	return rows
@@ -59,7 +58,7 @@ func row(t *testing.T, rows []resultRow, arm, label string) resultRow {
 func TestQuickWithoutDrift(t *testing.T) {
 	t.Parallel()
 	for quick, want := range map[bool]bool{false: true, true: false} {
-		m := (&Bench{Quick: quick}).measurement(&curvesPart)
+		m := (&learningBench{Quick: quick}).measurement(&curvesPart)
 		if got := slices.Contains(m.worlds, text.Drifting); got != want {
 			t.Errorf("quick %t: got %d tasks in %v, want the drifting world: %t", quick, m.tasks, m.worlds, want)
 		}
@@ -140,7 +139,7 @@ func TestWorldsDistractors(t *testing.T) {
 // TestWorldsBroken checks that each call breaks independently, also with a repeated prompt, and that whole replies leave no dead
 // letters.
 func TestWorldsBroken(t *testing.T) {
-	w, err := worlds.New(text.Name, 1, world.Imperfection{})
+	w, err := newWorld(text.Name, 1, worlds.Imperfection{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,12 +175,12 @@ func TestWorldsBroken(t *testing.T) {
 // TestWorldsDrift checks that changed rules cost their tasks, with a few tasks before and after the change.
 func TestWorldsDrift(t *testing.T) {
 	t.Parallel()
-	w, err := worlds.New(text.Drifting, 1, world.Default())
+	w, err := newWorld(text.Drifting, 1, worlds.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := func(phase int) []world.Task {
-		return slices.DeleteFunc(w.HeldOut(phase, 300), func(t world.Task) bool { return !isChanged(w, &t) })
+	changed := func(phase int) []worlds.Task {
+		return slices.DeleteFunc(w.HeldOut(phase, 300), func(t worlds.Task) bool { return !isChanged(w, &t) })
 	}
 	before, after := changed(0), changed(1)
 	if len(before) < 30 || len(after) != len(before) || before[0].Phase != 0 || after[0].Phase != 1 {
@@ -224,11 +223,11 @@ func TestWorldsCheckpoints(t *testing.T) {
 	if _, err := b.run(t.Context(), zerolog.Nop()); err == nil {
 		t.Errorf("unknown world: got %v, want an error", err)
 	}
-	bench := &Bench{Seeds: 2, HeldOut: 10, Tasks: 10, Worlds: []string{"nowhere"}}
+	bench := &learningBench{Seeds: 2, HeldOut: 10, Tasks: 10, Worlds: []string{"nowhere"}}
 	if err := bench.Validate(); err == nil {
 		t.Error("unknown world: got no error")
 	}
-	bench.Worlds, bench.Arms, bench.Against = worlds.Names(), armNames(anyArm), "none such"
+	bench.Worlds, bench.Arms, bench.Against = worldNames, armNames(anyArm), "none such"
 	if err := bench.Validate(); err == nil {
 		t.Error("unknown arm: got no error")
 	}

@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"fmt"
@@ -9,22 +9,22 @@ import (
 	"debrief/cmd/internal/program/term"
 )
 
-// Table holds the results of one measurement. The title begins with the name of the measurement and a colon.
-type Table struct {
+// table holds the results of one measurement. The title begins with the name of the measurement and a colon.
+type table struct {
 	Title  string
 	Head   string   // names of the columns, each ended by a tab
 	Rows   []string // cells, each ended by a tab
 	Values []any    // of the rows, for JSON
 }
 
-// Row adds a row: its value for JSON, and its cells, each ended by a tab.
-func (t *Table) Row(v any, format string, args ...any) {
+// add adds a row: its value for JSON, and its cells, each ended by a tab.
+func (t *table) add(v any, format string, args ...any) {
 	t.Values = append(t.Values, v)
 	t.Rows = append(t.Rows, fmt.Sprintf(format, args...))
 }
 
-// Print writes the table, or each value as a line of JSON.
-func (t *Table) Print(out io.Writer, asJSON bool) error {
+// print writes the table, or each value as a line of JSON.
+func (t *table) print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		for _, v := range t.Values {
 			if err := cli.WriteJSON(out, v); err != nil {

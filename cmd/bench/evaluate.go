@@ -1,11 +1,11 @@
-package learning
+package main
 
 import (
 	"context"
 	"fmt"
 	"slices"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/train"
 	"debrief/events"
 	"debrief/events/service"
@@ -43,14 +43,14 @@ func (r *runner) evaluate(ctx context.Context) (*point, error) {
 
 // heldOut is a task with the context that an agent got for it, and the score of the answer.
 type heldOut struct {
-	*world.Task
+	*worlds.Task
 	shown  []events.ShownBullet
 	tokens int // of the prompt
 	score  float64
 }
 
 // evaluateOn answers tasks with the contexts of an agent.
-func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []world.Task) (*point, error) {
+func (r *runner) evaluateOn(ctx context.Context, agent service.Backend, tasks []worlds.Task) (*point, error) {
 	p, err := r.readPlaybook(ctx)
 	if err != nil {
 		return nil, err
@@ -134,8 +134,8 @@ func (r *runner) changedRules(v map[string]float64, answers []heldOut) {
 }
 
 // isChanged reports whether a rule that changes decides a task.
-func isChanged(w world.World, t *world.Task) bool {
-	d, ok := w.(world.Changer)
+func isChanged(w worlds.World, t *worlds.Task) bool {
+	d, ok := w.(worlds.Changer)
 	return ok && slices.ContainsFunc(t.Deciding, func(rule int) bool { return slices.Contains(d.Changed(), rule) })
 }
 

@@ -1,4 +1,8 @@
-// Package world has what all simulated worlds share. Package worlds lists the worlds.
+// Package worlds has what all simulated worlds share. A world measures learning: it has tasks with hidden rules, an agent, and a model for the
+// Reflector and the Curator. Each world is a package below this one, and an entry in cmd/bench/worlds.go.
+//
+// A world shares no code with the product: it imports only the standard library and other packages of the worlds. The
+// model of a world reads prompts, and knows language but no rules. It therefore learns only through the playbook.
 //
 //	world.go   World      the types of a world and of its tasks; texts.go writes lists of tasks and texts
 //	cases.go   Case       rules that decide a part of an answer, in the worlds text and tools
@@ -9,7 +13,7 @@
 //	                      the Curator, the reducer and the refiner. The Language of a world reads and writes the rules.
 //
 // Every reply depends only on the seed and on the text of the prompt.
-package world
+package worlds
 
 // Task is one task of a world.
 type Task struct {

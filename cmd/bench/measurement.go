@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // allParts lists the measurements in simulated worlds, in the order of the output.
@@ -18,11 +18,11 @@ var allParts = []*part{&curvesPart, &distractorsPart}
 // part is one measurement in simulated worlds.
 type part struct {
 	name, title  string
-	arms         []string           // default of --arms
-	tasks        int                // default of --tasks
-	quick        int                // maximum number of training tasks with --quick
-	columns      []column           // the first one is compared between arms
-	imperfection world.Imperfection // of the simulated models
+	arms         []string            // default of --arms
+	tasks        int                 // default of --tasks
+	quick        int                 // maximum number of training tasks with --quick
+	columns      []column            // the first one is compared between arms
+	imperfection worlds.Imperfection // of the simulated models
 	// run measures one arm with one seed in one world.
 	run func(ctx context.Context, m *measurement, r *run, log zerolog.Logger) ([]*point, error)
 }

@@ -1,11 +1,11 @@
-package learning
+package main
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/train/report"
 )
 
@@ -69,9 +69,9 @@ type resultRow struct {
 	Seeds  int                        `json:"seeds"`
 	Values map[string]report.Estimate `json:"values"`
 	// Difference is the difference of the first column to the arm Against, paired by seed; nil without a counterpart.
-	Difference *report.Estimate   `json:"difference,omitempty"`
-	Against    string             `json:"against,omitempty"`
-	Errors     world.Imperfection `json:"simulated_errors"`
+	Difference *report.Estimate    `json:"difference,omitempty"`
+	Against    string              `json:"against,omitempty"`
+	Errors     worlds.Imperfection `json:"simulated_errors"`
 }
 
 // name returns the label of a point.
@@ -173,9 +173,9 @@ func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRo
 }
 
 // table returns the rows as a table.
-func (m *measurement) table(rows []resultRow) *Table {
+func (m *measurement) table(rows []resultRow) *table {
 	differs := slices.ContainsFunc(rows, func(r resultRow) bool { return r.Difference != nil })
-	t := &Table{
+	t := &table{
 		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
 			strings.ToUpper(m.part.name[:1])+m.part.name[1:], m.part.title, m.heldOut, m.seeds, 100*wrongShare, describeErrors(m.part.imperfection)),
 		Head: "world\tarm\tcase\t",
@@ -200,7 +200,7 @@ func (m *measurement) table(rows []resultRow) *Table {
 				line += difference(r.Difference)
 			}
 		}
-		t.Row(*r, "%s", line)
+		t.add(*r, "%s", line)
 	}
 	return t
 }
@@ -214,7 +214,7 @@ func difference(e *report.Estimate) string {
 }
 
 // describeErrors describes the error rates of the simulated models.
-func describeErrors(e world.Imperfection) string {
+func describeErrors(e worlds.Imperfection) string {
 	return fmt.Sprintf("simulated Reflector and Curator: %.0f %% wrong generalisations, %.0f %% platitudes, %.0f %% idle, %.0f %% wrong tags, "+
 		"%.0f %% unknown ids, %.0f %% broken JSON, %.0f %% duplicates, %.0f %% paraphrases",
 		100*e.WrongGeneralisation, 100*e.Platitude, 100*e.Idle, 100*e.WrongTag, 100*e.UnknownID, 100*e.BrokenJSON, 100*e.Duplicate, 100*e.Paraphrase)

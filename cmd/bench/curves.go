@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // curvesPart measures the accuracy by the number of training tasks.
@@ -30,7 +30,7 @@ var curvesPart = part{
 		{changedKey, "changed", percent},
 		{deadKey, "dead", number1},
 	},
-	imperfection: world.Default(), run: runCurve,
+	imperfection: worlds.Default(), run: runCurve,
 }
 
 // runCurve trains one arm and evaluates it at checkpoints.

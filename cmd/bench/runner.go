@@ -1,4 +1,4 @@
-package learning
+package main
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/simulated/worlds"
-	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -31,7 +30,7 @@ import (
 // runner is a server with a Reflector, a Curator and an outside agent, for one playbook. All settings are the defaults,
 // except those of the arm and the number of slots.
 type runner struct {
-	world       world.World
+	world       worlds.World
 	arm         *arm
 	seed        uint64
 	measurement *measurement
@@ -51,8 +50,6 @@ type runner struct {
 	roles       chan error         // receives the error of the roles when they have stopped; nil before they start
 }
 
-const benchBook = book.Book("default")
-
 // syncInterval is how often the temporary server flushes to disk.
 const syncInterval = "100ms"
 
@@ -61,10 +58,10 @@ func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logge
 	a := of.arm
 	imperfect := m.part.imperfection
 	if a.voter {
-		imperfect = world.Imperfection{Idle: 1} // it finds no lesson, and makes no other error
+		imperfect = worlds.Imperfection{Idle: 1} // it finds no lesson, and makes no other error
 	}
 	imperfect.Forgetful = a.forgets
-	w, err := worlds.New(of.world, of.seed, imperfect)
+	w, err := newWorld(of.world, of.seed, imperfect)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +153,7 @@ const labelled = 100
 func (r *runner) calibrate() *book.Judge {
 	j := &book.Judge{Name: simulatedJudge, Right: labelled / 2, Wrong: labelled / 2}
 	for i := range labelled {
-		isFalse := world.Chance(r.wrong, r.seed, "label", fmt.Sprint(i))
+		isFalse := worlds.Chance(r.wrong, r.seed, "label", fmt.Sprint(i))
 		switch {
 		case isFalse && i%2 == 0:
 			j.FalseFailures++
