@@ -22,7 +22,7 @@ import (
 //     message, ActiveCall.storeEnd for an explicit outcome, closeWith for feedback, and closeIdle after the idle time.
 //  2. reportRun sends the report of the run.
 //  3. reportRun stores the closed run in the second bucket.
-//  4. reportRun removes the open run.
+//  4. removeOpen stores the references to the closed run, and removes the open run.
 //
 // endPrevious and ActiveCall.storeEnd leave the steps 2 to 4 to closeWoken of the same gateway. If a gateway dies between two steps, the run
 // stays marked, and after closingTimeout a sweep of any gateway repeats all steps. Two gateways may take the steps at once: their
@@ -117,8 +117,7 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, limit wait) (*run, 
 		return nil, err
 	}
 	if r.Closed {
-		// A gateway may have died after it stored the closed run, before it removed the open one.
-		return r, s.open.remove(ctx, openKey(id))
+		return r, s.repeatRemove(ctx, id)
 	}
 	parts, keys, err := s.parts(ctx, r)
 	if err != nil {
@@ -138,26 +137,49 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, limit wait) (*run, 
 			result = Reported
 		}
 	}
-	s.count(result)
 	const bucketAge = 0 // the lifetime of the closed run is the age of the bucket
 	rev, err := s.closed.put(ctx, closedKey(id), &final, bucketAge)
 	if err != nil {
 		return nil, err
 	}
+	s.count(result) // after the write: a repetition would count again
 	s.recent.putRun(revision{&final, rev})
-	if err := s.putReferences(ctx, s.closedReferences(r)); err != nil {
-		return nil, err
-	}
 	s.quota.remove(r.Owner)
-	keys = append(keys, r.openReferences()...)
 	if r.Block != nil {
 		keys = append(keys, blockKey(id))
 	}
-	keys = append(keys, openKey(id))
+	return &final, s.removeOpen(ctx, r, keys)
+}
+
+// removeOpen stores the references to a closed run. Then it removes the open run, the references to it, and the given keys of its calls and
+// its block. It logs an error of the removal, which a sweep repeats.
+func (s *Store) removeOpen(ctx context.Context, open *run, keys []string) error {
+	if err := s.putReferences(ctx, s.closedReferences(open)); err != nil {
+		return err
+	}
+	keys = append(keys, open.openReferences()...)
+	keys = append(keys, openKey(open.ID))
 	if err := s.open.remove(ctx, keys...); err != nil {
 		s.log.Debug().Err(err).Msg("closed run of the gateway not removed, a sweep will")
 	}
-	return &final, nil
+	return nil
+}
+
+// repeatRemove calls removeOpen for a closed run, unless the open run is removed already. A gateway may have died after it stored the closed run.
+func (s *Store) repeatRemove(ctx context.Context, id events.ID) error {
+	var open *run
+	err := s.open.last(ctx, []string{openKey(id)}, func(m *direct.Message) (err error) {
+		open, err = decode[run](m)
+		return err
+	})
+	if err != nil || open == nil {
+		return err
+	}
+	_, keys, err := s.parts(ctx, open)
+	if err != nil {
+		return err
+	}
+	return s.removeOpen(ctx, open, append(keys, blockKey(id)))
 }
 
 // report returns the handle of a reported run, or "" if the report is invalid, which no repetition can change.

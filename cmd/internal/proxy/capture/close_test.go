@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
+	"debrief/events/direct"
 )
 
 // TestReport checks the fields of a report.
@@ -251,6 +253,74 @@ func TestDeadGatewayClosesOnce(t *testing.T) {
 	}
 	if got := d.closeAll(); len(got) != 1 || d.reporter.copies != 0 {
 		t.Errorf("got %d executions, %d copies", len(got), d.reporter.copies)
+	}
+}
+
+// TestDeadGatewayLeavesNothing checks that a sweep completes the last step of a gateway that died after it stored the closed run.
+func TestDeadGatewayLeavesNothing(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(modelapi.Chat)
+	c.ask("Who?", calls("a"))
+	c.results("a", strings.Repeat("x", 2*maxSmall)) // a call that is stored apart
+	o := c.next(says("Ann."))
+	r := revisionOf(t, d.store(), o.Run).run
+	values := map[string][]byte{} // of the open run
+	if err := d.stores[0].open.read(t.Context(), ">", func(m *direct.Message) error { values[m.Subject] = m.Data; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.keys("c.")); n != 1 || r.Block == nil {
+		t.Fatalf("got %d calls and the block %v, want one of each", n, r.Block)
+	}
+	d.closeAll()
+	if keys := d.keys(""); len(keys) > 0 {
+		t.Fatalf("a closed run leaves %v", keys)
+	}
+	for subject, data := range values {
+		if _, err := d.stores[0].open.publish(t.Context(), &nats.Msg{Subject: subject, Header: events.SchemaHeader(), Data: data}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	references := d.stores[0].closedReferences(r)
+	for _, w := range references {
+		if err := d.stores[0].closed.remove(t.Context(), w.key+"."+w.token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restarted := d.store()
+	if err := restarted.sweep(t.Context(), time.Now().Add(24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if keys := d.keys(""); len(keys) > 0 {
+		t.Errorf("the sweep leaves %v", keys)
+	}
+	for _, w := range references {
+		if list, err := d.store().references(t.Context(), &restarted.closed, w.key); err != nil || len(list) != 1 {
+			t.Errorf("reference %s: got %v, %v, want it stored", w.key, list, err)
+		}
+	}
+	if n := d.counted(Reported); n != 1 {
+		t.Errorf("got %d reported runs, want 1", n)
+	}
+}
+
+// TestClosedRunCountsOnce checks that a run whose end could not be stored is counted once.
+func TestClosedRunCountsOnce(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	o := d.client(modelapi.Chat).ask("Who?", says("Ann."))
+	s := d.stores[0]
+	closed := s.closed.name
+	s.closed.name = "missing"
+	if _, _, err := s.closeWith(t.Context(), o.Run, events.Outcome{}); err == nil {
+		t.Error("got no error without a bucket")
+	}
+	s.closed.name = closed
+	if _, _, err := s.closeWith(t.Context(), o.Run, events.Outcome{}); err != nil {
+		t.Error(err)
+	}
+	if got := d.closeAll(); len(got) != 1 || d.counted(Reported) != 1 {
+		t.Errorf("got %d executions, counted %d, want 1", len(got), d.counted(Reported))
 	}
 }
 
