@@ -36,16 +36,15 @@ func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) e
 // dropIfDamaged deletes a damaged view and describes the damage. It returns "" for a view that is whole or does not exist.
 func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *checkpoint) (reason string, err error) {
 	s, err := in.js.Stream(ctx, view)
-	if err != nil {
-		if _, answered := errors.AsType[jetstream.JetStreamError](err); !answered {
-			return "", fmt.Errorf("open the stream %s: %w", view, err)
-		}
-		// The server has not loaded its settings.
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // the server has not loaded its settings, or has none
 		dirs, err := glob(in.dir, "jetstream/*/streams/"+view)
 		if err != nil || len(dirs) == 0 {
 			return "", err
 		}
 		return "its settings are unreadable", moveAside(in.dir, dirs[0], view)
+	}
+	if err != nil {
+		return "", fmt.Errorf("open the stream %s: %w", view, err)
 	}
 	i, err := infoWithLost(ctx, s)
 	if err != nil {

@@ -2,6 +2,7 @@ package natsd_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -142,5 +143,31 @@ func TestWholeViewStays(t *testing.T) {
 	}
 	if all, err := natsd.ReadDamage(killed); err != nil || len(all) > 0 {
 		t.Errorf("got damage %v, %v", all, err)
+	}
+}
+
+// TestOfflineViewStays checks that a view that the server knows and does not load stays: here, one of a newer server.
+func TestOfflineViewStays(t *testing.T) {
+	t.Parallel()
+	dir := viewStore(t)
+	stream := filepath.Join(dir, "jetstream", "$G", "streams", view.Name)
+	settings, err := os.ReadFile(filepath.Join(stream, "meta.inf"))
+	ok(t, err)
+	var edited map[string]any
+	ok(t, json.Unmarshal(settings, &edited))
+	edited["metadata"] = map[string]string{"_nats.req.level": "999"}
+	settings, err = json.Marshal(edited)
+	ok(t, err)
+	ok(t, os.WriteFile(filepath.Join(stream, "meta.inf"), settings, 0o600))
+	ok(t, os.Remove(filepath.Join(stream, "meta.sum"))) // the start writes it
+	s, err := natsd.Start(natsd.Config{Dir: dir, Sync: "1m", Views: []string{view.Name}})
+	if err == nil {
+		s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "offline") {
+		t.Errorf("got %v, want that the stream is offline", err)
+	}
+	if _, err := os.Stat(stream); err != nil {
+		t.Errorf("the view: %v, want it in place", err)
 	}
 }
