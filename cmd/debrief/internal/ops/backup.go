@@ -196,11 +196,14 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 func (b *backupRestore) restore(ctx context.Context, c *program.Common, s *cli.Session, m *backup.Manifest) error {
 	err := m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace)
 	var notEmpty *backup.NotEmptyError
+	var incomplete *backup.IncompleteError
 	switch {
 	case errors.As(err, &notEmpty):
 		return program.Exit(program.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
+	case errors.As(err, &incomplete):
+		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", err)
 	case err != nil:
-		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", invalidError(b.From, err))
+		return invalidError(b.From, err)
 	}
 	if _, err := b.Open(ctx, s.NATS(), "", c.Logger()); err != nil {
 		return err

@@ -7,6 +7,9 @@ import (
 	"debrief/cmd/internal/operate/backup"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 )
 
 // TestRestoreRefusesFewerReplicas checks that a restore needs --fewer-replicas to reduce the replicas of a stream.
@@ -32,5 +35,16 @@ func TestRestoreRefusesFewerReplicas(t *testing.T) {
 		if row.want == "" && err != nil || row.want != "" && (program.ExitCode(err) != program.ExitUsage || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), "--fewer-replicas")) {
 			t.Errorf("%s: got %v, want %q", row.name, err, row.want)
 		}
+	}
+}
+
+// TestFailedRestoreAdvice checks that --replace is advised only after a restore has deleted streams. The backup of the test has no files.
+func TestFailedRestoreAdvice(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	b := backupRestore{From: "monday"}
+	err := b.restore(t.Context(), &program.Common{}, &cli.Session{Conn: conn}, &backup.Manifest{Streams: []backup.Stream{{Name: events.StreamTasks}}})
+	if program.ExitCode(err) != program.ExitRefused || !strings.HasPrefix(err.Error(), "monday: invalid backup: TASKS/") || strings.Contains(err.Error(), "--replace") {
+		t.Errorf("got exit code %d, %v, want that the backup is invalid, without --replace", program.ExitCode(err), err)
 	}
 }

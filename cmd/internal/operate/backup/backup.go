@@ -244,9 +244,17 @@ func (e *NotEmptyError) Error() string {
 	return "streams are not empty: " + strings.Join(e.Streams, ", ")
 }
 
+// IncompleteError is returned by a restore that has deleted streams and has not created all of them.
+type IncompleteError struct{ err error }
+
+func (e *IncompleteError) Error() string { return e.err.Error() }
+
+func (e *IncompleteError) Unwrap() error { return e.err }
+
 // Restore creates the streams of a verified backup. Existing streams of these names must be empty; with replace they
-// are deleted with their contents. An interrupted restore leaves some streams behind, and a mark for which programs refuse the server
-// (streams.MetadataRestoring): repeat it with replace. The server must have the stream of the mark.
+// are deleted with their contents. An interrupted restore returns an *IncompleteError. It leaves some streams behind, and a mark for which
+// programs refuse the server (streams.MetadataRestoring): repeat it with replace. The server must have the stream of the mark. After
+// any other error all streams are as before.
 //
 // A server that has erasures keeps its own, which may be newer than those of the backup. The restored data of erased runs is not used, and
 // the next run of package erase removes it again.
@@ -261,8 +269,25 @@ func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, re
 	if err != nil {
 		return err
 	}
-	if err := m.deleteStreams(ctx, conn, replace); err != nil {
+	names, err := m.replacedStreams(ctx, conn, replace)
+	if err != nil {
 		return err
+	}
+	if err := markRestoring(ctx, conn.JetStream(), time.Now().UTC().Format(time.RFC3339)); err != nil {
+		return err
+	}
+	if err := m.replaceStreams(ctx, conn, names, configs); err != nil {
+		return &IncompleteError{err}
+	}
+	return nil
+}
+
+// replaceStreams deletes the named streams, creates those of the backup, and removes the mark of the restore.
+func (m *Manifest) replaceStreams(ctx context.Context, conn *bus.Conn, names []string, configs []api.StreamConfig) error {
+	for _, name := range names {
+		if err := deleteStream(ctx, conn, name); err != nil {
+			return err
+		}
 	}
 	for i := range m.Streams {
 		s := &m.Streams[i]
@@ -373,10 +398,9 @@ func ownConfig(name string, replicas int) (config api.StreamConfig, err error) {
 	return config, fmt.Errorf("unknown stream %q", name)
 }
 
-// deleteStreams deletes the streams to restore, after it has marked the server. Without replace it returns an error if one of them is not
-// empty.
-func (m *Manifest) deleteStreams(ctx context.Context, conn *bus.Conn, replace bool) error {
-	var names, notEmpty []string
+// replacedStreams returns the names of the streams that a restore deletes. Without replace it returns an error if one of them is not empty.
+func (m *Manifest) replacedStreams(ctx context.Context, conn *bus.Conn, replace bool) (names []string, err error) {
+	var notEmpty []string
 	for _, s := range m.Streams {
 		names = append(names, s.Name)
 	}
@@ -389,24 +413,16 @@ func (m *Manifest) deleteStreams(ctx context.Context, conn *bus.Conn, replace bo
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("open stream %s: %w", name, err)
+			return nil, fmt.Errorf("open stream %s: %w", name, err)
 		}
 		if old.CachedInfo().State.Msgs > 0 {
 			notEmpty = append(notEmpty, name)
 		}
 	}
 	if len(notEmpty) > 0 && !replace {
-		return &NotEmptyError{notEmpty}
+		return nil, &NotEmptyError{notEmpty}
 	}
-	if err := markRestoring(ctx, conn.JetStream(), time.Now().UTC().Format(time.RFC3339)); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := deleteStream(ctx, conn, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return names, nil
 }
 
 // deleteStream deletes a stream if it exists.

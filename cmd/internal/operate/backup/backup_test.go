@@ -170,7 +170,8 @@ func TestInterruptedRestoreLeavesMark(t *testing.T) {
 	if _, err := nc.Subscribe("$JS.API.STREAM.RESTORE."+events.StreamReflections, func(*nats.Msg) { interrupt() }); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Restore(interrupted, conn, 1, true); !errors.Is(err, context.Canceled) {
+	var incomplete *IncompleteError
+	if err := m.Restore(interrupted, conn, 1, true); !errors.Is(err, context.Canceled) || !errors.As(err, &incomplete) {
 		t.Fatalf("got error %v, want the interruption", err)
 	}
 	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); !errors.Is(err, inspect.ErrRestoring) {
