@@ -59,7 +59,8 @@ func namesValue(line, value string) bool {
 // temporary matches the errors after which the same call can work.
 var temporary = regexp.MustCompile(`(?i)time[d-]? ?out|temporar|connection|rate.?limit|too many requests|busy|unavailable|overloaded|\b(?:429|502|503|504)\b|reset by peer`)
 
-// vocabulary has the words of an error that a lesson may quote. None of them is an order.
+// vocabulary has the words of an error that a lesson may quote. None of them is a value, an address or a person. Verbs that are mostly an
+// order, such as "make" and "add", are left out.
 var vocabulary = text.Set(`
 	error errors failed failure fails exception invalid illegal unknown unsupported unexpected missing required mandatory wrong bad
 	no not none nothing never only neither nor found such is are was were has have had been be being must should may can cannot can't could
@@ -78,8 +79,8 @@ var vocabulary = text.Set(`
 	typeerror valueerror keyerror indexerror attributeerror nameerror syntaxerror indentationerror filenotfounderror permissionerror
 	externally managed environment externally-managed-environment bash sh unique duplicate conflict pending cancelled delivered processed shipped
 	you your we there region country currency language version unit units page size offset index query url
-	flag flags option options results result cart invoice page pages defined rule target make made
-	zip email phone book branch commit repository add adds added given got want wants expected expects provided specified supported recognized`)
+	flag flags option options results result cart invoice page pages defined rule target made
+	zip email phone book branch commit repository adds added given got want wants expected expects provided specified supported recognized`)
 
 var (
 	// placeholders match words that replaceVarying puts in place of values.
