@@ -214,6 +214,15 @@ func TestTasks(t *testing.T) {
 		}
 		return nil
 	})
+	const once = `{"question":"And two times four?","run_id":"repeated"}`
+	w.send(t, 201, "POST", "/books/sums/tasks", once)
+	for range 2 { // before and after the answer is recorded
+		again, _ := w.send(t, 200, "POST", "/books/sums/tasks?wait=10m", once)
+		execution, _ := again["execution"].(map[string]any)
+		if again["duplicate"] != true || again["handle"] == nil || execution["answer"] != "42" {
+			t.Errorf("submitted again, with a wait: got %v, want the first answer", again)
+		}
+	}
 	for body, field := range map[string]string{`{}`: "question", `{"question":"q","evaluator":"guess"}`: "evaluator", `{"question":"q","purpose":"play"}`: "purpose"} {
 		if reply, _ := w.send(t, 400, "POST", "/books/sums/tasks", body); reply["field"] != field {
 			t.Errorf("%s: got %v", body, reply)

@@ -76,14 +76,9 @@ func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 	if err := task.Validate(); err != nil {
 		return nil, service.NewError(http.StatusBadRequest, err.Error())
 	}
-	first, err := c.firstAnswer(task)
-	if err != nil {
-		return nil, err
-	}
-	if first != "" {
-		c.status = http.StatusOK
-		c.taskLocation(task)
-		return &TaskReply{RunID: task.ID, Handle: first, Duplicate: true}, nil
+	first, err := c.firstAnswer(c.ctx, task, wait)
+	if err != nil || first != nil {
+		return first, err
 	}
 	if wait > 0 {
 		return c.awaitTask(task, wait)
@@ -99,20 +94,54 @@ func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 	return &TaskReply{RunID: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
 }
 
-// firstAnswer returns the handle of the stored execution of a task that was submitted and answered before, or "". Such a task is not
-// published again: after a long time the server accepts the copy, and a generator would call its model for an answer that does not count.
-func (c *call) firstAnswer(task *events.Task) (events.Handle, error) {
+// firstAnswer returns the reply for a task that was submitted and answered before, or nil. Such a task is not published again: after a
+// long time the server accepts the copy, and a generator would call its model for an answer that does not count. The reply has the
+// execution if the caller waits for it.
+func (c *call) firstAnswer(ctx context.Context, task *events.Task, wait time.Duration) (*TaskReply, error) {
 	id := events.ExecutionID(task.Book, task.Owner, task.ID, 0)
 	conn := c.handler.conn
-	seq, err := window.New(conn.NATS(), conn.JetStream()).FirstCopy(c.ctx, task.Book, window.EffectTurn, id)
+	seq, err := window.New(conn.NATS(), conn.JetStream()).FirstCopy(ctx, task.Book, window.EffectTurn, id)
 	if err != nil || seq == 0 {
-		return "", err
+		return nil, err
 	}
-	_, err = conn.Events.Find(c.ctx, events.StreamExecutions, seq, func(found events.ID) bool { return found == id })
+	stored, err := conn.Events.Find(ctx, events.StreamExecutions, seq, func(found events.ID) bool { return found == id })
 	if errors.Is(err, bus.ErrNotFound) {
-		return "", nil
+		return nil, nil
 	}
-	return events.NewHandle(seq, id), err
+	if err != nil {
+		return nil, err
+	}
+	reply := c.duplicate(task)
+	reply.Handle = events.NewHandle(seq, id)
+	if e, ok := stored.(*events.Execution); ok && wait > 0 {
+		reply.Execution = e
+		err = c.handler.texts.Fill(ctx, e.Book, e.Version, e.Shown)
+	}
+	return reply, err
+}
+
+// duplicate returns the reply for a task that was submitted before, without its answer.
+func (c *call) duplicate(task *events.Task) *TaskReply {
+	c.status = http.StatusOK
+	c.taskLocation(task)
+	return &TaskReply{RunID: task.ID, Duplicate: true}
+}
+
+// answerPause is the time between two look-ups of an answer that another request waits for.
+const answerPause = 200 * time.Millisecond
+
+// awaitFirst waits for the answer to a task that was submitted before. The generator replies only to the first request. It returns a reply
+// without an answer when ctx ends.
+func (c *call) awaitFirst(ctx context.Context, task *events.Task, wait time.Duration) (*TaskReply, error) {
+	for {
+		first, err := c.firstAnswer(ctx, task, wait)
+		if ctx.Err() != nil || err == nil && first == nil && events.Sleep(ctx, answerPause) != nil {
+			return c.duplicate(task), nil
+		}
+		if err != nil || first != nil {
+			return first, err
+		}
+	}
 }
 
 // taskLocation sets the Location of a task: the list of its executions.
@@ -133,9 +162,7 @@ func (c *call) awaitTask(task *events.Task, wait time.Duration) (*TaskReply, err
 	case err != nil && errors.As(context.Cause(ctx), &model):
 		return nil, &statusError{status: http.StatusServiceUnavailable, code: CodeUnavailable, text: fmt.Sprintf("no answer: %v; the task is stored as %q and is answered after that is fixed", model, task.ID)}
 	case errors.Is(err, bus.ErrDuplicate):
-		c.status = http.StatusOK
-		c.taskLocation(task)
-		return &TaskReply{RunID: task.ID, Duplicate: true}, nil
+		return c.awaitFirst(ctx, task, wait)
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: fmt.Sprintf("no answer in %s: the task is stored as %q and will be answered when a generator runs and its model answers", wait, task.ID)}
 	case err != nil:
