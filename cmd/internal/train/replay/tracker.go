@@ -134,10 +134,10 @@ func (tr *tracker) addReflection(s bus.Stored) {
 	if !ok || ref.Feedback != "" || ref.Origin.Run != tr.runName {
 		return
 	}
-	if tr.reflected[ref.Execution] != "" {
+	tr.used.reflector = tr.used.reflector.Plus(report.UsageOf(ref.Usage))
+	if tr.reflected[ref.Execution] != "" { // of several copies of a reflection, the first one counts
 		return
 	}
-	tr.used.reflector = tr.used.reflector.Plus(report.UsageOf(ref.Usage))
 	tr.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/train/report"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/blob"
@@ -199,5 +200,23 @@ func TestRunSurvivesCuratorCrashes(t *testing.T) {
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestUsageOfCopies checks that the usage of an execution and of a reflection counts for each stored copy: each copy needed calls of the model.
+func TestUsageOfCopies(t *testing.T) {
+	t.Parallel()
+	tr := &tracker{changed: make(chan struct{}), answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}}
+	used := chat.Usage{Calls: 1, InputTokens: 100, OutputTokens: 10}
+	for seq := range uint64(2) {
+		tr.addExecution(bus.Stored{Seq: seq + 1, Event: &events.Execution{ID: "e", Usage: used}})
+		tr.addReflection(bus.Stored{Seq: seq + 1, Event: &events.Reflection{ID: "r", Execution: "e", Usage: used}})
+	}
+	got := tr.usage()
+	if want := (report.Usage{Calls: 2, InputTokens: 200, OutputTokens: 20}); got.generator != want || got.reflector != want {
+		t.Errorf("got %+v of the generator and %+v of the reflector, want %+v of each", got.generator, got.reflector, want)
+	}
+	if len(tr.answers) != 1 || tr.reflectionOn("e") != events.NewHandle(1, "r") {
+		t.Errorf("got %d answers and the reflection %s, want the first copies", len(tr.answers), tr.reflectionOn("e"))
 	}
 }
