@@ -162,16 +162,17 @@ func (refusingJetStream) PublishMsg(context.Context, *nats.Msg, ...jetstream.Pub
 	return nil, errStreamSealed
 }
 
-// plainServer returns a connection to a server without JetStream.
-func plainServer(t *testing.T) *nats.Conn {
+// plainServer returns a connection to a server without JetStream. The user may not publish the denied subjects.
+func plainServer(t *testing.T, denied ...string) *nats.Conn {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
+	user := &server.User{Username: "u", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: denied}}}
+	srv, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, Users: []*server.User{user}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv.Start()
 	t.Cleanup(srv.Shutdown)
-	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(user.Username, user.Password))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +203,19 @@ func TestBucketWithoutLeader(t *testing.T) {
 	}
 	if _, err := store.Gaps(t.Context()); err == nil {
 		t.Error("gaps: got no error")
+	}
+}
+
+// TestBucketThatCannotBeAskedFor checks that work waits if the user lacks the right to ask whether the bucket exists: it may have no leader.
+func TestBucketThatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
+	conn, err := bus.Attach(plainServer(t, "$JS.API.STREAM.INFO.>"), bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = erasure.NewFilter(conn.JetStream()).Check(t.Context(), &events.Task{Book: "b", ID: "1"})
+	if err == nil || !bus.IsUnavailable(err) {
+		t.Errorf("got %v, want an error that holds the message", err)
 	}
 }
 

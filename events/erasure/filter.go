@@ -225,11 +225,11 @@ func (f *Filter) readNew(ctx context.Context) error {
 	return err
 }
 
-// isBucketMissing reports whether 'debrief setup' has not created the bucket, so that nothing was erased. A user without the right to ask, such
-// as a role on a server with accounts, cannot tell a bucket without a leader from a missing one. For that user both are missing.
+// isBucketMissing reports whether 'debrief setup' has not created the bucket, so that nothing was erased. A bucket without a leader is not
+// missing.
 func (f *Filter) isBucketMissing(ctx context.Context) bool {
 	_, err := f.js.Stream(ctx, Stream)
-	return errors.Is(err, jetstream.ErrStreamNotFound) || natserr.IsDenied(err)
+	return errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // unreadableError is returned while the bucket has a value that this program cannot read. As it may be a tombstone, work waits. The error has no

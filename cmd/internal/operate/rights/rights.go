@@ -98,6 +98,7 @@ func ofRole(role, input string) []Grant {
 		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
 	},
 		info("health: backlog", input), info("health: dead letters", "DEAD"), info("start: does it exist", "KV_attempts", "OBJ_blobs"),
+		info("does it exist, or has it no leader", "KV_erasures"),
 		read("OBJ_blobs", "large payloads"),
 		read("KV_erasures", "tombstones of erased runs"))
 }
