@@ -161,7 +161,7 @@ func (f *Feedback) print(reply *api.FeedbackReply) error {
 }
 
 func outcomeText(o events.Outcome) string {
-	return explain.Outcome(string(cmp.Or(o.Label, events.Unknown)), o.Score)
+	return explain.NamedOutcome(string(cmp.Or(o.Label, events.Unknown)), o.Score)
 }
 
 // effectText describes the effect of feedback, without a line break at the end.

@@ -226,7 +226,7 @@ func (x *Bullet) writeSupport(out io.Writer, covers []playbook.Cover, all bool) 
 // writeCover describes one execution behind a change: the digest from the log, and the stored execution if it has not expired.
 func (x *Bullet) writeCover(out io.Writer, c playbook.Cover) {
 	digest := c.Evidence
-	term.Fprintf(out, "    %s  %s  %q\n", digest.Execution, Outcome(digest.Outcome, digest.Score), digest.Excerpt)
+	term.Fprintf(out, "    %s  %s  %q\n", digest.Execution, NamedOutcome(digest.Outcome, digest.Score), digest.Excerpt)
 	if digest.Reflector != "" { // the evidence of an edit has none
 		note := ""
 		if slices.Contains(x.Expired, c.ID) {

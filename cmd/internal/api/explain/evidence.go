@@ -81,12 +81,21 @@ func labelsOf(all []history.Event, labels map[uint64]string) map[uint64]string {
 	return used
 }
 
-// Outcome formats a label with its score.
+// Outcome formats a label with its score, for a place that is named "outcome".
 func Outcome(label string, score float64) string {
 	if label == "" || label == string(events.Unknown) {
-		return "outcome unknown"
+		return string(events.Unknown)
 	}
 	return fmt.Sprintf("%s %.2f", label, score)
+}
+
+// NamedOutcome is Outcome for a place without a name: "unknown" alone would not say what is unknown.
+func NamedOutcome(label string, score float64) string {
+	text := Outcome(label, score)
+	if text == string(events.Unknown) {
+		return "outcome unknown"
+	}
+	return text
 }
 
 // reflectorText formats a reflector with its model, if any.

@@ -164,7 +164,7 @@ func (x *Execution) writeLessons(out io.Writer) {
 		digest := ref.Cover.Evidence
 		feedback := ""
 		if digest.FeedbackSeq > 0 {
-			feedback = fmt.Sprintf(" after feedback, %s", Outcome(digest.Outcome, digest.Score))
+			feedback = fmt.Sprintf(" after feedback, %s", NamedOutcome(digest.Outcome, digest.Score))
 		}
 		if digest.Reflector == "" {
 			term.Fprintf(out, "\nEvidence for an edit; applied in version %d.\n", ref.Version)
@@ -215,7 +215,7 @@ func (x *Execution) OtherRuns() (all []events.OtherRun) {
 func WriteOtherTry(out io.Writer, indent string, e *events.Execution) {
 	if e != nil && e.OtherTry != nil {
 		t := e.OtherTry
-		term.Fprintf(out, "%sanother answer to the task: %s, %q\n", indent, Outcome(string(t.Outcome.Label), t.Outcome.Score), term.OneLine(t.Answer, 200))
+		term.Fprintf(out, "%sanother answer to the task: %s, %q\n", indent, NamedOutcome(string(t.Outcome.Label), t.Outcome.Score), term.OneLine(t.Answer, 200))
 	}
 }
 

@@ -75,6 +75,8 @@ func TestExecutionText(t *testing.T) {
 		{"evaluation", Execution{Execution: &events.Execution{Purpose: events.Evaluate}, Trace: &history.Trace{}}, []string{"no bullets shown", "evaluation"}},
 		{"waiting", Execution{Execution: stored, Trace: &history.Trace{}, Waiting: &events.Reflection{Ignored: []string{"a claim"}}}, []string{"waits for a curator", "a claim"}},
 		{"later round", Execution{Execution: stored, Trace: &history.Trace{}, Later: "9-ab12cd34"}, []string{"9-ab12cd34"}},
+		{"without an outcome", Execution{Execution: stored, Trace: &history.Trace{}}, []string{"  outcome   unknown\n"}},
+		{"expired, without an outcome", Execution{Trace: &history.Trace{Reflections: []history.Reflected{{Cover: playbook.Cover{Evidence: &playbook.Evidence{Outcome: "unknown"}}}}}, Analyses: make([]*events.Reflection, 1)}, []string{"  outcome   unknown\n"}},
 		{"nothing", Execution{Execution: stored, Trace: &history.Trace{}}, []string{"No reflection"}},
 	} {
 		rest := test.x.Text()
