@@ -374,7 +374,7 @@ func TestLearnCountsEachRecordedRunOnce(t *testing.T) {
 	}
 	files := append(dataFiles(t), planted)
 	once := func(dir string) *learnResult {
-		l := &Learn{Book: "runs", Files: files, JSON: true, ServerFlags: cli.ServerFlags{Data: dir, Sync: "100ms", MaxStore: 1 << 30, NATS: program.NATS{Replicas: 1}}}
+		l := &Learn{Book: "runs", Files: files, JSON: true, NATSFlags: cli.NATSFlags{ServerFlags: cli.ServerFlags{Data: dir, Sync: "100ms", MaxStore: 1 << 30, NATS: program.NATS{Replicas: 1}}}}
 		s, err := l.Connect(t.Context(), zerolog.New(io.Discard))
 		if err != nil {
 			t.Fatal(err)

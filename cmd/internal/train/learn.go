@@ -28,7 +28,7 @@ import (
 
 // Learn publishes recorded runs as executions and learns from them.
 type Learn struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	Book  string   `help:"Playbook to add the lessons to." default:"default"`
 	Files []string `arg:"" optional:"" help:"Recorded runs: files, directories, or - for standard input. Default: only the stored runs." placeholder:"FILE"`
 	JSON  bool     `help:"Print JSON lines; the last one is the result."`

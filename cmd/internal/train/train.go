@@ -39,7 +39,7 @@ import (
 
 // Training trains a playbook on a data set, or on recorded executions.
 type Training struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	Dataset    string `arg:"" optional:"" help:"Training tasks, one JSON object per line; with --online, '-' reads standard input." placeholder:"FILE"`
 	Validation string `help:"Tasks to choose the best playbook version; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	Test       string `help:"Tasks to measure accuracy before and after; never learned from." type:"path" placeholder:"FILE" group:"Data"`

@@ -39,7 +39,7 @@ Examples:
 }
 
 type backupCreate struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	To      string   `arg:"" help:"New directory, or an existing one to create a directory named after the time in." type:"path" placeholder:"DIR"`
 	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME"`
 	JSON    bool     `help:"Print one JSON document."`
@@ -114,7 +114,7 @@ func printBackup(o *backupSummary) error {
 }
 
 type backupRestore struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	From    string `arg:"" help:"Directory that 'debrief backup create' wrote." type:"path" placeholder:"DIR"`
 	Check   bool   `help:"Only read the files and verify their hashes, without a server."`
 	Replace bool   `help:"Delete the current contents of the streams in the backup first."`

@@ -30,7 +30,7 @@ func TestRestoreRefusesFewerReplicas(t *testing.T) {
 		{"one of three, in a directory", "", 3, 1, false, ""},
 		{"three of one", "nats://somewhere:4222", 1, 3, false, ""},
 	} {
-		b := backupRestore{Fewer: row.fewer, ServerFlags: cli.ServerFlags{NATS: program.NATS{NATS: row.nats, Replicas: row.replicas}}}
+		b := backupRestore{Fewer: row.fewer, NATSFlags: cli.NATSFlags{ServerFlags: cli.ServerFlags{NATS: program.NATS{NATS: row.nats, Replicas: row.replicas}}}}
 		err := b.checkReplicas(manifest(row.had))
 		if row.want == "" && err != nil || row.want != "" && (program.ExitCode(err) != program.ExitUsage || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), "--fewer-replicas")) {
 			t.Errorf("%s: got %v, want %q", row.name, err, row.want)

@@ -10,7 +10,6 @@ import (
 
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/program/cli"
 )
 
 // TestRequeueOfALetterThatIsGone lists one letter, which another process removes before its request. The test is not parallel, because it
@@ -34,7 +33,7 @@ func TestRequeueOfALetterThatIsGone(t *testing.T) {
 	stdout := os.Stdout
 	os.Stdout = printed
 	defer func() { os.Stdout = stdout }()
-	d := &deadRequeue{letterSelection: letterSelection{All: true, Flags: apiclient.Flags{ServerFlags: cli.ServerFlags{URL: server.URL}}}}
+	d := &deadRequeue{letterSelection: letterSelection{All: true, Flags: apiclient.Flags{URL: server.URL}}}
 	if err := d.Run(t.Context(), &program.Common{}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 
 // Doctor diagnoses the server, the streams, the workers and the models.
 type Doctor struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	program.Model
 	program.Embedding
 	AcceptDamage bool `help:"Clear the damage report of the embedded server."`

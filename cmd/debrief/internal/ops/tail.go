@@ -15,7 +15,7 @@ import (
 
 // Tail shows events as they happen.
 type Tail struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	Book   string   `help:"Show only events of this playbook." placeholder:"NAME"`
 	Kind   []string `help:"Show only these kinds: task, execution, feedback, reflection, edit, delta, dead." placeholder:"NAME"`
 	Since  string   `help:"Start at an age such as 2h or 7d, or at a time such as 2026-11-20. Default: the last --lines events." placeholder:"TIME"`

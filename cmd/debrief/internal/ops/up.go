@@ -28,7 +28,7 @@ import (
 
 // Up runs the server and the roles in one process.
 type Up struct {
-	cli.ServerFlags
+	cli.NATSFlags
 	Listen string `help:"Address of the NATS server; 'none' accepts no connections." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	program.Health
 	program.Gateway
@@ -74,7 +74,7 @@ func (u *Up) Check() error {
 	}
 	_, generatorErr := u.GeneratorConfig.Settings()
 	_, reflectorErr := u.ReflectorConfig.Settings()
-	return errors.Join(u.ServerFlags.Check(), u.Health.Check(), u.Gateway.Check(), u.checkModels(), generatorErr, reflectorErr)
+	return errors.Join(u.NATSFlags.Check(), u.Health.Check(), u.Gateway.Check(), u.checkModels(), generatorErr, reflectorErr)
 }
 
 // checkModels returns the error of the first invalid model. The models share the server and its key, so the others would repeat it.

@@ -28,7 +28,10 @@ import (
 )
 
 // Flags has the flags of a command that is a client of the API.
-type Flags struct{ cli.ServerFlags }
+type Flags struct {
+	cli.ServerFlags
+	URL string `name:"url" help:"Address of a gateway to send the request to, with --token; needs no NATS. Default: $DEBRIEF_URL, if no server is named." placeholder:"URL" env:"-" instead:"nats,data" group:"Server"`
+}
 
 // BookFlags has the flags of a client of the API that works on one playbook.
 type BookFlags struct {
@@ -40,9 +43,6 @@ type BookFlags struct {
 func (p BookFlags) Path(segments ...string) string {
 	return api.Path(append([]string{"books", p.Book}, segments...)...)
 }
-
-// Check returns an error for each invalid setting.
-func (p Flags) Check() error { return p.CheckConnection() }
 
 // gateway returns the address and the token of the gateway, from the flags or from the environment variables that all clients use. The
 // address is empty if the command works over NATS.

@@ -27,7 +27,6 @@ import (
 // ServerFlags holds the flags that select the server with the streams: a remote server, or an embedded one on a directory.
 type ServerFlags struct {
 	program.NATS
-	URL      string       `name:"url" help:"Address of a gateway to send the request to, with --token; needs no NATS. Default: $DEBRIEF_URL, if no server is named." placeholder:"URL" env:"-" instead:"nats,data" group:"Server"`
 	Data     string       `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR" group:"Server"`
 	Sync     string       `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." rare:"" group:"Server"`
 	MaxStore streams.Size `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." rare:"" group:"Server"`
@@ -49,18 +48,24 @@ func DataDir() string {
 	return "debrief-data"
 }
 
-// Check returns an error for each invalid setting. The flag --url is invalid here: only a command with apiclient.Flags can use the API.
-func (p ServerFlags) Check() error {
-	if err := (NoGateway{p.URL}).Check(); err != nil {
+// NATSFlags holds the flags of a command that needs NATS. A command that can also use the API of a gateway has apiclient.Flags.
+type NATSFlags struct {
+	ServerFlags
+	NoGateway
+}
+
+// Check returns an error for each invalid setting, or only that of --url.
+func (p NATSFlags) Check() error {
+	if err := p.NoGateway.Check(); err != nil {
 		return err
 	}
-	return p.CheckConnection()
+	return p.ServerFlags.Check()
 }
 
 // NoGateway has the flag --url for a command that cannot use a gateway. Its Check refuses the flag with the reason; without the field the
 // flag would be unknown.
 type NoGateway struct {
-	URL string `name:"url" help:"Address of a gateway: this command needs NATS." hidden:"" env:"-"`
+	URL string `name:"url" help:"Address of a gateway: this command needs NATS." hidden:"" env:"-" group:"Server"`
 }
 
 // Check returns an error if the flag is set.
@@ -71,8 +76,8 @@ func (n NoGateway) Check() error {
 	return program.Exit(program.ExitUsage, errors.New("--url: this command needs NATS: name the server with --nats or --data"))
 }
 
-// CheckConnection returns an error for each invalid setting of the connection.
-func (p ServerFlags) CheckConnection() error {
+// Check returns an error for each invalid setting of the connection.
+func (p ServerFlags) Check() error {
 	return errors.Join(p.NATS.Check(), p.checkServer(natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}))
 }
 

@@ -11,7 +11,7 @@ import (
 
 // BookFlags has the flags of a command on one playbook.
 type BookFlags struct {
-	ServerFlags
+	NATSFlags
 	Book string `help:"Name of the playbook." default:"default"`
 }
 
