@@ -2,14 +2,17 @@ package events
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // ContextRequest requests the messages for a model call. In JSON it is the body of POST /api/v1/contexts, and of a
@@ -33,8 +36,8 @@ type ContextRequest struct {
 	Playbook   *uint64 `json:"playbook,omitempty"`    // version to use; nil is the newest
 	MinVersion uint64  `json:"min_version,omitempty"` // oldest acceptable version
 	Limit      int     `json:"limit,omitempty"`       // tokens; 0 is the default of the service
-	// Window is "none", "adaptive" or a number of user turns; empty is the default of the service.
-	Window  string `json:"window,omitempty"`
+	// Window is the number of earlier user turns in the context: 1 to 20, "none" for no limit, or "adaptive". Empty is the default of the service.
+	Window  Turns  `json:"window,omitempty"`
 	Task    string `json:"task,omitempty"`    // kind of the task: general, research, coding, debugging or analysis; empty: detected
 	Explain bool   `json:"explain,omitempty"` // include the components of every score
 	DryRun  bool   `json:"dry_run,omitempty"` // do not store the context; it cannot be reported on
@@ -46,6 +49,21 @@ type ContextRequest struct {
 	// Advice requests one message with bullets and reflections, or none if there are none. The agent adds its text to the
 	// user's message, and keeps its own instructions and history: Context, System, Steps and Window must be empty.
 	Advice bool `json:"advice,omitempty"`
+}
+
+// Turns is a number of user turns, or a word in place of it. In JSON it is a number or a string.
+type Turns string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Turns) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && (data[0] == '"' || data[0] == 'n') { // a string or null
+		return json.Unmarshal(data, (*string)(t))
+	}
+	if _, err := strconv.Atoi(string(data)); err != nil {
+		return fmt.Errorf("want a whole number of user turns, none or adaptive, got %s", text.Clip(string(data), 40))
+	}
+	*t = Turns(data)
+	return nil
 }
 
 // Validate returns an error for each invalid field.

@@ -67,6 +67,33 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
+// TestWindowIsANumberOrAWord decodes the window of a context in the forms that clients write.
+func TestWindowIsANumberOrAWord(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		window string
+		want   events.Turns
+		err    string
+	}{
+		{`3`, "3", ""},
+		{`"3"`, "3", ""},
+		{`"none"`, "none", ""},
+		{`null`, "", ""},
+		{`2.5`, "", "window: want a whole number of user turns, none or adaptive, got 2.5"},
+		{`true`, "", "window: want a whole number of user turns, none or adaptive, got true"},
+		{`[3]`, "", "window: want a whole number of user turns, none or adaptive, got [3]"},
+	} {
+		t.Run(test.window, func(t *testing.T) {
+			t.Parallel()
+			var r events.ContextRequest
+			err := events.DecodeStrict([]byte(`{"query": "q", "window": `+test.window+`}`), &r)
+			if r.Window != test.want || err == nil != (test.err == "") || err != nil && err.Error() != test.err {
+				t.Errorf("got %q and error %v, want %q and error %q", r.Window, err, test.want, test.err)
+			}
+		})
+	}
+}
+
 func manyFields(n int) string {
 	var fields []string
 	for i := range n {

@@ -175,7 +175,7 @@ func TestWindowSizes(t *testing.T) {
 		e, r := f.storeExecution("s", fmt.Sprintf("question q%d", n+1), "aye", func(e *events.Execution) { e.Turn = n + 1 })
 		f.ok(cb.addToWindow(t.Context(), e, r))
 	}
-	for window, want := range map[string]int{"": 5, "1": 1, "3": 3, "10": 10, "20": 20, "none": 20, "adaptive": 5} {
+	for window, want := range map[events.Turns]int{"": 5, "1": 1, "3": 3, "10": 10, "20": 20, "none": 20, "adaptive": 5} {
 		reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "what did we say of all of this?", Window: window, DryRun: true})
 		asked := 0
 		for _, text := range turns(reply.Messages) {

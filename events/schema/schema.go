@@ -103,6 +103,9 @@ func (ts *Types) Of(t reflect.Type) *jsonschema.Schema {
 		return toolCall()
 	case t == reflect.TypeFor[events.ShownBullet]() && ts.tag == "msgpack":
 		return shownBullet()
+	case t == reflect.TypeFor[events.Turns](): // it has its own decoder
+		s.Types = []string{"string", "integer"}
+		return s
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		s.Type, s.ContentEncoding = "string", "base64"
 		ts.markMessagePack(s, "bin")

@@ -150,6 +150,8 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"a parameter twice", "POST", "/api/v1/contexts?strict=1&strict=0", `{"query":"q"}`, nil, 400, `"field":"strict"`},
 		{"an invalid parameter", "POST", "/api/v1/contexts?strict=maybe", `{"query":"q"}`, nil, 400, `"field":"strict"`},
 		{"a field of another type", "POST", "/api/v1/contexts", `{"query":"q","steps":[{"tool_calls":[{"tool":3}]}]}`, nil, 400, `"field":"steps[0].tool_calls[0].tool"`},
+		{"a window as a number", "POST", "/api/v1/contexts", `{"query":"q","window":3}`, nil, 200, `"book":"default"`},
+		{"a window of half a turn", "POST", "/api/v1/contexts", `{"query":"q","window":2.5}`, nil, 400, `"field":"window"`},
 		{"an invalid book", "POST", "/api/v1/contexts", `{"query":"q","book":"a/b"}`, nil, 400, `"field":"book"`},
 		{"messages and steps", "POST", "/api/v1/executions", `{"messages":[{"role":"assistant","content":"x"}],"steps":[{"text":"y"}]}`, nil, 400, `"field":"messages"`},
 		{"messages without an agent", "POST", "/api/v1/executions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, `"field":"messages"`},
