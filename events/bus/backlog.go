@@ -80,7 +80,7 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (status Backlog, e
 func (b *Backlog) setConsumer(role string, i *jetstream.ConsumerInfo) {
 	b.Lag = lagOf(i)
 	if i.Paused {
-		b.Blocked = fmt.Sprintf("consumer %s of %s is paused for another %s: run 'nats consumer resume %s %s'",
+		b.Blocked = fmt.Sprintf("an operator has paused consumer %s of %s: it gets no messages for another %s, or until 'nats consumer resume %s %s'",
 			role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
 	}
 	if i.AckFloor.Last != nil {

@@ -186,8 +186,8 @@ func TestBlockedRoleIsNamed(t *testing.T) {
 	if _, err := c.js.PauseConsumer(t.Context(), events.StreamReflections, events.RoleCurator, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "nats consumer resume REFLECTIONS curator") {
-		t.Errorf("got %q, want the command that resumes the consumer", blocked)
+	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); !strings.HasPrefix(blocked, "an operator has paused consumer curator of REFLECTIONS: ") || !strings.Contains(blocked, "nats consumer resume REFLECTIONS curator") {
+		t.Errorf("got %q, want who paused the consumer, and the command that resumes it", blocked)
 	}
 	s, err := c.js.Stream(t.Context(), events.StreamDeltas)
 	if err != nil {

@@ -181,13 +181,22 @@ func (v *Verdict) addWorkers(m measurements, floor, limit time.Duration) {
 	case m.State != bus.Running && m.State != bus.Serving:
 		pausedTooLong := m.State == bus.Paused && m.InState > maxPause(floor)
 		l := redIf(m.Misconfigured || m.InState > limit || m.isStalled(limit) || pausedTooLong)
-		v.add(l, NotRunning, "the %s is %s for %s%s", m.Role, m.State, brief(m.InState), because(m.Reason))
+		v.add(l, NotRunning, "%s%s", m.idleText(), because(m.Reason))
 	case m.Unhealthy > 0:
 		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", m.Unhealthy, m.Workers, m.Role)
 	}
 	if m.Waiting != "" { // only yellow, because work goes on
 		v.add(Yellow, Waits, "the %s waits for its model: %s", m.Role, m.Waiting)
 	}
+}
+
+// idleText says since when and why the workers take no messages, or only single ones.
+func (m *measurements) idleText() string {
+	if m.State == bus.Paused {
+		return fmt.Sprintf("the %s paused %s ago, because its model gave no usable reply; it tries one message at a time until a reply is usable",
+			m.Role, brief(m.InState))
+	}
+	return fmt.Sprintf("the %s has been %s for %s", m.Role, m.State, brief(m.InState))
 }
 
 // redIf returns Red if a problem is severe, else Yellow.

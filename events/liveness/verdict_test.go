@@ -159,6 +159,23 @@ func TestNumbersInReasons(t *testing.T) {
 	}
 }
 
+// TestReasonsSayWhenAndWhy reads the reasons of workers that take no messages: a duration alone could be the past or the rest of a pause.
+func TestReasonsSayWhenAndWhy(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[bus.State]string{
+		bus.Paused:      "the curator paused 31s ago, because its model gave no usable reply; it tries one message at a time until a reply is usable: no JSON",
+		bus.Unavailable: "the curator has been unavailable for 31s: no JSON",
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			t.Parallel()
+			v := assess(measurements{Role: "curator", Workers: 1, State: state, InState: 31 * time.Second, Reason: "no JSON"}, Floor)
+			if !slices.Contains(v.Reasons, want) {
+				t.Errorf("got %q, want %q in it", v.Reasons, want)
+			}
+		})
+	}
+}
+
 func anyMeasurements(t *rapid.T) measurements {
 	d := rapid.Custom(func(t *rapid.T) time.Duration {
 		return time.Duration(rapid.Int64Range(0, int64(40*24*time.Hour)).Draw(t, "ns"))
