@@ -56,16 +56,25 @@ func (c *call) checkBook() error {
 	if _, _, err := c.playbook(""); !errors.Is(err, index.ErrBookNotFound) {
 		return nil // known, or damaged: its executions can still be read
 	}
-	subject := events.KindExecution.Subject(c.book())
-	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
-	if err != nil {
-		return err
-	}
-	info, err := stream.Info(c.ctx, jetstream.WithSubjectFilter(subject))
-	if err == nil && info.State.Subjects[subject] == 0 {
+	n, err := c.storedExecutions()
+	if err == nil && n == 0 {
 		err = index.ErrBookNotFound
 	}
 	return err
+}
+
+// storedExecutions returns the number of stored executions of the playbook in the path, copies included.
+func (c *call) storedExecutions() (uint64, error) {
+	subject := events.KindExecution.Subject(c.book())
+	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
+	if err != nil {
+		return 0, err
+	}
+	info, err := stream.Info(c.ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	return info.State.Subjects[subject], nil
 }
 
 // isOfUnknownBook reports whether the cause of an error is that the playbook in the path is unknown, also if the error says that a bullet or
@@ -82,8 +91,17 @@ func (c *call) isOfUnknownBook(err error) bool {
 // maxNames is the number of playbooks that the error for an unknown one names.
 const maxNames = 10
 
-// bookNotFound returns the error for an unknown playbook in the path. It names the playbooks that the token permits.
+// bookNotFound returns the error for a playbook in the path without a version. If executions of it are stored, it says how many, and what
+// makes bullets of them. Else it names the playbooks that the token permits.
 func (c *call) bookNotFound() error {
+	if n, err := c.storedExecutions(); err == nil && n > 0 {
+		runs := fmt.Sprintf("%d stored runs", n)
+		if n == 1 {
+			runs = "1 stored run"
+		}
+		return notFound(fmt.Sprintf("playbook %q: has %s and no bullet yet: rate runs with 'debrief feedback', or run "+
+			"'debrief learn --book %s', which says why nothing was learned", c.book(), runs, c.book()))
+	}
 	names, err := c.permittedBooks()
 	text := fmt.Sprintf("playbook %q: not found", c.book())
 	switch {

@@ -21,7 +21,7 @@ type Entry struct {
 	Stream  string          `json:"stream"`
 	Seq     uint64          `json:"seq"`
 	ID      string          `json:"id,omitempty"`     // handle, version of a delta, or sequence of an unreadable message
-	Repeat  bool            `json:"repeat,omitempty"` // a copy of an earlier event
+	Repeat  bool            `json:"repeat,omitempty"` // it may be a copy of an earlier event
 	Event   events.Event    `json:"event,omitempty"`
 	Delta   *playbook.Delta `json:"delta,omitempty"`
 	Problem string          `json:"problem,omitempty"` // reason why the message is unreadable
@@ -71,7 +71,7 @@ func EntryLine(e *inspect.Entry) string {
 		summary = "unreadable: " + e.Err.Error()
 	}
 	if e.Repeat {
-		summary = "(again) " + summary
+		summary = "(may be a copy) " + summary
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s  %-10s  %-10s  %-16s  %-14s  %s", e.Time.Local().Format(time.DateTime), e.Kind, e.Book,
 		entryID(e), term.Line(detail), text.Clip(term.Line(summary), 120)))
