@@ -29,9 +29,6 @@ type session struct {
 	hooked bool
 }
 
-// schemas caches the schemas of the tools, because each request over HTTP has another server.
-var schemas = mcp.NewSchemaCache()
-
 // newServer returns a server for one playbook. The client has the token of the agent.
 func newServer(c *api.Client, book playbook.Book) *mcp.Server {
 	return (&session{api: c, book: book}).server()
@@ -50,7 +47,7 @@ func (s *session) server() *mcp.Server {
 	server := mcp.NewServer(
 		implementation(fmt.Sprintf("Playbook %s", s.book)),
 		&mcp.ServerOptions{
-			Instructions: text, SchemaCache: schemas,
+			Instructions: text,
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 		},
 	)
@@ -66,16 +63,22 @@ func (s *session) inBook(segments ...string) string {
 
 // tool adds a tool. run sends the request to the API. Its texts are for the model, and its value is for programs.
 func tool[In any](server *mcp.Server, t *mcp.Tool, run func(context.Context, *In) (value any, texts []string, err error)) {
-	mcp.AddTool(server, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		value, texts, err := run(ctx, &in)
-		if err != nil {
-			return errorResult(err), nil, nil
+	schema := schemaOf[In]()
+	t.InputSchema = schema
+	server.AddTool(t, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		in := new(In)
+		if err := decodeArguments(r.Params.Arguments, schema, in); err != nil {
+			return errorResult(err), nil
 		}
-		out := &mcp.CallToolResult{}
+		value, texts, err := run(ctx, in)
+		if err != nil {
+			return errorResult(err), nil
+		}
+		out := &mcp.CallToolResult{StructuredContent: value}
 		for _, text := range texts {
 			out.Content = append(out.Content, &mcp.TextContent{Text: text})
 		}
-		return out, value, nil
+		return out, nil
 	})
 }
 
