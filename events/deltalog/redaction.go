@@ -14,7 +14,6 @@ import (
 	"debrief/events"
 	"debrief/events/direct"
 	"debrief/events/natserr"
-	"debrief/events/rewrite"
 	"debrief/playbook"
 )
 
@@ -380,13 +379,13 @@ func (s *Store) overwrite(ctx context.Context, name string, seq uint64) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("open stream %s: %w", name, err)
 	}
-	return natserr.Call(ctx, s.watch, name, func(ctx context.Context) (bool, error) { return rewrite.Overwrite(ctx, stream, seq) })
+	return natserr.Call(ctx, s.watch, name, func(ctx context.Context) (bool, error) { return direct.Overwrite(ctx, stream, seq) })
 }
 
 // RewriteView removes the bytes of earlier values from the files of the view of all books: the text of a removed bullet remains in a file
 // until then. It needs the rights of the Curator. Rebuild the view of a redacted book first.
 func (s *Store) RewriteView(ctx context.Context) error {
-	if _, err := rewrite.Stream(ctx, s.js, viewStream); err != nil {
+	if _, err := direct.Rewrite(ctx, s.js, viewStream); err != nil {
 		return fmt.Errorf("remove earlier values from the view: %w", err)
 	}
 	return nil

@@ -24,7 +24,6 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/inspect"
 	"debrief/events/natserr"
 	"debrief/events/redact"
 )
@@ -330,9 +329,9 @@ func (n NATS) openRestored(ctx context.Context, nc *nats.Conn, o bus.Options) (*
 	if err != nil {
 		return nil, err
 	}
-	err = inspect.CheckRestored(ctx, conn.JetStream())
+	err = bus.CheckRestored(ctx, conn.JetStream())
 	switch {
-	case errors.Is(err, inspect.ErrRestoring):
+	case errors.Is(err, bus.ErrRestoring):
 		return nil, Exit(ExitRefused, err)
 	case err != nil && !natserr.IsDenied(err): // a user without this right may have all others
 		return nil, err

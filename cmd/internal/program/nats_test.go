@@ -15,7 +15,6 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-	"debrief/events/inspect"
 	"debrief/events/natsd"
 	"debrief/events/streams"
 )
@@ -135,8 +134,8 @@ func TestInterruptedRestoreIsRefused(t *testing.T) {
 	_, err = n.Open(t.Context(), nc, "", zerolog.Nop())
 	_, readErr := n.OpenReading(t.Context(), nc, zerolog.Nop())
 	for _, err := range []error{err, readErr} {
-		if !errors.Is(err, inspect.ErrRestoring) || program.ExitCode(err) != program.ExitRefused {
-			t.Errorf("got error %v with exit code %d, want %v with %d", err, program.ExitCode(err), inspect.ErrRestoring, program.ExitRefused)
+		if !errors.Is(err, bus.ErrRestoring) || program.ExitCode(err) != program.ExitRefused {
+			t.Errorf("got error %v with exit code %d, want %v with %d", err, program.ExitCode(err), bus.ErrRestoring, program.ExitRefused)
 		}
 	}
 	if _, err := n.OpenRestoring(t.Context(), nc, zerolog.Nop()); err != nil {

@@ -10,7 +10,6 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/inspect"
 )
 
 // Tail shows events as they happen.
@@ -37,7 +36,7 @@ Examples:
 }
 
 // filter returns the filter that the flags describe.
-func (t *Tail) filter() (f inspect.TailFilter, err error) {
+func (t *Tail) filter() (f tailFilter, err error) {
 	f.Follow, f.Last = t.Follow, t.Lines
 	if t.Lines < 0 {
 		return f, program.Exit(program.ExitUsage, fmt.Errorf("--lines: must be at least 0, got %d", t.Lines))
@@ -48,7 +47,7 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 		}
 	}
 	for _, k := range t.Kind {
-		if !slices.Contains(inspect.Kinds(), events.Kind(k)) {
+		if !slices.Contains(tailKinds, events.Kind(k)) {
 			return f, program.Exit(program.ExitUsage, fmt.Errorf("--kind: unknown kind %q; see 'debrief tail --help'", k))
 		}
 		f.Kinds = append(f.Kinds, events.Kind(k))
@@ -67,11 +66,11 @@ func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
+	err = readTail(ctx, s.Conn, f, func(e *tailEntry) error {
 		if t.JSON {
-			return cli.WriteJSON(term.Stdout, explain.NewEntry(e))
+			return cli.WriteJSON(term.Stdout, e)
 		}
-		_, err := term.Println(explain.EntryLine(e))
+		_, err := term.Println(e.line())
 		return err
 	})
 	if t.Follow && ctx.Err() != nil { // an interrupt is the normal end of --follow

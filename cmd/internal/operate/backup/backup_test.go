@@ -22,7 +22,6 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-	"debrief/events/inspect"
 )
 
 func TestMain(m *testing.M) {
@@ -162,7 +161,7 @@ func TestInterruptedRestoreLeavesMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); err != nil {
+	if err := bus.CheckRestored(t.Context(), conn.JetStream()); err != nil {
 		t.Fatalf("before the restore: %v", err)
 	}
 	interrupted, interrupt := context.WithCancel(t.Context())
@@ -174,13 +173,13 @@ func TestInterruptedRestoreLeavesMark(t *testing.T) {
 	if err := m.Restore(interrupted, conn, 1, true); !errors.Is(err, context.Canceled) || !errors.As(err, &incomplete) {
 		t.Fatalf("got error %v, want the interruption", err)
 	}
-	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); !errors.Is(err, inspect.ErrRestoring) {
-		t.Errorf("after the interruption: got error %v, want %v", err, inspect.ErrRestoring)
+	if err := bus.CheckRestored(t.Context(), conn.JetStream()); !errors.Is(err, bus.ErrRestoring) {
+		t.Errorf("after the interruption: got error %v, want %v", err, bus.ErrRestoring)
 	}
 	if err := m.Restore(t.Context(), conn, 1, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := inspect.CheckRestored(t.Context(), conn.JetStream()); err != nil {
+	if err := bus.CheckRestored(t.Context(), conn.JetStream()); err != nil {
 		t.Errorf("after the second restore: %v", err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/inspect"
 	"debrief/events/liveness"
 	"debrief/events/natserr"
 	"debrief/events/redact"
@@ -122,10 +121,10 @@ const setupHint = "run 'debrief setup' as the operator, or start a worker with t
 
 // Resources checks streams, buckets and durables. It reports whether all streams exist with the right configuration.
 func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
-	if err := inspect.CheckRestored(ctx, c.JetStream()); errors.Is(err, inspect.ErrRestoring) {
+	if err := bus.CheckRestored(ctx, c.JetStream()); errors.Is(err, bus.ErrRestoring) {
 		x.Add("restore", Fail, "repeat it, or empty the server", "%v", err)
 	}
-	all, durables := inspect.Resources(ctx, c)
+	all, durables := readResources(ctx, c)
 	streamsOK := x.checkExist("streams", "create them: "+setupHint, Fail, all)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
 	x.replicas(all, durables)
@@ -152,7 +151,7 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
 func isNearlyFull(used, limit uint64) bool { return limit > 0 && used > limit/5*4 }
 
 // replicas checks the replicas of streams and durables. It adds no check if no stream could be read.
-func (x *Report) replicas(streams, durables []inspect.Resource) {
+func (x *Report) replicas(streams, durables []resource) {
 	var lagging []string
 	leaderless, clustered := false, false
 	for _, r := range slices.Concat(streams, durables) {
@@ -162,7 +161,7 @@ func (x *Report) replicas(streams, durables []inspect.Resource) {
 			lagging = append(lagging, r.Name+" on "+server)
 		}
 	}
-	isRead := func(r inspect.Resource) bool { return r.Err == nil && !r.Missing }
+	isRead := func(r resource) bool { return r.Err == nil && !r.Missing }
 	switch {
 	case leaderless:
 		x.Add("replicas", Fail, "start the cluster's servers: a stream without a majority stores nothing", "a stream has no leader")
@@ -183,7 +182,7 @@ func holdsRuns(name string) bool {
 
 // checkExist adds a check of resources. Its result is ifMissing if some do not exist, and Fail if some cannot be read or have another
 // configuration. It reports whether the check is OK.
-func (x *Report) checkExist(name, fix string, ifMissing Result, all []inspect.Resource) bool {
+func (x *Report) checkExist(name, fix string, ifMissing Result, all []resource) bool {
 	var absent, bad []string
 	for _, r := range all {
 		switch {

@@ -13,7 +13,6 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
-	"debrief/events/inspect"
 	"debrief/events/liveness"
 	"debrief/events/streams"
 	"debrief/playbook"
@@ -30,7 +29,7 @@ type Overview struct {
 	Roles   map[string]liveness.RoleSummary `json:"roles"`
 	Books   []BookState                     `json:"books"`
 	Workers []liveness.Report               `json:"workers"`
-	Damage  []inspect.Damage                `json:"damage,omitempty"`
+	Damage  []Damage                        `json:"damage,omitempty"`
 }
 
 // BookState is the state of a playbook's log and view.

@@ -11,7 +11,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
-	"debrief/events/inspect"
 	"debrief/events/liveness"
 	"debrief/events/streams"
 	"debrief/playbook"
@@ -50,9 +49,9 @@ func TestOverview(t *testing.T) {
 		"no model":        {Overview{Roles: with(events.RoleGenerator, unmodelled)}, liveness.Yellow, nil, []string{"--model NAME and without --serve-only"}},
 		"a full stream":   {Overview{Roles: with(events.RoleGenerator, summary(liveness.Green, 1, bus.Backlog{MaxBytes: 100, Bytes: 81}))}, liveness.Green, nil, []string{"generator is 81 %"}},
 		"a dead letter":   {Overview{Roles: with(events.RoleGenerator, summary(liveness.Green, 1, bus.Backlog{Dead: 1}))}, liveness.Green, nil, []string{"1 dead letter:"}},
-		"repaired damage": {Overview{Roles: healthy(), Damage: []inspect.Damage{{Stream: "TASKS"}}}, liveness.Yellow, nil, []string{"debrief doctor"}},
+		"repaired damage": {Overview{Roles: healthy(), Damage: []Damage{{Stream: "TASKS"}}}, liveness.Yellow, nil, []string{"debrief doctor"}},
 		"lost messages": {
-			Overview{Roles: healthy(), Damage: []inspect.Damage{{Stream: "TASKS", Lost: true}, {Stream: "TASKS", Lost: true}}},
+			Overview{Roles: healthy(), Damage: []Damage{{Stream: "TASKS", Lost: true}, {Stream: "TASKS", Lost: true}}},
 			liveness.Red,
 			[]string{"stream TASKS"},
 			[]string{"--accept-damage"},
@@ -106,7 +105,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	x := new(Report)
 	x.Damage(nil, 1<<30)
-	all := []inspect.Damage{{Stream: events.StreamTasks, Lost: true}, {Stream: events.StreamDeltas, Repaired: true}, {Stream: events.StreamDeltas}, {Stream: events.StreamDeltas, Lost: true}}
+	all := []Damage{{Stream: events.StreamTasks, Lost: true}, {Stream: events.StreamDeltas, Repaired: true}, {Stream: events.StreamDeltas}, {Stream: events.StreamDeltas, Lost: true}}
 	x.Damage(all, 1<<30)
 	if got, want := results(x), []string{"damage ok", "damage FAIL", "damage warn", "damage warn", "damage FAIL"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

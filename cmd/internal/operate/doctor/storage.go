@@ -6,7 +6,6 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/deltalog"
-	"debrief/events/inspect"
 )
 
 // Disk checks the free bytes of the disk with the directory dir of an embedded server. The server rejects writes if fewer
@@ -36,8 +35,8 @@ func (x *Report) Sync(interval string, everyMessage bool) {
 	x.Add("sync", OK, "", "always, by the settings of this command: acknowledged messages are on disk")
 }
 
-// Damage adds a check for each damage of a stream. maxRead is the argument of inspect.CheckDamage.
-func (x *Report) Damage(all []inspect.Damage, maxRead uint64) {
+// Damage adds a check for each damage of a stream. maxRead is the argument of CheckDamage.
+func (x *Report) Damage(all []Damage, maxRead uint64) {
 	for _, d := range all {
 		switch {
 		case d.Lost:
@@ -54,7 +53,7 @@ func (x *Report) Damage(all []inspect.Damage, maxRead uint64) {
 }
 
 // DamageFindings returns the damage that concerns a playbook as findings of its verification.
-func DamageFindings(all []inspect.Damage) (findings []deltalog.Finding) {
+func DamageFindings(all []Damage) (findings []deltalog.Finding) {
 	for _, d := range all {
 		if d.Repaired || !playbookStreams[d.Stream] {
 			continue

@@ -11,8 +11,8 @@ import (
 	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/events/direct"
 	"debrief/events/erasure"
-	"debrief/events/rewrite"
 	"debrief/playbook"
 )
 
@@ -201,7 +201,7 @@ func (e *Eraser) remove(ctx context.Context, stream string, seqs []uint64) (remo
 		return 0, fmt.Errorf("open %s: %w", stream, err)
 	}
 	for _, seq := range slices.Backward(seqs) { // feedback before its execution
-		existed, err := rewrite.Overwrite(ctx, s, seq)
+		existed, err := direct.Overwrite(ctx, s, seq)
 		if err != nil {
 			return removed, err
 		}

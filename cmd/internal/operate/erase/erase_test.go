@@ -17,12 +17,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/operate/backup"
+	"debrief/cmd/internal/operate/doctor"
 	"debrief/events"
 	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/erasure"
-	"debrief/events/inspect"
 	"debrief/playbook"
 )
 
@@ -43,7 +43,7 @@ func TestErasedDataLeavesTheFiles(t *testing.T) {
 	if len(out.Done) != 1 || out.Runs != 1 || out.Removed == 0 {
 		t.Errorf("got %+v, want one request, one run, and messages", out)
 	}
-	if damage, err := inspect.CheckDamage(t.Context(), d.conn, 1<<30); err != nil || len(damage) > 0 {
+	if damage, err := doctor.CheckDamage(t.Context(), d.conn, 1<<30); err != nil || len(damage) > 0 {
 		t.Errorf("got the damage %v and error %v, want none", damage, err)
 	}
 	d.checkBob(t)

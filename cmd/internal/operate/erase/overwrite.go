@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/rewrite"
+	"debrief/events/direct"
 )
 
 // replaced are the streams in which a newer message replaces an older one. The server does not overwrite the bytes of the older one, and it
@@ -30,7 +30,7 @@ func (e *Eraser) overwrite(ctx context.Context) (letters int, err error) {
 	js := e.conn.JetStream()
 	for _, name := range replaced {
 		e.progress("write " + name + " again")
-		n, err := rewrite.Stream(ctx, js, name)
+		n, err := direct.Rewrite(ctx, js, name)
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return letters, err
 		}

@@ -18,7 +18,6 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/inspect"
 	"debrief/events/natsd"
 	"debrief/events/streams"
 	"debrief/playbook"
@@ -371,8 +370,8 @@ func Author(name string) string { return cmp.Or(name, os.Getenv("USER"), "operat
 
 // Damage lists missing messages: gaps in the streams, and losses that the embedded server recorded in its directory.
 // It reads every message of a stream of at most maxRead bytes, and only the state of a larger one.
-func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, maxRead uint64) ([]inspect.Damage, error) {
-	all, err := inspect.CheckDamage(ctx, conn, maxRead)
+func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, maxRead uint64) ([]doctor.Damage, error) {
+	all, err := doctor.CheckDamage(ctx, conn, maxRead)
 	if err != nil || !p.Embedded() {
 		return all, err
 	}
@@ -382,7 +381,7 @@ func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, maxRead uint64)
 	}
 	for _, d := range found {
 		text := fmt.Sprintf("%s (found %s)", d.Text, d.Time.Local().Format(time.DateTime))
-		all = append(all, inspect.Damage{Stream: d.Stream, Text: text, Lost: !d.Repaired, Repaired: d.Repaired})
+		all = append(all, doctor.Damage{Stream: d.Stream, Text: text, Lost: !d.Repaired, Repaired: d.Repaired})
 	}
 	return all, nil
 }

@@ -1,4 +1,4 @@
-package inspect_test
+package ops
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-	"debrief/events/inspect"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +32,7 @@ func TestTailAfterDataLoss(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- inspect.Tail(ctx, conn, inspect.TailFilter{Last: 10, Follow: true}, func(e *inspect.Entry) error {
+		ended <- readTail(ctx, conn, tailFilter{Last: 10, Follow: true}, func(e *tailEntry) error {
 			shown <- e.Event.EventID()
 			return nil
 		})

@@ -1,6 +1,4 @@
-// Package inspect reads the streams for an operator: their state, their damage, and their messages as they arrive. It
-// changes nothing.
-package inspect
+package doctor
 
 import (
 	"context"
@@ -20,8 +18,8 @@ func readerOf(c *bus.Conn) *direct.Reader {
 	return direct.NewReader(c.NATS(), natserr.WatchOf(c.JetStream()))
 }
 
-// Resource is the state of a stream, a bucket or a durable that the pipeline needs.
-type Resource struct {
+// resource is the state of a stream, a bucket or a durable that the pipeline needs.
+type resource struct {
 	Name    string
 	Missing bool
 	Err     error // the error of reading it, or of a configuration that does not fit
@@ -35,9 +33,9 @@ type Resource struct {
 	At                                     time.Time // when the server read the state
 }
 
-// Resources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
+// readResources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
 // read has an error.
-func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
+func readResources(ctx context.Context, c *bus.Conn) (stored, durables []resource) {
 	for _, want := range streams.All(1) {
 		stored = append(stored, streamResource(ctx, c, want))
 	}
@@ -48,8 +46,8 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 }
 
 // streamResource returns the state of a stream.
-func streamResource(ctx context.Context, c *bus.Conn, want jetstream.StreamConfig) Resource {
-	r := Resource{Name: want.Name}
+func streamResource(ctx context.Context, c *bus.Conn, want jetstream.StreamConfig) resource {
+	r := resource{Name: want.Name}
 	s, err := c.JetStream().Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		r.Missing = true
@@ -69,9 +67,9 @@ func streamResource(ctx context.Context, c *bus.Conn, want jetstream.StreamConfi
 }
 
 // durableResource returns the state of the durable of a role.
-func durableResource(ctx context.Context, c *bus.Conn, role string) Resource {
+func durableResource(ctx context.Context, c *bus.Conn, role string) resource {
 	stream := streams.Input(role)
-	r := Resource{Name: role + " of " + stream}
+	r := resource{Name: role + " of " + stream}
 	cons, err := c.JetStream().Consumer(ctx, stream, role)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		r.Missing = true
@@ -100,7 +98,7 @@ func durableResource(ctx context.Context, c *bus.Conn, role string) Resource {
 const maxPeerLag = 10_000
 
 // setPeers sets Leader and Lagging. Without a cluster c is nil.
-func (r *Resource) setPeers(c *jetstream.ClusterInfo) {
+func (r *resource) setPeers(c *jetstream.ClusterInfo) {
 	if c == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package explain
+package ops
 
 import (
 	"cmp"
@@ -6,18 +6,18 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/inspect"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
-// Entry is an event or a delta of a stream as JSON.
-type Entry struct {
-	Time    time.Time       `json:"time"`
-	Kind    string          `json:"kind"`
-	Book    string          `json:"book,omitempty"`
+// tailEntry is an event or a delta of a stream.
+type tailEntry struct {
+	Time    time.Time       `json:"time"` // when the server stored it
+	Kind    events.Kind     `json:"kind"`
+	Book    playbook.Book   `json:"book,omitempty"`
 	Stream  string          `json:"stream"`
 	Seq     uint64          `json:"seq"`
 	ID      string          `json:"id,omitempty"`     // handle, version of a delta, or sequence of an unreadable message
@@ -27,28 +27,8 @@ type Entry struct {
 	Problem string          `json:"problem,omitempty"` // reason why the message is unreadable
 }
 
-// NewEntry returns an entry of a stream as JSON.
-func NewEntry(e *inspect.Entry) Entry {
-	out := Entry{Time: e.Time, Kind: string(e.Kind), Book: string(e.Book), Stream: e.Stream, Seq: e.Seq, ID: entryID(e), Repeat: e.Repeat, Event: e.Event, Delta: e.Delta}
-	if e.Err != nil {
-		out.Problem = e.Err.Error()
-	}
-	return out
-}
-
-// entryID returns the label of a delta, the handle of another event, or the sequence of an unreadable message.
-func entryID(e *inspect.Entry) string {
-	switch {
-	case e.Delta != nil:
-		return playbook.VersionLabel(e.Delta.Version, e.Chain)
-	case e.Event != nil:
-		return string(events.NewHandle(e.Seq, e.Event.EventID()))
-	}
-	return fmt.Sprint(e.Seq)
-}
-
-// EntryLine formats an event as a line of text. It escapes control characters, which may come from untrusted input.
-func EntryLine(e *inspect.Entry) string {
+// line formats an entry as a line of text. It escapes control characters, which may come from untrusted input.
+func (e *tailEntry) line() string {
 	detail, summary := "", ""
 	switch x := e.Event.(type) {
 	case *events.Task:
@@ -65,16 +45,16 @@ func EntryLine(e *inspect.Entry) string {
 		detail, summary = x.Role, x.Reason
 	}
 	if e.Delta != nil {
-		detail, summary = CoverSummary(e.Delta), DeltaSummary(e.Delta)
+		detail, summary = explain.CoverSummary(e.Delta), explain.DeltaSummary(e.Delta)
 	}
-	if e.Err != nil {
-		summary = "unreadable: " + e.Err.Error()
+	if e.Problem != "" {
+		summary = "unreadable: " + e.Problem
 	}
 	if e.Repeat {
 		summary = "(may be a copy) " + summary
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s  %-10s  %-10s  %-16s  %-14s  %s", e.Time.Local().Format(time.DateTime), e.Kind, e.Book,
-		entryID(e), term.Line(detail), text.Clip(term.Line(summary), 120)))
+		e.ID, term.Line(detail), text.Clip(term.Line(summary), 120)))
 }
 
 // doubt returns the reason why a reflection doubts its outcome, or "".

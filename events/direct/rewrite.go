@@ -1,21 +1,4 @@
-// Package rewrite removes the bytes of deleted and replaced messages from the files of a stream.
-//
-// A server does not overwrite a message that a newer message of its subject replaces, that a purge removes or that expires. The bytes
-// stay until all other messages of the file are gone too, or until the server compacts a file that is mostly unused. The streams of
-// buckets deny the deletion that overwrites a message. So Stream copies every message that is left to the end of the stream, after it
-// has begun a new file. The server then removes the old files, because nothing in them is left.
-//
-// Limits:
-//
-//   - A copy is a new message: its age starts again, and so does the age limit of the stream. A message with its own time to live
-//     keeps its end.
-//   - The run writes each message again, and 9 MB of filler. 100,000 messages of 500 bytes took 7 seconds on two busy cores, and 20,000
-//     messages of a stream with several messages of a subject took 6.
-//   - A file that holds marks of removed messages is removed by the server's next check of its files, within two minutes.
-//   - The files are unlinked and not overwritten. The servers of a cluster also have the messages in their Raft logs until these are
-//     compacted. A removed file that a snapshot of the file system or a backup has is not reached.
-//   - With encryption at rest the files are removed in the same way.
-package rewrite
+package direct
 
 import (
 	"cmp"
@@ -32,10 +15,26 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events"
-	"debrief/events/direct"
 	"debrief/events/natserr"
 )
+
+// This file removes the bytes of deleted and replaced messages from the files of a stream.
+//
+// A server does not overwrite a message that a newer message of its subject replaces, that a purge removes or that expires. The bytes
+// stay until all other messages of the file are gone too, or until the server compacts a file that is mostly unused. The streams of
+// buckets deny the deletion that overwrites a message. So Rewrite copies every message that is left to the end of the stream, after it
+// has begun a new file. The server then removes the old files, because nothing in them is left.
+//
+// Limits:
+//
+//   - A copy is a new message: its age starts again, and so does the age limit of the stream. A message with its own time to live
+//     keeps its end.
+//   - The run writes each message again, and 9 MB of filler. 100,000 messages of 500 bytes took 7 seconds on two busy cores, and 20,000
+//     messages of a stream with several messages of a subject took 6.
+//   - A file that holds marks of removed messages is removed by the server's next check of its files, within two minutes.
+//   - The files are unlinked and not overwritten. The servers of a cluster also have the messages in their Raft logs until these are
+//     compacted. A removed file that a snapshot of the file system or a backup has is not reached.
+//   - With encryption at rest the files are removed in the same way.
 
 const (
 	// fillBytes is more than the largest file of a stream, so that the messages after the filler are in another file than those before.
@@ -60,11 +59,11 @@ const headerCopied = "Debrief-Copied"
 // errChanged is returned when other writers change a subject again and again.
 var errChanged = errors.New("other writers change it all the time")
 
-// Stream copies all messages of a stream to new files and returns their number. The stream must have one pattern of subjects that ends in
+// Rewrite copies all messages of a stream to new files and returns their number. The stream must have one pattern of subjects that ends in
 // ".>", and a limit of messages for each subject, as every bucket. Other writers may write to it meanwhile: a message that was replaced
 // is not copied. The user needs the rights to publish to the subjects, and to purge the stream if it keeps several messages of a subject.
-// Stream may be called again after it was interrupted.
-func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied int, err error) {
+// Rewrite may be called again after it was interrupted.
+func Rewrite(ctx context.Context, js jetstream.JetStream, name string) (copied int, err error) {
 	stream, err := js.Stream(ctx, name)
 	if err != nil {
 		return 0, fmt.Errorf("rewrite stream %s: %w", name, err)
@@ -75,7 +74,7 @@ func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied in
 		return 0, fmt.Errorf("rewrite stream %s: requires one pattern of subjects that ends in .>, and a limit of messages for each subject", name)
 	}
 	watch := natserr.WatchOf(js)
-	r := &rewriter{js: js, watch: watch, direct: direct.NewReader(js.Conn(), watch), stream: stream, name: name, prefix: prefix}
+	r := &rewriter{js: js, watch: watch, reader: NewReader(js.Conn(), watch), stream: stream, name: name, prefix: prefix}
 	if err := r.run(ctx, cfg.MaxMsgsPerSubject > 1); err != nil {
 		return r.copied, fmt.Errorf("rewrite stream %s: %w", name, err)
 	}
@@ -85,7 +84,7 @@ func Stream(ctx context.Context, js jetstream.JetStream, name string) (copied in
 type rewriter struct {
 	js     jetstream.JetStream
 	watch  *natserr.Watch
-	direct *direct.Reader
+	reader *Reader
 	stream jetstream.Stream
 	name   string
 	prefix string // of its subjects
@@ -109,7 +108,7 @@ func (r *rewriter) run(ctx context.Context, hasHistory bool) error {
 	if hasHistory {
 		return r.copySubjects(ctx)
 	}
-	err := r.read(ctx, r.prefix+">", func(m direct.Message) error {
+	err := r.read(ctx, r.prefix+">", func(m Message) error {
 		if m.Seq >= r.end || m.Subject == r.filler() {
 			return nil
 		}
@@ -149,13 +148,13 @@ func (r *rewriter) publish(ctx context.Context, subject string, data []byte) (*j
 	return r.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data, Header: nats.Header{"KV-Operation": {"DEL"}}})
 }
 
-func (r *rewriter) read(ctx context.Context, subject string, fn func(direct.Message) error) error {
-	return r.direct.Read(ctx, r.name, direct.Query{Subject: subject}, fn)
+func (r *rewriter) read(ctx context.Context, subject string, fn func(Message) error) error {
+	return r.reader.Read(ctx, r.name, Query{Subject: subject}, fn)
 }
 
 // copyLast publishes a copy of the only message of its subject, unless another one has replaced it. It waits only if there are too many
 // copies without an acknowledgement. The copies keep the order of the stream.
-func (r *rewriter) copyLast(ctx context.Context, m direct.Message) error {
+func (r *rewriter) copyLast(ctx context.Context, m Message) error {
 	msg := copyOf(m)
 	if msg == nil {
 		return nil
@@ -201,7 +200,7 @@ func (r *rewriter) await(ctx context.Context) error {
 // copySubjects copies the subjects of a stream with several messages of a subject, one after another.
 func (r *rewriter) copySubjects(ctx context.Context) error {
 	subjects := map[string]bool{}
-	err := r.read(ctx, r.prefix+">", func(m direct.Message) error {
+	err := r.read(ctx, r.prefix+">", func(m Message) error {
 		if m.Seq < r.end && m.Subject != r.filler() {
 			subjects[m.Subject] = true
 		}
@@ -235,8 +234,10 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 		if !natserr.IsConflict(err) {
 			return err
 		}
-		if err := events.Sleep(ctx, mathrand.N(pause)); err != nil {
-			return err
+		select {
+		case <-time.After(mathrand.N(pause)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		pause = min(2*pause, maxPause)
 	}
@@ -245,13 +246,13 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 
 // message is a message of a subject with several.
 type message struct {
-	direct.Message
+	Message
 	original uint64 // sequence of the original, if it is a copy; else its own
 }
 
 // messages returns the messages of a subject in the order of their originals, each once.
 func (r *rewriter) messages(ctx context.Context, subject string) (all []message, err error) {
-	err = r.read(ctx, subject, func(m direct.Message) error {
+	err = r.read(ctx, subject, func(m Message) error {
 		original, err := strconv.ParseUint(m.Header.Get(headerCopied), 10, 64)
 		if err != nil {
 			original = m.Seq
@@ -302,7 +303,7 @@ func (r *rewriter) purge(ctx context.Context, subject string, before uint64) err
 
 // copyOf returns a message to publish, without the headers that the server has added or that belonged to the first publish. It returns
 // nil if the time to live of the message has ended.
-func copyOf(m direct.Message) *nats.Msg {
+func copyOf(m Message) *nats.Msg {
 	msg := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
 	for name, values := range m.Header {
 		if !strings.HasPrefix(name, "Nats-") {

@@ -1,4 +1,4 @@
-package inspect
+package ops
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"debrief/events"
@@ -15,43 +16,26 @@ import (
 	"debrief/playbook"
 )
 
-// Entry is one message of a stream, as Tail shows it.
-type Entry struct {
-	Stream string
-	Seq    uint64
-	Time   time.Time // when the server stored it
-	Kind   events.Kind
-	Book   playbook.Book
-	Repeat bool
-
-	Event events.Event    // nil for a delta, and if Err is set
-	Delta *playbook.Delta // set for a delta
-	Chain []byte          // SHA-256 of the message of a delta; the message contains the Chain of the delta before it
-	Err   error           // why the message cannot be decoded
+// tailKinds are the kinds of the entries of a tail.
+var tailKinds = []events.Kind{
+	events.KindTask, events.KindExecution, events.KindFeedback, events.KindReflection, events.KindEdit, events.KindDelta, events.KindDead,
 }
 
-// Kinds returns the kinds of the entries that Tail reads.
-func Kinds() []events.Kind {
-	return []events.Kind{
-		events.KindTask, events.KindExecution, events.KindFeedback, events.KindReflection, events.KindEdit, events.KindDelta, events.KindDead,
-	}
-}
-
-// TailFilter selects the messages for Tail.
-type TailFilter struct {
+// tailFilter selects the messages of a tail.
+type tailFilter struct {
 	Book  playbook.Book // empty means all books
 	Kinds []events.Kind // empty means all kinds
 	Since time.Time     // stored at this time or later; zero means the newest Last entries
-	// Last is the number of stored entries to start with. Tail looks for them in the last 1,000 messages of each
+	// Last is the number of stored entries to start with. readTail looks for them in the last 1,000 messages of each
 	// stream.
 	Last   int
 	Follow bool // continue with new messages until ctx ends
 }
 
 const (
-	// tailBatch is the number of messages that Tail reads of a stream at a time.
+	// tailBatch is the number of messages that a tail reads of a stream at a time.
 	tailBatch = 1000
-	// tailPollInterval is the interval at which Tail reads a stream again after its end. It polls because a work queue
+	// tailPollInterval is the interval at which a tail reads a stream again after its end. It polls because a work queue
 	// allows no second consumer.
 	tailPollInterval = 200 * time.Millisecond
 )
@@ -64,10 +48,10 @@ type tailStream struct {
 	read  []direct.Message // read and not shown yet
 }
 
-// Tail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
+// readTail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
 // order of their time. It creates no consumer. With Follow it waits if the server does not answer. It may miss a task
 // that is answered between two polls.
-func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error) error {
+func readTail(ctx context.Context, c *bus.Conn, f tailFilter, fn func(*tailEntry) error) error {
 	all, err := openTail(ctx, c, f)
 	if err != nil {
 		return err
@@ -99,17 +83,17 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	}
 }
 
-// tail is the state of one call of Tail.
+// tail is the state of one call of readTail.
 type tail struct {
 	conn       *bus.Conn
-	filter     TailFilter
+	filter     tailFilter
 	streams    []*tailStream
 	reconnects uint64 // of the connection at the last read
 }
 
 // showNewest calls fn for the newest entries up to the end of all streams, at most filter.Last.
-func (t *tail) showNewest(ctx context.Context, fn func(*Entry) error) error {
-	var newest []*Entry
+func (t *tail) showNewest(ctx context.Context, fn func(*tailEntry) error) error {
+	var newest []*tailEntry
 	for isDone := false; !isDone; {
 		entries, atEnd, err := t.next(ctx)
 		if err != nil {
@@ -129,14 +113,14 @@ func (t *tail) showNewest(ctx context.Context, fn func(*Entry) error) error {
 
 // next returns the next entries that the filter selects, and whether all streams are read to their ends. With Follow it waits while the
 // server does not answer.
-func (t *tail) next(ctx context.Context) (entries []*Entry, atEnd bool, err error) {
+func (t *tail) next(ctx context.Context) (entries []*tailEntry, atEnd bool, err error) {
 	for isDown := false; ; isDown = true {
 		entries, atEnd, err = t.read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
 		case err == nil:
-			isOther := func(e *Entry) bool { return len(t.filter.Kinds) > 0 && !slices.Contains(t.filter.Kinds, e.Kind) }
+			isOther := func(e *tailEntry) bool { return len(t.filter.Kinds) > 0 && !slices.Contains(t.filter.Kinds, e.Kind) }
 			return slices.DeleteFunc(entries, isOther), atEnd, nil
 		case !t.filter.Follow || !bus.Unreachable(err):
 			return nil, false, err
@@ -149,9 +133,9 @@ func (t *tail) next(ctx context.Context) (entries []*Entry, atEnd bool, err erro
 	}
 }
 
-// openTail opens the streams that Tail reads, each at its first message. The stream of tasks has one entry for each of its subjects,
+// openTail opens the streams that a tail reads, each at its first message. The stream of tasks has one entry for each of its subjects,
 // because tailSubjects returns several.
-func openTail(ctx context.Context, c *bus.Conn, f TailFilter) ([]*tailStream, error) {
+func openTail(ctx context.Context, c *bus.Conn, f tailFilter) ([]*tailStream, error) {
 	var all []*tailStream
 	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
 		s, err := c.JetStream().Stream(ctx, name)
@@ -170,7 +154,7 @@ func openTail(ctx context.Context, c *bus.Conn, f TailFilter) ([]*tailStream, er
 	return all, nil
 }
 
-// tailSubjects returns the subjects that Tail reads of a stream.
+// tailSubjects returns the subjects that a tail reads of a stream.
 func tailSubjects(stream string, b playbook.Book) []string {
 	switch stream {
 	case events.StreamTasks:
@@ -185,8 +169,8 @@ func tailSubjects(stream string, b playbook.Book) []string {
 var errBatch = errors.New("enough messages")
 
 // read returns the next entries of all streams in the order of their time. atEnd is set at the end of all streams.
-func (t *tail) read(ctx context.Context) (entries []*Entry, atEnd bool, err error) {
-	reader := readerOf(t.conn)
+func (t *tail) read(ctx context.Context) (entries []*tailEntry, atEnd bool, err error) {
+	reader := direct.NewReader(t.conn.NATS(), natserr.WatchOf(t.conn.JetStream()))
 	if n := t.conn.NATS().Stats().Reconnects; n != t.reconnects {
 		for _, w := range t.streams {
 			if err := w.resume(ctx, reader); err != nil {
@@ -227,7 +211,7 @@ func (t *tail) read(ctx context.Context) (entries []*Entry, atEnd bool, err erro
 		}
 		w.read = w.read[n:]
 	}
-	slices.SortStableFunc(entries, func(a, b *Entry) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(entries, func(a, b *tailEntry) int { return a.Time.Compare(b.Time) })
 	return entries, atEnd, nil
 }
 
@@ -248,21 +232,35 @@ func (w *tailStream) resume(ctx context.Context, r *direct.Reader) error {
 }
 
 // entry decodes a message of the stream.
-func (w *tailStream) entry(ctx context.Context, c *bus.Conn, m *direct.Message) *Entry {
-	e := &Entry{Stream: w.name, Seq: m.Seq, Time: m.Stored(), Repeat: m.Header.Get(events.HeaderRepeat) != ""}
-	if e.Kind, e.Book, e.Err = events.ParseSubject(m.Subject); e.Err != nil {
-		return e
+func (w *tailStream) entry(ctx context.Context, c *bus.Conn, m *direct.Message) *tailEntry {
+	e := &tailEntry{Stream: w.name, Seq: m.Seq, Time: m.Stored(), Repeat: m.Header.Get(events.HeaderRepeat) != "", ID: strconv.FormatUint(m.Seq, 10)}
+	var err error
+	e.Kind, e.Book, err = events.ParseSubject(m.Subject)
+	switch {
+	case err != nil:
+	case e.Kind == events.KindDelta:
+		err = e.setDelta(m)
+	default:
+		e.Event, err = c.Events.Decode(ctx, m.Subject, m.Header, m.Data)
+		if err == nil {
+			e.ID = string(events.NewHandle(e.Seq, e.Event.EventID()))
+		}
 	}
-	if e.Kind != events.KindDelta {
-		e.Event, e.Err = c.Events.Decode(ctx, m.Subject, m.Header, m.Data)
-		return e
-	}
-	if e.Err = events.CheckSchema(m.Header); e.Err != nil {
-		return e
-	}
-	if e.Delta, e.Err = events.DecodeDelta(m.Data); e.Err == nil {
-		sum := sha256.Sum256(m.Data)
-		e.Chain = sum[:]
+	if err != nil {
+		e.Problem = err.Error()
 	}
 	return e
+}
+
+// setDelta decodes the delta of an entry.
+func (e *tailEntry) setDelta(m *direct.Message) (err error) {
+	if err := events.CheckSchema(m.Header); err != nil {
+		return err
+	}
+	e.Delta, err = events.DecodeDelta(m.Data)
+	if err == nil {
+		sum := sha256.Sum256(m.Data) // the chain of the log, of which the label of a version has the first digits
+		e.ID = playbook.VersionLabel(e.Delta.Version, sum[:])
+	}
+	return err
 }

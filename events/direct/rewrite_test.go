@@ -1,4 +1,4 @@
-package rewrite_test
+package direct_test
 
 import (
 	"bytes"
@@ -14,15 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events/bus/bustest"
+	"debrief/events/direct"
 	"debrief/events/natsd"
-	"debrief/events/rewrite"
 )
-
-func TestMain(m *testing.M) {
-	bustest.Prepare()
-	m.Run()
-}
 
 // start starts a server with a store in dir.
 func start(t *testing.T, dir string) jetstream.JetStream {
@@ -90,7 +84,7 @@ func TestReplacedBytesVanish(t *testing.T) {
 					t.Fatal("control: no file contains the canary before the rewrite")
 				}
 				began := time.Now()
-				copied, err := rewrite.Stream(t.Context(), js, "KV_b")
+				copied, err := direct.Rewrite(t.Context(), js, "KV_b")
 				check(t, err)
 				found, size := filesWith(t, dir, canary)
 				t.Logf("copied %d messages in %v; the files have %d bytes", copied, time.Since(began), size)
@@ -169,7 +163,7 @@ func TestOrderIsRestoredAfterAnInterruptedRun(t *testing.T) {
 	check(t, err)
 	_, err = js.Publish(t.Context(), "$KV.b.k.1", []byte("four"))
 	check(t, err)
-	_, err = rewrite.Stream(t.Context(), js, "KV_b")
+	_, err = direct.Rewrite(t.Context(), js, "KV_b")
 	check(t, err)
 	kv, err := js.KeyValue(t.Context(), "b")
 	check(t, err)
@@ -201,7 +195,7 @@ func TestSeveralAtOnce(t *testing.T) {
 	var runs sync.WaitGroup
 	for range 4 {
 		runs.Go(func() {
-			if _, err := rewrite.Stream(t.Context(), js, "KV_b"); err != nil {
+			if _, err := direct.Rewrite(t.Context(), js, "KV_b"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -227,7 +221,7 @@ func TestTimeToLiveKeepsItsEnd(t *testing.T) {
 	check(t, err)
 	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: "$KV.b.k.1", Data: []byte("v")}, jetstream.WithMsgTTL(time.Hour))
 	check(t, err)
-	_, err = rewrite.Stream(t.Context(), js, "KV_b")
+	_, err = direct.Rewrite(t.Context(), js, "KV_b")
 	check(t, err)
 	stream, err := js.Stream(t.Context(), "KV_b")
 	check(t, err)
@@ -244,7 +238,7 @@ func TestOnlyBucketsAreRewritten(t *testing.T) {
 	js := start(t, t.TempDir())
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}, Storage: jetstream.FileStorage})
 	check(t, err)
-	if _, err := rewrite.Stream(t.Context(), js, "S"); err == nil || !strings.Contains(err.Error(), "pattern of subjects") {
+	if _, err := direct.Rewrite(t.Context(), js, "S"); err == nil || !strings.Contains(err.Error(), "pattern of subjects") {
 		t.Errorf("a stream without a limit for each subject: got %v, want an error", err)
 	}
 }
