@@ -59,10 +59,10 @@ func (b *learningBench) Validate() error {
 		flag             string
 		got, least, most int
 	}{
-		{"seeds", b.Seeds, 2, 1000},
-		{"held-out", b.HeldOut, 1, 5000},
-		{"tasks", cmp.Or(b.Tasks, 1), 1, 1_000_000},
-		{"parallel", cmp.Or(b.Parallel, 1), 1, 1000},
+		{flag: "seeds", got: b.Seeds, least: 2, most: 1000},
+		{flag: "held-out", got: b.HeldOut, least: 1, most: 5000},
+		{flag: "tasks", got: cmp.Or(b.Tasks, 1), least: 1, most: 1_000_000},
+		{flag: "parallel", got: cmp.Or(b.Parallel, 1), least: 1, most: 1000},
 	} {
 		if n.got < n.least || n.got > n.most {
 			errs = append(errs, fmt.Errorf("--%s: must be %d to %d, got %d", n.flag, n.least, n.most, n.got))

@@ -181,7 +181,9 @@ func (s *Scorer) scoreWithProgram(ctx context.Context, p Program, t *events.Task
 	case <-ctx.Done():
 		return events.Outcome{}, ctx.Err()
 	}
-	input, err := json.Marshal(programInput{t.ID, t.Question, t.Context, t.Target, a.Final, a.Reasoning})
+	input, err := json.Marshal(programInput{
+		ID: t.ID, Question: t.Question, Context: t.Context, Target: t.Target, Answer: a.Final, Reasoning: a.Reasoning,
+	})
 	if err != nil {
 		return events.Outcome{}, fmt.Errorf("run evaluator %s: %w", by, err)
 	}

@@ -20,11 +20,11 @@ func (c *Console) worth(p Page, book string, _ []string, _ url.Values) {
 		name, effect  string
 		with, without float64
 	}{
-		{"Score, 0 to 100", "points", w.With.Score, w.Without.Score},
-		{"Failures per 100 tasks", "failures_avoided", w.With.Failures, w.Without.Failures},
-		{"Tokens per run", "tokens_percent", w.With.Tokens, w.Without.Tokens},
-		{"Cost per run", "cost_percent", w.With.Dollars, w.Without.Dollars},
-		{"Time per run", "time_percent", w.With.Seconds, w.Without.Seconds},
+		{name: "Score, 0 to 100", effect: "points", with: w.With.Score, without: w.Without.Score},
+		{name: "Failures per 100 tasks", effect: "failures_avoided", with: w.With.Failures, without: w.Without.Failures},
+		{name: "Tokens per run", effect: "tokens_percent", with: w.With.Tokens, without: w.Without.Tokens},
+		{name: "Cost per run", effect: "cost_percent", with: w.With.Dollars, without: w.Without.Dollars},
+		{name: "Time per run", effect: "time_percent", with: w.With.Seconds, without: w.Without.Seconds},
 	}
 	for i, x := range rows {
 		isOutcome := i < 2

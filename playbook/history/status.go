@@ -92,7 +92,7 @@ func (s *Statuses) recordDecision(d *playbook.Delta, op *playbook.Op) {
 	isBackOnProbation := to == playbook.Probation && s.wasShown[op.Bullet]
 	s.wasShown[op.Bullet] = to == playbook.Active || to == ""
 	if d.Author == Curator && (to == playbook.Retired || isBackOnProbation) {
-		s.decisions[op.Bullet] = Decision{d.Version, d.Time, op.Bullet, to, op.Reason}
+		s.decisions[op.Bullet] = Decision{Version: d.Version, Time: d.Time, ID: op.Bullet, Status: to, Reason: op.Reason}
 	} else {
 		delete(s.decisions, op.Bullet)
 	}

@@ -240,7 +240,7 @@ func (r *run) observeSeries(o observations, p *pattern) {
 
 // add adds the habit of two related calls. The advice asks for the call about.
 func (o observations) add(p *pattern, situation factKey, first, then, about *act, by string) {
-	o[factKey{p.name, first.label.key(), then.label.key(), by}] = func() habit {
+	o[factKey{name: p.name, first: first.label.key(), then: then.label.key(), by: by}] = func() habit {
 		return habit{situation: situation, about: about.name, section: p.section, advice: fmt.Sprintf(p.text, first.label, then.label, by)}
 	}
 }

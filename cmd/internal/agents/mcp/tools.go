@@ -272,7 +272,9 @@ func (s *session) explain(ctx context.Context, a *bulletArguments) (any, []strin
 	}
 	for i := range life.Events {
 		e := &life.Events[i]
-		out.Changes = append(out.Changes, explainedChange{e.Version, e.Time.UTC().Format("2006-01-02T15:04:05Z"), e.Kind, e.Author, e.Code})
+		out.Changes = append(out.Changes, explainedChange{
+			Version: e.Version, Time: e.Time.UTC().Format("2006-01-02T15:04:05Z"), Kind: e.Kind, Author: e.Author, Code: e.Code,
+		})
 	}
 	out.LearnedFrom = out.LearnedFrom[max(0, len(out.LearnedFrom)-maxListed):]
 	out.Changes = out.Changes[max(0, len(out.Changes)-maxListed):]

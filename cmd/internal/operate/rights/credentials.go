@@ -158,9 +158,9 @@ func (c *Credentials) createCertificates() error {
 		der        []byte
 		mode       fs.FileMode
 	}{
-		{"server-key.pem", "PRIVATE KEY", keyDER, 0o600},
-		{"server.pem", "CERTIFICATE", der, 0o644},
-		{"ca.pem", "CERTIFICATE", caDER, 0o644},
+		{name: "server-key.pem", kind: "PRIVATE KEY", der: keyDER, mode: 0o600},
+		{name: "server.pem", kind: "CERTIFICATE", der: der, mode: 0o644},
+		{name: "ca.pem", kind: "CERTIFICATE", der: caDER, mode: 0o644},
 	} {
 		if err := writeNewFile(c.path(f.name), pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode); err != nil {
 			return err
