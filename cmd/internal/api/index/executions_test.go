@@ -66,6 +66,60 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 	})
 }
 
+// TestExecutionsAfterDataLoss: the server lost all executions in a crash, so a new one has the sequence of a lost one.
+func TestExecutionsAfterDataLoss(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	publish := func(run string) {
+		t.Helper()
+		e := &events.Execution{Book: "b", RunID: run, ID: events.ExecutionID("b", "", run, 0), Question: "q", Answer: "a"}
+		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, run := range []string{"1", "2", "3"} {
+		publish(run)
+	}
+	x := New(conn, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		x.Run(ctx)
+		close(ended)
+	}()
+	defer func() { stop(); <-ended }()
+	wait := func(run string, want ...uint64) {
+		t.Helper()
+		var got []uint64
+		for range 200 {
+			got, _ = x.Executions.Find(&Filter{Book: "b", Run: run}, 100, 10)
+			if slices.Equal(got, want) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Errorf("executions of run %q: got %v, want %v", run, got, want)
+	}
+	wait("", 3, 2, 1)
+	publish("5")
+	wait("", 4, 3, 2, 1)
+	time.Sleep(2 * pollInterval) // the index has seen the end of the stream
+	js := conn.JetStream()
+	s, err := js.Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), events.StreamExecutions); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	publish("4")
+	wait("4", 1)
+	wait("", 1)
+}
+
 // TestDoubtsEndWithTheirExecutions checks that no doubt about an execution stays that is erased, has expired or was dropped.
 func TestDoubtsEndWithTheirExecutions(t *testing.T) {
 	t.Parallel()

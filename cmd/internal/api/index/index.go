@@ -110,8 +110,8 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 	}
 }
 
-// followExecutions reads the stored executions and feedback, and then the new ones. After messages were erased or have expired, it reads all
-// again, so that the numbers are those of the stored ones. A call after an error continues, and notices messages that were erased meanwhile.
+// followExecutions reads the stored executions and feedback, and then the new ones. After messages were erased, have expired, or were lost in a
+// crash of the server, it reads all again, so that the numbers are those of the stored ones. A call after an error continues, and notices messages that were erased meanwhile.
 func (x *Index) followExecutions(ctx context.Context) error {
 	if !x.hasExecutions.Load() {
 		began := time.Now()
@@ -148,8 +148,8 @@ func (x *Index) setRead(state jetstream.StreamState, began time.Time) {
 // reading took. Messages may expire all the time, and the factor bounds the load.
 const rereadFactor = 100
 
-// pollExecutions reads new executions until all must be read again: messages were erased, or messages have expired and it is after nextReread.
-// It returns the state of the stream at that time.
+// pollExecutions reads new executions until all must be read again: messages were erased, the stream has lost its end, or messages have
+// expired and it is after nextReread. It returns the state of the stream at that time.
 func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, err error) {
 	polled, stop := context.WithCancel(ctx)
 	defer stop()
@@ -168,12 +168,14 @@ func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, 
 		}
 		now, err = streamState(ctx, x.conn, events.StreamExecutions)
 		isErased := now.NumDeleted > x.readState.NumDeleted
+		isLost := now.LastSeq < x.readState.LastSeq // new messages get the sequences of lost ones
 		isExpired := now.FirstSeq > x.readState.FirstSeq && time.Now().After(x.nextReread)
-		if err != nil || isErased || isExpired {
+		if err != nil || isErased || isLost || isExpired {
 			stop()
 			<-done
 			return now, err
 		}
+		x.readState.LastSeq = now.LastSeq
 		x.readState.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
 	}
 }
