@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
@@ -162,10 +164,36 @@ func TestIdempotencyKeys(t *testing.T) {
 		if first[test.field] != again[test.field] || was.Get("Location") == "" || is.Get("Location") == "" {
 			t.Errorf("%s: got %v at %s, then %v at %s", test.path, first, was.Get("Location"), again, is.Get("Location"))
 		}
+		for _, field := range []string{"added", "changed"} {
+			if diff := cmp.Diff(first[field], again[field]); diff != "" {
+				t.Errorf("%s: %s of the repeated request: %s", test.path, field, diff)
+			}
+		}
 	}
 	reply, _ := w.send(t, 200, "GET", "/books/default/bullets?q=Only+once", "")
 	if got := ids(reply, "id"); len(got) != 1 {
 		t.Errorf("got bullets %v, want one", got)
+	}
+}
+
+// TestImportInSeveralEdits imports more bullets than fit into one edit: the reply counts all of them.
+func TestImportInSeveralEdits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	w := startWorld(t, Options{})
+	bullets := make([]string, request.PerEdit+5)
+	for i := range bullets {
+		bullets[i] = fmt.Sprintf("[misc-%05d] helpful=0 harmful=0 :: Ship order %d with carrier %d.", i+1, 100_000+i, 900_000-i)
+	}
+	body, err := json.Marshal(ImportRequest{Data: "## OTHERS\n" + strings.Join(bullets, "\n"), Format: "ace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, _ := w.send(t, 200, "POST", "/books/imported/import", string(body))
+	if want := float64(len(bullets)); reply["bullets"] != want || reply["new"] != want || reply["changed"] != want {
+		t.Errorf("got %v bullets, %v new, %v changed, want %v of each", reply["bullets"], reply["new"], reply["changed"], want)
 	}
 }
 
@@ -182,6 +210,9 @@ func TestLargeEditWithAKey(t *testing.T) {
 	key := set("Idempotency-Key", "large")
 	first, _ := w.send(t, 201, "POST", "/books/default/edits", body, key)
 	again, _ := w.send(t, 200, "POST", "/books/default/edits", body, key)
+	if added, ok := first["added"].([]any); !ok || len(added) != len(bullets) || !cmp.Equal(added, again["added"]) {
+		t.Errorf("got %d added bullets, then other ones, want the same %d", len(added), len(bullets))
+	}
 	if first["changed"] != float64(len(bullets)) || again["changed"] != first["changed"] || again["version"] != first["version"] {
 		t.Errorf("got %v changed bullets in version %v, then %v in %v, want %d twice", first["changed"], first["version"], again["changed"], again["version"], len(bullets))
 	}

@@ -200,12 +200,22 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	}
 	var done *EditReply
 	var refused []string
-	changed := 0
+	changed := map[playbook.BulletID]bool{}
+	var added []playbook.BulletID
 	err = c.handler.index.Logs.Covering(c.ctx, c.book(), string(id))(func(r *deltalog.Record) error {
-		changed += len(r.Ops) // a large edit has several deltas; only the last one has covers
+		for i := range r.Ops { // a large edit has several deltas; only the last one has covers
+			op := &r.Ops[i]
+			changed[op.Bullet] = true
+			for _, source := range op.Sources {
+				changed[source] = true
+			}
+			if op.Kind == playbook.Add {
+				added = append(added, op.Bullet)
+			}
+		}
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
-				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: changed}
+				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Added: added, Changed: len(changed)}
 				for _, rejected := range r.Rejected {
 					refused = append(refused, rejected.Reason)
 				}

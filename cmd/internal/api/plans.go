@@ -75,11 +75,14 @@ func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 	if r.DryRun {
 		return out, nil
 	}
+	changed := 0
 	for part := range imported.Parts() {
 		if err := c.submitEdit(&events.Edit{Ops: part, Reason: r.Reason}, &out.EditReply); err != nil {
 			return nil, err
 		}
+		changed += out.Changed // the reply has that of the last part
 	}
+	out.Changed = changed
 	return out, nil
 }
 
