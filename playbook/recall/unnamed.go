@@ -1,5 +1,7 @@
 package recall
 
+import "slices"
+
 // Unnamed ranks texts by their unnamed words. These are the words of a text that the query does not have. The less they weigh together, the better
 // the text. So a search can find a text that shares no word with the query: short texts come before long ones, and texts with
 // familiar words before texts with a name that no query had.
@@ -11,6 +13,7 @@ package recall
 // and a text that was replaced later counts with its old words.
 type Unnamed struct {
 	words   *WordIndex
+	hashes  []uint64  // of the keys, by text: a later text can get the number of a removed one
 	weights []float64 // by term
 	sums    []float64 // by text: the sum of the weights of its terms
 	least   []uint32  // the texts with the least sums, in order
@@ -25,7 +28,7 @@ const (
 // NewUnnamed returns a snapshot. The words of past queries, and those of the texts with the keys in useful, are familiar.
 func (w *WordIndex) NewUnnamed(queries *WordIndex, useful []string) *Unnamed {
 	v := &w.inverted
-	u := &Unnamed{words: w, weights: make([]float64, len(v.terms)), sums: make([]float64, len(v.lengths))}
+	u := &Unnamed{words: w, hashes: slices.Clone(w.hashes), weights: make([]float64, len(v.terms)), sums: make([]float64, len(v.lengths))}
 	familiar := make([]bool, len(v.terms))
 	for _, key := range useful {
 		if number, ok := w.numbers[key]; ok {
@@ -99,5 +102,5 @@ func (u *Unnamed) Top(query string, n int) []Match {
 
 // has reports whether the snapshot has a text that is not removed.
 func (u *Unnamed) has(number uint32) bool {
-	return int(number) < len(u.sums) && u.sums[number] > 0 && u.words.keys[number] != ""
+	return int(number) < len(u.sums) && u.sums[number] > 0 && u.words.keys[number] != "" && u.words.hashes[number] == u.hashes[number]
 }

@@ -56,6 +56,10 @@ func TestUnnamedOrdersByWhatAQueryLeavesOut(t *testing.T) {
 	if got := firstKeys(u.Top("my password", 10)); got != "general named other" {
 		t.Errorf("after a drop: got %s", got)
 	}
+	w.Put("late", "sign-in password of a very long text about everything else") // gets the number of the dropped text
+	if got := firstKeys(u.Top("my password", 10)); got != "general named other" {
+		t.Errorf("after a later text in place of the dropped one: got %s", got)
+	}
 }
 
 func BenchmarkUnnamed(b *testing.B) {
