@@ -54,24 +54,23 @@ const (
 // The reasons why the Curator changes the status of a bullet, besides ReasonTokenBudget, ReasonUntrusted,
 // ReasonContradicts, ReasonTooManyAtOnce, ReasonInjection, ReasonCopied, ReasonReview and ReasonInferred.
 const (
-	ReasonHelps        Reason = "helps"             // the experiment shows a benefit
-	ReasonHarms        Reason = "harms"             // the experiment shows harm
-	ReasonFails        Reason = "fails"             // tasks that cite it fail more often than tasks without it
-	ReasonNoBenefit    Reason = "no-benefit"        // the experiment ended without a result
-	ReasonTrusted      Reason = "trusted"           // tasks that cite it succeed
-	ReasonSuspect      Reason = "suspect"           // tasks that cite it seem to fail
-	ReasonSuspended    Reason = "suspended"         // tasks that cite it seem to fail, and it waits for a confirmation
-	ReasonDrift        Reason = "drift"             // the outcomes have become worse
-	ReasonConfirmed    Reason = "confirmed"         // enough executions requested it
-	ReasonPinnedStatus Reason = "pinned-by-person"  // a person has pinned it
-	ReasonReplaced     Reason = "replaced"          // another bullet replaces it
-	ReasonReturned     Reason = "returned"          // the bullet that replaced it is no longer shown
-	ReasonTooMany      Reason = "too-many-waiting"  // other waiting bullets have more confirmations or are newer
-	ReasonRemoval      Reason = "removal-requested" // its removal was requested, and its record is not good
-	ReasonUnconfirmed  Reason = "unconfirmed"       // it contradicts a supported bullet and waits for a confirmation
-	ReasonGateOff      Reason = "gate-off"          // the gate was turned off
-	ReasonPerson       Reason = "person"            // a person decided
-	ReasonViolation    Reason = "violation"         // a run that followed it broke a rule, and a person decides
+	ReasonHelps       Reason = "helps"             // the experiment shows a benefit
+	ReasonHarms       Reason = "harms"             // the experiment shows harm
+	ReasonFails       Reason = "fails"             // tasks that cite it fail more often than tasks without it
+	ReasonNoBenefit   Reason = "no-benefit"        // the experiment ended without a result
+	ReasonTrusted     Reason = "trusted"           // tasks that cite it succeed
+	ReasonSuspect     Reason = "suspect"           // tasks that cite it seem to fail
+	ReasonSuspended   Reason = "suspended"         // tasks that cite it seem to fail, and it waits for a confirmation
+	ReasonDrift       Reason = "drift"             // the outcomes have become worse
+	ReasonConfirmed   Reason = "confirmed"         // enough executions requested it
+	ReasonReplaced    Reason = "replaced"          // another bullet replaces it
+	ReasonReturned    Reason = "returned"          // the bullet that replaced it is no longer shown
+	ReasonTooMany     Reason = "too-many-waiting"  // other waiting bullets have more confirmations or are newer
+	ReasonRemoval     Reason = "removal-requested" // its removal was requested, and its record is not good
+	ReasonUnconfirmed Reason = "unconfirmed"       // it contradicts a supported bullet and waits for a confirmation
+	ReasonGateOff     Reason = "gate-off"          // the gate was turned off
+	ReasonPerson      Reason = "person"            // a person decided
+	ReasonViolation   Reason = "violation"         // a run that followed it broke a rule, and a person decides
 )
 
 // RejectionReasons returns the reasons why an operation is rejected.
@@ -90,7 +89,7 @@ func RejectionReasons() []Reason {
 func StatusReasons() []Reason {
 	return []Reason{
 		ReasonHelps, ReasonHarms, ReasonFails, ReasonNoBenefit, ReasonTrusted, ReasonSuspect, ReasonSuspended, ReasonDrift, ReasonConfirmed,
-		ReasonPinnedStatus, ReasonReplaced, ReasonReturned, ReasonTooMany, ReasonRemoval, ReasonUnconfirmed, ReasonGateOff, ReasonPerson,
+		ReasonReplaced, ReasonReturned, ReasonTooMany, ReasonRemoval, ReasonUnconfirmed, ReasonGateOff, ReasonPerson,
 		ReasonViolation,
 	}
 }
