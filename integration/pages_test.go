@@ -154,9 +154,16 @@ func (p *page) script(t *testing.T) (script string, ran, skipped int) {
 	t.Helper()
 	nats, http, model := freeAddress(t), freeAddress(t), freeAddress(t)
 	addresses := strings.NewReplacer("127.0.0.1:4222", nats, "127.0.0.1:4280", http, "127.0.0.1:8089", model,
+		"debrief up --data \"$PWD/", "debrief up --data \"$PWD/", // its line has own addresses
 		"debrief up", "debrief up --listen "+nats+" --http "+http)
-	background := regexp.MustCompile(`(?m)^.*[^&]&$`)
+	background := regexp.MustCompile(`(?m)^.*[^&]&(?: sleep \d+)?\n`)
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	awaitStart := func(line string) string { // a loaded machine can need longer than the sleep of the page
+		for _, a := range address.FindAllString(line, -1) {
+			line += fmt.Sprintf("until (: </dev/tcp/%s) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n", strings.Replace(a, ":", "/", 1))
+		}
+		return line
+	}
 	s := new(strings.Builder)
 	fmt.Fprintln(s, "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT")
 	for _, b := range p.blocks {
@@ -174,12 +181,7 @@ func (p *page) script(t *testing.T) (script string, ran, skipped int) {
 			fmt.Fprintf(s, "cat >%s <<'END_OF_FILE'\n%sEND_OF_FILE\n", fileName.FindStringSubmatch(code)[1], code)
 			continue
 		}
-		fmt.Fprint(s, code)
-		for _, line := range background.FindAllString(code, -1) { // a reader does not type that fast
-			for _, a := range address.FindAllString(line, -1) {
-				fmt.Fprintf(s, "until (: </dev/tcp/%s) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n", strings.Replace(a, ":", "/", 1))
-			}
-		}
+		fmt.Fprint(s, background.ReplaceAllStringFunc(code, awaitStart))
 	}
 	return s.String(), ran, skipped
 }
@@ -264,6 +266,22 @@ func pageEnvironment(t *testing.T) (env []string) {
 		env = append(env, name+"="+strings.TrimSpace(string(run(t, "go", "env", name))))
 	}
 	return env
+}
+
+// TestScriptAwaitsPrograms checks that the commands after the start of a program run only when it listens, also if they are in the same block.
+func TestScriptAwaitsPrograms(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"debrief up & sleep 5", `debrief up --data "$PWD/data" --listen none --http 127.0.0.1:4281 & sleep 5`, "debrief up --http 127.0.0.1:4281 &"} {
+		p, err := parsePage("p.md", "```sh\n"+command+"\necho next\n```\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, _, _ := p.script(t)
+		start, wait, next := strings.Index(script, "debrief up"), strings.Index(script, "until (: </dev/tcp/127.0.0.1/"), strings.Index(script, "echo next")
+		if start < 0 || wait < start || next < wait {
+			t.Errorf("%s: got no wait between the program and the next command:\n%s", command, script)
+		}
+	}
 }
 
 // TestParsePage checks that no command of a page is overlooked.
