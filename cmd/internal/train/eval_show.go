@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/train/dataset"
@@ -42,13 +43,18 @@ type comparison struct {
 
 // differingSample is a sample that is right in one arm and wrong in the other.
 type differingSample struct {
-	Index    int    `json:"index"`
-	ID       string `json:"id"`
-	Question string `json:"question"`
-	Target   string `json:"target,omitempty"`
-	Won      bool   `json:"first_arm_right"` // right in the first arm
-	Answer   string `json:"answer"`
-	Other    string `json:"other"` // the answer of the other arm
+	Index    int     `json:"index"`
+	ID       string  `json:"id"`
+	Question string  `json:"question"`
+	Target   string  `json:"target,omitempty"`
+	Won      bool    `json:"first_arm_right"` // right in the first arm
+	Answer   string  `json:"answer"`
+	Score    float64 `json:"score"`
+	Feedback string  `json:"feedback,omitempty"` // of the evaluator
+
+	Other         string  `json:"other"` // the answer of the other arm
+	OtherScore    float64 `json:"other_score"`
+	OtherFeedback string  `json:"other_feedback,omitempty"`
 }
 
 // maxDiffer is the maximum number of samples shown for each comparison.
@@ -84,15 +90,32 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 		}
 		firstResults, otherResults = append(firstResults, firstRight), append(otherResults, otherRight)
 		if firstRight != otherRight && len(c.Differ) < maxDiffer {
-			s := &x.samples[i]
+			s, e, other := &x.samples[i], first.answers[i].execution, other.answers[i].execution
 			c.Differ = append(c.Differ, differingSample{
 				Index: s.index, ID: s.ID, Question: term.OneLine(s.Question, 200), Target: term.OneLine(s.Target, 200), Won: firstRight,
-				Answer: term.OneLine(first.answers[i].execution.Answer, 200), Other: term.OneLine(other.answers[i].execution.Answer, 200),
+				Answer: term.OneLine(e.Answer, 200), Score: e.Outcome.Score, Feedback: term.OneLine(e.Outcome.Feedback, 200),
+				Other: term.OneLine(other.Answer, 200), OtherScore: other.Outcome.Score, OtherFeedback: term.OneLine(other.Outcome.Feedback, 200),
 			})
 		}
 	}
 	c.Pair = report.Paired(otherResults, firstResults) // the other arm is "before": the difference is the first arm minus the other
 	return c
+}
+
+// reason says what was expected of the answers. Without an expected answer it says what the evaluator said of each.
+func (d *differingSample) reason() string {
+	if d.Target != "" {
+		return fmt.Sprintf("expected %s; got %s; the other got %s", shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
+	}
+	return fmt.Sprintf("got %s (%s); the other got %s (%s)", shortAnswer(d.Answer), verdict(d.Score, d.Feedback), shortAnswer(d.Other), verdict(d.OtherScore, d.OtherFeedback))
+}
+
+// verdict formats what an evaluator said of an answer.
+func verdict(score float64, feedback string) string {
+	if feedback == "" {
+		return fmt.Sprintf("score %.2f", score)
+	}
+	return fmt.Sprintf("score %.2f: %s", score, strings.TrimSuffix(term.OneLine(feedback, 120), "."))
 }
 
 // print prints the result as text.
@@ -145,12 +168,11 @@ func (r *evalResult) print(out io.Writer) error {
 			term.Fprintf(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
 		}
 		for _, d := range c.Differ {
-			verdict := "lost"
+			result := "lost"
 			if d.Won {
-				verdict = "won "
+				result = "won "
 			}
-			term.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, term.OneLine(d.Question, 90),
-				shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
+			term.Fprintf(out, "  %s %s: %s\n       %s\n", result, d.ID, term.OneLine(d.Question, 90), d.reason())
 		}
 	}
 	for _, l := range r.Losses {

@@ -95,7 +95,7 @@ func (s *trainScreen) event(e replay.Event) {
 
 // describeProgress describes the progress p of a run, with the rate since the progress first.
 func describeProgress(first, p *replay.Progress) string {
-	text := fmt.Sprintf("%s  %d", p.Phase, p.Done)
+	text := fmt.Sprintf("%s  task %d", p.Phase, p.Done)
 	if p.Total > 0 {
 		text += fmt.Sprintf(" of %d", p.Total)
 	}
@@ -122,6 +122,9 @@ func formatScore(s report.Score) string {
 	text := "    –    0 of 0"
 	if s.N > 0 {
 		text = fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
+		if mean := s.MeanText(); mean != "" {
+			text += ", " + mean
+		}
 	}
 	if s.Unjudged > 0 {
 		text += fmt.Sprintf(", %d without a score", s.Unjudged)

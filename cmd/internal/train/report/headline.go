@@ -48,6 +48,9 @@ func (r *Report) testHeadline() Headline {
 	}
 	h.Detail = []string{fmt.Sprintf("%+.1f points (95 %% interval %+.1f to %+.1f) on the %s with a label both times: %d went from wrong to right and %d from right to wrong (p = %.2g, McNemar's exact test).",
 		100*p.Difference, 100*p.Low, 100*p.High, term.Plural(p.N, "sample"), p.Wins, p.Losses, p.P)}
+	if r.Before.MeanText() != "" || r.After.MeanText() != "" {
+		h.Detail = append(h.Detail, fmt.Sprintf("Some answers are partly right: the mean score was %.3f before and is %.3f now.", r.Before.Mean, r.After.Mean))
+	}
 	switch {
 	case p.High < 0:
 		h.Detail = append(h.Detail, "The learned playbook does harm.")
@@ -120,7 +123,11 @@ func accuracyOf(points []Point) Estimate {
 // describe describes a score: 8 of 10 samples, with the interval.
 func (s Score) describe() string {
 	e := s.Interval()
-	return fmt.Sprintf("%d of %s (95 %% interval %s to %s)", s.Right, term.Plural(s.N, "sample"), percent(e.Low), percent(e.High))
+	text := fmt.Sprintf("%d of %s (95 %% interval %s to %s)", s.Right, term.Plural(s.N, "sample"), percent(e.Low), percent(e.High))
+	if mean := s.MeanText(); mean != "" {
+		text += ", " + mean
+	}
+	return text
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

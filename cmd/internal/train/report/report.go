@@ -10,6 +10,7 @@ package report
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -152,6 +153,14 @@ func (s Score) Finish() Score {
 		s.Mean /= float64(s.N)
 	}
 	return s
+}
+
+// MeanText returns the mean score for a sentence, or "" if no answer is partly right: then the accuracy says the same.
+func (s Score) MeanText() string {
+	if math.Abs(s.Mean-s.Accuracy) < 0.0005 {
+		return ""
+	}
+	return fmt.Sprintf("mean score %.3f", s.Mean)
 }
 
 // Interval returns the accuracy with its 95 % interval.
