@@ -105,6 +105,27 @@ func readPages(t *testing.T) (all []page) {
 	return all
 }
 
+// TestExamplesOfRunsPrintTheReason reads the examples of agents on the pages. An example that prints nothing of an outage teaches agents that fail
+// silently.
+func TestExamplesOfRunsPrintTheReason(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, p := range readPages(t) {
+		for _, b := range p.blocks {
+			if !strings.Contains(b.code, "run.messages") && !strings.Contains(b.code, "run.Messages") {
+				continue
+			}
+			found++
+			if !regexp.MustCompile(`(?m)(print|log|Print).*run\.[dD]egraded`).MatchString(b.code) {
+				t.Errorf("%s:%d: prints no run.degraded", p.name, b.line)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("got %d examples, want those for Python, JavaScript and Go", found)
+	}
+}
+
 // repositoryFiles returns the paths of all files that are not ignored, also those that are not committed yet.
 func repositoryFiles(t *testing.T) (all []string) {
 	t.Helper()

@@ -5,6 +5,7 @@
 //	run, err := c.Run(ctx, &events.ContextRequest{Query: "Where is the globe?"})
 //	run.Answer = yourModel(run.Messages)
 //	err = run.Report(ctx, nil)
+//	fmt.Println(run.Handle, run.Degraded) // Degraded is the reason if Debrief could not be reached
 //	// … later …
 //	_, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: run.Handle, Outcome: events.Outcome{Label: events.Success}})
 //

@@ -9,7 +9,10 @@
 //     import { Client } from "./debrief.mjs";
 //
 //     const debrief = new Client();
-//     const answer = await debrief.run("Where is the globe?", async (run) => yourModel(run.messages));
+//     const answer = await debrief.run("Where is the globe?", async (run) => {
+//       if (run.degraded) console.warn(run.degraded);
+//       return yourModel(run.messages);
+//     });
 //
 // The result of the function is the answer. The run is reported after the function; an exception makes it a failure. The function
 // begins within 150 ms. If Debrief is down or slower, the messages contain only the query, and run.degraded is the reason.

@@ -10,6 +10,7 @@ Use it in an agent:
 
     with debrief.run("Where is the globe?") as run:
         run.answer = your_model(run.messages)
+    print(run.handle or run.degraded)
 
 The run is reported at the end of the block; an exception makes it a failure. The block begins within 150 ms. If Debrief is down or
 slower, the messages contain only the query, and run.degraded is the reason. In a coroutine, use 'async with debrief.run(…)', and
