@@ -9,6 +9,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook/admit"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
 )
@@ -115,7 +116,7 @@ func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) strin
 		return fmt.Sprintf("longer than %d bytes", maxExplanation)
 	case claimedCount.MatchString(s):
 		return "contains a count"
-	case prepareLesson(s).isEcho(l.Content):
+	case prepareLesson(s).isEcho(l.Content, similar.Prepare):
 		return "repeats the lesson"
 	}
 	if from := copySources([]string{s}, quoted)[0]; from != "" {

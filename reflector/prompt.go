@@ -63,6 +63,11 @@ const (
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
 func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Prompt {
+	return promptOf(e, material(e, other, cfg), cfg)
+}
+
+// promptOf returns the prompt of reflectionPrompt with this material.
+func promptOf(e *events.Execution, parts []chat.Quotation, cfg Config) chat.Prompt {
 	instructions := strings.TrimSpace(cfg.Instructions)
 	isFirstRound := len(e.PreviousRounds) == 0
 	system := chat.PromptAttempt
@@ -85,7 +90,7 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 		schema, form = recordsSchema, systemForm+recordsForm
 	}
 	system += form + "}"
-	user := outcomeLine(e) + "\n" + chat.Quote(material(e, other, cfg))
+	user := outcomeLine(e) + "\n" + chat.Quote(parts)
 	return chat.Prompt{
 		Name:     "reflector",
 		Messages: []chat.Message{{Speaker: chat.System, Text: system}, {Speaker: chat.User, Text: user}},

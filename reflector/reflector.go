@@ -15,10 +15,13 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/config"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
 )
@@ -73,6 +76,7 @@ type Reflector struct {
 	cfg     Config
 
 	awaiting awaiting
+	prepared *lru.Cache[string, *similar.Text] // results of prepare
 }
 
 // New returns a Reflector that asks the model. With a nil model a reflection has the outcome and no lesson.
@@ -86,7 +90,21 @@ func New(model chat.Model, cfg Config) (*Reflector, error) {
 	if model != nil && cfg.Instructions != "" {
 		version += "+p" + chat.Fingerprint(cfg.Instructions)
 	}
-	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}, nil
+	prepared, err := lru.New[string, *similar.Text](maxPrepared)
+	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults(), prepared: prepared}, err
+}
+
+// maxPrepared is the size of Reflector.prepared. The same bullets are in the prompts of many executions. A text takes about 1 KiB.
+const maxPrepared = 8192
+
+// prepare returns a bullet that is prepared for comparison.
+func (r *Reflector) prepare(bullet string) *similar.Text {
+	prepared, known := r.prepared.Get(bullet)
+	if !known {
+		prepared = similar.Prepare(bullet)
+		r.prepared.Add(bullet, prepared)
+	}
+	return prepared
 }
 
 // versionOf returns the version of a Reflector with the default instructions. The version is part of the ids of
@@ -146,11 +164,12 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		return ref, nil
 	}
 	parse := func(reply chat.Reply) (analysis, error) { return parseReflection(reply, e) }
-	out, reply, err := chat.Ask(ctx, r.model, reflectionPrompt(e, other, r.cfg), parse)
+	parts := material(e, other, r.cfg)
+	out, reply, err := chat.Ask(ctx, r.model, promptOf(e, parts, r.cfg), parse)
 	if err != nil {
 		return nil, err
 	}
-	out.screen(e, other, r.cfg)
+	out.screen(e, other, r.cfg, r.prepare)
 	ref.Reasoning = out.Reasoning
 	ref.ErrorIdentification = out.ErrorIdentification
 	ref.RootCauseAnalysis = out.RootCauseAnalysis
@@ -164,7 +183,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	ref.Records, ref.Ignored = out.Records, out.Ignored
 	// An empty name would mean that no model was asked. The advice of such a reflection waits for a person.
 	ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage
-	ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
+	ref.EvidenceTokens = evidenceTokens(parts)
 	if other != nil && other.Execution != "" {
 		ref.OtherRun = &other.OtherRun
 	}

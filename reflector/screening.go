@@ -43,8 +43,8 @@ const (
 	maxIgnored       = 32   // sentences
 )
 
-// screen removes and marks lessons, and adds the reasons for removals to Ignored.
-func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config) {
+// screen removes and marks lessons, and adds the reasons for removals to Ignored. prepare prepares the bullets of the prompt for comparison.
+func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config, prepare func(string) *similar.Text) {
 	lessons := make([]events.Lesson, 0, len(a.Lessons)+1)
 	if a.KeyInsight != "" {
 		lessons = append(lessons, events.Lesson{Section: a.Section, When: a.When, Content: a.KeyInsight})
@@ -55,7 +55,10 @@ func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config) {
 		lessons = lessons[:maxLessons]
 	}
 	lessons = a.addConditions(lessons)
-	untrusted := untrustedTexts(e, other, cfg)
+	var untrusted []chat.Quotation
+	if len(lessons)+len(a.Records) > 0 {
+		untrusted = untrustedTexts(e, other, cfg)
+	}
 	contents := make([]string, len(lessons))
 	for i, l := range lessons {
 		contents[i] = l.Content
@@ -63,7 +66,7 @@ func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config) {
 	copies := copySources(contents, untrusted)
 	kept := lessons[:0]
 	for i, l := range lessons {
-		if reason := rejectReason(l.Content, e.Shown); reason != "" {
+		if reason := rejectReason(l.Content, e.Shown, prepare); reason != "" {
 			a.ignore("lesson %q: %s", shorten(l.Content), reason)
 			continue
 		}
@@ -176,13 +179,13 @@ func (a *analysis) ignore(format string, args ...any) {
 func shorten(s string) string { return text.Quotable(s, 80) }
 
 // rejectReason returns why a lesson must be dropped, "" if it may stay.
-func rejectReason(lesson string, shown []events.ShownBullet) string {
+func rejectReason(lesson string, shown []events.ShownBullet, prepare func(string) *similar.Text) string {
 	if len(lesson) > maxLesson {
 		return fmt.Sprintf("longer than %d bytes", maxLesson)
 	}
 	c := prepareLesson(lesson)
 	for i := range shown {
-		if c.isEcho(shown[i].Content) {
+		if c.isEcho(shown[i].Content, prepare) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
 		}
 	}
@@ -201,8 +204,8 @@ func prepareLesson(lesson string) *preparedLesson {
 }
 
 // isEcho reports whether the lesson repeats a bullet: its text is similar and gives the same advice, or its words are the same.
-func (c *preparedLesson) isEcho(bullet string) bool {
-	if c.prepared.Similarity(bullet) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
+func (c *preparedLesson) isEcho(bullet string, prepare func(string) *similar.Text) bool {
+	if c.prepared.SimilarityTo(prepare(bullet)) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
 		return true
 	}
 	i := 0
@@ -225,9 +228,11 @@ func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quo
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
 	return slices.DeleteFunc(texts, func(q chat.Quotation) bool {
-		mayTeach := q.Name == quoteTarget || q.Name == quoteFeedback
+		if q.Name != quoteTarget && q.Name != quoteFeedback {
+			return false
+		}
 		_, looksLikeOrder := admit.Screen(q.Text)
-		return mayTeach && !looksLikeOrder
+		return !looksLikeOrder
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/admit"
+	"debrief/playbook/similar"
 )
 
 // injectionCase is a text that tries to get into the playbook, and the reply of a model that obeys it.
@@ -226,7 +227,7 @@ func TestScreenLessons(t *testing.T) {
 				test.change(e)
 			}
 			out := analysis{KeyInsight: test.lesson}
-			out.screen(e, nil, Config{})
+			out.screen(e, nil, Config{}, similar.Prepare)
 			why := strings.Join(out.Ignored, "\n")
 			for _, l := range out.Lessons {
 				why += "\n" + l.Reason
@@ -320,7 +321,7 @@ func FuzzScreen(f *testing.F) {
 		e := injectionTarget()
 		e.Steps[0].Text, e.Context = text, text
 		out := analysis{KeyInsight: insight, Lessons: []events.Lesson{{Content: lesson}}}
-		out.screen(e, nil, Config{TraceBudget: 500})
+		out.screen(e, nil, Config{TraceBudget: 500}, similar.Prepare)
 		kept := len(out.Lessons)
 		if out.KeyInsight != "" {
 			kept++
@@ -350,7 +351,7 @@ func BenchmarkScreen(b *testing.B) {
 			}
 			for b.Loop() {
 				out := analysis{KeyInsight: validLesson, Lessons: []events.Lesson{{Content: "word and 12 word and 12 word and 12"}}}
-				out.screen(e, nil, Config{})
+				out.screen(e, nil, Config{}, similar.Prepare)
 				if out.KeyInsight != validLesson || len(out.Lessons) != 1 || out.Lessons[0].Code != playbook.ReasonCopied {
 					b.Fatal(out)
 				}
