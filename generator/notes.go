@@ -44,7 +44,7 @@ func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, not
 				ofSession++
 				list = append(list, admitted)
 			}
-		case !p.isOwn(n) && insights < min(maxInsights, req.limits.Reflections):
+		case !p.isOwn(n) && n.Insight != "" && insights < min(maxInsights, req.limits.Reflections):
 			if q.similarity(n.Question) >= minSimilarity && p.admitsInsight(n) {
 				insights++
 				list = append(list, noteTexts(n, "", "", n.Insight))
