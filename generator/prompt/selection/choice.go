@@ -96,7 +96,7 @@ func (c *selector) cost(row int32) int {
 	if c.sections[r.section] == 0 {
 		n += c.x.sections[r.section].header.tokens
 	}
-	if c.established == 0 && r.bullet.Established() {
+	if c.established == 0 && r.isEstablished() {
 		n += c.x.title.tokens
 	}
 	return n
@@ -106,7 +106,7 @@ func (c *selector) add(row int32) {
 	c.room -= c.cost(row)
 	c.chosen = append(c.chosen, row)
 	c.sections[c.x.rows[row].section]++
-	if c.x.rows[row].bullet.Established() {
+	if c.x.rows[row].isEstablished() {
 		c.established++
 	}
 	c.decide(row, shown)
@@ -176,7 +176,7 @@ func (x *Index) renderedCost(rows []int32) (cost int, established bool) {
 	counted := make([]bool, len(x.sections)) // the headers in cost
 	for _, row := range rows {
 		r := &x.rows[row]
-		established = established || r.bullet.Established()
+		established = established || r.isEstablished()
 		if !counted[r.section] {
 			counted[r.section] = true
 			cost += x.sections[r.section].header.cost
@@ -322,8 +322,11 @@ func (c *selector) finish(s *Selection) []int32 {
 
 // byPlace orders bullets as in a prompt: established bullets first and suspect ones last, then by section and id.
 func (x *Index) byPlace(a, b int32) int {
-	r, s := x.rows[a].bullet, x.rows[b].bullet
-	return cmp.Or(cmp.Compare(place(r), place(s)), strings.Compare(r.Section, s.Section), strings.Compare(string(r.ID), string(s.ID)))
+	r, s := &x.rows[a], &x.rows[b]
+	if r.place != s.place {
+		return cmp.Compare(r.place, s.place)
+	}
+	return cmp.Or(strings.Compare(r.bullet.Section, s.bullet.Section), x.byID(a, b))
 }
 
 // place returns the number of the part of the prompt that a bullet belongs to, from 0 for the first part to 3 for the last one.

@@ -57,11 +57,15 @@ type rowData struct {
 	places        [rowKinds]int32 // position in each list from 1; 0 if it is not in the list
 	hash          uint32          // of the id
 	share         int             // result of shareOf
+	place         int             // result of place
 	words         *wordSet        // of the content without the condition
 }
 
 // is reports whether the row is of a kind.
 func (r *rowData) is(kind int) bool { return r.places[kind] > 0 }
+
+// isEstablished reports whether the bullet is established.
+func (r *rowData) isEstablished() bool { return r.place == 0 }
 
 // newerSection is the name of the section of all bullets that are not established. No bullet has it.
 const newerSection = "\x00newer"
@@ -197,6 +201,7 @@ func (x *Index) index(row int32, b *playbook.Bullet) {
 	r.bullet, r.size = b, sizeOf(own)
 	x.tokens += r.tokens
 	r.effectiveness, r.used = effectiveness(b), lastUse(b)
+	r.place = place(b)
 	if title != "" {
 		x.title = sizeOf(title)
 	}

@@ -84,7 +84,10 @@ func (c *selector) byRelevance(a, b int32) int {
 		}
 		return cmp.Compare(j.best, k.best)
 	}
-	return cmp.Or(cmp.Compare(k.sum, j.sum), cmp.Compare(place(c.x.rows[a].bullet), place(c.x.rows[b].bullet)), c.x.byVotes(a, b))
+	if j.sum != k.sum {
+		return cmp.Compare(k.sum, j.sum)
+	}
+	return cmp.Or(cmp.Compare(c.x.rows[a].place, c.x.rows[b].place), c.x.byVotes(a, b))
 }
 
 // byVotes orders bullets by effectiveness, then the one used last, then by id.

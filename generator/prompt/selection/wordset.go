@@ -40,21 +40,15 @@ func newWordSet(content string) *wordSet {
 	return w
 }
 
-// nearDuplicate is the Jaccard index above which word sets are nearly equal: for example, one of eight words differs.
-const nearDuplicate = 0.75
-
-// nearlyEquals reports whether the Jaccard index of two sets is above nearDuplicate. It is false if the words with digits differ, because texts with
-// different numbers differ in meaning.
+// nearlyEquals reports whether the Jaccard index of two sets is above 3/4: for example, one of eight words differs. It is false if the words with
+// digits differ, because texts with different numbers differ in meaning.
 func (w *wordSet) nearlyEquals(v *wordSet) bool {
 	a, b := len(w.words), len(v.words)
 	// Each bit that only one sketch has stands for a word that the other set lacks. So maxShared is an upper bound of the number of common
 	// words. It is compared first because it is fast to compute.
 	maxShared := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
-	if jaccard(maxShared, a, b) <= nearDuplicate {
-		return false
-	}
-	sameNumbers := slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:])
-	return sameNumbers && jaccard(intersection(w.words, v.words), a, b) > nearDuplicate
+	isNear := func(shared int) bool { return 4*shared > 3*(a+b-shared) }
+	return isNear(maxShared) && slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:]) && isNear(intersection(w.words, v.words))
 }
 
 // intersection returns the number of common elements of two ascending lists.
@@ -71,12 +65,4 @@ func intersection(a, b []uint32) (n int) {
 		}
 	}
 	return n
-}
-
-// jaccard returns the Jaccard index for these sizes of intersection and sets.
-func jaccard(shared, a, b int) float64 {
-	if shared == 0 {
-		return 0
-	}
-	return float64(shared) / float64(a+b-shared)
 }
