@@ -10,7 +10,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator/prompt/assembly"
-	"debrief/generator/prompt/records"
+	"debrief/generator/prompt/conversation"
 	"debrief/playbook"
 )
 
@@ -22,9 +22,9 @@ type RebuiltContext struct {
 	Shown  []events.ShownBullet `json:"shown,omitempty"`
 	SHA256 string               `json:"sha256"`
 	// Verified reports that the messages are byte for byte those that the model received.
-	Verified bool           `json:"verified"`
-	Steps    []events.Step  `json:"steps,omitempty"` // of the execution
-	Calls    []records.Call `json:"calls,omitempty"` // the tool calls of Steps
+	Verified bool                `json:"verified"`
+	Steps    []events.Step       `json:"steps,omitempty"` // of the execution
+	Calls    []conversation.Call `json:"calls,omitempty"` // the tool calls of Steps
 	// RawReply is the model's reply, if the Generator kept it; see Config.RawReply.
 	RawReply string `json:"raw_reply,omitempty"`
 	// Missing lists the parts whose texts have expired.
@@ -42,7 +42,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	if e.Manifest == nil {
 		return nil, notFoundf("execution %s: no manifest: its context was not built by a generator", handle)
 	}
-	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, Calls: records.Calls(e.Steps), RawReply: e.RawReply}
+	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, Calls: conversation.Calls(e.Steps), RawReply: e.RawReply}
 	c := &collector{builder: cb, e: e}
 	sources := c.sources(ctx)
 	out.Shown, out.Missing = e.Shown, c.missing

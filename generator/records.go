@@ -24,7 +24,7 @@ func (cb *ContextBuilder) readRecords(ctx context.Context, req *contextRequest, 
 }
 
 // admitRecords adds the records that a context may contain to the steps of the session. Records are texts of a reflection, so they are added only if the
-// reflection may be shown. Steps without records get records that are computed without a model, see package records. Records of the agent
+// reflection may be shown. Steps without records get records that are computed without a model, see package conversation. Records of the agent
 // itself stay.
 func (cb *ContextBuilder) admitRecords(req *contextRequest, ix *playbookIndex, in *assembly.Input, notes []*events.Note) {
 	p := &notePolicy{ix: ix, cb: cb, req: req}

@@ -14,7 +14,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/outcome"
 	"debrief/events/window"
-	"debrief/generator/prompt/sliding"
+	"debrief/generator/prompt/conversation"
 	"debrief/playbook"
 )
 
@@ -134,8 +134,8 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 			return nil, invalidf("window: %w", err)
 		}
 	}
-	switch sliding.Task(r.Task) {
-	case "", sliding.General, sliding.Research, sliding.Coding, sliding.Debugging, sliding.Analysis:
+	switch conversation.Task(r.Task) {
+	case "", conversation.General, conversation.Research, conversation.Coding, conversation.Debugging, conversation.Analysis:
 	default:
 		return nil, invalidf("task: want general, research, coding, debugging or analysis, got %.80q", r.Task)
 	}

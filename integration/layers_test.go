@@ -80,8 +80,7 @@ var plan = []struct {
 	{"events/natsd", "the embedded server may import only the errors of configurations and direct reads", []string{"debrief/events/config", "debrief/events/direct"}, []string{ours, openai}},
 
 	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config"}, []string{ours}},
-	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},
-	{"generator/prompt/sliding", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events/chat"}, []string{ours}},
+	{"generator/prompt/conversation", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
 	{"generator/scoring", "scoring may import only events and the interface of a model", []string{"debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/events/outcome", "debrief/playbook/text"}, []string{ours}},
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},

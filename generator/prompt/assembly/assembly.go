@@ -24,7 +24,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/generator/prompt/records"
+	"debrief/generator/prompt/conversation"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
 	"debrief/playbook/text"
@@ -233,7 +233,7 @@ func (a *assembler) addTaskContext() {
 
 // addRecovery adds the text for work that repeats without progress.
 func (a *assembler) addRecovery() {
-	recovery, isStuck := records.Stuck(a.in.Running)
+	recovery, isStuck := conversation.Stuck(a.in.Running)
 	if !isStuck {
 		return
 	}

@@ -7,8 +7,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/generator/prompt/records"
-	"debrief/generator/prompt/sliding"
+	"debrief/generator/prompt/conversation"
 	"debrief/playbook/text"
 )
 
@@ -91,13 +90,13 @@ func (a *assembler) setConversationBudget() {
 	}
 	slices.Reverse(recent)
 	recent = append(recent, a.in.Query)
-	detected := sliding.DetectTask(recent)
-	in := sliding.BudgetInput{Base: a.limits.Conversation, Recent: recent, Task: cmp.Or(sliding.Task(a.in.Task), detected)}
+	detected := conversation.DetectTask(recent)
+	in := conversation.BudgetInput{Base: a.limits.Conversation, Recent: recent, Task: cmp.Or(conversation.Task(a.in.Task), detected)}
 	for _, i := range a.in.Window {
 		in.Previous = cmp.Or(i.Budget, in.Previous)
 	}
 	a.manifest.State = string(detected)
-	a.manifest.Conversation, a.manifest.BudgetReason = sliding.Budget(in)
+	a.manifest.Conversation, a.manifest.BudgetReason = conversation.Budget(in)
 }
 
 // gist returns the text of a piece for scores, budgets and references: its text, and the beginnings of its arguments and outputs.
@@ -130,7 +129,7 @@ func (a *assembler) windowSize() int {
 	case AllTurns:
 		return 1 << 20 // more than a session can have
 	case AdaptiveTurns:
-		return min(max(sliding.TurnCount(a.in.Query), a.limits.WindowMin), a.limits.WindowMax)
+		return min(max(conversation.TurnCount(a.in.Query), a.limits.WindowMin), a.limits.WindowMax)
 	}
 	return int(a.limits.Window)
 }
@@ -170,7 +169,7 @@ func (a *assembler) selectTurns() {
 		}
 		return strings.Join(gists, "\n")
 	}
-	if i := sliding.FindReferenced(a.in.Query, len(before), gistOf); i >= 0 && !before[i].shown {
+	if i := conversation.FindReferenced(a.in.Query, len(before), gistOf); i >= 0 && !before[i].shown {
 		before[i].shown, before[i].reason = true, whyReferred
 	}
 }
@@ -178,8 +177,8 @@ func (a *assembler) selectTurns() {
 // addTurns fits the earlier turns and the steps since the query into their budget.
 func (a *assembler) addTurns() {
 	a.selectTurns()
-	conversation := min(a.manifest.Conversation, a.remaining)
-	items, candidates := a.conversationItems(conversation)
+	budget := min(a.manifest.Conversation, a.remaining)
+	items, candidates := a.conversationItems(budget)
 	wanted := 0 // tokens of all items
 	for i := range items {
 		wanted += items[i].Tokens
@@ -188,9 +187,9 @@ func (a *assembler) addTurns() {
 	for _, i := range a.in.Recalled[:min(len(a.in.Recalled), max(a.limits.Recall, 0))] {
 		history += a.sources.recalledItem(i).tokens
 	}
-	windowBudget := conversation
-	if wanted+history > conversation { // the history gets at most half
-		windowBudget = max(conversation-history, conversation/2)
+	windowBudget := budget
+	if wanted+history > budget { // the history gets at most half
+		windowBudget = max(budget-history, budget/2)
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
 	if a.in.Similar != nil && (exceedsLimits || a.in.Explain) { // otherwise all items are shown, whatever their scores
@@ -198,8 +197,8 @@ func (a *assembler) addTurns() {
 			items[i].Semantic = a.in.Similar(text.Clip(items[i].Text, similarityBytes))
 		}
 	}
-	window := sliding.Fit(items, a.in.Now, sliding.Limits{Tokens: windowBudget, Items: a.limits.Items})
-	a.historyBudget = conversation - window.Tokens
+	window := conversation.Fit(items, a.in.Now, conversation.Limits{Tokens: windowBudget, Items: a.limits.Items})
+	a.historyBudget = budget - window.Tokens
 	a.remaining -= window.Tokens
 	for _, i := range window.Kept {
 		p := candidates[i].part
@@ -223,7 +222,7 @@ func (a *assembler) addTurns() {
 }
 
 // explainWindow records the scores of the items of the window.
-func (a *assembler) explainWindow(items []sliding.Item, candidates []candidate, w sliding.Window) {
+func (a *assembler) explainWindow(items []conversation.Item, candidates []candidate, w conversation.Window) {
 	for i := range items {
 		s, part := &w.Scores[i], &candidates[i].part
 		a.windowScores = append(a.windowScores, events.WindowScore{
@@ -244,7 +243,7 @@ type candidate struct {
 
 // conversationItems returns the pieces of the shown turns, as items and as candidates in the same order. Each is shortened so that it cannot use the
 // whole budget. Other pieces are omitted.
-func (a *assembler) conversationItems(budget int) (items []sliding.Item, candidates []candidate) {
+func (a *assembler) conversationItems(budget int) (items []conversation.Item, candidates []candidate) {
 	last := &a.currentTurns[len(a.currentTurns)-1]
 	var newest *piece // nil if there is no piece since the last user message
 	if n := len(last.pieces); n > 0 {
@@ -270,7 +269,7 @@ func (a *assembler) conversationItems(budget int) (items []sliding.Item, candida
 				}
 				keep, cost := p.fitTokens(a.limits.Texts, share)
 				isLastMessage := p.kind == events.PartUser && t == last
-				items = append(items, sliding.Item{
+				items = append(items, conversation.Item{
 					Ref: p.ref, At: p.at, Source: source(p), Text: p.gist(), Tokens: cost, Parent: parent,
 					Pinned: t.mark == events.Pin, Starred: t.mark == events.Star, Required: p == newest || t.reason == whyReferred || isLastMessage,
 				})
@@ -297,19 +296,19 @@ func (a *assembler) hide(t *turn) {
 }
 
 // source returns the origin of a piece.
-func source(p *piece) sliding.Source {
+func source(p *piece) conversation.Source {
 	switch {
 	case p.kind == events.PartUser:
-		return sliding.User
+		return conversation.User
 	case p.kind == events.PartAnswer:
-		return sliding.Assistant
+		return conversation.Assistant
 	}
 	for _, c := range p.step.Calls {
 		if c.Outcome.Failed() {
-			return sliding.Error
+			return conversation.Error
 		}
 	}
-	return sliding.File
+	return conversation.File
 }
 
 // estimateHidden estimates the tokens of the summary and the record lines.
@@ -393,7 +392,7 @@ func (a *assembler) addRecords(budget *int, through int) {
 		return
 	}
 	room := min(recordTokens, *budget-quoteOverhead-backgroundOverhead)
-	lines, omitted := records.Rank(records.Lines(steps, a.in.Query), room)
+	lines, omitted := conversation.Rank(conversation.Lines(steps, a.in.Query), room)
 	for _, line := range lines {
 		p := events.Part{Kind: events.PartRecord, Text: line.Text, Tokens: chat.Tokens("- "+line.Text) + 1, Why: string(line.Relevance)}
 		if !a.reserveQuote(p.Tokens, len(a.recordParts) == 0, budget) {
@@ -426,7 +425,7 @@ func (a *assembler) addSummary(budget *int) int {
 		}
 	}
 	texts = texts[max(0, len(texts)-maxExcerptTexts):]
-	if excerpts := sliding.Summarize(texts, room, a.in.Query); excerpts != "" {
+	if excerpts := conversation.Summarize(texts, room, a.in.Query); excerpts != "" {
 		if summary != "" {
 			summary += "\n"
 		}

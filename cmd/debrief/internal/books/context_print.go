@@ -10,7 +10,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
-	"debrief/generator/prompt/records"
+	"debrief/generator/prompt/conversation"
 )
 
 // writeReflectorSaw prints the other answer and the other runs of the same task, if the Reflector compared the execution with them.
@@ -93,14 +93,14 @@ func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 }
 
 // writeCalls prints the costs of each tool of a run, and its tool calls with the agent's text before each.
-func writeCalls(out io.Writer, calls []records.Call) {
+func writeCalls(out io.Writer, calls []conversation.Call) {
 	if len(calls) == 0 {
 		return
 	}
-	_ = term.PrintTable(out, "\ntool\tcalls\tfailed\ttime\ttokens", records.Costs(calls), func(w io.Writer, c records.Cost) {
+	_ = term.PrintTable(out, "\ntool\tcalls\tfailed\ttime\ttokens", conversation.Costs(calls), func(w io.Writer, c conversation.Cost) {
 		term.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
 	})
-	_ = term.PrintTable(out, "\niteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale", calls, func(w io.Writer, c records.Call) {
+	_ = term.PrintTable(out, "\niteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale", calls, func(w io.Writer, c conversation.Call) {
 		term.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
 			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), term.OneLine(c.Rationale, 80))
 	})
