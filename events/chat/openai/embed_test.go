@@ -19,7 +19,6 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events/chat"
-	"debrief/events/config/configtest"
 )
 
 // lengths embeds a text as its length and 1. It replies in reverse order and counts four bytes as a token.
@@ -415,9 +414,8 @@ func TestResponseSizeIsLimitedByRequest(t *testing.T) {
 func TestNewEmbedderNamesTheFields(t *testing.T) {
 	t.Parallel()
 	_, err := NewEmbedder(Config{BaseURL: "ftp://x", APIKey: "a b", Timeout: -1})
-	got := configtest.Fields(err)
 	for _, want := range []string{"BaseURL", "APIKey", "Model", "Timeout"} {
-		if !slices.Contains(got, want) {
+		if err == nil || !strings.Contains(err.Error(), want+": ") {
 			t.Errorf("got %v, want an error of %s", err, want)
 		}
 	}
