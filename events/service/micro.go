@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,20 +20,15 @@ import (
 // connection is closed. stop rejects new requests, waits until those in progress are answered, and returns. It does
 // not close the connection. observe is called for each response; nil disables it.
 func Serve(nc *nats.Conn, backend Backend, log zerolog.Logger, observe Observer) (stop func(), err error) {
-	s := &server{nc: nc, handler: NewHandler(backend, log), observe: observe, counters: map[string]*counter{}}
-	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
-	for _, verb := range verbs {
-		s.counters[verb] = new(counter)
-	}
+	s := &server{nc: nc, handler: NewHandler(backend, log), observe: observe}
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: Name, Version: Version, Description: "Contexts for agents, and their reports",
-		StatsHandler: func(e *micro.Endpoint) any { return s.counters[e.Name].read() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("register the service: %w", err)
 	}
 	stop = sync.OnceFunc(func() { s.stop(svc) })
-	for _, verb := range verbs {
+	for _, verb := range []string{events.VerbContext, events.VerbReport, events.VerbFeedback} {
 		for _, owner := range []string{"", events.AnyOwner} {
 			err := svc.AddEndpoint(verb, s.endpoint(verb), micro.WithEndpointSubject(events.ServiceSubject(verb, "", owner)))
 			if err != nil {
@@ -59,10 +53,9 @@ const flushTimeout = 2 * time.Second
 
 // server processes requests from NATS.
 type server struct {
-	nc       *nats.Conn
-	handler  *Handler
-	observe  Observer
-	counters map[string]*counter // by verb
+	nc      *nats.Conn
+	handler *Handler
+	observe Observer
 
 	mu      sync.Mutex
 	stopped bool
@@ -130,9 +123,8 @@ func (s *server) answer(verb string, r micro.Request, began time.Time) Response 
 	return response
 }
 
-// send counts a response, and publishes it if the request had a reply subject. began is when the request arrived.
+// send observes a response, and publishes it if the request had a reply subject. began is when the request arrived.
 func (s *server) send(verb, to string, r Response, began time.Time) {
-	s.counters[verb].add(r.Code)
 	if s.observe != nil {
 		s.observe(verb, r.Code, time.Since(began))
 	}
@@ -150,26 +142,3 @@ func (s *server) send(verb, to string, r Response, began time.Time) {
 		s.handler.log.Warn().Err(err).Str("verb", verb).Msg("send reply")
 	}
 }
-
-// counter counts the responses of an endpoint.
-type counter struct{ answered, refused, failed atomic.Uint64 }
-
-// counts is the content of a counter in the statistics of the micro service.
-type counts struct {
-	Answered uint64 `json:"answered"`
-	Refused  uint64 `json:"refused"` // status 4xx: client errors
-	Failed   uint64 `json:"failed"`  // status 5xx: server errors, also ErrBusy
-}
-
-func (t *counter) add(code int) {
-	switch {
-	case code < 400:
-		t.answered.Add(1)
-	case code < 500:
-		t.refused.Add(1)
-	default:
-		t.failed.Add(1)
-	}
-}
-
-func (t *counter) read() counts { return counts{t.answered.Load(), t.refused.Load(), t.failed.Load()} }

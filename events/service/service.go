@@ -19,9 +19,8 @@
 // A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (the API of the gateway) only has
 // the limits above, so use HTTP for larger requests.
 //
-// The name of the micro service is debrief: "nats micro info debrief" shows it, and "nats micro stats debrief"
-// shows its statistics. Our counters are in the field data, because the client library counts a request when the
-// handler returns and not when the reply is sent. All instances share the requests as one queue group.
+// The name of the micro service is debrief: "nats micro info debrief" shows it. The statistics of the client library count a request
+// when the handler returns and not when the reply is sent, so Serve has an Observer. All instances share the requests as one queue group.
 //
 // The reply subject must be an inbox: it begins with _INBOX, or with the prefix that a server uses for a request
 // from another account or cluster. A request with another reply subject is dropped. The service publishes the reply
