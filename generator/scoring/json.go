@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -106,7 +107,7 @@ func firstDifference(path string, want, got any) *difference {
 		}
 		return nil
 	case json.Number:
-		if g, ok := got.(json.Number); ok && equalDecimal(w.String(), g.String()) {
+		if g, ok := got.(json.Number); ok && equalJSONNumber(w.String(), g.String()) {
 			return nil
 		}
 		return here
@@ -149,40 +150,12 @@ func formatValue(v any) string {
 	return shortText(out.String())
 }
 
-// equalDecimal compares two JSON numbers of any size by value.
-func equalDecimal(a, b string) bool {
+// equalJSONNumber compares two JSON numbers exactly. Numbers with an exponent beyond a million are equal only if they are written the same.
+func equalJSONNumber(a, b string) bool {
 	if a == b {
 		return true
 	}
-	x, okx := parseDecimal(a)
-	y, oky := parseDecimal(b)
-	return okx && oky && x == y
-}
-
-// decimal is the number 0.digits, multiplied by ten to the power. Equal numbers have equal decimals: zero has no digits, no sign and power 0.
-type decimal struct {
-	negative bool
-	digits   string // without leading and trailing zeros
-	power    int
-}
-
-// parseDecimal parses a JSON number. It returns false if the exponent exceeds int32.
-func parseDecimal(s string) (d decimal, ok bool) {
-	s, d.negative = strings.CutPrefix(s, "-")
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		power, err := strconv.ParseInt(s[i+1:], 10, 32)
-		if err != nil {
-			return decimal{}, false
-		}
-		d.power, s = int(power), s[:i]
-	}
-	whole, part, _ := strings.Cut(s, ".")
-	d.digits = strings.TrimLeft(whole+part, "0")
-	leadingZeros := len(whole) + len(part) - len(d.digits)
-	d.power += len(whole) - leadingZeros
-	d.digits = strings.TrimRight(d.digits, "0")
-	if d.digits == "" {
-		return decimal{}, true
-	}
-	return d, true
+	x, okX := new(big.Rat).SetString(a)
+	y, okY := new(big.Rat).SetString(b)
+	return okX && okY && x.Cmp(y) == 0
 }
