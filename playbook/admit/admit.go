@@ -62,7 +62,6 @@ type Text struct {
 	State    State
 	Gate     playbook.Gate // mode of the gate
 	Review   bool          // new texts wait for a person
-	Withheld bool          // this run withholds the bullet
 	Control  bool          // the session is in the control group
 	Foreign  bool          // the text is of another owner or session; UseSession only
 	Suspect  bool          // Screen or the Reflector found signs of an order to models
@@ -75,9 +74,8 @@ type Verdict string
 
 // The verdicts.
 const (
-	Shown    Verdict = "shown"
-	Withheld Verdict = "withheld" // the experiment of this run withholds it
-	Refused  Verdict = "refused"
+	Shown   Verdict = "shown"
+	Refused Verdict = "refused"
 )
 
 // Code is the reason why a text is not shown. It is empty for a text that is shown.
@@ -94,7 +92,6 @@ const (
 	CodeMode      Code = "mode"      // the gate is strict, so no new text is shown to all tasks
 	CodeForeign   Code = "foreign"   // of another owner or session
 	CodeSuspect   Code = "suspect"   // signs of an order to models
-	CodeWithheld  Code = "withheld"  // the experiment of this run withholds it
 	CodeReworded  Code = "reworded"  // its bullet has another text today
 	CodeControl   Code = "control"   // the session is in the control group
 )
@@ -141,8 +138,6 @@ func (t *Text) decideBullet() Decision {
 		return refuse(CodeState)
 	case t.Reworded:
 		return refuse(CodeReworded)
-	case t.Withheld:
-		return Decision{Withheld, CodeWithheld}
 	}
 	return Decision{Verdict: Shown}
 }
@@ -176,8 +171,6 @@ func (t *Text) decideInsight() Decision {
 		return refuse(CodeReview)
 	case t.Gate == playbook.GateStrict:
 		return refuse(CodeMode)
-	case t.Withheld:
-		return Decision{Withheld, CodeWithheld}
 	}
 	return Decision{Verdict: Shown}
 }
@@ -197,8 +190,6 @@ func (t *Text) decideSession() Decision {
 		return refuse(CodeReview)
 	case t.State != Undecided && t.State != Decided && t.State != Active && t.State != Probation && t.State != Candidate:
 		return refuse(CodeState)
-	case t.Withheld:
-		return Decision{Withheld, CodeWithheld}
 	}
 	return Decision{Verdict: Shown}
 }

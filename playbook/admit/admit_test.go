@@ -19,12 +19,12 @@ func TestDecideExhaustsTheFacts(t *testing.T) {
 		want := false
 		switch x.Use {
 		case UseBullet:
-			want = known && !x.Withheld && !x.Reworded && (x.State == Active || x.State == Probation && x.Gate == playbook.GateStrict)
+			want = known && !x.Reworded && (x.State == Active || x.State == Probation && x.Gate == playbook.GateStrict)
 		case UseInsight:
 			want = known && learned && (x.State == Undecided || x.Repeated && (x.State == Active || x.State == Probation)) && x.Trust == playbook.Trusted && !x.Inferred && !x.Review &&
-				x.Gate != playbook.GateStrict && !x.Withheld && !x.Suspect
+				x.Gate != playbook.GateStrict && !x.Suspect
 		case UseSession:
-			want = known && learned && !silent[x.State] && x.Trust != playbook.Untrusted && !x.Review && !x.Withheld && !x.Foreign && !x.Suspect
+			want = known && learned && !silent[x.State] && x.Trust != playbook.Untrusted && !x.Review && !x.Foreign && !x.Suspect
 		case UseRound:
 			want = !x.Suspect
 		}
@@ -77,11 +77,11 @@ func eachText(fn func(Text)) {
 			for _, trust := range []playbook.Trust{"", playbook.Trusted, playbook.Limited, playbook.Untrusted} {
 				for _, state := range []State{"", Undecided, Decided, Active, Probation, Candidate, Quarantined, Rejected, Retired, Removed, Forgotten} {
 					for _, gate := range []playbook.Gate{"", playbook.GateGuard, playbook.GateOff, playbook.GateStrict} {
-						for bits := range 256 {
+						for bits := range 128 {
 							fn(Text{
 								Use: use, Source: source, Trust: trust, State: state, Gate: gate, Inferred: flags[bits&1], Review: flags[bits>>1&1],
-								Withheld: flags[bits>>2&1], Foreign: flags[bits>>3&1], Suspect: flags[bits>>4&1], Repeated: flags[bits>>5&1], Reworded: flags[bits>>6&1],
-								Control: flags[bits>>7&1],
+								Foreign: flags[bits>>2&1], Suspect: flags[bits>>3&1], Repeated: flags[bits>>4&1], Reworded: flags[bits>>5&1],
+								Control: flags[bits>>6&1],
 							})
 						}
 					}

@@ -116,7 +116,7 @@ func (b *Book) ReflectionState(seq uint64, e *playbook.Evidence) State {
 	return state
 }
 
-// Facts returns the facts about a text of a reflection. The caller sets Foreign, Suspect and Withheld, which the playbook does not know.
+// Facts returns the facts about a text of a reflection. The caller sets Foreign and Suspect, which the playbook does not know.
 func (b *Book) Facts(use Use, seq uint64, e *playbook.Evidence) Text {
 	t := Text{Use: use, Inferred: e.Inferred, State: b.ReflectionState(seq, e), Review: b.admission.ReviewsFirst(), Gate: b.Gate()}
 	if e.Model != "" { // else the source stays unknown: lessons of rules are edits, not reflections
