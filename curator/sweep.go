@@ -32,10 +32,7 @@ func (w *worker) sweep(ctx context.Context) {
 		for _, name := range names {
 			w.sweepBook(ctx, w.book(name))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(sweepOpenInterval):
-		}
+		_ = events.Sleep(ctx, sweepOpenInterval)
 	}
 }
 

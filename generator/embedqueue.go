@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"debrief/events"
 	"debrief/playbook/recall"
 )
 
@@ -88,16 +89,8 @@ func (q *embedQueue) run(ctx context.Context) {
 			q.embeddings.log.Warn().Err(err).Str("item", keys[0]).Msg("embed item: retrying later, using words only")
 			q.add(keys[0])
 			limit = 1
-			sleep(ctx, q.retry)
+			_ = events.Sleep(ctx, q.retry)
 		}
-	}
-}
-
-// sleep waits for a duration, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }
 

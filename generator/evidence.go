@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
@@ -63,7 +64,7 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 		}
 		if err := e.read(ctx, pinned); err != nil {
 			pause = min(2*pause, maxEvidencePause)
-			sleep(ctx, pause)
+			_ = events.Sleep(ctx, pause)
 			continue
 		}
 		began := time.Now()
@@ -73,7 +74,7 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 			return
 		}
 		pause = max(evidencePause, prepareShare*time.Since(began))
-		sleep(ctx, pause)
+		_ = events.Sleep(ctx, pause)
 		select {
 		case <-nextVersion:
 		case <-ctx.Done():

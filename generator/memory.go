@@ -74,7 +74,7 @@ func (m *memory) follow(ctx context.Context) {
 			pause = time.Second
 		}
 		m.embeddings.log.Warn().Err(err).Msg("recall: read executions")
-		sleep(ctx, pause)
+		_ = events.Sleep(ctx, pause)
 	}
 }
 

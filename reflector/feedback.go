@@ -151,10 +151,8 @@ func (w *worker) waitReflected(ctx context.Context, seq uint64) error {
 		case time.Now().After(until):
 			return fmt.Errorf("wait for the reflection on sequence %d: executions are reflected on up to %d", seq, lag.Floor)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := events.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
