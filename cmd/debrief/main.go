@@ -14,7 +14,7 @@ import (
 
 	"debrief/cmd/debrief/internal/books"
 	"debrief/cmd/debrief/internal/ops"
-	"debrief/cmd/internal/agents/hooks"
+	"debrief/cmd/internal/agents"
 	"debrief/cmd/internal/agents/mcp"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -73,12 +73,12 @@ func commands() []program.Command {
 
 // handOver hands over the runs of coding agents that wait on this machine.
 func handOver(ctx context.Context) (int, error) {
-	settings, err := hooks.SettingsFile()
-	dir, stateErr := hooks.StateDir()
+	settings, err := agents.SettingsFile()
+	dir, stateErr := agents.StateDir()
 	if err := errors.Join(err, stateErr); err != nil {
 		return 0, err
 	}
-	return hooks.HandOver(ctx, settings, dir)
+	return agents.HandOver(ctx, settings, dir)
 }
 
 const description = `LLM agents that learn from their work. A Generator answers tasks with a playbook in its prompt. A Reflector
@@ -92,7 +92,7 @@ Start with 'debrief demo'.
 func main() {
 	if args := os.Args[1:]; len(args) == 2 && args[0] == "hook" && !strings.HasPrefix(args[1], "-") {
 		// An agent waits for this call. It takes no time to parse flags, reports no error of usage, and ends the process.
-		hooks.Main(args[1:])
+		agents.HookMain(args[1:])
 	}
 	os.Exit(newProgram().Main(os.Args[1:]))
 }

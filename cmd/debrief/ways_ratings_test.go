@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/agents/agentstest"
+	"debrief/cmd/internal/api/apitest"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/erasure"
@@ -114,7 +114,7 @@ func newSentRating(token string) *sentRating {
 // ratings returns the stored feedback with these words.
 func (w *ways) ratings(words string) []*events.Feedback {
 	w.Helper()
-	return slices.DeleteFunc(agentstest.Stored[*events.Feedback](w, w.conn), func(f *events.Feedback) bool { return !strings.HasPrefix(f.Outcome.Feedback, words) })
+	return slices.DeleteFunc(apitest.Stored[*events.Feedback](w, w.conn), func(f *events.Feedback) bool { return !strings.HasPrefix(f.Outcome.Feedback, words) })
 }
 
 // handle returns the handle of the execution with a question.

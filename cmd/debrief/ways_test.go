@@ -20,10 +20,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/agents/agentstest"
-	"debrief/cmd/internal/agents/hooks"
+	"debrief/cmd/internal/agents"
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/runs"
@@ -81,9 +80,9 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 		t.Fatal(err)
 	}
 	agent := []tokens.Scope{tokens.Context, tokens.Report}
-	path, secrets := tokenstest.Write(t, t.TempDir(),
-		tokenstest.Grant{Name: "agent", Scopes: agent}, tokenstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}},
-		tokenstest.Grant{Name: "elsewhere", Scopes: agent, Books: []playbook.Book{"sales"}}, tokenstest.Grant{Name: "operator", Scopes: append(agent, tokens.Operate)},
+	path, secrets := apitest.Write(t, t.TempDir(),
+		apitest.Grant{Name: "agent", Scopes: agent}, apitest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}},
+		apitest.Grant{Name: "elsewhere", Scopes: agent, Books: []playbook.Book{"sales"}}, apitest.Grant{Name: "operator", Scopes: append(agent, tokens.Operate)},
 	)
 	w.secrets = secrets
 	secrets["forged"] = "dbr_" + strings.Repeat("x", 43)
@@ -365,7 +364,7 @@ func logsOf(r *sentRun) []byte {
 // hookUser is a user whose repository is connected.
 type hookUser struct {
 	*ways
-	hook  *hooks.Hook
+	hook  *agents.Hook
 	repo  string
 	run   *sentRun // in whose session the user works
 	token string   // its secret
@@ -383,16 +382,16 @@ func (w *ways) newHookUser(r *sentRun) *hookUser {
 	if book == "" {
 		book = events.DefaultBook
 	}
-	settings, err := json.Marshal(hooks.Settings{Repositories: []*hooks.Repository{{
-		GitDir: git, Key: "k", Book: string(book), URL: w.front.URL(), Token: w.secrets[r.token], Agents: hooks.Agents, Transcripts: true,
+	settings, err := json.Marshal(agents.Settings{Repositories: []*agents.Repository{{
+		GitDir: git, Key: "k", Book: string(book), URL: w.front.URL(), Token: w.secrets[r.token], Agents: agents.Names, Transcripts: true,
 	}}})
 	if err == nil {
-		err = errors.Join(os.MkdirAll(git, 0o700), os.WriteFile(filepath.Join(git, hooks.KeyFile), []byte("k\n"), 0o600), os.WriteFile(filepath.Join(dir, "agents.json"), settings, 0o600))
+		err = errors.Join(os.MkdirAll(git, 0o700), os.WriteFile(filepath.Join(git, agents.KeyFile), []byte("k\n"), 0o600), os.WriteFile(filepath.Join(dir, "agents.json"), settings, 0o600))
 	}
 	if err != nil {
 		w.Fatal(err)
 	}
-	u.hook = &hooks.Hook{Agent: hooks.ClaudeCode, Settings: filepath.Join(dir, "agents.json"), State: filepath.Join(dir, "state"), StartHandOver: func() error { return nil }}
+	u.hook = &agents.Hook{Agent: agents.ClaudeCode, Settings: filepath.Join(dir, "agents.json"), State: filepath.Join(dir, "state"), StartHandOver: func() error { return nil }}
 	return u
 }
 
@@ -408,7 +407,7 @@ func (u *hookUser) event(name string, r *sentRun) string {
 
 // handOver hands over the runs that wait. An error is what the log has.
 func (u *hookUser) handOver() error {
-	_, err := hooks.HandOver(u.Context(), u.hook.Settings, u.hook.State)
+	_, err := agents.HandOver(u.Context(), u.hook.Settings, u.hook.State)
 	return errors.Join(err, u.logged("hand over"))
 }
 
@@ -486,7 +485,7 @@ func (w *ways) stored(question string) []*events.Execution {
 // with returns the stored executions with a question.
 func (w *ways) with(question string) []*events.Execution {
 	w.Helper()
-	return slices.DeleteFunc(agentstest.Stored[*events.Execution](w, w.conn), func(e *events.Execution) bool { return !strings.HasPrefix(e.Question, question) })
+	return slices.DeleteFunc(apitest.Stored[*events.Execution](w, w.conn), func(e *events.Execution) bool { return !strings.HasPrefix(e.Question, question) })
 }
 
 // TestWaysHaveOneRuleForNames sends runs with names that no event may have by every way. Where the sender hears of it, the run is refused

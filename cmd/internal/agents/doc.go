@@ -8,16 +8,17 @@
 //
 // # The walk of a message
 //
-//	connect/connect.go   Connect       before: the user connects an agent in a repository; its settings get the hooks
-//	hooks/event.go       parse         the event of the agent: a message of the user
-//	hooks/repository.go  Of            the repository around the directory of the agent, and the consent of the user
-//	hooks/hook.go        advise        asks the API for advice, and leaves out what the conversation has
-//	hooks/event.go       adviceOutput  the output in the form of the agent
-//	hooks/hook.go        spoolRun      when the agent stops: the run goes into the spool, and another process starts
-//	hooks/spool.go       HandOver      that process reports the runs that wait
-//	hooks/report.go      reportOf      the steps of the transcript; package runs reads it, and events/outcome finds the outcome
+//	connect.go           Connect       before: the user connects an agent in a repository; its settings get the hooks
+//	event.go             parse         the event of the agent: a message of the user
+//	repository.go        Of            the repository around the directory of the agent, and the consent of the user
+//	hook.go              advise        asks the API for advice, and leaves out what the conversation has
+//	event.go             adviceOutput  the output in the form of the agent
+//	hook.go              spoolRun      when the agent stops: the run goes into the spool, and another process starts
+//	spool.go             HandOver      that process reports the runs that wait
+//	report.go            reportOf      the steps of the transcript; package runs reads it, and events/outcome finds the outcome
 //
-// connect/json.go and connect/server.go edit the settings of agents. Files such as CLAUDE.md are written by the package playbook/formats (block.go).
+// json.go and server.go edit the settings of agents. Disconnect restores the files byte for byte. Files such as CLAUDE.md are written by the
+// package playbook/formats (block.go).
 //
 // # The walk of a tool call over MCP
 //

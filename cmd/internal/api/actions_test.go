@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
-	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/api/apitest"
+"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -298,11 +298,11 @@ func TestTokensAndRoutes(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	grants := []tokenstest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "support", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}}}
+	grants := []apitest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "support", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}}}
 	for _, s := range tokens.Scopes {
-		grants = append(grants, tokenstest.Grant{Name: "only-" + string(s), Scopes: []tokens.Scope{s}})
+		grants = append(grants, apitest.Grant{Name: "only-" + string(s), Scopes: []tokens.Scope{s}})
 	}
-	set, secrets := tokenstest.Load(t, t.TempDir(), grants...)
+	set, secrets := apitest.Load(t, t.TempDir(), grants...)
 	w := startWorld(t, Options{Tokens: set})
 	w.token = secrets["all"]
 	w.seed(t)
@@ -346,12 +346,12 @@ func bearer(secret string) func(*http.Request) {
 }
 
 // allAndMine are a token for all playbooks and one for the playbook support.
-var allAndMine = []tokenstest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "mine", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}}}
+var allAndMine = []apitest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "mine", Scopes: tokens.Scopes, Books: []playbook.Book{"support"}}}
 
 // TestBookIsolation: a token of one playbook sees and changes nothing of another one.
 func TestBookIsolation(t *testing.T) {
 	t.Parallel()
-	file, secrets := tokenstest.Load(t, t.TempDir(), allAndMine...)
+	file, secrets := apitest.Load(t, t.TempDir(), allAndMine...)
 	all, mine := secrets["all"], secrets["mine"]
 	w := startWorld(t, Options{Tokens: file})
 	w.token = all

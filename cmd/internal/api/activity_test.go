@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -79,7 +79,7 @@ func (s *stream) until(t *testing.T) string {
 // TestEvents changes things while streams are open: each gets what its token and its parameter permit.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	set, secrets := tokenstest.Load(t, t.TempDir(), allAndMine...)
+	set, secrets := apitest.Load(t, t.TempDir(), allAndMine...)
 	all, mine := secrets["all"], secrets["mine"]
 	w := startWorld(t, Options{Tokens: set})
 	w.token = all
@@ -153,7 +153,7 @@ func TestStreamsEnd(t *testing.T) {
 func TestStreamsOfTokens(t *testing.T) {
 	t.Parallel()
 	reads, dir := []tokens.Scope{tokens.Read}, t.TempDir()
-	set, secrets := tokenstest.Load(t, dir, tokenstest.Grant{Name: "greedy", Scopes: reads}, tokenstest.Grant{Name: "modest", Scopes: reads})
+	set, secrets := apitest.Load(t, dir, apitest.Grant{Name: "greedy", Scopes: reads}, apitest.Grant{Name: "modest", Scopes: reads})
 	greedy, modest := secrets["greedy"], secrets["modest"]
 	w := startWorld(t, Options{Tokens: set})
 	var open []*stream

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -94,8 +94,8 @@ func TestReviewOfOutcomes(t *testing.T) {
 			return &events.StoredReply{Handle: "17-ab12cd34"}, nil
 		},
 	}
-	list, secrets := tokenstest.Load(t, t.TempDir(), tokenstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}},
-		tokenstest.Grant{Name: "ann", Scopes: []tokens.Scope{tokens.Report, tokens.Review}})
+	list, secrets := apitest.Load(t, t.TempDir(), apitest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}},
+		apitest.Grant{Name: "ann", Scopes: []tokens.Scope{tokens.Report, tokens.Review}})
 	agent, ann := secrets["agent"], secrets["ann"]
 	s, c := open(t, backend, Options{Tokens: list}, defaultLimits)
 	violation := events.Outcome{Label: events.Failure, Violation: true}

@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/agents/otlp"
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/operate/rights"
 	"debrief/cmd/internal/program"
@@ -102,7 +102,7 @@ func startSecuredWorld(t *testing.T) *world {
 	} {
 		runRoles(t, s.open(t, role), run)
 	}
-	set, secrets := tokenstest.Load(t, t.TempDir(), tokenstest.Grant{Name: "operator", Scopes: tokens.Scopes})
+	set, secrets := apitest.Load(t, t.TempDir(), apitest.Grant{Name: "operator", Scopes: tokens.Scopes})
 	w.token, w.conn = secrets["operator"], s.open(t, events.UserGateway)
 	w.Server, w.client = open(t, client.NATS(w.conn.NATS()), Options{Tokens: set, Conn: w.conn, Index: runIndex(t, w.conn), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}, defaultLimits)
 	return w

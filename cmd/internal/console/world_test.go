@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
@@ -72,7 +72,7 @@ type installation struct {
 }
 
 // tokenSpecs are the tokens of the guarded server.
-var tokenSpecs = []tokenstest.Grant{
+var tokenSpecs = []apitest.Grant{
 	{Name: "admin", Scopes: tokens.Scopes},
 	{Name: "reader", Scopes: []tokens.Scope{tokens.Read}},
 	{Name: "reviewer", Scopes: []tokens.Scope{tokens.Read, tokens.Review}},
@@ -220,8 +220,8 @@ func (in *installation) tokenFile(t testing.TB) *tokens.Set {
 	dir, err := os.MkdirTemp("", "debrief-web-") // the installation outlives the test
 	check(t, err)
 	in.closers = append(in.closers, func() { _ = os.RemoveAll(dir) })
-	ofProxy := tokenstest.Grant{Name: "sso", Scopes: []tokens.Scope{tokens.Read, tokens.Review}, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
-	set, secrets := tokenstest.Load(t, dir, append(slices.Clone(tokenSpecs), ofProxy)...)
+	ofProxy := apitest.Grant{Name: "sso", Scopes: []tokens.Scope{tokens.Read, tokens.Review}, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	set, secrets := apitest.Load(t, dir, append(slices.Clone(tokenSpecs), ofProxy)...)
 	in.secrets = secrets
 	return set
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/events"
 	"debrief/events/deltalog"
@@ -321,8 +321,8 @@ func TestControlOfSubAgents(t *testing.T) {
 func TestLeaveControl(t *testing.T) {
 	t.Parallel()
 	const text = "Globes stand in the map room."
-	path, secrets := tokenstest.Write(t, t.TempDir(), tokenstest.Grant{Name: "operator", Scopes: tokens.Scopes},
-		tokenstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read, tokens.Review}})
+	path, secrets := apitest.Write(t, t.TempDir(), apitest.Grant{Name: "operator", Scopes: tokens.Scopes},
+		apitest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read, tokens.Review}})
 	script := func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 1."} }
 	for name, h := range map[string]*house{"with tokens": openTokens(t, "tail", path, script, text), "without tokens": openFront(t, "tail", script, text)} {
 		h.control("50%")

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/playbook"
@@ -23,11 +23,11 @@ func TestTokensAndPaths(t *testing.T) {
 	t.Parallel()
 	fake := httptest.NewServer(withEmbeddings(wires.New(func(*wires.Request) wires.Answer { return wires.Answer{Text: "x"} })))
 	t.Cleanup(fake.Close)
-	grants := []tokenstest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "sales", Scopes: tokens.Scopes, Books: []playbook.Book{"sales"}}}
+	grants := []apitest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "sales", Scopes: tokens.Scopes, Books: []playbook.Book{"sales"}}}
 	for _, s := range tokens.Scopes {
-		grants = append(grants, tokenstest.Grant{Name: string(s), Scopes: []tokens.Scope{s}})
+		grants = append(grants, apitest.Grant{Name: string(s), Scopes: []tokens.Scope{s}})
 	}
-	path, secrets := tokenstest.Write(t, t.TempDir(), grants...)
+	path, secrets := apitest.Write(t, t.TempDir(), grants...)
 	secrets["none"], secrets["unknown"] = "", "dbr_unknown"
 	f, err := Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: time.Millisecond, RunIdle: time.Hour, UpstreamOpenAI: fake.URL, UpstreamAnthropic: fake.URL, UpstreamOpenAIKey: "own", UpstreamAnthropicKey: "own"},

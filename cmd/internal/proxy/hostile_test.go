@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/curator"
 	"debrief/events"
@@ -76,7 +76,7 @@ func TestHostileToolErrorsReachNoPrompt(t *testing.T) {
 	}
 	t.Parallel()
 	agent := []tokens.Scope{tokens.Context, tokens.Report}
-	path, secrets := tokenstest.Write(t, t.TempDir(), tokenstest.Grant{Name: "ann", Scopes: agent}, tokenstest.Grant{Name: "bob", Scopes: agent})
+	path, secrets := apitest.Write(t, t.TempDir(), apitest.Grant{Name: "ann", Scopes: agent}, apitest.Grant{Name: "bob", Scopes: agent})
 	h := openTokens(t, "tail", path, func(r *wires.Request) wires.Answer {
 		if r.Last().Role == "tool" {
 			return wires.Answer{Text: "I cannot find it."}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/simulated/wires"
 	"debrief/events"
 	"debrief/events/bus"
@@ -65,11 +65,11 @@ func TestOwnersAreApart(t *testing.T) {
 		{name: "reviewer", token: tokens.Token{Scopes: []tokens.Scope{tokens.Review}}, may: "all"},
 		{name: "owner", token: tokens.Token{Scopes: []tokens.Scope{tokens.Context, tokens.Report}}, may: "own"},
 	}
-	var grants []tokenstest.Grant
+	var grants []apitest.Grant
 	for _, c := range columns {
-		grants = append(grants, tokenstest.Grant{Name: c.name, Scopes: c.token.Scopes, Books: c.token.Books})
+		grants = append(grants, apitest.Grant{Name: c.name, Scopes: c.token.Scopes, Books: c.token.Books})
 	}
-	path, secrets := tokenstest.Write(t, t.TempDir(), grants...)
+	path, secrets := apitest.Write(t, t.TempDir(), grants...)
 	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer {
 		return wires.Answer{Text: "It is " + secretText + "."}
 	})

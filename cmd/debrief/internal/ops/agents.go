@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"debrief/cmd/internal/agents/connect"
-	"debrief/cmd/internal/agents/hooks"
+	"debrief/cmd/internal/agents"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -61,8 +60,8 @@ type connectOutput struct {
 }
 
 // options returns the options of the flags and of the environment.
-func (c *Connect) options() (o connect.Options, err error) {
-	o = connect.Options{Agent: c.Agent, Book: c.Book, Project: c.Project, AdviceOnly: c.AdviceOnly, NoMCP: c.NoMCP}
+func (c *Connect) options() (o agents.Options, err error) {
+	o = agents.Options{Agent: c.Agent, Book: c.Book, Project: c.Project, AdviceOnly: c.AdviceOnly, NoMCP: c.NoMCP}
 	o.URL = cmp.Or(c.URL, os.Getenv("DEBRIEF_URL"))
 	o.Token = os.Getenv("DEBRIEF_API_TOKEN")
 	if c.TokenFile != "" {
@@ -78,10 +77,10 @@ func (c *Connect) options() (o connect.Options, err error) {
 	if o.Home, err = os.UserHomeDir(); err != nil {
 		return o, err
 	}
-	if o.Settings, err = hooks.SettingsFile(); err != nil {
+	if o.Settings, err = agents.SettingsFile(); err != nil {
 		return o, err
 	}
-	if o.State, err = hooks.StateDir(); err != nil {
+	if o.State, err = agents.StateDir(); err != nil {
 		return o, err
 	}
 	o.Executable, err = os.Executable()
@@ -90,19 +89,19 @@ func (c *Connect) options() (o connect.Options, err error) {
 
 func (c *Connect) Run() error {
 	if c.Skill {
-		_, err := term.Printf("%s\n", term.Block(strings.TrimSuffix(connect.Skill, "\n")))
+		_, err := term.Printf("%s\n", term.Block(strings.TrimSuffix(agents.Skill, "\n")))
 		return err
 	}
 	if c.Agent == "" {
-		return program.Exit(program.ExitUsage, fmt.Errorf("AGENT: required: %s", strings.Join(hooks.Agents, ", ")))
+		return program.Exit(program.ExitUsage, fmt.Errorf("AGENT: required: %s", strings.Join(agents.Names, ", ")))
 	}
 	o, err := c.options()
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	plan := connect.Connect
+	plan := agents.Connect
 	if c.Uninstall {
-		plan = connect.Disconnect
+		plan = agents.Disconnect
 	}
 	p, err := plan(o)
 	if err != nil {
@@ -130,7 +129,7 @@ func (c *Connect) Run() error {
 }
 
 // describe prints the changes that the plan will make.
-func (c *Connect) describe(w io.Writer, p *connect.Plan) {
+func (c *Connect) describe(w io.Writer, p *agents.Plan) {
 	term.Fprintf(w, "%s\n", term.Block(strings.TrimSuffix(p.Diff(), "\n")))
 	if c.Uninstall {
 		return
@@ -144,7 +143,7 @@ func (c *Connect) describe(w io.Writer, p *connect.Plan) {
 		p.Title(), filepath.Dir(r.GitDir), r.Book, r.URL, work, p.SettingsFile())
 }
 
-func (c *Connect) print(p *connect.Plan) error {
+func (c *Connect) print(p *agents.Plan) error {
 	out := connectOutput{Agent: c.Agent, Files: []string{}, Changed: p.Changed(), DryRun: c.DryRun}
 	for _, f := range p.Files {
 		out.Files = append(out.Files, f.Name)
@@ -173,7 +172,7 @@ func (c *Connect) print(p *connect.Plan) error {
 	return nil
 }
 
-// Hook handles one event of a coding agent. The program calls hooks.Main before it parses flags; this type has the help.
+// Hook handles one event of a coding agent. The program calls agents.HookMain before it parses flags; this type has the help.
 type Hook struct {
 	Agent string `arg:"" help:"The agent: claude-code, codex, gemini or cursor." placeholder:"AGENT"`
 }
@@ -190,6 +189,6 @@ Examples:
 }
 
 func (h *Hook) Run() error {
-	hooks.Main([]string{h.Agent})
+	agents.HookMain([]string{h.Agent})
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"debrief/cmd/internal/agents/hooks"
+	"debrief/cmd/internal/agents"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
@@ -59,11 +59,11 @@ func (c *Command) Run(ctx context.Context, _ *program.Common) error {
 // serveConnected serves the playbook that is connected with a repository. An agent starts the command in every repository, so it serves
 // nothing in those that are not connected.
 func (c *Command) serveConnected(ctx context.Context) error {
-	file, err := hooks.SettingsFile()
+	file, err := agents.SettingsFile()
 	if err != nil {
 		return err
 	}
-	settings, err := hooks.ReadSettings(file)
+	settings, err := agents.ReadSettings(file)
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/agents/agentstest"
 	"debrief/cmd/internal/agents/mcp"
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
 	"debrief/curator"
@@ -47,7 +46,7 @@ type world struct {
 }
 
 // grants are the tokens of a world: one for each scope, and some for agents.
-var grants = []tokenstest.Grant{
+var grants = []apitest.Grant{
 	{Name: "context", Scopes: []tokens.Scope{tokens.Context}},
 	{Name: "report", Scopes: []tokens.Scope{tokens.Report}},
 	{Name: "read", Scopes: []tokens.Scope{tokens.Read}},
@@ -67,7 +66,7 @@ func open(t *testing.T, withTokens bool) *world {
 		Metrics: program.Metrics("test"), Log: zerolog.Nop(),
 	}
 	if withTokens {
-		o.Tokens, w.secrets = tokenstest.Write(t, t.TempDir(), grants...)
+		o.Tokens, w.secrets = apitest.Write(t, t.TempDir(), grants...)
 	}
 	front, err := proxy.Listen(o)
 	if err != nil {
@@ -80,7 +79,7 @@ func open(t *testing.T, withTokens bool) *world {
 	})
 	w.url = front.URL()
 	w.conn, _ = bustest.Open(t, bus.Policy{})
-	agentstest.Run(t, w.conn, bustest.Must(reflector.New(nil, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
+	apitest.Run(t, w.conn, bustest.Must(reflector.New(nil, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
 	put := func(id playbook.BulletID, text string, state playbook.Status) playbook.Op {
 		return playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: text, Status: state}}
 	}
@@ -107,8 +106,8 @@ func (w *world) edit(t *testing.T, b playbook.Book, ops ...playbook.Op) {
 // stored returns the executions, the feedback and the edits in the streams, oldest first, without those of the seed.
 func (w *world) stored(t *testing.T) (executions []*events.Execution, feedback []*events.Feedback, edits []*events.Edit) {
 	t.Helper()
-	edits = slices.DeleteFunc(agentstest.Stored[*events.Edit](t, w.conn), func(e *events.Edit) bool { return e.Author == "seed" })
-	return agentstest.Stored[*events.Execution](t, w.conn), agentstest.Stored[*events.Feedback](t, w.conn), edits
+	edits = slices.DeleteFunc(apitest.Stored[*events.Edit](t, w.conn), func(e *events.Edit) bool { return e.Author == "seed" })
+	return apitest.Stored[*events.Execution](t, w.conn), apitest.Stored[*events.Feedback](t, w.conn), edits
 }
 
 // transports are the ways to connect an official client.

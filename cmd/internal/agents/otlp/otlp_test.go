@@ -21,9 +21,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"debrief/cmd/internal/agents/agentstest"
+	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/tokens/tokenstest"
 	"debrief/cmd/internal/operate/erase"
 	"debrief/events"
 	"debrief/events/bus"
@@ -55,8 +54,8 @@ type desk struct {
 func open(t *testing.T, cfg Config) *desk {
 	t.Helper()
 	d := &desk{T: t}
-	set, secrets := tokenstest.Load(t, t.TempDir(), tokenstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Report}}, tokenstest.Grant{Name: "other", Scopes: []tokens.Scope{tokens.Report}},
-		tokenstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}}, tokenstest.Grant{Name: "support", Scopes: []tokens.Scope{tokens.Report}, Books: []playbook.Book{"support"}})
+	set, secrets := apitest.Load(t, t.TempDir(), apitest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Report}}, apitest.Grant{Name: "other", Scopes: []tokens.Scope{tokens.Report}},
+		apitest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}}, apitest.Grant{Name: "support", Scopes: []tokens.Scope{tokens.Report}, Books: []playbook.Book{"support"}})
 	d.secrets = secrets
 	d.conn, _ = bustest.Open(t, bus.Policy{})
 	d.handler = NewHandler(set)
@@ -127,7 +126,7 @@ func (d *desk) values() (all []direct.Message) {
 
 func (d *desk) stored() []*events.Execution {
 	d.Helper()
-	return agentstest.Stored[*events.Execution](d, d.conn)
+	return apitest.Stored[*events.Execution](d, d.conn)
 }
 
 // post sends a body and returns the status and the text of the response.
@@ -408,21 +407,21 @@ func TestLaterEvaluations(t *testing.T) {
 		{"the whole trace again", Path, exported(traceID), ""},
 		{"the whole trace with an evaluation", Path, again, events.Partial},
 	} {
-		before := len(agentstest.Stored[*events.Feedback](t, d.conn))
+		before := len(apitest.Stored[*events.Feedback](t, d.conn))
 		d.send("agent", step.path, step.body)
 		if got := d.executions(); len(got) != 1 {
 			t.Fatalf("%s: got %d executions, want one", step.name, len(got))
 		}
-		feedback := agentstest.Stored[*events.Feedback](t, d.conn)[before:]
+		feedback := apitest.Stored[*events.Feedback](t, d.conn)[before:]
 		if step.want == "" && len(feedback) > 0 || step.want != "" && (len(feedback) != 1 || feedback[0].Outcome.Label != step.want || !strings.HasSuffix(string(feedback[0].Execution), string(events.NewHandle(1, all[0].ID))[1:])) {
 			t.Errorf("%s: got feedback %+v, want %q", step.name, feedback, step.want)
 		}
 	}
-	before := len(agentstest.Stored[*events.Feedback](t, d.conn))
+	before := len(apitest.Stored[*events.Feedback](t, d.conn))
 	d.start(Config{Quiet: 50 * time.Millisecond, Limit: 100 * time.Millisecond})
 	d.send("other", LogsPath, evaluation(traceID, 0.25))
 	d.executions()
-	if got := len(agentstest.Stored[*events.Feedback](t, d.conn)) - before; got > 0 {
+	if got := len(apitest.Stored[*events.Feedback](t, d.conn)) - before; got > 0 {
 		t.Errorf("an evaluation of a run of another owner: got feedback")
 	}
 }

@@ -1,4 +1,4 @@
-package hooks
+package agents
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ const (
 	Cursor     = "cursor"
 )
 
-// Agents are the agents in the order of the help.
-var Agents = []string{ClaudeCode, Codex, Gemini, Cursor}
+// Names are the agents in the order of the help.
+var Names = []string{ClaudeCode, Codex, Gemini, Cursor}
 
 // kind is the meaning of an event.
 type kind int

@@ -1,4 +1,4 @@
-package hooks
+package agents
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const handOverCommand = "hand-over"
 
 const handOverTimeout = 2 * time.Minute // bounds a process that hands over runs
 
-// Main runs 'debrief hook AGENT' and ends the process, always with the exit code 0: other codes can stop the agent, or keep the
+// HookMain runs 'debrief hook AGENT' and ends the process, always with the exit code 0: other codes can stop the agent, or keep the
 // user's message from the model. It ends in time even if a system call hangs.
-func Main(args []string) {
+func HookMain(args []string) {
 	left := Limit - age()
 	defer func() {
 		_ = recover() // from a panic in this goroutine

@@ -1,11 +1,9 @@
-package connect
+package agents
 
 import (
 	"cmp"
 	"os"
 	"path/filepath"
-
-	"debrief/cmd/internal/agents/hooks"
 )
 
 // agent describes where a coding agent has its settings, and their form. A function of home gets the home directory of the user.
@@ -57,12 +55,12 @@ func claudeServers(home string) string {
 	return filepath.Join(cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), home), ".claude.json")
 }
 
-// agents are the known agents. The sources of the forms of hooks are in package hooks. MCP servers are described for
+// agents are the known agents. The sources of the forms of hooks are in event.go. MCP servers are described for
 // Claude Code in code.claude.com/docs/en/mcp, for Codex in developers.openai.com/codex/mcp, for Gemini CLI in google-gemini/gemini-cli,
 // docs/tools/mcp-server.md, and for Cursor in cursor.com/docs/context/mcp.
 var agents = []*agent{
 	{
-		name: hooks.ClaudeCode, title: "Claude Code",
+		name: ClaudeCode, title: "Claude Code",
 		homeDir: inHome("CLAUDE_CONFIG_DIR", ".claude"), projectDir: ".claude", hooksFile: "settings.json", projectHooksFile: "settings.local.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"}, timeout: 5,
 		serversFile: claudeServers, workspace: ".",
@@ -71,20 +69,20 @@ var agents = []*agent{
 		commandText: "---\ndescription: Rate the last run for Debrief, good or bad, and say why\nargument-hint: good|bad [words]\n---\n/debrief $ARGUMENTS\n",
 	},
 	{
-		name: hooks.Codex, title: "Codex", homeDir: inHome("CODEX_HOME", ".codex"), projectDir: ".codex", hooksFile: "hooks.json",
+		name: Codex, title: "Codex", homeDir: inHome("CODEX_HOME", ".codex"), projectDir: ".codex", hooksFile: "hooks.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "Stop"}, timeout: 5,
 		serversFile: inDir(inHome("CODEX_HOME", ".codex"), "config.toml"), serversInTOML: true, workspace: ".",
 		note: "Codex asks once whether you trust the hooks. Rate a run with: debrief good, or: debrief bad WORDS",
 	},
 	{
-		name: hooks.Gemini, title: "Gemini CLI", homeDir: inHome("", ".gemini"), projectDir: ".gemini", hooksFile: "settings.json",
+		name: Gemini, title: "Gemini CLI", homeDir: inHome("", ".gemini"), projectDir: ".gemini", hooksFile: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd"}, timeout: 5000,
 		serversFile: inDir(inHome("", ".gemini"), "settings.json"), workspace: ".",
 		commandFile: "commands/debrief.toml",
 		commandText: "description = \"Rate the last run for Debrief, good or bad, and say why\"\nprompt = \"/debrief {{args}}\"\n",
 	},
 	{
-		name: hooks.Cursor, title: "Cursor", homeDir: inHome("", ".cursor"), projectDir: ".cursor", hooksFile: "hooks.json", isFlat: true, hasVersion: true,
+		name: Cursor, title: "Cursor", homeDir: inHome("", ".cursor"), projectDir: ".cursor", hooksFile: "hooks.json", isFlat: true, hasVersion: true,
 		events: []string{"sessionStart", "beforeSubmitPrompt", "postToolUse", "postToolUseFailure", "afterAgentResponse", "stop", "sessionEnd"}, timeout: 5,
 		serversFile: inDir(inHome("", ".cursor"), "mcp.json"), workspace: "${workspaceFolder}",
 		note: "Cursor cannot add text to a message: advice comes when a session starts and with the first tool call. Rate a run with: debrief good",

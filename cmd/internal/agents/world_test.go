@@ -1,4 +1,4 @@
-package hooks
+package agents
 
 import (
 	"encoding/json"
@@ -100,12 +100,12 @@ func newUser(t *testing.T, a *api) *user {
 	git := filepath.Join(u.repo, ".git")
 	u.write(filepath.Join(git, KeyFile), "secret\n")
 	u.write(filepath.Join(u.repo, "src", "a.go"), "package a\n")
-	settings := &Settings{Repositories: []*Repository{{GitDir: git, Key: "secret", Book: "shop", URL: a.URL, Token: "dbr_token", Agents: Agents, Transcripts: true}}}
+	settings := &Settings{Repositories: []*Repository{{GitDir: git, Key: "secret", Book: "shop", URL: a.URL, Token: "dbr_token", Agents: Names, Transcripts: true}}}
 	file := filepath.Join(dir, "agents.json")
 	if err := WriteJSON(file, settings); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range Agents {
+	for _, name := range Names {
 		u.hooks[name] = &Hook{Agent: name, Settings: file, State: filepath.Join(dir, "state[1]"), StartHandOver: func() error { u.begun++; return nil }}
 	}
 	return u

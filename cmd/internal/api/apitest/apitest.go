@@ -1,13 +1,17 @@
-// Package tokenstest writes files of tokens for tests.
-package tokenstest
+// Package apitest has what tests of the API and of its clients share: files of tokens, roles, and the stored events.
+package apitest
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/program"
+	"debrief/events"
+	"debrief/events/bus"
 	"debrief/playbook"
 )
 
@@ -46,4 +50,35 @@ func Load(t testing.TB, dir string, grants ...Grant) (set *tokens.Set, secrets m
 		t.Fatal(err)
 	}
 	return set, secrets
+}
+
+// Run runs roles until the end of the test.
+func Run(t testing.TB, conn *bus.Conn, roles ...program.Role) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- program.Run(ctx, conn, roles...) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Stored returns the events of a type in the streams of executions and reflections, oldest first.
+func Stored[T events.Event](t testing.TB, conn *bus.Conn) (all []T) {
+	t.Helper()
+	for _, stream := range []string{events.StreamExecutions, events.StreamReflections} {
+		err := conn.Events.ReadStored(t.Context(), stream, ">", func(s bus.Stored) error {
+			if e, ok := s.Event.(T); ok {
+				all = append(all, e)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }

@@ -1,4 +1,4 @@
-package hooks
+package agents
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, agent := range Agents {
+		for _, agent := range Names {
 			e, err := parse(agent, data)
 			if err != nil {
 				continue

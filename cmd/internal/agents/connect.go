@@ -1,4 +1,4 @@
-package connect
+package agents
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"debrief/cmd/internal/agents/hooks"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -33,8 +32,8 @@ type Options struct {
 	Agent      string
 	Dir        string // in the repository
 	Home       string // of the user
-	Settings   string // file of hooks.SettingsFile
-	State      string // directory of hooks.StateDir
+	Settings   string // file of SettingsFile
+	State      string // directory of StateDir
 	Executable string // path of debrief
 	Book       string // default: the name of the repository
 	URL        string // of the gateway; default: http://127.0.0.1:4280
@@ -46,12 +45,12 @@ type Options struct {
 
 // Plan is a set of changes before they are made.
 type Plan struct {
-	Files      []File            // of the agent, with changes
-	Repository *hooks.Repository // after the changes; nil if no agent is connected any more
+	Files      []File      // of the agent, with changes
+	Repository *Repository // after the changes; nil if no agent is connected any more
 
 	agent           *agent
 	options         Options
-	settings        *hooks.Settings // after the changes
+	settings        *Settings // after the changes
 	gitDir          string
 	backups         backups
 	settingsChanged bool // the settings change
@@ -89,18 +88,18 @@ func (p *Plan) SettingsFile() string { return p.options.Settings }
 func open(o Options) (*Plan, error) {
 	a := find(o.Agent)
 	if a == nil {
-		return nil, fmt.Errorf("unknown agent %q: want %s", o.Agent, strings.Join(hooks.Agents, ", "))
+		return nil, fmt.Errorf("unknown agent %q: want %s", o.Agent, strings.Join(Names, ", "))
 	}
-	gitDir, err := hooks.GitDir(o.Dir)
+	gitDir, err := GitDir(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: a playbook is connected with one repository", o.Dir, err)
 	}
-	settings, err := hooks.ReadSettings(o.Settings)
+	settings, err := ReadSettings(o.Settings)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{agent: a, options: o, settings: settings, gitDir: gitDir, Repository: settings.Of(o.Dir), backups: backups{}}
-	_, err = hooks.ReadJSON(p.backupsFile(), &p.backups)
+	_, err = ReadJSON(p.backupsFile(), &p.backups)
 	return p, err
 }
 
@@ -112,8 +111,8 @@ func Connect(o Options) (*Plan, error) {
 	}
 	before, _ := json.Marshal(p.Repository)
 	if p.Repository == nil { // new, or another repository was at this place before
-		p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(r *hooks.Repository) bool { return r.GitDir == p.gitDir })
-		p.Repository = &hooks.Repository{GitDir: p.gitDir, Key: string(events.NewID())}
+		p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(r *Repository) bool { return r.GitDir == p.gitDir })
+		p.Repository = &Repository{GitDir: p.gitDir, Key: string(events.NewID())}
 		p.settings.Repositories = append(p.settings.Repositories, p.Repository)
 	}
 	r := p.Repository
@@ -164,7 +163,7 @@ func Disconnect(o Options) (*Plan, error) {
 		p.settingsChanged = true
 		r.Agents = slices.DeleteFunc(r.Agents, func(name string) bool { return name == o.Agent })
 		if len(r.Agents) == 0 {
-			p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(other *hooks.Repository) bool { return other == r })
+			p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(other *Repository) bool { return other == r })
 			p.Repository = nil
 		}
 	}
@@ -249,21 +248,21 @@ func (p *Plan) Apply() error {
 			return err
 		}
 	}
-	if err := hooks.WriteJSON(p.backupsFile(), p.backups); err != nil {
+	if err := WriteJSON(p.backupsFile(), p.backups); err != nil {
 		return err
 	}
-	key := filepath.Join(p.gitDir, hooks.KeyFile)
+	key := filepath.Join(p.gitDir, KeyFile)
 	if p.Repository == nil {
 		if err := removeFile(key); err != nil {
 			return err
 		}
-	} else if err := hooks.WriteFile(key, []byte(p.Repository.Key+"\n"), 0o600); err != nil {
+	} else if err := WriteFile(key, []byte(p.Repository.Key+"\n"), 0o600); err != nil {
 		return err
 	}
 	if len(p.settings.Repositories) == 0 {
 		return removeFile(p.options.Settings)
 	}
-	return hooks.WriteJSON(p.options.Settings, p.settings)
+	return WriteJSON(p.options.Settings, p.settings)
 }
 
 // removeFile removes a file if it exists.
@@ -315,7 +314,7 @@ func (b backups) write(f File) error {
 	if info, err := os.Stat(target); err == nil {
 		mode = info.Mode().Perm()
 	}
-	return hooks.WriteFile(target, f.After, mode)
+	return WriteFile(target, f.After, mode)
 }
 
 // missingDirs returns the directories that do not exist, from the inside out.

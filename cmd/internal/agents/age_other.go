@@ -1,6 +1,6 @@
 //go:build !linux
 
-package hooks
+package agents
 
 import "time"
 
