@@ -35,6 +35,6 @@
 //	otlp/decode.go       decodeTraces  the spans, as protobuf or JSON, with secrets replaced; decodeLogs has the events of models in logs
 //	otlp/buffer.go       Put           stores the spans until their trace is complete; then the client gets its answer
 //	otlp/close.go        sweep         finds complete traces, of this and of other gateways
-//	otlp/close.go        close         package runs/spans reads the trace; its runs are reported, and its spans deleted
+//	otlp/close.go        close         package runs reads the trace; its runs are reported, and its spans deleted
 //	otlp/close.go        rate          an evaluation that came after its run was reported becomes feedback
 package agents

@@ -8,7 +8,6 @@ import (
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
-	"debrief/cmd/internal/runs/spans"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/chat"
@@ -207,7 +206,7 @@ func (c *claudeSession) isHarness() bool {
 func (c *claudeSession) End() ([]*steps.Run, error) {
 	if c.isHarness() {
 		messages := len(c.Steps) + 1 // with the prompt
-		return nil, &spans.NothingError{Kind: source.HarnessMessages, Count: messages}
+		return nil, &NothingError{Kind: source.HarnessMessages, Count: messages}
 	}
 	c.Usage = cmp.Or(c.Usage, c.tokens.Add(c.currentTokens))
 	c.Name = source.Printable(c.Session)

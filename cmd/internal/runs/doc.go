@@ -31,8 +31,8 @@
 //
 // # The walk of a recorded run
 //
-// This package has the formats of agents and benchmarks, and the table of all formats. Package spans has those of observability
-// tools. Imports go only downwards: runs, spans, steps, modelapi, source.
+// This package has the formats, and their table. langfuse.go, langsmith.go and otel.go read the traces of observability tools: each reads a
+// span as an observation, and observations.go makes a run of those of each agent. Imports go only downwards: runs, steps, modelapi, source.
 //
 //	source/open.go         Open         the text of the file: decompressed, as UTF-8
 //	reader.go              readFile     its objects, one after the other; an unreadable one becomes a Problem

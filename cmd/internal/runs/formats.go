@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/spans"
 	"debrief/cmd/internal/runs/steps"
 )
 
@@ -177,26 +176,26 @@ var formats = []*fileFormat{
 		isFirst:    hasType("init"),
 	},
 	{
-		source: spans.SourceLangSmith, title: "LangSmith runs",
+		source: sourceLangSmith, title: "LangSmith runs",
 		matches:    func(v modelapi.Value) bool { return v.Text("run_type") != "" && v.HasAll("id") },
-		newBuilder: func() runBuilder { return &spans.LangSmithTrace{} },
+		newBuilder: func() runBuilder { return &langSmithTrace{} },
 		session:    func(v modelapi.Value) string { return cmp.Or(v.Text("trace_id"), v.Text("id")) },
 	},
 	{
-		source: spans.SourceOTel, title: "OpenTelemetry spans (OTLP in JSON, SDK exporters; GenAI, OpenInference, Vercel AI SDK)",
-		matches: spans.IsOTLP,
-		split:   spans.SplitOTLP,
+		source: sourceOTel, title: "OpenTelemetry spans (OTLP in JSON, SDK exporters; GenAI, OpenInference, Vercel AI SDK)",
+		matches: isOTLP,
+		split:   splitOTLP,
 	},
 	{
-		source:     spans.SourceOTel,
-		matches:    func(v modelapi.Value) bool { return spans.OTelTraceID(v) != "" },
-		newBuilder: func() runBuilder { return &spans.OTelTrace{} },
-		session:    spans.OTelTraceID,
+		source:     sourceOTel,
+		matches:    func(v modelapi.Value) bool { return otelTraceID(v) != "" },
+		newBuilder: func() runBuilder { return &OTelTrace{} },
+		session:    otelTraceID,
 	},
 	{
-		source:  spans.SourceOTel,
-		matches: spans.IsAttributes,
-		parse:   func(r *record) ([]*steps.Run, error) { return spans.OTelAttributes(r.Value, r.leadingScore) },
+		source:  sourceOTel,
+		matches: isAttributes,
+		parse:   otelAttributes,
 	},
 	{
 		source: sourceClaudeCode, title: "Claude Code (the output of 'claude -p --output-format stream-json', and transcripts)",
@@ -209,16 +208,16 @@ var formats = []*fileFormat{
 		isLast:     hasType("result"),
 	},
 	{
-		source: spans.SourceLangfuse, title: "Langfuse traces and observations",
+		source: sourceLangfuse, title: "Langfuse traces and observations",
 		matches: func(v modelapi.Value) bool { return v.Kind("observations") == '[' },
-		parse:   func(r *record) ([]*steps.Run, error) { return spans.LangfuseTrace(r.Value, r.leadingScore) },
+		parse:   langfuseTrace,
 	},
 	{
-		source: spans.SourceLangfuse,
+		source: sourceLangfuse,
 		matches: func(v modelapi.Value) bool {
 			return v.HasAll("traceId", "type", "startTime") && v.HasAny("input", "output")
 		},
-		newBuilder: func() runBuilder { return &spans.LangfuseSpans{} },
+		newBuilder: func() runBuilder { return &langfuseSpans{} },
 		session:    func(v modelapi.Value) string { return v.Text("traceId") },
 	},
 	{

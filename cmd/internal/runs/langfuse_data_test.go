@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/runs/spans"
 	"debrief/events"
 )
 
@@ -48,7 +47,7 @@ func TestLangfuseRuns(t *testing.T) {
 	} {
 		name := langfuseNames[i]
 		got, report, err := read(t, name+".trace.json", string(recordedFile(t, "langfuse/"+name+".trace.json")))
-		if err != nil || len(got) != 1 || report.Source != spans.SourceLangfuse {
+		if err != nil || len(got) != 1 || report.Source != sourceLangfuse {
 			t.Errorf("%s: got %d runs, %+v, error %v", name, len(got), report, err)
 			continue
 		}

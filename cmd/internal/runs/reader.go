@@ -12,7 +12,6 @@ import (
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
-	"debrief/cmd/internal/runs/spans"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 )
@@ -66,7 +65,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 
 // addProblem adds a problem to the report. A part of a recording that has no run is no problem: it counts as omitted.
 func (f *fileReader) addProblem(at Problem, err error) {
-	if nothing, ok := errors.AsType[*spans.NothingError](err); ok {
+	if nothing, ok := errors.AsType[*NothingError](err); ok {
 		f.report.Omitted.Add(nothing.Kind, nothing.Count)
 		if nothing.Kind == source.HarnessMessages { // a run of a harness for itself
 			f.leftOut = true

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"debrief/cmd/internal/runs"
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/spans"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/bus"
@@ -147,8 +147,8 @@ func (s *Store) close(ctx context.Context, t *dueTrace) error {
 			return err
 		}
 	}
-	runs, verdict, err := runsOf(stored, leading)
-	switch nothing, isNothing := errors.AsType[*spans.NothingError](err); {
+	found, verdict, err := runsOf(stored, leading)
+	switch nothing, isNothing := errors.AsType[*runs.NothingError](err); {
 	case isNothing && verdict.Known():
 		if err := s.rate(ctx, &t.head, t.runID(), verdict); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Store) close(ctx context.Context, t *dueTrace) error {
 	case err != nil:
 		s.warn(&t.head, ResultInvalid, err.Error())
 	}
-	for _, r := range runs {
+	for _, r := range found {
 		if err := s.report(ctx, &t.head, r); err != nil {
 			return err // the next sweep reads the trace again
 		}
@@ -271,7 +271,7 @@ func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcom
 
 // runsOf returns the runs of a trace, or the outcome of its evaluations if it has no run. A span that came several times counts once: the
 // longest copy, because an exporter may send a part of a span first. Events of log records are events of their spans.
-func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.Outcome, err error) {
+func runsOf(stored [][]byte, leading string) (found []*steps.Run, verdict events.Outcome, err error) {
 	byID, sources := map[string]*tracev1.Span{}, map[string][]byte{}
 	records := map[string][]*tracev1.Span_Event{} // by the id of their span
 	slices.SortFunc(stored, bytes.Compare)
@@ -291,7 +291,7 @@ func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.
 			byID[id], sources[id] = s, data
 		}
 	}
-	trace := new(spans.OTelTrace)
+	trace := new(runs.OTelTrace)
 	for _, id := range slices.Sorted(maps.Keys(byID)) { // the same trace has the same runs in every order of arrival
 		s := byID[id]
 		s.Events = append(s.Events, records[id]...)
@@ -300,8 +300,8 @@ func runsOf(stored [][]byte, leading string) (runs []*steps.Run, verdict events.
 			trace.Add(modelapi.ParseValue(raw), leading)
 		}
 	}
-	runs, err = trace.End()
-	return runs, trace.Verdict(), err
+	found, err = trace.End()
+	return found, trace.Verdict(), err
 }
 
 // decodeValue returns the value of a message.

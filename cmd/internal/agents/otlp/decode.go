@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"debrief/cmd/internal/runs/spans"
+	"debrief/cmd/internal/runs"
 	"debrief/events"
 	"debrief/events/redact"
 )
@@ -142,7 +142,7 @@ func (r *refusals) appendSpan(list []span, s *tracev1.Span, isRoot bool) []span 
 	default:
 		list = append(list, span{
 			trace: hex.EncodeToString(s.TraceId), root: isRoot, data: data,
-			session: events.FitName(firstText(s.Attributes, spans.SessionAttributes)), user: events.FitName(firstText(s.Attributes, spans.UserAttributes)),
+			session: events.FitName(firstText(s.Attributes, runs.SessionAttributes)), user: events.FitName(firstText(s.Attributes, runs.UserAttributes)),
 		})
 	}
 	return list
@@ -259,7 +259,7 @@ func isEvent(s *tracev1.Span) bool {
 	return s.StartTimeUnixNano == 0 && s.Name == "" && len(s.Events) == 1
 }
 
-// spanJSON returns a span in the form of OTLP in JSON, which package spans reads. It changes s.
+// spanJSON returns a span in the form of OTLP in JSON, which package runs reads. It changes s.
 func spanJSON(s *tracev1.Span) ([]byte, error) {
 	ids := map[string]string{"traceId": hex.EncodeToString(s.TraceId), "spanId": hex.EncodeToString(s.SpanId), "parentSpanId": hex.EncodeToString(s.ParentSpanId)}
 	s.TraceId, s.SpanId, s.ParentSpanId = nil, nil, nil

@@ -3,7 +3,7 @@
 // models count: messages, choices and evaluations that name their span.
 //
 // The spans of a trace arrive in any order, in several requests and often twice, the root last. Store keeps them until the trace is
-// complete: until no span came for 30 seconds after the root, and at most for ten minutes. Then package spans reads the trace, and its runs
+// complete: until no span came for 30 seconds after the root, and at most for ten minutes. Then package runs reads the trace, and its runs
 // are reported like those of any other agent. The token of the request decides the owner and the playbook of the runs. No attribute of a
 // span can change them.
 //

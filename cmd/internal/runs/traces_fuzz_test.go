@@ -1,4 +1,4 @@
-package spans
+package runs
 
 import (
 	"bytes"
@@ -50,15 +50,15 @@ func decodeTraces(data []byte) (runs []*steps.Run, errs []string) {
 			errs = append(errs, err.Error())
 		}
 	}
-	langfuse, langsmith, otel := new(LangfuseSpans), new(LangSmithTrace), new(OTelTrace)
+	langfuse, langsmith, otel := new(langfuseSpans), new(langSmithTrace), new(OTelTrace)
 	for line := range bytes.Lines(data) {
 		o := modelapi.ParseValue(bytes.TrimSpace(line))
 		if o.Kind() != '{' {
 			continue
 		}
-		keep(LangfuseTrace(o, ""))
-		keep(OTelAttributes(o, ""))
-		spans, err := SplitOTLP(o)
+		keep(langfuseTrace(&record{Value: o}))
+		keep(otelAttributes(&record{Value: o}))
+		spans, err := splitOTLP(o)
 		keep(nil, err)
 		for _, raw := range spans {
 			otel.Add(modelapi.ParseValue(raw), "")

@@ -1,4 +1,4 @@
-package spans
+package runs
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"debrief/cmd/internal/runs/steps"
 )
 
-// LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
+// langfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
 // observations itself.
-func LangfuseTrace(v modelapi.Value, leadingScore string) ([]*steps.Run, error) {
-	about := v
+func langfuseTrace(v *record) ([]*steps.Run, error) {
+	about := v.Value
 	if inner := v.Get("trace"); inner.Kind() == '{' {
 		about = inner
 	}
@@ -27,7 +27,7 @@ func LangfuseTrace(v modelapi.Value, leadingScore string) ([]*steps.Run, error) 
 		if s.Text("dataType") == "CATEGORICAL" {
 			value = s.First("stringValue", "value")
 		}
-		t.addScore(&score{name: s.Text("name"), value: value, comment: s.Text("comment"), source: SourceLangfuse, leadingScore: leadingScore})
+		t.addScore(&score{name: s.Text("name"), value: value, comment: s.Text("comment"), source: sourceLangfuse, leadingScore: v.leadingScore})
 	}
 	for span := range v.Want('[', "observations").Elements() {
 		if span.Kind() != '{' {
@@ -111,11 +111,11 @@ func langfuseArguments(v modelapi.Value) string {
 	return text
 }
 
-// LangfuseSpans builds a trace from exported observations, one per line.
-type LangfuseSpans struct{ recordedTrace }
+// langfuseSpans builds a trace from exported observations, one per line.
+type langfuseSpans struct{ recordedTrace }
 
 // Add adds a span.
-func (l *LangfuseSpans) Add(v modelapi.Value, _ string) {
+func (l *langfuseSpans) Add(v modelapi.Value, _ string) {
 	l.name = v.Text("traceId")
 	l.session, l.user = cmp.Or(l.session, v.Text("sessionId")), cmp.Or(l.user, v.Text("userId"))
 	l.all = append(l.all, langfuseObservation(v, len(l.all)))

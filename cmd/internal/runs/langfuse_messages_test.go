@@ -1,32 +1,14 @@
-package spans
+package runs
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"debrief/cmd/internal/runs/modelapi"
 )
-
-// recordedFile returns a file of the recorded data, or skips the test.
-func recordedFile(t *testing.T, name string) []byte {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(cmp.Or(os.Getenv("DEBRIEF_DATA"), "../../../../../shared/data"), name))
-	if err != nil {
-		t.Skipf("no recorded data: %v (DEBRIEF_DATA names its folder)", err)
-	}
-	return raw
-}
-
-var langfuseNames = []string{
-	"claude-agent-2025-12-22", "crewai-2025-07-11", "google-adk-2025-08-28", "langgraph-python-2025-08-22",
-	"openai-agents-2025-09-30", "pydantic-ai-2025-06-06", "vercel-aisdk-2025-11-17",
-}
 
 // expectedSide is what Langfuse's own tests expect of the input or the output of an observation.
 type expectedSide struct {

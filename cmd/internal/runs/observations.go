@@ -1,6 +1,4 @@
-// Package spans reads the traces of observability tools: Langfuse, LangSmith and OpenTelemetry. It converts the spans of a
-// trace to the runs of its agents. Each tool has a file, which reads a span as an observation; this file makes runs of the observations.
-package spans
+package runs
 
 import (
 	"cmp"
@@ -20,9 +18,9 @@ import (
 
 // Names of the sources, for outcomes and task ids.
 const (
-	SourceLangfuse  = "langfuse"
-	SourceLangSmith = "langsmith"
-	SourceOTel      = "otel"
+	sourceLangfuse  = "langfuse"
+	sourceLangSmith = "langsmith"
+	sourceOTel      = "otel"
 )
 
 // observation is a span of a trace, as observability tools record it: a call of a model, a call of a tool, or another step.

@@ -1,4 +1,4 @@
-package spans
+package runs
 
 import (
 	"cmp"
@@ -10,16 +10,16 @@ import (
 	"debrief/events/chat"
 )
 
-// LangSmithTrace builds a trace from the runs of LangSmith, which are its spans.
-type LangSmithTrace struct{ recordedTrace }
+// langSmithTrace builds a trace from the runs of LangSmith, which are its spans.
+type langSmithTrace struct{ recordedTrace }
 
 // Add adds a span.
-func (t *LangSmithTrace) Add(v modelapi.Value, leadingScore string) {
+func (t *langSmithTrace) Add(v modelapi.Value, leadingScore string) {
 	t.addRun(v, leadingScore, 0)
 }
 
 // addRun adds a run and the runs inside it. A run below maxDepth is added without content, as a span that is no call.
-func (t *LangSmithTrace) addRun(v modelapi.Value, leadingScore string, depth int) {
+func (t *langSmithTrace) addRun(v modelapi.Value, leadingScore string, depth int) {
 	const maxDepth = 50
 	if depth > maxDepth {
 		t.all = append(t.all, observation{id: v.Text("id")})
@@ -36,7 +36,7 @@ func (t *LangSmithTrace) addRun(v modelapi.Value, leadingScore string, depth int
 }
 
 // addRoot adds question, answer and outcome of the root.
-func (t *LangSmithTrace) addRoot(v modelapi.Value, leadingScore string) {
+func (t *langSmithTrace) addRoot(v modelapi.Value, leadingScore string) {
 	t.question = langSmithText(v.Get("inputs"), "user", steps.QuestionNames)
 	t.answer = langSmithText(v.Get("outputs"), "assistant", append([]string{"result"}, steps.AnswerNames...))
 	metadata := v.Get("extra", "metadata")
@@ -46,10 +46,10 @@ func (t *LangSmithTrace) addRoot(v modelapi.Value, leadingScore string) {
 		if stats.Kind() == '{' {
 			stats = stats.Get("avg")
 		}
-		t.addScore(&score{name: name.Text(), value: stats, source: SourceLangSmith, leadingScore: leadingScore})
+		t.addScore(&score{name: name.Text(), value: stats, source: sourceLangSmith, leadingScore: leadingScore})
 	}
 	for f := range v.Get("feedback").Elements() {
-		t.addScore(&score{name: f.Text("key"), value: f.First("score", "value"), comment: f.Text("comment"), source: SourceLangSmith, leadingScore: leadingScore})
+		t.addScore(&score{name: f.Text("key"), value: f.First("score", "value"), comment: f.Text("comment"), source: sourceLangSmith, leadingScore: leadingScore})
 	}
 }
 

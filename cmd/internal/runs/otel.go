@@ -1,4 +1,4 @@
-package spans
+package runs
 
 import (
 	"cmp"
@@ -75,19 +75,19 @@ func isOnlyMember(v modelapi.Value, name string) bool {
 // otlpLists are the names of the lists around spans, from the outside to the inside.
 var otlpLists = []string{"resourceSpans", "scopeSpans", "instrumentationLibrarySpans"}
 
-// IsOTLP reports whether an object has spans of OTLP: the whole export, or one resource of it.
-func IsOTLP(v modelapi.Value) bool {
+// isOTLP reports whether an object has spans of OTLP: the whole export, or one resource of it.
+func isOTLP(v modelapi.Value) bool {
 	return slices.ContainsFunc(otlpLists, func(name string) bool { return v.Kind(name) == '[' })
 }
 
-// SplitOTLP returns the spans of an export.
-func SplitOTLP(v modelapi.Value) (spans [][]byte, err error) {
+// splitOTLP returns the spans of an export.
+func splitOTLP(v modelapi.Value) (spans [][]byte, err error) {
 	for inner := range v.First(otlpLists...).Elements() {
 		if inner.Kind() != '{' {
 			return nil, errors.New("field resourceSpans: want a list of objects")
 		}
-		if IsOTLP(inner) {
-			more, err := SplitOTLP(inner)
+		if isOTLP(inner) {
+			more, err := splitOTLP(inner)
 			if err != nil {
 				return nil, err
 			}
@@ -101,8 +101,8 @@ func SplitOTLP(v modelapi.Value) (spans [][]byte, err error) {
 	return spans, nil
 }
 
-// OTelTraceID returns the id of the trace of a span, or "".
-func OTelTraceID(v modelapi.Value) string {
+// otelTraceID returns the id of the trace of a span, or "".
+func otelTraceID(v modelapi.Value) string {
 	if c := v.First("spanContext", "context"); c.Kind() == '{' {
 		return cmp.Or(c.Text("traceId"), c.Text("trace_id"))
 	}
@@ -112,16 +112,16 @@ func OTelTraceID(v modelapi.Value) string {
 	return ""
 }
 
-// IsAttributes reports whether an object has the attributes of a model call as its fields.
-func IsAttributes(v modelapi.Value) bool {
+// isAttributes reports whether an object has the attributes of a model call as its fields.
+func isAttributes(v modelapi.Value) bool {
 	return v.HasAny("gen_ai.operation.name", "openinference.span.kind", "gen_ai.input.messages", "gen_ai.request.model", "llm.model_name")
 }
 
-// OTelAttributes parses the attributes of a single span. leadingScore is the name of the score that counts, see outcome.Leads.
-func OTelAttributes(v modelapi.Value, leadingScore string) ([]*steps.Run, error) {
+// otelAttributes parses the attributes of a single span.
+func otelAttributes(v *record) ([]*steps.Run, error) {
 	o := observation{id: "span", kind: modelCall}
-	s := otelSpan{attributes: parseAttributes(v)}
-	s.fill(&o, leadingScore)
+	s := otelSpan{attributes: parseAttributes(v.Value)}
+	s.fill(&o, v.leadingScore)
 	return (&recordedTrace{all: []observation{o}}).End()
 }
 
@@ -149,7 +149,7 @@ func (t *OTelTrace) Add(v modelapi.Value, leadingScore string) {
 		kind:   otelKind(&s),
 	}
 	s.fill(&o, leadingScore)
-	t.name = OTelTraceID(v)
+	t.name = otelTraceID(v)
 	t.all = append(t.all, o)
 }
 
@@ -241,7 +241,7 @@ func (s *otelSpan) fill(o *observation, leadingScore string) {
 			name:         e.attributes.text("gen_ai.evaluation.name"),
 			value:        e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
 			comment:      e.attributes.text("gen_ai.evaluation.explanation"),
-			source:       SourceOTel,
+			source:       sourceOTel,
 			leadingScore: leadingScore,
 		})
 	}
@@ -255,7 +255,7 @@ func (s *otelSpan) addAnnotations(o *observation, leadingScore string) {
 	for _, kind := range annotators {
 		for e := range s.attributes.list("annotations.").Elements() {
 			if a := e.Get("annotation"); a.Text("annotator_kind") == kind {
-				o.addScore(&score{name: a.Text("name"), value: a.First("score", "label"), comment: a.Text("explanation"), source: SourceOTel, leadingScore: leadingScore})
+				o.addScore(&score{name: a.Text("name"), value: a.First("score", "label"), comment: a.Text("explanation"), source: sourceOTel, leadingScore: leadingScore})
 			}
 		}
 	}
