@@ -19,9 +19,6 @@
 // A client that is no role gets an introduction. If its request forces a tool call, or its message names a tool in backquotes, it gets the
 // call, and after the result a text that repeats the result (tools.go). So any client of these APIs can try its tool loop.
 //
-// The same server embeds texts by hashing words and letters (embeddings.go). Texts that share words have a high cosine;
-// synonyms do not.
-//
 // # Limits
 //
 // The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows

@@ -12,15 +12,14 @@ import (
 	"debrief/cmd/internal/simulated/wires"
 )
 
-// Handler serves the model: chat completions, responses and messages, each also as a stream, embeddings, and the list of models, below /v1.
+// Handler serves the model: chat completions, responses and messages, each also as a stream, and the list of models, below /v1.
 func Handler(o Options) http.Handler {
 	m := newModel(o)
 	mux := http.NewServeMux()
-	apis := wires.New(m.reply, Name, embeddingName)
+	apis := wires.New(m.reply, Name)
 	for _, path := range []string{"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens"} {
 		mux.HandleFunc(path, m.serve(apis))
 	}
-	mux.HandleFunc("POST /v1/embeddings", m.embed)
 	mux.Handle("GET /v1/models", apis)
 	mux.Handle("GET /v1/models/{name}", apis)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

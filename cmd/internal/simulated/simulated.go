@@ -14,8 +14,6 @@ import (
 const (
 	// Name is the model's name on the wire.
 	Name = "simulated-invoice-desk"
-	// embeddingName is the name of the model that embeds.
-	embeddingName = "simulated-embeddings"
 	// fingerprint marks every reply.
 	fingerprint = "simulated"
 )

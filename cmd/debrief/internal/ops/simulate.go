@@ -33,9 +33,6 @@ the model simulated-invoice-desk. To use it, start
 Agents can use it with the clients of OpenAI and Anthropic: /v1/chat/completions, /v1/responses and /v1/messages, each also as
 a stream. It calls a tool that a message names in backquotes, or that the request forces.
 
-/v1/embeddings serves the model simulated-embeddings: vectors of letter sequences. Texts with common words are close to
-each other; synonyms are not.
-
 Examples:
 
   debrief simulate &

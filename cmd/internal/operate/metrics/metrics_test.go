@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -83,11 +84,30 @@ type whole struct {
 
 func build(t *testing.T) *whole { return buildWith(t, figures) }
 
+// embedConstant answers a request for embeddings: each text has the same vector.
+func embedConstant(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Input []string `json:"input"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var vectors []string
+	for i := range in.Input {
+		vectors = append(vectors, fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":[0.6,0.8]}`, i))
+	}
+	fmt.Fprintf(w, `{"object":"list","model":"constant","data":[%s],"usage":{"prompt_tokens":%d}}`, strings.Join(vectors, ","), 4*len(vectors))
+}
+
 func buildWith(t *testing.T, figures Figures) *whole {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	m := New("test", "v1", figures)
-	model := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1}))
+	provider := http.NewServeMux()
+	provider.Handle("/", simulated.Handler(simulated.Options{Seed: 1}))
+	provider.HandleFunc("POST /v1/embeddings", embedConstant)
+	model := httptest.NewServer(provider)
 	client := func() chat.Model {
 		c, err := openai.New(openai.Config{BaseURL: model.URL + "/v1", Model: simulated.Name})
 		if err != nil {
@@ -95,7 +115,7 @@ func buildWith(t *testing.T, figures Figures) *whole {
 		}
 		return c
 	}
-	embedder, err := openai.NewEmbedder(openai.Config{BaseURL: model.URL + "/v1", Model: "simulated-embeddings"})
+	embedder, err := openai.NewEmbedder(openai.Config{BaseURL: model.URL + "/v1", Model: "constant"})
 	if err != nil {
 		t.Fatal(err)
 	}
