@@ -92,6 +92,7 @@ func (r *refolder) resume(deferred deferredOp) playbook.Op {
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
 	dropped, isDropped := s.dropped[op.Bullet]
+	r.keepVotes(&op, forgotten)
 	if support.total > 0 && support.left == 0 {
 		if op.Kind == playbook.Add {
 			s.dropped[op.Bullet] = droppedBullet{add: op, forgottenBy: support.forgottenBy}
@@ -139,13 +140,92 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		delete(s.mixed, op.Bullet)
 		return []playbook.Op{op}
 	}
+	ops := r.moveKeptVotes(op)
 	if isDropped {
-		dropped.later = append(slices.Clip(dropped.later), r.deferOp(op))
+		for _, op := range ops {
+			dropped.later = append(slices.Clip(dropped.later), r.deferOp(op))
+		}
 		s.dropped[op.Bullet] = dropped
 		return nil
 	}
 	s.addMixed(op.Bullet, support.forgottenBy)
-	return []playbook.Op{op}
+	return ops
+}
+
+// voteOf returns the name of the vote on a bullet that a cover of the current change casts. ok is false without a sample.
+func (r *refolder) voteOf(id playbook.BulletID, cover int) (v castVote, ok bool) {
+	if cover >= len(r.covers) || r.covers[cover].Evidence == nil {
+		return v, false
+	}
+	v = castVote{id, r.covers[cover].Evidence.Sample}
+	return v, v.sample != ""
+}
+
+// keepVotes records the votes that stay as they are because the reflections behind an operation are forgotten. A merge takes over the votes
+// of its sources.
+func (r *refolder) keepVotes(op *playbook.Op, forgotten []uint64) {
+	votes := r.state.votes
+	for _, source := range op.Sources { // of a Merge
+		for v, vote := range votes {
+			if v.bullet != source {
+				continue
+			}
+			delete(votes, v)
+			merged := castVote{op.Bullet, v.sample}
+			if _, isKept := votes[merged]; !isKept {
+				votes[merged] = vote
+			}
+		}
+	}
+	if op.Kind != playbook.Tag && op.Kind != playbook.Retag {
+		return
+	}
+	for _, i := range op.Support {
+		if i >= len(forgotten) || forgotten[i] == 0 {
+			continue
+		}
+		v, ok := r.voteOf(op.Bullet, i)
+		if _, isKept := votes[v]; ok && !isKept {
+			votes[v] = op.OldVote // empty for a Tag
+		}
+	}
+}
+
+// moveKeptVotes returns the operations in place of an operation. A Retag moves the votes that the samples have in this fold.
+func (r *refolder) moveKeptVotes(op playbook.Op) (ops []playbook.Op) {
+	if op.Kind != playbook.Retag {
+		return []playbook.Op{op}
+	}
+	var rest []int
+	for _, i := range op.Support {
+		v, _ := r.voteOf(op.Bullet, i)
+		kept, isKept := r.state.votes[v]
+		if !isKept {
+			rest = append(rest, i)
+			continue
+		}
+		delete(r.state.votes, v)
+		moved := op
+		moved.Support, moved.OldVote = []int{i}, kept
+		if kept == "" {
+			moved.Kind = playbook.Tag
+		}
+		n := singleCounter(&moved)
+		if n != nil {
+			*n = 1
+		}
+		if n != nil || kept != "" {
+			ops = append(ops, moved)
+		}
+	}
+	op.Support = rest
+	if n := singleCounter(&op); n != nil {
+		*n = len(rest)
+	}
+	if len(rest) > 0 {
+		ops = append(ops, op)
+	}
+	return ops
 }
 
 // reviveConfirmed revives a dropped bullet because of a Confirm. Without the forgotten executions, the first request of the Confirm would have added the

@@ -147,6 +147,15 @@ type foldState struct {
 	// dropped has the bullets whose Add has lost all support. The playbook does not have them. If another execution has requested such a bullet too,
 	// by an Update, a Confirm or a rejected duplicate, the bullet is revived, see filterOp.
 	dropped map[playbook.BulletID]droppedBullet
+	// votes has the votes of samples that differ from those in the log, because a reflection was forgotten and a later one on the sample was not:
+	// the forgotten one was compared with another run. An empty vote is no vote.
+	votes map[castVote]playbook.Vote
+}
+
+// castVote names the vote of a sample on a bullet.
+type castVote struct {
+	bullet playbook.BulletID
+	sample string
 }
 
 // droppedBullet has the Add of a dropped bullet, and the later operations that have other support. They are applied when the bullet is revived.
@@ -158,7 +167,7 @@ type droppedBullet struct {
 
 // clone returns a copy that can be changed independently.
 func (s *foldState) clone() *foldState {
-	return &foldState{*s.playbook.Clone(), maps.Clone(s.mixed), maps.Clone(s.dropped)}
+	return &foldState{playbook: *s.playbook.Clone(), mixed: maps.Clone(s.mixed), dropped: maps.Clone(s.dropped), votes: maps.Clone(s.votes)}
 }
 
 // addMixed records that forget changes removed a part of the support of a bullet.

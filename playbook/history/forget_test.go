@@ -240,3 +240,43 @@ func TestReleaseWithRestoreIsKept(t *testing.T) {
 		requireEqual(t, k, name, &k.p, k.at(k.newest()))
 	}
 }
+
+// TestForgottenComparisons forgets a run with which a reflection was compared: its vote goes, and later feedback on the sample then has no
+// such vote to move.
+func TestForgottenComparisons(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		log  []string // operations; * marks a reflection that was compared with the forgotten run
+		want string
+	}{
+		{"the moved vote alone counts", []string{"tag 1 *", "move 1"}, "1=one+1-1"},
+		{"a vote that was taken back was not there", []string{"tag 1 *", "takeback 1"}, "1=one+1"},
+		{"a forgotten correction moves nothing", []string{"tag 1", "move 1 *"}, "1=one+2"},
+		{"nor does it change the vote for the next one", []string{"tag 1", "takeback 1 *", "harm 1"}, "1=one+2-1"},
+		{"a merge takes the vote over", []string{"tag 2 *", "merge 1 2 both", "move 1"}, "1=both+1-1"},
+		{"nothing is forgotten", []string{"tag 1", "move 1"}, "1=one+1-1"},
+	} {
+		k := newLogWriter(t)
+		k.writeLine("b: add one; add two; tag 1")
+		for _, line := range test.log {
+			line, isCompared := strings.CutSuffix(line, " *")
+			cover := k.reflection("a", "1")
+			cover.Evidence.Sample = "the sample"
+			if isCompared {
+				cover.Evidence.Compared = &playbook.ComparedRun{Execution: "99-abcdef", Session: "gone"}
+			}
+			k.begin(history.Curator, cover)
+			k.proposeText(line)
+			k.commit(1)
+		}
+		k.forget(playbook.Selector{Session: "gone"}, 1)
+		want := test.want
+		if !strings.Contains(strings.Join(test.log, ""), "merge") {
+			want += " 2=two"
+		}
+		if got := summarize(&k.p); got != want {
+			t.Errorf("%s: got %s, want %s", test.name, got, want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ type refolder struct {
 }
 
 func (p *logSurvey) newRefolder() *refolder {
-	empty := &foldState{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]droppedBullet{}}
+	empty := &foldState{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]droppedBullet{}, votes: map[castVote]playbook.Vote{}}
 	r := &refolder{
 		logSurvey: *p, matched: map[uint64]int{}, state: empty,
 		snapshots: map[uint64]*foldState{0: empty.clone()}, approved: map[playbook.BulletID]uint64{},
@@ -224,6 +224,6 @@ func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
 	unapproved := snapshot.unapproved(version, c.last().Version, r.approved)
 	restored := withQuarantine(&snapshot.playbook, version, unapproved)
 	ops := append(statusOps(c), OpsBetween(&r.state.playbook, restored)...)
-	r.state.mixed, r.state.dropped = maps.Clone(snapshot.mixed), maps.Clone(snapshot.dropped)
+	r.state.mixed, r.state.dropped, r.state.votes = maps.Clone(snapshot.mixed), maps.Clone(snapshot.dropped), maps.Clone(snapshot.votes)
 	return ops, nil
 }
