@@ -199,8 +199,14 @@ func TestCommitIsNotRepeatedAfterALostAck(t *testing.T) {
 			return ack, err
 		}}
 		w := writer(t, deltalog.New(tap), "b")
-		commit(t, w, change("import", 2, 4, 2))
+		stored, err := w.Commit(t.Context(), change("import", 2, 4, 2))
+		if err != nil || len(stored) != 4 { // the caller counts what is stored, and replies to the author
+			t.Errorf("ack of part %d lost: got %d deltas, %v, want the 4 stored ones", lost+1, len(stored), err)
+		}
 		commit(t, w, add("r9", 9))
+		if n := x.verify().Abandoned; n > 0 {
+			t.Errorf("ack of part %d lost: got %d abandoned parts, want none", lost+1, n)
+		}
 		if p := writer(t, x.s, "b").State().Playbook(); p.Len() != 10 || w.State().Playbook().StateHash() != p.StateHash() {
 			t.Errorf("ack of part %d lost: got %d bullets, want 10", lost+1, p.Len())
 		}

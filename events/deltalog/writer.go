@@ -309,13 +309,14 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 	if natserr.IsConflict(err) && w.s.Meter != nil {
 		w.s.Meter.Conflict()
 	}
-	// A conflict or a timeout. Half of the writes that timed out were stored, so read the log again. If the delta was
-	// stored, the next build finds all its events covered.
+	// A conflict or a timeout. Half of the writes that timed out were stored, so read the log again. If the delta was stored and others came
+	// after it, the next build finds all its events covered.
 	if rerr := w.catchUp(ctx); rerr != nil {
 		return false, errors.Join(err, rerr)
 	}
 	w.contended = contendedReads // also if the replica that was read does not have the other delta yet
-	return false, nil
+	sum := sha256.Sum256(data)
+	return bytes.Equal(w.chain, sum[:]), nil
 }
 
 // newRecord returns the record of a delta that was stored as data, equal to the record that a reader of the log decodes. A
