@@ -21,6 +21,7 @@
 //   - the checksums of the texts of removed bullets in executions of others (events.ShownBullet)
 //   - messages of TASKS that were answered, and messages that had expired before, until the server removes the file that they are in
 //   - files that a server of a cluster has not compacted yet
+//   - bullets in the advice that the gateway has given to runs of others, until these runs expire: the next calls of their conversations repeat it
 //   - copies of a bullet whose text a person has changed, and a copy that was stored while its source was erased
 //
 // Log files of the programs, traces, and backups made before are not touched.
