@@ -133,15 +133,14 @@ const answerPause = 200 * time.Millisecond
 // awaitFirst waits for the answer to a task that was submitted before. The generator replies only to the first request. It returns a reply
 // without an answer when ctx ends.
 func (c *call) awaitFirst(ctx context.Context, task *events.Task, wait time.Duration) (*TaskReply, error) {
-	for {
+	for ctx.Err() == nil {
 		first, err := c.firstAnswer(ctx, task, wait)
-		if ctx.Err() != nil || err == nil && first == nil && events.Sleep(ctx, answerPause) != nil {
-			return c.duplicate(task), nil
-		}
-		if err != nil || first != nil {
+		if ctx.Err() == nil && (err != nil || first != nil) {
 			return first, err
 		}
+		_ = events.Sleep(ctx, answerPause) // fails only at the end of ctx, which ends the loop
 	}
+	return c.duplicate(task), nil
 }
 
 // taskLocation sets the Location of a task: the list of its executions.
