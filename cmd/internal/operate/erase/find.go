@@ -44,6 +44,7 @@ var wholeBooks = []string{"KV_" + events.BucketPlaybook, events.StreamDeltas, ev
 // found is what the erased runs have left.
 type found struct {
 	books      []playbook.Book            // with a log
+	learned    map[playbook.Book]bool     // whose log has evidence of erased runs, or changes of an erasure; others can only have copies of texts
 	logs       map[playbook.Book]oldLog   // of the erased playbooks
 	handled    map[bookEdit]bool          // edits whose effect was in the log before an erasure made the playbook forget
 	executions int                        // number of stored executions
@@ -78,7 +79,7 @@ type bookEdit struct {
 
 func newFound() *found {
 	return &found{
-		logs: map[playbook.Book]oldLog{}, handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
+		learned: map[playbook.Book]bool{}, logs: map[playbook.Book]oldLog{}, handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
 		messages: map[string][]uint64{}, known: map[string]map[uint64]bool{}, blobs: map[string]bool{}, kept: map[string]bool{},
 	}
 }

@@ -94,6 +94,9 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 					edits = append(edits, bookEdit{b, c.ID})
 				}
 			}
+			if r.Author == author || len(r.Redacted) > 0 {
+				f.learned[b] = true // an interrupted call may have left work
+			}
 			if r.Author == author && (r.Forget != nil || len(r.Redacted) > 0) { // an erasure: the edits before it are handled
 				for _, edit := range edits {
 					f.handled[edit] = true
@@ -115,7 +118,11 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 // addEvidence adds an execution that a delta covers, and the run that it was compared with, if it is erased and its texts are still in the
 // log.
 func (e *Eraser) addEvidence(b playbook.Book, d *playbook.Delta, x *playbook.Evidence, f *found) {
-	if x == nil || playbook.IsErased(x.Excerpt) {
+	if x == nil {
+		return
+	}
+	if playbook.IsErased(x.Excerpt) {
+		f.learned[b] = true
 		return
 	}
 	e.addRunOf(b, d, x, f)
@@ -130,6 +137,7 @@ func (e *Eraser) addRunOf(b playbook.Book, d *playbook.Delta, x *playbook.Eviden
 	if a == nil {
 		return
 	}
+	f.learned[b] = true
 	f.addRun(a, nil)
 	selector := playbook.Selector{Execution: x.Execution}
 	switch kind {
@@ -164,16 +172,19 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 			return 0, fmt.Errorf("forget in playbook %q: %w", s.book, err)
 		}
 	}
-	texts, sources, err := e.erasedTexts(ctx, f.books)
+	texts, sources, err := e.erasedTexts(ctx, f)
 	if err != nil {
 		return 0, err
 	}
 	books := slices.Clone(f.books)
+	if len(texts) == 0 { // then no other playbook has a copy, and its log need not be read again
+		books = slices.DeleteFunc(books, func(b playbook.Book) bool { return !f.learned[b] })
+	}
 	slices.SortStableFunc(books, func(a, b playbook.Book) int { // copies first: an interrupted call finds them by the texts of their sources
 		return cmp.Compare(len(sources[a]), len(sources[b]))
 	})
 	for _, b := range books {
-		n, err := e.redactLog(ctx, b, texts, f.forgets)
+		n, err := e.redactLog(ctx, b, sources[b], texts, f.forgets)
 		versions += n
 		if errors.Is(err, deltalog.ErrBrokenLog) {
 			continue
@@ -187,9 +198,12 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 
 // erasedTexts returns the texts of bullets that only erased runs support, each with the time from which a playbook had it. A fork, a promotion
 // or an import may have copied them to any playbook. sources has the playbooks that have learned from erased runs, with the runs.
-func (e *Eraser) erasedTexts(ctx context.Context, books []playbook.Book) (texts map[string]time.Time, sources map[playbook.Book]runSet, err error) {
+func (e *Eraser) erasedTexts(ctx context.Context, f *found) (texts map[string]time.Time, sources map[playbook.Book]runSet, err error) {
 	texts, sources = map[string]time.Time{}, map[playbook.Book]runSet{}
-	for _, b := range books {
+	for _, b := range f.books {
+		if !f.learned[b] {
+			continue
+		}
 		runs, err := e.erasedEvidence(ctx, b)
 		if err != nil && !errors.Is(err, deltalog.ErrBrokenLog) {
 			return nil, nil, fmt.Errorf("search the log of playbook %q: %w", b, err)
@@ -203,7 +217,7 @@ func (e *Eraser) erasedTexts(ctx context.Context, books []playbook.Book) (texts 
 			return nil, nil, err
 		}
 	}
-	for _, b := range books {
+	for _, b := range f.books {
 		if len(texts) == 0 {
 			break
 		}
@@ -228,13 +242,9 @@ func (e *Eraser) withRedactor(ctx context.Context, b playbook.Book, runs runSet,
 	return nil
 }
 
-// redactLog replaces the deltas of a playbook that have texts of erased runs, or copies of such texts, or the names in a selector of forgets: several
+// redactLog replaces the deltas of a playbook that have texts of the erased runs, or copies of such texts, or the names in a selector of forgets: several
 // changes may have the same selector, of a person or of another eraser.
-func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, texts map[string]time.Time, forgets map[bookSelector]bool) (versions int, err error) {
-	runs, err := e.erasedEvidence(ctx, b)
-	if err != nil {
-		return 0, err
-	}
+func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, runs runSet, texts map[string]time.Time, forgets map[bookSelector]bool) (versions int, err error) {
 	mustErase := func(x *playbook.Evidence) bool {
 		selector := playbook.Selector{Source: x.Source, Owner: x.Owner, User: x.User, Session: x.Session, Execution: x.Execution, Sample: x.Sample}
 		return runs.contain(x) || forgets[bookSelector{b, selector}]

@@ -9,8 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/program"
 	"debrief/curator"
@@ -122,6 +125,44 @@ func TestErasedTextsLeaveTheLog(t *testing.T) {
 	}
 	if len(texts("bob")) != 4 {
 		t.Errorf("after: got the texts of bob at %v, want four", texts("bob"))
+	}
+}
+
+// TestOtherPlaybooksAreReadOnce erases a user whose runs taught nothing. Each search reads the log of a playbook once.
+func TestOtherPlaybooksAreReadOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, "ann")
+	d.startCurator(t)
+	d.learnText(t, "other", "bob", canary("bob", "bullet"))
+	var reads, searches atomic.Int64
+	requests, err := d.conn.NATS().Subscribe("$JS.API.DIRECT.GET.DELTAS", func(m *nats.Msg) {
+		if bytes.Contains(m.Data, []byte(`"`+events.KindDelta.Subject("other")+`"`)) && bytes.Contains(m.Data, []byte(`"batch"`)) {
+			reads.Add(1)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := d.eraser()
+	e.Progress = func(step string) {
+		if step == `search the log of playbook "other"` {
+			searches.Add(1)
+		}
+	}
+	if err := e.store.Add(t.Context(), &erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC(), By: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := requests.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	if searches.Load() == 0 || reads.Load() != searches.Load() {
+		t.Errorf("got %d reads of the log in %d searches, want one in each", reads.Load(), searches.Load())
 	}
 }
 
