@@ -54,7 +54,7 @@ func (*Learn) Help() string {
 	return `Read recorded runs of any agent and add what they teach to a playbook. All stored runs of the playbook are compared. Each
 lesson comes with its evidence. An error of a tool teaches what changed before the call worked, in at least two tasks. A habit, such as
 one tool before another, becomes a lesson if it separates successful from failed runs of the same tasks beyond chance. Without a lesson,
-the command prints the reason and which runs would help. Without a file, the command compares only the runs that are stored already,
+the command prints the reason and which runs would help. A lesson whose bullet a person removed or changed does not come back. Without a file, the command compares only the runs that are stored already,
 such as those that agents reported.
 
 With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
@@ -117,6 +117,8 @@ type learnResult struct {
 
 	New     []newBullet     `json:"new,omitempty"`     // lessons of the comparison that this command added
 	Refused []refusedLesson `json:"refused,omitempty"` // lessons of the comparison that the Curator refused
+	// Withdrawn are lessons that were left out, because a person removed or changed a bullet with the same text.
+	Withdrawn []string `json:"withdrawn,omitempty"`
 	// Analysis is the comparison of all stored executions.
 	Analysis rules.Result `json:"analysis"`
 

@@ -15,6 +15,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/redact"
+	"debrief/playbook/history"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
 
@@ -88,14 +89,17 @@ func storedFeedback(ctx context.Context, s *cli.Session, b book.Book) (map[uint6
 	return feedback, err
 }
 
-// addLessons adds the lessons that no bullet of the playbook has. Retired bullets count too, because a person may have retired them. Each
-// lesson is an edit with the executions that support it.
+// addLessons adds the lessons that no bullet of the playbook has, except those that a person took out of it. Retired bullets count too, because a
+// person may have retired them. Each lesson is an edit with the executions that support it.
 func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res *learnResult, stored sequences) error {
 	w, err := deltalog.New(s.JetStream()).Writer(ctx, b)
 	if err != nil {
 		return err
 	}
 	lessons := newLessons(w.State().Playbook(), res.Analysis.Lessons)
+	if lessons, err = l.withoutWithdrawn(ctx, s, b, lessons, res); err != nil {
+		return err
+	}
 	if err := l.explain(ctx, s, lessons, stored, res); err != nil {
 		return err
 	}
@@ -119,6 +123,28 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 	return nil
 }
 
+// withoutWithdrawn returns the lessons without those that a person took out of the playbook, and lists those in the result.
+func (*Learn) withoutWithdrawn(ctx context.Context, s *cli.Session, b book.Book, lessons []*newLesson, res *learnResult) ([]*newLesson, error) {
+	if len(lessons) == 0 { // the log need not be read
+		return nil, nil
+	}
+	texts, err := history.Withdrawn(deltalog.New(s.JetStream()).History(ctx, b))
+	if err != nil {
+		return nil, err
+	}
+	withdrawn := bulletTexts{keys: map[book.ContentKey]bool{}}
+	for content := range texts {
+		withdrawn.add(content)
+	}
+	return slices.DeleteFunc(lessons, func(n *newLesson) bool {
+		if !withdrawn.has(n.Content) {
+			return false
+		}
+		res.Withdrawn = append(res.Withdrawn, text.Line(redact.Text(n.Content), maxEvidence))
+		return true
+	}), nil
+}
+
 // newLesson is a lesson that the playbook does not have.
 type newLesson struct {
 	*rules.Lesson
@@ -129,21 +155,34 @@ type newLesson struct {
 // newLessons returns the lessons that no bullet has. A bullet has a lesson if its content is the lesson, or begins with it: an
 // explanation may follow.
 func newLessons(p *book.Playbook, all []rules.Lesson) (lessons []*newLesson) {
-	known := map[book.ContentKey]bool{}
-	var contents []string
+	known := bulletTexts{keys: map[book.ContentKey]bool{}}
 	for x := range p.All() {
-		known[book.ContentKeyOf(x.Content)] = true
-		contents = append(contents, x.Content)
+		known.add(x.Content)
 	}
 	for i := range all {
-		key := book.ContentKeyOf(all[i].Content)
-		isPrefix := func(content string) bool { return strings.HasPrefix(content, all[i].Content+" ") }
-		if !known[key] && !slices.ContainsFunc(contents, isPrefix) {
-			known[key] = true
+		if !known.has(all[i].Content) {
+			known.add(all[i].Content)
 			lessons = append(lessons, &newLesson{Lesson: &all[i]})
 		}
 	}
 	return lessons
+}
+
+// bulletTexts are texts of bullets.
+type bulletTexts struct {
+	keys map[book.ContentKey]bool
+	all  []string
+}
+
+func (t *bulletTexts) add(content string) {
+	t.keys[book.ContentKeyOf(content)] = true
+	t.all = append(t.all, content)
+}
+
+// has reports whether one of the texts is a lesson, or begins with it.
+func (t *bulletTexts) has(lesson string) bool {
+	begins := func(content string) bool { return strings.HasPrefix(content, lesson+" ") }
+	return t.keys[book.ContentKeyOf(lesson)] || slices.ContainsFunc(t.all, begins)
 }
 
 // content returns the text of the bullet. The lesson comes first and is unchanged, because the counts are counts of that text.

@@ -77,6 +77,13 @@ func (l *Learn) show(res *learnResult) error {
 		}
 		term.Printf("\n")
 	}
+	if len(res.Withdrawn) > 0 {
+		term.Printf("Left out, because a person removed or changed these bullets ('debrief playbook add' brings one back):\n")
+		for _, lesson := range res.Withdrawn {
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s\n", lesson)))
+		}
+		term.Printf("\n")
+	}
 	if known := res.Analysis.Known; len(known) > 0 {
 		term.Printf("Errors of tools that agents repeated (a report, no lessons):\n")
 		for _, k := range known {
