@@ -92,7 +92,7 @@ func TestCarelessModelLosesNoRule(t *testing.T) {
 		}
 	}
 	run := func(t *testing.T, asField bool) (lost, merges int) {
-		p, rejected, bullets, costs := new(playbook.Playbook), new(propose.RejectionLog), new(propose.BulletIndex), draft.Costs{}
+		p, rejected, bullets, costs := new(playbook.Playbook), new(propose.RejectionLog), new(propose.BulletIndex), new(draft.Costs)
 		proposer := propose.Proposer{Model: &careless{rand.New(rand.NewPCG(1, 2))}, Rules: screen.NewRules()}
 		for i := range passes {
 			r := rules[i%len(rules)]

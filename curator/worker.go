@@ -39,7 +39,7 @@ type book struct {
 	mu         sync.Mutex // guards the fields below
 	writer     *deltalog.Writer
 	duplicates draft.DuplicateIndex
-	costs      draft.Costs
+	costs      *draft.Costs
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex      propose.BulletIndex
 	rejectionLog     propose.RejectionLog
@@ -222,8 +222,8 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 		return err
 	}
 	sortItems(items)
-	if b.costs == nil || len(b.costs) > 2*b.writer.State().Playbook().Len()+100 { // most costs belong to removed bullets
-		b.costs = make(draft.Costs)
+	if b.costs == nil {
+		b.costs = new(draft.Costs)
 	}
 	items, err := w.propose(ctx, b, new(propose.Round), items)
 	if err != nil {

@@ -34,9 +34,14 @@ func renderLine(b *playbook.Bullet) string {
 	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + "\n"
 }
 
-// Costs caches the token counts of the bullets of one playbook. Every delta needs all of them, and few of them change. A
-// nil map caches nothing. It is not safe for concurrent use.
-type Costs map[playbook.BulletID]cost
+// Costs caches the token counts of the bullets of one playbook and the sums of its last version, because every draft that can add text needs
+// them and few bullets change. A nil Costs caches nothing. It is not safe for concurrent use.
+type Costs struct {
+	lines   map[playbook.BulletID]cost
+	sums    *tokenSums                             // of the bullets in counted; nil before the first draft
+	counted map[playbook.BulletID]*playbook.Bullet // the bullets at mark
+	mark    playbook.Mark
+}
 
 type cost struct {
 	content string
@@ -44,27 +49,58 @@ type cost struct {
 }
 
 // Tokens returns the number of tokens of a bullet's line in a prompt, and caches it.
-func (c Costs) Tokens(b *playbook.Bullet) int {
-	if known, ok := c[b.ID]; ok && known.content == b.Content {
+func (c *Costs) Tokens(b *playbook.Bullet) int {
+	if c == nil {
+		return chat.Tokens(renderLine(b))
+	}
+	if known, ok := c.lines[b.ID]; ok && known.content == b.Content {
 		return known.tokens
 	}
 	n := chat.Tokens(renderLine(b))
-	if c != nil {
-		c[b.ID] = cost{b.Content, n}
+	if c.lines == nil || len(c.lines) > 2*len(c.counted)+100 { // most lines are of removed bullets
+		c.lines = make(map[playbook.BulletID]cost)
 	}
+	c.lines[b.ID] = cost{b.Content, n}
 	return n
+}
+
+// sumsOf returns the sums of a playbook. It reads only the bullets that have changed since the last call. The caller must not change the sums.
+func (c *Costs) sumsOf(p *playbook.Playbook) *tokenSums {
+	if c == nil {
+		c = new(Costs)
+	}
+	ids, now, known := p.ChangedSince(c.mark)
+	c.mark = now
+	if !known {
+		c.sums, c.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		for b := range p.All() {
+			c.sums.add(b, 1)
+			c.counted[b.ID] = b
+		}
+	}
+	for _, id := range ids {
+		b := p.Bullet(id)
+		c.sums.add(c.counted[id], -1)
+		c.sums.add(b, 1)
+		if b == nil {
+			delete(c.counted, id)
+		} else {
+			c.counted[id] = b
+		}
+	}
+	return c.sums
 }
 
 // tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
 type tokenSums struct {
-	costs   Costs
+	costs   *Costs
 	book    int
 	section map[string]sectionSum
 }
 
 type sectionSum struct{ tokens, bullets int }
 
-func newTokenSums(c Costs) *tokenSums {
+func newTokenSums(c *Costs) *tokenSums {
 	return &tokenSums{c, chat.Tokens(renderTitle), map[string]sectionSum{}}
 }
 
@@ -89,10 +125,7 @@ func (d *draft) enforceBudget() {
 	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
-	before := newTokenSums(d.Costs)
-	for b := range d.base.All() {
-		before.add(b, 1)
-	}
+	before := d.Costs.sumsOf(d.base)
 	after := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
 	for id, b := range d.changed {
 		after.add(d.base.Bullet(id), -1)

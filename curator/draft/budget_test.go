@@ -236,6 +236,41 @@ func TestParaphraseIsRejected(t *testing.T) {
 	}
 }
 
+// TestSumsFollowChanges checks that the sums of a playbook that changes are those of a new count, also after a change of the playbook that is
+// read from the start.
+func TestSumsFollowChanges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := &draftTest{policy: Config{GateMode: playbook.GateOff}}
+		costs := new(Costs)
+		var ids []playbook.BulletID
+		for i := range rapid.IntRange(1, 12).Draw(t, "changes") {
+			o := add(fmt.Sprintf("rule %d: %s", i, rapid.StringMatching("[a-z ]{1,40}").Draw(t, "text")))
+			o.Section = rapid.SampledFrom([]string{"alpha", "zeta"}).Draw(t, "in")
+			if len(ids) > 0 && rapid.Bool().Draw(t, "known") {
+				kind := rapid.SampledFrom([]playbook.OpKind{playbook.Update, playbook.Remove}).Draw(t, "kind")
+				o = op(kind, rapid.SampledFrom(ids).Draw(t, "id"), o.Content)
+			}
+			e := edited(fmt.Sprint(i), o)
+			n.take(t, e)
+			ids = append(ids, e.Decision.Added...)
+			if rapid.IntRange(0, 9).Draw(t, "reread") == 0 {
+				n.p = *n.p.Clone()
+			}
+			got := costs.sumsOf(&n.p)
+			for _, section := range []string{"", "alpha", "zeta"} {
+				sum := got.section[section].tokens
+				if section == "" {
+					sum = got.book
+				}
+				if want := estimated(&n.p, section); sum != want {
+					t.Fatalf("change %d, section %q: got %d tokens, want %d", i, section, sum, want)
+				}
+			}
+		}
+	})
+}
+
 // BenchmarkNewBulletAgainst10000 drafts one lesson for a playbook of 10,000 bullets that is indexed already. It includes the
 // search for duplicates and the budget.
 func BenchmarkNewBulletAgainst10000(b *testing.B) {
@@ -248,7 +283,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 					}
 				}
 			})
-			by := Config{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: make(Costs)}
+			by := Config{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: new(Costs)}
 			by.Duplicates.update(p)
 			p.FindByContent("") // as a book that had a lesson before
 			b.ReportAllocs()

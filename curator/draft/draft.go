@@ -31,7 +31,7 @@ import (
 type Config struct {
 	Budget     Budget
 	Duplicates *DuplicateIndex // nil detects only equal texts as duplicates
-	Costs      Costs           // cache of token counts; nil disables it
+	Costs      *Costs          // cache of token counts; nil disables it
 
 	Covered     func(*Item) bool            // reports whether the log covers an item; nil means that it covers none
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
