@@ -6,7 +6,6 @@
 //	metrics  metrics of the programs for Prometheus
 //	backup   copies of the streams, taken while the pipeline runs
 //	erase    the removal of the data of a person, a session, a task or a playbook
-//	prices   the prices of models
 //
 // They never decide how a message is handled, because package bus has the failure policy. They never change a playbook: an erasure
 // requests edits of the Curator.

@@ -14,7 +14,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/operate/metrics"
-	"debrief/cmd/internal/operate/prices"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
@@ -266,7 +265,7 @@ func (f Figures) settings() (cfg metrics.Figures, err error) {
 			cfg.Playbooks = append(cfg.Playbooks, b)
 		}
 	}
-	if cfg.Prices, err = prices.Load(f.Prices); err != nil {
+	if cfg.Prices, err = metrics.LoadPrices(f.Prices); err != nil {
 		errs = append(errs, fmt.Errorf("--metrics-prices: %w", err))
 	}
 	return cfg, Exit(ExitUsage, errors.Join(errs...))

@@ -15,7 +15,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/operate/prices"
+	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -132,7 +132,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	if address != "" {
 		return &Client{Client: api.NewClient(address, token)}, nil
 	}
-	table, err := prices.Load("")
+	table, err := metrics.LoadPrices("")
 	if err != nil {
 		return nil, err
 	}

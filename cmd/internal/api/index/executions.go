@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/operate/prices"
+	"debrief/cmd/internal/operate/metrics"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -24,7 +24,7 @@ const maxRows = 500_000
 // tools that agents repeat. It is safe for concurrent use.
 type Executions struct {
 	conn   *bus.Conn
-	prices *prices.Table // nil: the cost of a run is that of its event
+	prices *metrics.PriceTable // nil: the cost of a run is that of its event
 	errors knownErrors
 
 	mu        sync.RWMutex
@@ -41,7 +41,7 @@ type Executions struct {
 	doubts  map[uint64]string         // reasons why the Reflector doubts the outcome
 }
 
-func newExecutions(conn *bus.Conn, table *prices.Table) *Executions {
+func newExecutions(conn *bus.Conn, table *metrics.PriceTable) *Executions {
 	return &Executions{
 		conn: conn, prices: table, errors: newKnownErrors(), results: map[playbook.Book]*results{}, compared: newComparison(), maxRows: maxRows,
 		revised: map[uint64]events.Outcome{}, doubts: map[uint64]string{},

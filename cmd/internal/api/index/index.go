@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/cmd/internal/operate/prices"
+	"debrief/cmd/internal/operate/metrics"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -53,7 +53,7 @@ type Index struct {
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
-func New(conn *bus.Conn, table *prices.Table) *Index {
+func New(conn *bus.Conn, table *metrics.PriceTable) *Index {
 	activity := newActivity(conn)
 	logs := newLogs(conn, activity)
 	return &Index{

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"debrief/cmd/internal/operate/prices"
 	"debrief/events/liveness"
 	"debrief/events/redact"
 )
@@ -31,7 +30,7 @@ type Metrics struct {
 func (m *Metrics) Calls() *liveness.Calls { return &m.gatewayCalls }
 
 // Prices returns the prices of models; nil without any.
-func (m *Metrics) Prices() *prices.Table { return m.playbooks.figures.Prices }
+func (m *Metrics) Prices() *PriceTable { return m.playbooks.figures.Prices }
 
 // New returns the registry of a program.
 //

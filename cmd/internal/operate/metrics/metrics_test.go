@@ -20,7 +20,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	prom "github.com/prometheus/common/model"
 
-	"debrief/cmd/internal/operate/prices"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
@@ -70,7 +69,7 @@ func reasons() (all []string) {
 }
 
 // figures names one of the playbooks of the tests.
-var figures = Figures{Playbooks: []playbook.Book{"book-0"}, Prices: bustest.Must(prices.Load(""))}
+var figures = Figures{Playbooks: []playbook.Book{"book-0"}, Prices: bustest.Must(LoadPrices(""))}
 
 // mostSeries limits our series in one process with all parts, including buckets.
 const mostSeries = 726

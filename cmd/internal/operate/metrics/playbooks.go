@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"debrief/cmd/internal/operate/prices"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -36,7 +35,7 @@ import (
 //	debrief_prices_date_seconds            seconds    gauge     Unix time of the table of prices
 type Figures struct {
 	Playbooks []playbook.Book
-	Prices    *prices.Table // nil for no prices
+	Prices    *PriceTable // nil for no prices
 }
 
 // other is the label of playbooks and models that are not named.

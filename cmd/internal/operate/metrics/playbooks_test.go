@@ -10,7 +10,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"debrief/cmd/internal/operate/prices"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
@@ -31,7 +30,7 @@ func TestFiguresEqualTheStreams(t *testing.T) {
 		t.Skip("takes long: run without -short")
 	}
 	t.Parallel()
-	w := buildWith(t, Figures{Playbooks: teams[:5], Prices: bustest.Must(prices.Load(""))})
+	w := buildWith(t, Figures{Playbooks: teams[:5], Prices: bustest.Must(LoadPrices(""))})
 	tasks, _ := simulated.Tasks(1)
 	reported := 0
 	for i, b := range teams {
@@ -245,7 +244,7 @@ func TestHealthOfPlaybooks(t *testing.T) {
 // TestLabelsAreBounded counts events of 10,000 playbooks with as many models: the series are those of the named ones and of the rest.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
-	m := New("test", "v1", Figures{Playbooks: teams[:5], Prices: bustest.Must(prices.Load(""))})
+	m := New("test", "v1", Figures{Playbooks: teams[:5], Prices: bustest.Must(LoadPrices(""))})
 	count := func(n int) int {
 		for i := range n {
 			b := playbook.Book(fmt.Sprint("book-", i))

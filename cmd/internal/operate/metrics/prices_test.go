@@ -1,4 +1,4 @@
-package prices
+package metrics
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 
 func TestBuiltInTable(t *testing.T) {
 	t.Parallel()
-	table, err := Load("")
+	table, err := LoadPrices("")
 	if err != nil || table.Date == "" || len(table.Models) == 0 {
 		t.Fatalf("got %+v and error %v", table, err)
 	}
@@ -37,7 +37,7 @@ func TestFileReplacesTheTable(t *testing.T) {
 		"no date":       {"models: {}", "date: want a day"},
 		"unknown field": {"date: 2030-01-02\nmodels: {m: {price: 1}}", "invalid table"},
 		"negative":      {"date: 2030-01-02\nmodels: {m: {input: -1}}", "m: must be at least 0"},
-		"too many":      {"date: 2030-01-02\nmodels:\n" + models(101), "at most 100"},
+		"too many":      {"date: 2030-01-02\nmodels:\n" + pricedModels(101), "at most 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +45,7 @@ func TestFileReplacesTheTable(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			table, err := Load(file)
+			table, err := LoadPrices(file)
 			if test.words == "" {
 				_, has := table.Name("llama3")
 				_, hadBefore := table.Name("gpt-4o")
@@ -59,13 +59,13 @@ func TestFileReplacesTheTable(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load("nowhere"); err == nil {
+	if _, err := LoadPrices("nowhere"); err == nil {
 		t.Error("got no error for a missing file")
 	}
 }
 
-// models returns the lines of n models.
-func models(n int) string {
+// pricedModels returns the lines of n models.
+func pricedModels(n int) string {
 	var lines strings.Builder
 	for i := range n {
 		lines.WriteString("  m" + strings.Repeat("1", i+1) + ": {input: 1}\n")

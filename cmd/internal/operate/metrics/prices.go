@@ -1,6 +1,4 @@
-// Package prices has the prices of models: a built-in table with its date, or a file of the operator, for other models or the prices of a
-// contract. No provider is asked for prices. A model that the table does not have is not free: its price is unknown.
-package prices
+package metrics
 
 import (
 	"cmp"
@@ -25,8 +23,10 @@ type Price struct {
 	Output float64 `yaml:"output"`
 }
 
-// Table has the prices of models. It is not changed after Load.
-type Table struct {
+// PriceTable has the prices of models: those built in, with their date, or those of a file of the operator, for other models or the prices
+// of a contract. No provider is asked for prices. A model that the table does not have is not free: its price is unknown. It is not changed
+// after LoadPrices.
+type PriceTable struct {
 	Date   string           `yaml:"date"` // of the prices, as year-month-day
 	Models map[string]Price `yaml:"models"`
 }
@@ -37,8 +37,8 @@ var builtIn []byte
 // maxModels limits a table, because each model is a value of a label of metrics.
 const maxModels = 100
 
-// Load reads the table of a file. Without a name it returns the built-in table.
-func Load(name string) (*Table, error) {
+// LoadPrices reads the table of a file. Without a name it returns the built-in table.
+func LoadPrices(name string) (*PriceTable, error) {
 	text := builtIn
 	if name != "" {
 		var err error
@@ -53,8 +53,8 @@ func Load(name string) (*Table, error) {
 	return t, nil
 }
 
-func parse(text []byte) (*Table, error) {
-	t := new(Table)
+func parse(text []byte) (*PriceTable, error) {
+	t := new(PriceTable)
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(t); err != nil {
@@ -83,7 +83,7 @@ var version = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$`)
 
 // Name returns the name of a model in the table, or false if it has no price. A provider before the name, as in openai/gpt-4o, and a
 // date after it do not count.
-func (t *Table) Name(model string) (string, bool) {
+func (t *PriceTable) Name(model string) (string, bool) {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	for _, name := range []string{model, version.ReplaceAllString(model, "")} {
 		if _, ok := t.Models[name]; ok {
@@ -94,7 +94,7 @@ func (t *Table) Name(model string) (string, bool) {
 }
 
 // Dollars returns the price of the tokens of a model. name is a result of Name.
-func (t *Table) Dollars(name string, u chat.Usage) float64 {
+func (t *PriceTable) Dollars(name string, u chat.Usage) float64 {
 	p := t.Models[name]
 	cached := min(u.CachedTokens, u.InputTokens)
 	return (float64(u.InputTokens-cached)*p.Input + float64(cached)*p.Cached + float64(u.OutputTokens)*p.Output) / 1e6
@@ -102,7 +102,7 @@ func (t *Table) Dollars(name string, u chat.Usage) float64 {
 
 // Cost returns the price of the tokens of a model in US dollars. For a model that the table does not have, and for a nil table, it is the
 // cost that the usage contains, which a recorder or the flags of the model set; 0 if it is unknown.
-func (t *Table) Cost(model string, u chat.Usage) float64 {
+func (t *PriceTable) Cost(model string, u chat.Usage) float64 {
 	if t != nil {
 		if name, ok := t.Name(model); ok {
 			return t.Dollars(name, u)
