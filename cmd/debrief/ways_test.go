@@ -26,7 +26,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/runs"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -56,13 +56,13 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 	t.Helper()
 	w := &ways{T: t}
 	seen := make(chan string, 1)
-	model := httptest.NewServer(wires.New(func(r *wires.Request) wires.Answer {
+	model := httptest.NewServer(simulated.NewProvider(func(r *simulated.Request) simulated.Answer {
 		select {
 		case <-seen:
 		default:
 		}
 		seen <- string(r.Body)
-		return wires.Answer{Text: "Shelf 7."}
+		return simulated.Answer{Text: "Shelf 7."}
 	}, "fake"))
 	t.Cleanup(model.Close)
 	w.seen = func() string { return <-seen }

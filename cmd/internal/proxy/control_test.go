@@ -13,7 +13,7 @@ import (
 
 	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
@@ -323,7 +323,7 @@ func TestLeaveControl(t *testing.T) {
 	const text = "Globes stand in the map room."
 	path, secrets := apitest.Write(t, t.TempDir(), apitest.Grant{Name: "operator", Scopes: tokens.Scopes},
 		apitest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read, tokens.Review}})
-	script := func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 1."} }
+	script := func(*simulated.Request) simulated.Answer { return simulated.Answer{Text: "Shelf 1."} }
 	for name, h := range map[string]*house{"with tokens": openTokens(t, "tail", path, script, text), "without tokens": openFront(t, "tail", script, text)} {
 		h.control("50%")
 		for _, test := range []struct {

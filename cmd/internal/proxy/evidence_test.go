@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
 	"debrief/events/bus/bustest"
@@ -47,11 +47,11 @@ func TestReflectorSeesTheAgentOfTheGateway(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			s := openSideWith(t, func(r *wires.Request) wires.Answer {
+			s := openSideWith(t, func(r *simulated.Request) simulated.Answer {
 				if strings.Contains(string(r.Body), "You look at one finished attempt") {
-					return wires.Answer{Text: `{"reasoning": "r", "key_insight": "Hold a packed order before you change where it goes.", "section": "orders"}`}
+					return simulated.Answer{Text: `{"reasoning": "r", "key_insight": "Hold a packed order before you change where it goes.", "section": "orders"}`}
 				}
-				return wires.Answer{Text: "The order is packed, I cannot change it."}
+				return simulated.Answer{Text: "The order is packed, I cannot change it."}
 			})
 			model := bustest.Must(openai.New(openai.Config{BaseURL: s.fake.URL + "/v1", Model: "m"}))
 			s.start(bustest.Must(reflector.New(model, reflector.Config{})))

@@ -15,7 +15,7 @@ import (
 
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -51,20 +51,20 @@ type side struct {
 // openSide starts a side. Close ends it.
 func openSide(t *testing.T) *side {
 	t.Helper()
-	return openSideWith(t, func(r *wires.Request) wires.Answer {
+	return openSideWith(t, func(r *simulated.Request) simulated.Answer {
 		if isSummary(r) { // it repeats the conversation
 			data, err := json.Marshal(map[string]string{"summary": r.Items[len(r.Items)-1].Text})
 			if err != nil {
 				t.Error(err)
 			}
-			return wires.Answer{Text: string(data)}
+			return simulated.Answer{Text: string(data)}
 		}
-		return wires.Answer{Text: `{"reasoning": "so", "bullet_ids": [], "final_answer": "three"}`}
+		return simulated.Answer{Text: `{"reasoning": "so", "bullet_ids": [], "final_answer": "three"}`}
 	})
 }
 
 // openSideWith starts a side with a script of the provider.
-func openSideWith(t *testing.T, script wires.Script) *side {
+func openSideWith(t *testing.T, script simulated.Script) *side {
 	t.Helper()
 	h := openFront(t, "tail", script)
 	s := &side{house: h, notes: window.New(h.conn.NATS(), h.conn.JetStream()), agent: client.NATS(h.conn.NATS())}
@@ -83,7 +83,7 @@ func openSideWith(t *testing.T, script wires.Script) *side {
 }
 
 // isSummary reports whether a request asks for the summary of a session.
-func isSummary(r *wires.Request) bool {
+func isSummary(r *simulated.Request) bool {
 	return strings.Contains(string(r.Body), "You keep the minutes")
 }
 

@@ -14,14 +14,14 @@ import (
 	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/playbook"
 )
 
 // TestTokensAndPaths sends a request of each token to each kind of path of the port. The routes of the API have a table of their own.
 func TestTokensAndPaths(t *testing.T) {
 	t.Parallel()
-	fake := httptest.NewServer(withEmbeddings(wires.New(func(*wires.Request) wires.Answer { return wires.Answer{Text: "x"} })))
+	fake := httptest.NewServer(withEmbeddings(simulated.NewProvider(func(*simulated.Request) simulated.Answer { return simulated.Answer{Text: "x"} })))
 	t.Cleanup(fake.Close)
 	grants := []apitest.Grant{{Name: "all", Scopes: tokens.Scopes}, {Name: "sales", Scopes: tokens.Scopes, Books: []playbook.Book{"sales"}}}
 	for _, s := range tokens.Scopes {

@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -37,20 +37,20 @@ type house struct {
 	backend service.Backend
 
 	mu   sync.Mutex
-	seen []wires.Request
+	seen []simulated.Request
 }
 
 // open starts a house. The bullets are in the playbook "default".
-func openFront(t *testing.T, mode string, script wires.Script, bullets ...string) *house {
+func openFront(t *testing.T, mode string, script simulated.Script, bullets ...string) *house {
 	t.Helper()
 	return openTokens(t, mode, "", script, bullets...)
 }
 
 // openTokens starts a house with a tokens file.
-func openTokens(t *testing.T, mode, tokens string, script wires.Script, bullets ...string) *house {
+func openTokens(t *testing.T, mode, tokens string, script simulated.Script, bullets ...string) *house {
 	t.Helper()
 	h := &house{T: t}
-	upstream := wires.New(func(r *wires.Request) wires.Answer {
+	upstream := simulated.NewProvider(func(r *simulated.Request) simulated.Answer {
 		h.mu.Lock()
 		h.seen = append(h.seen, *r)
 		h.mu.Unlock()
@@ -161,7 +161,7 @@ func (h *house) post(path string, body []byte, headers ...string) (http.Header, 
 }
 
 // received returns the requests that the provider got.
-func (h *house) received() []wires.Request {
+func (h *house) received() []simulated.Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen)
@@ -195,8 +195,8 @@ func (h *house) executions(n int) (all []*events.Execution) {
 const thinking = 3 * time.Millisecond
 
 // loop answers with n tool calls after each message of the user, then with a text.
-func loop(n int) wires.Script {
-	return func(r *wires.Request) wires.Answer {
+func loop(n int) simulated.Script {
+	return func(r *simulated.Request) simulated.Answer {
 		results := 0
 		for i := len(r.Items) - 1; i >= 0 && r.Items[i].Role != "user"; i-- {
 			if r.Items[i].Role == "tool" {
@@ -204,9 +204,9 @@ func loop(n int) wires.Script {
 			}
 		}
 		if results < n {
-			return wires.Answer{Delay: thinking, Calls: []wires.Call{{Name: "look", Arguments: fmt.Sprintf(`{"shelf": %d}`, results)}}}
+			return simulated.Answer{Delay: thinking, Calls: []simulated.Call{{Name: "look", Arguments: fmt.Sprintf(`{"shelf": %d}`, results)}}}
 		}
-		return wires.Answer{Delay: thinking, Text: fmt.Sprintf("Shelf %d.", len(r.Items))}
+		return simulated.Answer{Delay: thinking, Text: fmt.Sprintf("Shelf %d.", len(r.Items))}
 	}
 }
 
@@ -345,7 +345,7 @@ func TestCallsPassWithoutServer(t *testing.T) {
 
 func TestUnconnected(t *testing.T) {
 	t.Parallel()
-	fake := httptest.NewServer(wires.New(nil))
+	fake := httptest.NewServer(simulated.NewProvider(nil))
 	defer fake.Close()
 	f, err := Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "tail", RunIdle: time.Hour, UpstreamOpenAI: fake.URL}, Metrics: program.Metrics("test"), Log: zerolog.Nop(),

@@ -10,7 +10,7 @@ import (
 
 	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus/bustest"
@@ -77,11 +77,11 @@ func TestHostileToolErrorsReachNoPrompt(t *testing.T) {
 	t.Parallel()
 	agent := []tokens.Scope{tokens.Context, tokens.Report}
 	path, secrets := apitest.Write(t, t.TempDir(), apitest.Grant{Name: "ann", Scopes: agent}, apitest.Grant{Name: "bob", Scopes: agent})
-	h := openTokens(t, "tail", path, func(r *wires.Request) wires.Answer {
+	h := openTokens(t, "tail", path, func(r *simulated.Request) simulated.Answer {
 		if r.Last().Role == "tool" {
-			return wires.Answer{Text: "I cannot find it."}
+			return simulated.Answer{Text: "I cannot find it."}
 		}
-		return wires.Answer{Calls: []wires.Call{{Name: "look", Arguments: `{"shelf": 1}`}}}
+		return simulated.Answer{Calls: []simulated.Call{{Name: "look", Arguments: `{"shelf": 1}`}}}
 	})
 	s := &side{house: h}
 	s.start(bustest.Must(reflector.New(chat.ModelFunc(copyingModel), reflector.Config{})))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -24,7 +24,7 @@ func TestLeadingScores(t *testing.T) {
 	t.Parallel()
 	const scores = `{"scores": {"tone": 1, "brevity": 0.25}}`
 	books := map[playbook.Book]float64{"tones": 1, "briefs": 0.25, "none": -1}
-	h := openFront(t, "observe", func(*wires.Request) wires.Answer { return wires.Answer{Text: "done"} })
+	h := openFront(t, "observe", func(*simulated.Request) simulated.Answer { return simulated.Answer{Text: "done"} })
 	store := deltalog.New(h.conn.JetStream())
 	for b, name := range map[playbook.Book]string{"tones": "tone", "briefs": "Brevity"} {
 		w, err := store.Writer(t.Context(), b)

@@ -16,7 +16,7 @@ import (
 
 	"debrief/cmd/internal/api/apitest"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/client"
@@ -70,8 +70,8 @@ func TestOwnersAreApart(t *testing.T) {
 		grants = append(grants, apitest.Grant{Name: c.name, Scopes: c.token.Scopes, Books: c.token.Books})
 	}
 	path, secrets := apitest.Write(t, t.TempDir(), grants...)
-	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer {
-		return wires.Answer{Text: "It is " + secretText + "."}
+	h := openTokens(t, "observe", path, func(*simulated.Request) simulated.Answer {
+		return simulated.Answer{Text: "It is " + secretText + "."}
 	})
 	v := h.victim(path, secrets["owner"])
 	var table bytes.Buffer
@@ -302,7 +302,7 @@ func TestAgentsOnNATSAreApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer { return wires.Answer{Text: "x"} })
+	h := openTokens(t, "observe", path, func(*simulated.Request) simulated.Answer { return simulated.Answer{Text: "x"} })
 	v := h.victim(path, secret)
 	stop, err := service.Serve(h.conn.NATS(), h.backend, zerolog.Nop(), nil)
 	if err != nil {
@@ -339,7 +339,7 @@ func TestAgentsOnNATSAreApart(t *testing.T) {
 // TestTaskIsALabel makes three runs with one label in the gateway, and two reports with one label: each is an execution.
 func TestTaskIsALabel(t *testing.T) {
 	t.Parallel()
-	h := openFront(t, "observe", func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 7."} })
+	h := openFront(t, "observe", func(*simulated.Request) simulated.Answer { return simulated.Answer{Text: "Shelf 7."} })
 	for i := range 3 {
 		h.chat([]message{user(fmt.Sprintf("On which shelf is globe number %d?", i))},
 			"X-Debrief-Task", "globes", "X-Debrief-User", "ann", "X-Debrief-Label", "success")
@@ -367,7 +367,7 @@ func TestOutcomeHeadersNeedReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 7."} })
+	h := openTokens(t, "observe", path, func(*simulated.Request) simulated.Answer { return simulated.Answer{Text: "Shelf 7."} })
 	for _, name := range []string{"caller", "reporter"} {
 		h.chat([]message{user("On which shelf is the globe, " + name + "?")}, "X-Debrief-Token", secrets[name], "X-Debrief-Label", "failure")
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/events"
 )
 
@@ -102,11 +102,11 @@ func TestRecipes(t *testing.T) {
 	for i, r := range recipes {
 		t.Run(fmt.Sprint(i, " ", r.section), func(t *testing.T) {
 			t.Parallel()
-			h := openFront(t, "tail", func(r *wires.Request) wires.Answer {
+			h := openFront(t, "tail", func(r *simulated.Request) simulated.Answer {
 				if len(r.Last().Results) > 0 {
-					return wires.Answer{Text: recipeAnswer}
+					return simulated.Answer{Text: recipeAnswer}
 				}
-				return wires.Answer{Calls: []wires.Call{{Name: "find_berth", Arguments: `{"ship":"Heron"}`}}}
+				return simulated.Answer{Calls: []simulated.Call{{Name: "find_berth", Arguments: `{"ship":"Heron"}`}}}
 			}, recipeBullet)
 			_, status, first := h.post(r.path, r.first(), r.headers...)
 			id := string(callIDs.Find(first))

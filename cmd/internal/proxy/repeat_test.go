@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/playbook"
 )
 
@@ -110,8 +110,8 @@ var (
 // control hides from the gateway which lines are learned texts, and must fail.
 func TestDecisionHoldsInOpenConversations(t *testing.T) {
 	t.Parallel()
-	s := openSideWith(t, func(r *wires.Request) wires.Answer {
-		return wires.Answer{Calls: []wires.Call{{Name: "look", Arguments: fmt.Sprintf(`{"at": %d}`, len(r.Items))}}}
+	s := openSideWith(t, func(r *simulated.Request) simulated.Answer {
+		return simulated.Answer{Calls: []simulated.Call{{Name: "look", Arguments: fmt.Sprintf(`{"at": %d}`, len(r.Items))}}}
 	})
 	const id = playbook.BulletID("misc-00009")
 	status := func(now playbook.Status, standing playbook.Standing) playbook.Delta {

@@ -13,7 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
 
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 )
 
 // sdkSuite is the set of conversations with one SDK.
@@ -49,7 +49,7 @@ type suffixedAgent struct {
 func (s suffixedAgent) User(text string, images int) { s.sdkAgent.User(text+s.suffix, images) }
 
 // sdkScript returns the model of the suite. It follows the first line of the user's message, and ignores advice.
-func sdkScript() wires.Script { return new(sdkReplies).answer }
+func sdkScript() simulated.Script { return new(sdkReplies).answer }
 
 // sdkReplies answers by the first line of the last user item.
 type sdkReplies struct {
@@ -57,14 +57,14 @@ type sdkReplies struct {
 	tried map[string]bool // texts of "flaky"
 }
 
-func (s *sdkReplies) answer(r *wires.Request) wires.Answer {
+func (s *sdkReplies) answer(r *simulated.Request) simulated.Answer {
 	for i := range r.Items { // the model follows the user, not the advice
 		if text, _, found := strings.Cut(r.Items[i].Text, "<playbook>"); found {
 			r.Items[i].Text = strings.TrimSuffix(text, "\n\n")
 		}
 	}
 	text := ""
-	results := []wires.Result(nil)
+	results := []simulated.Result(nil)
 	images := 0
 	for _, it := range r.Items {
 		if it.Role == "user" {
@@ -78,38 +78,38 @@ func (s *sdkReplies) answer(r *wires.Request) wires.Answer {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
 	case "say":
-		return wires.Answer{Text: rest}
+		return simulated.Answer{Text: rest}
 	case "parallel":
 		if len(results) > 0 {
-			return wires.Answer{Text: fmt.Sprintf("%v", results)}
+			return simulated.Answer{Text: fmt.Sprintf("%v", results)}
 		}
-		return wires.Answer{Text: "Two steps.", Calls: []wires.Call{{Name: "step", Arguments: `{"n":"first, with a long text"}`}, {Name: "step", Arguments: `{"n":"second"}`}}}
+		return simulated.Answer{Text: "Two steps.", Calls: []simulated.Call{{Name: "step", Arguments: `{"n":"first, with a long text"}`}, {Name: "step", Arguments: `{"n":"second"}`}}}
 	case "loop":
 		if fmt.Sprint(len(results)) == rest {
-			return wires.Answer{Text: "done"}
+			return simulated.Answer{Text: "done"}
 		}
-		return wires.Answer{Calls: []wires.Call{{Name: "step", Arguments: fmt.Sprintf(`{"n":"%d"}`, len(results))}}}
+		return simulated.Answer{Calls: []simulated.Call{{Name: "step", Arguments: fmt.Sprintf(`{"n":"%d"}`, len(results))}}}
 	case "images":
-		return wires.Answer{Text: fmt.Sprint(images)}
+		return simulated.Answer{Text: fmt.Sprint(images)}
 	case "person":
-		return wires.Answer{Text: fmt.Sprintf(`{"name":"schema %v","age":3}`, r.Schema)}
+		return simulated.Answer{Text: fmt.Sprintf(`{"name":"schema %v","age":3}`, r.Schema)}
 	case "refuse":
-		return wires.Answer{Refusal: "I will not."}
+		return simulated.Answer{Refusal: "I will not."}
 	case "length":
-		return wires.Answer{Text: "half a", Length: true}
+		return simulated.Answer{Text: "half a", Length: true}
 	case "size":
-		return wires.Answer{Text: fmt.Sprint(len(r.Body))}
+		return simulated.Answer{Text: fmt.Sprint(len(r.Body))}
 	case "slow":
-		return wires.Answer{Text: "one two three four five six", Delay: 5 * time.Millisecond, Ping: true}
+		return simulated.Answer{Text: "one two three four five six", Delay: 5 * time.Millisecond, Ping: true}
 	}
 	return s.fail(verb, line, rest)
 }
 
 // fail answers with an error, or with a response that ends early.
-func (s *sdkReplies) fail(verb, line, rest string) wires.Answer {
+func (s *sdkReplies) fail(verb, line, rest string) simulated.Answer {
 	switch verb {
 	case "status":
-		a := wires.Answer{Message: "status " + rest}
+		a := simulated.Answer{Message: "status " + rest}
 		_, _ = fmt.Sscan(rest, &a.Status)
 		if a.Status == 429 || a.Status == 529 {
 			a.RetryAfter = "7"
@@ -123,15 +123,15 @@ func (s *sdkReplies) fail(verb, line, rest string) wires.Answer {
 		}
 		if !s.tried[line] {
 			s.tried[line] = true
-			return wires.Answer{Status: 429, Message: "wait", RetryAfter: "0"}
+			return simulated.Answer{Status: 429, Message: "wait", RetryAfter: "0"}
 		}
-		return wires.Answer{Text: "at last"}
+		return simulated.Answer{Text: "at last"}
 	case "cut":
-		return wires.Answer{Text: "one two three four five six seven eight nine ten", Cut: 4}
+		return simulated.Answer{Text: "one two three four five six seven eight nine ten", Cut: 4}
 	case "break":
-		return wires.Answer{Text: "one two three four five six seven eight nine ten", Fail: true}
+		return simulated.Answer{Text: "one two three four five six seven eight nine ten", Fail: true}
 	}
-	return wires.Answer{Status: 400, Message: "unknown verb " + verb}
+	return simulated.Answer{Status: 400, Message: "unknown verb " + verb}
 }
 
 // conversations are the tests of the suite.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 )
 
 // TestSDKs runs the conversations of the official SDKs through the gateway.
@@ -56,7 +56,7 @@ func runSDKs(t *testing.T, name string, o gatewayOptions, exact bool) {
 	for _, kit := range sdks {
 		t.Run(name+"/"+kit.Name, func(t *testing.T) {
 			t.Parallel()
-			u := &suite{fake: wires.New(sdkScript(), "fake"), sent: map[string]int{}, got: map[string]int{}}
+			u := &suite{fake: simulated.NewProvider(sdkScript(), "fake"), sent: map[string]int{}, got: map[string]int{}}
 			s, c := open(t, upstream(t, u.record), o)
 			if exact {
 				c.Transport = checkedTransport{t, u, c.Transport}
@@ -73,7 +73,7 @@ func runSDKs(t *testing.T, name string, o gatewayOptions, exact bool) {
 
 // suite is the run of one SDK.
 type suite struct {
-	fake *wires.Server
+	fake *simulated.Provider
 
 	mu        sync.Mutex
 	sent, got map[string]int // responses that the upstream sent and the client got, by hash
@@ -98,7 +98,7 @@ func withEmbeddings(provider http.Handler) http.HandlerFunc {
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
-		w.Header().Set(wires.HeaderReceived, hash(string(body)))
+		w.Header().Set(simulated.HeaderReceived, hash(string(body)))
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"object":"list","model":"fake","usage":{"prompt_tokens":1,"total_tokens":1},"data":[{"object":"embedding","index":0,"embedding":[0.25,-0.5]}]}`)
 	}
@@ -133,7 +133,7 @@ func (c checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := res.Header.Get(wires.HeaderReceived); got != hash(string(body)) {
+	if got := res.Header.Get(simulated.HeaderReceived); got != hash(string(body)) {
 		c.t.Errorf("%s: the upstream got the hash %q of a body of %d bytes", r.URL.Path, got, len(body))
 	}
 	res.Body = &hashBody{ReadCloser: res.Body, u: c.u}

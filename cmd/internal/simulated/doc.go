@@ -5,7 +5,7 @@
 // # The task
 //
 // The tasks are those of the world invoice: invoices of a company, whose amounts depend on hidden house rules. The model
-// is a world.Model without errors. It knows the steps of an invoice, but no rule: a rule reaches it only in a prompt. As
+// is a worlds.Model without errors. It knows the steps of an invoice, but no rule: a rule reaches it only in a prompt. As
 // generator it adds up without mistakes and applies the bullets of the prompt, also those with wrong numbers. As reflector
 // it derives a rule from one expected amount. As curator it adds missing rules and corrects wrong ones. It understands the
 // wordings of rules that it writes itself, with any number, and no other ones.
@@ -19,6 +19,11 @@
 // A client that is no role gets an introduction. If its request forces a tool call, or its message names a tool in backquotes, it gets the
 // call, and after the result a text that repeats the result (tools.go). So any client of these APIs can try its tool loop.
 //
+// # The provider
+//
+// A Provider serves the APIs with the answers of a script: texts, tool calls, errors, and cut or slow streams. The model answers with it,
+// and tests of the gateway use it as a provider. It shares no parser with the gateway.
+//
 // # Limits
 //
 // The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows
@@ -29,7 +34,7 @@
 // # The walk of a reply
 //
 //	server.go                   Handler   the routes
-//	wires/server.go             answer    the request and the reply in the form of one of the three APIs
+//	provider.go                 answer    the request and the reply in the form of one of the three APIs
 //	server.go                   reply     the answer, or a fault of faults.go
 //	prompt.go                   role      the role that sent the prompt
 //	prompt.go                   draw      pseudo-random numbers that depend only on the prompt and the seed

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds"
 )
 
@@ -14,15 +13,15 @@ import (
 const retryHeader = "X-Stainless-Retry-Count"
 
 // fault returns the fault to inject into the reply. The zero answer stands for no fault.
-func (m *model) fault(c *conversation, h http.Header) wires.Answer {
+func (m *model) fault(c *conversation, h http.Header) Answer {
 	purpose := "fault " + h.Get(retryHeader)
 	if !c.chance(purpose, m.FaultRate) {
-		return wires.Answer{}
+		return Answer{}
 	}
-	faults := [...]wires.Answer{
+	faults := [...]Answer{
 		{Status: http.StatusTooManyRequests, Message: "simulated: too many requests, try again", RetryAfter: "1", RetryAfterMS: "50"},
 		{Status: http.StatusInternalServerError, Message: "simulated: the server had an error"},
-		{Cut: wires.Half},
+		{Cut: Half},
 		{HTML: "<html><body>simulated: a proxy that answers for the model</body></html>\n"},
 	}
 	return faults[c.draw("kind of "+purpose)%uint64(len(faults))]

@@ -41,7 +41,7 @@ func (c *client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error
 	c.sent = append(c.sent, p)
 	c.mu.Unlock()
 	w := httptest.NewRecorder()
-	c.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/v1/chat/completions", bytes.NewReader(body(p))))
+	c.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/v1/chat/completions", bytes.NewReader(promptBody(p))))
 	var out struct {
 		Choices []struct {
 			Message      struct{ Content string }
@@ -55,7 +55,7 @@ func (c *client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error
 	return chat.Reply{Text: out.Choices[0].Message.Content, Model: out.Model, Finish: out.Choices[0].FinishReason}, nil
 }
 
-func body(p chat.Prompt) []byte {
+func promptBody(p chat.Prompt) []byte {
 	var messages []map[string]string
 	for _, m := range p.Messages {
 		messages = append(messages, map[string]string{"role": m.Speaker, "content": m.Text})

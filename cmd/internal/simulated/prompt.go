@@ -3,7 +3,6 @@ package simulated
 import (
 	"strings"
 
-	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds"
 )
 
@@ -17,7 +16,7 @@ type conversation struct {
 }
 
 // newConversation returns the conversation of a request. A turn without text gets its tool results as text.
-func newConversation(r *wires.Request, seed uint64) *conversation {
+func newConversation(r *Request, seed uint64) *conversation {
 	c := &conversation{schema: r.SchemaName, drawn: []string{r.SchemaName}, seed: seed}
 	for _, item := range r.Items {
 		calls := ""

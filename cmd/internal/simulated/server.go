@@ -8,22 +8,20 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"debrief/cmd/internal/simulated/wires"
 )
 
 // Handler serves the model: chat completions, responses and messages, each also as a stream, and the list of models, below /v1.
 func Handler(o Options) http.Handler {
 	m := newModel(o)
 	mux := http.NewServeMux()
-	apis := wires.New(m.reply, Name)
+	apis := NewProvider(m.reply, Name)
 	for _, path := range []string{"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens"} {
 		mux.HandleFunc(path, m.serve(apis))
 	}
 	mux.Handle("GET /v1/models", apis)
 	mux.Handle("GET /v1/models/{name}", apis)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		wires.Write(w, wires.Chat, wires.Answer{Status: http.StatusNotFound, Message: "no such endpoint: " + introduction}, nil)
+		write(w, Chat, Answer{Status: http.StatusNotFound, Message: "no such endpoint: " + introduction}, nil)
 	})
 	return mux
 }
@@ -76,14 +74,14 @@ const maxBodyBytes = 8 << 20
 func (m *model) serve(apis http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-		if wires.Wait(r, m.Latency) { // else the client disconnected
+		if wait(r, m.Latency) { // else the client disconnected
 			apis.ServeHTTP(w, r)
 		}
 	}
 }
 
 // reply answers a request of one of the model APIs.
-func (m *model) reply(r *wires.Request) wires.Answer {
+func (m *model) reply(r *Request) Answer {
 	c := newConversation(r, m.Seed)
 	out := m.fault(c, r.Header)
 	if out.Status != 0 || out.HTML != "" {
@@ -91,14 +89,14 @@ func (m *model) reply(r *wires.Request) wires.Answer {
 	}
 	out.ID, out.Model, out.Fingerprint = fmt.Sprintf("%016x", c.draw("id")), Name, fingerprint
 	if call := c.call(r); call != nil {
-		out.Calls = []wires.Call{*call}
+		out.Calls = []Call{*call}
 	} else {
 		out.Text = m.answer(c)
 	}
 	if maxBytes := 4 * r.MaxTokens; maxBytes > 0 && len(out.Text) > maxBytes {
 		out.Text, out.Length = strings.ToValidUTF8(out.Text[:maxBytes], ""), true
 	}
-	out.Usage = &wires.Usage{Input: tokens(c.bytes), Output: tokens(len(out.Text))}
+	out.Usage = &Usage{Input: tokens(c.bytes), Output: tokens(len(out.Text))}
 	return out
 }
 

@@ -167,7 +167,7 @@ func TestFourKindsOfFaultsAndRetries(t *testing.T) {
 	_, url := startServer(t, Options{FaultRate: 0.5})
 	train, _ := Tasks(1)
 	try := func(i int, streamed bool, retry string) string {
-		raw := body(generatorPrompt(t, &train[i]))
+		raw := promptBody(generatorPrompt(t, &train[i]))
 		if streamed {
 			raw = bytes.Replace(raw, []byte("{"), []byte(`{"stream":true,`), 1)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds"
 )
 
@@ -16,7 +15,7 @@ var namedTool = regexp.MustCompile("`([A-Za-z0-9_.-]+)`\\s*(\\{.*\\})?")
 // call returns the tool call that the model makes, or nil. It calls a tool if the request forces it to, or if the last message names one
 // in backquotes: "Call `search` {"query": "ports"}." After a result it answers with text. Arguments that the message does not have follow
 // from the schema of the tool.
-func (c *conversation) call(r *wires.Request) *wires.Call {
+func (c *conversation) call(r *Request) *Call {
 	last := r.Last()
 	isAnswered := len(last.Results) > 0 && !r.Choice.Forced
 	if r.Choice.None || isAnswered {
@@ -24,7 +23,7 @@ func (c *conversation) call(r *wires.Request) *wires.Call {
 	}
 	permitted := r.Tools
 	if r.Choice.Name != "" {
-		permitted = slices.DeleteFunc(slices.Clone(permitted), func(t wires.Tool) bool { return t.Name != r.Choice.Name })
+		permitted = slices.DeleteFunc(slices.Clone(permitted), func(t Tool) bool { return t.Name != r.Choice.Name })
 	}
 	if len(permitted) == 0 {
 		return nil
@@ -32,24 +31,24 @@ func (c *conversation) call(r *wires.Request) *wires.Call {
 	if last.Role == "user" {
 		for _, match := range namedTool.FindAllStringSubmatch(last.Text, -1) {
 			name, arguments := match[1], match[2]
-			i := slices.IndexFunc(permitted, func(t wires.Tool) bool { return t.Name == name })
+			i := slices.IndexFunc(permitted, func(t Tool) bool { return t.Name == name })
 			if i < 0 {
 				continue
 			}
 			if !json.Valid([]byte(arguments)) {
 				arguments = exampleArguments(permitted[i])
 			}
-			return &wires.Call{Name: name, Arguments: arguments}
+			return &Call{Name: name, Arguments: arguments}
 		}
 	}
 	if r.Choice.Forced {
-		return &wires.Call{Name: permitted[0].Name, Arguments: exampleArguments(permitted[0])}
+		return &Call{Name: permitted[0].Name, Arguments: exampleArguments(permitted[0])}
 	}
 	return nil
 }
 
 // exampleArguments returns arguments that follow from the schema of a tool.
-func exampleArguments(t wires.Tool) string {
+func exampleArguments(t Tool) string {
 	var s schema
 	_ = json.Unmarshal(t.Schema, &s) // an unknown schema has no required arguments
 	s.Type = "object"

@@ -17,7 +17,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
-	"debrief/cmd/internal/simulated/wires"
+	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
 	"debrief/events/bus"
@@ -72,13 +72,13 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 	}
 	var mu sync.Mutex
 	prompts := map[string]map[string]string{}
-	server := httptest.NewServer(wires.New(func(r *wires.Request) wires.Answer {
+	server := httptest.NewServer(simulated.NewProvider(func(r *simulated.Request) simulated.Answer {
 		mu.Lock()
 		defer mu.Unlock()
 		quotes := worlds.ReadQuotes(r.Last().Text)
 		quotes["instructions"] = r.Items[0].Text
 		prompts[quotes["question"]] = quotes
-		return wires.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "Read the policy twice before each change.", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}
+		return simulated.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "Read the policy twice before each change.", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}
 	}))
 	t.Cleanup(server.Close)
 	s, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())

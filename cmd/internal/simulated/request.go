@@ -1,4 +1,4 @@
-package wires
+package simulated
 
 import (
 	"cmp"
@@ -187,7 +187,7 @@ func (b *body) check(items []part) error {
 }
 
 // parse decodes and checks a request.
-func (s *Server) parse(api API, data []byte) (*Request, error) {
+func (s *Provider) parse(api API, data []byte) (*Request, error) {
 	var b body
 	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, fmt.Errorf("parse body: %w", err)
@@ -226,7 +226,7 @@ func (s *Server) parse(api API, data []byte) (*Request, error) {
 }
 
 // inputItems returns the items of a request to the Responses API, after the stored items of the previous response.
-func (s *Server) inputItems(b *body) ([]part, error) {
+func (s *Provider) inputItems(b *body) ([]part, error) {
 	var items []part
 	if b.PreviousID != "" {
 		s.mu.Lock()

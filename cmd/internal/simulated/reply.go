@@ -1,4 +1,4 @@
-package wires
+package simulated
 
 import (
 	"encoding/json"

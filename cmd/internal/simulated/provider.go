@@ -1,7 +1,4 @@
-// Package wires serves the APIs of model providers: chat completions, responses and messages, streamed or not. A script gives the
-// answers: texts, tool calls, errors, and cut or slow streams. The simulated model answers with it, and tests of the gateway use it
-// as a provider, so it shares no parser with the gateway.
-package wires
+package simulated
 
 import (
 	"cmp"
@@ -68,8 +65,8 @@ const Half = -1
 // Call is a tool call of the model. Arguments are JSON.
 type Call struct{ Name, Arguments string }
 
-// Server is the handler of all APIs. It is safe for concurrent use.
-type Server struct {
+// Provider is the handler of all APIs. It is safe for concurrent use.
+type Provider struct {
 	script Script
 	models []string
 	cache  cache
@@ -80,16 +77,16 @@ type Server struct {
 	order  []string          // keys of stored, oldest first
 }
 
-// New returns a server that lists the models. A nil script repeats the text of the last item.
-func New(script Script, models ...string) *Server {
+// NewProvider returns a provider that lists the models. A nil script repeats the text of the last item.
+func NewProvider(script Script, models ...string) *Provider {
 	if script == nil {
 		script = func(r *Request) Answer { return Answer{Text: r.Last().Text} }
 	}
-	return &Server{script: script, models: models, stored: map[string][]part{}}
+	return &Provider{script: script, models: models, stored: map[string][]part{}}
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		writeError(w, Chat, Answer{Status: http.StatusRequestEntityTooLarge, Message: err.Error()})
@@ -112,14 +109,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
 		s.listModels(w, r)
 	case r.Method == http.MethodGet && isModel && slices.Contains(s.models, name):
-		writeJSON(w, 0, model(name, r))
+		writeJSON(w, 0, modelObject(name, r))
 	default:
 		writeError(w, Chat, Answer{Status: http.StatusNotFound, Message: "unknown path or model"})
 	}
 }
 
 // answer answers a request of one of the three model APIs by the script.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []byte) {
+func (s *Provider) answer(w http.ResponseWriter, r *http.Request, api API, body []byte) {
 	req, err := s.parse(api, body)
 	if err != nil {
 		writeError(w, api, Answer{Status: http.StatusBadRequest, Message: err.Error()})
@@ -129,7 +126,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 	req.Key = r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")
 	a := s.script(req)
 	if a.Status != 0 || a.HTML != "" {
-		Write(w, api, a, nil)
+		write(w, api, a, nil)
 		return
 	}
 	if a.ID == "" {
@@ -157,12 +154,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []
 		writeStream(w, r, api, a, events)
 		return
 	}
-	Wait(r, a.Delay)
-	Write(w, api, a, whole)
+	wait(r, a.Delay)
+	write(w, api, a, whole)
 }
 
 // store keeps the conversation of a response for previous_response_id: the input items and the output items, as a client would send them.
-func (s *Server) store(out *reply) {
+func (s *Provider) store(out *reply) {
 	data, _ := json.Marshal(out.outputItems()) // maps of strings cannot fail
 	var output []part
 	_ = json.Unmarshal(data, &output)
@@ -179,7 +176,7 @@ func (s *Server) store(out *reply) {
 	}
 }
 
-func (s *Server) countTokens(w http.ResponseWriter, body []byte) {
+func (s *Provider) countTokens(w http.ResponseWriter, body []byte) {
 	req, err := s.parse(Messages, body)
 	if err != nil {
 		writeError(w, Messages, Answer{Status: http.StatusBadRequest, Message: err.Error()})
@@ -188,10 +185,10 @@ func (s *Server) countTokens(w http.ResponseWriter, body []byte) {
 	writeJSON(w, 0, object{"input_tokens": len(req.prompt)/bytesPerToken + 1})
 }
 
-func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+func (s *Provider) listModels(w http.ResponseWriter, r *http.Request) {
 	all := []object{}
 	for _, name := range s.models {
-		all = append(all, model(name, r))
+		all = append(all, modelObject(name, r))
 	}
 	list := object{"data": all}
 	if r.Header.Get("Anthropic-Version") == "" {
@@ -202,16 +199,16 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, 0, list)
 }
 
-// model describes a model in the form that the client expects.
-func model(name string, r *http.Request) object {
+// modelObject describes a model in the form that the client expects.
+func modelObject(name string, r *http.Request) object {
 	if r.Header.Get("Anthropic-Version") != "" {
 		return object{"type": "model", "id": name, "display_name": name, "created_at": time.Unix(created, 0).UTC()}
 	}
 	return object{"id": name, "object": "model", "created": created, "owned_by": "simulated"}
 }
 
-// Write sends an answer as a whole: an error, the page of a proxy, or else a JSON object, cut as the answer says.
-func Write(w http.ResponseWriter, api API, a Answer, v any) {
+// write sends an answer as a whole: an error, the page of a proxy, or else a JSON object, cut as the answer says.
+func write(w http.ResponseWriter, api API, a Answer, v any) {
 	switch {
 	case a.Status != 0:
 		writeError(w, api, a)
@@ -277,8 +274,8 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// Wait waits for a delay. It returns false if the client disconnects before that.
-func Wait(r *http.Request, delay time.Duration) bool {
+// wait waits for a delay. It returns false if the client disconnects before that.
+func wait(r *http.Request, delay time.Duration) bool {
 	if delay == 0 {
 		return true
 	}

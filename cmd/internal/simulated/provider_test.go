@@ -1,4 +1,4 @@
-package wires
+package simulated
 
 import (
 	"encoding/json"
@@ -58,7 +58,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	u := New(nil)
+	u := NewProvider(nil)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
 			w := httptest.NewRecorder()

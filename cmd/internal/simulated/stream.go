@@ -1,4 +1,4 @@
-package wires
+package simulated
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func writeStream(w http.ResponseWriter, r *http.Request, api API, a Answer, even
 		if a.Cut > 0 && i == a.Cut || a.Cut == Half && i == len(events)/2 {
 			panic(http.ErrAbortHandler)
 		}
-		Wait(r, a.Delay)
+		wait(r, a.Delay)
 		if _, err := fmt.Fprint(w, e.String()); err != nil {
 			return // the client has disconnected
 		}
