@@ -37,7 +37,7 @@ func cancellation() *events.Execution {
 func TestPromptQuotesTheAgentWithinItsBudget(t *testing.T) {
 	t.Parallel()
 	for _, budget := range []int{50, 300, 1000, 3000} {
-		p := reflectionPrompt(cancellation(), nil, Config{EvidenceBudget: budget})
+		p := reflectionPrompt(cancellation(), Config{EvidenceBudget: budget})
 		quotes := quotesOf(t, p)
 		system, tools := quotes[quoteSystem], quotes[quoteTools]
 		if n := chat.Tokens(system) + chat.Tokens(tools); n > budget+20 { // marks of gaps are not counted
@@ -63,7 +63,7 @@ func TestPromptQuotesTheAgentWithinItsBudget(t *testing.T) {
 	}
 	short := cancellation()
 	short.Agent = &events.Agent{SystemPrompt: "Be brief.\n\n\nAsk first."}
-	if got := quotesOf(t, reflectionPrompt(short, nil, Config{}))[quoteSystem]; got != short.Agent.SystemPrompt {
+	if got := quotesOf(t, reflectionPrompt(short, Config{}))[quoteSystem]; got != short.Agent.SystemPrompt {
 		t.Errorf("got %q, want the whole system prompt", got)
 	}
 }
@@ -81,7 +81,7 @@ func TestPromptWithoutAgentIsUnchanged(t *testing.T) {
 		change(e)
 		plain := *e
 		plain.Agent = nil
-		got, want := reflectionPrompt(e, nil, Config{}), reflectionPrompt(&plain, nil, Config{})
+		got, want := reflectionPrompt(e, Config{}), reflectionPrompt(&plain, Config{})
 		if got.Messages[0].Text != want.Messages[0].Text || got.Messages[1].Text != want.Messages[1].Text {
 			t.Errorf("%s: got another prompt than without an agent", name)
 		}

@@ -136,7 +136,7 @@ func TestInstructionsChangeTheVersion(t *testing.T) {
 	}
 	right := wrongAnswer()
 	right.Outcome = events.Outcome{Label: events.Success, Score: 1}
-	if got := reflectionPrompt(right, nil, own).Messages[0].Text; got != system {
+	if got := reflectionPrompt(right, own).Messages[0].Text; got != system {
 		t.Errorf("of a right answer: got %q", got)
 	}
 	if alone := bustest.Must(New(nil, own)); alone.version != outcomesVersion {

@@ -57,13 +57,13 @@ const (
 	quoteFeedback  = "feedback"
 )
 
-// reflectionPrompt returns the prompt that asks a model to reflect on one execution. With an unknown outcome it asks to learn
-// from the trace alone and to judge no bullet.
+// reflectionPrompt returns the prompt that asks a model to reflect on one execution, without another run of its task. With an unknown
+// outcome it asks to learn from the trace alone and to judge no bullet.
 //
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
-func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Prompt {
-	return promptOf(e, material(e, other, cfg), cfg)
+func reflectionPrompt(e *events.Execution, cfg Config) chat.Prompt {
+	return promptOf(e, material(e, nil, cfg), cfg)
 }
 
 // promptOf returns the prompt of reflectionPrompt with this material.

@@ -26,7 +26,7 @@ func TestRecordsOnlyWhereTheyAreRead(t *testing.T) {
 			Session: test.session, Question: "Where is A-1?", Manifest: test.manifest, Steps: []events.Step{step},
 			Outcome: events.Outcome{Label: events.Failure},
 		}
-		p := reflectionPrompt(e, nil, Config{})
+		p := reflectionPrompt(e, Config{})
 		if got := strings.Contains(p.Messages[0].Text, `"records"`); got != test.want {
 			t.Errorf("%s: asks for records: %t", name, got)
 		}

@@ -22,10 +22,10 @@ func executionWithSteps(steps int) *events.Execution {
 
 func TestPromptAsksForRecordsInASession(t *testing.T) {
 	t.Parallel()
-	with, without := reflectionPrompt(executionWithSteps(2), nil, Config{}), reflectionPrompt(sampleExecution(), nil, Config{})
+	with, without := reflectionPrompt(executionWithSteps(2), Config{}), reflectionPrompt(sampleExecution(), Config{})
 	alone := executionWithSteps(2)
 	alone.Session = "" // no later turns
-	for name, p := range map[string]chat.Prompt{"with steps": with, "without": without, "without a session": reflectionPrompt(alone, nil, Config{})} {
+	for name, p := range map[string]chat.Prompt{"with steps": with, "without": without, "without a session": reflectionPrompt(alone, Config{})} {
 		var schema struct {
 			Properties map[string]any
 			Required   []string

@@ -135,7 +135,7 @@ func (r *Reflector) Estimate(e *events.Execution) (calls, tokens int) {
 	if !r.asks(e, "") {
 		return 0, 0
 	}
-	p := reflectionPrompt(e, nil, r.cfg)
+	p := reflectionPrompt(e, r.cfg)
 	return 1, p.Tokens() + chat.ReplyTokens
 }
 

@@ -19,11 +19,11 @@ func TestPromptComparesTries(t *testing.T) {
 		if label == events.Success {
 			other.Outcome.Label = events.Failure
 		}
-		if got := quotesOf(t, reflectionPrompt(e, nil, Config{}))[quoteOtherTry]; got != "" {
+		if got := quotesOf(t, reflectionPrompt(e, Config{}))[quoteOtherTry]; got != "" {
 			t.Errorf("%s: got %q without another try", label, got)
 		}
 		e.OtherTry = other
-		p := reflectionPrompt(e, nil, Config{})
+		p := reflectionPrompt(e, Config{})
 		want := "outcome: " + string(other.Outcome.Label) + "\nreasoning: goods less 3.50\nanswer: 96.50"
 		if got := quotesOf(t, p)[quoteOtherTry]; got != want {
 			t.Errorf("%s: got %q, want %q", label, got, want)
