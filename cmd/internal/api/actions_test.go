@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/api/apitest"
-"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/playbook"
