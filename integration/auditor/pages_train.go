@@ -83,6 +83,9 @@ func (c *Console) report(p Page, r any) {
 	if paired != nil {
 		p.add("headline", 100*number(paired, "difference"), 95, 100*number(paired, "low"), 100*number(paired, "high"), number(paired, "n"), number(paired, "wins"), number(paired, "losses"), number(paired, "p"))
 	}
+	if mean := number(before, "mean"); mean != 0 && paired != nil {
+		p.add("Some answers are partly right: the mean score was # before and is # now.", mean, number(after, "mean"))
+	}
 	p.counted("", len(list(r, "losses")), "sample", " lost, listed below.")
 	p.learningCurve(r)
 	p.epochs(r)

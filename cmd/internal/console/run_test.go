@@ -54,7 +54,7 @@ func exampleRun() *report.Report {
 		r.Epochs = append(r.Epochs, report.Epoch{Epoch: e, Train: train.Finish(), Validation: &v, Book: book(e*200, e)})
 	}
 	r.Best, r.Final = book(600, 3), book(1000, 5)
-	r.Before, r.After = &report.Score{N: 300, Right: 92, Accuracy: 92. / 300}, &report.Score{N: 299, Right: 239, Accuracy: 239. / 299, Lost: 1}
+	r.Before, r.After = &report.Score{N: 300, Right: 92, Accuracy: 92. / 300, Mean: 0.4}, &report.Score{N: 299, Right: 239, Accuracy: 239. / 299, Mean: 0.85, Lost: 1}
 	r.Points = append(r.Points, report.Point{Set: "test", Score: *r.Before}, report.Point{Epoch: 3, Step: 600, Set: "test", Score: *r.After, Book: r.Best})
 	r.Paired = &report.Pair{N: 299, Difference: 0.4916, Low: 0.4281, High: 0.5550, Wins: 155, Losses: 8, P: 1e-30}
 	r.Models = []report.ModelAnswers{{Model: "simulated-invoice-desk", Answers: 2498, N: 2498, Right: 1711}}
