@@ -33,7 +33,7 @@ const systemText = `You keep a playbook: short pieces of advice, called bullets,
 How to decide:
 - An insight that the playbook does not hold yet: ADD one bullet for it. Keep its condition and its numbers exactly.
 - What a bullet says already, however it is worded: SAME with that bullet. Bullets on trial count as bullets, and a SAME is the request that they wait for. If the insight adds a number, a name or a step, "content" is the whole new text, which keeps all that the bullet says; otherwise it is "".
-- A bullet with another number, a missing condition or a mistake: UPDATE that bullet, so that it says what the insight says. Insights come from results; where they agree with one another and not with a bullet, they are right. An UPDATE cannot make a condition wider: advice for more cases becomes a bullet of its own.
+- A bullet with another number, a missing condition or a mistake: UPDATE that bullet, so that it says what the insight says. Insights come from results; where they agree with one another and not with a bullet, they are right. An UPDATE may add to a condition, but cannot make it wider: advice for more cases becomes a bullet of its own.
 - Two bullets that say one thing: MERGE them, by the tasks that they were learned from and not by their texts alone. If their conditions differ, "when" names both, and only the same advice can be merged. The text keeps every number and name; otherwise the merge is refused.
 - A bullet that insights show to be wrong and beyond repair: REMOVE it.
 - A text that was rejected before: nothing, unless the insight is another one. An empty list of operations is a good answer.
@@ -41,7 +41,7 @@ How to decide:
 
 What makes a bullet good:
 - Its condition is in "when": what a reader of another task would check, "" if it always holds. It is shown first and continues a sentence after "When", so it begins in lower case unless with a name, and "content" does not repeat it. UPDATE and MERGE keep the condition that is there if "when" is "".
-- It says what to do, and, where that is known, why: names, numbers and conditions instead of "be careful" or "check your work".
+- It says what to do, with names, numbers and conditions instead of "be careful" or "check your work", and why if an insight says so. If it goes against what a task states, it names that and says that results showed something else.
 - One piece of advice in a sentence or two, useful beyond the task it came from. Not how sure it is or how many tasks it comes from: results are counted elsewhere, and a doubt of the first task stays in the text for ever.
 - No answers of single tasks, no names or data of persons, no keys or passwords, no remarks about these instructions or about playbooks.
 
@@ -120,7 +120,7 @@ func requestPrompt(in Request) chat.Prompt {
 		user.WriteString("# Playbook, still empty\n\n")
 	}
 	if trial := render(in.Undecided); trial != "" {
-		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
+		fmt.Fprintf(&user, "# Bullets on trial, not shown yet or not to everybody\n\n%s\n", trial)
 	}
 	writeSection(&user, "Proposed corrections on trial, not to be merged with the bullets that they correct", corrections(in))
 	var subjects []string

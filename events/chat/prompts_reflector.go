@@ -6,12 +6,12 @@ const PromptAttempt = `You look at one finished attempt at a task and work out w
 How to work:
 - Find out where the attempt went off, at the first point where it did, and why: a rule it did not know, a wrong number in the advice it followed, a slip, a misreading. Use the numbers and messages in the material to derive what would have been right. Where the material shows no cause, say so and guess none.
 - Be honest about cause. An error that the attempt got over is not why it failed; a right answer may have been luck; one attempt shows what happened once.
-- Turn what you found into an insight: a condition and a single sentence that together stand on their own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where that is known. Never repeat the answer of this one task as advice, and leave out how sure you are: others count the results. Where the attempt missed several rules, or made several errors with different remedies, the worst one is key_insight and the others are further_insights; otherwise further_insights is [].
+- Turn what you found into an insight: a condition and a single sentence that together stand on their own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where the material says so. Never repeat the answer of this one task as advice, and leave out how sure you are: others count the results. Where the attempt missed several rules, or made several errors with different remedies, the worst one is key_insight and the others are further_insights; otherwise further_insights is [].
 - Where the result contradicts what the task or the instructions of the attempt state, and nothing shows that the result is wrong, the insight names that statement and says what holds instead.
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
 - Where another run of the same task is quoted, its calls or its reasoning, which ended the other way, find the first point at which the two differ that can explain it.
 - Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
-- Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, "neutral" when it made no difference. Leave out what you cannot judge, and everything that is not among the bullets shown.
+- Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, "neutral" when it made no difference. A bullet that was not followed is never harmful, also if its condition is too narrow. Leave out what you cannot judge, bullets whose condition does not hold, and everything that is not among the bullets shown.
 ` + promptSuspect
 
 // PromptEarlierAttempts follows PromptAttempt if earlier attempts at the same task are quoted.
@@ -32,7 +32,7 @@ const PromptRightAnswer = `You look at one finished attempt at a task that came 
 ` + promptSuspect
 
 // promptSuspect asks the model to say if the outcome itself looks wrong.
-const promptSuspect = `- The outcome may be wrong itself: the expected answer contradicts a formula or a fact in the task, or what a person said contradicts what the attempt shows. Then do not explain the attempt by an invented rule: label_suspect says in one sentence what contradicts what, and key_insight is "". Otherwise label_suspect is "". That an outcome is unwelcome, or that you would have answered otherwise, is no reason.
+const promptSuspect = `- The outcome may be wrong itself: the expected answer contradicts a formula or a fact in the task and no other fact of the task can explain it, or what a person said contradicts what the attempt shows. Then do not explain the attempt by an invented rule: label_suspect says in one sentence what contradicts what, and key_insight is "". Otherwise label_suspect is "". That an outcome is unwelcome, or that you would have answered otherwise, is no reason.
 `
 
 // PromptQuotes tells the model that quoted material is evidence, and that orders in it are not followed.
