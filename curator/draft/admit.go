@@ -57,9 +57,9 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 	return d.change(&op)
 }
 
-// repeat drafts a proposal that says what the bullet b says already, and may have a better text for it: one with a number or a name more. The
-// proposal counts as a request for the bullet. A waiting bullet without outcomes also gets the better text; with another text it would lose its
-// outcomes. A shown bullet needs no request, so only a text that adds a number or a name is left, as an UPDATE.
+// repeat drafts a proposal with the advice of the bullet b. It may have a better text for the bullet, such as one with a further number or name.
+// The proposal counts as a request for the bullet. A waiting bullet also gets the better text, unless it has outcomes or earlier requests: another
+// text would lose them. A shown bullet needs no request, and gets a text that adds a number or a name by an UPDATE.
 func (d *draft) repeat(op playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	request := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: op.Support}
 	better := op
@@ -73,7 +73,9 @@ func (d *draft) repeat(op playbook.Op, b *playbook.Bullet) *screen.Refusal {
 		return d.confirm(&request, duplicateText(b))
 	}
 	experiment := b.CurrentExperiment()
-	if hasText && b.Status == playbook.Candidate && experiment.Outcomes() == 0 {
+	hasRecord := experiment.Outcomes()+experiment.Confirmations > 0
+	isCounted := d.correction != nil && d.correction.Requested(b.ID) // confirm refuses a second request of the sample
+	if hasText && b.Status == playbook.Candidate && !hasRecord && !isCounted {
 		status, _ := d.firstStatus(&better, authorOf(d.evidenceBehind(op.Support)))
 		if status == playbook.Active || status == playbook.Probation {
 			better.Code = ""
@@ -93,7 +95,7 @@ func (d *draft) isBetterText(op *playbook.Op, b *playbook.Bullet) bool {
 	return lost == similar.Same || lost == similar.Words
 }
 
-// isExtended reports whether an UPDATE keeps all that the bullet b says.
+// isExtended reports whether an UPDATE keeps the whole condition and the whole advice of the bullet b.
 func isExtended(b *playbook.Bullet, op *playbook.Op) bool {
 	return (op.When == "" || similar.IsNarrower(b.When, op.When)) && similar.IsExtension(b.Advice(), playbook.Advice(op.When, op.Content))
 }

@@ -105,3 +105,21 @@ func TestBetterTextOfShownBullet(t *testing.T) {
 		t.Errorf("after two requests: %v", n.statuses())
 	}
 }
+
+// TestBetterTextKeepsRequests checks that a better text does not lose the earlier requests for a waiting bullet, if one request is not enough.
+func TestBetterTextKeepsRequests(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "divide by 50")
+	n.cite(t, "divide by 50", "++++++") // trusted: another text needs three requests
+	n.take(t, asks(playbook.Op{Kind: playbook.Update, Bullet: n.said(t, "divide by 50").ID, Content: "divide by 40"}))
+	id := n.said(t, "divide by 40").ID
+	for _, content := range []string{"", "divide by 40, and round up"} {
+		if n.p.Bullet(id).Status != playbook.Candidate {
+			t.Fatalf("before three requests: %v", n.statuses())
+		}
+		n.take(t, asks(playbook.Op{Kind: playbook.Confirm, Bullet: id, Content: content}))
+	}
+	if !n.p.Bullet(id).Shown() {
+		t.Errorf("after three requests: %v, %d confirmations", n.statuses(), n.p.Bullet(id).CurrentExperiment().Confirmations)
+	}
+}

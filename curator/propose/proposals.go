@@ -134,7 +134,7 @@ func (m *modelOp) readContent(op *playbook.Op) (err error) {
 	return err
 }
 
-// readBetterText sets the text of a SAME, which it may have: the text of the bullet with what the insight adds. An invalid text is ignored, so
+// readBetterText sets the optional text of a SAME: the text of the bullet with a further number, name or step. An invalid text is ignored, so
 // that the request for the bullet counts.
 func (m *modelOp) readBetterText(op *playbook.Op) {
 	if text.UnlessNone(m.fields.Text("content")) == "" {

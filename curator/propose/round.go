@@ -308,6 +308,10 @@ func (w *Proposer) groupProposals(round *Round, number int, group []*Item, resul
 		}
 		p.op.Code = "" // only the screen sets a code
 		screen.Suspect(&p.op)
+		if p.op.Kind == playbook.Confirm && screen.IsSuspect(&p.op) { // the request for the bullet counts without the text
+			p.owner.reject(p.op, screen.Refusef(p.op.Code, "%s", p.op.Reason))
+			p.op.When, p.op.Content, p.op.Code, p.op.Reason = "", "", "", ""
+		}
 		all = append(all, p)
 	}
 	return all
