@@ -1,6 +1,6 @@
 // Package direct reads many messages of a stream in one round trip, without a consumer. It uses the batched direct gets
 // of JetStream (NATS ADR-31), which the stream must allow. Any replica may answer, and a lagging one lacks the newest
-// messages. Rewrite copies what it reads to new files of the stream, so that the server removes the old ones.
+// messages. Rewrite copies the messages to new files of the stream, so that the server removes the old ones.
 package direct
 
 import (

@@ -161,7 +161,7 @@ func (r *refolder) voteOf(id playbook.BulletID, cover int) (v castVote, ok bool)
 	return v, v.sample != ""
 }
 
-// keepVotes records the votes that stay as they are because the reflections behind an operation are forgotten. A merge takes over the votes
+// keepVotes records the votes that do not change, because the reflections behind an operation are forgotten. A merge takes over the votes
 // of its sources.
 func (r *refolder) keepVotes(op *playbook.Op, forgotten []uint64) {
 	votes := r.state.votes

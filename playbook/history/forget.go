@@ -148,7 +148,7 @@ type foldState struct {
 	// by an Update, a Confirm or a rejected duplicate, the bullet is revived, see filterOp.
 	dropped map[playbook.BulletID]droppedBullet
 	// votes has the votes of samples that differ from those in the log, because a reflection was forgotten and a later one on the sample was not:
-	// the forgotten one was compared with another run. An empty vote is no vote.
+	// the forgotten one was compared with another run. An empty vote stands for none.
 	votes map[castVote]playbook.Vote
 }
 

@@ -91,8 +91,8 @@ func (c *call) isOfUnknownBook(err error) bool {
 // maxNames is the number of playbooks that the error for an unknown one names.
 const maxNames = 10
 
-// bookNotFound returns the error for a playbook in the path without a version. If executions of it are stored, it says how many, and what
-// makes bullets of them. Else it names the playbooks that the token permits.
+// bookNotFound returns the error for a playbook in the path without a version. If executions of it are stored, the error has their
+// number and the command that makes bullets of them. Otherwise it names the playbooks that the token permits.
 func (c *call) bookNotFound() error {
 	if n, err := c.storedExecutions(); err == nil && n > 0 {
 		runs := fmt.Sprintf("%d stored runs", n)

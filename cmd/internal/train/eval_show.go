@@ -102,7 +102,7 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 	return c
 }
 
-// reason says what was expected of the answers. Without an expected answer it says what the evaluator said of each.
+// reason describes why two answers differ: by the expected answer, or without one by the verdict of the evaluator on each.
 func (d *differingSample) reason() string {
 	if d.Target != "" {
 		return fmt.Sprintf("expected %s; got %s; the other got %s", shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
@@ -110,7 +110,7 @@ func (d *differingSample) reason() string {
 	return fmt.Sprintf("got %s (%s); the other got %s (%s)", shortAnswer(d.Answer), verdict(d.Score, d.Feedback), shortAnswer(d.Other), verdict(d.OtherScore, d.OtherFeedback))
 }
 
-// verdict formats what an evaluator said of an answer.
+// verdict formats the score of an evaluator for an answer, with its feedback.
 func verdict(score float64, feedback string) string {
 	if feedback == "" {
 		return fmt.Sprintf("score %.2f", score)

@@ -5,7 +5,7 @@
 // and renders the items that are kept.
 //
 // Lines describes each tool call by one line, such as "searched X → found Y", with a relevance. Stuck detects work that repeats without
-// progress. Calls and Costs sum up what the calls cost. A record may have parts that the agent or a Reflector wrote: these are kept, and
+// progress. Calls and Costs add up the cost of the calls. A record may have parts that the agent or a Reflector wrote: these are kept, and
 // the missing parts are computed from the call.
 //
 // All functions are pure: they need no model and read no clock. The text of a trace is untrusted. Text that is copied into a line or a

@@ -89,7 +89,7 @@ func Outcome(label string, score float64) string {
 	return fmt.Sprintf("%s %.2f", label, score)
 }
 
-// NamedOutcome is Outcome for a place without a name: "unknown" alone would not say what is unknown.
+// NamedOutcome is Outcome for a place where no heading names the outcome. There an unknown one is "outcome unknown".
 func NamedOutcome(label string, score float64) string {
 	text := Outcome(label, score)
 	if text == string(events.Unknown) {

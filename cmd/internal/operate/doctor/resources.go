@@ -33,7 +33,7 @@ type resource struct {
 	At                                     time.Time // when the server read the state
 }
 
-// readResources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
+// readResources returns the state of every stream and bucket, and of the durable of each role. Each resource that could not be
 // read has an error.
 func readResources(ctx context.Context, c *bus.Conn) (stored, durables []resource) {
 	for _, want := range streams.All(1) {

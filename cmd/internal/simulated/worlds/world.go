@@ -1,4 +1,4 @@
-// Package worlds has what all simulated worlds share. A world measures learning: it has tasks with hidden rules, an agent, and a model for the
+// Package worlds has the common parts of all simulated worlds. A world measures learning: it has tasks with hidden rules, an agent, and a model for the
 // Reflector and the Curator. Each world is a package below this one, and an entry in cmd/bench/worlds.go.
 //
 // A world shares no code with the product: it imports only the standard library and other packages of the worlds. The
