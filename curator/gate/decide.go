@@ -22,13 +22,15 @@ const (
 	confirmationsToReturn = 2 // for a retired bullet to return: this number for each of its experiments, so each return is harder
 )
 
-// Limits of the executions that must request a text before it is shown against a bullet with a good record. They include the one that proposed it.
+// Limits of the number of executions that must request a text before it is shown against a bullet with a good record. The number includes the
+// execution that proposed the text.
 const (
 	// requestShare is the share of the failures blamed on a supported bullet. If the bullet is wrong, most of these failures request the same
 	// right text, apart from paraphrases and wrong generalisations. If the verdicts are wrong, the failures request many different texts.
 	requestShare = 0.25
-	// trustedShare is the share of all outcomes of a trusted bullet that would be replaced. A bullet that is right only by luck or too vague fails often, and most of
-	// its failures request the exact text. Of the outcomes of a right bullet at most a fifth are wrong verdicts, and these request different texts.
+	// trustedShare is the share of all outcomes of a trusted bullet, if the text would replace it. A bullet that is vague, or right only by
+	// luck, fails often, and most of its failures request the exact text. If a fifth of the verdicts on a right bullet are wrong, they
+	// request different texts.
 	trustedShare = 0.1
 	// trustedRequests is the least number against a trusted bullet: among a few wrong verdicts, two request the same text by chance.
 	trustedRequests = 3
