@@ -12,12 +12,11 @@ import (
 	"debrief/playbook/text"
 )
 
-// propose drafts a proposal of a model or a lesson. It returns the reason if the proposal is rejected, or nil. against is the bullet that the
-// proposal contradicts, or ""; see contested.
+// propose drafts a proposal of a model or a lesson. It returns the reason if the proposal is rejected, or nil. g describes the runs behind it.
 //
 // A text that must not be shown yet becomes a bullet in quarantine or a candidate. Otherwise the gate decides how the text is tried. With the
 // gate off, the votes decide: a proposal against a well supported bullet goes to quarantine.
-func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refusal {
+func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 	old := d.Bullet(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
 		return unknownBullet(op.Bullet)
@@ -43,7 +42,7 @@ func (d *draft) propose(op playbook.Op, against playbook.BulletID) *screen.Refus
 	}
 	op.Code = "" // until here it was the mark of package screen, which firstStatus reads; from here on it is the reason of the status
 	if d.mode != playbook.GateOff {
-		return d.proposeGated(op, old, against)
+		return d.proposeGated(op, old, g)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
 		if contradicted := d.contradictedBullet(&op); contradicted != nil {
@@ -68,7 +67,7 @@ func (d *draft) repeat(op playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	if !d.countsRequests(b) {
 		added := similar.Missing(playbook.Advice(better.When, better.Content), b.Advice()).Kind
 		if hasText && b.Shown() && (added == similar.Numbers || added == similar.Identifiers) {
-			return d.propose(better, "")
+			return d.propose(better, grounds{})
 		}
 		return d.confirm(&request, duplicateText(b))
 	}
@@ -165,11 +164,11 @@ func (d *draft) addInstead(op playbook.Op, status playbook.Status, refusal *scre
 
 // proposeGated drafts a proposal while the gate decides. A proposal cannot change the text of a supported bullet or remove it.
 // Instead, the new text becomes a candidate that can replace the bullet.
-func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet, against playbook.BulletID) *screen.Refusal {
+func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet, g grounds) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add:
-		op.Contests = against
-		if against != "" || d.isDoubtful(&op) {
+		op.Contests = g.contested
+		if g.contested != "" || d.isDoubtful(&op, g) {
 			op.Status, op.Code = playbook.Candidate, playbook.ReasonUnconfirmed
 		} else if d.mode == playbook.GateStrict {
 			op.Status = playbook.Probation
@@ -178,7 +177,7 @@ func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet, against playb
 		isProtected := d.isSupported(old) || gate.IsKept(old)
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
 			op.When, op.Content = old.When, old.Content // only white space or case differs, so the text stays
-		} else if isProtected || op.Kind == playbook.Update && d.isDoubtful(&op) {
+		} else if isProtected || op.Kind == playbook.Update && d.isDoubtful(&op, g) {
 			return d.addReplacement(op, old)
 		}
 		for _, id := range op.Sources {
@@ -217,15 +216,14 @@ func refuseSupported(b *playbook.Bullet) *screen.Refusal {
 	return screen.Refusef(playbook.ReasonSupported, "outcomes support bullet %q: only outcomes can retire it, not a proposal", b.ID)
 }
 
-// Tasks mostly succeed if their mean score is at least goodRate, over at least goodWeight outcomes. One failure is then as likely a wrong
-// verdict as a gap in the playbook.
+// Tasks with advice mostly succeed if the mean score of the tasks that cite a bullet is at least goodRate, over at least goodWeight outcomes.
 const (
 	goodRate   = 0.7
 	goodWeight = 50
 )
 
-// falseShare replaces goodRate if the error of the verdicts is known: with at least this share of false failures, a failure is at least as
-// likely a wrong verdict as a gap in the playbook.
+// falseShare is the limit if the error of the verdicts is known: with at least this share of false failures, a failure is at least as likely a
+// wrong verdict as a gap in the playbook.
 const falseShare = 0.5
 
 // Outcomes lag behind new bullets if at least maxUntested new bullets are shown without an outcome, and the playbook has fewer than
@@ -238,21 +236,22 @@ const (
 // isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution although a second one can be expected.
 // There are two cases:
 //
-//   - Tasks mostly succeed. If the advice is right, other tasks will fail in the same way and request it again.
+//   - Tasks with advice mostly succeed, and the run followed a trusted bullet. Its failure is then as likely a wrong verdict as a gap in the
+//     playbook. If the advice is right, other tasks will fail in the same way and request it again. A run without a trusted bullet shows a gap.
 //   - Outcomes come late and lag behind new bullets. If the advice is right, the tasks before the first outcome will request it again. If it is
 //     wrong, it would be shown until then.
 //
 // With a strict gate no advice is doubtful, because the gate tries all new advice first.
-func (d *draft) isDoubtful(op *playbook.Op) bool {
+func (d *draft) isDoubtful(op *playbook.Op, g grounds) bool {
 	if d.mode != playbook.GateGuard || len(op.Support) >= 2 {
 		return false
 	}
 	typical := d.base.Typical("")
-	isGood := typical.Rate >= goodRate && typical.Outcomes >= goodWeight
+	isSuspect := g.followsTrusted && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
 	if d.base.Noise() != (playbook.Noise{}) {
-		isGood = typical.FalseFailures >= falseShare
+		isSuspect = typical.FalseFailures >= falseShare
 	}
-	if isGood {
+	if isSuspect {
 		return true
 	}
 	if !isLate(d.evidenceBehind(op.Support)) {
@@ -283,24 +282,33 @@ func (d *draft) addReplacement(op playbook.Op, old *playbook.Bullet) *screen.Ref
 	})
 }
 
-// contested returns a supported bullet that a reflection behind a proposal blames for a flaw of its run, or ""; see blames. Such a proposal
-// contradicts a bullet with a good record, so the verdict on the run may be wrong.
-func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
-	for _, supporting := range append([]*Item{item}, from...) {
+// grounds describes the runs behind a proposal.
+type grounds struct {
+	// contested is a supported bullet that a run blames for its flaw, or ""; see blames. The proposal contradicts a bullet with a good record,
+	// so the verdict on the run may be wrong.
+	contested      playbook.BulletID
+	followsTrusted bool // a run cited a bullet that its outcomes or a person made trusted
+}
+
+// groundsOf returns the grounds of a proposal that belongs to item and is supported by others.
+func (d *draft) groundsOf(item *Item, others []*Item) (g grounds) {
+	for _, supporting := range append([]*Item{item}, others...) {
 		r := supporting.Reflection
 		if r == nil || !r.Outcome.Known() {
 			continue
 		}
 		for _, x := range r.Exposures {
-			if !blames(r, &x) {
+			b := d.Bullet(x.Bullet)
+			if b == nil || !x.Cited || b.CurrentExperiment().Number != x.Experiment {
 				continue
 			}
-			if b := d.Bullet(x.Bullet); b != nil && d.isSupported(b) && b.CurrentExperiment().Number == x.Experiment {
-				return b.ID
+			g.followsTrusted = g.followsTrusted || gate.IsTrusted(b) || gate.IsKept(b)
+			if g.contested == "" && blames(r, &x) && d.isSupported(b) {
+				g.contested = b.ID
 			}
 		}
 	}
-	return ""
+	return g
 }
 
 // blames reports whether a reflection blames a bullet that its run cited: the run had a flaw and the vote is harmful. Without a vote on any

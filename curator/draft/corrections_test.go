@@ -8,7 +8,8 @@ import (
 	"debrief/playbook"
 )
 
-// TestDoubtfulAdviceWaits checks that advice of one execution waits for a second one where many tasks succeeded, and nowhere else.
+// TestDoubtfulAdviceWaits checks that advice of one execution waits for a second one if many tasks succeeded and the execution followed a
+// trusted bullet, and not otherwise.
 func TestDoubtfulAdviceWaits(t *testing.T) {
 	t.Parallel()
 	good := strings.Repeat("+", goodWeight+5)
@@ -20,10 +21,12 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 		n := trying(t, playbook.GateGuard, "one")
 		n.p.Bullet(n.said(t, "one").ID).Pinned = true // so that failures do not retire it
 		n.cite(t, "one", record)
-		n.take(t, asks(add("two")))
+		n.take(t, n.asksAfter(t, "one", add("two")))
 		n.want(t, "first request after "+record, map[string]playbook.Status{"one": active, "two": want})
-		n.take(t, asks(add("two")))
+		n.take(t, n.asksAfter(t, "one", add("two")))
 		n.want(t, "second request after "+record, map[string]playbook.Status{"one": active, "two": active})
+		n.take(t, n.asksAfter(t, "two", add("three"))) // the bullet two is new
+		n.want(t, "request of a run without a trusted bullet", map[string]playbook.Status{"one": active, "two": active, "three": active})
 	}
 }
 
@@ -46,7 +49,7 @@ func TestMergeDoesNotShowAWaitingCorrection(t *testing.T) {
 	} {
 		n := trying(t, playbook.GateGuard, "other", "wait 10 s")
 		n.cite(t, "other", strings.Repeat("+", goodWeight+5))
-		n.take(t, asks(op(playbook.Update, n.said(t, "wait 10 s").ID, "wait 20 s")))
+		n.take(t, n.asksAfter(t, "other", op(playbook.Update, n.said(t, "wait 10 s").ID, "wait 20 s")))
 		before := map[string]playbook.Status{"other": active, "wait 10 s": active, "wait 20 s": candidate}
 		n.want(t, "one execution", before)
 		n.deltas = nil
@@ -72,9 +75,9 @@ func TestDoubtfulUpdateWaits(t *testing.T) {
 	n := trying(t, playbook.GateGuard, "one", "two")
 	n.cite(t, "one", strings.Repeat("+", goodWeight+5))
 	two := n.said(t, "two").ID
-	n.take(t, asks(op(playbook.Update, two, "due")))
+	n.take(t, n.asksAfter(t, "one", op(playbook.Update, two, "due")))
 	n.want(t, "first request", map[string]playbook.Status{"one": active, "two": active, "due": candidate})
-	n.take(t, asks(op(playbook.Update, two, "due")))
+	n.take(t, n.asksAfter(t, "one", op(playbook.Update, two, "due")))
 	n.want(t, "second request", map[string]playbook.Status{"one": active, "two": retired, "due": active})
 }
 

@@ -210,7 +210,7 @@ func (d *draft) draftProposals(item *Item) {
 			d.reject(op, screen.Refusef(playbook.ReasonForgotten, "an execution behind the proposal is forgotten"))
 			continue
 		}
-		if refusal := d.propose(op, d.contested(item, p.From)); refusal != nil {
+		if refusal := d.propose(op, d.groundsOf(item, p.From)); refusal != nil {
 			d.reject(op, refusal)
 		}
 	}

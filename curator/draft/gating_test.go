@@ -69,6 +69,15 @@ func asks(ops ...playbook.Op) *Item {
 	return reflected(string(events.NewID()), events.Reflection{}, ops...)
 }
 
+// asksAfter returns a reflection with proposals on a failed run. The run cited a bullet, and the reflection does not blame it.
+func (n *draftTest) asksAfter(t rapid.TB, content string, ops ...playbook.Op) *Item {
+	t.Helper()
+	cited := n.exposure(t, content, playbook.ArmOpen)
+	return reflected(string(events.NewID()), events.Reflection{
+		Outcome: events.Outcome{Label: events.Failure}, Exposures: []events.Exposure{cited}, Tags: []events.BulletTag{{ID: cited.Bullet, Tag: events.Neutral}},
+	}, ops...)
+}
+
 // asksLate returns a reflection with proposals, whose outcome came with feedback as many messages after the execution.
 func asksLate(messages uint64, ops ...playbook.Op) *Item {
 	id := events.NewID()
@@ -219,10 +228,10 @@ func TestFeedbackIsNoOtherRequest(t *testing.T) {
 	n := trying(t, playbook.GateGuard, "one")
 	n.p.Bullet(n.said(t, "one").ID).Pinned = true
 	n.cite(t, "one", strings.Repeat("+", goodWeight+5))
-	first := asks(add("two"))
+	first := n.asksAfter(t, "one", add("two"))
 	n.take(t, first)
 	feedback := func() *Item {
-		again := asks(add("two"))
+		again := n.asksAfter(t, "one", add("two"))
 		again.Reflection.Execution, again.Reflection.Feedback, again.Reflection.FeedbackSeq = first.Reflection.Execution, again.ID, n.p.Version()
 		again.Contribution, again.EarlierDone = history.NewContribution(string(first.Reflection.SampleID())), true
 		for _, d := range n.deltas {
@@ -268,7 +277,7 @@ func TestDoubtOfKnownErrors(t *testing.T) {
 			k.Reflection.Outcome.By = by
 			n.take(t, k)
 		}
-		n.take(t, asks(add("two")))
+		n.take(t, n.asksAfter(t, "one", add("two")))
 		n.want(t, name, map[string]playbook.Status{"one": active, "two": test.want})
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestProposalRepeatsWaitingBullet checks which proposals on a waiting bullet count as a request for it, and which text it has then. The tasks
-// mostly succeed, so new advice waits for a second request.
+// mostly succeed and followed a trusted bullet, so new advice waits for a second request.
 func TestProposalRepeatsWaitingBullet(t *testing.T) {
 	t.Parallel()
 	const when, advice = "an order is heavy", "divide its weight by 40"
@@ -36,13 +36,13 @@ func TestProposalRepeatsWaitingBullet(t *testing.T) {
 			t.Parallel()
 			n := trying(t, playbook.GateGuard, "other")
 			n.cite(t, "other", strings.Repeat("+", 60))
-			n.take(t, asks(playbook.Op{Kind: playbook.Add, Section: "orders", When: when, Content: text}))
+			n.take(t, n.asksAfter(t, "other", playbook.Op{Kind: playbook.Add, Section: "orders", When: when, Content: text}))
 			id := n.said(t, text).ID
 			if n.said(t, text).Status != playbook.Candidate {
 				t.Fatalf("after one request: %v", n.statuses())
 			}
 			test.op.Bullet = id
-			n.take(t, asks(test.op))
+			n.take(t, n.asksAfter(t, "other", test.op))
 			want := text
 			if test.content != "" {
 				want = test.content

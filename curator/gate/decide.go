@@ -123,8 +123,7 @@ func requestsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	}
 	e := old.CurrentExperiment()
 	requests := int(math.Ceil(failures(&e) * requestShare))
-	isTrusted := e.Standing == playbook.StandingTrusted || e.Standing == playbook.StandingProven
-	if isTrusted && replaced != nil {
+	if replaced != nil && IsTrusted(replaced) {
 		requests = max(requests, trustedRequests, int(math.Ceil(float64(e.Cited.Count())*trustedShare)))
 	}
 	return requests
@@ -356,6 +355,12 @@ func MayReturn(b *playbook.Bullet) bool {
 // IsKept reports whether a bullet has its status by a person's decision. The gate does not change it.
 func IsKept(b *playbook.Bullet) bool {
 	return b.Pinned || b.CurrentExperiment().Standing == playbook.StandingKept
+}
+
+// IsTrusted reports whether outcomes have made a bullet trusted or proven.
+func IsTrusted(b *playbook.Bullet) bool {
+	s := b.CurrentExperiment().Standing
+	return s == playbook.StandingTrusted || s == playbook.StandingProven
 }
 
 // IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. One
