@@ -236,8 +236,9 @@ const (
 // isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution although a second one can be expected.
 // There are two cases:
 //
-//   - Tasks with advice mostly succeed, and the run followed a trusted bullet. Its failure is then as likely a wrong verdict as a gap in the
-//     playbook. If the advice is right, other tasks will fail in the same way and request it again. A run without a trusted bullet shows a gap.
+//   - Tasks with advice mostly succeed, and the run followed an established bullet. Its failure is then as likely a wrong verdict as a gap in
+//     the playbook. If the advice is right, other tasks will fail in the same way and request it again. A run without such a bullet shows a
+//     gap.
 //   - Outcomes come late and lag behind new bullets. If the advice is right, the tasks before the first outcome will request it again. If it is
 //     wrong, it would be shown until then.
 //
@@ -247,7 +248,7 @@ func (d *draft) isDoubtful(op *playbook.Op, g grounds) bool {
 		return false
 	}
 	typical := d.base.Typical("")
-	isSuspect := g.followsTrusted && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
+	isSuspect := g.followsEstablished && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
 	if d.base.Noise() != (playbook.Noise{}) {
 		isSuspect = typical.FalseFailures >= falseShare
 	}
@@ -286,8 +287,8 @@ func (d *draft) addReplacement(op playbook.Op, old *playbook.Bullet) *screen.Ref
 type grounds struct {
 	// contested is a supported bullet that a run blames for its flaw, or ""; see blames. The proposal contradicts a bullet with a good record,
 	// so the verdict on the run may be wrong.
-	contested      playbook.BulletID
-	followsTrusted bool // a run cited a bullet that its outcomes or a person made trusted
+	contested          playbook.BulletID
+	followsEstablished bool // a run cited a bullet with a good record, or one that a person or an import brought
 }
 
 // groundsOf returns the grounds of a proposal that belongs to item and is supported by others.
@@ -302,7 +303,7 @@ func (d *draft) groundsOf(item *Item, others []*Item) (g grounds) {
 			if b == nil || !x.Cited || b.CurrentExperiment().Number != x.Experiment {
 				continue
 			}
-			g.followsTrusted = g.followsTrusted || gate.IsTrusted(b) || gate.IsKept(b)
+			g.followsEstablished = g.followsEstablished || b.Established() || gate.IsKept(b)
 			if g.contested == "" && blames(r, &x) && d.isSupported(b) {
 				g.contested = b.ID
 			}
