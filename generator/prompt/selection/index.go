@@ -80,13 +80,20 @@ type section struct {
 // size is the size of lines in a prompt. The cost of a text is the sum of the costs of its lines. The sum of their tokens is slightly too large,
 // because each number is rounded up.
 type size struct {
-	tokens int // by chat.Tokens
+	tokens int // after a line feed; see asFirst
 	cost   int // by chat.Cost, after a line feed
 	first  int // by chat.Cost, if nothing is before the lines
 }
 
 func sizeOf(lines string) size {
-	return size{chat.Tokens(lines), chat.Cost("\n", lines), chat.Cost("", lines)}
+	cost := chat.Cost("\n", lines)
+	return size{tokens: chat.CostTokens(cost), cost: cost, first: chat.Cost("", lines)}
+}
+
+// asFirst returns the size of lines that can be the first of a prompt, with their tokens there.
+func (s size) asFirst() size {
+	s.tokens = chat.CostTokens(max(s.first, s.cost))
+	return s
 }
 
 // NewIndex returns the index of an empty playbook. Its bullets are shown as playbook.RenderPrompt formats them, with or without
@@ -203,7 +210,7 @@ func (x *Index) index(row int32, b *playbook.Bullet) {
 	r.effectiveness, r.used = effectiveness(b), lastUse(b)
 	r.place = place(b)
 	if title != "" {
-		x.title = sizeOf(title)
+		x.title = sizeOf(title).asFirst()
 	}
 	r.hash = uint32(text.Hash(string(b.ID)))
 	x.setMember(pinnedRows, row, b.Pinned)
@@ -296,6 +303,9 @@ func (x *Index) joinSection(name, header string) int32 {
 		}
 		x.sectionIDs[name] = i
 		x.sections[i] = section{name: name, header: sizeOf(header)}
+		if name == newerSection { // without an established bullet there is no title
+			x.sections[i].header = x.sections[i].header.asFirst()
+		}
 	}
 	x.sections[i].rows++
 	return i

@@ -43,8 +43,30 @@ func place(b *playbook.Bullet) int {
 	return 0
 }
 
-// rounding is the maximum difference between the tokens of these bullets and of their lines.
-func rounding(bullets []*playbook.Bullet) int { return 2*len(bullets) + 1 }
+// rounding is the maximum difference between the tokens of these bullets and of their lines: one for each line, as many headers, the title, and the
+// line feed before a header that could have been the first line.
+func rounding(bullets []*playbook.Bullet) int { return 2*len(bullets) + 2 }
+
+// TestRoomOfHeaders: a line feed before a header is half of an empty line, so a header costs a token less than alone. So many sections
+// need fewer tokens than their headers alone.
+func TestRoomOfHeaders(t *testing.T) {
+	t.Parallel()
+	p := playbook.Restore(7, 0, func(yield func(*playbook.Bullet) bool) {
+		for i := range 80 {
+			b := &playbook.Bullet{
+				ID: playbook.BulletID(fmt.Sprintf("b-%d", 10+i)), Section: fmt.Sprintf("part aaaaaa %d", 10+i), Content: fmt.Sprintf("part aaaaaaa %d", 10+i),
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	})
+	all := candidates(p)
+	s := indexOf(p).Select(selection.Options{Tokens: rendered(all[:39]...) + rounding(all[:39]), Seed: "s", Weights: selection.Weights{Effectiveness: 1}})
+	if len(s.Bullets) < 39 {
+		t.Errorf("got %d bullets, want 39", len(s.Bullets))
+	}
+}
 
 // TestSelectProperties holds for any playbook and any options.
 func TestSelectProperties(t *testing.T) {
