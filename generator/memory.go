@@ -96,9 +96,13 @@ func (m *memory) read(ctx context.Context) error {
 		m.flush(ctx)
 		close(m.loaded)
 	}
-	return m.conn.Events.Poll(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, func(s bus.Stored) error {
+	err := m.conn.Events.Follow(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, func(s bus.Stored) error {
 		return m.add(ctx, s, 1)
 	})
+	if errors.Is(err, bus.ErrLost) { // searches drop the lost executions when they find them
+		m.lastRead.Store(0)
+	}
+	return err
 }
 
 // pollInterval bounds how often new executions are read under load. The last turns are in windows, so recall can be

@@ -75,6 +75,30 @@ func TestNewExecutionsAreRecalled(t *testing.T) {
 	}
 }
 
+// TestRecallAfterDataLoss: the server lost all executions, so a new one has the sequence of a lost one.
+func TestRecallAfterDataLoss(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.storeExecution("s", "where is the lighthouse of Alexandria", "in the sea")
+	_, r := f.storeExecution("s", "where is the library of Alexandria", "burnt")
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	f.waitRead(cb, r)
+	js := f.conn.JetStream()
+	s, err := js.Stream(t.Context(), events.StreamExecutions)
+	f.ok(err)
+	f.ok(js.DeleteStream(t.Context(), events.StreamExecutions))
+	_, err = js.CreateStream(t.Context(), s.CachedInfo().Config)
+	f.ok(err)
+	f.storeExecution("s", "where is the harbour of Alexandria", "in the east")
+	ask := func() string {
+		return recalled(f.context(cb, &events.ContextRequest{Session: "s", Query: "tell me about Alexandria", DryRun: true}).Messages)
+	}
+	f.waitFor("the execution with the sequence of a lost one is recalled", func() bool { return strings.Contains(ask(), "harbour") })
+	if got := ask(); strings.Contains(got, "lighthouse") || strings.Contains(got, "library") {
+		t.Errorf("got %q, want no lost executions", got)
+	}
+}
+
 // A window stores more turns than a context shows. Shown turns are not quoted again.
 func TestTurnsOutsideTheWindowAreRecalled(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ var ErrStop = errors.New("stop reading")
 //
 // ReadFrom, ReadStored and IDs create a consumer for the time of the call, which not every user may do. They return every
 // stored event, and new ones at once. The other methods need no consumer. Scan and Has may miss the newest events if a lagging
-// replica answers; Poll reads those the next time. Reader is safe for concurrent use.
+// replica answers; Poll and Follow read those the next time. Reader is safe for concurrent use.
 type Reader struct{ *link }
 
 // extent is where a read ends.
@@ -83,7 +83,17 @@ const maxPollInterval = 500 * time.Millisecond
 // After an event Poll waits for the duration soon before it reads again. While no events arrive it doubles the interval, up
 // to maxPollInterval.
 func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
+	return r.poll(ctx, stream, subject, seq, soon, func(uint64) error { return nil }, fn)
+}
+
+// poll is Poll with a check before each scan. The check gets the sequence at which the scan begins.
+func (r *Reader) poll(
+	ctx context.Context, stream, subject string, seq uint64, soon time.Duration, check func(seq uint64) error, fn func(Stored) error,
+) error {
 	for wait := soon; ; wait = min(2*wait, maxPollInterval) {
+		if err := check(seq); err != nil {
+			return err
+		}
 		err := r.Scan(ctx, stream, subject, seq, func(s Stored) error {
 			seq, wait = s.Seq+1, soon
 			return fn(s)
@@ -98,6 +108,34 @@ func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 			return err
 		}
 	}
+}
+
+// ErrLost is returned by Follow if the stream has lost messages, so that new ones get the sequences of messages that were read.
+var ErrLost = errors.New("the stream has lost messages: its sequences began again")
+
+// lossInterval is the interval at which Follow reads the state of the stream.
+const lossInterval = time.Second
+
+// Follow is Poll that notices a loss of messages: a server that lost its store, or its end in a crash, gives their sequences to new messages.
+// Then it returns ErrLost, and the caller must read from the start. Unlike Poll it needs the right to read the state of the stream.
+func (r *Reader) Follow(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
+	var created, checked time.Time // of the stream; when its state was read
+	return r.poll(ctx, stream, subject, seq, soon, func(seq uint64) error {
+		if time.Since(checked) < lossInterval {
+			return nil
+		}
+		s, err := r.js.Stream(ctx, stream)
+		if err != nil {
+			return fmt.Errorf("open stream %s: %w", stream, err)
+		}
+		info := s.CachedInfo()
+		isNew := !created.IsZero() && !info.Created.Equal(created)
+		created, checked = info.Created, time.Now()
+		if isNew || info.State.LastSeq+1 < seq {
+			return ErrLost
+		}
+		return nil
+	}, fn)
 }
 
 // IDs calls fn with the id of every stored event of a subject, in order. It reads only headers, so the size of the

@@ -191,7 +191,7 @@ type foundExecution struct {
 // the outcome after feedback.
 func (x *Executions) matching(f *Filter, seq uint64, e *events.Execution) (item foundExecution, ok bool) {
 	item = foundExecution{NewExecutionItem(seq, e), seq}
-	item.LabelSuspect, item.Corrected = x.Doubt(seq), x.Corrected(seq)
+	item.LabelSuspect, item.Corrected = x.Doubt(item.Handle), x.Corrected(seq)
 	if item.Corrected != nil {
 		e.Outcome.Label = item.Corrected.Label
 	}

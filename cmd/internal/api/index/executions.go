@@ -38,13 +38,19 @@ type Executions struct {
 
 	// The following have the sequences of executions as keys. Entries of dropped rows are dropped with the rows.
 	revised map[uint64]events.Outcome // outcomes after feedback, also of dropped rows: later feedback replaces them in the sums
-	doubts  map[uint64]string         // reasons why the Reflector doubts the outcome
+	doubts  map[uint64]doubt          // of the Reflector about the outcome
+}
+
+// doubt is the reason why the Reflector doubts the outcome of an execution. After a loss of data another execution can have its sequence.
+type doubt struct {
+	handle events.Handle
+	reason string
 }
 
 func newExecutions(conn *bus.Conn, table *metrics.PriceTable) *Executions {
 	return &Executions{
 		conn: conn, prices: table, errors: newKnownErrors(), results: map[playbook.Book]*results{}, compared: newComparison(), maxRows: maxRows,
-		revised: map[uint64]events.Outcome{}, doubts: map[uint64]string{},
+		revised: map[uint64]events.Outcome{}, doubts: map[uint64]doubt{},
 	}
 }
 
@@ -102,7 +108,7 @@ func (x *Executions) addExecution(seq uint64, e *events.Execution) {
 	if len(x.rows) == x.maxRows {
 		x.rows, x.dropped = slices.Clone(x.rows[x.maxRows/4:]), true
 		first := x.rows[0].seq
-		maps.DeleteFunc(x.doubts, func(seq uint64, _ string) bool { return seq < first })
+		maps.DeleteFunc(x.doubts, func(seq uint64, _ doubt) bool { return seq < first })
 	}
 	x.rows = append(x.rows, r)
 }
@@ -274,7 +280,7 @@ func (x *Executions) addDoubt(s bus.Stored) error {
 	case r.LabelSuspect == "" || !x.mayExist(seq):
 		delete(x.doubts, seq)
 	default:
-		x.doubts[seq] = r.LabelSuspect
+		x.doubts[seq] = doubt{r.Handle, r.LabelSuspect}
 	}
 	return nil
 }
@@ -335,7 +341,7 @@ func (x *Executions) replace(fresh *Executions, last uint64) {
 	x.dropped = fresh.dropped
 	x.revised = fresh.revised
 	x.seq = max(fresh.seq, last)
-	maps.DeleteFunc(x.doubts, func(seq uint64, _ string) bool { return !x.mayExist(seq) })
+	maps.DeleteFunc(x.doubts, func(seq uint64, _ doubt) bool { return !x.mayExist(seq) })
 }
 
 // Corrected returns the outcome of an execution after feedback, without its texts. It returns nil without feedback on the outcome, and for
@@ -350,8 +356,20 @@ func (x *Executions) Corrected(seq uint64) *events.Outcome {
 }
 
 // Doubt returns the reason why the Reflector doubts the outcome of an execution, or "".
-func (x *Executions) Doubt(seq uint64) string {
+func (x *Executions) Doubt(handle events.Handle) string {
+	seq, _, _ := handle.Parse()
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.doubts[seq]
+	if d := x.doubts[seq]; d.handle == handle {
+		return d.reason
+	}
+	return ""
+}
+
+// forgetDoubts removes all doubts. The next reading of the reflections begins with the first one.
+func (x *Executions) forgetDoubts() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.doubts)
+	x.reflected = 0
 }

@@ -120,12 +120,76 @@ func TestExecutionsAfterDataLoss(t *testing.T) {
 	wait("", 1)
 }
 
+// TestDoubtsAfterDataLoss: the server lost all reflections, so a new one has the sequence of a lost one.
+func TestDoubtsAfterDataLoss(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	publish := func(e events.Event) {
+		t.Helper()
+		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var handles []events.Handle
+	for _, run := range []string{"1", "2"} {
+		e := &events.Execution{Book: "b", RunID: run, ID: events.ExecutionID("b", "", run, 0), Question: "q", Answer: "a"}
+		publish(e)
+		handles = append(handles, events.NewHandle(uint64(len(handles)+1), e.ID))
+	}
+	reflect := func(h events.Handle, doubt string) {
+		t.Helper()
+		id := events.NewID()
+		publish(&events.Reflection{Book: "b", ID: id, Execution: id, Sample: id, Handle: h, LabelSuspect: doubt, Created: time.Now()})
+	}
+	reflect(handles[0], "the target is wrong")
+	x := New(conn, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		x.Run(ctx)
+		close(ended)
+	}()
+	defer func() { stop(); <-ended }()
+	wait := func(want ...string) {
+		t.Helper()
+		got := make([]string, len(want))
+		for range 600 {
+			for i, h := range handles {
+				got[i] = x.Executions.Doubt(h)
+			}
+			if slices.Equal(got, want) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Errorf("got doubts %q, want %q", got, want)
+	}
+	wait("the target is wrong", "")
+	js := conn.JetStream()
+	s, err := js.Stream(t.Context(), events.StreamReflections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), events.StreamReflections); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	reflect(handles[1], "the rubric is wrong")
+	wait("", "the rubric is wrong")
+}
+
 // TestDoubtsEndWithTheirExecutions checks that no doubt about an execution stays that is erased, has expired or was dropped.
 func TestDoubtsEndWithTheirExecutions(t *testing.T) {
 	t.Parallel()
+	ids := map[uint64]events.ID{}
+	for seq := range uint64(100) {
+		ids[seq] = events.NewID()
+	}
 	doubt := func(x *Executions, seq uint64) {
 		t.Helper()
-		r := &events.Reflection{Handle: events.NewHandle(seq, events.NewID()), LabelSuspect: "the target is wrong"}
+		r := &events.Reflection{Handle: events.NewHandle(seq, ids[seq]), LabelSuspect: "the target is wrong"}
 		if err := x.addDoubt(bus.Stored{Seq: 1, Event: r}); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +205,7 @@ func TestDoubtsEndWithTheirExecutions(t *testing.T) {
 			t.Errorf("%s: found %v, want %v", why, found, want)
 		}
 		for seq := range uint64(100) {
-			if got := x.Doubt(seq) != ""; got != slices.Contains(want, seq) {
+			if got := x.Doubt(events.NewHandle(seq, ids[seq])) != ""; got != slices.Contains(want, seq) {
 				t.Errorf("%s: sequence %d has a doubt: %t", why, seq, got)
 			}
 		}
@@ -153,6 +217,9 @@ func TestDoubtsEndWithTheirExecutions(t *testing.T) {
 	}
 	doubt(x, 9) // the execution is not read yet
 	check("at first", x, 9, 3, 2, 1)
+	if got := x.Doubt(events.NewHandle(2, events.NewID())); got != "" {
+		t.Errorf("another execution with the same sequence, after a loss of data: got the doubt %q", got)
+	}
 	fresh := newExecutions(nil, nil)
 	add(fresh, 1)
 	add(fresh, 3)

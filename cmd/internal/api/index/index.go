@@ -13,6 +13,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,9 +181,13 @@ func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, 
 	}
 }
 
-// followReflections reads the new reflections, because some doubt the label of their execution.
+// followReflections reads the new reflections, because some doubt the label of their execution. After a loss of reflections it reads all again.
 func (x *Index) followReflections(ctx context.Context) error {
-	return x.conn.Events.Poll(ctx, events.StreamReflections, ">", x.Executions.reflected+1, readInterval, x.Executions.addDoubt)
+	err := x.conn.Events.Follow(ctx, events.StreamReflections, ">", x.Executions.reflected+1, readInterval, x.Executions.addDoubt)
+	if errors.Is(err, bus.ErrLost) {
+		x.Executions.forgetDoubts()
+	}
+	return err
 }
 
 // followDeltas reads the new deltas of a playbook when a curator announces them, and those of all playbooks at an interval.
