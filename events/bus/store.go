@@ -52,9 +52,13 @@ type storeState struct {
 	open          context.Context          // ends when the storage closes; nil before the first call of SetStoreClosed
 	cancel        context.CancelFunc       // ends open
 	silentStreams map[string]*silentStream // by name
+	fullStreams   map[string]fullStream    // by name: streams whose last publish found no room
+}
 
-	full   *FullError // of the last publish, if the server had no room; nil otherwise
-	fullAt time.Time
+// fullStream is a stream without room for a publish.
+type fullStream struct {
+	err *FullError
+	at  time.Time
 }
 
 // silentStream is the state of a stream that does not acknowledge publishes.
@@ -101,11 +105,13 @@ func (c *Conn) StoreError() error {
 			longest = silent.failure
 		}
 	}
-	switch {
-	case !longest.Since.IsZero():
+	if !longest.Since.IsZero() {
 		return &longest
-	case s.full != nil && time.Since(s.fullAt) < fullTTL:
-		return s.full
+	}
+	for _, full := range s.fullStreams {
+		if time.Since(full.at) < fullTTL {
+			return full.err
+		}
 	}
 	return nil
 }
@@ -164,9 +170,12 @@ func (p *publisher) recordPublish(ctx context.Context, stream string, err error)
 		return err
 	case !silent:
 		delete(p.storeState.silentStreams, stream)
-		p.storeState.full = nil
-		if errors.As(err, &p.storeState.full) {
-			p.storeState.fullAt = time.Now()
+		delete(p.storeState.fullStreams, stream)
+		if full, ok := errors.AsType[*FullError](err); ok {
+			if p.storeState.fullStreams == nil {
+				p.storeState.fullStreams = make(map[string]fullStream)
+			}
+			p.storeState.fullStreams[stream] = fullStream{full, time.Now()}
 		}
 		return err
 	}

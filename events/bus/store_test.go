@@ -134,6 +134,10 @@ func TestStoreReturnsLastFullError(t *testing.T) {
 	if !errors.As(c.StoreError(), &full) {
 		t.Errorf("got state %v, want that it is full", c.StoreError())
 	}
+	publish(t, c, task("b", 1))
+	if !errors.As(c.StoreError(), &full) {
+		t.Errorf("after a publish to another stream: got state %v, want that the first is full", c.StoreError())
+	}
 	limit(-1)
 	publish(t, c, execution("b", "one"))
 	if err := c.StoreError(); err != nil {
