@@ -26,6 +26,9 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 		if flag.PlaceHolder != "" && flag.Default != "" && !strings.Contains(strings.ToLower(flag.Help), "default") {
 			flag.Help += " Default: " + flag.Default + "." // kong shows only one of the two, in the same place
 		}
+		if flag.PlaceHolder == "" {
+			flag.PlaceHolder = flag.Default // kong shows the default of a text in quotes, which do not belong to the value
+		}
 		if !h.all && flag.Tag.Has("rare") && !flag.Hidden {
 			flag.Hidden = true
 			hidden++
