@@ -177,10 +177,12 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		defer close(sweepEnded)
 		w.sweep(sweepCtx)
 	}()
+	_, _ = w.listBooks(ctx) // the sweep repeats it
 	err := conn.Run(ctx, bus.Worker{
 		Role:    events.RoleCurator,
 		Slots:   c.cfg.Slots,
 		Batch:   c.cfg.MaxBatch,
+		Books:   w.knownBooks,
 		Waiting: func() string { return chat.Waiting(c.model) },
 		Handle:  w.handle,
 		Warm:    w.warm,

@@ -23,8 +23,7 @@ func (w *worker) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		names := w.idleOpenBooks()
 		if time.Since(lastAll) >= sweepAllInterval {
-			// All books include those that have a view and lost their log.
-			if all, err := w.store.AllBooks(ctx); err == nil {
+			if all, err := w.listBooks(ctx); err == nil {
 				names = all
 				lastAll = time.Now()
 			}
@@ -34,6 +33,24 @@ func (w *worker) sweep(ctx context.Context) {
 		}
 		_ = events.Sleep(ctx, sweepOpenInterval)
 	}
+}
+
+// listBooks reads the names of all books, also of those that have a view and lost their log. The processes divide them, see bus.Worker.
+func (w *worker) listBooks(ctx context.Context) ([]playbook.Book, error) {
+	all, err := w.store.AllBooks(ctx)
+	if err == nil {
+		w.mu.Lock()
+		w.known = all
+		w.mu.Unlock()
+	}
+	return all, err
+}
+
+// knownBooks returns the names that listBooks has read last.
+func (w *worker) knownBooks() []playbook.Book {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known
 }
 
 // idleOpenBooks returns the books that have an open writer and are not being processed.

@@ -24,8 +24,9 @@ type worker struct {
 	store       *deltalog.Store
 	earlierWait time.Duration // waitForEarlier, except in tests
 
-	mu    sync.Mutex // guards books
+	mu    sync.Mutex // guards books and known
 	books map[playbook.Book]*book
+	known []playbook.Book // all books, sorted; see listBooks
 
 	floorMu sync.Mutex // guards floor and floorAt
 	floor   uint64

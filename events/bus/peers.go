@@ -1,10 +1,11 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"debrief/events"
+	"debrief/playbook"
 )
 
 const (
@@ -26,9 +28,9 @@ const (
 // peers divides the books among the processes of a batching role, so that each book has one owner. Without this, two processes that change
 // a book write twice as many deltas, and half of their commits conflict.
 //
-// Every process announces its id, and computes the owner of a book from the ids that it has received. A message of another owner's book
-// is forwarded to the owner without JetStream, and the owner acknowledges it. Correctness does not depend on the owner: while two
-// processes disagree about it, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were
+// Every process announces its id, and computes the owner of a book from the ids that it has received and from the known books. A message of
+// another owner's book is forwarded to the owner without JetStream, and the owner acknowledges it. Correctness does not depend on the owner:
+// while two processes disagree about it, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were
 // forwarded to a process that died. If that process has closed its connection, the server reports the first forwarded message as
 // undeliverable, and this process forwards no more to it.
 type peers struct {
@@ -38,6 +40,8 @@ type peers struct {
 
 	mu        sync.Mutex
 	heard     map[string]time.Time // the other processes, by id: when they were last heard
+	books     []playbook.Book      // the known books, sorted
+	owners    map[string]string    // by book; nil after a change of heard or books
 	isLeaving bool
 
 	subs []*nats.Subscription
@@ -61,6 +65,7 @@ func (p *peers) join() error {
 		return err
 	}
 	p.subs = []*nats.Subscription{all, own}
+	p.readBooks()
 	p.announce(arrived)
 	go func() {
 		tick := time.NewTicker(announceEvery)
@@ -70,6 +75,7 @@ func (p *peers) join() error {
 			case <-p.done:
 				return
 			case <-tick.C:
+				p.readBooks()
 				p.mu.Lock()
 				p.announcePresent()
 				p.mu.Unlock()
@@ -112,32 +118,68 @@ func (p *peers) hear(m *nats.Msg) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.heard[id].IsZero() {
+		p.owners = nil
+	}
 	p.heard[id] = time.Now()
 	if kind == arrived {
 		p.announcePresent()
 	}
 }
 
-// owner returns the id of the process that owns a book: the one with the greatest hash of its id and the book. If a process comes or goes, only its
-// books change their owner.
+// readBooks reads the list of the known books.
+func (p *peers) readBooks() {
+	if p.worker.Books == nil {
+		return
+	}
+	books := p.worker.Books()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(books, p.books) {
+		p.books, p.owners = books, nil
+	}
+}
+
+// owner returns the id of the process that owns a book. If a process or a book comes or goes, few other books change their owner.
 func (p *peers) owner(book string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	now, known := time.Now(), len(p.heard)
 	maps.DeleteFunc(p.heard, func(_ string, at time.Time) bool { return now.Sub(at) > peerTimeout })
-	owner, greatest := p.id, rank(p.id, book)
-	for id := range p.heard {
-		if r := rank(id, book); r > greatest || r == greatest && id > owner {
-			owner, greatest = id, r
-		}
+	ids := append(slices.Collect(maps.Keys(p.heard)), p.id)
+	if p.owners == nil || len(p.heard) != known {
+		p.owners = divide(p.books, ids)
 	}
-	return owner
+	if p.owners[book] == "" { // a new book
+		p.owners[book] = first(ids, book)
+	}
+	return p.owners[book]
 }
 
-// rank returns the first bytes of a hash of both names.
-func rank(id, book string) uint64 {
+// divide returns the owner of each book: its first process of those that own fewer books than their part. The part is rounded up.
+func divide(books []playbook.Book, ids []string) map[string]string {
+	part := (len(books) + len(ids) - 1) / len(ids)
+	ids = slices.Clone(ids)
+	owners, owned := make(map[string]string, len(books)), make(map[string]int)
+	for _, book := range books {
+		id := first(ids, string(book))
+		owners[string(book)] = id
+		if owned[id]++; owned[id] == part {
+			ids = slices.DeleteFunc(ids, func(other string) bool { return other == id })
+		}
+	}
+	return owners
+}
+
+// first returns the process with the greatest hash of its id and the book.
+func first(ids []string, book string) string {
+	return slices.MaxFunc(ids, func(a, b string) int { return bytes.Compare(rank(a, book), rank(b, book)) })
+}
+
+// rank returns a hash of both names.
+func rank(id, book string) []byte {
 	sum := sha256.Sum256([]byte(id + book))
-	return binary.BigEndian.Uint64(sum[:])
+	return sum[:]
 }
 
 // otherOwner returns the process to which a message must be forwarded. It returns "" if this process handles the message: it owns the
@@ -211,6 +253,7 @@ func (p *peers) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.heard, id)
+	p.owners = nil
 }
 
 // leave announces that this process stops, and waits until it has received all messages that the others had forwarded.

@@ -196,20 +196,76 @@ func TestStoppingProcessIsNotPresent(t *testing.T) {
 	<-ended
 }
 
+// TestOwnersOfBooksAreEven: new books have owners by their hash alone, and known books have them in equal parts.
 func TestOwnersOfBooksAreEven(t *testing.T) {
 	t.Parallel()
-	p := newPeers(&runner{}, nil)
+	for _, c := range []struct {
+		name        string
+		known       int // of 4000 books
+		least, most int // books of a process
+	}{
+		{name: "new books", known: 0, least: 850, most: 1150}, // five standard deviations of a binomial distribution
+		{name: "known books", known: 4000, least: 1000, most: 1000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := peersOf(4, c.known)
+			books := make(map[string]int)
+			for _, book := range bookNames(4000) {
+				books[p.owner(string(book))]++
+			}
+			for id, n := range books {
+				if n < c.least || n > c.most {
+					t.Errorf("process %s owns %d of 4000 books, want %d to %d", id, n, c.least, c.most)
+				}
+			}
+		})
+	}
+}
+
+// TestFewBooksChangeTheirOwner: with 100 known books, a new book and a new process leave most books where they were.
+func TestFewBooksChangeTheirOwner(t *testing.T) {
+	t.Parallel()
+	before := peersOf(4, 100)
+	for _, c := range []struct {
+		name             string
+		processes, books int
+		most             int // moved of 100
+	}{
+		{name: "new book", processes: 4, books: 101, most: 8},
+		{name: "new process", processes: 5, books: 100, most: 35}, // it gets 20 itself
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			after, moved := peersOf(c.processes, c.books), 0
+			for _, book := range bookNames(100) {
+				if before.owner(string(book)) != after.owner(string(book)) {
+					moved++
+				}
+			}
+			if moved > c.most {
+				t.Errorf("%d of 100 books changed their owner, want at most %d", moved, c.most)
+			}
+		})
+	}
+}
+
+// peersOf returns a process that hears others, so that there are n, and that knows books.
+func peersOf(n, known int) *peers {
+	books := bookNames(known)
+	slices.Sort(books)
+	p := newPeers(&runner{worker: Worker{Books: func() []playbook.Book { return books }}}, nil)
 	p.id = "this process"
-	for i := range 3 {
-		p.heard[fmt.Sprint("process-", i)] = time.Now()
+	for i := range n - 1 {
+		p.heard[fmt.Sprint("process-", i)] = time.Now().Add(time.Hour) // stays
 	}
-	books := make(map[string]int)
-	for i := range 4000 {
-		books[p.owner(fmt.Sprint("book-", i))]++
+	p.readBooks()
+	return p
+}
+
+func bookNames(n int) (names []playbook.Book) {
+	for i := range n {
+		names = append(names, playbook.Book(fmt.Sprint("book-", i)))
 	}
-	for id, n := range books {
-		if n < 850 || n > 1150 { // five standard deviations of a binomial distribution
-			t.Errorf("process %s owns %d of 4000 books, want about 1000", id, n)
-		}
-	}
+	return names
 }

@@ -26,6 +26,8 @@ type Worker struct {
 	// Batch, if above 1, is the largest number of waiting messages of a book that one call gets. Books run in parallel,
 	// each with one call at a time. While the processes of the role hear each other, only one of them handles a book.
 	Batch int
+	// Books, if set, returns the known books, sorted. If Batch is above 1, the processes of the role own equal numbers of them.
+	Books func() []playbook.Book
 	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts in small groups, so that a crash during
 	// this read costs no attempt. It returns no error, because Handle reads the same and returns it.
 	Warm func(ctx context.Context, b playbook.Book)
