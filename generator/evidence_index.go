@@ -16,6 +16,9 @@ const (
 	maxPerBullet = 64
 	// neighbours is the number of tasks that vote for a query.
 	neighbours = 48
+	// newestCommon is the number of tasks that are found by a word of most tasks. Without this limit a query would read thousands of tasks
+	// that are written alike.
+	newestCommon = 8 * neighbours
 )
 
 // linkKind is the kind of a link between a task and a bullet.
@@ -240,6 +243,7 @@ func (x *evidenceIndex) withdraw(kind linkKind, id playbook.BulletID, support []
 // addTask adds a task without bullets. It drops the oldest task if there are too many.
 func (x *evidenceIndex) addTask(e *playbook.Evidence) {
 	if x.tasks == nil {
+		x.words.IgnoreCommon, x.words.NewestCommon = true, newestCommon
 		x.tasks = make(map[string]*evidenceTask)
 		for kind := range x.links {
 			x.links[kind] = make(map[playbook.BulletID][]string)

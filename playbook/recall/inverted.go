@@ -225,15 +225,15 @@ func (v *invertedIndex) release(s *accumulator) {
 	v.accumulators.Put(s)
 }
 
-// addWeights adds the weight of a term to the score of each document with the term.
-func (v *invertedIndex) addWeights(s *accumulator, a queryTerm) {
+// addWeights adds the weight of a term to the scores of documents with the term. postings are all of the term, or a part.
+func (v *invertedIndex) addWeights(s *accumulator, share float64, postings []posting) {
 	g := v.weigher()
-	for _, p := range v.terms[a.term].postings {
+	for _, p := range postings {
 		sum := s.scores[p.document]
 		if sum == 0 {
 			s.found = append(s.found, p.document)
 		}
-		s.scores[p.document] = sum + g.weight(a.share, p.count, v.lengths[p.document])
+		s.scores[p.document] = sum + g.weight(share, p.count, v.lengths[p.document])
 	}
 }
 
@@ -242,7 +242,7 @@ func (v *invertedIndex) top(q []queryTerm, best *playbook.Top[scored], skip func
 	s := v.acquire()
 	defer v.release(s)
 	for _, a := range q {
-		v.addWeights(s, a)
+		v.addWeights(s, a.share, v.terms[a.term].postings)
 	}
 	for _, number := range s.found {
 		if skip == nil || !skip(number) {

@@ -2,7 +2,6 @@ package recall
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"debrief/playbook/text"
@@ -13,6 +12,9 @@ type WordIndex struct {
 	// IgnoreCommon makes Top ignore the common words of the query, see isCommon. They hardly change the order, but to score them Top would read
 	// most of the postings.
 	IgnoreCommon bool
+	// NewestCommon makes IgnoreCommon an exception for so many texts with a common word, the newest. Top scores them if the other words find
+	// fewer texts than it returns.
+	NewestCommon int
 
 	inverted    invertedIndex
 	numbers     map[string]uint32 // by key
@@ -79,12 +81,23 @@ func (w *WordIndex) compareKeys(a, b uint32) int {
 // Top returns the n texts with the highest scores, the best first. Texts with equal scores have an order that depends only on
 // their keys.
 func (w *WordIndex) Top(query string, n int) []Match {
-	q := w.inverted.parseQuery(query)
-	if w.IgnoreCommon {
-		q = slices.DeleteFunc(q, func(a queryTerm) bool { return w.inverted.isCommon(a.term) })
+	v := &w.inverted
+	s := v.acquire()
+	defer v.release(s)
+	for _, a := range v.parseQuery(query) { // the rarest first
+		postings := v.terms[a.term].postings
+		if w.IgnoreCommon && v.isCommon(a.term) {
+			if len(s.found) >= n {
+				break
+			}
+			postings = postings[max(0, len(postings)-w.NewestCommon):]
+		}
+		v.addWeights(s, a.share, postings)
 	}
 	best := newTop(n, w.compareKeys)
-	w.inverted.top(q, best, nil)
+	for _, number := range s.found {
+		best.Offer(scored{number, s.scores[number]})
+	}
 	matches := []Match{}
 	for _, s := range best.Sorted() {
 		matches = append(matches, Match{w.keys[s.number], s.score})

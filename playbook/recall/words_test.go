@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -323,6 +324,39 @@ func TestCommonWordsAreIgnored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNewestTextsWithCommonWords: common words find a few of the newest texts, and only if the other words find too few.
+func TestNewestTextsWithCommonWords(t *testing.T) {
+	t.Parallel()
+	w := recall.WordIndex{IgnoreCommon: true, NewestCommon: 20}
+	for i := range 1200 {
+		w.Put(fmt.Sprint(i), fmt.Sprintf("invoice number %d", i%40))
+	}
+	for _, c := range []struct {
+		query  string
+		n      int
+		found  int
+		oldest int // least number of a found text
+	}{
+		{query: "invoice", n: 10, found: 10, oldest: 1180},
+		{query: "invoice", n: 1200, found: 20, oldest: 1180},
+		{query: "invoice 7", n: 20, found: 20, oldest: 7}, // 30 texts have the number
+		{query: "invoice 7", n: 1200, found: 50, oldest: 7},
+	} {
+		matches := w.Top(c.query, c.n)
+		oldest := 1200
+		for _, m := range matches {
+			number, err := strconv.Atoi(m.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			oldest = min(oldest, number)
+		}
+		if len(matches) != c.found || oldest < c.oldest {
+			t.Errorf("%q: %d texts from number %d, want %d from %d", c.query, len(matches), oldest, c.found, c.oldest)
+		}
 	}
 }
 
