@@ -136,7 +136,16 @@ func requestPrompt(in Request) chat.Prompt {
 	}
 	subjects = subjects[:min(len(subjects), maxSubjects)]
 	writeSection(&user, "Bullets on one subject, perhaps one rule in other words or a contradiction, otherwise to be left alone", subjects)
-	writeSection(&user, "Tasks that these bullets were learned from, one JSON object a line", asLines(in.Tasks))
+	var tasks []string
+	for _, b := range in.Tasks {
+		tasks = append(tasks, b.Tasks...)
+	}
+	for _, r := range in.Reflections {
+		tasks = append(tasks, oneLine(r.Question))
+	}
+	shared := sharedBy(tasks)
+	shared.write(&user)
+	writeSection(&user, "Tasks that these bullets were learned from, one JSON object a line", shared.taskLines(in.Tasks))
 	writeSection(&user, "Rejected before, not to be proposed again", asLines(in.Rejected))
 	in.State.write(&user)
 	user.WriteString("# Insights, one JSON object a line\n\n")
@@ -149,7 +158,7 @@ func requestPrompt(in Request) chat.Prompt {
 			Outcome:  string(r.Outcome.Label),
 			Insight:  text.Excerpt(r.KeyInsight, maxInsight),
 			Section:  text.Excerpt(insightSection(r), playbook.MaxSection),
-			Question: taskLine(r.Question, maxQuestion),
+			Question: shared.line(oneLine(r.Question), maxQuestion),
 			Withheld: withheld(r),
 			Cause:    explanation(r, events.FieldCause, r.RootCauseAnalysis),
 			Approach: explanation(r, events.FieldApproach, r.CorrectApproach),

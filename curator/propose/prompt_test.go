@@ -111,7 +111,7 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 			Policy: &playbook.Policy{Trust: []playbook.SourceTrust{{Source: "forum", Level: playbook.Untrusted}}},
 			Ops:    []playbook.Op{{Kind: playbook.Add, Bullet: "a-1", Section: "s", When: "the material is oak", Content: "When the material is oak: Sand it.", Support: []int{0, 1, 2}}},
 		},
-		{Covers: []playbook.Cover{cover(4, "", "Varnish the\noak table.")}, Ops: []playbook.Op{{Kind: playbook.Confirm, Bullet: "a-1", Support: []int{0}}}},
+		{Covers: []playbook.Cover{cover(4, "", "Varnish the oak table.")}, Ops: []playbook.Op{{Kind: playbook.Confirm, Bullet: "a-1", Support: []int{0}}}},
 		{Forget: &playbook.Selector{Source: "prank"}, ForgetBefore: 9},
 	} {
 		d.Version = p.Version() + 1
@@ -125,7 +125,7 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 	round.Bullets.update(p)
 	round.addContext(&in)
 	prompt := requestPrompt(in)
-	if got, want := prompt.Messages[1].Text, `{"bullet_id":"a-1","learned_from":["Varnish the oak table.","Varnish the oak door."]}`+"\n"; !strings.Contains(got, want) {
+	if got, want := prompt.Messages[1].Text, `{"bullet_id":"a-1","learned_from":["Varnish the oak door.","Varnish the oak table."]}`+"\n"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 	if !strings.Contains(prompt.Messages[0].Text, `"when": "the condition"`) || !strings.Contains(prompt.Messages[0].Text, `continues a sentence after "When"`) ||
@@ -134,28 +134,110 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 	}
 }
 
-// TestPromptTellsTasksApart checks that tasks which begin with the same long instructions differ in the prompts, and in what is stored.
+// TestPromptTellsTasksApart checks that prompts leave out what all tasks share, also of tasks that are stored without their middle, and show
+// the facts in which they differ.
 func TestPromptTellsTasksApart(t *testing.T) {
 	t.Parallel()
-	question := func(amount string) string {
-		return "You are an XBRL expert. " + strings.Repeat("Here is a list of tags, ", 300) + "\nWhich tag fits " + amount + "?\nTags:"
+	question := func(facts string) string {
+		return "You are an order desk. " + strings.Repeat("Add up the prices of all items, ", 300) + "\nOrder: " + facts + "\nAnswer with the total alone, rounded to cents."
 	}
 	var items []*Item
-	log := new(RejectionLog)
-	for i, amount := range []string{"21,000", "35 %"} {
-		r := &events.Reflection{KeyInsight: "Look at the unit.", Question: text.Ends(question(amount), 500)}
+	log, seqs := new(RejectionLog), []uint64{}
+	all := []string{"silver customer in Oslo, 3 lamps", "gold customer in Bonn, 12 chairs", "gold customer in Rome, 1 desk", "new customer in Bern, 2 desks", "gold customer in Oslo"}
+	for i, facts := range all {
+		r := &events.Reflection{KeyInsight: "Look at the country.", Question: text.Ends(question(facts), 500)}
 		items = append(items, &Item{Reflection: r})
+		seqs = append(seqs, uint64(i+1))
 		log.Add(&playbook.Delta{Version: uint64(i + 1), Covers: []playbook.Cover{{Seq: uint64(i + 1), Evidence: r.Evidence()}}})
 	}
-	behind := log.tasks.learnedFrom(&playbook.Bullet{LearnedFrom: []uint64{1, 2}}, new(playbook.Admission))
-	insights := requestPrompt(Request{Reflections: []*events.Reflection{items[0].Reflection, items[1].Reflection}})
-	groups := []*groupProposal{{op: playbook.Op{Kind: playbook.Add}, support: items}}
-	proposals, _ := reducerPrompt(new(playbook.Playbook), groups)
-	for name, got := range map[string]string{
-		"behind a bullet": strings.Join(behind, "\n"), "of an insight": insights.Messages[1].Text, "of a proposal": proposals.Messages[1].Text,
+	behind := log.tasks.learnedFrom(&playbook.Bullet{LearnedFrom: seqs}, new(playbook.Playbook))
+	insights := requestPrompt(Request{
+		Tasks: []BulletTasks{{"a-1", behind}}, Reflections: []*events.Reflection{items[0].Reflection, items[1].Reflection},
+	}).Messages[1].Text
+	proposals, _ := reducerPrompt(new(playbook.Playbook), []*groupProposal{{op: playbook.Op{Kind: playbook.Add}, support: items}})
+	want := map[string]string{
+		"behind a bullet": `{"bullet_id":"a-1","learned_from":["… ` + strings.Join([]string{all[0], all[4], all[3], all[2]}, ` …","… `) + ` …"]}` + "\n",
+		"of an insight":   `"question":"… ` + all[1] + ` …"}` + "\n",
+		"of a proposal":   `"tasks":["… ` + strings.Join(all[:4], ` …","… `) + ` …"]}` + "\n",
+	}
+	for name, got := range map[string]string{"behind a bullet": insights, "of an insight": insights, "of a proposal": proposals.Messages[1].Text} {
+		if !strings.Contains(got, want[name]) {
+			t.Errorf("the tasks %s: got %q, want %q in it", name, got, want[name])
+		}
+		for _, shared := range []string{"You are an order desk.", "Answer with the total alone"} {
+			if n := strings.Count(got, shared); n != 1 {
+				t.Errorf("the tasks %s: got %q %d times, want it once, for all tasks: %q", name, shared, n, got)
+			}
+		}
+	}
+}
+
+// TestSharedWords checks what prompts leave out of tasks.
+func TestSharedWords(t *testing.T) {
+	t.Parallel()
+	const rules, form = "You add up orders for a shop. ", " Answer with the total in euros."
+	for name, test := range map[string]struct{ tasks, want []string }{
+		"one task":                    {[]string{rules + "3 lamps." + form}, []string{rules + "3 lamps." + form}},
+		"one task twice":              {[]string{rules + "3 lamps." + form, rules + "3 lamps." + form}, []string{rules + "3 lamps." + form, rules + "3 lamps." + form}},
+		"a beginning and an end":      {[]string{rules + "3 lamps." + form, rules + "4 chairs." + form}, []string{"… 3 lamps. …", "… 4 chairs. …"}},
+		"a part in the middle":        {[]string{"Silver. " + rules + "3 lamps.", "Gold. " + rules + "4 chairs."}, []string{"Silver. … 3 lamps.", "Gold. … 4 chairs."}},
+		"few words":                   {[]string{"Add up 3 lamps.", "Add up 4 lamps."}, []string{"Add up 3 lamps.", "Add up 4 lamps."}},
+		"a task of another kind":      {[]string{rules + "3 lamps.", rules + "4 chairs.", "Write a poem."}, []string{rules + "3 lamps.", rules + "4 chairs.", "Write a poem."}},
+		"a task that is part of both": {[]string{rules + "3 lamps.", strings.TrimSpace(rules)}, []string{"… 3 lamps.", "…"}},
+		"middles that are not stored": {
+			[]string{"Gold. Yo … orders for a shop. Order: 3 lamps.", "Silver. You ad … p orders for a shop. Order: 4 chairs."},
+			[]string{"Gold. Yo … 3 lamps.", "Silver. You ad … 4 chairs."},
+		},
 	} {
-		if !strings.Contains(got, "You are an XBRL expert.") || !strings.Contains(got, "fits 21,000? Tags:") || !strings.Contains(got, "fits 35 %? Tags:") {
-			t.Errorf("the task %s: got %q, want its beginning and its end", name, got)
+		shared := sharedBy(test.tasks)
+		for i, task := range test.tasks {
+			if got := shared.line(task, maxTask); got != test.want[i] {
+				t.Errorf("%s: got %q, want %q", name, got, test.want[i])
+			}
+		}
+	}
+}
+
+// TestTasksBehindBulletsAreLimited checks that the tasks behind many bullets have a limit together.
+func TestTasksBehindBulletsAreLimited(t *testing.T) {
+	t.Parallel()
+	var all []BulletTasks
+	for i := range maxTaskBullets {
+		b := BulletTasks{Bullet: playbook.MintID("s", uint64(i+1))}
+		for j := range maxTasks {
+			b.Tasks = append(b.Tasks, fmt.Sprint(i, " ", j, strings.Repeat(" word", 100)))
+		}
+		all = append(all, b)
+	}
+	lines := sharedWords{}.taskLines(all)
+	if n := len(strings.Join(lines, "")); n < maxTaskBytes || n > maxTaskBytes+len(lines)*60 {
+		t.Errorf("got %d bytes in %d lines, want about %d", n, len(lines), maxTaskBytes)
+	}
+}
+
+// TestFirstTaskBehindABulletStays checks that the task that gave rise to a bullet is shown after many corrections: those that change its text,
+// and those that replace it by another bullet.
+func TestFirstTaskBehindABulletStays(t *testing.T) {
+	t.Parallel()
+	p, log := new(playbook.Playbook), new(RejectionLog)
+	for i, op := range []playbook.Op{
+		{Kind: playbook.Add, Bullet: "a-1", Content: "Sand oak.", Section: "s"},
+		{Kind: playbook.Update, Bullet: "a-1", Content: "Sand oak twice."},
+		{Kind: playbook.Add, Bullet: "a-2", Content: "Sand oak twice, with a block.", Section: "s", Replaces: "a-1"},
+		{Kind: playbook.Confirm, Bullet: "a-2"}, {Kind: playbook.Confirm, Bullet: "a-2"}, {Kind: playbook.Confirm, Bullet: "a-2"},
+	} {
+		seq := uint64(i + 1)
+		op.Support = []int{0}
+		evidence := &playbook.Evidence{Execution: fmt.Sprint(seq, "-00000000"), Excerpt: fmt.Sprint("Task ", seq)}
+		d := &playbook.Delta{Version: seq, Covers: []playbook.Cover{{ID: fmt.Sprint(seq), Seq: seq, Evidence: evidence}}, Ops: []playbook.Op{op}}
+		if _, err := p.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+		log.Add(d)
+	}
+	for id, want := range map[playbook.BulletID]string{"a-1": "Task 1, Task 2", "a-2": "Task 1, Task 6, Task 5, Task 4"} {
+		if got := strings.Join(log.tasks.learnedFrom(p.Bullet(id), p), ", "); got != want {
+			t.Errorf("bullet %s: got %s, want %s", id, got, want)
 		}
 	}
 }

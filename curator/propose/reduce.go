@@ -69,9 +69,18 @@ type promptProposal struct {
 // limits allow. The others are not compared.
 func reducerPrompt(p *playbook.Playbook, all []*groupProposal) (prompt chat.Prompt, shown int) {
 	var user strings.Builder
+	all = all[:min(len(all), maxGroupProposals)]
+	var tasks []string
+	for _, proposed := range all {
+		for _, item := range proposed.support {
+			tasks = append(tasks, oneLine(item.Reflection.Question))
+		}
+	}
+	shared := sharedBy(tasks)
+	shared.write(&user)
 	user.WriteString("# Proposals, one JSON object a line\n\n")
 	tokens := 0
-	for i, proposed := range all[:min(len(all), maxGroupProposals)] {
+	for i, proposed := range all {
 		line := promptProposal{
 			Proposal: i + 1, Type: wireKind(proposed.op.Kind), Bullet: proposed.op.Bullet, SourceIDs: proposed.op.Sources, Section: proposed.op.Section,
 			Content: text.Excerpt(proposed.op.Content, maxInsight), Reason: text.Excerpt(proposed.op.Reason, maxQuestion), RestsOn: []int{},
@@ -81,7 +90,7 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal) (prompt chat.Prom
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, item.index+1)
-			if task := taskLine(item.Reflection.Question, maxTask); task != "" && len(line.Tasks) < maxTasks {
+			if task := shared.line(oneLine(item.Reflection.Question), maxTask); task != "" && len(line.Tasks) < maxTasks {
 				line.Tasks = append(line.Tasks, task)
 			}
 		}
