@@ -148,7 +148,7 @@ const (
 	FieldInsight  = "key_insight"
 )
 
-// OtherRun is a run of the same task with the opposite outcome.
+// OtherRun is a run of the same task with a better or worse outcome.
 type OtherRun struct {
 	Execution Handle `msgpack:"x" json:"execution"`
 	Label     Label  `msgpack:"l" json:"label"` // when the Reflector compared it; feedback may have corrected it since

@@ -152,14 +152,100 @@ func TestRunWithoutALessonIsRemembered(t *testing.T) {
 	}
 }
 
+// TestAnswersOfOneTaskAreCompared checks that a run without calls is compared with the better or worse answer to its task, also if all
+// outcomes are partial.
+func TestAnswersOfOneTaskAreCompared(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	model := new(promptModel)
+	r := bustest.Must(New(model, Config{}))
+	seq := uint64(0)
+	want := func(name string, e *events.Execution, other, remark string) {
+		t.Helper()
+		seq++
+		got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: e, Seq: seq})
+		if got.Err != nil || len(got.Events) != 1 {
+			t.Fatalf("%s: got %+v, want a reflection", name, got)
+		}
+		if err := got.AfterStore(t.Context(), bus.Receipt{}); err != nil {
+			t.Fatal(err)
+		}
+		quotes := quotesOf(t, model.last)
+		if quotes[quoteOtherTry] != other || quotes[quoteOtherNote] != remark {
+			t.Errorf("%s: got %q with the feedback %q, want %q with %q", name, quotes[quoteOtherTry], quotes[quoteOtherNote], other, remark)
+		}
+		if hasRun := got.Events[0].(*events.Reflection).OtherRun != nil; hasRun != (other != "") {
+			t.Errorf("%s: got another run in the reflection: %t", name, hasRun)
+		}
+	}
+	answer := func(run string, score float64) *events.Execution {
+		return &events.Execution{
+			Book: "b", ID: events.ExecutionID("b", "", run, 0), RunID: run, Question: "What is due?", Reasoning: "sum " + run, Answer: run,
+			Outcome: events.Outcome{Label: events.LabelOf(score), Score: score, Feedback: "remark on " + run},
+		}
+	}
+	quoted := func(outcome, run string) string {
+		return "outcome: " + outcome + "\nreasoning: sum " + run + "\nanswer: " + run
+	}
+	want("the first", answer("a", 0.5), "", "")
+	want("nearly the same score", answer("b", 0.55), "", "")
+	want("a better one, with the worse one", answer("c", 0.8), quoted("partial (score 0.55 of 1)", "b"), "remark on b")
+	want("a worse one, with the better one", answer("d", 0.2), quoted("partial (score 0.80 of 1)", "c"), "remark on c")
+	want("a right one, with the worst one", answer("e", 1), quoted("partial (score 0.20 of 1)", "d"), "remark on d")
+	want("a wrong one, with the right one", answer("f", 0), quoted("success", "e"), "remark on e")
+	want("a partial one, with the right one", answer("g", 0.8), quoted("success", "e"), "remark on e")
+	other := answer("h", 0)
+	other.Question = "What else is due?"
+	want("another task", other, "", "")
+}
+
+// TestHeldExecutionsAreComparedBetweenEpochs checks that a held execution is compared with its own sample in an earlier epoch, and with no other
+// execution of the same question, which may be reflected on before or after it.
+func TestHeldExecutionsAreComparedBetweenEpochs(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	model := new(promptModel)
+	r := bustest.Must(New(model, Config{}))
+	for i, test := range []struct {
+		run          string
+		epoch, index int
+		score        float64
+		want         string
+	}{
+		{"train", 1, 1, 0, ""},
+		{"train", 1, 2, 1, ""},
+		{"train", 2, 1, 1, "e1 s1"},
+		{"train", 2, 2, 1, ""},
+		{"again", 1, 1, 0, ""},
+		{"train", 3, 1, 0, "e2 s1"},
+	} {
+		name := fmt.Sprintf("e%d s%d", test.epoch, test.index)
+		e := &events.Execution{
+			Book: "b", ID: events.Hash(test.run, name), RunID: test.run + name, Question: "What is due?", Answer: name,
+			Outcome: events.Outcome{Label: events.LabelOf(test.score), Score: test.score},
+			Origin:  events.Origin{Run: test.run, Epoch: test.epoch, Index: test.index, Held: true},
+		}
+		got := newWorker(r, conn).handle(t.Context(), &bus.Delivery{Event: e, Seq: uint64(i + 1)})
+		if got.Err != nil || len(got.Events) != 1 {
+			t.Fatalf("%s: got %+v, want a reflection", name, got)
+		}
+		if err := got.AfterStore(t.Context(), bus.Receipt{}); err != nil {
+			t.Fatal(err)
+		}
+		if quoted := quotesOf(t, model.last)[quoteOtherTry]; test.want == "" && quoted != "" || !strings.HasSuffix(quoted, test.want) {
+			t.Errorf("%s of %s: got %q, want the answer %q", name, test.run, quoted, test.want)
+		}
+	}
+}
+
 // TestOtherRunKeepsBothEnds shortens the calls of a long run.
 func TestOtherRunKeepsBothEnds(t *testing.T) {
 	t.Parallel()
-	o := &otherRun{OtherRun: events.OtherRun{Label: events.Success}}
+	o := &otherRun{try: events.Try{Outcome: events.Outcome{Label: events.Success}}}
 	for i := range window.MaxRunCalls {
 		o.calls = append(o.calls, fmt.Sprintf(`look({"page":%d})`, i))
 	}
-	got := o.quoted(200)
+	got := o.quotedCalls(200)
 	if n := chat.Tokens(got); n > 220 {
 		t.Errorf("got %d tokens, want about 200", n)
 	}

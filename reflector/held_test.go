@@ -50,7 +50,7 @@ func TestHeldExecutionHasOneReflection(t *testing.T) {
 	}
 }
 
-// Held executions are not compared with other runs of their task. They leave no notes for later prompts, and feedback
+// Held executions outside of an epoch are not compared with other runs of their task. They leave no notes for later prompts, and feedback
 // on them has no effect.
 func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 
 // promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
 // reflections.
-const promptVersion = "r8"
+const promptVersion = "r9"
 
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"
@@ -51,6 +51,7 @@ const (
 	quoteTrace     = "trace"
 	quoteOther     = "calls of another run of the task"
 	quoteOtherTry  = "another answer to the task"
+	quoteOtherNote = "feedback on the other answer"
 	quoteReasoning = "reasoning"
 	quoteAnswer    = "answer"
 	quoteTarget    = "expected answer"
@@ -74,7 +75,7 @@ func promptOf(e *events.Execution, parts []chat.Quotation, cfg Config) chat.Prom
 	switch {
 	case instructions != "":
 		system = instructions + "\n"
-	case isFirstRound && e.Outcome.Label == events.Success && len(e.Steps) == 0 && e.OtherTry == nil:
+	case isFirstRound && e.Outcome.Label == events.Success && len(e.Steps) == 0 && !isComparison(parts):
 		system = chat.PromptRightAnswer
 	}
 	if !isFirstRound {
@@ -98,6 +99,11 @@ func promptOf(e *events.Execution, parts []chat.Quotation, cfg Config) chat.Prom
 	}
 }
 
+// isComparison reports whether another answer to the task is quoted.
+func isComparison(parts []chat.Quotation) bool {
+	return slices.ContainsFunc(parts, func(q chat.Quotation) bool { return q.Name == quoteOther || q.Name == quoteOtherTry })
+}
+
 // material returns the quotations about an execution. other is another run of its task, nil for none.
 func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Quotation) {
 	cfg = cfg.WithDefaults()
@@ -118,13 +124,18 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
 	quote(quoteRounds, quotedRounds(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
+	otherTry := e.OtherTry
 	if other != nil {
-		calls := other.quoted(evidence / 3)
+		calls := other.quotedCalls(evidence / 3)
 		evidence -= chat.Tokens(calls)
 		quote(quoteOther, calls, maxTrace)
+		if calls == "" {
+			otherTry = &other.try
+		}
 	}
-	if e.OtherTry != nil {
-		quote(quoteOtherTry, quotedTry(e.OtherTry), longText)
+	if otherTry != nil {
+		quote(quoteOtherTry, quotedTry(otherTry), longText)
+		quote(quoteOtherNote, otherTry.Outcome.Feedback, maxTryText)
 	}
 	parts = append(parts, agentQuotes(e, evidence)...)
 	quote(quoteReasoning, e.Reasoning, longText)
@@ -138,7 +149,7 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 
 // quotedTry returns the outcome, the reasoning and the answer of another try.
 func quotedTry(t *events.Try) string {
-	out := fmt.Sprintf("outcome: %s\n", t.Outcome.Label)
+	out := outcomeOf(&t.Outcome)
 	if reasoning := strings.TrimSpace(t.Reasoning); reasoning != "" {
 		out += fmt.Sprintf("reasoning: %s\n", excerpt(reasoning, longText/2))
 	}

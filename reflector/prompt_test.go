@@ -398,3 +398,36 @@ func TestQuotedBulletsAreJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyABulletThatWasFollowedIsHarmful checks that a harmful vote counts only for a bullet that the execution cites, unless it is of an
+// agent that cites none: then nobody knows what it followed.
+func TestOnlyABulletThatWasFollowedIsHarmful(t *testing.T) {
+	t.Parallel()
+	const reply = `{"key_insight":"","bullet_tags":[{"id":"a-1","tag":"harmful"},{"id":"a-2","tag":"harmful"},{"id":"a-3","tag":"neutral"}]}`
+	for name, test := range map[string]struct {
+		source string
+		cited  []playbook.BulletID
+		want   string
+	}{
+		"a Generator that cites one":  {"", []playbook.BulletID{"a-2"}, "a-2 harmful, a-3 neutral"},
+		"a Generator that cites none": {"", nil, "a-3 neutral"},
+		"an agent that cites one":     {events.SourceAgent, []playbook.BulletID{"a-2"}, "a-2 harmful, a-3 neutral"},
+		"an agent that cites none":    {events.SourceAgent, nil, "a-1 harmful, a-2 harmful, a-3 neutral"},
+	} {
+		e := &events.Execution{
+			Outcome: events.Outcome{Label: events.Failure}, Origin: events.Origin{Source: test.source}, Cited: test.cited,
+			Shown: []events.ShownBullet{{ID: "a-1"}, {ID: "a-2"}, {ID: "a-3"}},
+		}
+		out, err := parseReflection(chat.Reply{Text: reply}, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, tag := range out.Tags {
+			got = append(got, string(tag.ID)+" "+string(tag.Tag))
+		}
+		if strings.Join(got, ", ") != test.want || len(out.Ignored) != 3-len(got) {
+			t.Errorf("%s: got %q and ignored %q, want %s", name, got, out.Ignored, test.want)
+		}
+	}
+}

@@ -163,12 +163,19 @@ func (a *analysis) readTags(raw json.RawMessage, e *events.Execution) {
 			a.ignore("bullet_tags: vote on bullet %q: the outcome is unknown", excerpt(string(id), 80))
 		case !slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == id }):
 			a.ignore("bullet_tags: bullet %q was not in the prompt", excerpt(string(id), 80))
+		case vote == events.Harmful && !mayFollow(e, id):
+			a.ignore("bullet_tags: bullet %q was not followed, so it did no harm", excerpt(string(id), 80))
 		case slices.ContainsFunc(a.Tags, func(b events.BulletTag) bool { return b.ID == id }):
 			a.ignore("bullet_tags: bullet %q has a vote already", excerpt(string(id), 80))
 		default:
 			a.Tags = append(a.Tags, events.BulletTag{ID: id, Tag: vote})
 		}
 	}
+}
+
+// mayFollow reports whether an execution may have followed a bullet of its prompt: it cites the bullet, or it is of an agent that cites none.
+func mayFollow(e *events.Execution, id playbook.BulletID) bool {
+	return slices.Contains(e.Cited, id) || citesNone(e)
 }
 
 // parseVote parses a tag in the spellings that models use.

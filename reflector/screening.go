@@ -228,7 +228,9 @@ func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quo
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
 	return slices.DeleteFunc(texts, func(q chat.Quotation) bool {
-		if q.Name != quoteTarget && q.Name != quoteFeedback {
+		switch q.Name {
+		case quoteTarget, quoteFeedback, quoteOtherNote:
+		default:
 			return false
 		}
 		_, looksLikeOrder := admit.Screen(q.Text)

@@ -11,7 +11,7 @@ import (
 // short prompt without comparison.
 func TestPromptComparesTries(t *testing.T) {
 	t.Parallel()
-	const instruction = "which ended the other way, find the first point at which the two differ"
+	const instruction = "which ended better or worse, find the first point at which the two differ"
 	for _, label := range []events.Label{events.Failure, events.Success} {
 		e := sampleExecution()
 		e.Outcome.Label = label

@@ -85,8 +85,8 @@ func (w *worker) handle(ctx context.Context, d *bus.Delivery) bus.Result {
 	if waits, err := w.waitsForFeedback(ctx, in); waits || err != nil {
 		return bus.Result{Err: err}
 	}
-	var pair *comparison                                      // nil finds and stores nothing
-	if w.windows != nil && w.model != nil && !e.Origin.Held { // the result of a held execution must not depend on the order of executions
+	var pair *comparison // nil finds and stores nothing
+	if w.windows != nil && w.model != nil {
 		pair = newComparison(e, in.handle)
 	}
 	other, err := pair.find(ctx, w.windows, e)
@@ -134,11 +134,10 @@ func (w *worker) resultOf(ctx context.Context, in input, ref *events.Reflection,
 	ref.FirstOutcome = fb.first
 	isEmpty := !hasContent(ref) && fb.id == "" // with feedback it can still take back votes
 	switch {
-	case e.Origin.Held: // without a note: later prompts must not depend on the order of executions
-		return bus.Result{Events: []events.Event{ref}}
-	case isEmpty && ref.Model == "":
+	case isEmpty && ref.Model == "" && !e.Origin.Held:
 		return bus.Result{Err: w.remember(ctx, in, pair, nil)}
-	case isEmpty: // it is stored for the usage of the model
+	case isEmpty, // it is stored for the usage of the model, or because a replay waits for it
+		e.Origin.Held: // without a note: later prompts must not depend on the order of executions
 		return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, _ bus.Receipt) error {
 			return w.remember(ctx, in, pair, nil)
 		}}

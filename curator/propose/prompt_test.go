@@ -224,7 +224,9 @@ func TestFirstTaskBehindABulletStays(t *testing.T) {
 		{Kind: playbook.Add, Bullet: "a-1", Content: "Sand oak.", Section: "s"},
 		{Kind: playbook.Update, Bullet: "a-1", Content: "Sand oak twice."},
 		{Kind: playbook.Add, Bullet: "a-2", Content: "Sand oak twice, with a block.", Section: "s", Replaces: "a-1"},
-		{Kind: playbook.Confirm, Bullet: "a-2"}, {Kind: playbook.Confirm, Bullet: "a-2"}, {Kind: playbook.Confirm, Bullet: "a-2"},
+		{Kind: playbook.Confirm, Bullet: "a-2"},
+		{Kind: playbook.Confirm, Bullet: "a-2"},
+		{Kind: playbook.Confirm, Bullet: "a-2"},
 	} {
 		seq := uint64(i + 1)
 		op.Support = []int{0}

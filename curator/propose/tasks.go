@@ -168,8 +168,8 @@ func (l *taskLog) add(d *playbook.Delta) {
 	}
 }
 
-// learnedFrom returns the tasks that a bullet was learned from, at most maxTasks, each as one line: first the one that gave rise to it, then
-// the newest ones. A bullet that corrects another one was learned from the tasks of that one, too. learnedFrom leaves out forgotten
+// learnedFrom returns the tasks that a bullet was learned from, at most maxTasks, each as one line: first the one that gave rise to it,
+// then the newest ones. A bullet that corrects another one was learned from the tasks of that one, too. learnedFrom leaves out forgotten
 // executions, and those of a source that is not trusted: no model sees their texts.
 func (l *taskLog) learnedFrom(b *playbook.Bullet, p *playbook.Playbook) (tasks []string) {
 	admission := p.Admission()
@@ -184,7 +184,10 @@ func (l *taskLog) learnedFrom(b *playbook.Bullet, p *playbook.Playbook) (tasks [
 	}
 	for _, seq := range seqs {
 		e := l.bySeq[seq]
-		if e == nil || admission.Forgets(e) || admission.Policy.Level(e.Source, e.Inferred) == playbook.Untrusted || slices.Contains(tasks, e.Excerpt) {
+		if e == nil || slices.Contains(tasks, e.Excerpt) || admission.Forgets(e) {
+			continue
+		}
+		if admission.Policy.Level(e.Source, e.Inferred) == playbook.Untrusted {
 			continue
 		}
 		tasks = append(tasks, e.Excerpt)

@@ -5,11 +5,11 @@ const PromptAttempt = `You look at one finished attempt at a task and work out w
 
 How to work:
 - Find out where the attempt went off, at the first point where it did, and why: a rule it did not know, a wrong number in the advice it followed, a slip, a misreading. Use the numbers and messages in the material to derive what would have been right. Where the material shows no cause, say so and guess none.
-- Be honest about cause. An error that the attempt got over is not why it failed; a right answer may have been luck; one attempt shows what happened once.
+- Be honest about cause. An error that the attempt got over is not why it failed; a right answer may have been luck; one attempt shows what happened once. Feedback may name only the first of several flaws: what it names is wrong, and what it does not name is not thereby right.
 - Turn what you found into an insight: a condition and a single sentence that together stand on their own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where the material says so. Never repeat the answer of this one task as advice, and leave out how sure you are: others count the results. Where the attempt missed several rules, or made several errors with different remedies, the worst one is key_insight and the others are further_insights; otherwise further_insights is [].
 - Where the result contradicts what the task or the instructions of the attempt state, and nothing shows that the result is wrong, the insight names that statement and says what holds instead.
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
-- Where another run of the same task is quoted, its calls or its reasoning, which ended the other way, find the first point at which the two differ that can explain it.
+- Where another run of the same task is quoted, its calls or its answer, which ended better or worse, find the first point at which the two differ that can explain it.
 - Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, "neutral" when it made no difference. A bullet that was not followed is never harmful, also if its condition is too narrow. Leave out what you cannot judge, bullets whose condition does not hold, and everything that is not among the bullets shown.
 ` + promptSuspect

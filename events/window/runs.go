@@ -14,6 +14,7 @@ type Run struct {
 	Execution events.ID     `msgpack:"x"`
 	Handle    events.Handle `msgpack:"h,omitempty"` // of the execution; empty in a value of an older version
 	Calls     []string      `msgpack:"c"`           // tool calls in order; of equal consecutive calls only the first
+	Try       events.Try    `msgpack:"t"`           // the outcome and, without calls, the answer
 	User      string        `msgpack:"u,omitempty"` // see events.Task.User
 	Session   string        `msgpack:"n,omitempty"`
 }
@@ -57,8 +58,10 @@ func (s *Store) LastRun(ctx context.Context, b playbook.Book, owner string, task
 }
 
 func validateRun(b playbook.Book, owner string, l events.Label) error {
-	if l != events.Success && l != events.Failure {
-		return errors.Join(b.Validate(), events.ValidateOwner(owner), fmt.Errorf("label: must be %s or %s, got %q", events.Success, events.Failure, string(l)))
+	err := errors.Join(b.Validate(), events.ValidateOwner(owner))
+	switch l {
+	case events.Success, events.Partial, events.Failure:
+		return err
 	}
-	return errors.Join(b.Validate(), events.ValidateOwner(owner))
+	return errors.Join(err, fmt.Errorf("label: must be %s, %s or %s, got %q", events.Success, events.Partial, events.Failure, string(l)))
 }

@@ -61,7 +61,7 @@ func TestPutRunRejectsInvalidRuns(t *testing.T) {
 	s, _ := open(t)
 	for want, try := range map[string]func() error{
 		"label: ": func() error {
-			return s.PutRun(t.Context(), "b", "", events.Hash("t"), events.Partial, &window.Run{})
+			return s.PutRun(t.Context(), "b", "", events.Hash("t"), events.Unknown, &window.Run{})
 		},
 		"calls: ": func() error {
 			return s.PutRun(t.Context(), "b", "", events.Hash("t"), events.Success, &window.Run{Calls: make([]string, window.MaxRunCalls+1)})
