@@ -99,7 +99,13 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 		return duplicateText(d.Bullet(same))
 	}
 	if !d.byPerson {
-		if refusal := refuseLoss(op, append([]*playbook.Bullet{b}, sources...)); refusal != nil {
+		replaced := []*playbook.Bullet{b}
+		for _, src := range sources {
+			if !d.isCovered(src, b, op) {
+				replaced = append(replaced, src)
+			}
+		}
+		if refusal := refuseLoss(op, replaced); refusal != nil {
 			return refusal
 		}
 	}

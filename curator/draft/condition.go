@@ -22,11 +22,12 @@ func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 }
 
 // completeCondition completes an UPDATE or a MERGE. replaced are the bullets that it replaces, first the one that keeps its id. An operation
-// without a condition gets that of the bullets. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
+// without a condition gets that of the bullets, or of the first one if it has its advice. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
 // MERGE with another condition is refused.
 func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *screen.Refusal) {
 	first := replaced[0]
-	if op.When == "" && haveOneCondition(replaced) {
+	hasFirstAdvice := playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(first.Advice())
+	if op.When == "" && (hasFirstAdvice || haveOneCondition(replaced)) {
 		op.When = first.When
 	}
 	when, content, err := playbook.CleanText(op.When, op.Content)
@@ -40,6 +41,19 @@ func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *s
 		return nil
 	}
 	return refusal
+}
+
+// isCovered reports whether the bullet b, with an unchanged text, says all that a source of its merge says, for every case of the source and
+// perhaps for more. Then the source can go at once. The outcomes of b must be good: a source with a narrower condition may be the right text
+// of a bullet that says too much.
+func (d *draft) isCovered(source, b *playbook.Bullet, op *playbook.Op) bool {
+	isUnchanged := op.When == b.When && op.Content == b.Content
+	corrects := source.Replaces == b.ID || source.Contests == b.ID
+	if !isUnchanged || corrects || !d.isSupported(b) || !similar.IsNarrower(b.When, source.When) {
+		return false
+	}
+	lost := similar.Missing(source.Advice(), b.Advice()).Kind
+	return lost == similar.Same || lost == similar.Words
 }
 
 // haveOneCondition reports whether all bullets have the same condition.
@@ -62,7 +76,8 @@ func refuseCondition(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 
 // refuseLoss returns why a merged text would lose a part of a bullet, or nil. Its condition must name the condition of each bullet; if a
 // bullet holds always, the text must hold always too. The text must have each number and each name of the bullets. Bullets with
-// different conditions are different rules, unless they give the same advice: then the text must give the same advice, too.
+// different conditions are different rules, unless they give the same advice: then the text must give the same advice, too. replaced has no
+// bullets that the text covers, see isCovered.
 func refuseLoss(op *playbook.Op, replaced []*playbook.Bullet) *screen.Refusal {
 	isOneCase := haveOneCondition(replaced)
 	for _, b := range replaced {

@@ -138,3 +138,49 @@ func TestCorrectionKeepsTheCondition(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 }
+
+// TestMergeIntoACoveringBullet checks when a MERGE removes a bullet whose condition it does not name: if the text of a bullet with good
+// outcomes stays, and says the same for more cases.
+func TestMergeIntoACoveringBullet(t *testing.T) {
+	t.Parallel()
+	const always = "Apply 3 coats of wax."
+	for name, test := range map[string]struct {
+		when, advice string // of the bullet with good outcomes
+		unproven     bool   // it has none
+		source       playbook.Op
+		merged       playbook.Op // its text
+		rejected     []playbook.Reason
+	}{
+		"a special case":               {oak, always, false, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply coats of wax."), conditional("", "", oak, always), nil},
+		"without the condition":        {oak, always, false, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply coats of wax."), conditional("", "", "", always), nil},
+		"a case of advice without one": {"", always, false, conditional(playbook.Add, "", pine, "Apply 3 coats."), conditional("", "", "", always), nil},
+		"another case":                 {oak, always, false, conditional(playbook.Add, "", pine, "Apply coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
+		"an exception":                 {oak, always, false, conditional(playbook.Add, "", "the material is not oak", "Apply coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
+		"another number":               {oak, always, false, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply 4 coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
+		"a bullet without an outcome":  {oak, always, true, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
+	} {
+		n := trying(t, playbook.GateGuard)
+		_, first, err := playbook.CleanText(test.when, test.advice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.take(t, asks(conditional(playbook.Add, "", test.when, test.advice)))
+		if !test.unproven {
+			n.cite(t, first, "+")
+		}
+		n.take(t, asks(test.source))
+		n.deltas = nil
+		merge := test.merged
+		merge.Kind, merge.Bullet, merge.Sources = playbook.Merge, "misc-00001", []playbook.BulletID{"misc-00002"}
+		n.take(t, asks(merge))
+		if got := n.rejected(); !slices.Equal(got, test.rejected) {
+			t.Errorf("%s: rejected %q, want %q", name, got, test.rejected)
+		}
+		kept := n.p.Bullet("misc-00001")
+		isMerged, want := n.p.Bullet("misc-00002") == nil, len(test.rejected) == 0
+		experiment := kept.CurrentExperiment()
+		if isMerged != want || kept.Content != first || !test.unproven && experiment.Cited.Count() != 1 {
+			t.Errorf("%s: merged %t, want %t; got the bullet %+v, want its text and outcomes unchanged", name, isMerged, want, kept)
+		}
+	}
+}

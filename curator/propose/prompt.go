@@ -14,7 +14,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c9"
+const PromptVersion = "c10"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
@@ -34,7 +34,7 @@ How to decide:
 - An insight that the playbook does not hold yet: ADD one bullet for it. Keep its condition and its numbers exactly.
 - What a bullet says already, however it is worded: SAME with that bullet. Bullets on trial count as bullets, and a SAME is the request that they wait for. If the insight adds a number, a name or a step, "content" is the whole new text, which keeps all that the bullet says; otherwise it is "".
 - A bullet with another number, a missing condition or a mistake: UPDATE that bullet, so that it says what the insight says. Insights come from results; where they agree with one another and not with a bullet, they are right. An UPDATE may add to a condition, but cannot make it wider: advice for more cases becomes a bullet of its own.
-- Two bullets that say one thing: MERGE them, by the tasks that they were learned from and not by their texts alone. If their conditions differ, "when" names both, and only the same advice can be merged. The text keeps every number and name; otherwise the merge is refused.
+- Two bullets that say one thing: MERGE them, by the tasks that they were learned from and not by their texts alone. If one holds in every case of the other and says all of its advice, keep its id and repeat its text unchanged. Otherwise only the same advice can be merged: "when" has the words of both conditions, common ones once, as in "the order goes to Norway or Sweden", and the text keeps every number and name.
 - A bullet that insights show to be wrong and beyond repair: REMOVE it.
 - A text that was rejected before: nothing, unless the insight is another one. An empty list of operations is a good answer.
 - The playbook has a limit in tokens. Close to it, UPDATE and MERGE rather than ADD: beyond it, the weakest bullet is retired.
