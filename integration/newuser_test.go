@@ -62,7 +62,9 @@ var (
 	}
 )
 
-const newUserLimit = 10 * time.Second
+// newUserLimit is for commands that wait for a model or a server for ever. Some take 8 s alone, because a role gives a model that refuses
+// connections some seconds, and much longer beside the other tests.
+const newUserLimit = time.Minute
 
 const newUserTasks = `{"question": "What is 6 x 7?", "target": "The answer is 42."}
 {"question": "What is 42 x 1?", "target": "The answer is 42."}
