@@ -40,5 +40,10 @@ func TestKeepAdvice(t *testing.T) {
 		if got != want || (len(kept) == 0) != (want == "") {
 			t.Errorf("got %q with %d lines, want %q", got, len(kept), want)
 		}
+		for _, l := range kept {
+			if line := got[l.Start:l.End]; !strings.HasSuffix(line, "\n") || !strings.Contains(text, line) || strings.HasPrefix(line, "<") {
+				t.Errorf("in %q: %+v is %q", got, l, line)
+			}
+		}
 	}
 }

@@ -156,8 +156,8 @@ type AdviceLine struct {
 	Field string `json:"field,omitempty"`
 }
 
-// KeepAdvice returns a message of advice without the lines for which keep returns false, and the lines that stay. Their offsets are
-// still those in text. A line is a bullet, a field of a reflection, or the heading of the reflection whose fields follow. A heading stays
+// KeepAdvice returns a message of advice without the lines for which keep returns false, and the lines that stay, with their offsets in
+// rest. A line is a bullet, a field of a reflection, or the heading of the reflection whose fields follow. A heading stays
 // if one of its fields does. If no line stays, rest is empty.
 func KeepAdvice(text string, lines []AdviceLine, keep func(l *AdviceLine, text string) bool) (rest string, kept []AdviceLine) {
 	keeps := make([]bool, len(lines))
@@ -179,6 +179,9 @@ func KeepAdvice(text string, lines []AdviceLine, keep func(l *AdviceLine, text s
 	end := 0 // of the last line that was left out
 	for i, l := range lines {
 		if keeps[i] {
+			removed := end - len(rest)
+			l.Start -= removed
+			l.End -= removed
 			kept = append(kept, l)
 			continue
 		}

@@ -163,7 +163,7 @@ func startAudited(t *testing.T) *installation {
 	s.settle()
 	post(t, in.open, "/erasures", map[string][]string{"kind": {"user"}, "name": {"cleo"}, "again": {"cleo"}, "from": {"/erasures"}})
 	eventually(t, func() error {
-		_, err := erase.New(in.conn).Run(context.Background())
+		_, err := erase.New(in.conn, nil).Run(context.Background())
 		if err == nil && strings.Contains(get(t, in.open, "/erasures").body, ">pending<") {
 			err = fmt.Errorf("the erasure is pending")
 		}

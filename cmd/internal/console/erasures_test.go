@@ -55,7 +55,7 @@ func TestErasure(t *testing.T) {
 	if !strings.Contains(after, "The erasure is requested.") || !strings.Contains(after, ">pending<") || strings.Contains(after, name) {
 		t.Errorf("after the request: %s", after)
 	}
-	if _, err := erase.New(in.conn).Run(t.Context()); err != nil {
+	if _, err := erase.New(in.conn, nil).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, in.idle)

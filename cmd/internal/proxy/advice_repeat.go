@@ -130,7 +130,7 @@ func (f *adviceFilter) admitted(ctx context.Context, name playbook.Book, block c
 	defer b.mu.Unlock()
 	b.follower.Read(func(p *playbook.Playbook, _ []byte) {
 		b.admission.Update(p)
-		block = keepLines(block, func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, evidence[l.Reflection]) })
+		block = block.Keep(func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, evidence[l.Reflection]) })
 	})
 	return block, nil
 }
@@ -203,18 +203,4 @@ func (b *followedBook) admits(p *playbook.Playbook, l *events.AdviceLine, text s
 	facts.Repeated = true
 	_, learned, _ := strings.Cut(text, ": ") // a line is "FIELD: TEXT"
 	return admit.Decide(facts).Shown() && !b.admission.HasHiddenCopy(learned)
-}
-
-// keepLines returns a block with the lines for which admits returns true. Without a line the text is empty.
-func keepLines(block capture.Block, admits func(l *events.AdviceLine, text string) bool) capture.Block {
-	out := block
-	var kept []events.AdviceLine
-	out.Text, kept = events.KeepAdvice(block.Text, block.Lines, admits)
-	out.Bullets = nil
-	for _, l := range kept {
-		if l.Bullet != "" {
-			out.Bullets = append(out.Bullets, l.Bullet)
-		}
-	}
-	return out
 }

@@ -14,6 +14,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/proxy/capture"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -142,7 +143,7 @@ func (d *eraseData) printRecorded(out *eraseOutput) error {
 
 // remove removes the data, and prints each step.
 func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *eraseOutput) error {
-	e := erase.New(a.Conn)
+	e := erase.New(a.Conn, capture.NewAdvice(a.Conn))
 	e.Progress = func(step string) { term.Fprintf(term.Stderr, "%s …\n", step) }
 	e.Edit = func(ctx context.Context, edit *events.Edit) error {
 		_, err := request.SubmitEdit(ctx, a.Conn, edit, bus.PublishOptions{})

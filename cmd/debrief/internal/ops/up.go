@@ -13,6 +13,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/proxy"
+	"debrief/cmd/internal/proxy/capture"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train"
 	"debrief/curator"
@@ -127,7 +128,7 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 		return err
 	}
 	defer stop()
-	go erase.New(s.Conn).Watch(ctx, log)
+	go erase.New(s.Conn, capture.NewAdvice(s.Conn)).Watch(ctx, log)
 	go func() {
 		select {
 		case url := <-gatewayURL:

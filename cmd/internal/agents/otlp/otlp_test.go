@@ -471,7 +471,7 @@ func TestErasureFindsTraces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := erase.New(d.conn).Run(t.Context()); err != nil {
+	if _, err := erase.New(d.conn, nil).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	left := map[string]bool{}

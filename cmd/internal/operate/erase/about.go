@@ -50,8 +50,10 @@ func (e *Eraser) aboutStored(ctx context.Context, m *stored) (a erasure.About, i
 	default:
 		a, ids = aboutValue(m)
 	}
-	if a.Began.IsZero() {
-		a.Began = m.Stored()
+	stored := m.Stored() // zero for the payload of a message that is gone
+	isAhead := !stored.IsZero() && a.Began.After(stored)
+	if a.Began.IsZero() || isAhead { // a client says when its run began, and its clock may be wrong
+		a.Began = stored
 	}
 	return a, ids
 }

@@ -2,10 +2,12 @@ package erase
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,16 @@ type desk struct {
 	windows *window.Store
 	dir     string
 	stop    func()
+	advice  Advice // of the eraser; nil without a gateway
+}
+
+// adviceLines are lines of advice in the runs of others.
+type adviceLines []events.AdviceLine
+
+// Remove implements Advice.
+func (a *adviceLines) Remove(_ context.Context, mustGo func(*events.AdviceLine) bool) error {
+	*a = slices.DeleteFunc(*a, func(l events.AdviceLine) bool { return mustGo(&l) })
+	return nil
 }
 
 // startDesk starts a server with the data of some users.
@@ -219,7 +231,7 @@ func (d *desk) files(t *testing.T) (data []byte) {
 
 // eraser returns an eraser that does not wait long for the workers.
 func (d *desk) eraser() *Eraser {
-	e := New(d.conn)
+	e := New(d.conn, d.advice)
 	e.settle = 10 * time.Millisecond
 	return e
 }

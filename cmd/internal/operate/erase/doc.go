@@ -11,6 +11,7 @@
 //	find.go             Eraser.find      searches the logs, then the streams, for messages about the runs
 //	about.go            aboutStored      the names and ids in a message
 //	log.go              Eraser.eraseLogs has the Curator forget the runs, remove copies of their bullets, and replace the deltas with their texts
+//	erase.go            Eraser.removeAdvice removes their texts from the advice that the gateway has given to runs of others
 //	erase.go            Eraser.remove    deletes the messages; the server overwrites them
 //	overwrite.go        Eraser.overwrite writes streams again in which newer messages have replaced older ones
 //	erase.go            Eraser.finish    removes the names in the request
@@ -21,7 +22,6 @@
 //   - the checksums of the texts of removed bullets in executions of others (events.ShownBullet)
 //   - messages of TASKS that were answered, and messages that had expired before, until the server removes the file that they are in
 //   - files that a server of a cluster has not compacted yet
-//   - bullets in the advice that the gateway has given to runs of others, until these runs expire: the next calls of their conversations repeat it
 //   - copies of a bullet whose text a person has changed, and a copy that was stored while its source was erased
 //
 // Log files of the programs, traces, and backups made before are not touched.

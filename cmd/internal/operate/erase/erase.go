@@ -23,6 +23,8 @@ type Eraser struct {
 	store  *erasure.Store
 	logs   *deltalog.Store
 	filter *erasure.Filter
+	advice Advice
+	gone   erasedTexts // of the current Run
 
 	// Progress receives a sentence before each step; nil disables it.
 	Progress func(string)
@@ -32,8 +34,26 @@ type Eraser struct {
 	settle time.Duration
 }
 
-// New returns an eraser.
-func New(conn *bus.Conn) *Eraser {
+// Advice is the advice that a gateway has stored for runs, also those of others; see capture.Advice.
+type Advice interface {
+	// Remove removes the lines for which mustGo returns true.
+	Remove(ctx context.Context, mustGo func(*events.AdviceLine) bool) error
+}
+
+// erasedTexts are the texts that advice may have: wordings of bullets that only erased runs support, and ids and handles of the reflections on
+// erased runs.
+type erasedTexts struct {
+	wordings    map[uint32]bool
+	reflections map[string]bool
+}
+
+// have reports whether a line has one of the texts.
+func (t *erasedTexts) have(l *events.AdviceLine) bool {
+	return l.Bullet != "" && t.wordings[l.Wording] || t.reflections[string(l.Reflection)]
+}
+
+// New returns an eraser. Without a gateway advice is nil.
+func New(conn *bus.Conn, advice Advice) *Eraser {
 	js := conn.JetStream()
 	return &Eraser{
 		Edit: func(ctx context.Context, edit *events.Edit) error {
@@ -43,7 +63,7 @@ func New(conn *bus.Conn) *Eraser {
 			}
 			return reply.Err()
 		},
-		conn: conn, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(js),
+		conn: conn, advice: advice, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(js),
 		settle: erasure.FilterAge + time.Second,
 	}
 }
@@ -79,6 +99,7 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
+	e.gone = erasedTexts{map[uint32]bool{}, map[string]bool{}}
 	out := new(Result)
 	isNew := len(pending) > 0 || restored > 0
 	if err := e.removeAll(ctx, pending, isNew, out); err != nil {
@@ -149,6 +170,9 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	if err := e.addLateDeltas(ctx, f); err != nil {
 		return err
 	}
+	if err := e.removeAdvice(ctx, f); err != nil {
+		return err
+	}
 	if err := e.recordGaps(ctx, f, out, pending); err != nil {
 		return err
 	}
@@ -165,6 +189,19 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 		}
 	}
 	return nil
+}
+
+// removeAdvice removes the texts from the advice in runs of others. It is called in each search: a gateway that did not know the erasure yet may
+// have stored some later.
+func (e *Eraser) removeAdvice(ctx context.Context, f *found) error {
+	for id := range f.runs {
+		e.gone.reflections[id] = true
+	}
+	if e.advice == nil || len(e.gone.wordings)+len(e.gone.reflections) == 0 {
+		return nil
+	}
+	e.progress("remove texts from the advice of the gateway")
+	return e.advice.Remove(ctx, e.gone.have)
 }
 
 // recordGaps adds the counts of the messages that are removed next to the tombstone of the first pending request, and the counts of runs and

@@ -69,7 +69,7 @@ func TestEraseContinues(t *testing.T) {
 	interrupted := map[string]bool{} // steps without their numbers
 	for done := false; !done; {
 		ctx, cancel := context.WithCancel(t.Context())
-		e := New(d.conn)
+		e := New(d.conn, nil)
 		e.settle = time.Millisecond
 		e.Progress = func(step string) {
 			if kind := digits.ReplaceAllString(step, "n"); !interrupted[kind] {
@@ -105,7 +105,7 @@ func TestLateRunsCount(t *testing.T) {
 	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}
-	e := New(d.conn)
+	e := New(d.conn, nil)
 	e.settle = time.Millisecond
 	isLate := true
 	e.Progress = func(step string) {
@@ -121,6 +121,28 @@ func TestLateRunsCount(t *testing.T) {
 	if out.Runs != 3 || out.Done[0].Runs != 3 {
 		t.Errorf("got %+v and the tombstone %+v, want 3 runs in both", out, out.Done[0])
 	}
+}
+
+// TestRunsWithAClockAheadAreErased: a client says when its run began. A run that was stored before the erasure did not begin after it.
+func TestRunsWithAClockAheadAreErased(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t, "bob")
+	ahead := time.Now().UTC().Add(24 * time.Hour)
+	e := &events.Execution{
+		Book: "b", ID: events.ExecutionID("b", "", "ahead", 0), RunID: "ahead", User: "ann", Session: canary("ann", "session"), Started: ahead,
+		Question: canary("ann", "question"), Answer: canary("ann", "answer") + strings.Repeat(canary("ann", "large"), bus.MaxInline/10),
+	}
+	task := &events.Task{Book: "b", ID: "ahead-waits", User: "ann", Question: canary("ann", "task"), Created: ahead}
+	for _, event := range []events.Event{e, task} {
+		if _, err := d.conn.Publish(t.Context(), event, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := d.erase(t, erasure.Request{User: "ann"}); out.Runs != 1 {
+		t.Errorf("got %+v, want one run", out)
+	}
+	d.checkBob(t)
+	d.checkErased(t, "ann")
 }
 
 // TestLaterRunsStay checks that the runs of a user after an erasure are new data, also when another user is erased later.

@@ -39,7 +39,7 @@ func TestStreamWithoutLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := New(conn)
+	e := New(conn, nil)
 	read := func(stream string) error {
 		return e.read(t.Context(), stream, func(direct.Message) error { return nil })
 	}

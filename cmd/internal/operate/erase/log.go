@@ -176,6 +176,12 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 	if err != nil {
 		return 0, err
 	}
+	for content := range texts {
+		e.gone.wordings[events.WordingOf(content)] = true
+	}
+	if err := e.removeAdvice(ctx, f); err != nil { // before the log loses the texts: an interrupted call finds them there
+		return 0, err
+	}
 	books := slices.Clone(f.books)
 	if len(texts) == 0 { // then no other playbook has a copy, and its log need not be read again
 		books = slices.DeleteFunc(books, func(b playbook.Book) bool { return !f.learned[b] })

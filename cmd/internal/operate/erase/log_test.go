@@ -93,9 +93,15 @@ func TestErasedTextsLeaveTheLog(t *testing.T) {
 	if len(texts("ann")) != 4 || len(texts("bob")) != 4 {
 		t.Fatalf("before: got the texts %v and %v, want four of each", texts("ann"), texts("bob"))
 	}
+	bob := events.AdviceLine{Bullet: "misc-00002", Wording: events.WordingOf(canary("bob", "bullet"))}
+	lines := adviceLines{{Bullet: "misc-00001", Wording: events.WordingOf(canary("ann", "bullet"))}, bob}
+	d.advice = &lines
 	out := d.erase(t, erasure.Request{User: "ann"})
 	if out.Runs != 1 || out.Versions == 0 {
 		t.Errorf("got %+v, want one run and changed versions", out)
+	}
+	if !slices.Equal(lines, adviceLines{bob}) {
+		t.Errorf("advice of others: got the lines %+v, want %+v", lines, bob)
 	}
 	logs := deltalog.New(d.conn.JetStream())
 	found, err := logs.Verify(t.Context(), "b")
@@ -208,7 +214,7 @@ func TestInterruptedRebuildIsRepeated(t *testing.T) {
 	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}
-	e := New(d.conn)
+	e := New(d.conn, nil)
 	e.settle = 10 * time.Millisecond
 	send := e.Edit
 	interrupted := errors.New("interrupted")

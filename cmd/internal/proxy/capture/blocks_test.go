@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,73 @@ func TestContextIsStoredBeforeItsRun(t *testing.T) {
 	}
 	if stored != 1 || o.Block.ContextID != again.Block.ContextID {
 		t.Errorf("stored %d contexts; the calls have %s and %s", stored, o.Block.ContextID, again.Block.ContextID)
+	}
+}
+
+// TestErasedAdvice: an erasure removes texts from the advice in runs of others: in open and in closed runs, and in one that a gateway with the
+// old advice in memory closes later.
+func TestErasedAdvice(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	const text = "<playbook>\n- [a-1] Canary.\n- [a-2] Other.\n</playbook>"
+	lineOf := func(line string) events.AdviceLine {
+		at := strings.Index(text, line)
+		return events.AdviceLine{Start: at, End: at + len(line), Bullet: playbook.BulletID(line[3:6]), Wording: events.WordingOf(line)}
+	}
+	erased, kept := lineOf("- [a-1] Canary.\n"), lineOf("- [a-2] Other.\n")
+	advised := func(question string) *client {
+		c := d.client(modelapi.Chat)
+		c.user(question)
+		o := c.match(0)
+		o.Start(Block{Text: text, ContextID: "ctx", Lines: []events.AdviceLine{erased, kept}, Bullets: []playbook.BulletID{"a-1", "a-2"}}, nil)
+		c.end(o, says("Ann."))
+		return c
+	}
+	first := advised("Who?")
+	d.closeAll()
+	second := advised("Why?")
+	values := func() (all []byte) {
+		for _, bucket := range []string{events.BucketOpen, events.BucketCaptures} {
+			kv, err := d.conn.JetStream().KeyValue(t.Context(), bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := kv.ListKeys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key := range list.Keys() {
+				entry, err := kv.Get(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, entry.Value()...)
+			}
+		}
+		return all
+	}
+	d.settle()
+	if n := bytes.Count(values(), []byte("Canary")); n != 2 {
+		t.Fatalf("before: found the text %d times, want 2", n)
+	}
+	for range 2 { // a repetition changes nothing
+		err := NewAdvice(d.conn).Remove(t.Context(), func(l *events.AdviceLine) bool { return l.Wording == erased.Wording })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data := values(); bytes.Contains(data, []byte("Canary")) || bytes.Count(data, []byte("- [a-2] Other.")) != 2 {
+			t.Errorf("after: got %q, want only the other advice, twice", data)
+		}
+	}
+	d.closeAll()
+	if data := values(); bytes.Contains(data, []byte("Canary")) {
+		t.Error("the text is stored again when the open run is closed")
+	}
+	for _, c := range []*client{first, second} {
+		o := c.ask("And then?", says("So."))
+		if got := o.Blocks[0]; got.ContextID != "ctx" {
+			t.Errorf("the next turn: got block %+v, want that of the turn before", got)
+		}
 	}
 }
 

@@ -127,6 +127,9 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, limit wait) (*run, 
 	final.Closed = true
 	final.Attempts, final.Parts = nil, nil
 	final.Next, final.Tail = "", nil
+	if r.Block != nil {
+		final.Block = s.storedBlock(ctx, r)
+	}
 	result := Dropped
 	if report := newReport(r, countedParts(parts)); report != nil {
 		final.Handle, err = s.report(bus.ContextWithTrace(ctx, r.Trace), report)
