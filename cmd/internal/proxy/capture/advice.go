@@ -73,8 +73,8 @@ func (a *Advice) Remove(ctx context.Context, mustGo func(*events.AdviceLine) boo
 	return nil
 }
 
-// storedBlock returns the block of an open run as it is stored. An erasure may have removed lines from it since this process has read it. It
-// returns the known block if the server does not answer or does not have it yet.
+// storedBlock reads the block of an open run again: an erasure may have removed lines of it. It returns the known block if the server does not
+// answer or does not have it yet.
 func (s *Store) storedBlock(ctx context.Context, r *run) *Block {
 	block := r.Block
 	_ = s.open.last(ctx, []string{blockKey(r.ID)}, func(m *direct.Message) error { // without an answer the known block stays
