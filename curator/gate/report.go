@@ -125,6 +125,18 @@ func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 	return &row
 }
 
+// Waits returns what a bullet with a status and a row waits for before every task is shown it, without a final period. It returns "" for one
+// that is shown or retired.
+func Waits(status playbook.Status, row *Row) string {
+	switch {
+	case status == playbook.Quarantined:
+		return "waits for a person, see 'debrief playbook review'"
+	case row != nil && (status == playbook.Candidate || status == playbook.Probation):
+		return row.Next
+	}
+	return ""
+}
+
 // candidateStep returns the value of Row.Next for a candidate.
 func candidateStep(p *playbook.Playbook, b *playbook.Bullet) string {
 	against := cmp.Or(b.Replaces, b.Contests) // the bullet that b contradicts, or ""

@@ -114,3 +114,17 @@ func TestReportRows(t *testing.T) {
 		}
 	}
 }
+
+// TestWaits checks what a report says about a bullet that is not shown to every task.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	row := &gate.Row{Next: "waits for a request by 1 other execution"}
+	for status, want := range map[playbook.Status]string{
+		playbook.Candidate: row.Next, playbook.Probation: row.Next, playbook.Active: "", playbook.Retired: "",
+		playbook.Quarantined: "waits for a person, see 'debrief playbook review'",
+	} {
+		if got := gate.Waits(status, row); got != want {
+			t.Errorf("%s: got %q, want %q", status, got, want)
+		}
+	}
+}

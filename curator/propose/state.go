@@ -95,7 +95,7 @@ func (s *State) write(out *strings.Builder) {
 		out.WriteString(".\n")
 	}
 	if s.Step > 0 {
-		fmt.Fprintf(out, "Progress of the run: sample %d", s.Step)
+		fmt.Fprintf(out, "Progress of the run: it learns from samples up to number %d", s.Step)
 		if s.Steps >= s.Step {
 			fmt.Fprintf(out, " of %d", s.Steps)
 		}

@@ -35,7 +35,7 @@ func TestPromptHasStateOfPlaybook(t *testing.T) {
 		"Bullets: 4, of which 3 are active: 1 high performing, 1 problematic, 1 unused.\n",
 		"Active bullets by section: Calc 2, Misc 1.\n",
 		fmt.Sprintf("Tokens of the active bullets: %d of at most 80000.\n", tokens),
-		"Progress of the run: sample 234 of 1000, epoch 2.\n\n# Insights",
+		"Progress of the run: it learns from samples up to number 234 of 1000, epoch 2.\n\n# Insights",
 	} {
 		if !strings.Contains(user, want) {
 			t.Errorf("got %q, want %q in it", user, want)

@@ -11,7 +11,7 @@ How to work:
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
 - Where another run of the same task is quoted, its calls or its answer, which ended better or worse, find the first point at which the two differ that can explain it.
 - Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
-- Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, "neutral" when it made no difference. A bullet that was not followed is never harmful, also if its condition is too narrow. Leave out what you cannot judge, bullets whose condition does not hold, and everything that is not among the bullets shown.
+- Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, also if the rest of the answer was right, "neutral" when it made no difference. A bullet that was not followed is never harmful, also if its condition is too narrow. Leave out what you cannot judge, bullets whose condition does not hold, and everything that is not among the bullets shown.
 ` + promptSuspect
 
 // PromptEarlierAttempts follows PromptAttempt if earlier attempts at the same task are quoted.

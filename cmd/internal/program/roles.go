@@ -92,7 +92,7 @@ func (l Limits) Validate() error { return FlagErrors(l.Settings().Validate(), l)
 
 // Evaluators contains the flags of evaluator programs.
 type Evaluators struct {
-	Programs []scoring.Program `name:"evaluator-program" sep:"none" help:"Run COMMAND for evaluator program:NAME (JSON on stdin and stdout). Repeatable." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators" rare:""`
+	Programs []scoring.Program `name:"evaluator-program" sep:"none" help:"Run COMMAND for evaluator program:NAME; see 'debrief train --help'. Repeatable." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators" rare:""`
 	Timeout  time.Duration     `name:"evaluator-timeout" help:"Maximum duration of one evaluator program run." group:"Evaluators" rare:""`
 	Rubric   string            `name:"judge-rubric" help:"File with the rubric of the evaluator judge, in place of the built-in one." type:"path" placeholder:"FILE" group:"Evaluators" rare:""`
 }

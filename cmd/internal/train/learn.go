@@ -105,7 +105,9 @@ type learnResult struct {
 	Unread     int    `json:"invalid_lines"` // runs, or lines of runs
 	BadFiles   int    `json:"unread_files"`  // files of which nothing, or only the beginning, was read
 	Repaired   int    `json:"repaired"`      // lines that were read after skipping invalid bytes before them
-	Bullets    int    `json:"bullets"`
+	Bullets    int    `json:"bullets"`       // that are shown
+	Candidates int    `json:"candidates"`    // that wait for another execution
+	ForPerson  int    `json:"for_a_person"`  // that wait for a person
 	Book       string `json:"book"`
 	Playbook   string `json:"playbook"`
 	StateHash  string `json:"state_hash"`
@@ -386,6 +388,14 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 	p := w.State().Playbook()
 	res.shown = p.Top(p.Len())
 	res.Bullets = len(res.shown)
+	for b := range p.All() {
+		switch {
+		case b.AwaitsPerson():
+			res.ForPerson++
+		case b.Status == book.Candidate:
+			res.Candidates++
+		}
+	}
 	res.version = p.Version()
 	res.Playbook = book.VersionLabel(p.Version(), w.State().Chain())
 	res.StateHash = fmt.Sprintf("%x", p.StateHash())

@@ -62,7 +62,7 @@ func (l *Learn) show(res *learnResult) error {
 	if l.JSON {
 		return cli.WriteJSON(term.Stdout, res)
 	}
-	term.Printf("\n%s\n", term.Block(cli.FormatBullets(res.shown, term.Width(term.Stdout))))
+	term.Printf("\n%s\n", term.Block(res.bulletText(term.Width(term.Stdout))))
 	if len(res.New) > 0 {
 		term.Printf("Evidence of the new bullets:\n")
 		for _, n := range res.New {
@@ -98,6 +98,9 @@ func (l *Learn) show(res *learnResult) error {
 		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, term.Plural(res.Dead, "dead letter"))
 	}
 	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, term.Plural(res.Bullets, "bullet"))
+	if waiting := res.waiting(); waiting != "" {
+		state += "; " + waiting
+	}
 	if res.version == 0 {
 		state = "does not exist yet: nothing was learned"
 	}
@@ -115,6 +118,29 @@ func (l *Learn) show(res *learnResult) error {
 		term.Printf("%s\n", note)
 	}
 	return nil
+}
+
+// bulletText returns the shown bullets as a table for an output with a width.
+func (r *learnResult) bulletText(width int) string {
+	if waiting := r.waiting(); len(r.shown) == 0 && waiting != "" {
+		return "No bullet is shown yet: " + waiting + ".\n"
+	}
+	return cli.FormatBullets(r.shown, width)
+}
+
+// waiting describes the bullets that are not shown yet, "" without any.
+func (r *learnResult) waiting() string {
+	var parts []string
+	if r.ForPerson > 0 {
+		parts = append(parts, fmt.Sprintf("%d for a person ('debrief playbook review')", r.ForPerson))
+	}
+	if r.Candidates > 0 {
+		parts = append(parts, fmt.Sprintf("%d for another execution ('debrief playbook show --hidden')", r.Candidates))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return term.Plural(r.ForPerson+r.Candidates, "more bullet") + " waiting: " + strings.Join(parts, ", ")
 }
 
 // unreadItem is a part of a file that was not read, or was read after a repair.

@@ -86,6 +86,8 @@ same. Tasks have the fields question, context and target; see --field for other 
 
 --batch 1 is the sequential loop of the ACE paper. In larger batches, answers and reflections run in parallel. --online answers with the newest playbook, as for live traffic.
 With --tries 3 one reflection compares a right and a wrong answer to the same prompt, if the model gives both; the first counts.
+--evaluator program:NAME --evaluator-program NAME='COMMAND' scores answers by a program. For each answer it reads one JSON object from
+standard input, with the texts id, question, context, target, answer and reasoning. It prints {"score": 0.5, "feedback": "why"}.
 --executions learns a second playbook from existing executions, for example with another --reflector-prompt.
 
 Examples:

@@ -3,6 +3,8 @@ package train
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
+	"debrief/playbook"
 )
 
 // trainScreen prints the progress and the result of a run as text or as JSON lines.
@@ -218,6 +221,7 @@ func summary(r *report.Report) (string, error) {
 	case r.Best != (report.Book{}):
 		say("Nothing was learned that the best playbook contains. It has %s.", term.Plural(r.Best.Bullets, "bullet"))
 	}
+	sayHidden(r.Bullets, say)
 	if c := r.Against; c != nil {
 		say("Against playbook %s, version %d with %s: %d the same, %d nearly, %d only here, %d only there.",
 			c.Book, c.Version, term.Plural(c.Bullets, "bullet"), c.Same, c.Alike, c.OnlyHere, c.OnlyThere)
@@ -247,6 +251,41 @@ func summary(r *report.Report) (string, error) {
 		say("The model was simulated: the figures say nothing about a real one.")
 	}
 	return out.String(), nil
+}
+
+// maxHidden limits the bullets that a summary lists.
+const maxHidden = 5
+
+// sayHidden says which bullets of the final playbook no prompt contains, and what they wait for.
+func sayHidden(all []report.Bullet, say func(format string, args ...any)) {
+	counts := map[playbook.Status]int{}
+	var waiting []string
+	hidden := 0
+	for _, b := range all {
+		status := playbook.Status(b.Status)
+		if status == "" || status == playbook.Active || status == playbook.Probation {
+			continue
+		}
+		hidden++
+		counts[status]++
+		if b.Next != "" {
+			waiting = append(waiting, fmt.Sprintf("%s %s: %s", b.ID, b.Next, term.OneLine(b.Content, 80)))
+		}
+	}
+	if hidden == 0 {
+		return
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[status], status))
+	}
+	say("Of %s of the final playbook, %d are in no prompt (%s).", term.Plural(len(all), "bullet"), hidden, strings.Join(parts, ", "))
+	for _, line := range waiting[:min(len(waiting), maxHidden)] {
+		say("  %s", line)
+	}
+	if more := len(waiting) - maxHidden; more > 0 {
+		say("  and %d more, listed in report.json", more)
+	}
 }
 
 // dollars formats a cost as the end of a list of figures. It returns "" for no cost.

@@ -3,6 +3,7 @@ package books
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	"debrief/curator/gate"
 	"debrief/playbook/history"
 )
 
@@ -56,7 +58,17 @@ func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return err
 	}
-	return w.print(x, x.Text(w.Full))
+	text := x.Text(w.Full)
+	if !w.JSON && x.Current != nil && !x.Current.Shown() {
+		item, err := api.Get[index.BulletItem](ctx, a.Client, w.Path("bullets", string(x.Bullet)), nil)
+		if err != nil {
+			return err
+		}
+		if waits := gate.Waits(item.State, item.Record); waits != "" {
+			text += fmt.Sprintf("\nNow it %s.\n", waits)
+		}
+	}
+	return w.print(x, text)
 }
 
 // printExecution explains an execution. If no version covers the execution yet, the explanation has the work that waits (pending).

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	"debrief/curator/gate"
 	"debrief/playbook"
 )
 
@@ -97,9 +100,13 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	if !sh.Hidden {
 		query["state"] = "shown"
 	}
-	bullets, _, err := api.List[*playbook.Bullet](ctx, a.Client, sh.Path("bullets"), query, 0)
+	items, _, err := api.List[index.BulletItem](ctx, a.Client, sh.Path("bullets"), query, 0)
 	if err != nil {
 		return err
+	}
+	bullets := make([]*playbook.Bullet, len(items))
+	for i := range items {
+		bullets[i] = items[i].Bullet
 	}
 	switch {
 	case sh.JSON:
@@ -113,10 +120,30 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 		if !sh.Hidden {
 			slices.SortFunc(bullets, playbook.CompareScores)
 		}
-		_, err = term.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %s.\n",
-			term.Block(cli.FormatBullets(bullets, term.Width(term.Stdout))), b.Book, b.Label, term.Plural(b.Bullets, "bullet"), b.Shown, b.StateHash)
+		text := cli.FormatBullets(bullets, term.Width(term.Stdout))
+		if len(bullets) == 0 && b.Bullets > 0 {
+			text = "No bullet is shown by generators; --hidden lists the others.\n"
+		}
+		_, err = term.Printf("%s%s\nPlaybook %q at version %s: %s, %d shown by generators. State %s.\n",
+			term.Block(text), term.Block(waitingText(items)), b.Book, b.Label, term.Plural(b.Bullets, "bullet"), b.Shown, b.StateHash)
 	}
 	return err
+}
+
+// waitingText lists what the bullets wait for that are not shown, "" without any.
+func waitingText(items []index.BulletItem) string {
+	var out strings.Builder
+	for i := range items {
+		waits := gate.Waits(items[i].State, items[i].Record)
+		if waits == "" {
+			continue
+		}
+		if out.Len() == 0 {
+			out.WriteString("\nWaiting:\n")
+		}
+		term.Fprintf(&out, "  %s %s\n", items[i].ID, waits)
+	}
+	return out.String()
 }
 
 // printStats prints the statistics of a version, with the outcomes of the stored runs, and the health of the newest version.

@@ -32,7 +32,7 @@ func TestCuratorSeesProgress(t *testing.T) {
 		t.Fatal("the Curator's model was not asked")
 	}
 	for _, text := range seen {
-		if m := regexp.MustCompile(`^sample (\d+) of 24, epoch (\d)$`).FindStringSubmatch(text); m == nil || (len(m[1]) == 2 && m[1] > "12") != (m[2] == "2") {
+		if m := regexp.MustCompile(`^it learns from samples up to number (\d+) of 24, epoch (\d)$`).FindStringSubmatch(text); m == nil || (len(m[1]) == 2 && m[1] > "12") != (m[2] == "2") {
 			t.Errorf("got %q, want samples 1 to 12 in epoch 1 and 13 to 24 in epoch 2", text)
 		}
 	}

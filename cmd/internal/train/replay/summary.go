@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/train/report"
+	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/text"
@@ -70,7 +71,7 @@ func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
 	for i, b := range p.Sorted() {
 		index[b.ID] = i
 		rows = append(rows, report.Bullet{
-			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status),
+			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status), Next: gate.Waits(b.Status, gate.RowOf(p, b)),
 			Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
 		})
 	}
