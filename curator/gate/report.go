@@ -125,8 +125,8 @@ func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 	return &row
 }
 
-// Waits returns what a bullet with a status and a row waits for before every task is shown it, without a final period. It returns "" for one
-// that is shown or retired.
+// Waits returns the event for which a bullet with a status and a row waits before it is shown to every task, such as a request. The text has
+// no final period. It is "" for a bullet that is shown or retired.
 func Waits(status playbook.Status, row *Row) string {
 	switch {
 	case status == playbook.Quarantined:

@@ -256,7 +256,7 @@ func summary(r *report.Report) (string, error) {
 // maxHidden limits the bullets that a summary lists.
 const maxHidden = 5
 
-// sayHidden says which bullets of the final playbook no prompt contains, and what they wait for.
+// sayHidden lists the bullets of the final playbook that no prompt contains, with the next step of the gate for each.
 func sayHidden(all []report.Bullet, say func(format string, args ...any)) {
 	counts := map[playbook.Status]int{}
 	var waiting []string

@@ -130,7 +130,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// waitingText lists what the bullets wait for that are not shown, "" without any.
+// waitingText lists the next step for each bullet that is not shown, "" without any.
 func waitingText(items []index.BulletItem) string {
 	var out strings.Builder
 	for i := range items {

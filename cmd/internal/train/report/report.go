@@ -207,7 +207,7 @@ type Bullet struct {
 	Section string            `json:"section"`
 	Content string            `json:"content"`
 	Status  string            `json:"status"`
-	Next    string            `json:"next,omitempty"` // of a bullet that is not shown to every task: what it waits for, see gate.Row
+	Next    string            `json:"next,omitempty"` // the step of the gate for a bullet that is not shown to every task, see gate.Row
 	Helpful int               `json:"helpful"`
 	Harmful int               `json:"harmful"`
 	Neutral int               `json:"neutral"`
