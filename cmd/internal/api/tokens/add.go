@@ -32,7 +32,7 @@ func Add(path, name string, scopes []Scope, books []playbook.Book, proxies ...ne
 				return nil, err
 			}
 			if hasName(all, name) {
-				return nil, fmt.Errorf("%w: %s: remove its entry first", ErrExists, name)
+				return nil, fmt.Errorf("%w: %s: revoke it first, or choose another name", ErrExists, name)
 			}
 			data = append(bytes.TrimRight(data, "\n"), '\n')
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -54,8 +55,8 @@ func TestAdd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Add(path, "agent", []Scope{Read}, nil); !errors.Is(err, ErrExists) {
-		t.Errorf("second agent: got %v", err)
+	if _, err := Add(path, "agent", []Scope{Read}, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "revoke it first") {
+		t.Errorf("second agent: got %v, want ErrExists with what to do", err)
 	}
 	if _, err := Add(path, "x y", []Scope{Read}, nil); err == nil {
 		t.Error("invalid name: got no error")

@@ -112,7 +112,7 @@ func (s *Set) read() error {
 func (s *Set) use(data []byte, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		s.tokens = nil
-		return fmt.Errorf("tokens file: %w: no token is valid until it is back", err)
+		return fmt.Errorf("tokens file: %w: no token is valid until it is back; 'debrief token new' creates it", err)
 	}
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)

@@ -181,7 +181,7 @@ func TestInvalidFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load(filepath.Join(t.TempDir(), "missing.yaml"), nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") {
+	if _, err := Load(filepath.Join(t.TempDir(), "missing.yaml"), nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") || !strings.Contains(err.Error(), "'debrief token new' creates it") {
 		t.Errorf("a missing file: got %v", err)
 	}
 }
