@@ -31,8 +31,14 @@ func joinNegative(args []string) (joined []string) {
 	return joined
 }
 
-// explain returns the error of the parser, or a clearer one for a flag at the end that has no value.
+// missingArgument matches the error of the parser for a missing argument.
+var missingArgument = regexp.MustCompile(`^expected "(<[^<>]+>)`)
+
+// explain returns the error of the parser, or a clearer one for a missing argument and for a flag at the end that has no value.
 func explain(err error, args []string) error {
+	if m := missingArgument.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s: required", m[1])
+	}
 	var invalid *kong.ParseError
 	if !errors.As(err, &invalid) || invalid.Context == nil || len(args) == 0 {
 		return err

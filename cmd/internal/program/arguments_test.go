@@ -23,6 +23,22 @@ func TestNegativeNumbersAreValues(t *testing.T) {
 	}
 }
 
+// TestMissingArgument: the error names the argument in the form of the other errors.
+func TestMissingArgument(t *testing.T) {
+	t.Parallel()
+	type arguments struct {
+		Question string `arg:""`
+	}
+	p := Program{Name: "p", CLI: new(struct{ Common }), Commands: []Command{{Name: "do", Help: "x", Run: new(arguments)}, {Name: "other", Help: "x", Run: new(arguments)}}}
+	_, err := p.parse([]string{"do"})
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	if got, want := explain(err, []string{"do"}).Error(), "<question>: required"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestEmptyTexts: an empty text on the command line is an error, because commands cannot tell it from a flag that is left out.
 func TestEmptyTexts(t *testing.T) {
 	t.Parallel()
