@@ -205,6 +205,9 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 		return nil, err
 	}
 	f := &r.FeedbackRequest
+	if f.Execution == "" {
+		return nil, invalid("execution", "required: the id of a response, a run, a session or the handle of an execution")
+	}
 	if err := c.setFeedbackBook(f); err != nil {
 		return nil, err
 	}

@@ -126,6 +126,18 @@ func TestReviewOfOutcomes(t *testing.T) {
 	}
 }
 
+// TestFeedbackNamesAnExecution: feedback without an execution is refused with the ids that it can name.
+func TestFeedbackNamesAnExecution(t *testing.T) {
+	t.Parallel()
+	s, c := open(t, desk{feedback: func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
+		return &events.StoredReply{Handle: "17-ab12cd34"}, nil
+	}}, Options{}, defaultLimits)
+	code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/feedback", `{"outcome":true}`)
+	if code != 400 || !strings.Contains(reply, `"field":"execution"`) || !strings.Contains(reply, "the id of a response") {
+		t.Errorf("got %d %s, want 400 that names the field and the ids", code, reply)
+	}
+}
+
 // TestOutcomesOfBodies sends outcomes in the forms of clients. What the backend receives is decided, or the reply names the
 // accepted forms.
 func TestOutcomesOfBodies(t *testing.T) {
