@@ -99,10 +99,6 @@ func TestDoubtedOutcomesAreListed(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})
 	w.seed(t)
-	seq, _, err := events.Handle(w.handle).Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
 	index := w.http.Config.Handler.(*handler).index
 	reflect := func(reflector, doubt string) {
 		r := &events.Reflection{
@@ -113,7 +109,7 @@ func TestDoubtedOutcomesAreListed(t *testing.T) {
 		if _, err := w.conn.Publish(t.Context(), r, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(time.Minute); index.Executions.Doubt(seq) != doubt && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); index.Executions.Doubt(events.Handle(w.handle)) != doubt && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
