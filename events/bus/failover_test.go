@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events"
 	"debrief/events/natsd"
 )
 
@@ -84,7 +83,7 @@ func TestOpenWaitsForClusterLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	asked, err := nc.SubscribeSync("$JS.API.STREAM.INFO." + events.StreamTasks) // also receives the requests
+	asked, err := nc.SubscribeSync("$JS.API.STREAM.INFO.>") // also receives the requests
 	if err != nil {
 		t.Fatal(err)
 	}
