@@ -44,7 +44,7 @@ func newBookLog(store *deltalog.Store, b playbook.Book) *bookLog {
 
 // follow reads the records that were added since the last call.
 func (l *bookLog) follow(ctx context.Context) error {
-	return l.store.DeltasAfter(ctx, l.book, l.seq, l.apply)
+	return untilAnswered(ctx, func() error { return l.store.DeltasAfter(ctx, l.book, l.seq, l.apply) })
 }
 
 // apply adds a record.

@@ -76,13 +76,39 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 			return nil, err
 		}
 		tr.done.Go(func() {
-			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, read)
+			err := untilAnswered(ctx, func() error { return conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, read) })
 			if err != nil && ctx.Err() == nil {
 				tr.fail(err)
 			}
 		})
 	}
 	return tr, nil
+}
+
+// maxUnanswered is the number of attempts at a read in a row that a server may leave without an answer, for example while it restarts. Each
+// takes up to five seconds. silencePause is the pause between two attempts, and a read that lasts longer than longRead was answered.
+const (
+	maxUnanswered = 20
+	silencePause  = time.Second
+	longRead      = 30 * time.Second
+)
+
+// untilAnswered repeats a read that the server does not answer. The read must begin after what it has read already.
+func untilAnswered(ctx context.Context, read func() error) error {
+	for unanswered := 0; ; {
+		began := time.Now()
+		err := read()
+		if !bus.Unreachable(err) {
+			return err
+		}
+		unanswered++
+		if time.Since(began) > longRead {
+			unanswered = 1
+		}
+		if unanswered >= maxUnanswered || events.Sleep(ctx, silencePause) != nil {
+			return err
+		}
+	}
 }
 
 // close stops following. It can be called more than once.
