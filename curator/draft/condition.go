@@ -52,8 +52,7 @@ func (d *draft) isCovered(source, b *playbook.Bullet, op *playbook.Op) bool {
 	if !isUnchanged || corrects || !d.isSupported(b) || !similar.IsNarrower(b.When, source.When) {
 		return false
 	}
-	lost := similar.Missing(source.Advice(), b.Advice()).Kind
-	return lost == similar.Same || lost == similar.Words
+	return similar.Missing(source.Advice(), b.Advice()).Kind == similar.Same
 }
 
 // haveOneCondition reports whether all bullets have the same condition.

@@ -157,6 +157,7 @@ func TestMergeIntoACoveringBullet(t *testing.T) {
 		"another case":                 {oak, always, false, conditional(playbook.Add, "", pine, "Apply coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
 		"an exception":                 {oak, always, false, conditional(playbook.Add, "", "the material is not oak", "Apply coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
 		"another number":               {oak, always, false, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply 4 coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
+		"another word":                 {oak, always, false, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply 3 coats of oil."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
 		"a bullet without an outcome":  {oak, always, true, conditional(playbook.Add, "", "the material is oak and it is a table", "Apply coats of wax."), conditional("", "", oak, always), []playbook.Reason{playbook.ReasonCondition}},
 	} {
 		n := trying(t, playbook.GateGuard)
