@@ -57,7 +57,7 @@ func TestBackupDuringOverwrites(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				put(i)
-				time.Sleep(3 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond)
 			}
 		})
 	}
