@@ -12,8 +12,8 @@ type WordIndex struct {
 	// IgnoreCommon makes Top ignore the common words of the query, see isCommon. They hardly change the order, but to score them Top would read
 	// most of the postings.
 	IgnoreCommon bool
-	// NewestCommon makes IgnoreCommon an exception for so many texts with a common word, the newest. Top scores them if the other words find
-	// fewer texts than it returns.
+	// NewestCommon is the number of texts with a common word, the newest, that Top scores in spite of IgnoreCommon. It does so if the other words
+	// find fewer texts than it returns.
 	NewestCommon int
 
 	inverted    invertedIndex

@@ -303,7 +303,7 @@ func (x *Index) joinSection(name, header string) int32 {
 		}
 		x.sectionIDs[name] = i
 		x.sections[i] = section{name: name, header: sizeOf(header)}
-		if name == newerSection { // without an established bullet there is no title
+		if name == newerSection { // it has a title only after established bullets
 			x.sections[i].header = x.sections[i].header.asFirst()
 		}
 	}

@@ -93,7 +93,7 @@ const (
 	longRead      = 30 * time.Second
 )
 
-// untilAnswered repeats a read that the server does not answer. The read must begin after what it has read already.
+// untilAnswered repeats a read that the server does not answer. A repeated read must begin after the last message that was read.
 func untilAnswered(ctx context.Context, read func() error) error {
 	for unanswered := 0; ; {
 		began := time.Now()
