@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events"
 	"debrief/events/natsd"
 )
 
@@ -83,7 +84,7 @@ func TestOpenWaitsForClusterLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	asked, err := nc.SubscribeSync("$JS.API.STREAM.INFO.>") // also receives the requests
+	asked, err := nc.SubscribeSync("$JS.API.STREAM.INFO." + events.StreamTasks) // also receives the requests
 	if err != nil {
 		t.Fatal(err)
 	}
