@@ -80,15 +80,13 @@ type Options struct {
 	Role string
 	// ReadOnly makes Open create nothing. Streams may then be missing.
 	ReadOnly bool
-	// Restoring lets Open open a server on which the restore of a backup was interrupted, for a repeated restore.
-	Restoring bool
-	Tracer    trace.Tracer // for the spans of publishes and deliveries; nil disables tracing
+	Tracer   trace.Tracer // for the spans of publishes and deliveries; nil disables tracing
 }
 
 // Open returns a connection to the streams and buckets. It creates the missing ones, if the user has the rights.
 // The caller closes nc. If the server denies a request, Open and every method of Conn return a *DeniedError. Open
-// returns a *streams.ConfigError if the configuration of an existing stream does not fit, natserr.ErrNoStreams if ReadOnly is set
-// and no stream exists, and ErrRestoring, before it creates anything, if the restore of a backup is incomplete.
+// returns a *streams.ConfigError if the configuration of an existing stream does not fit, and natserr.ErrNoStreams if ReadOnly is set
+// and no stream exists.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -96,12 +94,6 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	}
 	c := newConn(nc, js, o)
 	c.tracer = o.Tracer
-	if !o.Restoring {
-		err := retryUnanswered(ctx, func(ctx context.Context) error { return CheckRestored(ctx, c.js) })
-		if errors.Is(err, ErrRestoring) { // other errors are those of the following requests, or the user has all rights but this one
-			return nil, err
-		}
-	}
 	if err := c.ensure(ctx, o); err != nil {
 		if noJetStream(err) {
 			return nil, fmt.Errorf("the server at %s has no JetStream in this user's account, or the account does not import it: start the server with JetStream, or "+

@@ -310,17 +310,33 @@ func userOf(program string) string {
 // Open opens the streams that a role uses, or all streams if role is empty. It creates missing streams. It refuses a server on which the
 // restore of a backup was interrupted.
 func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.Logger) (*bus.Conn, error) {
-	return n.open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log, Role: role})
+	return n.openRestored(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log, Role: role})
 }
 
 // OpenReading is Open for a command that only reads: it opens all streams, and creates nothing.
 func (n NATS) OpenReading(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
-	return n.open(ctx, nc, bus.Options{ReadOnly: true, Log: log})
+	return n.openRestored(ctx, nc, bus.Options{ReadOnly: true, Log: log})
 }
 
 // OpenRestoring is Open for a command that restores a backup: an interrupted restore can be repeated.
 func (n NATS) OpenRestoring(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
-	return n.open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log, Restoring: true})
+	return n.open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log})
+}
+
+// openRestored opens streams, unless a part of them is missing after an interrupted restore.
+func (n NATS) openRestored(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn, error) {
+	conn, err := n.open(ctx, nc, o)
+	if err != nil {
+		return nil, err
+	}
+	err = bus.CheckRestored(ctx, conn.JetStream())
+	switch {
+	case errors.Is(err, bus.ErrRestoring):
+		return nil, Exit(ExitRefused, err)
+	case err != nil && !natserr.IsDenied(err): // a user without this right may have all others
+		return nil, err
+	}
+	return conn, nil
 }
 
 // open opens streams, with errors that have exit codes.
@@ -336,8 +352,6 @@ func (n NATS) open(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn
 		return nil, Exit(ExitRefused, fmt.Errorf("the credentials do not belong to the %s: use --nkey TENANT/%[1]s.nk (%w)", userOf(cmp.Or(o.Role, "debrief")), err))
 	case errors.Is(err, natserr.ErrNoStreams):
 		return nil, Exit(ExitRefused, fmt.Errorf("%w at %s: start 'debrief up' or the workers there, or name another server with --nats", err, redact.Address(nc.ConnectedUrl())))
-	case errors.Is(err, bus.ErrRestoring):
-		return nil, Exit(ExitRefused, err)
 	case ExitCode(err) == ExitRefused:
 		return nil, err
 	}
