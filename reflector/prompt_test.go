@@ -399,8 +399,8 @@ func TestQuotedBulletsAreJSON(t *testing.T) {
 	}
 }
 
-// TestOnlyABulletThatWasFollowedIsHarmful checks that a harmful vote counts only for a bullet that the execution cites, unless it is of an
-// agent that cites none: then nobody knows what it followed.
+// TestOnlyABulletThatWasFollowedIsHarmful checks that a harmful vote counts only for a bullet that the execution cites, unless it cites none:
+// then nobody knows what it followed.
 func TestOnlyABulletThatWasFollowedIsHarmful(t *testing.T) {
 	t.Parallel()
 	const reply = `{"key_insight":"","bullet_tags":[{"id":"a-1","tag":"harmful"},{"id":"a-2","tag":"harmful"},{"id":"a-3","tag":"neutral"}]}`
@@ -410,7 +410,7 @@ func TestOnlyABulletThatWasFollowedIsHarmful(t *testing.T) {
 		want   string
 	}{
 		"a Generator that cites one":  {"", []playbook.BulletID{"a-2"}, "a-2 harmful, a-3 neutral"},
-		"a Generator that cites none": {"", nil, "a-3 neutral"},
+		"a Generator that cites none": {"", nil, "a-1 harmful, a-2 harmful, a-3 neutral"},
 		"an agent that cites one":     {events.SourceAgent, []playbook.BulletID{"a-2"}, "a-2 harmful, a-3 neutral"},
 		"an agent that cites none":    {events.SourceAgent, nil, "a-1 harmful, a-2 harmful, a-3 neutral"},
 	} {

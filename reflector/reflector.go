@@ -187,7 +187,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	if other != nil && other.Execution != "" {
 		ref.OtherRun = &other.OtherRun
 	}
-	if citesNone(e) {
+	if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
 		followed := *e
 		followed.Cited = followedBullets(ref.Tags)
 		addExposures(&followed, ref)
@@ -198,9 +198,6 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	}
 	return ref, nil
 }
-
-// citesNone reports whether an agent ran the execution and names no bullet that it followed. A Generator cites the bullets that it follows.
-func citesNone(e *events.Execution) bool { return len(e.Cited) == 0 && e.ReportedByAgent() }
 
 // followedBullets returns the bullets with a helpful or harmful vote. They stand for the citations of an agent that names none: the
 // prompt of the Reflector asks for these votes where following a bullet made a difference.

@@ -173,9 +173,10 @@ func (a *analysis) readTags(raw json.RawMessage, e *events.Execution) {
 	}
 }
 
-// mayFollow reports whether an execution may have followed a bullet of its prompt: it cites the bullet, or it is of an agent that cites none.
+// mayFollow reports whether an execution may have followed a bullet of its prompt: it cites the bullet, or it cites none. Then nobody knows
+// what it followed.
 func mayFollow(e *events.Execution, id playbook.BulletID) bool {
-	return slices.Contains(e.Cited, id) || citesNone(e)
+	return len(e.Cited) == 0 || slices.Contains(e.Cited, id)
 }
 
 // parseVote parses a tag in the spellings that models use.
