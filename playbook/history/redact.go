@@ -281,21 +281,28 @@ func (r *Redactor) hasErasedText(id playbook.BulletID) bool {
 // findSelectors finds the selectors whose names are erased: those that select executions to erase by their names, and those that forgot such an
 // execution.
 func (r *Redactor) findSelectors(log Log, mustErase func(*playbook.Evidence) bool) error {
+	erased := map[playbook.Selector]bool{}
 	for _, f := range r.forgets {
 		s := f.Selector
 		selected := &playbook.Evidence{Source: s.Source, Owner: s.Owner, User: s.User, Session: s.Session, Execution: s.Execution, Sample: s.Sample}
 		if s.HasNames() && mustErase(selected) {
-			r.erasedNumbers[f.Version] = r.numbers[s]
+			erased[s] = true
 		}
 	}
-	return log(func(d *playbook.Delta) error {
+	err := log(func(d *playbook.Delta) error {
 		for _, c := range d.Covers {
 			if f := r.forgetOf(d.Version, c.Evidence); f != nil && f.Selector.HasNames() && r.mustErase(c.Evidence) {
-				r.erasedNumbers[f.Version] = r.numbers[f.Selector]
+				erased[f.Selector] = true
 			}
 		}
 		return nil
 	})
+	for _, f := range r.forgets {
+		if erased[f.Selector] { // every use of the selector, because the newest replaces the earlier ones
+			r.erasedNumbers[f.Version] = r.numbers[f.Selector]
+		}
+	}
+	return err
 }
 
 // forgetOf returns the selection of the first change that forgot an execution, or nil. version is that of the delta that covers the execution.

@@ -83,6 +83,12 @@ func fold(t rapid.TB, all []*playbook.Delta) *playbook.Playbook {
 func drawErased(t *rapid.T) (k *logWriter, isErased func(*playbook.Evidence) bool) {
 	k = drawLog(t, allExtras)
 	session := rapid.SampledFrom(k.sources).Draw(t, "erased") + "1"
+	if rapid.Bool().Draw(t, "forgotten twice") {
+		again := playbook.Selector{Session: rapid.SampledFrom(k.sources).Draw(t, "twice") + "1"}
+		k.forget(again, 1)
+		k.reflect(t, allExtras)
+		k.forget(again, 1)
+	}
 	if rapid.Bool().Draw(t, "compared") {
 		session = "other"
 		k.compare(t, session)
