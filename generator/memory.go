@@ -33,7 +33,9 @@ type memory struct {
 	lastRead atomic.Uint64 // sequence of the last message that was read
 	target   atomic.Uint64 // last sequence of the stream at the start
 
-	batch []recall.Item // read, but not indexed yet; used only by follow
+	// Only follow uses these.
+	batch   []recall.Item // read, but not indexed yet
+	created time.Time     // when the stream was created
 }
 
 // newMemory returns a memory of at most maxBytes. It starts to read at the first search, because tasks without
@@ -96,7 +98,7 @@ func (m *memory) read(ctx context.Context) error {
 		m.flush(ctx)
 		close(m.loaded)
 	}
-	err := m.conn.Events.Follow(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, func(s bus.Stored) error {
+	err := m.conn.Events.Follow(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, &m.created, pollInterval, func(s bus.Stored) error {
 		return m.add(ctx, s, 1)
 	})
 	if errors.Is(err, bus.ErrLost) { // searches drop the lost executions when they find them

@@ -117,9 +117,11 @@ var ErrLost = errors.New("the stream has lost messages: its sequences began agai
 const lossInterval = time.Second
 
 // Follow is Poll that notices a loss of messages: a server that lost its store, or its end in a crash, gives their sequences to new messages.
-// Then it returns ErrLost, and the caller must read from the start. Unlike Poll it needs the right to read the state of the stream.
-func (r *Reader) Follow(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
-	var created, checked time.Time // of the stream; when its state was read
+// Then it returns ErrLost, and the caller must read from the start. created is the time at which the stream was created, zero before the first
+// call. Follow updates it. A caller keeps it between calls, because a loss often ends a call with another error. Unlike Poll, Follow needs the
+// right to read the state of the stream.
+func (r *Reader) Follow(ctx context.Context, stream, subject string, seq uint64, created *time.Time, soon time.Duration, fn func(Stored) error) error {
+	var checked time.Time
 	return r.poll(ctx, stream, subject, seq, soon, func(seq uint64) error {
 		if time.Since(checked) < lossInterval {
 			return nil
@@ -129,8 +131,8 @@ func (r *Reader) Follow(ctx context.Context, stream, subject string, seq uint64,
 			return fmt.Errorf("open stream %s: %w", stream, err)
 		}
 		info := s.CachedInfo()
-		isNew := !created.IsZero() && !info.Created.Equal(created)
-		created, checked = info.Created, time.Now()
+		isNew := !created.IsZero() && !info.Created.Equal(*created)
+		*created, checked = info.Created, time.Now()
 		if isNew || info.State.LastSeq+1 < seq {
 			return ErrLost
 		}

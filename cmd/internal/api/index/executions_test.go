@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"debrief/events"
@@ -104,17 +105,7 @@ func TestExecutionsAfterDataLoss(t *testing.T) {
 	publish("5")
 	wait("", 4, 3, 2, 1)
 	time.Sleep(2 * pollInterval) // the index has seen the end of the stream
-	js := conn.JetStream()
-	s, err := js.Stream(t.Context(), events.StreamExecutions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteStream(t.Context(), events.StreamExecutions); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
-		t.Fatal(err)
-	}
+	emptyStream(t, conn.JetStream(), events.StreamExecutions)
 	publish("4")
 	wait("4", 1)
 	wait("", 1)
@@ -165,17 +156,7 @@ func TestDoubtsAfterDataLoss(t *testing.T) {
 		t.Errorf("got doubts %q, want %q", got, want)
 	}
 	wait("the target is wrong", "")
-	js := conn.JetStream()
-	s, err := js.Stream(t.Context(), events.StreamReflections)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteStream(t.Context(), events.StreamReflections); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
-		t.Fatal(err)
-	}
+	emptyStream(t, conn.JetStream(), events.StreamReflections)
 	reflect(handles[1], "the rubric is wrong")
 	wait("", "the rubric is wrong")
 }
@@ -323,4 +304,20 @@ func TestErasedDuringARetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	followUntil(2)
+}
+
+// emptyStream replaces a stream by an empty one with the same configuration, whose sequences begin again. Meanwhile the index fails to read it.
+func emptyStream(t *testing.T, js jetstream.JetStream, name string) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * pollInterval)
+	if _, err := js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
 }

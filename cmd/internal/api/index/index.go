@@ -51,6 +51,8 @@ type Index struct {
 	// Only followExecutions uses these.
 	readState  jetstream.StreamState // state of the stream of executions, before all of them were read
 	nextReread time.Time             // expired messages do not matter before this time
+
+	reflectionsCreated time.Time // when the stream of reflections was created; only followReflections uses it
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
@@ -183,7 +185,7 @@ func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, 
 
 // followReflections reads the new reflections, because some doubt the label of their execution. After a loss of reflections it reads all again.
 func (x *Index) followReflections(ctx context.Context) error {
-	err := x.conn.Events.Follow(ctx, events.StreamReflections, ">", x.Executions.reflected+1, readInterval, x.Executions.addDoubt)
+	err := x.conn.Events.Follow(ctx, events.StreamReflections, ">", x.Executions.reflected+1, &x.reflectionsCreated, readInterval, x.Executions.addDoubt)
 	if errors.Is(err, bus.ErrLost) {
 		x.Executions.forgetDoubts()
 	}
