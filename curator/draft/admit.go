@@ -22,11 +22,11 @@ func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 		return unknownBullet(op.Bullet)
 	}
 	if op.Kind == playbook.Confirm {
-		return d.repeat(op, old)
+		return d.repeat(op, old, g)
 	}
 	isWaiting := op.Kind != playbook.Add && old.Status == playbook.Candidate && d.mode != playbook.GateOff
 	if isWaiting && op.Kind == playbook.Update && isExtended(old, &op) && !screen.IsSuspect(&op) {
-		return d.repeat(op, old)
+		return d.repeat(op, old, g)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge {
 		if refusal := d.keepCondition(&op); refusal != nil {
@@ -58,8 +58,9 @@ func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 
 // repeat drafts a proposal with the advice of the bullet b. It may have a better text for the bullet, such as one with a further number or name.
 // The proposal counts as a request for the bullet. A waiting bullet also gets the better text, unless it has outcomes or earlier requests: another
-// text would lose them. A shown bullet needs no request, and gets a text that adds a number or a name by an UPDATE.
-func (d *draft) repeat(op playbook.Op, b *playbook.Bullet) *screen.Refusal {
+// text would lose them. A shown bullet needs no request, and gets a text that adds a number or a name by an UPDATE. g describes the runs behind the
+// proposal.
+func (d *draft) repeat(op playbook.Op, b *playbook.Bullet, g grounds) *screen.Refusal {
 	request := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: op.Support}
 	better := op
 	better.Kind = playbook.Update
@@ -67,7 +68,7 @@ func (d *draft) repeat(op playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	if !d.countsRequests(b) {
 		added := similar.Missing(playbook.Advice(better.When, better.Content), b.Advice()).Kind
 		if hasText && b.Shown() && (added == similar.Numbers || added == similar.Identifiers) {
-			return d.propose(better, grounds{})
+			return d.propose(better, g)
 		}
 		return d.confirm(&request, duplicateText(b))
 	}

@@ -123,3 +123,14 @@ func TestBetterTextKeepsRequests(t *testing.T) {
 		t.Errorf("after three requests: %v, %d confirmations", n.statuses(), n.p.Bullet(id).CurrentExperiment().Confirmations)
 	}
 }
+
+// TestDoubtfulBetterTextWaits checks that a SAME cannot go round the doubt about advice of one execution: where many tasks succeeded and the
+// execution followed an established bullet, the better text of a shown bullet waits as a candidate.
+func TestDoubtfulBetterTextWaits(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "other", "divide its weight")
+	n.cite(t, "other", strings.Repeat("+", goodWeight+5))
+	better := playbook.Op{Kind: playbook.Confirm, Bullet: n.said(t, "divide its weight").ID, Content: "divide its weight by 40"}
+	n.take(t, n.asksAfter(t, "other", better))
+	n.want(t, "first request", map[string]playbook.Status{"other": active, "divide its weight": active, better.Content: candidate})
+}
