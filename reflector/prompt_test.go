@@ -400,7 +400,7 @@ func TestQuotedBulletsAreJSON(t *testing.T) {
 }
 
 // TestOnlyABulletThatWasFollowedIsHarmful checks that a harmful vote counts only for a bullet that the execution cites, unless it cites none:
-// then nobody knows what it followed.
+// it may then have followed any.
 func TestOnlyABulletThatWasFollowedIsHarmful(t *testing.T) {
 	t.Parallel()
 	const reply = `{"key_insight":"","bullet_tags":[{"id":"a-1","tag":"harmful"},{"id":"a-2","tag":"harmful"},{"id":"a-3","tag":"neutral"}]}`

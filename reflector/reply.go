@@ -173,8 +173,8 @@ func (a *analysis) readTags(raw json.RawMessage, e *events.Execution) {
 	}
 }
 
-// mayFollow reports whether an execution may have followed a bullet of its prompt: it cites the bullet, or it cites none. Then nobody knows
-// what it followed.
+// mayFollow reports whether an execution may have followed a bullet of its prompt: it cites the bullet, or it cites none at all. An execution
+// that cites none may have followed any.
 func mayFollow(e *events.Execution, id playbook.BulletID) bool {
 	return len(e.Cited) == 0 || slices.Contains(e.Cited, id)
 }

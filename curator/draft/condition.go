@@ -22,8 +22,8 @@ func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 }
 
 // completeCondition completes an UPDATE or a MERGE. replaced are the bullets that it replaces, first the one that keeps its id. An operation
-// without a condition gets that of the bullets, or of the first one if it has its advice. An UPDATE with another condition becomes an ADD, because it is advice for another case. A
-// MERGE with another condition is refused.
+// without a condition gets that of the bullets, or that of the first one if it has the advice of that one. An UPDATE with another condition becomes
+// an ADD, because it is advice for another case. A MERGE with another condition is refused.
 func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *screen.Refusal) {
 	first := replaced[0]
 	hasFirstAdvice := playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(first.Advice())
