@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"debrief/playbook/text"
@@ -16,11 +18,14 @@ import (
 // Same reports whether a person would accept an answer as equal to the target. It is for a target without an evaluator. The question tells only
 // whether the answer is rounded, and whether a list is in any order. An empty answer is wrong.
 //
-//   - Numbers and units are compared by value, and dates and times as such. A unit that one side leaves out is not compared.
+//   - Numbers are compared by value, and days and times of day as such. The units of numbers must be equal; a unit that one side leaves out is
+//     not compared.
 //   - Words are compared without case, accents, articles and final punctuation, and without the words around them, as in
 //     "In Bonn." and "The answer is Bonn".
 //   - Identifiers, code and numbers with leading zeros are compared exactly.
 //   - Lists are compared in order, JSON by value.
+//
+// It converts no units and reads no numbers in words: such targets need an evaluator.
 func Same(question, target, answer string) bool {
 	if strings.TrimSpace(target) == strings.TrimSpace(answer) {
 		return true
@@ -59,7 +64,7 @@ func (c comparison) sameItem(target, answer string) bool {
 	}
 	if want, ok := parseDate(target); ok {
 		got, ok := parseDate(answer)
-		return ok && want == got
+		return ok && got.Equal(want)
 	}
 	if want, ok := parseQuantity(target); ok {
 		got, ok := parseQuantity(answer)
@@ -127,8 +132,7 @@ var introductions = []func() *regexp.Regexp{
 	text.Pattern(`(?is)^(?:so |thus,? |therefore,? |hence,? )?(?:(?:the|this|that|it|they|my|our|its|he|she|we)\b[^.!?;,:\n]{0,60}?) (?:is|was|are|were|equals|will be|has)\b:? +(.+)$`),
 	text.Pattern(`(?is)^(?:it's|that's|i (?:think|believe)(?: that)?) +(.+)$`),
 	text.Pattern(`(?is)^(.+?) is the (?:final |correct |right )?(?:answer|result|solution)\.?$`),
-	text.Pattern(`(?is)^(?:die|das|la|le|il|a|o) [\p{L} ]{1,40} (?:ist|lautet|war|es|est|è|é|fue|était) +(.+)$`),
-	text.Pattern(`(?i)^(?:in|on|at|to|from|by|for|of|im|am|en|à|au|auf|zu|about|around|approximately|approx\.?|roughly|circa|ca\.|~|≈) *(.+)$`),
+	text.Pattern(`(?i)^(?:in|on|at|to|from|by|for|of|about|around|approximately|approx\.?|roughly|~|≈) *(.+)$`),
 	text.Pattern(`^[A-Za-z]\w{0,20} *= *([^=].*)$`),
 	text.Pattern(`^([\d.,]+) \([a-z -]+\)$`),
 }
@@ -195,8 +199,8 @@ func isCode(s string) bool {
 		return true
 	}
 	_, isNumber := parseQuantity(s)
-	_, isTime := parseDate(s)
-	if isNumber || isTime || ordinal().MatchString(s) {
+	_, isDate := parseDate(s)
+	if isNumber || isDate || ordinal().MatchString(s) {
 		return false
 	}
 	if strings.ContainsAny(s, "\n_{}[]<>=;\\|@#") || optionFlag().MatchString(s) {
@@ -382,23 +386,75 @@ func roundedPlaces(question string) int {
 	return -1
 }
 
-// sameQuantity compares numbers with their units: as written if both have the same unit, else in the base unit of the dimension.
-func (c comparison) sameQuantity(want, got quantity) bool {
-	if want.dimension == got.dimension {
-		if want.unit == got.unit {
-			return c.sameNumber(want.number, got.number)
+// dateLayouts are the forms of days and of times of day. A day such as 03/05/2024 has none, because countries read it in two ways.
+var dateLayouts = []string{"2006-1-2", "2006/1/2", "2.1.2006", "2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "15:04", "3:04pm", "3pm"}
+
+// dateMarks are the parts of dates that say nothing.
+var dateMarks = text.Pattern(`[,.]$|,|([0-9])(?:st|nd|rd|th)\b| of\b| ([ap]m)$`)
+
+// parseDate parses a day, or a time of day, which is in the year 0.
+func parseDate(s string) (time.Time, bool) {
+	s = dateMarks().ReplaceAllString(strings.ToLower(s), "$1$2")
+	for _, layout := range dateLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, true
 		}
-		return c.sameNumber(want.value, got.value)
 	}
-	if want.dimension != "" && got.dimension != "" {
-		return false
+	return time.Time{}, false
+}
+
+// quantity is a number with a unit.
+type quantity struct {
+	number *big.Rat
+	unit   string // "" without one
+}
+
+var (
+	// The groups of numberText are: 1 sign, 2 currency, 3 sign, 4 digits, 5 exponent, 6 denominator, 7 unit.
+	numberText = text.Pattern(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4}))?(?: ?/ ?(\d+))?\s*([\p{L}°%$€£¥/²³^ ]*)\.?$`)
+	// unitNames maps symbols to the names of their units.
+	unitNames = map[string]string{
+		"$": "dollar", "usd": "dollar", "€": "euro", "eur": "euro", "£": "gbp", "%": "percent",
+		"km": "kilometer", "m": "meter", "cm": "centimeter", "kg": "kilogram", "g": "gram", "h": "hour", "min": "minute", "s": "second",
+		"°c": "degrees celsiu", "°f": "degrees fahrenheit",
 	}
-	// One side has no unit: its number is in the unit of the other side. For 5%, also 0.05 is right.
-	if c.sameNumber(want.number, got.number) {
-		return true
+)
+
+// maxNumber bounds the length of a number in bytes.
+const maxNumber = 200
+
+// parseQuantity parses a number in digits, with or without a unit.
+func parseQuantity(s string) (q quantity, ok bool) {
+	m := numberText().FindStringSubmatch(s)
+	if m == nil || len(s) > maxNumber || m[2] != "" && m[7] != "" { // two units
+		return q, false
 	}
-	isPercent := want.dimension == "percent" || got.dimension == "percent"
-	return isPercent && c.sameNumber(want.value, got.value)
+	digits := strings.TrimSuffix(strings.NewReplacer(",", "", " ", "", "'", "").Replace(m[4]), ".")
+	if m[5] != "" {
+		digits += "e" + m[5]
+	}
+	q.number, ok = new(big.Rat).SetString(digits)
+	if !ok {
+		return q, false
+	}
+	if m[6] != "" {
+		denominator, _ := new(big.Rat).SetString(m[6])
+		if denominator.Sign() == 0 {
+			return q, false
+		}
+		q.number.Quo(q.number, denominator)
+	}
+	if m[1] == "-" || m[3] == "-" {
+		q.number.Neg(q.number)
+	}
+	q.unit = strings.TrimSuffix(strings.ToLower(m[2]+strings.TrimSpace(m[7])), "s")
+	q.unit = cmp.Or(unitNames[q.unit], q.unit)
+	return q, true
+}
+
+func (c comparison) sameQuantity(want, got quantity) bool {
+	isSameUnit := want.unit == got.unit || want.unit == "" || got.unit == ""
+	return isSameUnit && c.sameNumber(want.number, got.number)
 }
 
 func (c comparison) sameNumber(want, got *big.Rat) bool {
