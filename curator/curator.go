@@ -83,8 +83,6 @@ type Config struct {
 	// rejected, as content that repeats the default ones always is.
 	Instructions []string
 
-	// IndexDir is the directory for the index of covered ids of each book; empty keeps them in memory.
-	IndexDir string
 	// Meter receives the metrics; nil disables them.
 	Meter Meter
 }
@@ -169,8 +167,7 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()), earlierWait: waitForEarlier,
 		books: make(map[playbook.Book]*book),
 	}
-	w.store.Meter, w.store.IndexDir = c.cfg.Meter, c.cfg.IndexDir
-	w.store.OnIndexError = func(err error) { conn.Log().Warn().Err(err).Msg("index of covered ids") }
+	w.store.Meter = c.cfg.Meter
 	sweepEnded := make(chan struct{})
 	sweepCtx, stopSweep := context.WithCancel(ctx)
 	go func() {

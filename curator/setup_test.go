@@ -23,7 +23,6 @@ func AddDeltas(t testing.TB, store *deltalog.Store, b playbook.Book, deltas ...p
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
 	for _, d := range deltas {
 		if _, err := w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{&d}, nil }); err != nil {
 			t.Fatal(err)

@@ -56,7 +56,6 @@ func fillBook(ctx context.Context, store *deltalog.Store, name book.Book, size i
 	if err != nil {
 		return err
 	}
-	defer w.Close()
 	for from := 0; from < size; from += 500 {
 		_, err := w.Commit(ctx, func(s deltalog.State) ([]*book.Delta, error) {
 			d := &book.Delta{Author: "bench", Time: time.Now().UTC()}

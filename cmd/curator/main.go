@@ -40,7 +40,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := c.Curator.Settings(program.CacheDir())
+	cfg := c.Curator.Settings()
 	cfg.Meter = m.Curator()
 	role, err := curator.New(m.Model(events.RoleCurator, model), cfg)
 	if err != nil {

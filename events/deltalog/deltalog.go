@@ -36,7 +36,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -70,24 +69,13 @@ type Store struct {
 	// stopped.
 	OnStalled func(b playbook.Book, reason error)
 
-	// IndexDir is the directory for the indexes of covered ids; empty keeps them in memory.
-	IndexDir string
-	// OnIndexError receives the error if an index file cannot be used or written.
-	OnIndexError func(error)
-
-	mu        sync.Mutex
-	indexes   map[playbook.Book]*index // indexes that closed writers returned, for reuse
-	minTail   int                      // of new indexes; see index
-	maxRecent int                      // the constant; tests set another value
+	maxRecent int // the constant; tests set another value
 }
 
 // New returns the store of a connection. The stream DELTAS and the bucket must exist.
 func New(js jetstream.JetStream) *Store {
 	nc, watch := js.Conn(), natserr.WatchOf(js)
-	return &Store{
-		nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch),
-		indexes: make(map[playbook.Book]*index), minTail: minTail, maxRecent: maxRecent,
-	}
+	return &Store{nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), maxRecent: maxRecent}
 }
 
 // Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a

@@ -95,7 +95,7 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 	v := &verifier{
 		Verification: Verification{Book: b, Findings: []Finding{}},
 		fold:         fold{book: b}, log: &logCursor{book: b},
-		covered:    newIndex("", "", minTail, nil), // in memory
+		covered:    index{},
 		redactions: redactionCheck{listed: listings{}, original: map[uint64]bool{}},
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
@@ -128,7 +128,7 @@ type verifier struct {
 	fold     fold
 	log      *logCursor
 	view     *view
-	covered  *index // the ids that the log covers so far
+	covered  index // the ids that the log covers so far
 	repeated []repeatedCover
 
 	redactions redactionCheck

@@ -12,13 +12,12 @@ type repeatedCover struct {
 	version uint64
 }
 
-// checkCovers finds events that the next delta of a log covers again. v.covered has all covered ids in memory, 16 bytes each.
+// checkCovers finds events that the next delta of a log covers again.
 func (v *verifier) checkCovers(r *Record) {
 	inDelta := make(map[playbook.CoverKey]bool, len(r.Covers))
 	for _, cover := range r.Covers {
 		key := cover.Key()
-		inLog, _ := v.covered.has(key) // an index in memory returns no error
-		if inLog || inDelta[key] {
+		if v.covered.has(key) || inDelta[key] {
 			v.repeated = append(v.repeated, repeatedCover{cover, r.Version})
 		}
 		inDelta[key] = true

@@ -20,7 +20,7 @@ import (
 // State is the newest fold of the log, on which a new delta is based. The caller must not keep or change it.
 type State struct {
 	f   *fold
-	ids *index // nil until OpenIndex
+	ids index // nil until OpenIndex
 }
 
 // Playbook returns the folded playbook.
@@ -39,7 +39,7 @@ type Writer struct {
 	s *Store
 	fold
 	log *logCursor // at the delta that was folded last
-	ids *index     // of the covered ids; nil until OpenIndex
+	ids index      // of the covered ids; nil until OpenIndex
 
 	// dirty maps the bullets that changed after settledVersion to the version of their last change.
 	dirty          map[playbook.BulletID]uint64
@@ -154,9 +154,7 @@ func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
 func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book}
 	w.log = &logCursor{book: w.book}
-	if w.ids != nil {
-		w.ids.reset()
-	}
+	clear(w.ids)
 	w.viewVersion, w.settledVersion, w.lost = 0, 0, nil
 	w.needsRepair = true
 	clear(w.dirty)

@@ -35,7 +35,7 @@ var libraries = []struct {
 	{Limits{}, assembly.Limits{}.WithDefaults(), "", ""},
 	{Evaluators{}, scoring.Config{}.WithDefaults(), "", ""},
 	{Reflector{}, reflector.Config{}.WithDefaults(), "ReflectorPrompt", "Instructions"},
-	{Curator{}, curator.Config{}.WithDefaults(), "CacheDir", "IndexDir Instructions Meter"},
+	{Curator{}, curator.Config{}.WithDefaults(), "", "Instructions Meter"},
 	{Gate{}, gate.Config{}.WithDefaults(), "", ""},
 }
 

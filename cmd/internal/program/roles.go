@@ -152,8 +152,6 @@ type Curator struct {
 	Control  playbook.Share  `name:"control" help:"Share of the sessions without advice, of playbooks that 'debrief playbook control' did not set: off, or up to 50%." placeholder:"SHARE" group:"Gate"`
 	Trust    []string        `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]" rare:""`
 	MaxBurst int             `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." rare:""`
-
-	CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids; 'none' keeps it in memory. Default: the user's cache directory, or a folder of --data." placeholder:"DIR" rare:""`
 }
 
 // Gate contains the flags of the gate.
@@ -174,18 +172,10 @@ func (g Gate) Validate() error { return FlagErrors(g.Settings().Validate(), g) }
 
 func (c *Curator) SetDefaults() { copyFields(c, curator.Config{}.WithDefaults()) }
 
-// Settings returns the curator's configuration. The index of covered ids is in the directory of --cache-dir, or else in
-// indexDir.
-func (c Curator) Settings(indexDir string) (cfg curator.Config) {
+// Settings returns the curator's configuration.
+func (c Curator) Settings() (cfg curator.Config) {
 	copyFields(&cfg, c)
-	switch c.CacheDir {
-	case "":
-		cfg.IndexDir = indexDir
-	case "none":
-	default:
-		cfg.IndexDir = c.CacheDir
-	}
 	return cfg
 }
 
-func (c Curator) Validate() error { return FlagErrors(c.Settings("").Validate(), c) }
+func (c Curator) Validate() error { return FlagErrors(c.Settings().Validate(), c) }

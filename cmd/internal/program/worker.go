@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -41,15 +40,6 @@ func NATSEndpoint(m *metrics.Metrics) generator.Endpoint {
 		}
 		return closed, nil
 	}
-}
-
-// CacheDir returns the directory for files that a program can build again, or "" if the user has no cache directory.
-func CacheDir() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "debrief")
 }
 
 // Worker contains the flags of a worker program.

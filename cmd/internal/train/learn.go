@@ -270,7 +270,7 @@ func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	if l.reflector, err = reflector.New(l.reflectorModel, cfg); err != nil {
 		return nil, err
 	}
-	curatorRole, err := curator.New(l.curatorModel, l.Curator.Settings(""))
+	curatorRole, err := curator.New(l.curatorModel, l.Curator.Settings())
 	if err != nil {
 		return nil, err
 	}

@@ -402,7 +402,7 @@ func (p *Training) roles(models program.Model, opened roleModels, reflectorRole 
 	if err != nil {
 		return nil, err
 	}
-	curatorRole, err := curator.New(opened.curator, p.CuratorConfig.Settings(""))
+	curatorRole, err := curator.New(opened.curator, p.CuratorConfig.Settings())
 	if err != nil {
 		return nil, err
 	}

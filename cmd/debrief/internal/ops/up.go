@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"debrief/cmd/internal/operate/erase"
 	"debrief/cmd/internal/operate/metrics"
@@ -185,7 +184,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	if err != nil {
 		return nil, err
 	}
-	curatorConfig := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
+	curatorConfig := u.CuratorConfig.Settings()
 	generatorConfig.Meter, curatorConfig.Meter = m.Generator(), m.Curator()
 	generatorConfig.ModelName, generatorConfig.Rounds = models.NameOf(events.RoleGenerator), reflectorConfig.Rounds
 	curatorConfig.Instructions = []string{generatorConfig.Instructions, reflectorConfig.Instructions}
