@@ -92,7 +92,7 @@ func TestCarelessModelLosesNoRule(t *testing.T) {
 		}
 	}
 	run := func(t *testing.T, asField bool) (lost, merges int) {
-		p, rejected, bullets, costs := new(playbook.Playbook), new(propose.RejectionLog), new(propose.BulletIndex), new(draft.Costs)
+		p, rejected, bullets := new(playbook.Playbook), new(propose.RejectionLog), new(propose.BulletIndex)
 		proposer := propose.Proposer{Model: &careless{rand.New(rand.NewPCG(1, 2))}, Rules: screen.NewRules()}
 		for i := range passes {
 			r := rules[i%len(rules)]
@@ -111,13 +111,9 @@ func TestCarelessModelLosesNoRule(t *testing.T) {
 				ID: id, Execution: id, Handle: events.NewHandle(uint64(i+1), id), KeyInsight: content, Model: "m",
 				Lessons: []events.Lesson{{Section: "others", When: when, Content: content}},
 			}
-			item := &propose.Item{ID: id, Reflection: reflection, NoModel: i < len(rules)}
-			proposer.Propose(t.Context(), &propose.Round{Playbook: p, Rejections: rejected, Bullets: bullets, Costs: costs}, []*propose.Item{item})
-			drafted := &draft.Item{ID: id, Seq: uint64(i + 1), Reflection: reflection, Rejected: item.Rejected, Model: item.Model}
-			for _, proposal := range item.Proposals {
-				drafted.Proposals = append(drafted.Proposals, draft.Proposal{Op: proposal.Op})
-			}
-			out := draft.Build(p, draft.Config{Costs: costs}, []*draft.Item{drafted}, nil)
+			item := &propose.Item{Item: draft.Item{ID: id, Seq: uint64(i + 1), Reflection: reflection}, NoModel: i < len(rules)}
+			proposer.Propose(t.Context(), &propose.Round{Playbook: p, Rejections: rejected, Bullets: bullets}, []*propose.Item{item})
+			out := draft.Build(p, draft.Config{}, []*draft.Item{&item.Item}, nil)
 			for _, d := range out.Deltas {
 				d.Version = p.Version() + 1
 				if d.Version > 1 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"debrief/curator/draft"
+	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -166,7 +167,7 @@ func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem)
 	missing = map[*workItem]uint64{}
 	for _, e := range slices.Backward(earlier) { // the first one comes last and stays in missing
 		for _, item := range waiting[e.Reflection.SampleID()] {
-			if e.Seq < item.Seq && !batch[e.Seq] && !log.covered(&e.Item) {
+			if e.Seq < item.Seq && !batch[e.Seq] && !log.covered(&e.Item.Item) {
 				missing[item] = e.Seq
 			}
 		}
@@ -192,7 +193,7 @@ func (w *worker) reflectionsBetween(ctx context.Context, b playbook.Book, after,
 			return bus.ErrStop
 		case !isHeld(s.Event): // a held reflection has no votes by itself
 			if r, ok := s.Event.(*events.Reflection); ok {
-				found = append(found, &workItem{Item: draft.Item{ID: r.ID, Seq: s.Seq, Reflection: r}})
+				found = append(found, &workItem{Item: propose.Item{Item: draft.Item{ID: r.ID, Seq: s.Seq, Reflection: r}}})
 			}
 		}
 		return nil

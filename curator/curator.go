@@ -63,8 +63,7 @@ type Config struct {
 	Slots    int // playbooks that are processed in parallel; default 8
 	MaxBatch int // maximum number of events in one batch of a playbook, at least 2; default 256
 
-	MaxTokens        int // maximum estimated tokens of all bullets of a playbook; default 80,000, -1 for no limit
-	MaxSectionTokens int // maximum estimated tokens of the bullets of one section; default -1, which is no limit
+	MaxTokens int // maximum estimated tokens of all bullets of a playbook; default 80,000, -1 for no limit
 
 	GateMode playbook.Gate // gate mode of playbooks whose mode is not set; default playbook.GateGuard
 	Gate     gate.Config   // the experiments of the gate
@@ -92,7 +91,6 @@ func (c Config) WithDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 8)
 	c.MaxBatch = cmp.Or(c.MaxBatch, 256)
 	c.MaxTokens = cmp.Or(c.MaxTokens, draft.DefaultTokenBudget)
-	c.MaxSectionTokens = cmp.Or(c.MaxSectionTokens, -1)
 	c.GateMode = cmp.Or(c.GateMode, playbook.GateGuard)
 	c.Review = cmp.Or(c.Review, playbook.ReviewOff)
 	c.Control = cmp.Or(c.Control, playbook.ShareOff)
@@ -110,7 +108,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"MaxTokens", c.MaxTokens}, {"MaxSectionTokens", c.MaxSectionTokens}, {"MaxBurst", c.MaxBurst}} {
+	}{{"MaxTokens", c.MaxTokens}, {"MaxBurst", c.MaxBurst}} {
 		if f.value < -1 {
 			e.Add(f.name, "must be at least 1, or -1 for no limit, got %d", f.value)
 		}

@@ -65,9 +65,9 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 			continue
 		}
 		known[r.SampleID()] = true
-		gathered := &workItem{Item: draft.Item{ID: r.ID, Seq: seq, Reflection: r}, result: &bus.Result{Err: errPending}}
+		gathered := &workItem{Item: propose.Item{Item: draft.Item{ID: r.ID, Seq: seq, Reflection: r}}, result: &bus.Result{Err: errPending}}
 		g.items = append(g.items, gathered)
-		if !log.covered(&gathered.Item) {
+		if !log.covered(&gathered.Item.Item) {
 			open = append(open, gathered)
 		}
 	}

@@ -3,7 +3,6 @@ package curator
 import (
 	"context"
 
-	"debrief/curator/draft"
 	"debrief/curator/propose"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -16,21 +15,16 @@ func (w *worker) propose(ctx context.Context, b *book, round *propose.Round, ite
 	admission := s.Playbook().Admission()
 	log := coverLookup{state: s}
 	var list []*propose.Item
-	workItems := make(map[*propose.Item]*workItem)
 	for _, item := range items {
 		if item.Reflection == nil || len(item.Reflection.Lessons) == 0 {
 			continue
 		}
-		if log.covered(&item.Item) || admission.Forgets(item.Reflection.Evidence()) {
+		if log.covered(&item.Item.Item) || admission.Forgets(item.Reflection.Evidence()) {
 			continue
 		}
-		proposed := &propose.Item{
-			ID: item.ID, Reflection: item.Reflection,
-			// Text of an untrusted source is quarantined for a person and never sent to a model.
-			NoModel: w.policy.Level(item.Reflection.Origin.Source, item.Reflection.Outcome.Inferred) == playbook.Untrusted,
-		}
-		list = append(list, proposed)
-		workItems[proposed] = item
+		// Text of an untrusted source is quarantined for a person and never sent to a model.
+		item.NoModel = w.policy.Level(item.Reflection.Origin.Source, item.Reflection.Outcome.Inferred) == playbook.Untrusted
+		list = append(list, &item.Item)
 	}
 	if len(list) == 0 || log.err != nil {
 		return items, log.err
@@ -40,33 +34,14 @@ func (w *worker) propose(ctx context.Context, b *book, round *propose.Round, ite
 	}
 	round.Playbook = s.Playbook()
 	round.Bullets = &b.bulletIndex
-	round.Costs = b.costs
 	round.TokenBudget = w.cfg.MaxTokens
 	proposer := propose.Proposer{Model: w.model, Rules: w.content}
 	proposer.Propose(ctx, round, list)
 	b.usage = b.usage.Add(round.Usage)
-	failed := make(map[*workItem]bool)
-	for _, proposed := range list {
-		item := workItems[proposed]
-		if proposed.Err != nil {
-			*item.result = bus.Result{Err: proposed.Err}
-			failed[item] = true
-			continue
-		}
-		item.modelUseful = proposed.Useful
-		item.Rejected = proposed.Rejected
-		item.Model = proposed.Model
-		item.Prompt = propose.PromptVersion
-		for _, p := range proposed.Proposals {
-			from := make([]*draft.Item, len(p.From))
-			for i, f := range p.From {
-				from[i] = &workItems[f].Item
-			}
-			item.Proposals = append(item.Proposals, draft.Proposal{Op: p.Op, From: from})
-		}
-	}
 	for _, item := range items {
-		if !failed[item] {
+		if item.Err != nil {
+			*item.result = bus.Result{Err: item.Err}
+		} else {
 			ready = append(ready, item)
 		}
 	}

@@ -40,7 +40,6 @@ type book struct {
 	mu         sync.Mutex // guards the fields below
 	writer     *deltalog.Writer
 	duplicates draft.DuplicateIndex
-	costs      *draft.Costs
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex      propose.BulletIndex
 	rejectionLog     propose.RejectionLog
@@ -62,7 +61,6 @@ const bookIdle = time.Minute
 func (b *book) unload() {
 	b.close()
 	b.duplicates = draft.DuplicateIndex{}
-	b.costs = nil
 	b.bulletIndex = propose.BulletIndex{}
 	b.rejectionLog = propose.RejectionLog{}
 	b.fullRejections = fullRejections{}
@@ -192,7 +190,7 @@ func (w *worker) isCovered(ctx context.Context, b *book, item *workItem) (bool, 
 		return false, err
 	}
 	log := coverLookup{state: b.writer.State()}
-	covered := log.covered(&item.Item)
+	covered := log.covered(&item.Item.Item)
 	return covered, log.err
 }
 
@@ -218,9 +216,6 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 		return err
 	}
 	sortItems(items)
-	if b.costs == nil {
-		b.costs = new(draft.Costs)
-	}
 	items, err := w.propose(ctx, b, new(propose.Round), items)
 	if err != nil {
 		return err
@@ -279,7 +274,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 	}
 	now := time.Now()
 	cfg := draft.Config{
-		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
+		MaxTokens: w.cfg.MaxTokens, Duplicates: &b.duplicates,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Policy: w.policy,
 		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.additions.Recent(now)},
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"debrief/curator/draft"
+	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -14,19 +15,17 @@ import (
 // workItem is a reflection or an edit in a batch, with its proposals. Proposals are made once. Each attempt to commit
 // decides against the current state which of them become operations.
 type workItem struct {
-	draft.Item
-	trace  string // trace id
-	result *bus.Result
-
-	modelUseful bool          // a model was asked about it, and its reply was useful
-	gathered    *gatherResult // for an edit that gathers reflections
+	propose.Item
+	trace    string // trace id
+	result   *bus.Result
+	gathered *gatherResult // for an edit that gathers reflections
 }
 
 // drafts returns the items in the form of the package draft.
 func drafts(items []*workItem) []*draft.Item {
 	list := make([]*draft.Item, len(items))
 	for i, item := range items {
-		list[i] = &item.Item
+		list[i] = &item.Item.Item
 	}
 	return list
 }
@@ -34,7 +33,7 @@ func drafts(items []*workItem) []*draft.Item {
 // newWorkItem returns the work item of a delivery. It returns an error if the event is neither a reflection nor an edit.
 func newWorkItem(d *bus.Delivery, result *bus.Result) (*workItem, error) {
 	item := &workItem{
-		Item: draft.Item{ID: d.Event.EventID(), Seq: d.Seq}, trace: events.TraceID(d.Trace), result: result,
+		Item: propose.Item{Item: draft.Item{ID: d.Event.EventID(), Seq: d.Seq}}, trace: events.TraceID(d.Trace), result: result,
 	}
 	switch e := d.Event.(type) {
 	case *events.Reflection:
@@ -71,7 +70,7 @@ func (l *coverLookup) hasFeedback(sample events.ID) bool {
 // fillResults sets the results of decided work items. The reply to an edit contains its decision and the version.
 func fillResults(decided []*workItem, s deltalog.State) {
 	for _, item := range decided {
-		*item.result = bus.Result{Version: s.Playbook().Version(), ModelUseful: item.modelUseful}
+		*item.result = bus.Result{Version: s.Playbook().Version(), ModelUseful: item.Useful}
 		if item.Edit == nil {
 			continue
 		}

@@ -2,7 +2,7 @@ package draft
 
 import (
 	"cmp"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -12,109 +12,41 @@ import (
 	"debrief/playbook"
 )
 
-// DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
+// DefaultTokenBudget is the default token budget of a playbook, as in the curator of the ACE authors (ace-agent/ace).
 const DefaultTokenBudget = 80_000
 
-// Budget is the maximum number of tokens of the shown bullets, for the whole playbook and for each section. A value
-// below 1 means no limit.
-type Budget struct {
-	Book, Section int // tokens
+// Tokens returns the number of tokens of a bullet's line in a prompt. It leaves out the votes, so that a vote cannot move a playbook over its
+// budget.
+func Tokens(b *playbook.Bullet) int {
+	return chat.Tokens("- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + "\n")
 }
 
-func (b Budget) isSet() bool { return b.Book > 0 || b.Section > 0 }
-
-// renderTitle, renderHeading and renderLine return the lines that playbook.Render writes. The sum of the tokens of single lines is never less
-// than the tokens of the whole text.
-const renderTitle = "## Learned Strategies\n"
-
-func renderHeading(section string) string { return "\n### " + playbook.SectionTitle(section) + "\n" }
-
-// renderLine leaves out the votes, so that a vote cannot move a playbook over its budget.
-func renderLine(b *playbook.Bullet) string {
-	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + "\n"
+// tokenSum is the number of tokens of the shown bullets, the headings of their sections and the title, as playbook.Render writes them. The sum of the
+// tokens of single lines is never less than the tokens of the whole text.
+type tokenSum struct {
+	tokens   int
+	sections map[string]int // number of shown bullets of each section
 }
 
-// Costs caches the token counts of the bullets of one playbook and the sums of its last version, because every draft that can add text needs
-// them and few bullets change. A nil Costs caches nothing. It is not safe for concurrent use.
-type Costs struct {
-	lines   map[playbook.BulletID]cost
-	sums    *tokenSums                             // of the bullets in counted; nil before the first draft
-	counted map[playbook.BulletID]*playbook.Bullet // the bullets at mark
-	mark    playbook.Mark
-}
-
-type cost struct {
-	content string
-	tokens  int
-}
-
-// Tokens returns the number of tokens of a bullet's line in a prompt, and caches it.
-func (c *Costs) Tokens(b *playbook.Bullet) int {
-	if c == nil {
-		return chat.Tokens(renderLine(b))
+func newTokenSum(bullets iter.Seq[*playbook.Bullet]) *tokenSum {
+	s := &tokenSum{chat.Tokens("## Learned Strategies\n"), map[string]int{}}
+	for b := range bullets {
+		s.add(b, 1)
 	}
-	if known, ok := c.lines[b.ID]; ok && known.content == b.Content {
-		return known.tokens
-	}
-	n := chat.Tokens(renderLine(b))
-	if c.lines == nil || len(c.lines) > 2*len(c.counted)+100 { // most lines are of removed bullets
-		c.lines = make(map[playbook.BulletID]cost)
-	}
-	c.lines[b.ID] = cost{b.Content, n}
-	return n
+	return s
 }
 
-// sumsOf returns the sums of a playbook. It reads only the bullets that have changed since the last call. The caller must not change the sums.
-func (c *Costs) sumsOf(p *playbook.Playbook) *tokenSums {
-	if c == nil {
-		c = new(Costs)
-	}
-	ids, now, known := p.ChangedSince(c.mark)
-	c.mark = now
-	if !known {
-		c.sums, c.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
-		for b := range p.All() {
-			c.sums.add(b, 1)
-			c.counted[b.ID] = b
-		}
-	}
-	for _, id := range ids {
-		b := p.Bullet(id)
-		c.sums.add(c.counted[id], -1)
-		c.sums.add(b, 1)
-		if b == nil {
-			delete(c.counted, id)
-		} else {
-			c.counted[id] = b
-		}
-	}
-	return c.sums
-}
-
-// tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
-type tokenSums struct {
-	costs   *Costs
-	book    int
-	section map[string]sectionSum
-}
-
-type sectionSum struct{ tokens, bullets int }
-
-func newTokenSums(c *Costs) *tokenSums {
-	return &tokenSums{c, chat.Tokens(renderTitle), map[string]sectionSum{}}
-}
-
-// add adds the tokens of b if sign is 1, and subtracts them if it is -1. It ignores nil and bullets that are not shown.
-func (s *tokenSums) add(b *playbook.Bullet, sign int) {
-	if b == nil || !b.Shown() {
+// add adds the tokens of b if sign is 1, and subtracts them if it is -1. It ignores bullets that are not shown.
+func (s *tokenSum) add(b *playbook.Bullet, sign int) {
+	if !b.Shown() {
 		return
 	}
-	n, old := s.costs.Tokens(b), s.section[b.Section]
-	if old.bullets == 0 || old.bullets+sign == 0 { // the section heading is added or removed too
-		n += chat.Tokens(renderHeading(b.Section))
+	before := s.sections[b.Section]
+	s.sections[b.Section] += sign
+	s.tokens += sign * Tokens(b)
+	if before == 0 || before+sign == 0 { // the heading is added or removed too
+		s.tokens += sign * chat.Tokens("\n### "+playbook.SectionTitle(b.Section)+"\n")
 	}
-	s.book += sign * n
-	s.section[b.Section] = sectionSum{old.tokens + sign*n, old.bullets + sign}
 }
 
 // enforceBudget keeps the playbook within its token budget. It retires the weakest bullets, and it drops new bullets that are
@@ -122,41 +54,19 @@ func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 // not grow further, but it is not cut to the budget at once. Pinned bullets stay. The budget does not apply to changes by
 // a person.
 func (d *draft) enforceBudget() {
-	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
+	if d.MaxTokens < 1 || d.byPerson || !d.mayGrow() {
 		return
 	}
-	before := d.Costs.sumsOf(d.base)
-	after := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
-	for id, b := range d.changed {
-		after.add(d.base.Bullet(id), -1)
-		after.add(b, 1)
+	limit := max(d.MaxTokens, newTokenSum(d.base.All()).tokens)
+	sum := newTokenSum(d.All())
+	if sum.tokens <= limit {
+		return
 	}
-	if d.Budget.Section > 0 {
-		for _, section := range slices.Sorted(maps.Keys(after.section)) {
-			limit := max(d.Budget.Section, before.section[section].tokens)
-			isOver := func() bool { return after.section[section].tokens > limit }
-			d.retireWeakest(after, isOver, func(b *playbook.Bullet) bool { return b.Section == section })
-		}
-	}
-	if d.Budget.Book > 0 {
-		limit := max(d.Budget.Book, before.book)
-		d.retireWeakest(after, func() bool { return after.book > limit }, func(*playbook.Bullet) bool { return true })
-	}
-}
-
-// retireWeakest retires the weakest of the eligible bullets until isOver returns false or the delta is full. It updates the sums.
-func (d *draft) retireWeakest(sums *tokenSums, isOver func() bool, eligible func(*playbook.Bullet) bool) {
-	for isOver() {
-		weakest := d.weakest(eligible)
-		if len(weakest) == 0 {
+	for _, b := range d.weakest() {
+		if sum.tokens <= limit || !d.retireOverBudget(b) {
 			return
 		}
-		for _, b := range weakest {
-			if !isOver() || !d.retireOverBudget(b) {
-				return
-			}
-			sums.add(b, -1)
-		}
+		sum.add(b, -1)
 	}
 }
 
@@ -188,30 +98,25 @@ func compareResults(a, b *playbook.Bullet) int {
 	return cmp.Or(cmp.Compare(experiments(a), experiments(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// maxWeakest is the length of a list of weakest. A delta retires mostly as many bullets as it adds.
-const maxWeakest = 32
-
-// weakest returns the eligible bullets that retire first because of the budget, at most maxWeakest, the weakest first. Of bullets with equal results,
-// those that are new in this draft come last, and the others are in the order of compareStrength.
-func (d *draft) weakest(eligible func(*playbook.Bullet) bool) []*playbook.Bullet {
+// weakest returns the bullets that may retire because of the budget, the weakest first. Of bullets with equal results, those that are new in this
+// draft come last, and the others are in the order of compareStrength.
+func (d *draft) weakest() []*playbook.Bullet {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {
 			return 1
 		}
 		return 0
 	}
-	first := playbook.NewTop(maxWeakest, func(a, b *playbook.Bullet) int {
-		if byResults := compareResults(a, b); byResults != 0 {
-			return byResults
-		}
-		return cmp.Or(cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
-	})
+	var all []*playbook.Bullet
 	for b := range d.All() {
-		if b.Shown() && !b.Pinned && eligible(b) {
-			first.Offer(b)
+		if b.Shown() && !b.Pinned {
+			all = append(all, b)
 		}
 	}
-	return first.Sorted()
+	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
+		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
+	})
+	return all
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.

@@ -27,11 +27,10 @@ import (
 	"debrief/playbook/history"
 )
 
-// Config contains the settings, the caches and the look-ups of a draft.
+// Config contains the settings, the index and the look-ups of a draft.
 type Config struct {
-	Budget     Budget
+	MaxTokens  int             // maximum tokens of the shown bullets; below 1 for no limit
 	Duplicates *DuplicateIndex // nil detects only equal texts as duplicates
-	Costs      *Costs          // cache of token counts; nil disables it
 
 	Covered     func(*Item) bool            // reports whether the log covers an item; nil means that it covers none
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not

@@ -69,7 +69,7 @@ type planBuilder struct {
 	Plan
 	before  *playbook.Playbook
 	bullets map[playbook.BulletID]*playbook.Bullet
-	tokens  *tokenSums
+	tokens  *tokenSum
 	touched map[playbook.BulletID]bool // the bullets that a step changes or removes
 }
 
@@ -84,18 +84,17 @@ type planBuilder struct {
 func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	r = r.WithDefaults()
 	f := &planBuilder{
-		before: p, bullets: make(map[playbook.BulletID]*playbook.Bullet, p.Len()), tokens: newTokenSums(nil),
+		before: p, bullets: make(map[playbook.BulletID]*playbook.Bullet, p.Len()), tokens: newTokenSum(p.All()),
 		touched: make(map[playbook.BulletID]bool),
 	}
 	for _, b := range p.Sorted() {
 		f.bullets[b.ID] = b
-		f.tokens.add(b, 1)
 		if b.Shown() {
 			f.ShownBefore++
 		}
 	}
 	f.Steps = []Step{} // not null in JSON
-	f.TokensBefore = f.tokens.book
+	f.TokensBefore = f.tokens.tokens
 	f.mergeDuplicates()
 	for i := range r.Merges {
 		f.mergeParaphrase(&r.Merges[i])
@@ -107,7 +106,7 @@ func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	f.retireOverBudget(r.TokenBudget)
 
 	f.SameSubject = SameSubject(f.refinable())
-	f.TokensAfter = f.tokens.book
+	f.TokensAfter = f.tokens.tokens
 	for _, b := range f.bullets {
 		if b.Shown() {
 			f.ShownAfter++
@@ -257,7 +256,7 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	if isOther && f.bullets[same.ID] != nil { // it is not merged into another bullet
 		return
 	}
-	before := f.tokens.book
+	before := f.tokens.tokens
 	f.tokens.add(f.bullets[into], -1)
 	b := *merged
 	for _, id := range sources {
@@ -272,17 +271,17 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	f.tokens.add(&b, 1)
 	f.bullets[into], f.touched[into] = &b, true
 	op := playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: sources, When: b.When, Content: b.Content}
-	f.Steps = append(f.Steps, Step{op, reason, before - f.tokens.book})
+	f.Steps = append(f.Steps, Step{op, reason, before - f.tokens.tokens})
 }
 
 // retire adds a step that retires a bullet.
 func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
-	before := f.tokens.book
+	before := f.tokens.tokens
 	f.tokens.add(b, -1)
 	retired := *b
 	retired.Status = playbook.Retired
 	f.bullets[b.ID], f.touched[b.ID] = &retired, true
-	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, before - f.tokens.book})
+	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, before - f.tokens.tokens})
 }
 
 func (f *planBuilder) retireHarmful(minVotes int) {
@@ -323,7 +322,7 @@ func (f *planBuilder) retireOverBudget(tokens int) {
 	all := f.refinable()
 	slices.SortFunc(all, compareStrength)
 	for _, b := range all {
-		if f.tokens.book <= tokens {
+		if f.tokens.tokens <= tokens {
 			return
 		}
 		if b.Shown() && !b.Pinned {

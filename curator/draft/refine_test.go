@@ -234,15 +234,14 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sums, shown := newTokenSums(nil), 0
+		sum, shown := newTokenSum(after.All()), 0
 		for b := range after.All() {
-			sums.add(b, 1)
 			if b.Shown() {
 				shown++
 			}
 		}
-		if sums.book != plan.TokensAfter || shown != plan.ShownAfter {
-			t.Errorf("got %[3]d shown bullets in %[4]d tokens, the plan has %[1]d in %[2]d", plan.ShownAfter, plan.TokensAfter, shown, sums.book)
+		if sum.tokens != plan.TokensAfter || shown != plan.ShownAfter {
+			t.Errorf("got %[3]d shown bullets in %[4]d tokens, the plan has %[1]d in %[2]d", plan.ShownAfter, plan.TokensAfter, shown, sum.tokens)
 		}
 		for b := range p.All() {
 			if now := after.Bullet(b.ID); b.Pinned && (now == nil || now.Content != b.Content || now.Status != b.Status) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"debrief/curator/draft"
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
@@ -93,7 +94,7 @@ func (round *Round) addContext(in *Request) {
 		if included[bullet.ID] || len(included) == maxContext {
 			return
 		}
-		n := round.Costs.Tokens(bullet)
+		n := draft.Tokens(bullet)
 		if tokens+n > maxContextTokens {
 			return
 		}

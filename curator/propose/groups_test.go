@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"debrief/curator/draft"
+
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/chat"
@@ -21,7 +23,7 @@ import (
 // asked returns a item that needs a model.
 func asked(name, insight string) *Item {
 	r := &events.Reflection{Execution: events.Hash("test", name), KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
-	return &Item{ID: events.Hash("test", name), Reflection: r, input: r}
+	return &Item{Item: draft.Item{ID: events.Hash("test", name), Reflection: r}, input: r}
 }
 
 func batchOf(insights ...string) []*Item {
@@ -86,16 +88,11 @@ func jsonLines[T any](p chat.Prompt) (all []T) {
 	return all
 }
 
-// costs counts the tokens of bullets for the tests.
-type costs struct{}
-
-func (costs) Tokens(b *playbook.Bullet) int { return chat.Tokens(b.Content) }
-
 // confer gets proposals for an empty book. It returns the sorted proposals and the failed items.
 func confer(t *testing.T, m chat.Model, batch []*Item) (proposed []string, failed map[*Item]bool) {
 	t.Helper()
 	d := &Proposer{Model: m, Rules: screen.NewRules(Texts()...)}
-	d.askInGroups(t.Context(), &Round{Playbook: new(playbook.Playbook), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}, batch)
+	d.askInGroups(t.Context(), &Round{Playbook: new(playbook.Playbook), Rejections: new(RejectionLog), Bullets: new(BulletIndex)}, batch)
 	failed = make(map[*Item]bool)
 	for _, k := range batch {
 		if k.Err != nil {
@@ -424,7 +421,7 @@ func TestQuestionContainsOnlyNewContent(t *testing.T) {
 		for _, l := range test.lessons {
 			r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
 		}
-		k := &Item{Reflection: r}
+		k := &Item{Item: draft.Item{Reflection: r}}
 		got := ""
 		if fresh := d.splitLessons(round, k); len(fresh) > 0 {
 			q := d.modelInput(round, k, fresh)

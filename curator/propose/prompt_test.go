@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/curator/draft"
+
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -58,7 +60,7 @@ func TestPromptSaysWhatWasWithheld(t *testing.T) {
 		in := Request{Reflections: []*events.Reflection{{
 			KeyInsight: "Customers of the first class pay less.", Exposures: []events.Exposure{{Bullet: "calc-00001", Arm: arm}},
 		}}}
-		round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
+		round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex)}
 		round.Bullets.update(p)
 		round.addContext(&in)
 		return requestPrompt(in).Messages[1].Text
@@ -121,7 +123,7 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 		log.Add(d)
 	}
 	in := Request{Reflections: []*events.Reflection{{KeyInsight: "Sand oak twice."}}}
-	round := &Round{Playbook: p, Rejections: log, Bullets: new(BulletIndex), Costs: costs{}}
+	round := &Round{Playbook: p, Rejections: log, Bullets: new(BulletIndex)}
 	round.Bullets.update(p)
 	round.addContext(&in)
 	prompt := requestPrompt(in)
@@ -146,7 +148,7 @@ func TestPromptTellsTasksApart(t *testing.T) {
 	all := []string{"silver customer in Oslo, 3 lamps", "gold customer in Bonn, 12 chairs", "gold customer in Rome, 1 desk", "new customer in Bern, 2 desks", "gold customer in Oslo"}
 	for i, facts := range all {
 		r := &events.Reflection{KeyInsight: "Look at the country.", Question: text.Ends(question(facts), 500)}
-		items = append(items, &Item{Reflection: r})
+		items = append(items, &Item{Item: draft.Item{Reflection: r}})
 		seqs = append(seqs, uint64(i+1))
 		log.Add(&playbook.Delta{Version: uint64(i + 1), Covers: []playbook.Cover{{Seq: uint64(i + 1), Evidence: r.Evidence()}}})
 	}

@@ -202,7 +202,7 @@ func TestReducerDecisionsAreApplied(t *testing.T) {
 		t.Fatalf("%d failed, %d calls", len(failed), m.calls)
 	}
 	for _, p := range batch[1].Proposals {
-		if p.Op.Content == "For gold customers the discount is 7 percent of the sum." && len(p.From) == 2 && p.From[0] == batch[0] && p.From[1] == batch[1] {
+		if p.Op.Content == "For gold customers the discount is 7 percent of the sum." && len(p.From) == 2 && p.From[0] == &batch[0].Item && p.From[1] == &batch[1].Item {
 			if r := batch[1].Rejected; len(r) != 1 || r[0].Code != playbook.ReasonSuperseded || r[0].Op.Content != texts[1] {
 				t.Errorf("got the rejections %+v", r)
 			}

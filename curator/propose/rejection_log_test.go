@@ -117,7 +117,7 @@ func TestPromptNamesRefusedMerges(t *testing.T) {
 		{ID: "a-00001", Section: "a", Content: "Merge both orders first."},
 		{ID: "a-00002", Section: "a", Content: "Merge both orders first, unless one is frozen.", Status: playbook.Candidate, Replaces: "a-00001"},
 	}
-	round := &Round{Playbook: playbook.Restore(2, 2, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
+	round := &Round{Playbook: playbook.Restore(2, 2, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex)}
 	refused := func(author string, code playbook.Reason, reason string, ids ...playbook.BulletID) *playbook.Delta {
 		op := playbook.Op{Kind: playbook.Merge, Bullet: ids[0], Sources: ids[1:], Content: "Merge both orders first, unless frozen."}
 		return &playbook.Delta{Author: author, Rejected: []playbook.Rejection{{Op: op, Code: code, Reason: reason}}}
@@ -174,7 +174,7 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 			}
 		}
 	})
-	round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
+	round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex)}
 	round.Rejections.Add(&playbook.Delta{Author: history.Curator, Rejected: []playbook.Rejection{{
 		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
 	}}})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"debrief/curator/draft"
 	"debrief/curator/gate"
 	"debrief/curator/screen"
 	"debrief/events"
@@ -19,27 +20,17 @@ import (
 	"debrief/playbook/text"
 )
 
-// Item is a reflection with lessons, and the result of its round of proposals.
+// Item is an item of a draft. If it is a reflection with lessons, Propose adds its proposals.
 type Item struct {
-	ID         events.ID // of the event
-	Reflection *events.Reflection
+	draft.Item
 	// NoModel keeps the text of the reflection from models. Each of its lessons is proposed as a bullet.
 	NoModel bool
 
-	Proposals []Proposal
-	Rejected  []playbook.Rejection
-	Model     string // that made the proposals; empty without a model
-	Useful    bool   // a model was asked about the reflection, and its reply was useful
-	Err       error  // no request about the reflection succeeded; it has no proposals
+	Useful bool  // a model was asked about the reflection, and its reply was useful
+	Err    error // no request about the reflection succeeded; it has no proposals
 
 	index int                // in the batch for the model
 	input *events.Reflection // the part of Reflection that the model sees
-}
-
-// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch.
-type Proposal struct {
-	Op   playbook.Op
-	From []*Item
 }
 
 // Proposer makes proposals. It is safe for concurrent use if the model is.
@@ -48,18 +39,11 @@ type Proposer struct {
 	Rules *screen.Rules // checks of the texts of lessons and proposals
 }
 
-// TokenCounter counts tokens.
-type TokenCounter interface {
-	// Tokens returns the number of tokens of a bullet in a prompt.
-	Tokens(*playbook.Bullet) int
-}
-
 // Round is one round of proposals: the state of the playbook that models see, and the cost and errors of the requests.
 type Round struct {
 	Playbook   *playbook.Playbook
 	Rejections *RejectionLog
 	Bullets    *BulletIndex
-	Costs      TokenCounter
 	// TokenBudget is the maximum number of tokens of the shown bullets; below 1 for no limit.
 	TokenBudget int
 	// AllOrNothing requires that the result does not depend on temporary failures.
@@ -73,7 +57,7 @@ type Round struct {
 }
 
 // Propose fills in the results of the items. A lesson whose text a bullet already has needs no model. If a model fails, the
-// items that need it get its error, and the others do not wait for it. The caches of the round must not be in use by another
+// items that need it get its error, and the others do not wait for it. The indexes of the round must not be in use by another
 // round.
 func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 	round.Rejections.update(round.Playbook)
@@ -115,11 +99,11 @@ func (w *Proposer) splitLessons(round *Round, item *Item) (fresh []playbook.Op) 
 		screen.Suspect(&op)
 		isKnown := inPlaybook(round.Playbook, content) || isReturnable(round.Playbook, content)
 		if isKnown && !screen.IsSuspect(&op) {
-			item.Proposals = append(item.Proposals, Proposal{Op: op})
+			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
 		} else if refusal := w.refuseLesson(round, content); refusal != nil {
 			item.reject(op, refusal)
 		} else if screen.IsSuspect(&op) {
-			item.Proposals = append(item.Proposals, Proposal{Op: op})
+			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
 		} else {
 			fresh = append(fresh, op)
 		}
@@ -133,7 +117,7 @@ func (w *Proposer) proposeLessons(round *Round, item *Item, lessons []playbook.O
 		if refusal := w.refuse(round, &op); refusal != nil {
 			item.reject(op, refusal)
 		} else {
-			item.Proposals = append(item.Proposals, Proposal{Op: op})
+			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
 		}
 	}
 }
@@ -363,7 +347,11 @@ func (w *Proposer) assignProposals(ctx context.Context, round *Round, all []*gro
 		drop.owner.reject(drop.op, screen.Refusef(playbook.ReasonSuperseded, "%s", drop.reason))
 	}
 	for _, p := range all {
-		p.owner.Proposals = append(p.owner.Proposals, Proposal{Op: p.op, From: p.support})
-		p.owner.Model = p.model
+		proposal := draft.Proposal{Op: p.op}
+		for _, item := range p.support {
+			proposal.From = append(proposal.From, &item.Item)
+		}
+		p.owner.Proposals = append(p.owner.Proposals, proposal)
+		p.owner.Model, p.owner.Prompt = p.model, PromptVersion
 	}
 }

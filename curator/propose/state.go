@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/curator/draft"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -30,7 +31,7 @@ func (round *Round) state(items []*Item) State {
 	s.Stats = playbook.StatsOf(func(yield func(*playbook.Bullet) bool) {
 		for b := range round.Playbook.All() {
 			if b.Shown() {
-				s.Tokens += round.Costs.Tokens(b)
+				s.Tokens += draft.Tokens(b)
 			}
 			if !yield(withPresentVotes(b)) {
 				return

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/curator/draft"
+
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -21,14 +23,14 @@ func TestPromptHasStateOfPlaybook(t *testing.T) {
 		{ID: "misc-00004", Section: "misc", Content: "Ask for the year.", Status: playbook.Retired},
 	}
 	round := &Round{
-		Playbook: playbook.Restore(4, 4, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}, TokenBudget: 80_000,
+		Playbook: playbook.Restore(4, 4, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex), TokenBudget: 80_000,
 	}
 	items := batchOf("Bronze gets 3 % off.", "Tin gets 1 % off.")
 	items[0].Reflection.Origin = events.Origin{Epoch: 2, Step: 234, Steps: 1000}
 	items[1].Reflection.Origin = events.Origin{Epoch: 2, Step: 233, Steps: 1000}
 	tokens := 0
 	for _, b := range bullets[:3] {
-		tokens += costs{}.Tokens(b)
+		tokens += draft.Tokens(b)
 	}
 	user := promptOf(t, round, items)
 	for _, want := range []string{
@@ -69,7 +71,7 @@ func TestPromptHasVotesOnThePresentWording(t *testing.T) {
 	} {
 		b := &playbook.Bullet{ID: "calc-00001", Section: "calc", Content: "Gold gets 7 % off.", Helpful: 1, Harmful: 2, Experiment: test.experiment}
 		round := &Round{
-			Playbook: playbook.Restore(1, 1, slices.Values([]*playbook.Bullet{b})), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{},
+			Playbook: playbook.Restore(1, 1, slices.Values([]*playbook.Bullet{b})), Rejections: new(RejectionLog), Bullets: new(BulletIndex),
 		}
 		user := promptOf(t, round, batchOf("Bronze gets 3 % off."))
 		if !strings.Contains(user, "Gold gets 7 % off. ("+test.votes+")\n") || !strings.Contains(user, test.classes+".\n") {
@@ -87,7 +89,7 @@ func TestStateOfManySections(t *testing.T) {
 		})
 	}
 	round := &Round{
-		Playbook: playbook.Restore(50, 50, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{},
+		Playbook: playbook.Restore(50, 50, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex),
 	}
 	user := promptOf(t, round, batchOf("Bronze gets 3 % off."))
 	_, state, _ := strings.Cut(user, "# State\n")

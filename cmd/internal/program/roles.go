@@ -143,8 +143,7 @@ type Curator struct {
 	Slots    int `name:"curator-slots" help:"Playbooks to process in parallel."`
 	MaxBatch int `name:"curator-batch" help:"Maximum number of events in one batch of a playbook." rare:""`
 
-	MaxTokens        int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit."`
-	MaxSectionTokens int `name:"section-token-budget" help:"Maximum estimated tokens of the bullets of one section; -1 for no limit." rare:""`
+	MaxTokens int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit."`
 
 	GateMode playbook.Gate   `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, guard or strict." placeholder:"MODE" group:"Gate"`
 	Gate     Gate            `embed:""`

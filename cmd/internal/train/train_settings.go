@@ -69,7 +69,7 @@ var resultFlags = []string{
 	"validation", "test", "online", "executions", "from", "epochs", "batch", "rounds", "tries", "order", "seed", "validate-every", "patience",
 	"snapshot-every", "max-samples", "evaluator", "evaluator-program", "field", "simulated", "model", "generator-model", "reflector-model",
 	"curator-model", "judge-model", "temperature", "generator-prompt", "reflector-prompt", "judge-rubric", "max-tokens", "no-schema",
-	"embed-model", "trace-budget", "evidence-budget", "token-budget", "section-token-budget", "trust", "burst",
+	"embed-model", "trace-budget", "evidence-budget", "token-budget", "trust", "burst",
 }
 
 // settings returns the settings that change the result of the run and differ from their defaults. They are in the report, and an
