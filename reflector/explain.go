@@ -119,7 +119,7 @@ func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) strin
 	case prepareLesson(s).isEcho(l.Content, similar.Prepare):
 		return "repeats the lesson"
 	}
-	if from := copySources([]string{s}, quoted)[0]; from != "" {
+	if from := copySource(s, sourcesOf(quoted)); from != "" {
 		return "copied from the runs (" + from + ")"
 	}
 	return ""

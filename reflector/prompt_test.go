@@ -63,7 +63,7 @@ func TestPromptQuotesEqualTextsOnce(t *testing.T) {
 			len(quotes["context"]), len(quotes["question"]), len(quotes["context and question"]), len(want))
 	}
 	lesson := "Take care with option 0007 option 0008 option 0009 option 0010 in each task of this kind."
-	if from := copySources([]string{lesson}, untrustedTexts(e, nil, Config{}))[0]; from != "context and question" {
+	if from := copySource(lesson, untrustedTexts(e, nil, Config{})); from != "context and question" {
 		t.Errorf("got the source %q", from)
 	}
 }

@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"fmt"
-	"hash/maphash"
 	"iter"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ import (
 //
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
-// searched, each word once, so the cost does not depend on the length of the trace.
+// searched, so the cost does not depend on the length of the trace.
 
 const (
 	echoSimilarity   = 0.88 // of a lesson and a bullet; see isEcho
@@ -55,17 +54,12 @@ func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config, prep
 		lessons = lessons[:maxLessons]
 	}
 	lessons = a.addConditions(lessons)
-	var untrusted []chat.Quotation
+	var untrusted []source
 	if len(lessons)+len(a.Records) > 0 {
 		untrusted = untrustedTexts(e, other, cfg)
 	}
-	contents := make([]string, len(lessons))
-	for i, l := range lessons {
-		contents[i] = l.Content
-	}
-	copies := copySources(contents, untrusted)
 	kept := lessons[:0]
-	for i, l := range lessons {
+	for _, l := range lessons {
 		if reason := rejectReason(l.Content, e.Shown, prepare); reason != "" {
 			a.ignore("lesson %q: %s", shorten(l.Content), reason)
 			continue
@@ -73,7 +67,7 @@ func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config, prep
 		if _, suspect := admit.Screen(l.Section); suspect {
 			l.Section = ""
 		}
-		kept = append(kept, markLesson(l, copies[i]))
+		kept = append(kept, markLesson(l, copySource(l.Content, untrusted)))
 	}
 	a.KeyInsight, a.When, a.Lessons = "", "", kept
 	for i, l := range kept {
@@ -128,7 +122,7 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cf
 				parts = append(parts, sentence)
 			}
 		}
-		if slices.ContainsFunc(copySources(parts, texts), func(from string) bool { return from != "" }) {
+		if slices.ContainsFunc(parts, func(part string) bool { return copySource(part, texts) != "" }) {
 			ref.Copied = append(ref.Copied, name)
 		}
 	}
@@ -139,34 +133,26 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cf
 
 // screenRecords clears the texts of records that would be marked in a lesson, because prompts of the session quote them without a
 // review. In place of a cleared record, these prompts have one that is derived from the step without a model.
-func (a *analysis) screenRecords(untrusted []chat.Quotation) {
-	var texts []*string
+func (a *analysis) screenRecords(untrusted []source) {
+	screened := func(s string) string {
+		if s == "" {
+			return ""
+		}
+		if l := markLesson(events.Lesson{Content: s}, copySource(s, untrusted)); l.Code != "" {
+			a.ignore("records: %s", l.Reason)
+			return ""
+		}
+		return s
+	}
 	for i := range a.Records {
 		r := &a.Records[i]
-		texts = append(texts, &r.Synthesis)
+		r.Synthesis = screened(r.Synthesis)
 		for k := range r.Calls {
 			c := &r.Calls[k]
-			texts = append(texts, &c.Line, &c.Insights, &c.Learning)
-			for n := range c.Next {
-				texts = append(texts, &c.Next[n])
-			}
-		}
-	}
-	texts = slices.DeleteFunc(texts, func(s *string) bool { return *s == "" })
-	all := make([]string, len(texts))
-	for i, s := range texts {
-		all[i] = *s
-	}
-	for i, from := range copySources(all, untrusted) {
-		if l := markLesson(events.Lesson{Content: all[i]}, from); l.Code != "" {
-			a.ignore("records: %s", l.Reason)
-			*texts[i] = ""
-		}
-	}
-	for i := range a.Records {
-		for k := range a.Records[i].Calls {
-			c := &a.Records[i].Calls[k]
-			c.Next = slices.DeleteFunc(c.Next, func(s string) bool { return s == "" })
+			c.Line = screened(c.Line)
+			c.Insights = screened(c.Insights)
+			c.Learning = screened(c.Learning)
+			c.Next = slices.DeleteFunc(c.Next, func(s string) bool { return screened(s) == "" })
 		}
 	}
 }
@@ -220,14 +206,14 @@ func (c *preparedLesson) isEcho(bullet string, prepare func(string) *similar.Tex
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
 // answer are included only if they contain an injection.
-func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quotation {
+func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []source {
 	run := *e // without the bullets, which are not texts of the run, and without earlier rounds, whose answers are added below
 	run.Shown, run.PreviousRounds = nil, nil
 	texts := material(&run, other, cfg)
 	for i := range e.PreviousRounds {
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
-	return slices.DeleteFunc(texts, func(q chat.Quotation) bool {
+	return sourcesOf(slices.DeleteFunc(texts, func(q chat.Quotation) bool {
 		switch q.Name {
 		case quoteTarget, quoteFeedback, quoteOtherNote:
 		default:
@@ -235,110 +221,81 @@ func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quo
 		}
 		_, looksLikeOrder := admit.Screen(q.Text)
 		return !looksLikeOrder
-	})
+	}))
 }
 
-// lessonIndex indexes a lesson for the search in texts.
-type lessonIndex struct {
+// foldedText is a text as its folded words, for the search for copies.
+type foldedText struct {
 	words    []string
-	shingles map[uint64]bool // by hash
-	order    []uint64        // hashes of all shingles, as they follow each other
-	numbers  map[uint64]bool // by hash: the words of the lesson that begin with a digit
+	flat     string          // the words, each between spaces
+	order    []string        // the shingles, as they follow each other
+	shingles map[string]bool // the same
 }
 
-func newLessonIndex(lesson string, seed maphash.Seed) lessonIndex {
-	x := lessonIndex{words: slices.Collect(words(excerpt(lesson, maxLesson))), shingles: map[uint64]bool{}, numbers: map[uint64]bool{}}
-	var window wordWindow
-	for _, w := range x.words {
-		h := maphash.String(seed, w)
-		if unicode.IsDigit([]rune(w)[0]) {
-			x.numbers[h] = true
-		}
-		if shingle, full := window.add(h); full {
-			x.order = append(x.order, shingle)
-			x.shingles[shingle] = true
-		}
+func newFoldedText(s string) foldedText {
+	t := foldedText{words: slices.Collect(words(s)), shingles: map[string]bool{}}
+	t.flat = " " + strings.Join(t.words, " ") + " "
+	for i := range len(t.words) - shingleWords + 1 {
+		shingle := strings.Join(t.words[i:i+shingleWords], " ")
+		t.order = append(t.order, shingle)
+		t.shingles[shingle] = true
 	}
-	return x
+	return t
 }
 
-// isShort reports whether the lesson is too short for a comparison by shingles.
-func (x *lessonIndex) isShort() bool { return len(x.words) < minShingledWords }
-
-// match has the shingles and numbers of a lesson that one text has, by hash.
-type match struct{ shingles, numbers map[uint64]bool }
-
-// copySources returns for each lesson the name of a text that it is copied from, or "". A lesson with a number that
-// the text lacks is not a copy of it: it corrects the text.
-func copySources(lessons []string, texts []chat.Quotation) []string {
-	from := make([]string, len(lessons))
-	if len(lessons) == 0 {
-		return from
-	}
-	indexes := make([]lessonIndex, len(lessons))
-	seed := maphash.MakeSeed()
-	anyShort := false
-	for i, l := range lessons {
-		indexes[i] = newLessonIndex(l, seed)
-		anyShort = anyShort || indexes[i].isShort()
-	}
-	for _, q := range texts {
-		var flat strings.Builder // the words of the text, for short lessons
-		found := make([]match, len(lessons))
-		for i := range found {
-			found[i] = match{shingles: map[uint64]bool{}, numbers: map[uint64]bool{}}
-		}
-		var window wordWindow
-		for w := range words(q.Text) {
-			if anyShort {
-				flat.WriteByte(' ')
-				flat.WriteString(w)
-			}
-			h := maphash.String(seed, w)
-			shingle, full := window.add(h)
-			for i := range indexes {
-				if indexes[i].numbers[h] {
-					found[i].numbers[h] = true
-				}
-				if full && indexes[i].shingles[shingle] {
-					found[i].shingles[shingle] = true
-				}
-			}
-		}
-		flat.WriteByte(' ')
-		for i := range indexes {
-			if from[i] == "" && indexes[i].isCopied(q.Name, flat.String(), found[i]) {
-				from[i] = q.Name
-			}
-		}
-	}
-	return from
+// source is a text that a lesson may be copied from.
+type source struct {
+	chat.Quotation
+	foldedText
 }
 
-// isCopied reports whether the lesson is copied from the text with this name. flat has the words of the text, each between spaces.
-func (x *lessonIndex) isCopied(name, flat string, found match) bool {
-	if len(x.words) == 0 {
-		return false
+func sourcesOf(quotations []chat.Quotation) []source {
+	list := make([]source, len(quotations))
+	for i, q := range quotations {
+		list[i] = source{q, newFoldedText(q.Text)}
 	}
-	if x.isShort() {
-		return strings.Contains(flat, " "+strings.Join(x.words, " ")+" ")
+	return list
+}
+
+// copySource returns the name of the source that a lesson is copied from, or "".
+func copySource(lesson string, sources []source) string {
+	l := newFoldedText(excerpt(lesson, maxLesson))
+	for i := range sources {
+		if len(l.words) > 0 && l.isCopiedFrom(&sources[i]) {
+			return sources[i].Name
+		}
 	}
-	isContained := float64(len(found.shingles)) >= copyContainment*float64(len(x.shingles))
-	if isContained && len(found.numbers) == len(x.numbers) {
+	return ""
+}
+
+// isCopiedFrom reports whether a lesson is copied from a source. A lesson with a number that the source lacks is not a copy: it corrects the text.
+func (l *foldedText) isCopiedFrom(s *source) bool {
+	if len(l.words) < minShingledWords {
+		return strings.Contains(s.flat, l.flat)
+	}
+	found := 0
+	for shingle := range l.shingles {
+		if s.shingles[shingle] {
+			found++
+		}
+	}
+	isContained := float64(found) >= copyContainment*float64(len(l.shingles))
+	isOtherNumber := func(w string) bool { return unicode.IsDigit([]rune(w)[0]) && !strings.Contains(s.flat, " "+w+" ") }
+	if isContained && !slices.ContainsFunc(l.words, isOtherNumber) {
 		return true
 	}
-	switch name {
+	switch s.Name {
 	case quoteTrace, quoteOther, quoteContext, quoteBoth, quoteSystem, quoteTools:
-		return x.quotes(found.shingles)
+		return l.isQuotedFrom(s)
 	}
 	return false
 }
 
-// quotes reports whether copiedRun neighbouring words of the lesson are in a text with these shingles.
-func (x *lessonIndex) quotes(found map[uint64]bool) bool {
+// isQuotedFrom reports whether copiedRun neighbouring words of the lesson are in a source.
+func (l *foldedText) isQuotedFrom(s *source) bool {
 	n := 0 // shingles in a row, which have shingleWords-1 words more than shingles
-	for _, shingle := range x.order {
-		if !found[shingle] {
+	for _, shingle := range l.order {
+		if !s.shingles[shingle] {
 			n = 0
 			continue
 		}
@@ -348,22 +305,6 @@ func (x *lessonIndex) quotes(found map[uint64]bool) bool {
 		}
 	}
 	return false
-}
-
-// wordWindow is a sliding window over the hashes of words.
-type wordWindow struct {
-	hashes [shingleWords]uint64
-	n      int // words so far
-}
-
-// add adds the hash of a word and returns the hash of the last shingleWords words. full is false while there are fewer words.
-func (r *wordWindow) add(h uint64) (shingle uint64, full bool) {
-	r.hashes[r.n%shingleWords] = h
-	r.n++
-	for k := range shingleWords {
-		shingle = (shingle ^ r.hashes[(r.n+k)%shingleWords]) * 0x100000001b3 // FNV-1a's prime
-	}
-	return shingle, r.n >= shingleWords
 }
 
 // words yields the words of a text, folded. It skips invisible characters and marks, and decodes JSON escapes.
