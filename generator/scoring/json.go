@@ -1,7 +1,6 @@
 package scoring
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"debrief/events"
@@ -31,12 +29,7 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	if err != nil {
 		return incorrect("The answer is not valid JSON: %s. Expected %s, got %s.", err, shortText(target), shortText(a.Final)), nil
 	}
-	d := firstDifference("", want, got)
-	if d == nil {
-		return correct(), nil
-	}
-	place := cmp.Or(strings.TrimPrefix(d.path, "."), "the value as a whole")
-	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(place), formatValue(d.want), formatValue(d.got)), nil
+	return decide(equalJSON(want, got), target, a)
 }
 
 // parseJSON parses exactly one value.
@@ -68,86 +61,20 @@ func stripFence(text string) string {
 	return text
 }
 
-// missingValue stands for a value that an object or a list does not have.
-type missingValue struct{}
-
-// difference is a place where two JSON values differ.
-type difference struct {
-	path      string // such as .items[2].price, or "" for the whole value
-	want, got any    // the values at the path
-}
-
-// firstDifference compares two decoded JSON values at a path. It returns their first difference, or nil if they are equal. Keys are
-// compared in alphabetical order.
-func firstDifference(path string, want, got any) *difference {
-	here := &difference{path, want, got}
-	switch w := want.(type) {
+// equalJSON compares two decoded JSON values.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
 	case map[string]any:
-		g, ok := got.(map[string]any)
-		if !ok {
-			return here
-		}
-		keys := slices.AppendSeq(slices.Collect(maps.Keys(w)), maps.Keys(g))
-		slices.Sort(keys)
-		for _, k := range slices.Compact(keys) {
-			if d := firstDifference(path+"."+k, member(w, k), member(g, k)); d != nil {
-				return d
-			}
-		}
-		return nil
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, equalJSON)
 	case []any:
-		g, ok := got.([]any)
-		if !ok {
-			return here
-		}
-		for i := range max(len(w), len(g)) {
-			if d := firstDifference(path+"["+strconv.Itoa(i)+"]", element(w, i), element(g, i)); d != nil {
-				return d
-			}
-		}
-		return nil
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalJSON)
 	case json.Number:
-		if g, ok := got.(json.Number); ok && equalJSONNumber(w.String(), g.String()) {
-			return nil
-		}
-		return here
+		b, ok := b.(json.Number)
+		return ok && equalJSONNumber(a.String(), b.String())
 	}
-	switch got.(type) {
-	case map[string]any, []any: // want is of another type; == would panic
-		return here
-	}
-	if want == got {
-		return nil
-	}
-	return here
-}
-
-// member returns a value of an object, or missingValue.
-func member(m map[string]any, k string) any {
-	if v, ok := m[k]; ok {
-		return v
-	}
-	return missingValue{}
-}
-
-// element returns a value of a list, or missingValue.
-func element(list []any, i int) any {
-	if i < len(list) {
-		return list[i]
-	}
-	return missingValue{}
-}
-
-// formatValue formats a value for a line of feedback.
-func formatValue(v any) string {
-	if v == any(missingValue{}) {
-		return "nothing"
-	}
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // cannot fail
-	return shortText(out.String())
+	return a == b
 }
 
 // equalJSONNumber compares two JSON numbers exactly. Numbers with an exponent beyond a million are equal only if they are written the same.

@@ -67,64 +67,19 @@ type Program struct {
 
 var programName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler: it reads NAME=COMMAND [ARGS…].
+// UnmarshalText implements encoding.TextUnmarshaler: it reads NAME=COMMAND [ARGS…]. White space separates the arguments;
+// there is no quoting.
 func (p *Program) UnmarshalText(text []byte) error {
 	name, command, ok := strings.Cut(string(text), "=")
 	if !ok || !programName.MatchString(name) {
 		return fmt.Errorf("want NAME=COMMAND [ARGS…], NAME must consist of letters, digits, _ and -, got %q", text)
 	}
-	fields, err := splitCommand(command)
-	if err == nil && len(fields) == 0 {
-		err = errors.New("empty command")
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	fields := strings.Fields(command)
+	if len(fields) == 0 {
+		return fmt.Errorf("%s: empty command", name)
 	}
 	*p = Program{name, fields}
 	return nil
-}
-
-// splitCommand splits a command at white space like a shell. It supports '…', "…" and \, and no other syntax.
-func splitCommand(text string) (list []string, err error) {
-	var word []rune
-	inWord := false  // a word has begun; it may be empty, as in ''
-	escaped := false // after a backslash
-	quote := rune(0) // the open quotation mark, or 0
-	for _, r := range text {
-		switch {
-		case escaped:
-			if quote == '"' && r != '"' && r != '\\' { // in "…" a backslash escapes only " and \
-				word = append(word, '\\')
-			}
-			word, escaped = append(word, r), false
-		case r == '\\' && quote != '\'':
-			inWord, escaped = true, true
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			} else {
-				word = append(word, r)
-			}
-		case r == '\'' || r == '"':
-			inWord, quote = true, r
-		case strings.ContainsRune(" \t\r\n", r):
-			if inWord {
-				list = append(list, string(word))
-				word, inWord = nil, false
-			}
-		default:
-			inWord, word = true, append(word, r)
-		}
-	}
-	switch {
-	case quote != 0:
-		return nil, fmt.Errorf("missing closing quote %c", quote)
-	case escaped:
-		return nil, errors.New("unexpected backslash at the end")
-	case inWord:
-		list = append(list, string(word))
-	}
-	return list, nil
 }
 
 // findProgram returns the program that an evaluator names.

@@ -205,18 +205,19 @@ func TestEvaluatePattern(t *testing.T) {
 func TestEvaluateJSON(t *testing.T) {
 	t.Parallel()
 	const target = `{"a": [1, {"b": "x"}], "c": null, "n": 1200}`
+	const wrong = "The answer is wrong: expected " + target + ", got "
 	for _, test := range []struct{ answer, feedback string }{
 		{`{"n":1.2e3,"c":null,"a":[1.0,{"b":"\u0078"}]}`, "The answer is right."},
 		{"```json\n{\"n\": 1200, \"c\": null, \"a\": [1, {\"b\": \"x\"}]}\n```", "The answer is right."},
 		{"```\r\n" + target + "```\n", "The answer is right."},
-		{`{"a":[1,{"b":"<y>"}],"c":null,"n":1200}`, `The answer is wrong. The first difference is a[1].b: expected "x", got "<y>".`},
-		{`{"a":[1],"c":null,"n":1200}`, `The answer is wrong. The first difference is a[1]: expected {"b":"x"}, got nothing.`},
-		{`{"a":[1,{"b":"x"},2],"c":null,"n":1200}`, `The answer is wrong. The first difference is a[2]: expected nothing, got 2.`},
-		{`{"a":[1,{"b":"x"}],"n":1200}`, `The answer is wrong. The first difference is c: expected null, got nothing.`},
-		{`{"a":[1,{"b":"x"}],"c":null,"n":1200,"b":false}`, `The answer is wrong. The first difference is b: expected nothing, got false.`},
-		{`{"a":[1,{"b":"x"}],"c":null,"n":"1200"}`, `The answer is wrong. The first difference is n: expected 1200, got "1200".`},
-		{`{"a":{"0":1},"c":null,"n":1200}`, `The answer is wrong. The first difference is a: expected [1,{"b":"x"}], got {"0":1}.`},
-		{`[]`, `The answer is wrong. The first difference is the value as a whole: expected {"a":[1,{"b":"x"}],"c":null,"n":1200}, got [].`},
+		{`{"a":[1,{"b":"<y>"}],"c":null,"n":1200}`, wrong + `{"a":[1,{"b":"<y>"}],"c":null,"n":1200}.`},
+		{`{"a":[1],"c":null,"n":1200}`, wrong + `{"a":[1],"c":null,"n":1200}.`},
+		{`{"a":[1,{"b":"x"},2],"c":null,"n":1200}`, wrong + `{"a":[1,{"b":"x"},2],"c":null,"n":1200}.`},
+		{`{"a":[1,{"b":"x"}],"n":1200}`, wrong + `{"a":[1,{"b":"x"}],"n":1200}.`},
+		{`{"a":[1,{"b":"x"}],"c":null,"n":1200,"b":false}`, wrong + `{"a":[1,{"b":"x"}],"c":null,"n":1200,"b":false}.`},
+		{`{"a":[1,{"b":"x"}],"c":null,"n":"1200"}`, wrong + `{"a":[1,{"b":"x"}],"c":null,"n":"1200"}.`},
+		{`{"a":{"0":1},"c":null,"n":1200}`, wrong + `{"a":{"0":1},"c":null,"n":1200}.`},
+		{`[]`, wrong + `[].`},
 		{`{"a":`, `The answer is not valid JSON: unexpected EOF. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got {"a":.`},
 		{``, `The answer is not valid JSON: empty. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got nothing.`},
 		{target + target, `The answer is not valid JSON: unexpected data after the value. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got ` + target + target + `.`},
