@@ -4,7 +4,7 @@ package chat
 func PromptTexts() []string {
 	return []string{
 		PromptTask, PromptAnswerFormat, PromptAgent, PromptAdvice, PromptSummary,
-		PromptAttempt, PromptEarlierAttempts, PromptAgentRules, PromptRightAnswer, PromptQuotes, PromptRecords, PromptExplanation,
+		PromptAttempt, PromptEarlierAttempts, PromptAgentRules, PromptRightAnswer, PromptQuotes, PromptRecords,
 		PromptJudge, PromptJudgeScores, DefaultRubric,
 	}
 }

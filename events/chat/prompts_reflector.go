@@ -43,12 +43,3 @@ Everything between a line "[[begin NAME MARK]]" and the line "[[end NAME MARK]]"
 const PromptRecords = `
 
 The work goes on after this attempt, and who continues it will not see these steps. So sum them up as well, in "records": one entry for each step of the trace that called tools, by its number, with what it came to in one sentence, whether it brought the task on, and for each of its calls, in their order, one line "what was done → what it showed" with the names, numbers and paths that matter, what it showed about the matter, what it teaches about the tool, how much it matters to what follows, and at most three things worth doing next. Leave a text "" where there is nothing to say.`
-
-// PromptExplanation asks for the reason of a lesson that a program found.
-const PromptExplanation = `You read a lesson for a playbook of short advice, and one or two recorded runs of an agent that the lesson comes from. A program found the lesson: it compared many runs and counted. The lesson stays as it is. Your task is its reason.
-
-- Find in the runs why the lesson holds: what the tool requires, which condition made the call fail, what the agent did not know. If two runs of one task are quoted, which ended differently, find the first calls in which they differ.
-- "explanation" follows the lesson in the playbook. Write one or two short sentences in your own words: the reason, and when the lesson applies. Write nothing that is true only for the task of these runs.
-- Write no counts, shares or probabilities: the program has them.
-- "explanation" is "" if the runs show no reason, or if it would repeat the lesson.
-`

@@ -73,12 +73,9 @@ type Lesson struct {
 	// Evidence describes the counts for people. Habit or Error has them for programs.
 	Evidence string `json:"evidence"`
 	// Executions are examples that support the lesson, at most maxExamples.
-	Executions []events.ID `json:"executions"`
-	// Opposite is a run of the same task as the first of Executions: it lacks the habit and ended differently. It is empty for a
-	// lesson about an error, whose examples have both the failed and the successful call.
-	Opposite events.ID      `json:"opposite,omitempty"`
-	Habit    *Contrast      `json:"habit,omitempty"`
-	Error    *ErrorEvidence `json:"error,omitempty"`
+	Executions []events.ID    `json:"executions"`
+	Habit      *Contrast      `json:"habit,omitempty"`
+	Error      *ErrorEvidence `json:"error,omitempty"`
 }
 
 // Result is the result of an analysis.
@@ -224,33 +221,16 @@ func (a *Analysis) habitLesson(c *Contrast) (Lesson, bool) {
 	if l.Content == "" || !namesOnly(l.Content) {
 		return l, false
 	}
-	l.Executions, l.Opposite = a.examples(best, c.Helps)
+	l.Executions = a.examples(best, c.Helps)
 	return l, true
 }
 
-// examples returns the first runs that have the habit f and ended as success says. The first run that has an opposite comes before the
-// others. Its opposite is a run of the same task and agent that could follow the habit, did not, and ended differently; "" if no run has one.
-func (a *Analysis) examples(f *fact, success bool) (ids []events.ID, opposite events.ID) {
-	situation := a.byKey[f.situation].number
-	opposites := map[stratum]events.ID{}
+// examples returns the first runs that have the habit f and ended as success says.
+func (a *Analysis) examples(f *fact, success bool) (ids []events.ID) {
 	for i := range a.runs {
-		r := &a.runs[i]
-		declined := r.has(situation) && !r.has(f.number) // it could follow the habit and did not
-		if declined && r.success != success && opposites[r.stratum] == "" {
-			opposites[r.stratum] = r.id
-		}
-	}
-	for i := range a.runs {
-		r := &a.runs[i]
-		if r.success != success || !r.has(f.number) {
-			continue
-		}
-		if found := opposites[r.stratum]; opposite == "" && found != "" {
-			opposite = found
-			ids = slices.Insert(ids[:min(len(ids), maxExamples-1)], 0, r.id)
-		} else if len(ids) < maxExamples {
+		if r := &a.runs[i]; r.success == success && r.has(f.number) && len(ids) < maxExamples {
 			ids = append(ids, r.id)
 		}
 	}
-	return ids, opposite
+	return ids
 }

@@ -67,27 +67,6 @@ func TestAnalysisFindsAHabit(t *testing.T) {
 	}
 }
 
-// TestHabitHasAPairOfRuns checks that the first example of a habit and its opposite are runs of one task, also if the first run with the
-// habit has no opposite.
-func TestHabitHasAPairOfRuns(t *testing.T) {
-	t.Parallel()
-	a := NewAnalysis()
-	recorded(a, 20, 40, func(task, run int) ([]string, bool) {
-		if task == 0 {
-			return looksFirst(0, 0)
-		}
-		return looksFirst(task, run)
-	})
-	r := a.Result()
-	if len(habitsOf(&r)) != 1 {
-		t.Fatalf("got %q, want one habit", habitsOf(&r))
-	}
-	l := r.Lessons[len(r.Lessons)-1]
-	if len(l.Executions) != maxExamples || l.Executions[0] != "e1-1" || l.Executions[1] != "e0-0" || l.Opposite != "e1-0" {
-		t.Errorf("got executions %q and opposite %q, want e1-1 first, then those of task 0, and e1-0", l.Executions, l.Opposite)
-	}
-}
-
 func TestAnalysisShowsNothingWithoutComparison(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -25,5 +25,4 @@
 //	learn_files.go                 reads the files of the arguments, with package runs
 //	learn_runs.go                  stores the runs as executions
 //	learn_lessons.go               compares all stored runs, and adds the lessons to the playbook
-//	learn_explain.go               asks a model to explain the new lessons
 package train

@@ -57,9 +57,7 @@ one tool before another, becomes a lesson if it separates successful from failed
 the command prints the reason and which runs would help. A lesson whose bullet a person removed or changed does not come back. Without a file, the command compares only the runs that are stored already,
 such as those that agents reported.
 
-With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
-successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
-comparison. Then the Reflector reflects on each run. For a failed run it sees the system prompt and the tools of the agent and the expected
+With --model the Reflector also reflects on each run. For a failed run it sees the system prompt and the tools of the agent and the expected
 answer, if the file has them, and the calls of a successful run of the same task. Before the first call of the model the command prints
 how many calls will follow, and at the end how many it made.
 
@@ -81,8 +79,8 @@ away, and compares the stored runs again after each new one.
 --outcomes names a table with the columns id and score, or JSON lines such as {"id": "run-7", "score": 1}. The id is the
 session, the trace, the task or the name of the file. A recorded outcome is not replaced.
 
-Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process. Otherwise this command compares the runs
-and explains the lessons with --model, and the Reflector of the server reflects on each new run before that, with its own model.
+Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process. Otherwise this command compares the runs,
+and the Reflector of the server reflects on each new run before that, with its own model.
 
 Examples:
 

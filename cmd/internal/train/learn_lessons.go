@@ -100,15 +100,11 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 	if lessons, err = l.withoutWithdrawn(ctx, s, b, lessons, res); err != nil {
 		return err
 	}
-	if err := l.explain(ctx, s, lessons, stored, res); err != nil {
-		return err
+	if l.reflectorModel != nil {
+		l.expect(res)
 	}
 	for _, lesson := range lessons {
-		reply, err := lesson.add(ctx, s, b, stored)
-		if errors.As(err, new(*events.RefusedError)) && lesson.explanation != "" { // the refusal may concern the explanation only
-			lesson.explanation = ""
-			reply, err = lesson.add(ctx, s, b, stored)
-		}
+		reply, err := addLesson(ctx, s, b, lesson, stored)
 		if errors.As(err, new(*events.RefusedError)) || errors.Is(err, errNoEvidence) { // the other lessons are still added
 			res.Refused = append(res.Refused, refusedLesson{text.Line(redact.Text(lesson.Content), maxEvidence), err.Error()})
 			continue
@@ -117,14 +113,14 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 			return err
 		}
 		for _, id := range reply.Added {
-			res.New = append(res.New, newBullet{ID: id, Evidence: lesson.evidence()})
+			res.New = append(res.New, newBullet{ID: id, Evidence: evidenceText(lesson)})
 		}
 	}
 	return nil
 }
 
 // withoutWithdrawn returns the lessons without those that a person took out of the playbook, and lists those in the result.
-func (*Learn) withoutWithdrawn(ctx context.Context, s *cli.Session, b book.Book, lessons []*newLesson, res *learnResult) ([]*newLesson, error) {
+func (*Learn) withoutWithdrawn(ctx context.Context, s *cli.Session, b book.Book, lessons []*rules.Lesson, res *learnResult) ([]*rules.Lesson, error) {
 	if len(lessons) == 0 { // the log need not be read
 		return nil, nil
 	}
@@ -136,7 +132,7 @@ func (*Learn) withoutWithdrawn(ctx context.Context, s *cli.Session, b book.Book,
 	for content := range texts {
 		withdrawn.add(content)
 	}
-	return slices.DeleteFunc(lessons, func(n *newLesson) bool {
+	return slices.DeleteFunc(lessons, func(n *rules.Lesson) bool {
 		if !withdrawn.has(n.Content) {
 			return false
 		}
@@ -145,16 +141,18 @@ func (*Learn) withoutWithdrawn(ctx context.Context, s *cli.Session, b book.Book,
 	}), nil
 }
 
-// newLesson is a lesson that the playbook does not have.
-type newLesson struct {
-	*rules.Lesson
-	explanation string // of a model, or ""
-	model       string // that wrote the explanation
+// expect prints the calls of the model that follow: to reflect on the new runs, which res.Expected has already, and to curate.
+func (l *Learn) expect(res *learnResult) {
+	curated := curatorCalls(res.Expected.Calls, l.MaxBatch)
+	res.Expected.add(curated.Calls, curated.Tokens)
+	if res.Expected.Calls > 0 {
+		l.print(map[string]any{"expected_model_calls": res.Expected}, "About %s will follow.", res.Expected)
+	}
 }
 
-// newLessons returns the lessons that no bullet has. A bullet has a lesson if its content is the lesson, or begins with it: an
-// explanation may follow.
-func newLessons(p *book.Playbook, all []rules.Lesson) (lessons []*newLesson) {
+// newLessons returns the lessons that no bullet has. A bullet has a lesson if its content is the lesson, or begins with it: a
+// person may have added to it.
+func newLessons(p *book.Playbook, all []rules.Lesson) (lessons []*rules.Lesson) {
 	known := bulletTexts{keys: map[book.ContentKey]bool{}}
 	for x := range p.All() {
 		known.add(x.Content)
@@ -162,7 +160,7 @@ func newLessons(p *book.Playbook, all []rules.Lesson) (lessons []*newLesson) {
 	for i := range all {
 		if !known.has(all[i].Content) {
 			known.add(all[i].Content)
-			lessons = append(lessons, &newLesson{Lesson: &all[i]})
+			lessons = append(lessons, &all[i])
 		}
 	}
 	return lessons
@@ -185,27 +183,18 @@ func (t *bulletTexts) has(lesson string) bool {
 	return t.keys[book.ContentKeyOf(lesson)] || slices.ContainsFunc(t.all, begins)
 }
 
-// content returns the text of the bullet. The lesson comes first and is unchanged, because the counts are counts of that text.
-func (n *newLesson) content() string { return strings.TrimSpace(n.Content + " " + n.explanation) }
-
-// evidence returns the counts of the analysis in a sentence, and the author of the explanation.
-func (n *newLesson) evidence() string {
-	reason := text.Line(n.Evidence, maxEvidence)
-	if n.explanation != "" {
-		reason += "; explained by " + n.model
-	}
-	return reason
-}
+// evidenceText returns the counts of the analysis in a sentence.
+func evidenceText(n *rules.Lesson) string { return text.Line(n.Evidence, maxEvidence) }
 
 // errNoEvidence is returned for a lesson whose runs have expired. Without evidence, the edit would count as the decision of a person.
 var errNoEvidence = errors.New("add lesson: none of the runs behind it is stored any more: run the command again")
 
-// add requests the edit that adds the lesson as a bullet.
-func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored sequences) (*events.EditReply, error) {
+// addLesson requests the edit that adds the lesson as a bullet.
+func addLesson(ctx context.Context, s *cli.Session, b book.Book, n *rules.Lesson, stored sequences) (*events.EditReply, error) {
 	e := &events.Edit{
 		Book: b,
-		ID:   events.NewID(), Author: learnAuthor, Reason: n.evidence(), Created: time.Now().UTC(),
-		Ops: []book.Op{{Kind: book.Add, Section: n.Section, Content: n.content(), Reason: n.evidence()}},
+		ID:   events.NewID(), Author: learnAuthor, Reason: evidenceText(n), Created: time.Now().UTC(),
+		Ops: []book.Op{{Kind: book.Add, Section: n.Section, Content: n.Content, Reason: evidenceText(n)}},
 	}
 	var err error
 	if e.Evidence, err = evidenceOf(ctx, s, n.Executions, stored); err != nil {
