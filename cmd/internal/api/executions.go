@@ -102,11 +102,6 @@ func listExecutions(c *call) (*Page[index.ExecutionItem], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	if filter.Doubted && c.handler.commandToken != nil { // the index of a command does not follow the reflections
-		if err := c.handler.index.Executions.ReadDoubts(c.ctx); err != nil {
-			return nil, err
-		}
-	}
 	out := &Page[index.ExecutionItem]{Items: []index.ExecutionItem{}}
 	next, err := c.handler.index.Executions.NewestFirst(c.ctx, filter, end, func(e index.ExecutionItem) bool {
 		out.Items = append(out.Items, e)

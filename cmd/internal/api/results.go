@@ -14,14 +14,12 @@ func resultRoutes() []route {
 	curve := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day, with and without its context.", getCurve)
 	curve.query = limitParameter
 	curve.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
-	known := get("/books/{book}/errors", "getKnownErrors", "Return the errors of tools that agents repeat, as 'debrief learn' reports them.", getKnownErrors)
-	known.example = example{path: map[string]string{"book": "default"}}
 	health := get("/books/{book}/health", "getHealth", "Return the numbers that show whether a playbook still fits its tasks, for each day with a change, with alarms.", getHealth)
 	health.query = limitParameter
 	health.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
 	value := get("/books/{book}/worth", "getWorth", "Compare the sessions with the playbook with those of its control group: points, failures avoided, tokens, cost and time, each with an interval that holds at all looks.", getWorth)
 	value.example = example{path: map[string]string{"book": "default"}}
-	return []route{curve, known, health, value}
+	return []route{curve, health, value}
 }
 
 func getHealth(c *call) (*explain.Health, error) {
@@ -37,14 +35,6 @@ func getHealth(c *call) (*explain.Health, error) {
 		return nil, err
 	}
 	return &explain.Health{Book: c.book(), Now: days[len(days)-1], Days: days[max(0, len(days)-c.limit()):], SameSubject: subjects}, nil
-}
-
-func getKnownErrors(c *call) (*index.Errors, error) {
-	last, err := c.lastExecution()
-	if err != nil {
-		return nil, err
-	}
-	return c.handler.index.Executions.Errors(c.book(), last), nil
 }
 
 // lastExecution returns the last sequence of the stream of executions, or the error of checkBook. The index may be behind it.

@@ -33,8 +33,8 @@ type ExecutionItem struct {
 	// Corrected is known soon after the feedback is stored.
 	Corrected *events.Outcome `json:"corrected,omitempty" doc:"Outcome after feedback, without texts; missing without feedback on the outcome."`
 	Purpose   events.Purpose  `json:"purpose,omitempty"`
-	// LabelSuspect is known soon after the reflection is stored.
-	LabelSuspect string              `json:"label_suspect,omitempty" doc:"Reason why the Reflector doubts the outcome."`
+	// LabelSuspect is set in the list of doubted executions.
+	LabelSuspect string              `json:"label_suspect,omitempty" doc:"With the parameter doubted: reason why the Reflector doubts the outcome."`
 	Version      uint64              `json:"playbook_version"`
 	Shown        []playbook.BulletID `json:"shown" doc:"Bullets in the prompt."`
 	Cited        []playbook.BulletID `json:"cited,omitempty"`
@@ -96,7 +96,10 @@ func (x *Executions) NewestFirst(ctx context.Context, f *Filter, end uint64, fn 
 		end = state.LastSeq + 1
 	}
 	first := max(state.FirstSeq, 1)
-	oldest, last := x.Range(f)
+	if f.Doubted {
+		return x.doubted(ctx, f, end, fn)
+	}
+	oldest, last := x.Range()
 	if end > last+firstSpan || f.OnlyWords() { // the index is far behind, as after a start, or of no use
 		return x.scanBack(ctx, f, first, end, fn)
 	}
@@ -141,10 +144,8 @@ func (x *Executions) readFound(ctx context.Context, f *Filter, seqs []uint64) ([
 			if err != nil && !errors.Is(err, bus.ErrNotFound) {
 				return err
 			}
-			if e, ok := found.(*events.Execution); ok && e.Book == f.Book {
-				if item, ok := x.matching(f, seq, e); ok {
-					all[i] = &item
-				}
+			if e, ok := found.(*events.Execution); ok {
+				all[i] = x.matching(f, seq, e)
 			}
 			return nil
 		})
@@ -187,25 +188,66 @@ type foundExecution struct {
 	seq uint64
 }
 
-// matching returns an execution of the playbook as an item, with what the index knows of later events. ok reports whether it matches, with
-// the outcome after feedback.
-func (x *Executions) matching(f *Filter, seq uint64, e *events.Execution) (item foundExecution, ok bool) {
-	item = foundExecution{NewExecutionItem(seq, e), seq}
-	item.LabelSuspect, item.Corrected = x.Doubt(item.Handle), x.Corrected(seq)
-	if item.Corrected != nil {
-		e.Outcome.Label = item.Corrected.Label
+// matching returns an execution as an item, with its outcome after feedback, or nil if it does not match.
+func (x *Executions) matching(f *Filter, seq uint64, e *events.Execution) *foundExecution {
+	item := &foundExecution{NewExecutionItem(seq, e), seq}
+	r := newRow(seq, e)
+	if item.Corrected = x.Corrected(seq); item.Corrected != nil {
+		r.label = item.Corrected.Label
 	}
-	return item, f.Matches(e)
+	if !f.selects(&r) || !f.hasWords(e) {
+		return nil
+	}
+	return item
+}
+
+// doubted is NewestFirst for the executions whose outcome the Reflector doubts. It reads all reflections of the playbook. The last one on an
+// execution counts: a reflection on later feedback may have no doubt.
+func (x *Executions) doubted(ctx context.Context, f *Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
+	reasons := map[events.Handle]string{}
+	err := x.conn.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(f.Book), func(s bus.Stored) error {
+		if r, ok := s.Event.(*events.Reflection); ok {
+			reasons[r.Handle] = r.LabelSuspect
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	var seqs []uint64 // newest first
+	for handle, reason := range reasons {
+		if seq, _, err := handle.Parse(); err == nil && reason != "" && seq < end {
+			seqs = append(seqs, seq)
+		}
+	}
+	slices.Sort(seqs)
+	slices.Reverse(seqs)
+	for part := range slices.Chunk(seqs, batch) {
+		all, err := x.readFound(ctx, f, part)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range all {
+			if e == nil || reasons[e.Handle] == "" { // expired, or another execution after a loss of data
+				continue
+			}
+			e.LabelSuspect = reasons[e.Handle]
+			if !fn(e.ExecutionItem) {
+				return e.seq, nil
+			}
+		}
+	}
+	return 0, nil
 }
 
 // readSpan returns the executions that match, with a sequence of at least from and below end, oldest first.
-func (x *Executions) readSpan(ctx context.Context, f *Filter, from, end uint64) (all []foundExecution, err error) {
+func (x *Executions) readSpan(ctx context.Context, f *Filter, from, end uint64) (all []*foundExecution, err error) {
 	err = x.conn.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(f.Book), from, func(s bus.Stored) error {
 		if s.Seq >= end {
 			return bus.ErrStop
 		}
 		if e, ok := s.Event.(*events.Execution); ok {
-			if item, ok := x.matching(f, s.Seq, e); ok {
+			if item := x.matching(f, s.Seq, e); item != nil {
 				all = append(all, item)
 			}
 		}
@@ -230,12 +272,13 @@ type SessionItem struct {
 // Sessions returns the n sessions of a playbook that have the newest executions, newest first, except those whose last execution has expired.
 // A nil owner means all owners.
 func (x *Executions) Sessions(ctx context.Context, b playbook.Book, owner *string, n int) ([]*SessionItem, error) {
-	sessions := x.newestSessions(b, owner, n)
+	f := &Filter{Book: b, Owner: owner, InSession: true}
+	sessions := x.newestSessions(f, n)
 	seqs := make([]uint64, len(sessions))
 	for i, s := range sessions {
 		seqs[i] = s.last
 	}
-	found, err := x.readFound(ctx, &Filter{Book: b, Owner: owner, InSession: true}, seqs)
+	found, err := x.readFound(ctx, f, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +304,7 @@ func (x *Executions) Await(ctx context.Context) error {
 	}
 	end := time.Now().Add(awaitLimit)
 	for {
-		if _, last := x.Range(&Filter{}); last >= state.LastSeq || time.Now().After(end) {
+		if _, last := x.Range(); last >= state.LastSeq || time.Now().After(end) {
 			return nil
 		}
 		if err := events.Sleep(ctx, 10*time.Millisecond); err != nil {

@@ -13,7 +13,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,8 +50,6 @@ type Index struct {
 	// Only followExecutions uses these.
 	readState  jetstream.StreamState // state of the stream of executions, before all of them were read
 	nextReread time.Time             // expired messages do not matter before this time
-
-	reflectionsCreated time.Time // when the stream of reflections was created; only followReflections uses it
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
@@ -76,7 +73,6 @@ func (x *Index) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	for source, follow := range map[string]func(context.Context) error{
 		"executions":   x.followExecutions,
-		"reflections":  x.followReflections,
 		"deltas":       x.followDeltas,
 		"dead letters": func(ctx context.Context) error { return repeat(ctx, x.Activity.countDead) },
 		"roles":        func(ctx context.Context) error { return repeat(ctx, x.Activity.sample) },
@@ -156,7 +152,7 @@ const rereadFactor = 100
 func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, err error) {
 	polled, stop := context.WithCancel(ctx)
 	defer stop()
-	_, newest := x.Executions.Range(&Filter{})
+	_, newest := x.Executions.Range()
 	done := make(chan error, 1)
 	go func() {
 		done <- x.conn.Events.Poll(polled, events.StreamExecutions, ">", newest+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
@@ -181,15 +177,6 @@ func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, 
 		x.readState.LastSeq = now.LastSeq
 		x.readState.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
 	}
-}
-
-// followReflections reads the new reflections, because some doubt the label of their execution. After a loss of reflections it reads all again.
-func (x *Index) followReflections(ctx context.Context) error {
-	err := x.conn.Events.Follow(ctx, events.StreamReflections, ">", x.Executions.reflected+1, &x.reflectionsCreated, readInterval, x.Executions.addDoubt)
-	if errors.Is(err, bus.ErrLost) {
-		x.Executions.forgetDoubts()
-	}
-	return err
 }
 
 // followDeltas reads the new deltas of a playbook when a curator announces them, and those of all playbooks at an interval.
