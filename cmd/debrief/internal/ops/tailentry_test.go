@@ -62,7 +62,7 @@ func TestEntryOfMessage(t *testing.T) {
 		"without schema":  {direct.Message{Seq: 11, Subject: events.KindDelta.Subject("b"), Header: nats.Header{}, Data: delta}, "11", true},
 		"unknown subject": {direct.Message{Seq: 12, Subject: "other", Header: header, Data: data}, "12", true},
 	} {
-		e := new(tailStream).entry(t.Context(), conn, &test.message)
+		e := newTailEntry(t.Context(), conn, "", &test.message)
 		isExact := !strings.HasSuffix(test.id, "-") && !strings.HasSuffix(test.id, "@")
 		if !strings.HasPrefix(e.ID, test.id) || isExact && e.ID != test.id || (e.Problem != "") != test.hasProblem {
 			t.Errorf("%s: got %+v", name, e)

@@ -61,14 +61,14 @@ func (x *Executions) add(ctx context.Context, s bus.Stored) error {
 
 // row has the fields of an execution that lists filter by.
 type row struct {
-	seq           uint64
-	started       time.Time
-	label         events.Label
-	book          playbook.Book
-	owner, user   string
-	session       string
-	run, task     string
-	shown         []unique.Handle[playbook.BulletID]
+	seq         uint64
+	started     time.Time
+	label       events.Label
+	book        playbook.Book
+	owner, user string
+	session     string
+	run, task   string
+	shown       []unique.Handle[playbook.BulletID]
 }
 
 // newRow returns the row of an execution, with its outcome as stored.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -32,7 +33,7 @@ func TestTailAfterDataLoss(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- readTail(ctx, conn, tailFilter{Last: 10, Follow: true}, func(e *tailEntry) error {
+		ended <- (&Tail{Lines: 10, Follow: true}).show(ctx, conn, "", time.Time{}, func(e *tailEntry) error {
 			shown <- e.Event.EventID()
 			return nil
 		})
