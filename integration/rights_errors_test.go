@@ -21,9 +21,11 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 	t.Parallel()
 	s := newTLSServer(t, []string{"m"})
 	s.file("limits.conf", "limits.conf")
-	// The generator's account lacks the import of acknowledgements, which fails without an error, and of its results.
-	for _, subject := range []string{"$JS.ACK.TASKS.generator.>", "debrief.execution.*"} {
-		s.edit("secrets/accounts.conf", `      {service: {account: "m", subject: "`+subject+`"}}`+"\n", "")
+	// The generator lacks the rights to acknowledge and to its results, as after an upgrade without a new accounts.conf.
+	for subject, reason := range map[string]string{
+		"$JS.ACK.TASKS.generator.>": "its durable: acknowledgements", "debrief.execution.*": "its results, and executions that agents report to its service",
+	} {
+		s.edit("secrets/accounts.conf", `      "`+subject+`" # `+reason+"\n", "")
 	}
 	// An account without JetStream and without imports.
 	s.edit("secrets/accounts.conf", "accounts: {\n", "accounts: {\n  empty: { users: [{user: nobody, password: nothing}] }\n")
@@ -55,9 +57,9 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 			program: "curator", args: bare, want: `has no JetStream in this user's account.*connect with a key of 'debrief credentials'`,
 		},
 		"the same, of doctor": {program: "debrief doctor", args: bare, want: `FAIL +jetstream +not enabled`},
-		"an import that is missing, of the doctor": {
+		"a right that is missing, of the doctor": {
 			program: "debrief doctor", args: s.flags("m", events.RoleGenerator),
-			want: `FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); debrief\.execution\.\* \(not imported by the account\)\n +fix: write accounts\.conf again with 'debrief credentials DIR'`,
+			want: `FAIL +rights of generator +missing: debrief\.execution\.\*; \$JS\.ACK\.TASKS\.generator\.>\n +fix: write accounts\.conf again with 'debrief credentials DIR'`,
 		},
 		"none is missing": {
 			program: "debrief doctor", args: s.flags("m", events.RoleReflector),
@@ -79,14 +81,14 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an import that is missing, of the worker", func(t *testing.T) {
+	t.Run("a right that is missing, of the worker", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, events.RoleGenerator, events.RoleGenerator, append(s.flags("m", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))...)
 		log, err := os.ReadFile(w.log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := regexp.MustCompile(`(?m)^.*debrief\.execution\.\* \(not imported by the account\).*rights of this user are missing: write accounts\.conf again.*$`)
+		want := regexp.MustCompile(`(?m)^.*debrief\.execution\.\*.*rights of this user are missing: write accounts\.conf again.*$`)
 		if !want.Match(log) {
 			t.Errorf("got\n%s\nwant %s", log, want)
 		}

@@ -371,7 +371,10 @@ func (n NATS) checkRights(ctx context.Context, conn *bus.Conn, role string, log 
 	if n.NKey == "" && n.Creds == "" {
 		return
 	}
-	if missing := rights.Missing(ctx, conn.NATS(), natserr.WatchOf(conn.JetStream()), role); len(missing) > 0 {
+	own, err := rights.ReadUserInfo(ctx, conn.NATS(), natserr.WatchOf(conn.JetStream()))
+	if err != nil {
+		log.Error().Err(err).Str(events.LogRole, role).Msg("cannot read the rights of this user: " + rights.Hint)
+	} else if missing := own.Missing(role); len(missing) > 0 {
 		log.Error().Str(events.LogRole, role).Strs("missing", missing).Msg("rights of this user are missing: " + rights.Hint)
 	}
 }

@@ -9,33 +9,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"debrief/cmd/internal/operate/rights"
 	"debrief/events"
 )
-
-func TestRights(t *testing.T) {
-	t.Parallel()
-	operator := &permissions{Allow: []string{"debrief.>", "$JS.API.>"}, Deny: []string{"debrief.delta.>"}}
-	for _, test := range []struct {
-		name    string
-		list    *permissions
-		subject string
-		want    bool
-	}{
-		{"who has no list may do everything", nil, "debrief.delta.x", true},
-		{"an empty list allows everything", &permissions{}, "debrief.delta.x", true},
-		{"but what is denied", &permissions{Deny: []string{"debrief.*.x"}}, "debrief.delta.x", false},
-		{"what is allowed", operator, "debrief.task.x", true},
-		{"what is allowed and denied", operator, "debrief.delta.x", false},
-		{"what is not allowed", operator, "$JS.SNAPSHOT.ACK.DELTAS.x.1.1", false},
-		{"a star is one token", &permissions{Allow: []string{"debrief.*"}}, "debrief.task.x", false},
-		{"an end is one token or more", &permissions{Allow: []string{"debrief.task.>"}}, "debrief.task", false},
-		{"a queue group is no part of the subject", &permissions{Allow: []string{"debrief.* workers"}}, "debrief.health", true},
-	} {
-		if got := test.list.allows(test.subject); got != test.want {
-			t.Errorf("%s: %s: got %v, want %v", test.name, test.subject, got, test.want)
-		}
-	}
-}
 
 // TestRoles has a server whose users may subscribe only to the inboxes of some roles.
 func TestRoles(t *testing.T) {
@@ -47,7 +23,7 @@ func TestRoles(t *testing.T) {
 		}
 		return &server.Permissions{
 			Subscribe: &server.SubjectPermission{Allow: allow},
-			Publish:   &server.SubjectPermission{Allow: []string{"$JS.API.INFO"}}, // Missing would wait for the streams
+			Publish:   &server.SubjectPermission{Allow: []string{rights.SubjectUserInfo}},
 		}
 	}
 	srv, err := server.NewServer(&server.Options{

@@ -66,6 +66,9 @@ var (
 	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", Accounts: []string{}}
 	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose header names the inbox"}
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
+	// The server answers in every account.
+	ownRights = Grant{Subject: SubjectUserInfo, Why: "its own rights", Accounts: []string{}}
+
 	heads   = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
 
 	// Curators divide the playbooks among themselves. No other user may write there: a forwarded message is handled like one of the stream.
@@ -88,6 +91,7 @@ func ofRole(role, input string) []Grant {
 		replies,
 		repliesToGateway,
 		blobs,
+		ownRights,
 
 		{Subject: "$JS.API.CONSUMER.INFO." + input + "." + role, Why: "its durable: position"},
 		{Subject: "$JS.API.CONSUMER.MSG.NEXT." + input + "." + role, Why: "its durable: deliveries"},
@@ -270,7 +274,7 @@ var operator = User{
 		{Subject: "$JS.API.>", Why: "streams, consumers, reads"},
 		{Subject: "$JS.ACK.>", Why: "acknowledgements of the messages that it consumes"},
 		{Subject: "$JS.SNAPSHOT.>", Why: "backups: the server's flow control, and data to restore"},
-		{Subject: "$SYS.REQ.USER.INFO", Why: "its own rights"},
+		ownRights,
 	},
 	Deny: []string{
 		"debrief.delta.>", // the Curator's: edits are requested
