@@ -27,42 +27,32 @@ type Backup struct {
 
 func (*Backup) Help() string {
 	return `A backup holds all streams with their sequences, and the position of each role's consumer. A restored pipeline continues
-from these positions and learns nothing twice. The current playbooks are computed from their log. The log of the playbooks
-alone (--streams deltas) is enough to restore every version of every playbook.
+from these positions and learns nothing twice. The current playbooks are computed from their log.
 
 Examples:
 
   debrief backup create /var/backups
-  debrief backup create monday --streams deltas
   debrief backup restore monday --check
   debrief backup restore monday --nats nats://new-server:4222 --replicas 3`
 }
 
 type backupCreate struct {
 	cli.NATSFlags
-	To      string   `arg:"" help:"New directory, or an existing one to create a directory named after the time in." type:"path" placeholder:"DIR"`
-	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME"`
-	JSON    bool     `help:"Print one JSON document."`
+	To   string `arg:"" help:"New directory, or an existing one to create a directory named after the time in." type:"path" placeholder:"DIR"`
+	JSON bool   `help:"Print one JSON document."`
 }
 
 func (*backupCreate) Help() string {
 	return `Workers may run meanwhile. The directory gets its name only after it is complete. It has one directory for each stream, and
 manifest.json with the hashes of all files. Only its owner can read it.
 
-Streams: runs, tasks, dead, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, erasures, blobs.
-
 Examples:
 
   debrief backup create /var/backups
-  debrief backup create monday --nats nats://localhost:4222
-  debrief backup create playbooks --streams deltas`
+  debrief backup create monday --nats nats://localhost:4222`
 }
 
 func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
-	selected, err := backup.SelectStreams(b.Streams)
-	if err != nil {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
-	}
 	dir, err := backup.NewDir(b.To, time.Now())
 	if errors.Is(err, fs.ErrExist) {
 		return program.Exit(program.ExitRefused, err)
@@ -77,7 +67,7 @@ func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 	defer term.Doing("copying the streams")()
-	m, err := dir.Create(ctx, s.Conn, selected, program.Version())
+	m, err := dir.Create(ctx, s.Conn, program.Version())
 	if err != nil {
 		return err
 	}
@@ -255,7 +245,7 @@ func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 
 // verifyRestored verifies every restored playbook and prints the result.
 func verifyRestored(ctx context.Context, s *cli.Session, o *backupSummary, asJSON bool) error {
-	found, damaged, err := o.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
+	found, err := backup.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
 	if err != nil {
 		return err
 	}
@@ -272,6 +262,12 @@ func verifyRestored(ctx context.Context, s *cli.Session, o *backupSummary, asJSO
 		}
 		for _, v := range found {
 			term.Printf("Playbook %q is at version %s, with %s.\n", v.Book, v.Label, term.Plural(v.Bullets, "bullet"))
+		}
+	}
+	var damaged []string
+	for _, v := range found {
+		if v.Damaged() {
+			damaged = append(damaged, string(v.Book))
 		}
 	}
 	if len(damaged) > 0 {

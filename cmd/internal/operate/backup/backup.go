@@ -29,8 +29,7 @@
 // A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
 // an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
 // later), for vectors (embedded again) and for windows (the oldest entries are missing). The state of runs must be whole,
-// so its snapshot is repeated until nothing was removed during it. The manifest has the number of removed messages, and
-// a restore accepts no larger loss.
+// so its snapshot is repeated until nothing was removed during it.
 //
 // After a restore each stream has a mark (streams.MetadataRestored). With it, roles look up earlier events in the log,
 // because the server's de-duplication window is empty.
@@ -92,9 +91,8 @@ const (
 	blockSize    = 16 << 10
 )
 
-// Create copies the selected streams, or all if none is selected, into a temporary directory, and renames the directory at the end. program
-// is the version of the program.
-func (d *Dir) Create(ctx context.Context, conn *bus.Conn, selected []string, program string) (*Manifest, error) {
+// Create copies the streams into a temporary directory, and renames the directory at the end. program is the version of the program.
+func (d *Dir) Create(ctx context.Context, conn *bus.Conn, program string) (*Manifest, error) {
 	began := time.Now().UTC()
 	m := &Manifest{
 		Format: formatName, Version: formatVersion, Created: began, Program: program,
@@ -108,9 +106,6 @@ func (d *Dir) Create(ctx context.Context, conn *bus.Conn, selected []string, pro
 		m.Positions[role] = l.Floor
 	}
 	for _, name := range Streams() {
-		if len(selected) > 0 && !slices.Contains(selected, name) {
-			continue
-		}
 		s, err := copyStream(ctx, conn, name, filepath.Join(d.tmp, name))
 		if err != nil {
 			return nil, fmt.Errorf("copy stream %s: %w", name, err)
@@ -131,8 +126,8 @@ const runsAttempts = 50
 // copyStream copies one stream into dir.
 func copyStream(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, error) {
 	for range runsAttempts {
-		s, err := snapshot(ctx, conn, name, dir)
-		if err != nil || s.Removed == 0 || name != "KV_"+events.BucketRuns {
+		s, removed, err := snapshot(ctx, conn, name, dir)
+		if err != nil || removed == 0 || name != "KV_"+events.BucketRuns {
 			return s, err
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -142,9 +137,9 @@ func copyStream(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream,
 	return nil, fmt.Errorf("changed during each of %d snapshots: repeat the backup when fewer runs are active", runsAttempts)
 }
 
-// snapshot copies one stream into dir and counts the messages removed meanwhile. jsm.go waits without limit for the rest of a
+// snapshot copies one stream into dir, and returns the number of messages removed meanwhile. jsm.go waits without limit for the rest of a
 // snapshot, so a timer ends the copy if nothing arrives.
-func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, error) {
+func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (s *Stream, removed uint64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(serverTimeout, func() {
@@ -157,7 +152,7 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, e
 			idle.Reset(serverTimeout)
 		}
 	}
-	err := call(ctx, conn, name, func(ctx context.Context, manager *jsm.Manager) error {
+	err = call(ctx, conn, name, func(ctx context.Context, manager *jsm.Manager) error {
 		stream, err := manager.LoadStream(name)
 		if err != nil {
 			return err
@@ -166,28 +161,26 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, e
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := shrinkBlocks(dir); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
+		return nil, 0, fmt.Errorf("compress: %w", err)
 	}
 	meta, err := readMetadata(dir)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	after, err := conn.JetStream().Stream(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	now := after.CachedInfo().State
 	added := now.LastSeq - meta.State.LastSeq
-	s := &Stream{
-		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq,
-		Removed:  meta.State.Msgs + added - now.Msgs, // since the snapshot began
-		Replicas: max(meta.Config.Replicas, 1),
+	s = &Stream{
+		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq, Replicas: max(meta.Config.Replicas, 1),
 	}
 	s.Files, s.Size, err = hashFiles(dir)
-	return s, err
+	return s, meta.State.Msgs + added - now.Msgs, err
 }
 
 // shrinkBlocks compresses the messages of a snapshot again, in blocks of blockSize.
@@ -404,9 +397,7 @@ func (m *Manifest) replacedStreams(ctx context.Context, conn *bus.Conn, replace 
 	for _, s := range m.Streams {
 		names = append(names, s.Name)
 	}
-	if m.hasPlaybooks() {
-		names = append(names, viewStream)
-	}
+	names = append(names, "KV_"+events.BucketPlaybook) // the view, which is computed from the log
 	for _, name := range names {
 		old, err := conn.JetStream().Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -433,63 +424,19 @@ func deleteStream(ctx context.Context, conn *bus.Conn, name string) error {
 	return nil
 }
 
-// viewStream is the stream of the view, which is computed from the log of the playbooks.
-const viewStream = "KV_" + events.BucketPlaybook
-
-// hasPlaybooks reports whether the backup has the log of the playbooks.
-func (m *Manifest) hasPlaybooks() bool {
-	return slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Name == events.StreamDeltas })
-}
-
-// A restore is repeated after a deletion and a pause, because of a defect of nats-server 2.15.2. The server removes the files of a deleted
-// stream in the background. If the stream is restored and deleted again before that ends, its files stay in place (filestore.go, Delete),
-// and the next restore reports "expected sequence does not match store".
-const (
-	codeRestoreFailed = 10062 // the server could not restore the snapshot
-	restoreAttempts   = 5
-	restorePause      = 100 * time.Millisecond // doubled after each attempt
-)
-
-// restoreStream restores one stream.
+// restoreStream restores one stream. It returns an error if the restored stream does not end where the backup ends. It may have fewer
+// messages, because some may have expired since.
 func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream, config api.StreamConfig) error {
-	pause := restorePause
-	for attempt := 1; ; attempt++ {
-		var got *api.StreamState
-		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
-			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
-				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk))
-			return err
-		})
-		if err == nil && !s.matches(got, &config) {
-			return fmt.Errorf("the server has %d messages up to sequence %d, the backup has %d up to %d", got.Msgs, got.LastSeq, s.Messages, s.Last)
-		}
-		if !jsm.IsNatsError(err, codeRestoreFailed) || attempt == restoreAttempts {
-			return err
-		}
-		if err := deleteStream(ctx, conn, s.Name); err != nil {
-			return err
-		}
-		if err := events.Sleep(ctx, pause); err != nil {
-			return err
-		}
-		pause *= 2
+	var got *api.StreamState
+	err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
+		_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
+			jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk))
+		return err
+	})
+	if err == nil && (got.LastSeq != s.Last || got.Msgs > s.Messages) {
+		err = fmt.Errorf("the server has %d messages up to sequence %d, the backup has %d up to %d", got.Msgs, got.LastSeq, s.Messages, s.Last)
 	}
-}
-
-// matches reports whether a restored stream has the messages of the backup, except those that were removed during its snapshot, and
-// those that have expired since. An age limit removes the oldest messages, and a limit of a message itself removes any.
-func (s *Stream) matches(restored *api.StreamState, config *api.StreamConfig) bool {
-	if restored.LastSeq != s.Last || restored.Msgs > s.Messages {
-		return false
-	}
-	maxMissing := s.Removed
-	switch {
-	case config.AllowMsgTTL:
-		maxMissing = s.Messages
-	case config.MaxAge > 0:
-		maxMissing += max(restored.FirstSeq, s.First) - s.First
-	}
-	return s.Messages-restored.Msgs <= maxMissing
+	return err
 }
 
 // metadata is the file that jsm.go writes beside a snapshot.

@@ -40,7 +40,6 @@ type Stream struct {
 	Messages uint64            `json:"messages"`
 	First    uint64            `json:"first_seq"`
 	Last     uint64            `json:"last_seq"`
-	Removed  uint64            `json:"removed,omitempty"` // messages removed during the snapshot, which may be missing in it
 	Replicas int               `json:"replicas"`
 	Size     int64             `json:"size"`   // bytes of the files
 	Files    map[string]string `json:"sha256"` // hexadecimal, by file name
@@ -63,7 +62,7 @@ func NewDir(name string, now time.Time) (*Dir, error) {
 		name = filepath.Join(name, "debrief-"+now.UTC().Format("20060102T150405Z"))
 	}
 	if _, err := os.Lstat(name); err == nil {
-		return nil, existsError{name}
+		return nil, fmt.Errorf("%s: %w: choose another directory", name, fs.ErrExist)
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(name), ".debrief-backup-*") // for its owner only, because of the contents of the streams
 	if err != nil {
@@ -71,12 +70,6 @@ func NewDir(name string, now time.Time) (*Dir, error) {
 	}
 	return &Dir{Name: name, tmp: tmp}, nil
 }
-
-// existsError is the error for a backup that exists.
-type existsError struct{ name string }
-
-func (e existsError) Error() string { return e.name + ": already exists: choose another directory" }
-func (existsError) Unwrap() error   { return fs.ErrExist }
 
 // publish adds the manifest, flushes all files and gives the directory its name.
 func (d *Dir) publish(m *Manifest) error {

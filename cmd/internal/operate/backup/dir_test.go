@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/jsm.go"
 
-	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 )
@@ -67,12 +66,12 @@ func TestNewDir(t *testing.T) {
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	dir := create(t, conn, events.StreamTasks)
+	dir := create(t, conn)
 	m, err := Verify(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Streams) != 1 || m.Streams[0].Name != events.StreamTasks || m.Replicas() != 1 || m.Messages() != 0 || m.Program != "test" {
+	if len(m.Streams) != len(Streams()) || m.Replicas() != 1 || m.Program != "test" {
 		t.Errorf("got %+v", m)
 	}
 	var size int64
@@ -98,7 +97,7 @@ func TestCreate(t *testing.T) {
 func TestVerifyNamesDamagedFile(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	original := create(t, conn, events.StreamTasks)
+	original := create(t, conn)
 	const data, meta = "TASKS/" + jsm.SnapshotDataFile, "TASKS/" + jsm.SnapshotMetaFile
 	write := func(name, text string) func(dir string) error {
 		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }

@@ -69,7 +69,7 @@ var (
 	// The server answers in every account.
 	ownRights = Grant{Subject: SubjectUserInfo, Why: "its own rights", Accounts: []string{}}
 
-	heads   = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
+	heads = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
 
 	// Curators divide the playbooks among themselves. No other user may write there: a forwarded message is handled like one of the stream.
 	peers = []Grant{
