@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"debrief/curator"
 	"debrief/events"
@@ -164,6 +165,7 @@ func TestWorthOfThreePlaybooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		compareWorth(t, b, audit, got)
+		compareCurve(t, read, gateway.url, string(b))
 		shootWorth(t, gateway.url+"/books/"+b+"/worth", b)
 		shown := readPage(t, gateway.url+"/books/"+b+"/worth")
 		for _, cell := range append(cells(audit), got.Summary) {
@@ -279,8 +281,14 @@ func cells(w *auditor.Worth) (all []string) {
 			fmt.Sprintf("%.1f", a.Score), fmt.Sprintf("%.1f", a.Failures), fmt.Sprintf("%.0f", a.Tokens), fmt.Sprintf("$%.4f", a.Dollars), fmt.Sprintf("%.2f s", a.Seconds))
 	}
 	for name, e := range w.Effects {
-		unit := map[string]string{"points": " points", "failures_avoided": " avoided"}[name]
-		all = append(all, fmt.Sprintf("%+.1f%s", e.Mean, cmp.Or(unit, " %")), fmt.Sprintf("%+.1f to %+.1f", e.Low, e.High))
+		unit := " %"
+		switch name {
+		case "points":
+			unit = " points"
+		case "failures_avoided":
+			unit = " avoided"
+		}
+		all = append(all, fmt.Sprintf("%+.1f%s", e.Mean, unit), fmt.Sprintf("%+.1f to %+.1f", e.Low, e.High))
 	}
 	return all
 }
@@ -305,6 +313,38 @@ func compareWorth(t *testing.T, book string, want *auditor.Worth, got *worthRepl
 		if g := got.Effects[name]; g == nil || !equalNumbers([]float64{g.Mean, g.Low, g.High}, []float64{w.Mean, w.Low, w.High}) {
 			t.Errorf("%s, %s: got %+v, want %+v", book, name, g, w)
 		}
+	}
+}
+
+// compareCurve compares the learning curve of the API with the audit.
+func compareCurve(t *testing.T, read *auditor.Streams, url, book string) {
+	t.Helper()
+	want, err := auditor.CheckOutcomes(read, book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var curve struct {
+		Versions []struct {
+			Version, Executions int
+			Accuracy            struct {
+				Mean float64
+				N    int
+			}
+			Usage struct {
+				Input int `json:"input_tokens"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(readPage(t, url+"/api/v1/books/"+book+"/curve")), &curve); err != nil {
+		t.Fatal(err)
+	}
+	got := map[uint64]auditor.Outcomes{}
+	for _, p := range curve.Versions {
+		right := math.Round(p.Accuracy.Mean * float64(p.Accuracy.N))
+		got[uint64(p.Version)] = auditor.Outcomes{Executions: p.Executions, Known: p.Accuracy.N, Right: int(right), Input: p.Usage.Input}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: the curve differs from the audit (-want +got):\n%s", book, diff)
 	}
 }
 

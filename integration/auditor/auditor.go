@@ -127,12 +127,7 @@ func readLetter(m *Message) (*letter, error) {
 	if m.Header.Get("Nats-TTL") != "" {
 		return nil, nil
 	}
-	l, err := decode[letter](m.Data)
-	if err != nil {
-		return nil, err
-	}
-	l.at = m.Seq
-	return l, nil
+	return decode[letter](m.Data)
 }
 
 // effectID returns the id of the event that a dead letter prevents, or "" for a letter that cannot be decoded: the execution of a
@@ -341,7 +336,7 @@ func (a *check) view(f *fold, all []Message) {
 		a.wrong("book %s: the view's head is %+v, the log is at version %d with %d bullets", f.book, top, f.version, len(f.bullets))
 	}
 	for id, want := range f.bullets {
-		if b, ok := got[id]; !ok || b.stated() != want.stated() {
+		if b, ok := got[id]; !ok || !b.equal(want) {
 			a.wrong("book %s: the view has %+v, the log folds to %+v", f.book, b, want)
 		}
 		delete(got, id)

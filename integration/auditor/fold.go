@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -110,8 +111,50 @@ func (f *fold) apply(seq uint64, o *changeOp, last *change) {
 	case "TAG", "RETAG":
 		f.addVotes(seq, o, last)
 	}
-	applyOp(f.bullets, o, last.Time)
+	f.change(o)
 	f.checkContent(seq, o.Bullet)
+}
+
+// change applies an operation to the bullets.
+func (f *fold) change(o *changeOp) {
+	b := f.bullets[o.Bullet]
+	switch o.Kind {
+	case "ADD":
+		b = record{ID: o.Bullet, Section: o.Section, When: o.When, Content: o.Content, Status: o.Status}
+	case "PUT":
+		b = *o.Whole
+	case "REMOVE":
+		delete(f.bullets, o.Bullet)
+		return
+	case "UPDATE", "MERGE":
+		b.When, b.Content = o.When, o.Content
+		if o.Kind == "UPDATE" && o.Section != "" {
+			b.Section = o.Section
+		}
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(o.Sources))) {
+			if src, ok := f.bullets[id]; ok && id != b.ID {
+				b.Helpful += src.Helpful
+				b.Harmful += src.Harmful
+				b.Neutral += src.Neutral
+				b.Pinned = b.Pinned || src.Pinned
+				delete(f.bullets, id)
+			}
+		}
+	case "STATUS":
+		b.Status = o.Status
+	case "PIN":
+		b.Pinned = o.Pinned
+	case "TAG", "RETAG":
+		for vote, n := range map[string]*int{"helpful": &b.Helpful, "harmful": &b.Harmful, "neutral": &b.Neutral} {
+			if o.Was == vote {
+				*n -= len(o.Support)
+			}
+		}
+		b.Helpful += o.Helpful
+		b.Harmful += o.Harmful
+		b.Neutral += o.Neutral
+	}
+	f.bullets[o.Bullet] = b
 }
 
 // checkContent reports a bullet whose content does not begin with its condition.

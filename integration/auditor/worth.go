@@ -26,7 +26,7 @@ type WorthEffect struct{ Mean, Low, High float64 }
 // CheckWorth recomputes the comparison of a playbook. It keeps every run in memory and computes each mean and variance in two passes.
 // Models must have no price in the table of the product: the cost is that of the executions.
 func CheckWorth(s *Streams, book string) (*Worth, error) {
-	all, _, err := s.runs()
+	all, err := s.runs()
 	if err != nil {
 		return nil, err
 	}
