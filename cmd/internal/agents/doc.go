@@ -24,7 +24,6 @@
 //
 //	mcp/handler.go       ServeHTTP     the path names the playbook, and the API checks the token of the request
 //	mcp/server.go        newServer     the tools and resources for this request; over stdio for all requests of a process
-//	mcp/lines.go         Read          over stdio: a line that is no message gets an error
 //	mcp/tools.go         report        the arguments become a request to the API
 //	mcp/server.go        errorResult   the error of the API becomes a result with its code and field
 //	mcp/resources.go     read          the playbook and its bullets as text

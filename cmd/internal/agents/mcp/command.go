@@ -90,8 +90,7 @@ func Serve(ctx context.Context, c *api.Client, book playbook.Book, in io.ReadClo
 
 func serve(ctx context.Context, s *mcp.Server, in io.ReadCloser, out io.WriteCloser) error {
 	limit := service.MaxBodyBytes(events.VerbReport) // of a message, in bytes
-	to := &lockedWriter{WriteCloser: out}
-	err := s.Run(ctx, &mcp.IOTransport{Reader: newMessageLines(in, to, limit), Writer: to, MaxLineLength: limit})
+	err := s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: limit})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil //nolint:nilerr // the agent has closed its end, or a person stopped the command
 	}

@@ -49,6 +49,7 @@ func (s *session) server() *mcp.Server {
 		&mcp.ServerOptions{
 			Instructions: text,
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+			SchemaCache:  schemas,
 		},
 	)
 	s.addTools(server)
@@ -61,24 +62,21 @@ func (s *session) inBook(segments ...string) string {
 	return api.Path(append([]string{"books", string(s.book)}, segments...)...)
 }
 
+// schemas caches the schemas of the arguments, because each request over HTTP has another server.
+var schemas = mcp.NewSchemaCache()
+
 // tool adds a tool. run sends the request to the API. Its texts are for the model, and its value is for programs.
 func tool[In any](server *mcp.Server, t *mcp.Tool, run func(context.Context, *In) (value any, texts []string, err error)) {
-	schema := schemaOf[In]()
-	t.InputSchema = schema
-	server.AddTool(t, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		in := new(In)
-		if err := decodeArguments(r.Params.Arguments, schema, in); err != nil {
-			return errorResult(err), nil
-		}
-		value, texts, err := run(ctx, in)
+	mcp.AddTool(server, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		value, texts, err := run(ctx, &in)
 		if err != nil {
-			return errorResult(err), nil
+			return errorResult(err), nil, nil //nolint:nilerr // the result has the error
 		}
 		out := &mcp.CallToolResult{StructuredContent: value}
 		for _, text := range texts {
 			out.Content = append(out.Content, &mcp.TextContent{Text: text})
 		}
-		return out, nil
+		return out, nil, nil
 	})
 }
 
