@@ -128,12 +128,8 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a reader of tasks", in: func(t *testing.T, body io.Reader) error {
-			return dataset.Each(body, dataset.Options{}, func(_ *events.Task, problem *dataset.SampleError) error {
-				if problem != nil {
-					return problem
-				}
-				return nil
-			})
+			_, err := dataset.Read(t.Context(), "f.jsonl", body, dataset.Options{})
+			return err
 		}},
 		{name: "a file of ours, such as a playbook, steps or a question", in: func(t *testing.T, body io.Reader) error {
 			out, err := os.Create(file)

@@ -172,14 +172,6 @@ func Waiting(m Model) string {
 	return ""
 }
 
-// Open returns the number of calls of a model in progress, and the start of the oldest one. Models that know it have a method Open.
-func Open(m Model) (calls int, oldest time.Time) {
-	if o, ok := m.(interface{ Open() (int, time.Time) }); ok {
-		return o.Open()
-	}
-	return 0, time.Time{}
-}
-
 // Reserve waits until a model may get another call, if its calls wait for each other, and reserves this turn for the first call with the returned
 // context. A prompt that is made after that has the newest advice. The caller must call release, which gives back an unused turn. Models whose
 // calls wait have a method Reserve.

@@ -75,7 +75,6 @@ func TestHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer writer.Close()
 	now := time.Now().UTC()
 	add := playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "Ask for the invoice number first."}
 	for _, d := range []*playbook.Delta{

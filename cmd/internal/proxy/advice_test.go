@@ -52,7 +52,6 @@ func commit(t *testing.T, store *deltalog.Store, d playbook.Delta) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
 	_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{&d}, nil })
 	if err == nil {
 		err = w.Flush(t.Context())

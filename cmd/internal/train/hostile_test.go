@@ -99,7 +99,6 @@ func learnedFrom(t *testing.T, recorded string, trust ...string) []*playbook.Bul
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
 	return slices.Collect(w.State().Playbook().All())
 }
 

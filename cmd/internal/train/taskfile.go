@@ -2,10 +2,7 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"debrief/cmd/internal/program"
@@ -13,7 +10,6 @@ import (
 	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
-	"debrief/events"
 	"debrief/generator/scoring"
 )
 
@@ -23,37 +19,22 @@ type taskFile struct {
 	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
-// options returns the options of a data set reader. The function check returns an error for an unknown evaluator. limit is the maximum
-// number of samples; 0 means no limit.
-func (f taskFile) options(check func(evaluator string) error, limit int) (dataset.Options, error) {
+// read reads a data set, or standard input for '-'. A data set without samples is an error. The function check returns an error for an
+// unknown evaluator. limit is the maximum number of samples; 0 means no limit.
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*dataset.Set, error) {
 	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: limit}
 	if err := check(f.Evaluator); err != nil {
-		return o, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
 	if err := o.Validate(); err != nil {
-		return o, program.Exit(program.ExitUsage, fmt.Errorf("--field: %w", err))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--field: %w", err))
 	}
-	return o, nil
-}
-
-// read reads a data set. A data set without samples is an error.
-func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*dataset.Set, error) {
-	o, err := f.options(check, limit)
-	if err != nil {
-		return nil, err
-	}
-	in, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: no such file", name))
-	}
+	in, err := openFile(name)
 	if err != nil {
 		return nil, program.Exit(program.ExitUsage, err)
 	}
 	defer in.Close()
-	if info, err := in.Stat(); err == nil && info.IsDir() {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
-	}
-	set, err := dataset.Read(ctx, filepath.Base(name), in, o)
+	set, err := dataset.Read(ctx, filepath.Base(name), interruptible(ctx, in), o)
 	if err != nil && ctx.Err() == nil {
 		err = program.Exit(program.ExitUsage, err)
 	}
@@ -62,11 +43,7 @@ func (f taskFile) read(ctx context.Context, name string, check func(evaluator st
 
 // readSets reads the data sets that the flags name.
 func (p *Training) readSets(ctx context.Context) (sets replay.Sets, err error) {
-	if p.Dataset == "-" {
-		if sets.Train, err = p.startStream(ctx); err != nil {
-			return sets, err
-		}
-	} else if p.Dataset != "" {
+	if p.Dataset != "" {
 		if sets.Train, err = p.readTasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
 			return sets, err
 		}
@@ -95,34 +72,4 @@ func (p *Training) readTasks(ctx context.Context, set, name string, limit int) (
 		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Invalid},
 		Tasks: d.Tasks,
 	}, nil
-}
-
-// startStream returns a set whose stream delivers the tasks of standard input as they arrive. It prints the lines that it could not read,
-// and counts them in p.unread.
-func (p *Training) startStream(ctx context.Context) (*replay.Set, error) {
-	o, err := p.options(scoring.Check, p.MaxSamples)
-	if err != nil {
-		return nil, err
-	}
-	tasks := make(chan events.Task)
-	go func() {
-		defer close(tasks)
-		err := dataset.Each(os.Stdin, o, func(t *events.Task, bad *dataset.SampleError) error {
-			if bad != nil {
-				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
-				p.unread.Add(1)
-				return nil //nolint:nilerr // bad is printed, and the other samples count
-			}
-			select {
-			case tasks <- *t:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		if err != nil && ctx.Err() == nil {
-			term.Fprintf(term.Stderr, "standard input: %s\n", err)
-		}
-	}()
-	return &replay.Set{Data: report.Data{Set: replay.Train, File: "standard input"}, Stream: tasks}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -40,7 +39,7 @@ import (
 // Training trains a playbook on a data set, or on recorded executions.
 type Training struct {
 	cli.NATSFlags
-	Dataset    string `arg:"" optional:"" help:"Training tasks, one JSON object per line; with --online, '-' reads standard input." placeholder:"FILE"`
+	Dataset    string `arg:"" optional:"" help:"Training tasks, one JSON object per line; '-' reads standard input." placeholder:"FILE"`
 	Validation string `help:"Tasks to choose the best playbook version; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	Test       string `help:"Tasks to measure accuracy before and after; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	taskFile
@@ -71,8 +70,6 @@ type Training struct {
 	Evaluators      program.Evaluators `embed:""`
 	ReflectorConfig program.Reflector  `embed:""`
 	CuratorConfig   program.Curator    `embed:""`
-
-	unread atomic.Int64 // unreadable lines of standard input
 }
 
 // Help implements kong.HelpProvider.
@@ -214,7 +211,7 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 		o.Source = replay.Source{Book: source, Reflect: reflectorRole.Reflect, Concurrency: models.MaxConcurrent}
 	}
 	show := newTrainScreen(p)
-	o.OnEvent, o.OpenCalls = show.event, opened.open
+	o.OnEvent = show.event
 	runCtx, stopCheck := request.WithModelCheck(ctx, s.Conn, streams.Roles...)
 	defer stopCheck()
 	var out *replay.Result
@@ -223,7 +220,6 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 		return err
 	}
 	if s.Server == nil { // the roles of other processes do the work
-		o.Deliveries = func(role string) int { return inFlight(ctx, s, role) }
 		err = run(runCtx)
 	} else {
 		roles, rolesErr := p.roles(models, opened, reflectorRole)
@@ -239,20 +235,8 @@ func (p *Training) train(ctx context.Context, s *cli.Session, folder *report.Fol
 	return errors.Join(p.finish(ctx, s, folder, show, out), err)
 }
 
-// inFlight returns the number of messages that the workers of a role have in flight, 0 if it is unknown.
-func inFlight(ctx context.Context, s *cli.Session, role string) int {
-	lag, err := s.Conn.Consumers.Lag(ctx, role)
-	if err != nil {
-		return 0
-	}
-	return lag.InFlight
-}
-
 // finish writes the folder of a run that has ended, and prints its result.
 func (p *Training) finish(ctx context.Context, s *cli.Session, folder *report.Folder, show *trainScreen, out *replay.Result) error {
-	if p.Dataset == "-" {
-		out.Report.Data[0].Unread = int(p.unread.Load())
-	}
 	if err := p.writeFolder(ctx, s, folder, out); err != nil {
 		return fmt.Errorf("run %q is stored, but not all of its files: %w", out.Report.Run.Name, err)
 	}
@@ -357,18 +341,6 @@ func openRoleModels(models program.Model, allRoles bool) (m roleModels, err erro
 	}
 	m.judge, err = models.Judge()
 	return m, err
-}
-
-// open returns the number of calls in progress, and the start of the oldest one.
-func (m roleModels) open() (calls int, oldest time.Time) {
-	for _, model := range []chat.Model{m.generator, m.reflector, m.curator, m.judge} {
-		n, began := chat.Open(model)
-		if n > 0 && (calls == 0 || began.Before(oldest)) {
-			oldest = began
-		}
-		calls += n
-	}
-	return calls, oldest
 }
 
 // newReflector returns the Reflector of this process. Without a model it reflects by rules.

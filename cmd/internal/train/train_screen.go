@@ -72,17 +72,9 @@ func (s *trainScreen) event(e replay.Event) {
 		s.bar.report(func(float64) (any, string) { return e, describeProgress(s.first, e.Progress) })
 	case s.json:
 		_ = cli.WriteJSON(s.out, e)
-	case e.OpenCalls > 0:
-		s.bar.clear()
-		term.Fprintf(term.Stderr, "Waiting for the model: %s open, the oldest for %s. It is safe to interrupt.\n",
-			term.Plural(e.OpenCalls, "call"), time.Since(e.OldestCall).Round(time.Second))
-	case e.Deliveries > 0:
-		s.bar.clear()
-		term.Fprintf(term.Stderr, "Waiting for the %s of the server: %s in work, without a result for 5s. It is safe to interrupt; see 'debrief status'.\n",
-			e.WaitsFor, term.Plural(e.Deliveries, "message"))
 	case e.WaitsFor != "":
 		s.bar.clear()
-		term.Fprintf(term.Stderr, "Waiting for a %s: no progress. It is safe to interrupt; see 'debrief status'.\n", e.WaitsFor)
+		term.Fprintf(term.Stderr, "Waiting for the %s: no result for 5s. It is safe to interrupt; see 'debrief status'.\n", e.WaitsFor)
 	case e.Reflections > 0:
 		s.bar.clear()
 		term.Fprintf(term.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", term.Plural(e.Reflections, "reflection"), e.Reason)

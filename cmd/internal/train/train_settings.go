@@ -50,8 +50,6 @@ func (p *Training) checkCombinations() error {
 		return errors.New("DATASET: required: name a file of tasks, or --executions BOOK")
 	case p.Executions != "" && p.Dataset != "":
 		return errors.New("--executions: runs no tasks: remove DATASET; --test FILE compares the two playbooks")
-	case p.Dataset == "-" && !p.Online:
-		return errors.New("'-': standard input requires --online; epochs require a file")
 	case p.Simulated && p.Named():
 		return errors.New("--simulated: is set, and so is --model: choose one")
 	case p.Patience > 0 && p.Validation == "":

@@ -68,18 +68,6 @@ func (s *caller) track(ctx context.Context) (a *activeCall, done func()) {
 	}
 }
 
-// Open returns the number of calls in progress, and the start of the oldest one.
-func (s *caller) Open() (calls int, oldest time.Time) {
-	s.active.mu.Lock()
-	defer s.active.mu.Unlock()
-	for a := range s.active.calls {
-		if oldest.IsZero() || a.began.Before(oldest) {
-			oldest = a.began
-		}
-	}
-	return len(s.active.calls), oldest
-}
-
 // Waiting returns why calls of this client wait now, for people: "rate limited: …" or "the model is slow: …". It returns "" if they do not.
 // The text has the number of all calls in progress: the reason for one of them delays the others too.
 func (s *caller) Waiting() string {

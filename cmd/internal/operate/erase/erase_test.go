@@ -346,7 +346,7 @@ func backUp(t *testing.T, conn *bus.Conn) *backup.Manifest {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if _, err := dir.Create(t.Context(), conn, nil, "test"); err != nil {
+	if _, err := dir.Create(t.Context(), conn, "test"); err != nil {
 		t.Fatal(err)
 	}
 	m, err := backup.Verify(dir.Name)

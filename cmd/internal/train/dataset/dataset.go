@@ -24,7 +24,9 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/cmd/internal/runs/source"
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // Limits of the input.
@@ -90,7 +92,7 @@ type Set struct {
 }
 
 // Read reads all tasks of a file. Its name is used in errors. The error for a file without a task has the problem of the
-// first sample.
+// first sample. If the rest of the data cannot be read as samples, for example because a list is cut off, the set has that problem.
 func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error) {
 	set, err := read(ctx, r, o)
 	if err != nil {
@@ -99,39 +101,92 @@ func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error
 	return set, nil
 }
 
-func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
-	sum := sha256.New()
-	in := io.TeeReader(r, sum)
-	set, size := new(Set), 0
-	err := Each(in, o, func(t *events.Task, problem *SampleError) error {
-		if problem != nil {
-			set.Invalid++
-			if len(set.Problems) < maxProblems {
-				set.Problems = append(set.Problems, *problem)
-			}
-			return ctx.Err()
-		}
-		size += len(t.Question) + len(t.Context) + len(t.Target)
-		if size > maxSet {
-			return fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
-		}
-		set.Tasks = append(set.Tasks, *t)
-		return ctx.Err()
-	})
-	if err != nil {
+func read(ctx context.Context, in io.Reader, o Options) (*Set, error) {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	sum := sha256.New()
+	in = io.TeeReader(in, sum)
+	r := &reader{ctx: ctx, o: o, seen: map[events.ID]string{}}
+	values := source.NewValues(in, maxSample)
+	values.AsIs = true // do not repair a line with other bytes before its object: it may be a comment
+	err := values.Each(r.add)
+	switch {
+	case r.ended != nil && !errors.Is(r.ended, errEnough):
+		return nil, r.ended
+	case r.ended == nil && err != nil:
+		r.addProblem(fmt.Sprintf("element %d", r.n+1), fmt.Errorf("cannot be read from here: %w", err))
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after MaxSamples
+		return nil, err
+	}
+	set := &r.set
 	if len(set.Tasks) == 0 {
 		if set.Invalid == 0 {
 			return nil, fmt.Errorf("is empty: %w", errFormat)
 		}
 		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], errFormat)
 	}
-	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after MaxSamples
-		return nil, err
-	}
 	set.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return set, nil
+}
+
+// reader reads the samples of a file.
+type reader struct {
+	ctx   context.Context
+	o     Options
+	set   Set
+	size  int                  // bytes of the texts of the tasks
+	n     int                  // elements of the current list so far
+	seen  map[events.ID]string // the place of each task, by the hash of the task's id
+	ended error                // the reason to read no further; nil at the end of the data
+}
+
+// errEnough ends the reading after Options.MaxSamples.
+var errEnough = errors.New("enough samples")
+
+// add adds the task of a value, or the problem of an invalid one. A duplicate id is a problem.
+func (r *reader) add(v *source.Value) error {
+	kind, n := "line", v.At.Line
+	if n == 0 {
+		r.n = v.At.Index + 1
+		kind, n = "element", r.n
+	}
+	place := fmt.Sprintf("%s %d", kind, n)
+	err := v.Err
+	var t events.Task
+	if err == nil {
+		t, err = r.o.task(v.Raw, fmt.Sprintf("%s-%d", kind, n))
+	}
+	id := events.Hash(t.ID)
+	if first := r.seen[id]; err == nil && first != "" {
+		err = fmt.Errorf("id %q: duplicate of %s", t.ID, first)
+	}
+	if err != nil {
+		r.addProblem(place, err)
+		r.ended = r.ctx.Err()
+		return r.ended
+	}
+	r.seen[id] = place
+	r.set.Tasks = append(r.set.Tasks, t)
+	r.size += len(t.Question) + len(t.Context) + len(t.Target)
+	switch {
+	case r.size > maxSet:
+		r.ended = fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
+	case len(r.set.Tasks) == r.o.MaxSamples:
+		r.ended = errEnough
+	default:
+		r.ended = r.ctx.Err()
+	}
+	return r.ended
+}
+
+// addProblem adds a sample that could not be read.
+func (r *reader) addProblem(place string, err error) {
+	r.set.Invalid++
+	if len(r.set.Problems) < maxProblems {
+		r.set.Problems = append(r.set.Problems, SampleError{Place: place, Reason: text.Line(err.Error(), 300)})
+	}
 }
 
 // sample is the JSON of a task.

@@ -161,14 +161,10 @@ func TestLongLinesAreNotKept(t *testing.T) {
 		in := io.MultiReader(strings.NewReader(`{"question":"`), io.LimitReader(endless{}, 16*maxSample), strings.NewReader("\"}\n,{}"))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		var first *SampleError
-		_ = Each(in, Options{}, func(_ *events.Task, problem *SampleError) error {
-			runtime.ReadMemStats(&after)
-			first = problem
-			return errors.New("the first one is enough")
-		})
-		if got := after.TotalAlloc - before.TotalAlloc; first == nil || !strings.Contains(first.Reason, "too large") || got > 8*maxSample {
-			t.Errorf("got %v, and %d MiB of allocations", first, got>>20)
+		_, err := Read(t.Context(), "x", in, Options{})
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "too large") || got > 8*maxSample {
+			t.Errorf("got %v, and %d MiB of allocations", err, got>>20)
 		}
 	}
 }
@@ -240,43 +236,6 @@ func TestManyProblems(t *testing.T) {
 	s := set(t, strings.Repeat("bad\n", 3*maxProblems)+`{"question":"q"}`, Options{})
 	if s.Invalid != 3*maxProblems || len(s.Problems) != maxProblems || len(s.Tasks) != 1 {
 		t.Errorf("got %d unread, %d problems, %d tasks", s.Invalid, len(s.Problems), len(s.Tasks))
-	}
-}
-
-// TestSamplesArePassedOnAsTheyArrive: Each calls fn with a task from a pipe as soon as its line or element is complete.
-func TestSamplesArePassedOnAsTheyArrive(t *testing.T) {
-	t.Parallel()
-	for _, lines := range [][]string{
-		{"{\"question\":\"1\"}\n", "bad\n", "{\"question\":\"2\"}\n"},
-		{"[{\"question\":\"1\"}", ",{\"question\":[1]}", ",{\"question\":\"2\"}"},
-	} {
-		in, out := io.Pipe()
-		next, ended := make(chan string), make(chan error, 1)
-		go func() {
-			ended <- Each(in, Options{}, func(task *events.Task, problem *SampleError) error {
-				if problem != nil {
-					next <- "problem"
-				} else {
-					next <- task.Question
-				}
-				return nil
-			})
-		}()
-		var got []string
-		for _, line := range lines {
-			if _, err := io.WriteString(out, line); err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, <-next)
-		}
-		if got[0] != "1" || got[1] != "problem" || got[2] != "2" {
-			t.Errorf("got %q", got)
-		}
-		broken := errors.New("broken pipe")
-		out.CloseWithError(broken)
-		if err := <-ended; !errors.Is(err, broken) {
-			t.Errorf("got %v, want the pipe's error", err)
-		}
 	}
 }
 

@@ -12,9 +12,6 @@ import (
 	"debrief/events"
 )
 
-// streamBatchDelay is the time that a window of a stream waits for more samples after its first one.
-const streamBatchDelay = 250 * time.Millisecond
-
 // runOnline has each window answered and then learned from, in the order of arrival. Tasks are live traffic: they pin
 // no version and their reflections are not held. Every answer is scored before anything is learned from it.
 func (r *run) runOnline(ctx context.Context) error {
@@ -23,51 +20,16 @@ func (r *run) runOnline(ctx context.Context) error {
 	}
 	r.epoch = 1
 	err := r.learnEpoch(ctx, func(ctx context.Context) (window, error) {
-		samples, err := r.nextSamples(ctx)
-		if err != nil {
-			return window{}, err
-		}
-		if len(samples) == 0 {
-			lacksSamples := r.submitter.ended != nil && r.step != r.state.snapshot().Step // the ended run had more samples than this stream
-			if lacksSamples {
-				return window{}, r.submitter.ended
-			}
+		left := r.Train.Tasks[r.step:]
+		if len(left) == 0 {
 			return window{}, nil // the end
 		}
-		return r.testThenLearn(ctx, samples)
+		return r.testThenLearn(ctx, left[:min(len(left), r.Batch)])
 	})
 	if err != nil {
 		return err
 	}
 	return r.measureAfter(ctx)
-}
-
-// nextSamples returns the next samples, at most one batch, and none at the end. From a stream, it returns the samples that arrived within
-// streamBatchDelay after the first one.
-func (r *run) nextSamples(ctx context.Context) ([]events.Task, error) {
-	if r.Train.Stream == nil {
-		left := r.Train.Tasks[r.step:]
-		return left[:min(len(left), r.Batch)], nil
-	}
-	var tasks []events.Task
-	var delayEnds <-chan time.Time // nil until the first sample
-	for len(tasks) < r.Batch {
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case t, more := <-r.Train.Stream:
-			if !more {
-				return tasks, nil
-			}
-			tasks = append(tasks, t)
-			if delayEnds == nil {
-				delayEnds = time.After(streamBatchDelay)
-			}
-		case <-delayEnds:
-			return tasks, nil
-		}
-	}
-	return tasks, nil
 }
 
 // testThenLearn has one window answered and scored, and waits until its effects are visible.

@@ -113,8 +113,7 @@ func (c Config) Validate() error {
 // Window returns the number of samples in a window.
 func (c Config) Window() int { return c.withDefaults().Batch }
 
-// Expected returns the number of answers to learn from, and of answers that measure. A run that ends early has fewer. Samples of a stream do
-// not count.
+// Expected returns the number of answers to learn from, and of answers that measure. A run that ends early has fewer.
 func (c Config) Expected(sets Sets) (learned, measured int) {
 	c = c.withDefaults()
 	if sets.Train == nil {
@@ -155,8 +154,6 @@ func passed(every, step, lastSamples int) bool {
 type Set struct {
 	report.Data
 	Tasks []events.Task
-	// Stream delivers the tasks as they arrive. Only the training set of an online run may have one; nil otherwise.
-	Stream <-chan events.Task
 }
 
 // Sets are the data sets of a run. Validation and Test may be nil.
@@ -193,11 +190,6 @@ type Options struct {
 	// Source describes the recorded executions of a run in the mode Executions.
 	Source Source
 
-	// OpenCalls returns the number of calls of models in progress in this process, and the start of the oldest one. Nil means none.
-	OpenCalls func() (calls int, oldest time.Time)
-	// Deliveries returns the number of messages that workers of a role in other processes work on. Nil means none.
-	Deliveries func(role string) int
-
 	// OnEvent is called often, from several goroutines. Nil disables it.
 	OnEvent func(Event)
 }
@@ -209,13 +201,7 @@ type Event struct {
 	Progress *Progress     `json:"progress,omitempty"`
 	Point    *report.Point `json:"point,omitempty"` // a measurement
 	Epoch    *report.Epoch `json:"epoch,omitempty"`
-	WaitsFor string        `json:"waits_for,omitempty"` // the role that has made no progress for 5 s
-	// OpenCalls is the number of calls of models in progress with WaitsFor: if it is not 0, the run waits for the model. OldestCall is the
-	// start of the first of them.
-	OpenCalls  int       `json:"open_calls,omitempty"`
-	OldestCall time.Time `json:"oldest_call,omitzero"`
-	// Deliveries is the number of messages that workers of WaitsFor in other processes work on: if it is not 0, the run waits for them.
-	Deliveries int `json:"deliveries,omitempty"`
+	WaitsFor string        `json:"waits_for,omitempty"` // the role that has had no result for 5 s
 	// Reflections is the number of reflections that a gathering left for the next one. Reason is the reason.
 	Reflections int    `json:"reflections,omitempty"`
 	Reason      string `json:"reason,omitempty"`
@@ -232,25 +218,16 @@ func (o *Options) send(e Event) {
 // stallTime is the time without any change after which a run reports the role that it waits for.
 const stallTime = 5 * time.Second
 
-// sendStall reports that a role makes no progress, or that it works, usually with its model.
-func (o *Options) sendStall(role string) {
-	e := Event{Event: "waiting", WaitsFor: role}
-	if o.OpenCalls != nil {
-		e.OpenCalls, e.OldestCall = o.OpenCalls()
-	}
-	if o.Deliveries != nil {
-		e.Deliveries = o.Deliveries(role)
-	}
-	o.send(e)
-}
+// sendStall reports that a role has no result, for example because its model is slow, or because no worker runs.
+func (o *Options) sendStall(role string) { o.send(Event{Event: "waiting", WaitsFor: role}) }
 
 // Progress is the progress of a run in an Event.
 type Progress struct {
 	Phase   string       `json:"phase"`   // "epoch 2", "validation, step 200", "test, before"
 	Done    int          `json:"done"`    // complete in this phase
-	Total   int          `json:"total"`   // of this phase; 0 if unknown
+	Total   int          `json:"total"`   // of this phase
 	Step    int          `json:"step"`    // training samples so far
-	Samples int          `json:"samples"` // training samples of the whole run; 0 if unknown
+	Samples int          `json:"samples"` // training samples of the whole run; 0 in the mode Executions
 	Usage   report.Usage `json:"usage"`
 	Seconds float64      `json:"seconds"`
 }
@@ -278,7 +255,7 @@ type run struct {
 	submitter *submitter
 
 	position                 // in this process
-	total       int          // training samples of all epochs; 0 if unknown
+	total       int          // training samples of all epochs; 0 in the mode Executions
 	forked      uint64       // version after the fork; 0 without one
 	sourceUsage report.Usage // of the generators on the source playbook
 
@@ -353,10 +330,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	}
 	r.tracker = r.submitter.tracker
 	defer r.tracker.close()
-	switch { // an ended run submits no task: a task without a stored result gets the error submitter.ended
-	case r.state.ended && r.isStreamed():
-		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
-	case r.state.ended:
+	if r.state.ended { // it submits no task: a task without a stored result gets this error
 		r.submitter.ended = &ExpiredError{o.Name}
 	}
 	follow, stopFollowing, err := store.Follow(r.tracker.ctx, book)
@@ -401,9 +375,6 @@ func (r *run) fork(ctx context.Context) error {
 	r.forked, r.version = v, v
 	return r.follow.Wait(ctx, v)
 }
-
-// isStreamed reports whether the training samples come from a stream, which is read only once.
-func (r *run) isStreamed() bool { return r.Train != nil && r.Train.Stream != nil }
 
 // taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.
 func taskID(phase, id string) string {

@@ -31,9 +31,6 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	rep.Mode = string(r.Mode)
 	rep.Settings = append(rep.Settings, r.Settings...)
 	rep.Data = r.Sets.Data()
-	if r.isStreamed() { // a stream has no size: these are the samples that were read
-		rep.Data[0].Samples = r.step
-	}
 	rep.Unlearned = len(r.uncovered)
 	rep.Paired = pairAnswers(rep, r.samples)
 	if err := r.listAnswers(ctx); err != nil {
