@@ -26,7 +26,6 @@ func (h *house) control(share playbook.Share) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	defer w.Close()
 	if _, err = w.Commit(h.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
 		return []*playbook.Delta{{Control: share, ControlSalt: []byte("salt")}}, nil
 	}); err == nil {

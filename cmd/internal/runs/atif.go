@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 )
 
@@ -25,7 +24,6 @@ func atif(v *record) ([]*steps.Run, error) {
 		}
 		number++
 		if step.IsTrue("is_copied_context") { // a step of the trajectory that this one continues: only its question is used
-			c.Omit(source.Copies, 1)
 			if step.Text("source") == "user" {
 				c.Question = step.Get("message").Content(modelapi.RoleUser).Text
 			}
@@ -67,9 +65,6 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 		step.Note("source", "got %.40q, want system, user or agent", step.Text("source"))
 	}
 	item := step.WantContent("message").Content(speaker)
-	if step.Text("reasoning_content") != "" {
-		item.Omitted.Thoughts++
-	}
 	item.Calls = append(item.Calls, step.WantCalls("tool_calls", "function_name")...)
 	c.AddItem(&item, step.Time("timestamp"))
 	for r := range step.Want('{', "observation").Want('[', "results").Elements() {

@@ -76,11 +76,9 @@ func (c *claudeSession) Add(v modelapi.Value, _ string) {
 	}
 	kind := v.Text("type")
 	if !slices.Contains([]string{"system", "user", "assistant", "result"}, kind) {
-		c.Omit(source.LogEvents, 1)
 		return
 	}
 	if v.IsTrue("isMeta") || v.IsTrue("isCompactSummary") {
-		c.Omit(source.HarnessMessages, 1)
 		return
 	}
 	c.Session = cmp.Or(v.Text("session_id"), v.Text("sessionId"))
@@ -108,10 +106,8 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 	m := v.Get("message")
 	id, model := m.Text("id"), m.Text("model")
 	if model == syntheticModel {
-		c.Omit(source.HarnessMessages, 1)
 		return
 	}
-	c.Omit(source.ThinkingBlocks, item.Omitted.Thoughts)
 	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
 	continued := id != "" && id == c.messageID
 	hasContent := item.Text != "" || len(item.Calls) > 0
@@ -205,8 +201,7 @@ func (c *claudeSession) isHarness() bool {
 
 func (c *claudeSession) End() ([]*steps.Run, error) {
 	if c.isHarness() {
-		messages := len(c.Steps) + 1 // with the prompt
-		return nil, &NothingError{Kind: source.HarnessMessages, Count: messages}
+		return nil, &NothingError{Reason: "messages of a harness", ofHarness: true}
 	}
 	c.Usage = cmp.Or(c.Usage, c.tokens.Add(c.currentTokens))
 	c.Name = source.Printable(c.Session)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 )
@@ -33,7 +32,6 @@ func (c *codexSession) Add(v modelapi.Value, _ string) {
 	p := v.Get("payload")
 	switch kind := v.Text("type"); {
 	case kind == "session_meta" && c.Session != "": // a fork begins with the lines of the session it was forked from
-		c.Omit(source.LogEvents, 1)
 	case kind == "session_meta":
 		c.Session, c.Started = p.Text("id"), p.Time("timestamp")
 	case kind == "turn_context":
@@ -45,9 +43,7 @@ func (c *codexSession) Add(v modelapi.Value, _ string) {
 		}
 	case kind == "response_item":
 		c.addItem(p, v.Time("timestamp"))
-	default: // the other events repeat response items for the screen
-		c.Omit(source.LogEvents, 1)
-	}
+	} // the other events repeat response items for the screen
 }
 
 // addItem adds a response item.
@@ -55,7 +51,6 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 	for _, item := range p.Messages("") {
 		switch {
 		case item.Role == "user" && isHarnessText(item.Text):
-			c.Omit(source.HarnessMessages, 1)
 			continue
 		case item.Role == "user":
 			item.Text = codexRequest(item.Text)
@@ -150,8 +145,6 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 		c.Outcome = events.Outcome{Label: events.Failure, By: sourceCodex, Feedback: v.Text("error", "message")}
 	case "item.started", "item.completed":
 		c.addItem(v.Get("item"), kind == "item.completed")
-	default:
-		c.Omit(source.LogEvents, 1)
 	}
 }
 
@@ -164,7 +157,6 @@ func (c *codexExec) addItem(item modelapi.Value, done bool) {
 	case kind == "user_message" && done:
 		c.User(item.Text("text"))
 	case kind == "reasoning" && done:
-		c.Omit(source.ThinkingBlocks, 1)
 	default:
 		c.addCall(item, done)
 	}
@@ -174,7 +166,6 @@ func (c *codexExec) addItem(item modelapi.Value, done bool) {
 func (c *codexExec) addCall(item modelapi.Value, done bool) {
 	call, ok := codexCall(item)
 	if !ok {
-		c.Omit(source.LogEvents, 1)
 		return
 	}
 	if !c.IsOpen(call.ID) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 
-	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/chat"
@@ -98,7 +97,6 @@ func (f *fileReader) leaveOut(format *fileFormat, r *steps.Run, chain prefixChai
 	if n == 0 {
 		return false
 	}
-	f.report.Omitted.Add(source.Copies, 1)
 	f.leftOut = true
 	continueAfter(&r.Execution, n)
 	return !slices.ContainsFunc(r.Steps, func(s events.Step) bool { return s.Speaker == "assistant" })

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/runs/source"
 	"debrief/events"
 )
 
@@ -85,7 +84,7 @@ func breakLine(s, broken string) string {
 }
 
 // TestDamagedRecordings changes each recorded file in 22 ways. A harmless change gives the same contents. After damage, a loss is
-// reported as an error, a problem, a repair or invalid text.
+// reported as an error, a problem, or invalid text.
 func TestDamagedRecordings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -107,7 +106,7 @@ func TestDamagedRecordings(t *testing.T) {
 		for change, apply := range damages {
 			variants++
 			got, report, err := contentsOf(t, name, strings.NewReader(apply(text)))
-			told := err != nil || report.Skipped > 0 || report.Repaired > 0 || report.Omitted[source.InvalidText]+report.Omitted[source.InvalidJSON] > 0
+			told := err != nil || report.Skipped > 0 || report.Invalid > 0
 			if !told && (got.runs < want.runs || got.calls < want.calls || got.text < want.text*9/10) {
 				silent++
 				t.Errorf("%s, %s: got %+v without a report, want %+v", name, change, got, want)

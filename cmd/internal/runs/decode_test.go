@@ -14,7 +14,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"debrief/cmd/internal/runs/source"
 	"debrief/events"
 )
 
@@ -73,7 +72,7 @@ func TestCompressionsAndEncodings(t *testing.T) {
 				got = append(got, e)
 				return nil
 			})
-			if err != nil || report.Skipped != 0 || len(report.Omitted) != 0 || !reflect.DeepEqual(got, want) {
+			if err != nil || report.Skipped != 0 || report.Invalid != 0 || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: got %d runs, report %+v, error %v", name, len(got), report, err)
 			}
 		}
@@ -92,8 +91,8 @@ func TestInvalidTextIsCounted(t *testing.T) {
 		"question,answer\nq\xff,a":                                                                                                1,
 	} {
 		_, report, err := read(t, "f", text)
-		if report.Omitted[source.InvalidText] != want || report.Runs != 1 || err != nil {
-			t.Errorf("%.40q: got %d invalid bytes, %d runs, error %v; want %d", text, report.Omitted[source.InvalidText], report.Runs, err, want)
+		if report.Invalid != want || report.Runs != 1 || err != nil {
+			t.Errorf("%.40q: got %d invalid bytes, %d runs, error %v; want %d", text, report.Invalid, report.Runs, err, want)
 		}
 	}
 }

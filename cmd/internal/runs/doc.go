@@ -6,7 +6,7 @@
 // A file holds one object per line (JSON Lines), JSON lists, objects over several lines, or several of these. A list of runs
 // may be inside an object. The text is in UTF-8, or in UTF-16 with a byte order mark, and may be compressed with gzip or zstd. The zip
 // files of Inspect are read, too. In JSON Lines, an unreadable line is skipped and reported; for example, the last line is incomplete
-// if the recorder crashed. Other bytes before the first brace of a line are skipped and reported too.
+// if the recorder crashed.
 //
 // # Content of an execution
 //
@@ -20,7 +20,7 @@
 // Each sub-agent is a separate run with an unknown outcome. Claude Code marks the events of a sub-agent; in a trace, the model calls
 // inside the span of another agent are its run.
 //
-// The package leaves out, and counts in Report.Omitted:
+// The package leaves out:
 //
 //   - demonstrations: they instruct the recorded agent and are not its actions;
 //   - thinking blocks: they quote those instructions;

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 )
@@ -127,7 +126,6 @@ func (g *geminiSession) End() ([]*steps.Run, error) {
 func (g *geminiSession) addMessage(v modelapi.Value) {
 	kind := v.Text("type")
 	if kind != "user" && kind != "gemini" { // info, warning, error
-		g.Omit(source.HarnessMessages, 1)
 		return
 	}
 	item := v.Get("content").Content(modelapi.RoleOf(kind))
@@ -139,7 +137,6 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 		g.AddItem(&item, time.Time{})
 		return
 	}
-	g.Omit(source.ThinkingBlocks, v.Get("thoughts").Len())
 	g.Model = cmp.Or(v.Text("model"), g.Model)
 	if tokens := v.Get("tokens"); tokens.IsSet() {
 		u := steps.Usage(1, tokens, 0)

@@ -21,12 +21,11 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 		items = append(v.Get("input").Messages(modelapi.RoleUser), v.Get("output").Messages(modelapi.RoleAssistant)...)
 	}
 	c.AddItems(items)
-	result, others := inspectOutcome(v)
+	result := inspectOutcome(v)
 	if !result.Known() {
 		result.Feedback = cmp.Or(v.Text("error", "message"), v.Text("limit", "type"))
 	}
 	c.Outcome = result
-	c.Omit(source.OtherScores, others)
 	if c.Target = v.TextOrNumber("target"); c.Target == "" && v.HasAny("target") { // a list
 		c.Target = v.Get("target").TextOrJSON()
 	}
@@ -47,9 +46,9 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 // inspectGrades are the grades of Inspect as numbers: correct, partially correct, incorrect, and no answer.
 var inspectGrades = map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 
-// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. The score that leads counts, see outcome.Leads. If
+// inspectOutcome returns the outcome of a sample. The score that leads counts, see outcome.Leads. If
 // several lead, none counts. If the user named no leading score and the sample has only one score, that one counts.
-func inspectOutcome(v *record) (out events.Outcome, others int) {
+func inspectOutcome(v *record) events.Outcome {
 	scores := map[string]json.RawMessage{}
 	comments := map[string]string{}
 	add := func(name string, value modelapi.Value, comment string) {
@@ -70,7 +69,7 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 			add(name, value, score.Text("explanation"))
 		}
 	}
-	out = events.Outcome{Label: events.Unknown}
+	out := events.Outcome{Label: events.Unknown}
 	onlyOne := len(scores) == 1 && v.leadingScore == ""
 	var leading []string
 	for name := range scores {
@@ -79,13 +78,13 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 		}
 	}
 	if len(leading) != 1 {
-		return out, len(scores)
+		return out
 	}
 	name := leading[0]
 	decoded, err := outcome.Parse(string(scores[name]))
 	if err != nil {
 		v.Note("scores."+name, "%v", err) // the caller skips the sample
-		return out, 0
+		return out
 	}
 	decoded.Label = cmp.Or(decoded.Label, events.Unknown)
 	if decoded.Known() {
@@ -96,5 +95,5 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 			decoded.Scores = outcome.AddScore(decoded.Scores, other, string(scores[other]))
 		}
 	}
-	return decoded, len(scores) - 1
+	return decoded
 }

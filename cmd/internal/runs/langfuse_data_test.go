@@ -65,6 +65,5 @@ func TestLangfuseRuns(t *testing.T) {
 			!strings.HasPrefix(e.Question, want.question) || !strings.HasPrefix(e.Answer, want.answer) {
 			t.Errorf("%s: got %d calls, usage %+v, outcome %+v, question %.50q, answer %.50q, %d steps; want %+v", name, calls, e.Usage, e.Outcome, e.Question, e.Answer, len(e.Steps), want)
 		}
-		t.Logf("%s: %d steps, left out %s", name, len(e.Steps), report.Omitted)
 	}
 }

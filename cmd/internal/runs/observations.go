@@ -48,7 +48,6 @@ type observation struct {
 type verdict struct {
 	outcome events.Outcome
 	named   []events.NamedScore // all readable scores
-	others  int                 // number of scores that do not count
 	problem error               // the reason why a score that counts is unreadable, or nil
 }
 
@@ -74,16 +73,13 @@ func (v *verdict) addScore(s *score) {
 // the trace: an unknown outcome would go unnoticed.
 func (v *verdict) setOutcome(s *score) {
 	if !outcome.Leads(s.name, s.leadingScore) || v.outcome.Known() || !s.value.IsSet() {
-		v.others++
 		return
 	}
 	o, err := outcome.Parse(string(s.value.Raw()))
 	switch {
 	case err != nil:
 		v.problem = fmt.Errorf("score %.40q: %w", s.name, err)
-	case !o.Known():
-		v.others++
-	default:
+	case o.Known():
 		o.By, o.Feedback = s.source+":"+s.name, s.comment
 		v.outcome = o
 	}
@@ -148,7 +144,7 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 		b.add(o)
 	}
 	if len(order) == 0 && t.question == "" && t.answer == "" {
-		return nil, &NothingError{source.OtherSpans, len(t.all)}
+		return nil, &NothingError{Reason: "no call of a model or a tool"}
 	}
 	if len(order) == 0 { // the trace has only a question and an answer
 		order = []string{""}
@@ -196,13 +192,13 @@ func (t *recordedTrace) Verdict() events.Outcome {
 
 // NothingError is returned for a valid part of a recording that has no run, such as a trace of a web server.
 type NothingError struct {
-	Kind  source.Omission
-	Count int
+	Reason    string
+	ofHarness bool // the part is a run that a harness made for itself
 }
 
-func (e *NothingError) Error() string { return fmt.Sprintf("%d %s", e.Count, e.Kind) }
+func (e *NothingError) Error() string { return e.Reason }
 
-// finish returns the run of an agent. The main run gets the question, the answer, the outcome and the omissions of the trace.
+// finish returns the run of an agent. The main run gets the question, the answer and the outcome of the trace.
 func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*steps.Run, error) {
 	b.Session, b.Execution.User = cmp.Or(b.Session, t.session), cmp.Or(b.Execution.User, t.user)
 	if isMain {
@@ -242,13 +238,6 @@ func (t *recordedTrace) completeMain(b *traceBuilder) {
 	b.Answer = cmp.Or(b.Answer, t.answer)
 	if t.outcome.Known() {
 		b.Outcome = t.outcome
-	}
-	b.Omit(source.OtherScores, t.others)
-	for i := range t.all {
-		b.Omit(source.OtherScores, t.all[i].others)
-		if t.all[i].kind == otherSpan {
-			b.Omit(source.OtherSpans, 1)
-		}
 	}
 }
 

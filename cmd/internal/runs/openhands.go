@@ -46,13 +46,9 @@ func (h *handsSession) Add(v modelapi.Value, _ string) {
 		h.addUsage(v)
 		h.AddTurn(steps.Turn{At: v.Time("timestamp"), Text: handsText(v)})
 		h.identify(v)
-	case action == "think":
-		h.Omit(source.ThinkingBlocks, 1)
 	case handsTools[action] != "":
 		h.addAction(v, handsTools[action])
-	default: // of the harness, such as change_agent_state, recall and system
-		h.Omit(source.HarnessMessages, 1)
-	}
+	} // the others are thoughts, and events of the harness, such as change_agent_state, recall and system
 }
 
 // identify adds the id of an event. A trajectory numbers its events, so its time is part of the id.
@@ -117,8 +113,8 @@ func handsArguments(args modelapi.Value) string {
 	return string(raw)
 }
 
-// addObservation adds an observation to the call with its id, or to the last call if the observation has no id. It counts an observation
-// without an open call as omitted.
+// addObservation adds an observation to the call with its id, or to the last call if the observation has no id. It ignores an
+// observation without an open call.
 func (h *handsSession) addObservation(v modelapi.Value) {
 	id := v.Text("tool_call_metadata", "tool_call_id")
 	found := -1 // index of the last open call that fits
@@ -132,8 +128,7 @@ func (h *handsSession) addObservation(v modelapi.Value) {
 		}
 	}
 	if found < 0 {
-		h.Omit(source.HarnessMessages, 1) // such as a change of the agent's state
-		return
+		return // such as a change of the agent's state
 	}
 	result := v.ToolResult()
 	result.Signs.Error = new(v.Text("observation") == "error")
@@ -231,14 +226,11 @@ func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
 	case "SystemPromptEvent":
 		h.AddSystemPrompt(v.Get("system_prompt").Content(modelapi.RoleSystem).Text)
 		h.SetTools(v.Get("tools").Tools())
-	default: // states, pauses, condensations
-		h.Omit(source.HarnessMessages, 1)
-	}
+	} // the others are states, pauses, condensations
 }
 
 // addAction adds an action of the agent: its thought and its call. The action finish has the answer.
 func (h *handsSDKSession) addAction(v modelapi.Value) {
-	h.Omit(source.ThinkingBlocks, v.Get("thinking_blocks").Len())
 	item := v.Get("thought").Content(modelapi.RoleAssistant)
 	call, _ := v.Call()
 	if call.Name == "finish" && v.Kind("action") == '{' {

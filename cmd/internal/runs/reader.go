@@ -63,13 +63,10 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// addProblem adds a problem to the report. A part of a recording that has no run is no problem: it counts as omitted.
+// addProblem adds a problem to the report. A part of a recording that has no run is no problem.
 func (f *fileReader) addProblem(at Problem, err error) {
 	if nothing, ok := errors.AsType[*NothingError](err); ok {
-		f.report.Omitted.Add(nothing.Kind, nothing.Count)
-		if nothing.Kind == source.HarnessMessages { // a run of a harness for itself
-			f.leftOut = true
-		}
+		f.leftOut = f.leftOut || nothing.ofHarness
 		return
 	}
 	f.report.Skipped++
@@ -77,15 +74,6 @@ func (f *fileReader) addProblem(at Problem, err error) {
 	at.Reason = strings.ReplaceAll(err.Error(), "\n", "; ") // an error may join several
 	if len(f.report.Problems) < maxProblems {
 		f.report.Problems = append(f.report.Problems, at)
-	}
-}
-
-// addRepair adds a repair to the report.
-func (f *fileReader) addRepair(at Problem, repair string) {
-	f.report.Repaired++
-	at.Reason = repair
-	if len(f.report.Repairs) < maxProblems {
-		f.report.Repairs = append(f.report.Repairs, at)
 	}
 }
 
@@ -101,7 +89,6 @@ func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
 
 // read reads a text. If it returns an error, it has delivered the runs before the error.
 func (f *fileReader) read(ctx context.Context, r io.Reader) error {
-	f.report.Omitted = source.Omissions{}
 	values := source.NewValues(r, f.limit)
 	values.IsList, values.Columns = f.isList, [][]string{steps.QuestionNames, steps.AnswerNames}
 	isEmpty := true
@@ -137,10 +124,7 @@ func (f *fileReader) addValue(v *source.Value) error {
 	if !v.InList {
 		f.header = modelapi.Value{}
 	}
-	if v.Repair != "" {
-		f.addRepair(v.At, v.Repair)
-	}
-	f.report.Omitted.Add(source.InvalidText, v.Invalid)
+	f.report.Invalid += v.Invalid
 	if err := f.addObject(v); err != nil {
 		return err
 	}
@@ -189,7 +173,6 @@ func (f *fileReader) addObject(o *source.Value) error {
 		f.addProblem(o.At, err)
 		return nil
 	case format == nil:
-		f.report.Omitted.Add(source.LogEvents, 1)
 		return nil
 	}
 	f.report.Source = cmp.Or(f.report.Source, format.source)
@@ -291,7 +274,7 @@ func (f *fileReader) emit(format *fileFormat, r *steps.Run, at Problem) error {
 	f.seen.add(chain)
 	f.unused = unusedData{}
 	f.report.Runs++
-	f.report.Omitted.Merge(r.Omitted)
+	f.report.Invalid += r.Invalid
 	return nil
 }
 

@@ -280,11 +280,12 @@ func TestInvalidLinesAreSkipped(t *testing.T) {
 	if err := f.read(t.Context(), strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"1", "2", "3"}; !reflect.DeepEqual(got, want) {
+	if want := []string{"1", "3"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	want := []Problem{
 		{Line: 4, Reason: "invalid JSON at byte 17: unexpected end"},
+		{Line: 5, Reason: "invalid JSON at byte 0"},
 		{Line: 6, Reason: "too large: 2029 bytes, limit 1000"},
 		{Line: 7, Reason: "got a JSON number, want an object"},
 		{Line: 9, Reason: `unknown format: no supported recording has the fields "other"`},
@@ -292,9 +293,6 @@ func TestInvalidLinesAreSkipped(t *testing.T) {
 	}
 	if !reflect.DeepEqual(f.report.Problems, want) || f.report.Skipped != len(want) {
 		t.Errorf("got  %+v\nwant %+v", f.report.Problems, want)
-	}
-	if want := []Problem{{Line: 5, Reason: `was read without the 7 bytes before its first brace: "\x00\x00/junk"`}}; !reflect.DeepEqual(f.report.Repairs, want) || f.report.Repaired != 1 {
-		t.Errorf("got %+v, want %+v", f.report.Repairs, want)
 	}
 }
 
@@ -376,7 +374,7 @@ func fuzz(f *testing.F, seeds ...string) {
 		}}
 		err := sink.read(t.Context(), strings.NewReader(string(data)))
 		r := sink.report
-		if runs != r.Runs || err == nil && runs == 0 || len(r.Problems) > r.Skipped || len(r.Repairs) > r.Repaired || len(sink.openRuns) > 0 && err == nil {
+		if runs != r.Runs || err == nil && runs == 0 || len(r.Problems) > r.Skipped || len(sink.openRuns) > 0 && err == nil {
 			t.Errorf("%d runs, report %+v, %d open, error %v", runs, r, len(sink.openRuns), err)
 		}
 	})

@@ -20,7 +20,7 @@ const (
 	// maxOpen is the maximum number of unfinished runs whose lines are interleaved in a file. If there is one more, or if
 	// the unfinished runs hold more than 1.5 × maxRun bytes, the run without a line for longest is ended.
 	maxOpen = 64
-	// maxProblems is the maximum number of problems, and of repairs, in a report. The counts include all of them.
+	// maxProblems is the maximum number of problems in a report. The count includes all of them.
 	maxProblems = 100
 )
 
@@ -29,13 +29,13 @@ type Report struct {
 	Source   string // format of the first run or part of a run, for example tau-bench
 	Runs     int    // runs for which the callback was called
 	Skipped  int    // runs, or lines of runs, that could not be read
-	Repaired int    // lines that were read without the bytes before their object, or divided into several objects
 	Problems []Problem
-	Repairs  []Problem
-	Omitted  source.Omissions // content that was left out of the runs
+	// Invalid counts invalid characters, which are replaced by U+FFFD, and texts that begin like JSON and are not valid, which are read as
+	// plain text.
+	Invalid int
 }
 
-// Problem describes a line or element of a file that was skipped or repaired.
+// Problem describes a line or element of a file that was skipped.
 type Problem = source.Problem
 
 // Reader reads recorded runs as executions of a playbook. A run that is in several files of the same Reader counts once. A Reader is not

@@ -55,7 +55,6 @@ func addHistory(c *steps.Conversation, m modelapi.Value, calls callsByAction) {
 	m.WantMessage()
 	action, thought := wantText(m, "action"), wantText(m, "thought")
 	if m.IsTrue("is_demo") {
-		c.Omit(source.Demonstrations, 1)
 		return
 	}
 	for _, item := range m.Messages("") {

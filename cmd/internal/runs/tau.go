@@ -142,9 +142,6 @@ func tauRun(v *record, c *steps.Conversation, field string) *steps.Run {
 		if role == "tool" && m.Text("requestor") == "user" { // the result of a call of the simulated user
 			continue
 		}
-		if role == "user" {
-			c.Omit(source.UserToolCalls, m.Get("tool_calls").Len())
-		}
 		c.AddItems(m.Messages(""))
 	}
 	c.Task = source.Printable(task)

@@ -14,7 +14,6 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/runs"
-	"debrief/cmd/internal/runs/source"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -102,7 +101,6 @@ type learnResult struct {
 	Dead       int    `json:"dead_letters"`
 	Unread     int    `json:"invalid_lines"` // runs, or lines of runs
 	BadFiles   int    `json:"unread_files"`  // files of which nothing, or only the beginning, was read
-	Repaired   int    `json:"repaired"`      // lines that were read after skipping invalid bytes before them
 	Bullets    int    `json:"bullets"`       // that are shown
 	Candidates int    `json:"candidates"`    // that wait for another execution
 	ForPerson  int    `json:"for_a_person"`  // that wait for a person
@@ -112,7 +110,6 @@ type learnResult struct {
 
 	DeadReasons map[string]int   `json:"dead_reasons,omitempty"`
 	Problems    []unreadItem     `json:"problems,omitempty"` // the first maxListed unread items
-	Omitted     source.Omissions `json:"left_out,omitempty"` // content that the runs do not contain
 	Notes       []string         `json:"notes,omitempty"`
 
 	New     []newBullet     `json:"new,omitempty"`     // lessons of the comparison that this command added
@@ -294,7 +291,7 @@ func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 // learn reads the files, compares all stored runs, and waits for the roles. It calls compared when the lessons of the comparison are
 // in the playbook.
 func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files []string, compared func()) (*learnResult, error) {
-	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
+	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}}
 	states := runStates{}
 	err := s.Events.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { states[runIDOf(id)] = runStored })
 	if err != nil {

@@ -30,15 +30,10 @@ func (l *Learn) skip(u unreadItem, res *learnResult) {
 	}
 }
 
-// printFile prints the number of runs in a file, its repairs and its problems.
+// printFile prints the number of runs in a file, and its problems.
 func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
-	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped, "repaired": report.Repaired},
+	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped},
 		"%s: %s of %s", name, term.Plural(report.Runs, "run"), report.Source)
-	for _, r := range report.Repairs {
-		u := newUnreadItem(name, r)
-		u.Problem, u.Repair = "", r.Reason
-		l.print(u, "  %s %s", r.Where(), r.Reason)
-	}
 	for _, r := range report.Problems {
 		u := newUnreadItem(name, r)
 		l.print(u, "  %s was not read: %s", r.Where(), r.Reason)
@@ -49,12 +44,10 @@ func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
 	if more := report.Skipped - len(report.Problems); more > 0 {
 		l.print(map[string]any{"file": name, "more_invalid_lines": more}, "  %d more were not read", more)
 	}
-	if len(report.Omitted) > 0 {
-		l.print(map[string]any{"file": name, "left_out": report.Omitted}, "  left out: %s", report.Omitted)
+	if n := report.Invalid; n > 0 {
+		l.print(map[string]any{"file": name, "invalid_texts": n}, "  %d invalid characters or texts", n)
 	}
-	res.Omitted.Merge(report.Omitted)
 	res.Unread += report.Skipped
-	res.Repaired += report.Repaired
 }
 
 // show prints the result.
@@ -149,7 +142,6 @@ type unreadItem struct {
 	Line    *int   `json:"line,omitempty"`
 	Element *int   `json:"element,omitempty"`
 	Problem string `json:"problem,omitempty"`
-	Repair  string `json:"repair,omitempty"`
 	noFile  bool   // a link to a directory, a pipe or the like: it is listed and is no loss
 }
 

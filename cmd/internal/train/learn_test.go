@@ -15,7 +15,6 @@ import (
 
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
-	"debrief/cmd/internal/runs/source"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -134,7 +133,7 @@ func TestBadFilesCostOnlyThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newLearning(t)
-	in, res := runStates{}, &learnResult{Omitted: source.Omissions{}}
+	in, res := runStates{}, &learnResult{}
 	l, r := &Learn{JSON: true}, &runs.Reader{Book: "b"}
 	for _, name := range files {
 		err := l.readFile(t.Context(), s, r, name, in, res)
@@ -223,7 +222,7 @@ func TestConversationsOfEvents(t *testing.T) {
 	if want := []string{filepath.Join(dir, "c1/events"), filepath.Join(dir, "c2/events")}; err != nil || len(skipped) != 0 || !slices.Equal(files, want) {
 		t.Fatalf("got files %q, error %v, want %q", files, err, want)
 	}
-	s, res := newLearning(t), &learnResult{Omitted: source.Omissions{}}
+	s, res := newLearning(t), &learnResult{}
 	in := runStates{}
 	for _, name := range files {
 		if err := new(Learn).readFile(t.Context(), s, &runs.Reader{Book: "b"}, name, in, res); err != nil {

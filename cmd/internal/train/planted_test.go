@@ -260,7 +260,6 @@ func learnedOf(t *testing.T, names ...string) (contents []string, res *learnResu
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
 	for b := range w.State().Playbook().All() {
 		if b.Shown() {
 			contents = append(contents, b.Content)

@@ -75,24 +75,8 @@ type Item struct {
 	Text    string       `msgpack:"t,omitempty"` // texts of all parts, separated by blank lines
 	Calls   []ToolCall   `msgpack:"c,omitempty"`
 	Results []ToolResult `msgpack:"o,omitempty"`
-	// Omitted counts the content that the other fields do not have.
-	Omitted Omitted `msgpack:"-"`
-}
-
-// Omitted counts the content of messages that Item does not have, by kind.
-type Omitted struct {
-	Thoughts    int // thoughts of a model
-	Media       int // images and other parts without text
-	Records     int // items that are no messages, such as a list of tools
-	InvalidJSON int // texts that begin like JSON and are not valid
-}
-
-// add adds the counts of other.
-func (o *Omitted) add(other Omitted) {
-	o.Thoughts += other.Thoughts
-	o.Media += other.Media
-	o.Records += other.Records
-	o.InvalidJSON += other.InvalidJSON
+	// Invalid counts texts that begin like JSON and are not valid.
+	Invalid int `msgpack:"-"`
 }
 
 // Usage is the token usage of one call.

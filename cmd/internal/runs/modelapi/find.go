@@ -165,7 +165,7 @@ func (f finder) text(text string, depth int) []Item {
 	item := Item{Role: f.role, Text: text}
 	switch {
 	case isInvalidJSON: // an item without a role, too: its count is reported
-		item.Omitted.InvalidJSON++
+		item.Invalid++
 	case f.role == "":
 		return nil
 	}

@@ -106,14 +106,11 @@ func (m *message) addPart(v Value) {
 	case v.HasAll("toolCallId", "toolName"): // a call of the Vercel AI SDK without a type
 		m.addCall(v)
 	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", v.IsTrue("thought"):
-		m.Omitted.Thoughts++
 	case kind == "refusal":
 		m.addRefusal(v.Text("refusal"))
 	case kind == "text", v.Get("text").Kind() == '"':
 		m.addText(outputText(v.First("text", "content")))
-	default: // such as an image
-		m.Omitted.Media++
-	}
+	} // others, such as an image, have no text
 }
 
 // isResultPart reports whether a part is the result of a tool. An old version of the Vercel AI SDK wrote calls and results without a type.
@@ -206,7 +203,6 @@ func (m *message) addItem(v Value) bool {
 	m.Role = RoleAssistant
 	switch {
 	case kind == "reasoning":
-		m.Omitted.Thoughts++
 	case strings.HasSuffix(kind, "_call_output"):
 		m.Role = RoleTool
 		m.addResult(v)
@@ -216,7 +212,6 @@ func (m *message) addItem(v Value) bool {
 		if strings.HasSuffix(kind, "_response") { // the answer of the client to a request for approval
 			m.Role = RoleTool
 		}
-		m.Omitted.Records++
 	default:
 		return false
 	}

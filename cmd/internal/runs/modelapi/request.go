@@ -190,7 +190,6 @@ func (b *requestBuilder) add(m *message, v Value, at place) {
 	item := &r.Items[last]
 	item.Calls = append(item.Calls, m.Calls...)
 	item.Results = append(item.Results, m.Results...)
-	item.Omitted.add(m.Omitted)
 	r.ends[last] = int(v.node().end)
 	b.texts = append(b.texts, m.texts...)
 	if m.Role == RoleUser {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 
@@ -22,6 +21,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			return err
 		}
 		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // of half a character at the end of UTF-16
+		line = bytes.TrimPrefix(line, []byte("\uFEFF"))                  // of the next one of several files
 		if first && err == nil && len(line) > 0 {
 			t := newTable(line)
 			if t.hasColumns(v.Columns) {
@@ -29,18 +29,11 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			}
 			err = t.missing(v.Columns)
 		}
-		var values []Value
-		switch {
-		case err != nil || v.AsIs && len(line) > 0:
-			values = []Value{{Raw: line, Err: err}}
-		case len(line) > 0:
-			values = valuesOf(line)
+		if len(line) == 0 && err == nil {
+			continue
 		}
-		for i := range values {
-			values[i].At.Line = v.lines
-			if err := fn(&values[i]); err != nil {
-				return err
-			}
+		if err := fn(&Value{Raw: line, At: Problem{Line: v.lines}, Err: err}); err != nil {
+			return err
 		}
 	}
 }
@@ -76,38 +69,6 @@ func (v *Values) line() ([]byte, error) {
 			return nil, tooLarge(size, v.limit)
 		}
 		return v.buf, nil
-	}
-}
-
-// valuesOf returns the value of a line, or the values if it has several objects. It repairs a line with other bytes before its object. A
-// killed writer, or two concurrent writers, leave such lines. A line without JSON is returned as it is.
-func valuesOf(line []byte) []Value {
-	repair := ""
-	if i := bytes.IndexByte(line, '{'); i > 0 && jsontext.Value(line[i:]).IsValid(lenient...) {
-		repair = fmt.Sprintf("was read without the %d bytes before its first brace: %.40q", i, line[:i])
-		line = line[i:]
-	}
-	values := objectsOf(line)
-	if len(values) < 2 {
-		return []Value{{Raw: line, Repair: repair}}
-	}
-	values[0].Repair = fmt.Sprintf("was read as %d objects: a line break is missing", len(values))
-	return values
-}
-
-// objectsOf returns the objects of a line. It returns nil if the line has anything else.
-func objectsOf(line []byte) (list []Value) {
-	d := newDecoder(line)
-	for {
-		raw, err := d.ReadValue()
-		switch {
-		case errors.Is(err, io.EOF):
-			return list
-		case err != nil || raw.Kind() != '{':
-			return nil
-		}
-		end := int(d.InputOffset())
-		list = append(list, Value{Raw: line[end-len(raw) : end : end]})
 	}
 }
 

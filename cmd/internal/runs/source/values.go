@@ -18,7 +18,6 @@ type Value struct {
 	At     Problem // the place of the value; it has no reason
 	InList bool    // the value is an element of a list that Values.IsList accepted
 	IsRow  bool    // the value is a row of a table
-	Repair string  // the repair that made the value readable, or ""
 	Err    error   // the reason why the value is unreadable, or nil; reading continues with the next one
 	// Invalid is the number of invalid characters. The JSON decoder replaces them by U+FFFD, as the conversion from UTF-16 does.
 	Invalid int
@@ -64,8 +63,6 @@ type Values struct {
 	IsList func(name string, header []byte) bool
 	// Columns has groups of names. A text is a table if its first line has a column of each group. Without groups no text is a table.
 	Columns [][]string
-	// AsIs leaves damaged lines unrepaired.
-	AsIs bool
 
 	r     *bufio.Reader
 	limit int    // maximum size of a value in bytes

@@ -32,14 +32,6 @@ type Conversation struct {
 	ids      []string         // as Run.IDs, but without entries for the last steps if these have no id
 }
 
-// Omit counts content that is left out.
-func (c *Conversation) Omit(kind source.Omission, n int) {
-	if c.Omitted == nil {
-		c.Omitted = source.Omissions{}
-	}
-	c.Omitted.Add(kind, n)
-}
-
 // OpenCall is the place of a call that waits for its result.
 type OpenCall struct {
 	ID   string // may be empty
@@ -59,7 +51,7 @@ func (c *Conversation) AddItems(items []modelapi.Item) {
 
 // AddItem adds a message. at is the time of a turn of the assistant; it may be zero.
 func (c *Conversation) AddItem(t *modelapi.Item, at time.Time) {
-	c.omit(t.Omitted)
+	c.Invalid += t.Invalid
 	for i := range t.Results {
 		c.AddResult(&t.Results[i])
 	}
@@ -85,8 +77,6 @@ func (c *Conversation) AddSystemPrompt(prompt string) {
 	case strings.Contains(known, prompt): // true for an empty prompt
 	case known == "" || c.IsEmpty():
 		c.agent().SystemPrompt = strings.TrimSpace(known + "\n\n" + prompt)
-	default:
-		c.Omit(source.SystemPrompts, 1)
 	}
 }
 
@@ -111,17 +101,6 @@ func ToolsOf(tools []modelapi.Tool) (list []events.Tool) {
 		list = append(list, events.Tool(t))
 	}
 	return list
-}
-
-// omit counts the content that modelapi left out of a message.
-func (c *Conversation) omit(o modelapi.Omitted) {
-	if o == (modelapi.Omitted{}) {
-		return
-	}
-	c.Omit(source.ThinkingBlocks, o.Thoughts)
-	c.Omit(source.MediaParts, o.Media)
-	c.Omit(source.HarnessMessages, o.Records)
-	c.Omit(source.InvalidJSON, o.InvalidJSON)
 }
 
 // Identify adds the recorder's id of a message to the last step. The id must be unique among the runs of the recorder, and the same in a
@@ -339,9 +318,6 @@ func (c *Conversation) TakeCall(i int) *events.ToolCall {
 
 // SetOutput sets the output and the outcome of a call. It shortens a long output.
 func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome events.Label) {
-	if n := len(output) - MaxOutput; n > 0 {
-		c.Omit(source.CutOutput, n)
-	}
 	call.Outcome, call.Output = outcome, Clip(output)
 }
 

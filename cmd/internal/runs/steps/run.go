@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
-	"debrief/cmd/internal/runs/source"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/outcome"
@@ -26,7 +25,7 @@ type Run struct {
 	// IDs has one entry for each step: the ids that the recorder gave to its messages, or "" without one. A copy of the run in another
 	// file has the same ids. IDs is nil if no step has one.
 	IDs     []string
-	Omitted source.Omissions // content that was left out of the run
+	Invalid int // texts that begin like JSON and are not valid
 }
 
 // OutcomeNames are the names of the fields with an outcome.

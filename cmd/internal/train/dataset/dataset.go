@@ -109,7 +109,6 @@ func read(ctx context.Context, in io.Reader, o Options) (*Set, error) {
 	in = io.TeeReader(in, sum)
 	r := &reader{ctx: ctx, o: o, seen: map[events.ID]string{}}
 	values := source.NewValues(in, maxSample)
-	values.AsIs = true // do not repair a line with other bytes before its object: it may be a comment
 	err := values.Each(r.add)
 	switch {
 	case r.ended != nil && !errors.Is(r.ended, errEnough):
