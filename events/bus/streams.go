@@ -38,7 +38,10 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 			return fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
 		found++
-		if err := c.checkStream(ctx, s.CachedInfo().Config, want, o); err != nil {
+		err = streams.Check(s.CachedInfo().Config, want)
+		unsuitable, ok := errors.AsType[*streams.ConfigError](err)
+		canRead := ok && o.ReadOnly && unsuitable.Field == streams.FieldSealed
+		if err != nil && !canRead {
 			return err
 		}
 	}
@@ -59,31 +62,6 @@ func (c *Conn) openOrCreate(ctx context.Context, want jetstream.StreamConfig, re
 		s, err = c.js.Stream(ctx, want.Name)
 	}
 	return s, explainMissing("stream "+want.Name, asUnsuitable(want.Name, err))
-}
-
-// checkStream returns an error if the connection cannot work with the configuration of an existing stream. A connection to all streams
-// corrects a stream that allows rollups, and checks it no further.
-func (c *Conn) checkStream(ctx context.Context, got, want jetstream.StreamConfig, o Options) error {
-	err := streams.Check(got, want)
-	unsuitable, ok := errors.AsType[*streams.ConfigError](err)
-	switch {
-	case !ok:
-		return err
-	case unsuitable.Field == streams.FieldSealed && o.ReadOnly: // a sealed stream can be read
-		return nil
-	case unsuitable.Field == streams.FieldRollup && streams.Required(o.Role) == nil && !o.ReadOnly:
-		return c.forbidRollup(ctx, got)
-	}
-	return err
-}
-
-// forbidRollup forbids rollups in a stream with this configuration. See streams.All.
-func (c *Conn) forbidRollup(ctx context.Context, cfg jetstream.StreamConfig) error {
-	cfg.AllowRollup = false
-	if _, err := c.js.UpdateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("forbid rollups in stream %s: %w", cfg.Name, err)
-	}
-	return nil
 }
 
 // ErrRestoring is returned by CheckRestored for a server on which the restore of a backup was interrupted, or still runs.

@@ -136,40 +136,6 @@ func TestUnsuitableStreamError(t *testing.T) {
 	}
 }
 
-// TestRollupsOfAnExistingStreamAreForbidden: an operator's connection corrects the stream, and that of a role reports it.
-func TestRollupsOfAnExistingStreamAreForbidden(t *testing.T) {
-	t.Parallel()
-	srv := serve(t, natsd.Config{})
-	c := open(t, srv, fastPolicy)
-	for _, cfg := range streams.All(1) {
-		if cfg.AllowRollup || cfg.DenyPurge {
-			continue
-		}
-		cfg.AllowRollup = true
-		if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range []Options{{Role: streams.Roles[0]}, {ReadOnly: true}} {
-			_, err := Open(t.Context(), c.nc, o)
-			isNeeded := o.ReadOnly || cfg.Name == blob.Stream || slices.Contains(streams.Required(o.Role), cfg.Name)
-			unsuitable := (*streams.ConfigError)(nil)
-			if isConfig := errors.As(err, &unsuitable) && unsuitable.Field == streams.FieldRollup; isConfig != isNeeded {
-				t.Errorf("stream %s, %+v: got %v, want a ConfigError: %t", cfg.Name, o, err, isNeeded)
-			}
-		}
-		if _, err := Open(t.Context(), c.nc, Options{}); err != nil {
-			t.Errorf("stream %s: got %v, want it corrected", cfg.Name, err)
-		}
-		s, err := c.js.Stream(t.Context(), cfg.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.CachedInfo().Config.AllowRollup {
-			t.Errorf("stream %s allows rollups", cfg.Name)
-		}
-	}
-}
-
 func TestOpenKeepsOperatorSettings(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})

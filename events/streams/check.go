@@ -17,12 +17,8 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// FieldRollup is the setting that allows rollups, the only one that 'debrief setup' corrects. FieldSealed is the setting of a stream
-// that an operator has closed for ever: it can still be read.
-const (
-	FieldRollup = "allow_rollup_hdrs"
-	FieldSealed = "sealed"
-)
+// FieldSealed is the setting of a stream that an operator has closed for ever: it can still be read.
+const FieldSealed = "sealed"
 
 // UnsealFix tells an operator how to unseal a stream.
 const UnsealFix = "no setting opens it again: run 'debrief backup create', delete the stream, and run 'debrief backup restore'"
@@ -46,7 +42,7 @@ func Check(got, want jetstream.StreamConfig) error {
 	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
 		return mismatch("allow_atomic", "does not allow atomic batches: set allow_atomic")
 	case got.AllowRollup && !want.AllowRollup:
-		return mismatch(FieldRollup, "allows rollups, by which a writer of one message removes all others: run 'debrief setup'")
+		return mismatch("allow_rollup_hdrs", "allows rollups, by which a writer of one message removes all others: unset allow_rollup_hdrs")
 	case want.AllowMsgTTL && !got.AllowMsgTTL:
 		return mismatch("allow_msg_ttl", "does not allow messages that expire: set allow_msg_ttl")
 	case want.AllowMsgTTL && got.MaxMsgsPerSubject != want.MaxMsgsPerSubject:

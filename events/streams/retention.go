@@ -196,7 +196,7 @@ type Change struct {
 
 // Plan returns the steps from the existing streams to the chosen limits. Limits that are not chosen do not change, and have their
 // defaults in new streams. An age is raised if it is too short for the messages of other streams that refer to this one. If such an age was
-// chosen, Plan returns an error of type *config.FieldError with the names of the settings. Plan also forbids rollups, see All.
+// chosen, Plan returns an error of type *config.FieldError with the names of the settings.
 func Plan(replicas int, existing []*jetstream.StreamInfo, chosen []Setting) ([]Step, error) {
 	p := plan{existing: map[string]*jetstream.StreamInfo{}, reasons: map[string]string{}}
 	for _, info := range existing {
@@ -205,7 +205,6 @@ func Plan(replicas int, existing []*jetstream.StreamInfo, chosen []Setting) ([]S
 	for _, c := range All(replicas) {
 		if info := p.existing[c.Name]; info != nil {
 			c = info.Config
-			c.AllowRollup = false
 		}
 		p.wanted = append(p.wanted, c)
 	}
@@ -323,9 +322,6 @@ func (p *plan) steps() (all []Step) {
 			}
 		}
 		step.shortensAge = info != nil && isShorter(c.MaxAge, info.Config.MaxAge)
-		if info != nil && info.Config.AllowRollup {
-			step.Changes = append(step.Changes, Change{Setting: FieldRollup, From: "true", To: "false"})
-		}
 		if step.Create || len(step.Changes) > 0 {
 			all = append(all, step)
 		}

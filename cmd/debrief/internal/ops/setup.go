@@ -35,7 +35,7 @@ func (*Setup) Help() string {
 
   - the limits of --…-age, --…-size and --…-values that a flag, a variable or the file of --config sets; a limit that none
     sets keeps its value. An age that is too short for what refers to the messages is raised; see --dry-run
-  - the ack wait of the consumers (--ack-wait), and that streams no longer allow rollups
+  - the ack wait of the consumers (--ack-wait)
 
 A shorter age deletes older messages at once. The log of the playbooks is kept for ever. A server without users needs no setup:
 the programs create the streams with the defaults.
