@@ -236,8 +236,7 @@ func (p *processor) handle(items []*item) {
 // call calls the handler. A panic becomes the error of every delivery.
 func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 	began := time.Now()
-	ctx, end := p.handlerContext(items)
-	defer end()
+	ctx := p.handlerContext(items)
 	defer func() {
 		if value := recover(); value != nil {
 			failed := &panicError{value}
@@ -328,7 +327,6 @@ func (p *processor) decide(err error, attempt int) disposition {
 // hold marks an item as held and returns the reason.
 func (p *processor) hold(it *item, reason error) error {
 	it.disposition = hold
-	it.addSpanEvent(string(hold), reason)
 	log := p.flight.itemLog(it)
 	log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Int(events.LogDelivery, it.d.Attempt).Msg("held")
 	return reason
