@@ -11,8 +11,7 @@ var personal atomic.Bool
 
 // Personal makes the functions of this package redact personal data too, in the whole process. Personal data are e-mail addresses, phone
 // numbers with a country code or in the form of North America, numbers of payment cards, and bank accounts (IBAN). Card and account
-// numbers must have a valid check digit. Names, postal addresses and everything else that only a reader recognizes stay. Call it before texts are
-// redacted, because the functions remember texts without a finding.
+// numbers must have a valid check digit. Names, postal addresses and everything else that only a reader recognizes stay.
 func Personal(on bool) { personal.Store(on) }
 
 // personalForm is a form of personal data. Numbers with other digits before or after them are longer numbers.

@@ -7,7 +7,7 @@ import (
 
 // shape is a known format of a key: a prefix, and a number of bytes of an alphabet after it.
 type shape struct {
-	prefix   string
+	prefix   string // in shapeTable several, with spaces between them
 	alphabet *alphabet
 	min, max int // bytes after the prefix; max 0 is unlimited
 	// random requires a part that looks random, for prefixes that may also precede normal words with dashes.
@@ -55,6 +55,17 @@ var (
 	url64Padded = alphabetOf("A-Za-z0-9_=-")
 	dotPadded   = alphabetOf("A-Za-z0-9_.=-")
 )
+
+// shapes has a shape for each prefix in shapeTable.
+var shapes = func() (all []shape) {
+	for _, sh := range shapeTable {
+		for prefix := range strings.FieldsSeq(sh.prefix) {
+			sh.prefix = prefix
+			all = append(all, sh)
+		}
+	}
+	return all
+}()
 
 // shapesAt contains the shapes by the hash of their first three bytes, so that most words are skipped after one look. A nil shape
 // stands for the keys of several parts, see redactComposed.
