@@ -103,106 +103,46 @@ func (s *Store) hasDelta(ctx context.Context, b playbook.Book, seq uint64, chain
 	return r != nil && bytes.Equal(r.Chain, chain), err
 }
 
-// overlay puts the redactions of a log in the place of the deltas. A reader of the whole log gets the redaction of each delta that has one.
-// A reader of a part loads the redactions only if the delta before a message is missing, or if the message cannot be decoded. So the
-// redactions cost a reader of the whole log one more request, and a reader of the end none.
+// overlay puts the redactions of a log in the place of the deltas. A reader of the whole log loads the redactions at its first message, and a
+// reader of a part at the first message that does not link to the message before it. Each redaction is stored before its delta is removed:
+// if deltas are removed during the read, the log has a gap, and readDeltas reads again.
 type overlay struct {
 	s    *Store
 	book playbook.Book
 	from uint64 // sequence at which the reader began
 
-	recent []uint64                    // sequences of the last messages, in order
-	bySeq  map[uint64]*storedRedaction // the newest of each delta; nil until they are read
-	order  []uint64                    // the keys of bySeq, sorted
-	loads  int
+	last  uint64                      // sequence of the last message
+	bySeq map[uint64]*storedRedaction // the newest of each delta that was not passed yet; nil until they are loaded
 }
-
-const (
-	// maxLoads limits how often one reader loads the redactions. Each redaction is stored before its delta is removed, so one load is
-	// enough for each erasure that runs during the read.
-	maxLoads = 5
-	// minRecent is the number of messages that an overlay remembers at least. Between two deltas of a log there are only strays.
-	minRecent = 1 << 10
-)
 
 // next returns the messages up to and including m: the redactions of the deltas that are missing before it, and m itself or its redaction.
 func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) {
-	all := o.missing(m) // of the loaded redactions; m may link to them
-	if o.mustLoad(m) {
-		if err := o.load(ctx); err != nil {
+	linksToLast := m.err == nil && (m.PrevSeq == o.last || m.PrevSeq < o.from)
+	if o.bySeq == nil && (o.from <= 1 || !linksToLast) {
+		all, err := o.s.readRedactions(ctx, o.book)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, o.missing(m)...) // of the redactions that only this load has found
+		o.bySeq = newest(all)
 	}
-	o.remember(m.Seq)
+	o.last = m.Seq
 	if r := o.bySeq[m.Seq]; r != nil && bytes.Equal(r.Chain, m.Chain) {
 		r.originalStored = true
-		return append(all, r.candidate), nil
+		m = r.candidate
 	}
-	return append(all, m), nil
-}
-
-// mustLoad reports whether the redactions must be loaded, or loaded again, before m.
-func (o *overlay) mustLoad(m *candidate) bool {
-	switch {
-	case o.loads == 0 && o.from <= 1: // a reader of the whole log
-		return true
-	case o.loads == maxLoads, m.err != nil && o.loads > 0: // a message that cannot be decoded never links, so it may cause only the first load
-		return false
-	}
-	return !o.links(m)
-}
-
-// links reports whether the delta before a message was read, or is before the beginning of the reader.
-func (o *overlay) links(m *candidate) bool {
-	switch {
-	case m.err != nil:
-		return false
-	case m.PrevSeq < o.from:
-		return true
-	}
-	for _, seq := range slices.Backward(o.recent) { // nearly always the last one
-		if seq == m.PrevSeq {
-			return true
+	delete(o.bySeq, m.Seq)
+	all := []*candidate{m} // newest first
+	for m.err == nil && m.PrevSeq >= o.from {
+		r := o.bySeq[m.PrevSeq]
+		if r == nil { // the delta before m was read
+			break
 		}
+		delete(o.bySeq, r.Seq)
+		m = r.candidate
+		all = append(all, m)
 	}
-	return false
-}
-
-// missing returns the known redactions between the last message and m, unless m links to the messages that were read.
-func (o *overlay) missing(m *candidate) (found []*candidate) {
-	if o.links(m) {
-		return nil
-	}
-	after := max(o.from, 1) - 1
-	if len(o.recent) > 0 {
-		after = o.recent[len(o.recent)-1]
-	}
-	i, _ := slices.BinarySearch(o.order, after+1)
-	for ; i < len(o.order) && o.order[i] < m.Seq; i++ {
-		found = append(found, o.bySeq[o.order[i]].candidate)
-		o.remember(o.order[i])
-	}
-	return found
-}
-
-// remember remembers the sequence of a message.
-func (o *overlay) remember(seq uint64) {
-	if len(o.recent) >= 2*minRecent {
-		o.recent = slices.Delete(o.recent, 0, minRecent)
-	}
-	o.recent = append(o.recent, seq)
-}
-
-func (o *overlay) load(ctx context.Context) error {
-	o.loads++
-	all, err := o.s.readRedactions(ctx, o.book)
-	if err != nil {
-		return err
-	}
-	o.bySeq = newest(all)
-	o.order = slices.Sorted(maps.Keys(o.bySeq))
-	return nil
+	slices.Reverse(all)
+	return all, nil
 }
 
 // Redact calls redact for each delta of a book, and stores a redaction of each delta that it changes. A delta that was redacted before is
