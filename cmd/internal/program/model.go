@@ -29,16 +29,14 @@ type Model struct {
 	APIKey     openai.Secret `name:"api-key" help:"API key. Prefer OPENAI_API_KEY: other users of this machine can see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
 	APIKeyFile string        `name:"api-key-file" help:"File with the API key." type:"path" placeholder:"FILE" group:"Model" instead:"api-key" rare:""`
 
-	Temperature       float64       `name:"temperature" help:"Temperature of every request." default:"0" group:"Model" rare:""`
-	MaxTokens         int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model" rare:""`
-	Timeout           time.Duration `name:"timeout" help:"Timeout of one request. Default: 1m, or 10m for an http:// server." group:"Model" rare:""`
-	MaxConcurrent     int           `name:"max-concurrent" help:"Maximum of concurrent requests to a model; the number adapts to the server." group:"Model" rare:""`
-	RequestsPerMinute int           `name:"requests-per-minute" help:"Request limit of the server; 0 means no limit." default:"0" group:"Model" rare:""`
-	TokensPerMinute   int           `name:"tokens-per-minute" help:"Token limit of the server; 0 means no limit." default:"0" group:"Model" rare:""`
-	Stream            bool          `name:"stream" help:"Stream the replies." group:"Model" rare:""`
-	NoSchema          bool          `name:"no-schema" help:"Never request structured output." group:"Model" rare:""`
-	InputPrice        float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model" rare:""`
-	OutputPrice       float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model" rare:""`
+	Temperature   float64       `name:"temperature" help:"Temperature of every request." default:"0" group:"Model" rare:""`
+	MaxTokens     int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model" rare:""`
+	Timeout       time.Duration `name:"timeout" help:"Timeout of one request. Default: 1m, or 10m for an http:// server." group:"Model" rare:""`
+	MaxConcurrent int           `name:"max-concurrent" help:"Maximum of concurrent requests to a model; the number adapts to the server." group:"Model" rare:""`
+	Stream        bool          `name:"stream" help:"Stream the replies." group:"Model" rare:""`
+	NoSchema      bool          `name:"no-schema" help:"Never request structured output." group:"Model" rare:""`
+	InputPrice    float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model" rare:""`
+	OutputPrice   float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model" rare:""`
 
 	attempts int      // of each request; 0 selects the default
 	clients  *clients // nil: each role has its own limits

@@ -1,7 +1,7 @@
 // Package openai is a client for OpenAI-compatible servers: OpenAI, vLLM, Ollama, llama.cpp, and proxies. Client
 // implements chat.Model. Embedder computes embeddings.
 //
-// A call passes, in this order, the rate limits, the retries with their budget, the limit of concurrent requests, the circuit
+// A call passes, in this order, the retries, the limit of concurrent requests, the circuit
 // breaker and the timeout of one attempt. It returns a reply or one of these errors:
 //
 //	*chat.UnavailableError  no call can succeed now: pause the role. The server is down or busy for too long,
@@ -60,7 +60,6 @@ func (c *Client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error
 	var reply chat.Reply
 	err := c.do(ctx, call{
 		operation: "chat",
-		estimate:  p.Tokens(),
 		maxBody:   maxReply,
 		keptBody:  maxReply, // the whole body
 		send: func(ctx context.Context, x *exchange) (usage chat.Usage, err error) {

@@ -260,7 +260,6 @@ func TestCancelledCallReturnsContextError(t *testing.T) {
 	}{
 		{"during an answer", Config{}, silence},
 		{"during a pause", Config{}, status(503, ``, "Retry-After: 20")},
-		{"during the wait for the rate", Config{RequestsPerMinute: 1}, answer("Hi.")},
 		{"during the wait for others", Config{MaxConcurrent: 1}, silence},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

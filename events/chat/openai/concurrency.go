@@ -173,9 +173,8 @@ func (s *server) useReservation(ctx context.Context) (ok bool) {
 
 // Reserve implements the method for [chat.Reserve]. The first request with the returned context uses the turn.
 func (s *caller) Reserve(ctx context.Context) (context.Context, func(), error) {
-	active, done := s.track(ctx)
+	_, done := s.track(ctx)
 	defer done()
-	active.set(queued)
 	if err := s.concurrency.begin(ctx, s); err != nil {
 		return ctx, func() {}, err
 	}

@@ -37,16 +37,10 @@ type Config struct {
 	Attempts int
 	// Backoff is the first pause between attempts. It doubles up to 16 times this value. The default is 500 ms.
 	Backoff time.Duration
-	// RetryRatio is the long-run ratio of retries to calls. It keeps retries from multiplying the load of a server in
-	// trouble. The default is 0.2.
-	RetryRatio float64
 
 	// MaxConcurrent is the maximum number of concurrent requests, over all clients that share the model. Further calls wait. The number adapts
 	// to the server: it begins with 2 for an http:// server, and with the maximum for others. The default is 16.
 	MaxConcurrent int
-	// RequestsPerMinute and TokensPerMinute are the server's limits; 0 means no limit.
-	RequestsPerMinute int
-	TokensPerMinute   int
 
 	// BreakerThreshold is the number of failures, within twice as many attempts, that opens the circuit breaker. An open breaker
 	// rejects all calls for BreakerCooldown, and then lets one probe through. The defaults are 10 and 15 s.
@@ -78,7 +72,6 @@ func (c Config) WithDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
 	c.Attempts = cmp.Or(c.Attempts, 6)
 	c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
-	c.RetryRatio = cmp.Or(c.RetryRatio, 0.2)
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 16)
 	c.BreakerThreshold = cmp.Or(c.BreakerThreshold, 10)
 	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, 15*time.Second)
@@ -133,10 +126,7 @@ func (c Config) Validate() error {
 	positive("Timeout", c.Timeout)
 	config.AtLeast(&e, "Attempts", c.Attempts, 1)
 	positive("Backoff", c.Backoff)
-	within("RetryRatio", c.RetryRatio, 0, 1)
 	config.AtLeast(&e, "MaxConcurrent", c.MaxConcurrent, 1)
-	config.AtLeast(&e, "RequestsPerMinute", c.RequestsPerMinute, 0)
-	config.AtLeast(&e, "TokensPerMinute", c.TokensPerMinute, 0)
 	config.AtLeast(&e, "BreakerThreshold", c.BreakerThreshold, 1)
 	positive("BreakerCooldown", c.BreakerCooldown)
 	within("InputPrice", c.InputPrice, 0, math.MaxFloat64)

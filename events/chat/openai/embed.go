@@ -118,20 +118,15 @@ func (e *Embedder) batch(texts []string) []string {
 
 // embed sends one batch.
 func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, error) {
-	input := prepare(texts, e.maxTextBytes.Load())
-	estimate := 0
-	for _, t := range input {
-		estimate += chat.Tokens(t)
-	}
+	var input []string
 	var req openai.EmbeddingRequest
 	var vectors [][]float32
 	err := e.do(ctx, call{
 		operation: "embeddings",
-		estimate:  estimate,
 		maxBody:   frameBytes + int64(len(texts))*vectorBytes,
 		keptBody:  maxHead,
 		send: func(ctx context.Context, _ *exchange) (usage chat.Usage, err error) {
-			input = prepare(texts, e.maxTextBytes.Load()) // again, because adapt may have lowered the limit
+			input = prepare(texts, e.maxTextBytes.Load()) // adapt may have lowered the limit
 			req = e.request(input)
 			vectors, usage, err = e.send(ctx, req, len(input))
 			return usage, err

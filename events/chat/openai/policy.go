@@ -13,7 +13,7 @@ import (
 // maxRetryAfter is the longest Retry-After that a call waits for. For a longer one the call returns a *chat.UnavailableError with the delay.
 const maxRetryAfter = 30 * time.Second
 
-// newRetries returns a policy that retries while attempts and budget are left. It does not retry if Retry-After is too long, if the
+// newRetries returns a policy that retries while attempts are left. It does not retry if Retry-After is too long, if the
 // server was never reached (see Error.unreached), or after the second timeout (see Error.final). The error of an open breaker is not an
 // *Error, so it ends the call at once.
 func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
@@ -22,14 +22,8 @@ func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 			e, ok := errors.AsType[*Error](err)
 			return ok && e.kind.retryable() && !e.unreached && !e.final && e.after <= maxRetryAfter
 		}).
-		AbortIf(func(any, error) bool { return s.budget.spent() }).
 		WithMaxAttempts(s.cfg.Attempts).
-		WithDelayFunc(func(x failsafe.ExecutionAttempt[any]) time.Duration {
-			s.budget.spend()
-			// A retry counts as a request in the rate limit. Both waits overlap. Its tokens were reserved before the first attempt.
-			const tokens = 0
-			return max(s.backoff(x), s.limits.reserve(tokens))
-		}).
+		WithDelayFunc(s.backoff).
 		ReturnLastFailure().
 		Build()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -73,48 +72,6 @@ func TestRetryAfterBeyondMaxWait(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A long outage must not multiply the calls by four.
-func TestRetryBudget(t *testing.T) {
-	t.Parallel()
-	cfg := Config{Attempts: 4, Backoff: time.Millisecond, BreakerThreshold: 1000}
-	simulate(t, cfg, []http.HandlerFunc{status(500, ``)}, func(t *testing.T, c *Client, f *fake) {
-		const calls = 200
-		for range calls {
-			_, _ = ask(t.Context(), c)
-		}
-		if got, most := c.Stats().Retries, int64(calls*0.2+budgetFull+1); got > most || got < 40 {
-			t.Errorf("got %d retries for %d calls, want about a fifth and %d", got, calls, budgetFull)
-		}
-
-		before := c.Stats().Retries
-		time.Sleep(time.Hour) // of the bubble: the budget fills up again
-		for range 10 {
-			_, _ = ask(t.Context(), c)
-		}
-		if got := c.Stats().Retries - before; got < budgetFull {
-			t.Errorf("got %d retries after a rest, want at least %d", got, budgetFull)
-		}
-	})
-}
-
-// A call rejected by an open breaker was not sent, so it must not be retried.
-func TestRejectedCallsEarnNoRetries(t *testing.T) {
-	t.Parallel()
-	cfg := Config{Attempts: 2, Backoff: time.Millisecond, BreakerThreshold: 12, BreakerCooldown: time.Second}
-	simulate(t, cfg, []http.HandlerFunc{status(500, ``)}, func(t *testing.T, c *Client, f *fake) {
-		for c.Stats().Breaker != "open" {
-			_, _ = ask(t.Context(), c)
-		}
-		sent, left := len(f.seen()), c.budget.add(0)
-		for range 100 {
-			_, _ = ask(t.Context(), c)
-		}
-		if got := c.budget.add(0); got != left || len(f.seen()) != sent {
-			t.Errorf("100 calls while it is open: got %d requests and %.1f retries, want 0 and 0", len(f.seen())-sent, got-left)
-		}
-	})
 }
 
 func TestBreakerOpensAndCloses(t *testing.T) {
@@ -222,58 +179,6 @@ func TestCancelledCallsKeepBreakerState(t *testing.T) {
 		giveUp()
 		if got := c.Stats().Breaker; got != "open" {
 			t.Errorf("after a probe was given up: got a breaker that is %s, want open", got)
-		}
-	})
-}
-
-func TestRequestRateLimit(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("word ", 2000)
-	long = long[:chat.PrefixLen(long, 995)] // about 1000 with the overhead of a message
-	for _, tt := range []struct {
-		name  string
-		cfg   Config
-		text  string
-		calls int
-		least time.Duration
-		most  time.Duration
-	}{
-		// 60 a minute with 6 at once: the other 14 take a second each.
-		{"of requests", Config{RequestsPerMinute: 60}, "Hello?", 20, 14 * time.Second, 14 * time.Second},
-		// Each call costs 15 tokens, and 60 are available at once: 300 tokens take up to 24 seconds at 10 per second. The
-		// last reply is only charged to a later call.
-		{"of tokens", Config{TokensPerMinute: 600}, "Hello?", 20, 21 * time.Second, 24 * time.Second},
-		// 1000 tokens are more than the limiter's burst, and the call waits for them.
-		{"of tokens for a prompt larger than the burst", Config{TokensPerMinute: 600}, long, 1, 92 * time.Second, 96 * time.Second},
-		{"of none", Config{}, "Hello?", 20, 0, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			simulate(t, tt.cfg, []http.HandlerFunc{answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
-				for range tt.calls {
-					p := chat.Prompt{Messages: []chat.Message{{Speaker: chat.User, Text: tt.text}}}
-					if _, err := c.Complete(t.Context(), p); err != nil {
-						t.Fatal(err)
-					}
-				}
-				seen := f.seen()
-				if got := seen[len(seen)-1].At; got < tt.least || got > tt.most {
-					t.Errorf("got the last request at %v, want %v to %v", got, tt.least, tt.most)
-				}
-			})
-		})
-	}
-}
-
-func TestRetriesCountInRateLimit(t *testing.T) {
-	t.Parallel()
-	cfg := Config{RequestsPerMinute: 6, Backoff: time.Millisecond}
-	simulate(t, cfg, repeat(2, status(500, ``), answer("Hi.")), func(t *testing.T, c *Client, f *fake) {
-		if _, err := ask(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		if got := f.seen()[2].At; got < 19*time.Second {
-			t.Errorf("got the third request at %v, want it after 20 s", got)
 		}
 	})
 }

@@ -16,15 +16,13 @@ import (
 	"debrief/events/chat"
 )
 
-// server is the connection to a server, with limits, retries and a circuit breaker. The clients of one model share it. An Embedder has its
+// server is the connection to a server, with a limit of requests, retries and a circuit breaker. The clients of one model share it. An Embedder has its
 // own.
 type server struct {
 	cfg    Config
 	base   http.RoundTripper // sends the requests
 	openai *openai.Client    // encodes requests and decodes responses
 
-	limits       limits
-	budget       *budget // of retries
 	concurrency  *concurrency
 	breaker      circuitbreaker.CircuitBreaker[any]
 	withRetries  failsafe.Executor[any] // runs the attempts of a call
@@ -47,8 +45,6 @@ func newServer(cfg Config, base http.RoundTripper) (*server, error) {
 		cfg:    cfg,
 		base:   base,
 		openai: newOpenAI(cfg, base),
-		limits: newLimits(cfg.RequestsPerMinute, cfg.TokensPerMinute),
-		budget: newBudget(cfg.RetryRatio),
 	}
 	initial := cfg.MaxConcurrent
 	if cfg.isLocal() {
@@ -83,7 +79,6 @@ func (s *server) Format(f fmt.State, _ rune) {
 // call is one call to the server. Its functions are not called concurrently.
 type call struct {
 	operation string      // "chat" or "embeddings"
-	estimate  int         // tokens
 	maxBody   int64       // maximum bytes of the response
 	keptBody  int         // bytes of the response that are kept for send and for errors
 	active    *activeCall // the state of the call, for Waiting
@@ -105,10 +100,6 @@ func (s *caller) do(ctx context.Context, c call) (err error) {
 	c.active = active
 	defer func() { endSpan(span, active.requests, active.usage, err) }()
 
-	if err := pause(ctx, s.limits.reserve(c.estimate)); err != nil {
-		return err
-	}
-	active.set(queued)
 	err = s.withRetries.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
 		return s.request(x.Context(), c, x.Retries())
 	})
@@ -195,9 +186,6 @@ var errTimeout = errors.New("timeout of the attempt")
 
 // attempt sends the call, and sends it again for each part of the request that the server does not support.
 func (s *caller) attempt(parent context.Context, c call, n int) error {
-	if n == 0 {
-		s.budget.earn() // here, because calls that the breaker rejects earn nothing
-	}
 	ctx, cancel := context.WithTimeoutCause(parent, s.cfg.Timeout, errTimeout)
 	defer cancel()
 	for {
@@ -209,7 +197,6 @@ func (s *caller) attempt(parent context.Context, c call, n int) error {
 		if err == nil && x.ok() {
 			s.reached.Store(true)
 			s.counters.received(usage)
-			reserveN(s.limits.tokens, usage.Tokens()-c.estimate) // later calls wait for the tokens beyond the estimate
 			return nil
 		}
 		if parent.Err() != nil {

@@ -18,10 +18,9 @@ const slowAfter = 30 * time.Second
 type phase int
 
 const (
-	throttled phase = iota // RequestsPerMinute or TokensPerMinute is used up
-	queued                 // other requests are in flight, or its last attempt failed
-	sent                   // the server has not answered yet
-	limited                // the server was busy at its last attempt
+	queued  phase = iota // other requests are in flight, or its last attempt failed
+	sent                 // the server has not answered yet
+	limited              // the server was busy at its last attempt
 )
 
 // activeCalls are the calls in progress of a caller.
@@ -73,18 +72,16 @@ func (s *caller) track(ctx context.Context) (a *activeCall, done func()) {
 func (s *caller) Waiting() string {
 	s.active.mu.Lock()
 	defer s.active.mu.Unlock()
-	var counts [limited + 1]int
+	isLimited := false
 	oldest := time.Duration(0)
 	for a := range s.active.calls {
-		counts[a.phase]++
+		isLimited = isLimited || a.phase == limited
 		oldest = max(oldest, time.Since(a.began))
 	}
 	n := len(s.active.calls)
 	switch {
-	case counts[limited] > 0:
+	case isLimited:
 		return fmt.Sprintf("rate limited: the server is busy, %s, the oldest for %s", callsWait(n), oldest.Round(time.Second))
-	case counts[throttled] > 0:
-		return fmt.Sprintf("rate limited: %s of this program, see %s and %s", callsWait(n), s.cfg.name("RequestsPerMinute"), s.cfg.name("TokensPerMinute"))
 	case oldest < slowAfter:
 		return ""
 	}

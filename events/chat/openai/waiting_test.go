@@ -100,7 +100,6 @@ func TestRateLimitIsReported(t *testing.T) {
 		want   string
 	}{
 		"of the server": {Config{}, status(429, ``, "Retry-After: 20"), "rate limited: the server is busy"},
-		"of the flags":  {Config{RequestsPerMinute: 1}, answer("Hi."), "RequestsPerMinute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
