@@ -102,6 +102,39 @@ func Line(s string, limit int) string {
 	return b.String()
 }
 
+// maxSkipped is the maximum number of bytes that Quote reads in addition to those that fit into the line. It bounds the cost of a long run
+// of white space.
+const maxSkipped = 4 << 10
+
+// Quote returns the beginning of s as one line of at most limit characters, for text that is not trusted, such as the output of a tool. An
+// [Ellipsis] is the last of them if text is missing. Unlike [Line], it removes all characters that are not visible, also control characters and joiners, and
+// invalid bytes. replace replaces characters, such as those that could end a quotation.
+func Quote(s string, limit int, replace *strings.Replacer) string {
+	begin := Prefix(s, max(limit, 0)*utf8.UTFMax+maxSkipped)
+	line := strings.Map(func(r rune) rune {
+		isVisible := unicode.IsPrint(r) && r != utf8.RuneError && !unicode.Is(unicode.Variation_Selector, r)
+		if !isVisible && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, replace.Replace(begin))
+	runes := []rune(Line(line, len(line)))
+	switch {
+	case len(runes) <= limit && len(begin) == len(s):
+		return string(runes)
+	case limit <= 0:
+		return ""
+	}
+	return strings.TrimRight(string(runes[:min(len(runes), limit-1)]), " ") + Ellipsis
+}
+
+// quotable replaces the characters that could end a quotation or imitate a placeholder, and their full-width forms.
+var quotable = strings.NewReplacer("`", "'", "｀", "'", `"`, "'", "＂", "'", "“", "'", "”", "'", "{", "(", "｛", "(", "}", ")", "｝", ")")
+
+// Quotable returns the beginning of s as [Quote] does, for a quotation in a sentence: backticks and double quotes become single quotes, and braces
+// become parentheses.
+func Quotable(s string, limit int) string { return Quote(s, limit, quotable) }
+
 // isPlainLine reports whether a text is one line of visible ASCII with single spaces, so that Line can return it unchanged. Most texts are.
 func isPlainLine(s string) bool {
 	last := byte(' ') // a space at the beginning is not single

@@ -6,7 +6,7 @@
 //   - [Clip] for a text that keeps its line breaks; [Excerpt] also removes the white space around it.
 //   - [Ends] for a question, of which the end matters too. [Cut] gives both parts, for another mark between them.
 //   - [Line] for a header, a log or an error: one line.
-//   - [Quotable] for a quotation in a sentence: one line without quotation marks. A [Cleaner] replaces other characters.
+//   - [Quotable] for a quotation in a sentence: one line without quotation marks. [Quote] replaces other characters.
 package text
 
 import (

@@ -100,14 +100,6 @@ func TestQuotable(t *testing.T) {
 	}
 }
 
-func TestCleanerReplaces(t *testing.T) {
-	t.Parallel()
-	c := text.NewCleaner(map[rune]rune{'<': '‹', '→': '-', 'x': 'y'})
-	if got, want := c.Line("<x→a＜", 9), "‹y-a‹"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func FuzzWords(f *testing.F) {
 	f.Add("getUser 値段 é\xff")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -332,7 +332,7 @@ func check(t *testing.T, l rules.Lesson) {
 	if l.Section != rules.Section || len(l.Content) > rules.MaxContent || l.Error == nil {
 		t.Errorf("invalid lesson: %+v", l)
 	}
-	if clean := text.NewCleaner(nil).Line(l.Content, rules.MaxContent); clean != l.Content {
+	if clean := text.Quote(l.Content, rules.MaxContent, strings.NewReplacer()); clean != l.Content {
 		t.Errorf("content is not clean: %q", l.Content)
 	}
 }
