@@ -13,7 +13,7 @@ import (
 // completes only in an interactive session, so its functions for results are replaced.
 var completers = map[string]struct{ run, files []string }{
 	"bash": {[]string{"--norc", "-c", `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _debrief; printf '%s\n' "${COMPREPLY[@]}"`, "-"}, []string{""}},
-	"zsh": {[]string{"-f", "-c", `compdef() { }; _describe() { print -rl -- "${(@P)2}" }; _files() { print files }
+	"zsh": {[]string{"-f", "-c", `compdef() { }; compadd() { print -rl -- "${(@P)2}" }; _files() { print files }
 		source "$1"; shift; words=("$@"); CURRENT=$#; _debrief`, "-"}, []string{"files"}},
 	"fish": {[]string{"--no-config", "-c", `source $argv[1]; cd (dirname $argv[1]); complete -C (string join -- ' ' $argv[2..])`}, []string{"debrief.script"}},
 }
@@ -78,7 +78,7 @@ func testAutoload(t *testing.T, zsh, script string) {
 	if err := os.WriteFile(filepath.Join(dir, "_debrief"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const complete = `_describe() { print -rl -- "${(@P)2}" }; fpath=("$1"); autoload -U _debrief; words=(debrief playbook sh); CURRENT=3; _debrief; _debrief`
+	const complete = `compadd() { print -rl -- "${(@P)2}" }; fpath=("$1"); autoload -U _debrief; words=(debrief playbook sh); CURRENT=3; _debrief; _debrief`
 	cmd := exec.Command(zsh, "-f", "-c", complete, "-", dir)
 	cmd.Env = append(os.Environ(), "HOME="+dir)
 	out, err := cmd.CombinedOutput()

@@ -225,7 +225,3 @@ func judgeName(model, rubric string) string {
 
 // judgeVersion returns the version of the instructions with a rubric.
 func judgeVersion(rubric string) string { return chat.Fingerprint(judgeInstructions(rubric)) }
-
-// IsRubricOf reports whether the judge with this name has this rubric and the instructions of this program. An empty rubric is
-// chat.DefaultRubric.
-func IsRubricOf(judge, rubric string) bool { return strings.HasSuffix(judge, "/"+judgeVersion(rubric)) }

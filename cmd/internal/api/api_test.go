@@ -3,7 +3,6 @@ package api
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -140,8 +139,6 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"the index, without the slash", "GET", "/api/v1", "", nil, 200, `{"service":"debrief",`},
 
 		{"an unknown field", "POST", "/api/v1/executions", `{"answer":"x","anwser":"y","steps":[{"tols":[]}]}`, nil, 201, `"warnings":["unknown field \"anwser\" ignored","unknown field \"steps[0].tols\" ignored"]`},
-		{"compressed", "POST", "/api/v1/executions", packed(`{"answer":"x"}`), set("Content-Encoding", "gzip"), 201, `{"handle":"default/x"}`},
-		{"compressed, of unknown length", "POST", "/api/v1/executions", packed(`{"answer":"x"}`), func(r *http.Request) { lengthless(r); r.Header.Set("Content-Encoding", "x-gzip") }, 201, `{"handle":"default/x"}`},
 		{"ends with a slash", "POST", "/api/v1/executions/", `{"answer":"x"}`, nil, 201, `{"handle":"default/x"}`},
 
 		{"an unknown field, strict", "POST", "/api/v1/contexts?strict=1", `{"qery":"q"}`, nil, 400, `"field":"qery"`},
@@ -158,10 +155,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"fields without a value", "POST", "/api/v1/executions", `{"answer":"x","messages":null,"tools":null,"outcome":null,"score":null,"agent":null}`, nil, 201, `{"handle":"default/x"}`},
 		{"messages that are a text", "POST", "/api/v1/executions", `{"messages":"x"}`, nil, 400, `"field":"messages"`},
 		{"an invalid outcome", "POST", "/api/v1/executions", `{"answer":"x","outcome":"purple"}`, nil, 400, `"field":"outcome"`},
-		{"a large bomb", "POST", "/api/v1/feedback", packed(strings.Repeat(" ", 8<<20)), set("Content-Encoding", "gzip"), 413, `1048576`},
-		{"not gzip", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 400, `gzip`},
-		{"a gzip with corrupt data", "POST", "/api/v1/executions", packed(`{}`)[:10] + "\xff\xff\xff\xff", set("Content-Encoding", "gzip"), 400, `invalid gzip`},
-		{"half of a gzip", "POST", "/api/v1/executions", packed(`{"answer":"x"}`)[:20], set("Content-Encoding", "gzip"), 400, `"code":"invalid"`},
+		{"compressed", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 415, `Content-Encoding`},
 		{"a long key", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Idempotency-Key", strings.Repeat("k", 257)), 400, `"field":"Idempotency-Key"`},
 		{"a page of another site", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Sec-Fetch-Site", "cross-site"), 403, `"code":"cross-origin"`},
 		{"no body", "POST", "/api/v1/contexts", "", nil, 400, `"detail":`},
@@ -213,15 +207,6 @@ type lost struct{}
 
 func (lost) Error() string  { return "no context of that id" }
 func (lost) NotFound() bool { return true }
-
-// packed returns a text compressed with gzip.
-func packed(text string) string {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	_, _ = io.WriteString(w, text)
-	_ = w.Close()
-	return out.String()
-}
 
 func TestDeskErrorsOverHTTP(t *testing.T) {
 	t.Parallel()

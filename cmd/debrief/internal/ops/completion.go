@@ -42,7 +42,7 @@ complete -o default -F _debrief debrief
 _debrief() {
     local -a found
     found=("${(@f)$(debrief completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "$found" ]]; then _describe debrief found; else _files; fi
+    if [[ -n "$found" ]]; then compadd -a found; else _files; fi
 }
 if [[ "$funcstack[1]" = _debrief ]]; then _debrief "$@"; else compdef _debrief debrief; fi
 `,
@@ -63,26 +63,16 @@ func (c *Completion) Run() error {
 		words = words[1:]
 	}
 	for _, w := range complete(c.Program().Model().Node, words) {
-		line := w.text
-		switch c.Shell {
-		case "zsh": // a colon separates the description
-			line = strings.ReplaceAll(w.text, ":", `\:`) + ":" + w.help
-		case "fish":
-			line += "\t" + w.help
-		}
-		if _, err := term.Fprintln(term.Stdout, term.Block(line)); err != nil {
+		if _, err := term.Fprintln(term.Stdout, term.Block(w)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// completion is a possible word with its description.
-type completion struct{ text, help string }
-
 // complete returns the words that can replace the last word, sorted: commands, flags after a dash, or the values of a flag. The other
 // words select the command below node.
-func complete(node *kong.Node, words []string) (all []completion) {
+func complete(node *kong.Node, words []string) (all []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
@@ -104,32 +94,22 @@ func complete(node *kong.Node, words []string) (all []completion) {
 	}
 	switch {
 	case waiting != nil:
-		all = values(waiting.Value)
+		all = waiting.EnumSlice()
 	case strings.HasPrefix(last, "-"):
 		for _, f := range flagsOf(node) {
 			if !f.Hidden {
-				all = append(all, completion{"--" + f.Name, f.Help})
+				all = append(all, "--"+f.Name)
 			}
 		}
 	case len(node.Children) > 0:
 		for _, c := range node.Children {
-			all = append(all, completion{c.Name, c.Help})
+			all = append(all, c.Name)
 		}
 	case len(node.Positional) > 0:
-		all = values(node.Positional[0])
+		all = node.Positional[0].EnumSlice()
 	}
-	all = slices.DeleteFunc(all, func(c completion) bool { return !strings.HasPrefix(c.text, last) })
-	slices.SortFunc(all, func(a, b completion) int { return strings.Compare(a.text, b.text) })
-	return all
-}
-
-// values returns the values of a flag or argument that has a fixed list of them, else nothing.
-func values(v *kong.Value) (all []completion) {
-	for _, text := range v.EnumSlice() {
-		if text != "" {
-			all = append(all, completion{text, v.Help})
-		}
-	}
+	all = slices.DeleteFunc(all, func(w string) bool { return w == "" || !strings.HasPrefix(w, last) })
+	slices.Sort(all)
 	return all
 }
 

@@ -22,7 +22,6 @@ import (
 type Status struct {
 	apiclient.Flags
 	AlarmAfter time.Duration `help:"Report red after this time with waiting work and no success, or 3 x the p95 if longer."`
-	Watch      bool          `help:"Repeat every two seconds until interrupted."`
 	JSON       bool          `help:"Print one JSON document."`
 }
 
@@ -42,7 +41,7 @@ Red ends the command with exit code 6.
 Examples:
 
   debrief status
-  debrief status --watch
+  watch debrief status
   debrief status --json | jq .level`
 }
 
@@ -55,11 +54,7 @@ func (st *Status) Run(ctx context.Context, c *program.Common, from program.Effec
 		return err
 	}
 	defer a.Close()
-	at := st.location(a, from)
-	if st.Watch {
-		return st.watch(ctx, a, at)
-	}
-	return st.printOnce(ctx, a, at)
+	return st.print(ctx, a, st.location(a, from))
 }
 
 // location is the place of the streams, and the setting that selects it.
@@ -107,30 +102,8 @@ func (l location) String() string {
 	return fmt.Sprintf("Server %s on data directory %s (%s)", l.Server, l.Data, from)
 }
 
-const watchEvery = 2 * time.Second // interval of --watch
-
-// watch repeats the status until the context ends, also while the server does not respond.
-func (st *Status) watch(ctx context.Context, a *apiclient.Client, at location) error {
-	inPlace := !st.JSON && term.Stdout.IsTerminal()
-	for {
-		if inPlace {
-			term.Control(term.Stdout, term.ClearScreen)
-		}
-		err := st.printOnce(ctx, a, at)
-		isRed := program.ExitCode(err) == program.ExitRed // the tables show it
-		if err != nil && !isRed && ctx.Err() == nil {
-			term.Fprintln(term.Stderr, "debrief:", term.Line(err.Error()))
-		}
-		select {
-		case <-ctx.Done(): // the normal end of --watch
-			return nil
-		case <-time.After(watchEvery):
-		}
-	}
-}
-
-// printOnce prints the status. It returns the error for the exit code if anything is red.
-func (st *Status) printOnce(ctx context.Context, a *apiclient.Client, at location) error {
+// print prints the status. It returns the error for the exit code if anything is red.
+func (st *Status) print(ctx context.Context, a *apiclient.Client, at location) error {
 	o, err := st.collect(ctx, a)
 	if err != nil {
 		return err
