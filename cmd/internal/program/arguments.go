@@ -4,58 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// This file has what kong does not do for the arguments of a command line: negative numbers, a clearer error, and three checks.
-
-// negative matches a negative number, which the parser of flags takes for another flag.
-var negative = regexp.MustCompile(`^-[0-9.]`)
-
-// joinNegative joins a flag with a negative number behind it: --reflections -1 becomes --reflections=-1. No flag begins with a digit.
-func joinNegative(args []string) (joined []string) {
-	for i, arg := range args {
-		if arg == "--" {
-			return append(joined, args[i:]...)
-		}
-		isValue := i > 0 && negative.MatchString(arg) && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=")
-		if isValue {
-			joined[len(joined)-1] += "=" + arg
-			continue
-		}
-		joined = append(joined, arg)
-	}
-	return joined
-}
-
-// missingArgument matches the error of the parser for a missing argument.
-var missingArgument = regexp.MustCompile(`^expected "(<[^<>]+>)`)
-
-// explain returns the error of the parser, or a clearer one for a missing argument and for a flag at the end that has no value.
-func explain(err error, args []string) error {
-	if m := missingArgument.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("%s: required", m[1])
-	}
-	var invalid *kong.ParseError
-	if !errors.As(err, &invalid) || invalid.Context == nil || len(args) == 0 {
-		return err
-	}
-	name, isFlag := strings.CutPrefix(args[len(args)-1], "--")
-	if !isFlag {
-		return err
-	}
-	lacksValue := false
-	eachFlag(invalid.Context.Model.Node, func(flag *kong.Flag) {
-		lacksValue = lacksValue || flag.Name == name && !flag.IsBool()
-	})
-	if !lacksValue {
-		return err
-	}
-	return fmt.Errorf("--%s: has no value", name)
-}
+// This file has the checks of a command line that kong does not have.
 
 // checkRivals returns an error for two flags on the command line that exclude each other.
 func checkRivals(run *kong.Context) error {

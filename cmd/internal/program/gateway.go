@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"debrief/events/chat/openai"
 )
 
@@ -44,7 +42,7 @@ func (g Gateway) Keys() (openAI, anthropic string, err error) {
 
 func (g Gateway) Check() error {
 	_, _, err := g.Keys()
-	_, certErr := g.TLS(zerolog.Nop())
+	_, certErr := g.TLS()
 	err = errors.Join(err, certErr)
 	if g.AdviceTimeout < time.Millisecond {
 		err = errors.Join(err, Exit(ExitUsage, fmt.Errorf("--advice-timeout: must be at least 1ms, got %s", g.AdviceTimeout)))
@@ -56,7 +54,7 @@ func (g Gateway) Check() error {
 }
 
 // TLS returns the configuration of HTTPS, or nil without a certificate. Its error names the setting.
-func (g Gateway) TLS(log zerolog.Logger) (*tls.Config, error) {
+func (g Gateway) TLS() (*tls.Config, error) {
 	switch {
 	case g.TLSCert == "" && g.TLSKey == "":
 		return nil, nil
@@ -65,10 +63,15 @@ func (g Gateway) TLS(log zerolog.Logger) (*tls.Config, error) {
 	case g.TLSCert == "":
 		return nil, Exit(ExitUsage, errors.New("--tls-cert: required with --tls-key"))
 	}
-	c := &certificate{chainFile: g.TLSCert, keyFile: g.TLSKey, log: log, now: time.Now}
-	if err := c.read(); err != nil {
+	read := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { // for each connection, so that a renewal needs no restart
+		pair, err := tls.LoadX509KeyPair(g.TLSCert, g.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		return &pair, nil
+	}
+	if _, err := read(nil); err != nil {
 		return nil, Exit(ExitUsage, err)
 	}
-	c.checked = c.now()
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: read}, nil
 }

@@ -102,9 +102,6 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 		return nil, err
 	}
 	user, password, token, err := n.Login()
-	if err == nil {
-		err = n.checkPassword(password)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -144,46 +141,12 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
-// checkPassword returns an error for a password without a user. An address with a user and a password takes precedence over the flags. In an
-// address without a password the client takes the user for a token.
-func (n NATS) checkPassword(password string) error {
-	if password == "" || n.User != "" {
-		return nil
-	}
-	hint := ""
-	for a := range strings.SplitSeq(n.NATS, ",") {
-		u, err := url.Parse(withScheme(a))
-		if err != nil || u.User == nil {
-			continue
-		}
-		if _, hasPassword := u.User.Password(); hasPassword {
-			return nil
-		}
-		hint = "; the address has a token, or a user without a password"
-	}
-	flag := "--password"
-	if n.PasswordFile != "" {
-		flag = "--password-file"
-	}
-	return Exit(ExitUsage, fmt.Errorf("%s: requires --user%s", flag, hint))
-}
-
-// checkAddress returns an error for an invalid server address. The error quotes no credentials.
+// checkAddress returns an error for an invalid server address. The error quotes no credentials, so it does not have the reason.
 func (n NATS) checkAddress() error {
-	shown := redact.Address(n.NATS)
-	// Errors outside the credentials: the reason can be shown.
-	for a := range strings.SplitSeq(shown, ",") {
-		server := a[strings.LastIndexByte(a, '@')+1:]
-		var bad *url.Error
-		if _, err := url.Parse(withScheme(server)); errors.As(err, &bad) {
-			return Exit(ExitUsage, fmt.Errorf("--nats: %s: %w", shown, bad.Err))
-		}
-	}
-	// Errors in the credentials: the reason would quote them.
 	for a := range strings.SplitSeq(n.NATS, ",") {
 		u, err := url.Parse(withScheme(a))
 		if err != nil || cutsCredentials(u, a) {
-			return Exit(ExitUsage, fmt.Errorf("--nats: %s: percent-encode the special characters of the user, password or token", shown))
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: invalid address; percent-encode the special characters of the user, password or token", redact.Address(n.NATS)))
 		}
 	}
 	return nil

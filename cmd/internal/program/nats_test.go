@@ -56,33 +56,6 @@ func TestInvalidAddressErrorHidesCredentials(t *testing.T) {
 	}
 }
 
-// TestIncompleteLoginIsRefused checks that a password without a user is an error, and that a user needs no password.
-func TestIncompleteLoginIsRefused(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("s3cret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		flags program.NATS
-		want  string // beginning of the error; "" for none
-	}{
-		{program.NATS{Replicas: 1, Password: "s3cret"}, "--password: requires --user"},
-		{program.NATS{Replicas: 1, PasswordFile: file}, "--password-file: requires --user"},
-		{program.NATS{Replicas: 1, NATS: "nats://ann@host:4222", Password: "s3cret"}, "--password: requires --user; the address has a token, or a user without a password"},
-		{program.NATS{Replicas: 1, User: "ann"}, ""},
-		{program.NATS{Replicas: 1, NATS: "nats://ann:other@host:4222", Password: "s3cret"}, ""},
-		{program.NATS{Replicas: 1, User: "ann", PasswordFile: file}, ""},
-		{program.NATS{Replicas: 0}, "--replicas: must be 1 to 5, got 0"},
-		{program.NATS{Replicas: 6}, "--replicas: must be 1 to 5, got 6"},
-	} {
-		err := tc.flags.Check()
-		if tc.want == "" && err != nil || tc.want != "" && (program.ExitCode(err) != program.ExitUsage || err.Error() != tc.want) {
-			t.Errorf("%+v: got %v, want %q", tc.flags, err, tc.want)
-		}
-	}
-}
-
 // done is a role that returns at once.
 type done struct{}
 

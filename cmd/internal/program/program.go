@@ -94,7 +94,7 @@ func (p Program) Main(args []string) int {
 	line, err := p.parse(args)
 	if err != nil {
 		isJSON := slices.Contains(args, "--json")
-		p.printError(firstLine(explain(err, args)), ExitUsage, isJSON)
+		p.printError(firstLine(err), ExitUsage, isJSON)
 		var invalid *kong.ParseError
 		if errors.As(err, &invalid) && invalid.Context != nil && !isJSON {
 			command := p.Name
@@ -188,7 +188,7 @@ func (p Program) parse(args []string) (*commandLine, error) {
 	// An empty Tag.Envs keeps kong from reading the environment. The type settings reads it instead, by flag.Envs: it leaves out a flag
 	// whose rival takes precedence, and kong would set both.
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
-	run, err := parser.Parse(joinNegative(args))
+	run, err := parser.Parse(args)
 	if err == nil {
 		err = errors.Join(checkRivals(run), checkZeros(run), checkEmpty(run))
 	}

@@ -136,8 +136,6 @@ func (d *Doctor) checkModels(ctx context.Context, report *doctor.Report) {
 
 func printChecks(checks []doctor.Check) error {
 	w := term.NewTable(term.Stdout)
-	w.Plain = true
-	w.Colors = map[string]term.Color{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
 	for _, c := range checks {
 		term.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, term.Line(c.Text))
 		if c.Fix != "" {

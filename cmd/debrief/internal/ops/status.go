@@ -160,7 +160,6 @@ func printOverview(o *doctor.Overview) error {
 // printTables prints the tables of the streams, the roles, the gateways and the playbooks.
 func printTables(o *doctor.Overview) error {
 	w := term.NewTable(term.Stdout)
-	w.Colors = levelColors
 	term.Fprintf(w, "stream\tmessages\tMiB\tsize limit\tused\toldest\tage limit\n")
 	for _, x := range o.Streams {
 		term.Fprintf(w, "%s\t%d\t%.1f\t%s\t%s\t%s\t%s\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20), formatSizeLimit(x), formatUsed(x), formatAge(x.Oldest), formatAgeLimit(x))
@@ -239,13 +238,9 @@ func printGateways(w *term.Table, o *doctor.Overview) {
 	}
 }
 
-// levelColors has the colours of the levels.
-var levelColors = map[string]term.Color{string(liveness.Green): term.Green, string(liveness.Yellow): term.Yellow, string(liveness.Red): term.Red}
-
 // printReason prints a reason after its level.
 func printReason(level liveness.Level, reason string) {
-	_, _ = term.FprintColored(term.Stdout, levelColors[string(level)], level)
-	term.Printf(": %s\n", reason)
+	term.Printf("%s: %s\n", level, reason)
 }
 
 // formatAge formats the time since t for a table, "-" for the zero time.

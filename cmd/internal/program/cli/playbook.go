@@ -43,7 +43,7 @@ func FormatBullets(bullets []*playbook.Bullet, width int) string {
 	bySection := slices.Clone(bullets)
 	slices.SortStableFunc(bySection, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
 	var out strings.Builder
-	w := &term.Table{Out: &out, Plain: true}
+	w := term.NewTable(&out)
 	section := ""
 	for _, b := range bySection {
 		if b.Section != section {
@@ -65,7 +65,7 @@ func FormatBullets(bullets []*playbook.Bullet, width int) string {
 // FormatStats formats the statistics of a playbook as a table.
 func FormatStats(s playbook.Stats) string {
 	var out strings.Builder
-	w := &term.Table{Out: &out, Plain: true}
+	w := term.NewTable(&out)
 	row := func(name string, n int, note string) { term.Fprintf(w, "  %s\t%d\t%s\n", name, n, note) }
 	term.Fprintf(w, "status\tbullets\t\n")
 	for _, status := range []playbook.Status{playbook.Active, playbook.Probation, playbook.Candidate, playbook.Quarantined, playbook.Retired} {

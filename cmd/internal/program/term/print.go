@@ -47,15 +47,6 @@ func Printf(format string, args ...any) (int, error) { return Fprintf(Stdout, fo
 // Println is like Fprintln, to standard output.
 func Println(args ...any) (int, error) { return Fprintln(Stdout, args...) }
 
-// FprintColored prints an argument like Fprintf, in a colour if out has colours. An empty colour is none.
-func FprintColored(out io.Writer, c Color, arg any) (int, error) {
-	w, ok := out.(*Writer)
-	if !ok || c == "" || !hasColor(out) {
-		return Fprintf(out, "%v", arg)
-	}
-	return io.WriteString(rawWriter{w}, c.paint(Line(fmt.Sprint(arg))))
-}
-
 // Doing prints a text such as "waiting for the answer" to standard error after a delay, unless done is called before. The delay is
 // one second on a terminal, where a person waits, and else six seconds.
 func Doing(text string) (done func()) {

@@ -15,13 +15,8 @@ import (
 
 // Table aligns the cells of lines, which are separated by tabs. An empty line begins the next table.
 type Table struct {
-	// Plain is set if the first line has cells like the others. Otherwise it has the names of the columns, in bold.
-	Plain bool
 	// Right aligns all cells to the right. Each cell must end with a tab.
 	Right bool
-	// Colors has the colour of each cell with a certain text.
-	Colors map[string]Color
-
 	// Out is the output of Flush.
 	Out io.Writer
 
@@ -53,17 +48,11 @@ func (t *Table) Flush() error {
 	if t.Right {
 		w.Init(&text, 0, 0, gap, ' ', tabwriter.AlignRight)
 	}
-	colored := hasColor(t.Out)
-	isNames := !t.Plain // the next line has the names of columns
 	lines := slices.Collect(strings.Lines(clean(t.buf.String())))
 	if limit := Width(t.Out); limit > 0 && !t.Right {
 		lines = fit(lines, limit)
 	}
 	for _, line := range lines {
-		if colored {
-			line = t.paint(line, isNames)
-		}
-		isNames = !t.Plain && line == "\n"
 		_, _ = io.WriteString(w, line)
 	}
 	t.buf.Reset()
@@ -134,47 +123,6 @@ func fitTable(lines []string, limit int) (fitted []string) {
 		}
 	}
 	return fitted
-}
-
-// paint adds colours to the cells of a line, bold for the names of columns. Each cell has sequences of the same length, so the columns
-// stay aligned.
-func (t *Table) paint(line string, isNames bool) string {
-	cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-	for i, cell := range cells {
-		c := t.Colors[cell]
-		switch {
-		case isNames:
-			c = Bold
-		case c == "":
-			c = noColor
-		}
-		isEmptyEnd := i == len(cells)-1 && cell == "" // a tab ended the line
-		if !isEmptyEnd {
-			cells[i] = c.paint(cell)
-		}
-	}
-	return strings.Join(cells, "\t") + "\n"
-}
-
-// Color is a control sequence that begins text in a colour or style.
-type Color Sequence
-
-// The colours and styles that the programs use. All are equally long.
-const (
-	Bold   Color = "\x1b[01m"
-	Red    Color = "\x1b[31m"
-	Green  Color = "\x1b[32m"
-	Yellow Color = "\x1b[33m"
-
-	noColor Color = "\x1b[00m"
-)
-
-func (c Color) paint(text string) string { return string(c) + text + string(noColor) }
-
-// hasColor reports whether an output is a terminal with colours, and the user has not disabled them with NO_COLOR.
-func hasColor(out io.Writer) bool {
-	w, ok := out.(*Writer)
-	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && w.IsTerminal()
 }
 
 // Width returns the number of columns of an output: of COLUMNS, or of the terminal. It returns 0 for an output without a width,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -50,6 +51,12 @@ func (o *owner) hasExpired(silent time.Duration) bool {
 	isOfThisMachine := err == nil && host == o.Host
 	isOther := o.PID != os.Getpid()
 	return silent > deadAfter || isOfThisMachine && isOther && hasExited(o.PID)
+}
+
+// hasExited reports whether a process of this machine has ended. On Windows it returns false: the caller then waits until the lease expires.
+func hasExited(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // sinceWrite returns the age of an entry by the server's clock, because the clock of the owner or of this process may be wrong.
