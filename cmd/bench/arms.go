@@ -16,7 +16,6 @@ type arm struct {
 	showAll   bool      // the prompt contains all bullets
 	isFixed   bool      // the playbook does not learn
 	byHand    bool      // the playbook begins with the rules by hand
-	broken    float64   // share of broken replies of the models, each call independently
 	right     bool      // outcomes are right or wrong, without partial scores
 	forgets   bool      // the lessons of the models leave out the scope of a rule
 	voter     bool      // the Reflector votes without errors, and gives no lessons
@@ -42,9 +41,6 @@ var allArms = []arm{
 	{name: "by-hand", isFixed: true, byHand: true},
 	{name: "ceiling", isFixed: true, byHand: true, showAll: true},
 	{name: "none", isFixed: true},
-	{name: "broken-10", onRequest: true, broken: 0.1},
-	{name: "broken-30", onRequest: true, broken: 0.3},
-	{name: "broken-60", onRequest: true, broken: 0.6},
 	{name: "perfect", onRequest: true, byHand: true},
 	{name: "perfect-wrong", onRequest: true, byHand: true, wrong: true},
 	{name: "votes-only", onRequest: true, byHand: true, voter: true},

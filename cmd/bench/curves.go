@@ -35,9 +35,6 @@ var curvesPart = part{
 
 // runCurve trains one arm and evaluates it at checkpoints.
 func runCurve(ctx context.Context, m *measurement, of *run, log zerolog.Logger) (points []*point, err error) {
-	if of.arm.broken > 0 {
-		log = log.Level(zerolog.ErrorLevel) // the roles log each broken reply as a warning
-	}
 	r, err := startRunner(ctx, of, m, log)
 	if err != nil {
 		return nil, err

@@ -44,10 +44,9 @@ Rules are hidden. An outside agent answers the tasks of a world.
 
 Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
-Some arms run only if --arms names them: those named broken (replies of the models are not parseable), perfect (it learns on from
-rules by hand), votes-only (the same, but the Reflector only votes), right-or-wrong (without scores between), forgetful (lessons leave
-out the scope of a rule), silent (70 % of tasks without an outcome), judge (its share of wrong verdicts is known) and late (outcomes
-come about 200 tasks later, out of order).
+Some arms run only if --arms names them: perfect (it learns on from rules by hand), votes-only (the same, but the Reflector only
+votes), right-or-wrong (without scores between), forgetful (lessons leave out the scope of a rule), silent (70 % of tasks without an
+outcome), judge (its share of wrong verdicts is known) and late (outcomes come about 200 tasks later, out of order).
 
 Intervals are 95 % over seeds, by Student's t. All worlds, arms and tasks take hours on two cores, --quick takes a few minutes.`
 }

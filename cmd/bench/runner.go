@@ -72,7 +72,7 @@ func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logge
 	ctx, stop := context.WithCancel(ctx)
 	r := &runner{
 		world: w, arm: a, seed: of.seed, measurement: m, session: session, store: deltalog.New(session.JetStream()),
-		model: &roleModel{world: w, seed: of.seed, broken: a.broken, repeated: make(map[uint64]int)},
+		model: &roleModel{world: w},
 		stop:  stop,
 	}
 	if a.wrong {
