@@ -138,8 +138,8 @@
 //	publisher  the bus of a worker, before it acks a message that it cannot process
 //	id         H("dead", role, stream, sequence, message id). The publish expects sequence 0 for this id and any code,
 //	           so a message has one dead letter, also if several workers publish at different times.
-//	withdrawn  if the message takes effect after all: replaced by an empty message that expires after one second
-//	copy       A redelivered message that has a dead letter is acked and not handled. A requeue publishes a new message.
+//	copy       A redelivered message that has a dead letter is handled again. If it succeeds, it has an effect and a letter.
+//	           A requeue publishes a new message, which has no second effect.
 //
 // # Key-value buckets
 //

@@ -84,9 +84,7 @@ func readAll(ctx context.Context, js jetstream.JetStream, stream, subject string
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", subject, err)
 		}
-		if m.Header.Get(jetstream.MsgTTLHeader) == "" { // else it replaces a dead letter that was withdrawn
-			all = append(all, message{m.Sequence, m.Subject, m.Header, m.Data})
-		}
+		all = append(all, message{m.Sequence, m.Subject, m.Header, m.Data})
 		from = m.Sequence + 1
 	}
 }

@@ -273,9 +273,6 @@ func (p *payloads) message(ctx context.Context, stream string, seq uint64) (*jet
 
 // addLetter records a dead letter, and returns the name of the payload of its message.
 func (p *payloads) addLetter(t *testing.T, m *jetstream.RawStreamMsg) (name string) {
-	if bus.Withdrawn(m.Header) {
-		return ""
-	}
 	e, err := events.Decode(m.Subject, m.Header, m.Data)
 	if err != nil {
 		t.Errorf("dead letter %d: %v", m.Sequence, err)

@@ -66,7 +66,7 @@ func (r *runner) isExhausted(it *item) bool {
 // its first attempts, or is not handled any more.
 func (r *runner) groupSize(it *item) int {
 	lastOrdinary := max(1, r.policy.MaxAttempts-len(r.groups())+1) // the first attempt is never in a group
-	willBeHandled := it.attemptKnown && it.result == nil && it.letterSubject == "" && !r.isExhausted(it)
+	willBeHandled := it.attemptKnown && it.result == nil && !r.isExhausted(it)
 	if r.worker.Batch > 1 && it.d.Attempt > lastOrdinary && willBeHandled {
 		return r.groups()[min(it.groupAttempts, len(r.groups())-1)]
 	}
@@ -91,9 +91,8 @@ func (a attemptRecord) number(delivery int) int {
 // attemptRecords stores and loads the numbers of attempts of a role's messages.
 type attemptRecords struct {
 	*runner
-	flight  *inFlight
-	letters *roleLetters
-	order   sync.Mutex // records are published in the order in which they are created
+	flight *inFlight
+	order  sync.Mutex // records are published in the order in which they are created
 }
 
 // record returns the current record of an item. known is false until the stored record was read.
@@ -192,7 +191,7 @@ func (r *attemptRecords) publish(items []*item) (stored []jetstream.PubAckFuture
 // lookupBatch is the number of messages in one request.
 const lookupBatch = 512
 
-// load reads the number of attempts at redelivered items, and whether they have a dead letter.
+// load reads the number of attempts at redelivered items.
 func (r *attemptRecords) load(ctx context.Context, items []*item) error {
 	var unknown []*item
 	for _, it := range items {
@@ -229,9 +228,6 @@ func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
 	})
 	if err != nil {
 		return fmt.Errorf("read attempt records: %w", err)
-	}
-	if err := r.letters.load(ctx, items); err != nil {
-		return err
 	}
 	var recounted []*item
 	for _, it := range items {

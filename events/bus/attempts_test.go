@@ -375,20 +375,18 @@ func TestRecordOfAnotherMessageIsIgnored(t *testing.T) {
 	}
 }
 
-func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
+func TestNewerSchemaIsDeadLetteredAndNamed(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
-			srv := serve(t, natsd.Config{})
-			c := open(t, srv, fastPolicy)
-			worker := Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
+			c := open(t, serve(t, natsd.Config{}), fastPolicy)
+			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				for _, d := range b {
 					out = append(out, answer(d))
 				}
 				return out
-			}}
-			w := start(t, c, worker)
+			}})
 			for range 2 {
 				m := &nats.Msg{Subject: "debrief.task.main", Header: nats.Header{events.HeaderSchema: {"2"}}, Data: []byte("whatever comes")}
 				if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
@@ -407,27 +405,18 @@ func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
 					t.Errorf("got %+v", l.DeadLetter)
 				}
 			}
-			red := func(c *Conn, l *Letter) {
-				t.Helper()
-				eventually(t, "role is outdated because of "+string(l.Handle()), func() bool {
-					h := health1(t, c)
-					return h.State == Outdated && !h.Healthy() && strings.Contains(h.Reason, string(l.Handle()))
-				})
+			for _, l := range all {
+				b, err := c.Consumers.Backlog(t.Context(), events.RoleGenerator)
+				if err != nil || !strings.Contains(b.Outdated, string(l.Handle())) {
+					t.Errorf("got %q, %v, want the letter %s", b.Outdated, err, l.Handle())
+				}
+				if err := c.DeadLetters.Drop(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
 			}
-			red(c, all[0])
-			if err := c.DeadLetters.Drop(t.Context(), all[0]); err != nil {
-				t.Fatal(err)
+			if b, err := c.Consumers.Backlog(t.Context(), events.RoleGenerator); err != nil || b.Outdated != "" {
+				t.Errorf("got %q, %v after the drop of all letters", b.Outdated, err)
 			}
-			red(c, all[1])
-			w.stop()
-			w.wait()
-			c = open(t, srv, fastPolicy)
-			start(t, c, worker) // a new process
-			red(c, all[1])
-			if err := c.DeadLetters.Drop(t.Context(), all[1]); err != nil {
-				t.Fatal(err)
-			}
-			awaitState(t, c, Running)
 		})
 	}
 }

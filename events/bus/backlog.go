@@ -28,6 +28,8 @@ type Backlog struct {
 	// Blocked says why the server lets the role handle no message, and how to fix that: its consumer is paused, or its output
 	// stream is sealed. It is empty if the server does not block the role.
 	Blocked string `json:"blocked,omitempty"`
+	// Outdated names a dead letter of a newer schema, and says what to do. It is empty without one.
+	Outdated string `json:"outdated,omitempty"`
 }
 
 // Backlog returns the backlog of a role. No worker of the role needs to run.
@@ -70,10 +72,14 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (status Backlog, e
 	default:
 		status.setOutput(role, out)
 	}
-	if status.Dead, err = c.letters.count(ctx, role); err != nil {
+	if status.Dead, err = c.letters.count(ctx, role); err != nil || status.Dead == 0 {
 		return status, err
 	}
-	return status, nil
+	newer, err := c.nextMsg(ctx, events.StreamDead, events.DeadCodeSubject(role, events.DeadNewerSchema), 1)
+	if newer != nil {
+		status.Outdated = fmt.Sprintf("dead letter %s is of a newer program: upgrade, then requeue or drop it", events.NewHandle(newer.Seq, EventID(newer.Header)))
+	}
+	return status, err
 }
 
 // setConsumer sets the state of the consumer of the role.

@@ -7,7 +7,7 @@
 // starting attempt six. An attempt starts when the handler starts. A delivery is not an attempt while its message is held, or if
 // the worker releases the message: see attempts.go. The worker records this in the bucket "attempts" when a hold starts and before it
 // releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
-// A message has either an effect or a dead letter: see deadletter.go.
+// A message has an effect or a dead letter, in a few cases both: see deadletter.go.
 //
 // # Useless output
 //

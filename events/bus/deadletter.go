@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,14 +20,10 @@ import (
 )
 
 // A message that cannot be handled becomes a dead letter. The worker stores the letter before it acknowledges the
-// message. A message has either an effect or a letter, and at most one letter, even if several workers store it:
-//
-//   - Before a worker stores a letter, it asks its role whether the effect of an earlier attempt is stored. It asks again
-//     afterwards. If the effect is stored, it stores no letter, or withdraws it.
-//   - If another worker may have had the message, a worker that has stored an effect looks for a letter and withdraws it.
-//   - Every worker checks the recent letters of its role again (see letterWatch), because a worker can crash before it
-//     withdraws one.
-//   - A redelivered message with a letter is not handled again.
+// message. A message has at most one letter, even if several workers store it. Before a worker stores a letter, it asks its role whether
+// the effect of an earlier attempt is stored. Then it stores none. A message can have an effect and a letter in a few cases: its worker
+// dies between the letter and the acknowledgement, and the next attempt succeeds; or two workers have the message, and one of them
+// gives it up while the other one succeeds. A requeue of such a letter has no second effect.
 
 // unknownBook is the book of dead letters whose subject names no book.
 const unknownBook = playbook.Book("_unknown")
@@ -60,7 +54,7 @@ func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 	_, _, err := d.publisher.publish(ctx, l, options, onlyFirst...)
 	if natserr.IsConflict(err) { // the message has a letter, or a cluster was busy
 		stored := false
-		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
+		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(direct.Message) { stored = true }); err != nil {
 			return fmt.Errorf("store dead letter: %w", err)
 		}
 		if stored {
@@ -82,22 +76,6 @@ func bookOf(subject string) playbook.Book {
 	return unknownBook
 }
 
-// withdrawnTTL is the lifetime of the message that replaces a withdrawn letter.
-const withdrawnTTL = time.Second
-
-// withdraw removes a dead letter by its subject. A role may publish its letters, but may not delete messages. So
-// withdraw replaces the letter by a message that expires.
-func (d *DeadLetters) withdraw(ctx context.Context, subject string) error {
-	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
-	if _, err := d.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnTTL)); err != nil {
-		return fmt.Errorf("withdraw dead letter: %w", asFull(natserr.AsTimeout(ctx, err)))
-	}
-	return nil
-}
-
-// Withdrawn reports whether the headers are those of a message that replaces a withdrawn letter.
-func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
-
 // count returns the number of dead letters of a role, 0 if their stream does not exist.
 func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	found, err := d.direct.Count(ctx, events.StreamDead, events.DeadSubject(role, ""), 1)
@@ -110,7 +88,7 @@ func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	return found.Messages, nil
 }
 
-// roleLetters stores, looks up and withdraws the dead letters of a role's messages.
+// roleLetters stores the dead letters of a role's messages.
 type roleLetters struct {
 	*runner
 	flight *inFlight
@@ -128,18 +106,6 @@ func (r *roleLetters) rememberShared(reason error) (storedBefore bool) {
 	return storedBefore
 }
 
-// id returns the id of the dead letter of an item, stored or not.
-func (r *roleLetters) id(it *item) events.ID {
-	return events.DeadID(r.worker.Role, streams.Input(r.worker.Role), it.d.Seq, r.flight.message(it).Headers())
-}
-
-// filter returns a subject that matches the letter of an item with any code.
-func (r *roleLetters) filter(it *item) string {
-	return events.DeadIDSubject(r.worker.Role, bookOf(r.flight.message(it).Subject()), r.id(it))
-}
-
-func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
-
 // store stores the dead letter of an item, unless the effect of the message is stored. It reports whether the
 // item has a letter now.
 func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
@@ -153,12 +119,6 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 		Shared: sharedLetter(reason),
 	}
 	if err := r.conn.DeadLetters.Store(r.work, letter); err != nil {
-		return false, err
-	}
-	if done, err := r.effectStored(it); err != nil || done {
-		if err == nil {
-			err = r.withdraw(it)
-		}
 		return false, err
 	}
 	r.reply(it, m, reason)
@@ -191,64 +151,6 @@ func (r *roleLetters) effectStored(it *item) (bool, error) {
 		return false, fmt.Errorf("check whether the effect of an earlier attempt is stored: %w", err)
 	}
 	return done, nil
-}
-
-// load sets the letter subject of each item that has a dead letter. One request is for up to lookupBatch items.
-func (r *roleLetters) load(ctx context.Context, items []*item) error {
-	for batch := range slices.Chunk(items, lookupBatch) {
-		filters := make([]string, len(batch))
-		byID := make(map[events.ID]*item, len(batch))
-		for i, it := range batch {
-			filters[i] = r.filter(it)
-			byID[r.id(it)] = it
-		}
-		err := r.conn.lastPerSubject(ctx, events.StreamDead, filters, func(m direct.Message) {
-			if it := byID[events.ID(lastToken(m.Subject))]; it != nil && !Withdrawn(m.Header) {
-				it.letterSubject = m.Subject
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("read dead letters: %w", err)
-		}
-	}
-	return nil
-}
-
-// loadOfDone loads the dead letters of all items whose effect is stored, before withdraw needs them. One request for all is
-// fast, so that few letters remain if the worker is killed meanwhile. If the request fails, withdraw asks for each letter.
-func (r *roleLetters) loadOfDone(items []*item) {
-	var done []*item
-	for _, it := range items {
-		isDone := it.result.Err == nil && it.storedEvents == len(it.result.Events)
-		if isDone && r.flight.mayBeShared(it) {
-			done = append(done, it)
-		}
-	}
-	if r.load(r.work, done) != nil {
-		return
-	}
-	for _, it := range done {
-		it.letterKnown = true
-	}
-}
-
-// withdraw withdraws the letter of an item whose effect is stored, if it has one.
-func (r *roleLetters) withdraw(it *item) error {
-	isLoaded := it.letterKnown // loadOfDone has just read the letter
-	it.letterKnown = false     // a later call reads the letter again
-	if !isLoaded && r.flight.mayBeShared(it) {
-		if err := r.load(r.work, []*item{it}); err != nil {
-			return err
-		}
-	}
-	if it.letterSubject == "" {
-		return nil
-	}
-	err := r.conn.DeadLetters.withdraw(r.work, it.letterSubject)
-	if err == nil {
-		it.letterSubject = ""
-	}
-	return err
 }
 
 // exhaustedError is the reason of a dead letter after the last attempt, if every attempt ended without a result.

@@ -23,13 +23,8 @@ type item struct {
 	groupAttempts  int           // number of attempts in groups, including the newest delivery
 	redelivered    bool          // the server redelivered the message while this worker had it
 
-	initialDelivery int       // number of the delivery that created the item
-	received        time.Time // when that delivery arrived
-	reconnects      uint64    // the connection's number of reconnects when that delivery arrived
-
-	attemptKnown  bool   // d.Attempt is final: the stored record was read, or none is expected; written under mu of inFlight
-	letterSubject string // subject of the message's dead letter, if it has one
-	letterKnown   bool   // letterSubject was read after the worker had stored the effect of the message
+	initialDelivery int  // number of the delivery that created the item
+	attemptKnown    bool // d.Attempt is final: the stored record was read, or none is expected; written under mu of inFlight
 
 	// The goroutine that processes the item owns the other fields.
 	d            Delivery
@@ -47,11 +42,9 @@ type item struct {
 // inFlight lists the messages in progress and keeps them alive.
 type inFlight struct {
 	*runner
-	mu              sync.Mutex
-	items           map[uint64]*item // by stream sequence
-	bytes           int              // size of their payloads
-	lastContact     time.Time        // when keepAlive sent the last in-progress acks that reached the server
-	contactRegained time.Time        // when in-progress acks reached the server again, after a gap of at least the ack wait
+	mu    sync.Mutex
+	items map[uint64]*item // by stream sequence
+	bytes int              // size of their payloads
 }
 
 // size returns the number of messages in progress and the size of their payloads.
@@ -90,7 +83,6 @@ func (f *inFlight) keepAlive(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		began := time.Now()
 		msgs = msgs[:0]
 		f.mu.Lock()
 		for _, it := range f.items {
@@ -103,32 +95,15 @@ func (f *inFlight) keepAlive(ctx context.Context) {
 			}
 		}
 		clear(msgs)
-		if f.conn.nc.FlushTimeout(f.policy.AckWait/3) == nil {
-			f.recordContact(began)
-		}
 	}
 }
 
-// recordContact records that the in-progress acks that were sent at a time have reached the server.
-func (f *inFlight) recordContact(sent time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	if now.Sub(f.lastContact) >= f.policy.AckWait {
-		f.contactRegained = now
-	}
-	f.lastContact = sent
-}
-
-// mayBeShared reports whether another worker may have, or have had, the message of an item. Either the event was published or delivered
-// before, or the server may have redelivered the message, because it got no in-progress ack for the ack wait.
+// mayBeShared reports whether another worker may have, or have had, the message of an item: the event was published or delivered before, or
+// the server has redelivered the message.
 func (f *inFlight) mayBeShared(it *item) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	reconnected := it.reconnects != f.conn.nc.Stats().Reconnects
-	hadNoContact := it.received.Before(f.contactRegained)
-	hasNoContact := time.Since(f.lastContact) >= f.policy.AckWait
-	return it.d.Repeat || it.redelivered || reconnected || hadNoContact || hasNoContact
+	return it.d.Repeat || it.redelivered
 }
 
 // remove removes an item and returns its newest message.

@@ -17,7 +17,6 @@ const (
 	Serving     State = "serving"     // the role serves requests, and takes no messages
 	Unavailable State = "unavailable" // a dependency does not answer; the role holds the messages that need it
 	Paused      State = "paused"      // the model's output is useless; the role holds the messages with useless output, has released the others, and probes
-	Outdated    State = "outdated"    // the role has dead letters of a newer schema; it handles everything else
 	Stopped     State = "stopped"
 )
 

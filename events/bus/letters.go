@@ -44,9 +44,6 @@ type LetterFilter struct {
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
 	err := d.direct.Read(ctx, events.StreamDead, q, func(m direct.Message) error {
-		if Withdrawn(m.Header) {
-			return nil
-		}
 		return fn(d.decodeLetter(ctx, &m))
 	})
 	if err != nil && !errors.Is(err, ErrStop) {
@@ -65,7 +62,7 @@ func (d *DeadLetters) Get(ctx context.Context, h events.Handle) (*Letter, error)
 	if err != nil {
 		return nil, err
 	}
-	if m == nil || Withdrawn(m.Header) {
+	if m == nil {
 		return nil, ErrNotFound
 	}
 	l := d.decodeLetter(ctx, m)

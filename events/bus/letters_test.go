@@ -2,7 +2,6 @@ package bus
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -157,41 +156,4 @@ func TestLetters(t *testing.T) {
 	if err := c.DeadLetters.List(t.Context(), LetterFilter{}, func(*Letter) error { return errors.New("is still there") }); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestLettersAreCheckedAfterDataLoss: the server lost the end of the stream of dead letters in a crash, so new letters have the sequences of
-// lost ones.
-func TestLettersAreCheckedAfterDataLoss(t *testing.T) {
-	t.Parallel()
-	c := connectNew(t, fastPolicy)
-	first, second, third := task("main", 1), task("main", 2), task("main", 3)
-	checked := make(chan events.ID, 100)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(context.Context, *Delivery) Result { return Result{} }), Done: func(_ context.Context, d *Delivery) (bool, error) {
-		checked <- d.Event.EventID()
-		return d.Event.EventID() == first.EventID(), nil
-	}})
-	storeLetter(t, c, events.RoleGenerator, 2, second, nil)
-	storeLetter(t, c, events.RoleGenerator, 3, third, nil)
-	for id := range checked {
-		if id == third.EventID() {
-			break
-		}
-	}
-	s, err := c.js.Stream(t.Context(), events.StreamDead)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.js.DeleteStream(t.Context(), events.StreamDead); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
-		t.Fatal(err)
-	}
-	reconnected := c.nc.StatusChanged(nats.CONNECTED)
-	if err := c.nc.ForceReconnect(); err != nil {
-		t.Fatal(err)
-	}
-	<-reconnected
-	storeLetter(t, c, events.RoleGenerator, 1, first, nil)
-	eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 0 })
 }

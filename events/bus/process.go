@@ -21,7 +21,7 @@ import (
 
 // An item is one message in progress. It goes through these steps, see processTogether:
 //
-//	prepare   loads the number of its attempt and its dead letter, if the message may have been delivered before
+//	prepare   loads the number of its attempt, if the message may have been delivered before
 //	decode    decodes the event
 //	handle    calls the handler, which returns the result
 //	finish    stores the events of the result, and applies the disposition (Policy.decide)
@@ -36,7 +36,6 @@ type processor struct {
 	state    *roleState
 	attempts *attemptRecords
 	letters  *roleLetters
-	watch    *letterWatch
 	queues   *bookQueues
 }
 
@@ -132,25 +131,13 @@ func (p *processor) tryTogether(items []*item) (held []*item, reason error) {
 	return held, cmp.Or(reason, earlyReason)
 }
 
-// prepare loads the number of attempts and the dead letters of redelivered items. It sets an error as the result of
-// items that already have a dead letter, have no attempt left, or could not be looked up.
+// prepare loads the number of attempts at redelivered items. It sets an error as the result of items that have no attempt left, or could
+// not be looked up.
 func (p *processor) prepare(items []*item) {
-	// A held item keeps its number of attempts, but another worker may have had it meanwhile and have stored a letter.
-	var waited []*item
-	for _, it := range items {
-		hasWaited := it.attemptKnown && it.result == nil
-		if hasWaited && p.flight.mayBeShared(it) {
-			waited = append(waited, it)
-		}
-	}
-	err := p.attempts.load(p.work, items)
-	if err == nil {
-		err = p.letters.load(p.work, waited)
-	}
-	if err != nil {
+	if err := p.attempts.load(p.work, items); err != nil {
 		for _, it := range items {
-			if !it.attemptKnown || slices.Contains(waited, it) {
-				it.attemptKnown, it.result = false, &Result{Err: err} // finishItem holds it, and the next prepare loads again
+			if !it.attemptKnown {
+				it.result = &Result{Err: err} // finishItem holds it, and the next prepare loads again
 			}
 		}
 		return
@@ -163,17 +150,11 @@ func (p *processor) prepare(items []*item) {
 	}
 	p.attempts.setUncounted(resumed, false)
 	for _, it := range items {
-		switch {
-		case it.letterSubject != "":
-			it.result = &Result{Err: errHasLetter}
-		case it.result == nil && p.isExhausted(it):
+		if it.result == nil && p.isExhausted(it) {
 			it.result = &Result{Err: &exhaustedError{p.policy.MaxAttempts}}
 		}
 	}
 }
-
-// errHasLetter is the result of an item that already has a dead letter.
-var errHasLetter = errors.New("already has a dead letter")
 
 // decode fetches and decodes the events of items. An item without an event is in failed, and its result is the reason.
 func (p *processor) decode(items []*item) (valid, failed []*item) {
@@ -258,7 +239,6 @@ func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 
 // finish applies the dispositions of items that have a result. It returns the items to hold, and the reason of the last of them.
 func (p *processor) finish(items []*item) (held []*item, reason error) {
-	p.letters.loadOfDone(items)
 	for _, it := range items {
 		if err := p.finishItem(it); err != nil {
 			held, reason = append(held, it), err
@@ -271,8 +251,6 @@ func (p *processor) finish(items []*item) (held []*item, reason error) {
 func (p *processor) finishItem(it *item) error {
 	err := it.result.Err
 	switch {
-	case errors.Is(err, errHasLetter):
-		return p.finishExistingLetter(it)
 	case !it.attemptKnown: // the records could not be read
 		it.result = nil
 		return p.hold(it, err)
@@ -284,9 +262,6 @@ func (p *processor) finishItem(it *item) error {
 	it.disposition, it.err = p.decide(err, attempt), err
 	switch it.disposition {
 	case ack:
-		if err := p.letters.withdraw(it); err != nil {
-			return p.hold(it, err)
-		}
 		it.err = nil // the policy acknowledges the event of an erased run, whose error is ErrErased
 		p.ack(it)
 		p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.addSuccess(it.storedEvents > 0) })
@@ -353,24 +328,6 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 	}
 	p.ack(it)
 	p.conn.Stats.update(p.worker.Role, count)
-	if deadCode(reason) == events.DeadNewerSchema {
-		p.watch.checkNewerSchema(p.work)
-	}
-	return nil
-}
-
-// finishExistingLetter acknowledges an item that already has a dead letter. It withdraws the letter if the effect of
-// the message is stored as well.
-func (p *processor) finishExistingLetter(it *item) error {
-	done, err := p.letters.effectStored(it)
-	if err == nil && done {
-		err = p.conn.DeadLetters.withdraw(p.work, it.letterSubject)
-	}
-	if err != nil {
-		return p.hold(it, err)
-	}
-	it.disposition = ack
-	p.ack(it)
 	return nil
 }
 

@@ -255,7 +255,6 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 	number := int(md.NumDelivered)
 	it := &item{
 		msg: m, latestDelivery: number, initialDelivery: number,
-		received: time.Now(), reconnects: p.conn.nc.Stats().Reconnects,
 		d: Delivery{
 			Seq: md.Sequence.Stream, Attempt: number, Stored: md.Timestamp,
 			Repeat: publishedBefore || number > 1,

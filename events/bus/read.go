@@ -60,9 +60,6 @@ func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func
 // be missing.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := r.direct.Read(ctx, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
-		if Withdrawn(m.Header) {
-			return nil
-		}
 		s := Stored{Seq: m.Seq, Time: m.Stored()}
 		s.Event, s.Err = r.decode(ctx, m.Subject, m.Header, m.Data)
 		return fn(s)
@@ -173,9 +170,6 @@ func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, u
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
 	return r.consume(ctx, stream, cfg, until, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
-		if Withdrawn(m.Headers()) {
-			return nil
-		}
 		s := Stored{Seq: md.Sequence.Stream, Time: md.Timestamp}
 		s.Event, s.Err = r.decode(ctx, m.Subject(), m.Headers(), m.Data())
 		return fn(s)

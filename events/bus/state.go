@@ -13,7 +13,6 @@ import (
 
 // workerState contains the reasons that stop or limit the pulling of messages. mu of roleState guards it.
 type workerState struct {
-	outdated    error // set if the role has a dead letter of a newer schema
 	holding     int   // groups of deliveries that wait for an unavailable dependency
 	holdReason  error // the newest reason of a hold
 	consumerErr error // why the consumer is missing
@@ -162,8 +161,6 @@ func (r *roleState) update(f func(*workerState)) {
 func (s *workerState) health() (State, error) {
 	heldByPause := s.paused && isUseless(s.holdReason)
 	switch {
-	case s.outdated != nil:
-		return Outdated, s.outdated
 	case s.holding > 0 && !heldByPause:
 		return Unavailable, s.holdReason
 	case s.consumerErr != nil:

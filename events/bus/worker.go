@@ -34,7 +34,7 @@ type Worker struct {
 	// Waiting, if set, returns why the handlers wait now, such as "rate limited", or "". RoleHealth shows it.
 	Waiting func() string
 	// Done reports whether the effect of an earlier attempt at a delivery is stored. If so, the message does not become
-	// a dead letter. It is called only for a message that another worker may have had, so it may be slow. If Done is nil, no effect
+	// a dead letter. It is called only for a message that was delivered or published before, so it may be slow. If Done is nil, no effect
 	// counts as stored.
 	Done func(ctx context.Context, d *Delivery) (bool, error)
 }
@@ -132,7 +132,6 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 
 	var helpers sync.WaitGroup
 	helpers.Go(func() { p.flight.keepAlive(work) })
-	helpers.Go(func() { p.processor.watch.run(ctx) })
 	p.run()
 	r.busy.Wait()
 	cancelWork(nil)
@@ -149,14 +148,12 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 
 // newPuller creates the parts of a worker, see runner.
 func newPuller(r *runner, cons jetstream.Consumer, restored uint64) *puller {
-	flight := &inFlight{runner: r, items: make(map[uint64]*item), lastContact: time.Now()}
+	flight := &inFlight{runner: r, items: make(map[uint64]*item)}
 	state := &roleState{runner: r}
-	letters := &roleLetters{runner: r, flight: flight}
-	attempts := &attemptRecords{runner: r, flight: flight, letters: letters}
+	attempts := &attemptRecords{runner: r, flight: flight}
 	queues := &bookQueues{runner: r, byBook: make(map[playbook.Book]*bookQueue)}
 	queues.processor = &processor{
-		runner: r, flight: flight, state: state, letters: letters, attempts: attempts, queues: queues,
-		watch: &letterWatch{runner: r, state: state, since: time.Now().Add(-recheckAge)},
+		runner: r, flight: flight, state: state, letters: &roleLetters{runner: r, flight: flight}, attempts: attempts, queues: queues,
 	}
 	p := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons}
 	p.restored.Store(restored)
@@ -178,7 +175,7 @@ func (c *Conn) Serve(ctx context.Context, role string) {
 //   - processor handles messages and applies their dispositions.
 //   - inFlight lists the messages in progress and keeps them alive.
 //   - attemptRecords stores the numbers of attempts.
-//   - roleLetters stores and withdraws dead letters; letterWatch checks them again.
+//   - roleLetters stores dead letters.
 //   - roleState contains the reasons that stop or limit the pulling of messages.
 type runner struct {
 	conn   *Conn

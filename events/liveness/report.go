@@ -161,6 +161,7 @@ func measureWork(role string, w bus.Backlog, now time.Time) measurements {
 		Bytes:     w.Bytes,
 		MaxBytes:  w.MaxBytes,
 		Blocked:   w.Blocked,
+		Outdated:  w.Outdated,
 	}
 	if !w.Oldest.IsZero() {
 		m.Oldest = since(now, w.Oldest)

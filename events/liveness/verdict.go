@@ -69,6 +69,7 @@ type measurements struct {
 	Retention       time.Duration // maximum age in the stream; 0 is unlimited
 	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
 	Blocked         string        // setting of the server by which the role can handle no message
+	Outdated        string        // dead letter of a newer schema
 }
 
 // Problem is the code of a reason for a verdict, for programs.
@@ -77,7 +78,7 @@ type Problem string
 // The problems.
 const (
 	NoWorker    Problem = "no-worker"         // no worker of the role runs
-	NotRunning  Problem = "not-running"       // the workers are paused, unavailable or outdated
+	NotRunning  Problem = "not-running"       // the workers are paused or unavailable
 	Unhealthy   Problem = "unhealthy-workers" // some workers do not run
 	Stalled     Problem = "stalled"           // messages wait, and none has succeeded for too long
 	DeadLetters Problem = "dead-letters"      // the last messages became dead letters
@@ -89,6 +90,7 @@ const (
 	Doubts      Problem = "doubted-labels"    // the model doubts many outcomes
 	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
 	Blocked     Problem = "blocked"           // the consumer is paused, or a stream is sealed
+	Outdated    Problem = "outdated"          // a message is of a newer program
 	Panicked    Problem = "panicked"          // the handler of the role panicked
 	Waits       Problem = "waits-for-model"   // the model is slow, or limits the rate
 )
@@ -174,8 +176,6 @@ func (v *Verdict) addWorkers(m measurements, floor, limit time.Duration) {
 		v.add(Red, NoWorker, "no %s runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
 	case m.Workers == 0:
 		v.add(Yellow, NoWorker, "no %s runs", m.Role)
-	case m.State == bus.Outdated:
-		v.add(Red, NotRunning, "the %s is outdated%s", m.Role, because(m.Reason))
 	case m.State == bus.Serving && hasMessages: // workers without a model take no messages
 		v.add(redIf(m.Oldest > limit), NoWorker, "no %s with a model runs: %s, the oldest for %s", m.Role, messages(m.Pending), brief(m.Oldest))
 	case m.State != bus.Running && m.State != bus.Serving:
@@ -238,8 +238,11 @@ func (v *Verdict) addModel(m measurements, limit time.Duration) {
 	}
 }
 
-// addServer adds the problems of the consumer and of the stream.
+// addServer adds the problems of the consumer, of the stream and of the dead letters.
 func (v *Verdict) addServer(m measurements) {
+	if m.Outdated != "" {
+		v.add(Red, Outdated, "the %s is outdated: %s", m.Role, m.Outdated)
+	}
 	if m.Blocked != "" {
 		v.add(Red, Blocked, "%s", m.Blocked)
 	}

@@ -92,7 +92,7 @@ func TestAssess(t *testing.T) {
 		}), Red, NoWorker},
 		{"a key that the model refuses", with(func(f *measurements) { f.State, f.Misconfigured = bus.Unavailable, true }), Red, NotRunning},
 		{"unreachable for too long", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, NotRunning},
-		{"outdated", with(func(f *measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, NotRunning},
+		{"outdated", with(func(f *measurements) { f.Outdated = "version 2" }), Red, Outdated},
 		{"some of many do not work", with(func(f *measurements) { f.Workers, f.Unhealthy = 3, 2 }), Yellow, Unhealthy},
 		{"nothing to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 20, 61*time.Second }), Yellow, NotLearning},
 		{"little to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 19, time.Hour }), Green, ""},
@@ -182,7 +182,7 @@ func anyMeasurements(t *rapid.T) measurements {
 	})
 	f := measurements{
 		Role: "curator", Workers: rapid.IntRange(0, 3).Draw(t, "workers"),
-		State:   rapid.SampledFrom([]bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}).Draw(t, "state"),
+		State:   rapid.SampledFrom([]bus.State{bus.Running, bus.Unavailable, bus.Paused}).Draw(t, "state"),
 		InState: d.Draw(t, "in state"), Pending: rapid.Uint64Range(0, 3).Draw(t, "waiting"), Oldest: d.Draw(t, "oldest"),
 		SinceSuccess: d.Draw(t, "settled"), P95: d.Draw(t, "p95") / 1000, Learns: rapid.Bool().Draw(t, "learns"), SinceLearned: d.Draw(t, "learned"),
 		WithoutLearning: rapid.Uint64Range(0, 40).Draw(t, "fruitless"), Retention: d.Draw(t, "keep"),

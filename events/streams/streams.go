@@ -84,9 +84,8 @@ func All(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{events.KindDelta.Subject("")}, DenyPurge: true,
 		},
 		{
-			// Each letter has its own subject. To withdraw it, a worker replaces it by a message that expires.
-			Name: events.StreamDead, Description: "dead letters",
-			Subjects: []string{events.AllDead}, MaxAge: keepDead, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+			Name: events.StreamDead, Description: "dead letters", // each letter has its own subject
+			Subjects: []string{events.AllDead}, MaxAge: keepDead, MaxMsgsPerSubject: 1,
 		},
 		{
 			// A redaction is overwritten when a newer one has taken its place, so nothing here drops or replaces messages.

@@ -201,9 +201,7 @@ func readTail(ctx context.Context, c *bus.Conn, all []*tailStream) (entries []*t
 	for _, w := range all {
 		n := 0
 		for n < len(w.read) && (until.IsZero() || !w.read[n].Stored().After(until)) {
-			if m := &w.read[n]; !bus.Withdrawn(m.Header) {
-				entries = append(entries, newTailEntry(ctx, c, w.name, m))
-			}
+			entries = append(entries, newTailEntry(ctx, c, w.name, &w.read[n]))
 			n++
 		}
 		w.read = w.read[n:]

@@ -45,7 +45,7 @@ var known = map[string][]string{
 	"kind":      {chats, embeds, "active", "cited", "stale", "contradicting"},
 	"alarm":     {"harm", "uncited", "no_effect", "contradiction", "stale"},
 	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead", kept, omitted, "begun", "continued", "reported", "dropped", "lost"),
-	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
+	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused"),
 	"direction": {"input", "cached", "output", "in", "out"},
 	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
 	"decision":  {"probation", "shown", "retired", "waiting"},
@@ -520,7 +520,7 @@ func TestRoleMetrics(t *testing.T) {
 	want := []string{
 		"dead_letters 11", "deltas_applied_total 5", "role_handling_seconds 2", "role_in_flight_messages 9",
 		"role_level 2", "role_oldest_seconds 60", "role_results_total dead 2", "role_results_total handled 1",
-		"role_results_total retried 7", "role_results_total stored 3", "role_since_effect_seconds 3600", "role_since_success_seconds 1.5", "role_state outdated 0", "role_state paused 1",
+		"role_results_total retried 7", "role_results_total stored 3", "role_since_effect_seconds 3600", "role_since_success_seconds 1.5", "role_state paused 1",
 		"role_state running 0", "role_state unavailable 0", "role_state_seconds 90", "role_waiting_messages 8", "server_answers 1",
 		"stream_bytes 1.099511627776e+12", "stream_limit_bytes 10", "stream_retention_seconds 3600",
 	}

@@ -25,7 +25,7 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 //
 //	name                                 unit       kind      meaning
 //	debrief_role_level                   –          gauge     level: 0 green, 1 yellow, 2 red
-//	debrief_role_state                   –          gauge     state: 1 for the current state (running, unavailable, paused, outdated)
+//	debrief_role_state                   –          gauge     state: 1 for the current state (running, unavailable, paused)
 //	debrief_role_state_seconds           seconds    gauge     time in the current state
 //	debrief_role_waiting_messages        messages   gauge     not delivered yet; server
 //	debrief_role_in_flight_messages      messages   gauge     delivered and not acknowledged; server
@@ -84,7 +84,7 @@ var (
 	streamRetention  = describe("debrief_stream_retention_seconds", "Retention of the stream that the role reads; 0 means unlimited.", "role")
 	serverAnswers    = describe("debrief_server_answers", "1 if the server reported the backlog at this scrape.")
 
-	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}
+	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused}
 )
 
 // report writes the metrics of the roles of a process.
