@@ -25,9 +25,6 @@ type Backlog struct {
 	Bytes      uint64        `json:"bytes"`          // size of its stream
 	MaxBytes   uint64        `json:"max_bytes"`      // limit of its stream; 0 means unlimited
 	Dead       uint64        `json:"dead_letters"`   // number of dead letters
-	// Blocked says why the server lets the role handle no message, and how to fix that: its consumer is paused, or its output
-	// stream is sealed. It is empty if the server does not block the role.
-	Blocked string `json:"blocked,omitempty"`
 	// Outdated names a dead letter of a newer schema, and says what to do. It is empty without one.
 	Outdated string `json:"outdated,omitempty"`
 }
@@ -52,7 +49,10 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (status Backlog, e
 	if i == nil {
 		status.Pending = in.State.Msgs
 	} else {
-		status.setConsumer(role, i)
+		status.Lag = lagOf(i)
+		if i.AckFloor.Last != nil {
+			status.LastAck = *i.AckFloor.Last
+		}
 	}
 	if !status.Idle() {
 		m, err := c.nextMsg(ctx, streams.Input(role), ">", max(status.Floor+1, in.State.FirstSeq))
@@ -69,8 +69,8 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (status Backlog, e
 	case errors.Is(err, jetstream.ErrStreamNotFound): // lost: natsd reports this as damage
 	case err != nil:
 		return status, err
-	default:
-		status.setOutput(role, out)
+	case out.State.Msgs > 0:
+		status.Outputs, status.LastOutput = out.State.Msgs, out.State.LastTime
 	}
 	if status.Dead, err = c.letters.count(ctx, role); err != nil || status.Dead == 0 {
 		return status, err
@@ -80,38 +80,4 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (status Backlog, e
 		status.Outdated = fmt.Sprintf("dead letter %s is of a newer program: upgrade, then requeue or drop it", events.NewHandle(newer.Seq, EventID(newer.Header)))
 	}
 	return status, err
-}
-
-// setConsumer sets the state of the consumer of the role.
-func (b *Backlog) setConsumer(role string, i *jetstream.ConsumerInfo) {
-	b.Lag = lagOf(i)
-	if i.Paused {
-		b.Blocked = fmt.Sprintf("an operator has paused consumer %s of %s: it gets no messages for another %s, or until 'nats consumer resume %s %s'",
-			role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
-	}
-	if i.AckFloor.Last != nil {
-		b.LastAck = *i.AckFloor.Last
-	}
-}
-
-// setOutput sets the state of the stream with the results of the role.
-func (b *Backlog) setOutput(role string, out *jetstream.StreamInfo) {
-	if out.Config.Sealed {
-		b.Blocked = fmt.Sprintf("stream %s is sealed and accepts no messages: %s", streams.Output(role), streams.UnsealFix)
-	}
-	b.Outputs = out.State.Msgs
-	if b.Outputs > 0 {
-		b.LastOutput = out.State.LastTime
-	}
-}
-
-// Blocked returns Backlog.Blocked of a role, or "" if the backlog cannot be read.
-func (c *Consumers) Blocked(ctx context.Context, role string) string {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	defer stop()
-	b, err := c.Backlog(ctx, role)
-	if err != nil {
-		return "" // the caller reports another error, which this text would only explain
-	}
-	return b.Blocked
 }

@@ -13,7 +13,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
-	"debrief/events/streams"
 )
 
 // replaceStream replaces the stream of executions by a subscriber that never answers. It returns the received messages.
@@ -160,48 +159,6 @@ func TestCheckStreamsNamesUnansweredRoles(t *testing.T) {
 	}
 	if failed := check(); failed[events.RoleCurator] == nil || len(failed) != 1 {
 		t.Errorf("got %v, want an error of the curator", failed)
-	}
-}
-
-// TestBlockedRoleIsNamed pauses the consumer of the curator, and then seals the stream that it writes.
-func TestBlockedRoleIsNamed(t *testing.T) {
-	t.Parallel()
-	srv := serve(t, natsd.Config{})
-	c := open(t, srv, fastPolicy)
-	if err := c.Consumers.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); blocked != "" {
-		t.Errorf("got %q, want nothing", blocked)
-	}
-	if _, err := c.js.PauseConsumer(t.Context(), events.StreamReflections, events.RoleCurator, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); !strings.HasPrefix(blocked, "an operator has paused consumer curator of REFLECTIONS: ") || !strings.Contains(blocked, "nats consumer resume REFLECTIONS curator") {
-		t.Errorf("got %q, want who paused the consumer, and the command that resumes it", blocked)
-	}
-	s, err := c.js.Stream(t.Context(), events.StreamDeltas)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := s.CachedInfo().Config
-	cfg.Sealed = true
-	if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "DELTAS is sealed") {
-		t.Errorf("got %q, want the sealed stream", blocked)
-	}
-	unsuitable := (*streams.ConfigError)(nil)
-	if _, err := Open(t.Context(), c.nc, Options{}); !errors.As(err, &unsuitable) || unsuitable.Field != streams.FieldSealed {
-		t.Errorf("open: got %v, want the sealed stream", err)
-	}
-	if _, err := Open(t.Context(), c.nc, Options{ReadOnly: true}); err != nil {
-		t.Errorf("open for reading: %v", err)
-	}
-	_, err = c.js.Publish(t.Context(), events.KindDelta.Subject("b"), []byte("x"))
-	if !IsUnavailable(err) {
-		t.Errorf("publish: got %v, want an outage, which costs no attempt", err)
 	}
 }
 

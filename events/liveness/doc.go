@@ -11,7 +11,6 @@
 //   - A message has a newer schema and needs a newer program. The role is red at once.
 //   - The last five messages or more became dead letters, and no message was handled successfully for longer than the limit.
 //     With fewer dead letters the verdict is yellow.
-//   - Its consumer is paused, or its output stream is sealed. The role is red at once.
 //   - Messages wait for longer than the limit, and no worker of the role runs.
 //   - The oldest waiting message has reached half of the retention of its stream, or the stream is 80 % full.
 //   - At least half of the tasks failed, 50 or more, and since then no bullet was added, changed or retired. If it is less

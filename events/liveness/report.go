@@ -160,7 +160,6 @@ func measureWork(role string, w bus.Backlog, now time.Time) measurements {
 		Retention: w.Retention,
 		Bytes:     w.Bytes,
 		MaxBytes:  w.MaxBytes,
-		Blocked:   w.Blocked,
 		Outdated:  w.Outdated,
 	}
 	if !w.Oldest.IsZero() {

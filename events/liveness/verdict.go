@@ -68,7 +68,6 @@ type measurements struct {
 
 	Retention       time.Duration // maximum age in the stream; 0 is unlimited
 	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
-	Blocked         string        // setting of the server by which the role can handle no message
 	Outdated        string        // dead letter of a newer schema
 }
 
@@ -89,7 +88,6 @@ const (
 	NoBacklog   Problem = "backlog-unknown"   // the server did not report the waiting messages
 	Doubts      Problem = "doubted-labels"    // the model doubts many outcomes
 	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
-	Blocked     Problem = "blocked"           // the consumer is paused, or a stream is sealed
 	Outdated    Problem = "outdated"          // a message is of a newer program
 	Panicked    Problem = "panicked"          // the handler of the role panicked
 	Waits       Problem = "waits-for-model"   // the model is slow, or limits the rate
@@ -238,13 +236,10 @@ func (v *Verdict) addModel(m measurements, limit time.Duration) {
 	}
 }
 
-// addServer adds the problems of the consumer, of the stream and of the dead letters.
+// addServer adds the problems of the stream and of the dead letters.
 func (v *Verdict) addServer(m measurements) {
 	if m.Outdated != "" {
 		v.add(Red, Outdated, "the %s is outdated: %s", m.Role, m.Outdated)
-	}
-	if m.Blocked != "" {
-		v.add(Red, Blocked, "%s", m.Blocked)
 	}
 	if m.Pending == 0 {
 		return

@@ -126,7 +126,6 @@ func TestAssess(t *testing.T) {
 		{"dead letters a moment ago", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 50, time.Minute }), Green, ""},
 		{"a panic, and all well again", with(func(f *measurements) { f.Panics, f.SincePanic = 1, time.Hour }), Yellow, Panicked},
 		{"a panic long ago", with(func(f *measurements) { f.Panics, f.SincePanic = 1, time.Hour+1 }), Green, ""},
-		{"paused consumer", with(func(f *measurements) { f.Blocked = "consumer curator is paused" }), Red, Blocked},
 		{"half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, Expiring},
 		{"not yet half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour-1, 30*24*time.Hour }), Green, ""},
 		{"waits for a slow model", with(func(f *measurements) {

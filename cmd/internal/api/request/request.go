@@ -53,15 +53,9 @@ const (
 )
 
 // NoReplyError is returned if no Curator decided on an edit in time. The edit stays stored.
-type NoReplyError struct {
-	After   time.Duration
-	Blocked string // reason why no Curator can apply it, if one is known
-}
+type NoReplyError struct{ After time.Duration }
 
 func (e *NoReplyError) Error() string {
-	if e.Blocked != "" {
-		return "no curator can apply the edit, which is stored: " + e.Blocked
-	}
 	return fmt.Sprintf("no curator replied in %s: the edit is stored, and the next curator applies it", e.After)
 }
 
@@ -78,7 +72,7 @@ func SubmitEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.Publi
 	d, err := Edit(wait, conn, e, o)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return nil, program.Exit(program.ExitUnreachable, &NoReplyError{After: limit, Blocked: conn.Consumers.Blocked(ctx, events.RoleCurator)})
+		return nil, program.Exit(program.ExitUnreachable, &NoReplyError{After: limit})
 	case errors.As(err, new(*events.RefusedError)), errors.As(err, new(*bus.DeadLetterError)):
 		err = program.Exit(program.ExitRefused, err)
 	}

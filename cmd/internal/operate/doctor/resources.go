@@ -88,7 +88,7 @@ func durableResource(ctx context.Context, c *bus.Conn, role string) resource {
 	case i.Config.MaxDeliver != streams.MaxDeliver:
 		r.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, stream, i.Config.MaxDeliver)
 	case i.Paused:
-		r.Err = errors.New(c.Consumers.Blocked(ctx, role))
+		r.Err = fmt.Errorf("an operator has paused consumer %s of %s: it gets no messages until 'nats consumer resume %s %s'", role, stream, stream, role)
 	}
 	r.setPeers(i.Cluster)
 	return r
