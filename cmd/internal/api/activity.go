@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events/bus"
@@ -14,7 +15,7 @@ import (
 
 // activityRoutes are the routes for live pages.
 func activityRoutes() []route {
-	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour and day, the lag of the roles over time, and the number of items that wait for a person.", getOverview)
+	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour and day, the health of the roles, and the number of items that wait for a person.", getOverview)
 	overview.query, overview.example = limitParameter, example{query: "limit=10"}
 	live := route{
 		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, stream: streamEvents,
@@ -27,14 +28,14 @@ func activityRoutes() []route {
 
 // Overview is the activity of the playbooks that the token permits.
 type Overview struct {
-	Learned Learned                               `json:"learned" doc:"Changes of the last hour."`
-	Today   Learned                               `json:"today" doc:"Changes of the last 24 hours."`
-	Changes []index.Change                        `json:"changes" doc:"Newest changes, newest first."`
-	States  map[playbook.Book]index.StateByBullet `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
-	Lag     []index.Sample                        `json:"lag" doc:"Samples of the last hour, oldest first."`
-	Roles   map[string]liveness.RoleSummary       `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
-	Waiting Waiting                               `json:"waiting" doc:"Items that wait for a person."`
-	Books   []index.BookActivity                  `json:"books"`
+	Learned Learned                         `json:"learned" doc:"Changes of the last hour."`
+	Today   Learned                         `json:"today" doc:"Changes of the last 24 hours."`
+	Changes []index.Change                  `json:"changes" doc:"Newest changes, newest first."`
+	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
+	Waiting Waiting                         `json:"waiting" doc:"Items that wait for a person."`
+	Books   []index.BookActivity            `json:"books"`
+
+	States map[playbook.Book]map[playbook.BulletID]string `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
 }
 
 // Learned sums changes.
@@ -53,7 +54,7 @@ type Waiting struct {
 func getOverview(c *call) (*Overview, error) {
 	state := c.handler.index.Activity.State()
 	out := &Overview{ // empty lists, not null
-		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: c.permittedRoles(state.Roles), Books: []index.BookActivity{},
+		Changes: []index.Change{}, States: map[playbook.Book]map[playbook.BulletID]string{}, Roles: c.permittedRoles(state.Roles), Books: []index.BookActivity{},
 	}
 	now := time.Now()
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
@@ -63,7 +64,21 @@ func getOverview(c *call) (*Overview, error) {
 			out.Changes = append(out.Changes, ch)
 		}
 	}
-	out.States = c.handler.index.Books.LessonStates(c.ctx, out.Changes)
+	for _, ch := range out.Changes {
+		p, _, err := c.handler.index.Books.Newest(c.ctx, ch.Book)
+		if err != nil {
+			continue // the playbook's own row has the error
+		}
+		if out.States[ch.Book] == nil {
+			out.States[ch.Book] = map[playbook.BulletID]string{}
+		}
+		for _, l := range ch.Lessons {
+			out.States[ch.Book][l.Bullet] = "removed"
+			if b := p.Bullet(l.Bullet); b != nil {
+				out.States[ch.Book][l.Bullet] = string(explain.Status(b))
+			}
+		}
+	}
 	names, err := c.permittedBooks()
 	if err != nil {
 		return nil, err
@@ -122,9 +137,7 @@ func streamEvents(c *call, out *eventStream) {
 		s.versions[ch.Book] = max(s.versions[ch.Book], ch.Version)
 	}
 	s.dead = state.Dead
-	if n := len(state.Samples); n > 0 {
-		s.sample = state.Samples[n-1].Time
-	}
+	s.sample = state.Sample.Time
 	count, beat := time.NewTicker(countInterval), time.NewTicker(heartbeat)
 	defer count.Stop()
 	defer beat.Stop()
@@ -172,9 +185,9 @@ func (s *liveState) sendState(state index.State) bool {
 			return false
 		}
 	}
-	if n := len(state.Samples); n > 0 && state.Samples[n-1].Time.After(s.sample) {
-		s.sample = state.Samples[n-1].Time
-		return s.out.send("lag", state.Samples[n-1])
+	if state.Sample.Time.After(s.sample) {
+		s.sample = state.Sample.Time
+		return s.out.send("lag", state.Sample)
 	}
 	return true
 }

@@ -40,14 +40,7 @@ func (c *call) bullet() playbook.BulletID { return playbook.BulletID(c.path("id"
 
 // playbook returns the playbook in the path at a version, empty for the newest, and its label.
 func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
-	if point != "" {
-		return c.handler.index.Logs.At(c.ctx, c.book(), point)
-	}
-	p, label, err := c.handler.index.Books.Newest(c.ctx, c.book())
-	if err == nil && p.Version() == 0 {
-		err = index.ErrBookNotFound
-	}
-	return p, label, err
+	return c.handler.index.Books.At(c.ctx, c.book(), point)
 }
 
 // checkBook returns index.ErrBookNotFound if the playbook in the path has neither a version nor a stored execution. Lists of executions call it: without

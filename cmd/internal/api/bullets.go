@@ -24,9 +24,9 @@ func bulletRoutes() []route {
 		{name: "sort", kind: "string", doc: "Order; default: id.", values: index.BulletOrders},
 		atParameter,
 	}, pageParameters...)
-	bullets.hasETag, bullets.example = true, example{path: map[string]string{"book": "default"}, query: "q=invoice&sort=helpful&limit=10"}
+	bullets.example = example{path: map[string]string{"book": "default"}, query: "q=invoice&sort=helpful&limit=10"}
 	bullet := get("/books/{book}/bullets/{id}", "getBullet", "Return a bullet with its record in experiments.", getBullet)
-	bullet.hasETag, bullet.example = true, example{path: ofBullet}
+	bullet.example = example{path: ofBullet}
 	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", getBulletHistory)
 	life.query = []parameter{
 		{name: "executions", kind: "string", doc: "Also return the stored executions behind the changes: the first of each, or all.", values: []string{"first", "all"}},
@@ -48,39 +48,33 @@ func bulletRoutes() []route {
 var bulletStates = []string{index.ShownState, string(playbook.Active), string(playbook.Probation), string(playbook.Candidate), string(playbook.Quarantined), string(playbook.Retired)}
 
 func listBullets(c *call) (*Page[index.BulletItem], error) {
-	list, err := c.handler.index.Books.BulletsAt(c.ctx, c.book(), c.query.Get("at"))
+	p, _, err := c.playbook(c.query.Get("at"))
 	if err != nil {
 		return nil, err
 	}
-	if err := c.setETag(list.Label); err != nil {
-		return nil, err
-	}
-	all := list.Select(&index.BulletFilter{
+	filter := index.BulletFilter{
 		Words: strings.Fields(strings.ToLower(c.query.Get("q"))), Section: c.query.Get("section"), State: c.query.Get("state"), Order: c.query.Get("sort"),
-	})
-	part, err := paginate(c, all, func(b index.BulletItem) string { return string(b.ID) })
+	}
+	part, err := paginate(c, filter.Select(p), func(b index.BulletItem) string { return string(b.ID) })
 	if err != nil {
 		return nil, err
 	}
 	for i := range part.Items {
-		part.Items[i].Record = gate.RowOf(list.Playbook, part.Items[i].Bullet)
+		part.Items[i].Record = gate.RowOf(p, part.Items[i].Bullet)
 	}
 	return part, nil
 }
 
 func getBullet(c *call) (*index.BulletItem, error) {
-	list, err := c.handler.index.Books.Bullets(c.ctx, c.book())
+	p, _, err := c.playbook("")
 	if err != nil {
 		return nil, err
 	}
-	if err := c.setETag(list.Label); err != nil {
-		return nil, err
-	}
-	item, found := list.Find(c.bullet())
-	if !found {
+	item := index.FindBullet(p, c.bullet())
+	if item == nil {
 		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", clip(c.path("id"))))
 	}
-	return &item, nil
+	return item, nil
 }
 
 // BulletLife is the history of a bullet.
@@ -149,13 +143,13 @@ func getExperiment(c *call) (*explain.Experiment, error) {
 }
 
 func listSimilar(c *call) (*Page[index.SimilarItem], error) {
-	list, err := c.handler.index.Books.Bullets(c.ctx, c.book())
+	p, _, err := c.playbook("")
 	if err != nil {
 		return nil, err
 	}
-	b, found := list.Find(c.bullet())
-	if !found {
+	b := p.Bullet(c.bullet())
+	if b == nil {
 		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", clip(c.path("id"))))
 	}
-	return &Page[index.SimilarItem]{Items: list.Similar(b.Bullet, c.limit())}, nil
+	return &Page[index.SimilarItem]{Items: index.Similar(p, b, c.limit())}, nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -175,20 +174,4 @@ func (c *call) location(segments ...string) {
 		segments[i] = url.PathEscape(s)
 	}
 	c.reply.Set("Location", prefix+"/"+strings.Join(segments, "/"))
-}
-
-// errUnchanged is returned if the client has the current state of an object. The response is 304.
-var errUnchanged = errors.New("unchanged")
-
-// setETag sets the ETag of the reply. It returns errUnchanged if the client has the same one.
-func (c *call) setETag(tag string) error {
-	tag = `"` + tag + `"`
-	c.reply.Set("ETag", tag)
-	for known := range strings.SplitSeq(c.header.Get("If-None-Match"), ",") {
-		known = strings.TrimPrefix(strings.TrimSpace(known), "W/")
-		if known == tag || known == "*" {
-			return errUnchanged
-		}
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -102,12 +101,6 @@ func TestHealth(t *testing.T) {
 		day(0) + " v3: 1 of 1 cited, 1 contradictions, 1 stale",
 	}, got); diff != "" {
 		t.Errorf("days -want +got:\n%s", diff)
-	}
-	subjects, _ := json.Marshal(reply["same_subject"])
-	const want = `[[{"content":"Ask for the invoice number first.","id":"misc-00001","state":"active"},` +
-		`{"content":"Never ask for the invoice number.","id":"misc-00002","state":"candidate"}]]`
-	if string(subjects) != want {
-		t.Errorf("same subject: got %s, want %s", subjects, want)
 	}
 	if reply, _ := w.send(t, 200, "GET", "/books/support/health?limit=1", ""); len(reply["days"].([]any)) != 1 || reply["now"].(map[string]any)["day"] != day(0) {
 		t.Errorf("one day: got %v", reply)

@@ -28,8 +28,8 @@
 //
 // A request that creates something gets 201 and Location, or 200 if it was there before. Idempotency-Key is the id of the edit, run or
 // feedback: a repeated request has no further effect. Unknown fields of a body are ignored and listed in the field warnings of the
-// reply; with ?strict=1 they are an error. Unknown parameters are an error. A body may be compressed with gzip. A list has items, and
-// next if there are more: pass it as the parameter after. A read of a playbook has an ETag, which If-None-Match compares. The header
+// reply; with ?strict=1 they are an error. Unknown parameters are an error. A list has items, and
+// next if there are more: pass it as the parameter after. The header
 // X-Request-Id of a response is that of the request, or else a random id; the log of the server has it.
 //
 // An error is a Problem (RFC 9457). Package service defines the status codes of errors, and Retry-After for a 503. HTTP adds 401

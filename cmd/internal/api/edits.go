@@ -99,7 +99,7 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 			return nil, err
 		}
 	}
-	plan, err := r.Plan(c.ctx, c.handler.index.Logs, c.book(), newest)
+	plan, err := r.Plan(c.ctx, c.handler.index.Books, c.book(), newest)
 	if undecided, ok := errors.AsType[*request.UndecidableError](err); ok {
 		return nil, conflict(err.Error() + c.lastChanges(undecided.Bullets))
 	}
@@ -156,7 +156,7 @@ func (out *EditReply) complete(c *call, r *EditRequest) error {
 func (out *EditReply) preview(c *call, newest *playbook.Playbook, e *events.Edit) error {
 	switch {
 	case e.Restore != nil:
-		then, err := c.handler.index.Logs.Playbook(c.ctx, c.book(), *e.Restore)
+		then, err := c.handler.store.PlaybookAt(c.ctx, c.book(), *e.Restore)
 		if err != nil {
 			return err
 		}

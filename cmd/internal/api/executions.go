@@ -36,7 +36,6 @@ func executionRoutes() []route {
 	}, pageParameters...)
 	list.example = example{path: inBook, query: "q=shelf&session=s-1&outcome=success&limit=10"}
 	one := get("/books/{book}/executions/{handle}", "getExecution", "Return an execution with the reflections on it and their effects.", getExecution)
-	one.query = []parameter{{name: "pending", kind: "boolean", doc: "If no version covers the execution, look for a reflection that waits, or a further round."}}
 	one.example = example{path: map[string]string{"book": "default", "handle": "17-ab12cd34"}}
 	served := get("/books/{book}/executions/{handle}/context", "getExecutionContext", "Return the context of an execution as its model received it.", getExecutionContext)
 	served.example = example{path: map[string]string{"book": "default", "handle": "18-ab12cd34"}}
@@ -159,10 +158,7 @@ func getExecution(c *call) (*explain.Execution, error) {
 			return nil, err
 		}
 	}
-	if !c.boolean("pending") {
-		return x, nil
-	}
-	return x, x.LoadPending(c.ctx, c.handler.conn)
+	return x, nil
 }
 
 // executionNotFound is the error for an execution that does not exist, and for one that the token may not read.
@@ -188,11 +184,7 @@ func listSessions(c *call) (*Page[*index.SessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	executions := c.handler.index.Executions
-	if err := executions.Await(c.ctx); err != nil {
-		return nil, err
-	}
-	all, err := executions.Sessions(c.ctx, c.book(), owner, c.limit())
+	all, err := c.handler.index.Executions.Sessions(c.ctx, c.book(), owner, c.limit())
 	return &Page[*index.SessionItem]{Items: all}, err
 }
 

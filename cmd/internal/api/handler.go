@@ -157,9 +157,6 @@ func (h *handler) handle(w http.ResponseWriter, r *http.Request, rt *route, allo
 	}
 	header.Set("X-Request-Id", requestID)
 	header.Set("Cache-Control", "no-store")
-	if header.Get("ETag") != "" {
-		header.Set("Cache-Control", "private, no-cache")
-	}
 	if retryAfter != "" {
 		header.Set("Retry-After", retryAfter)
 	}
@@ -189,10 +186,7 @@ func (h *handler) record(r *http.Request, rt *route, status int, requestID strin
 // those of handle.
 func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, allowed []string, requestID string) (resp response, retryAfter string) {
 	resp, err := h.serve(w, r, rt, allowed)
-	switch {
-	case errors.Is(err, errUnchanged):
-		return response{status: http.StatusNotModified}, ""
-	case err == nil:
+	if err == nil {
 		return resp, ""
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {

@@ -80,9 +80,6 @@ func (r *route) operation(requests, replies *schema.Types) object {
 	if r.status == http.StatusCreated || r.status == http.StatusAccepted {
 		responses["200"] = object{"description": "It was there before, or the request changed nothing.", "content": success["content"]}
 	}
-	if r.hasETag {
-		responses["304"] = object{"description": "The client has this version."}
-	}
 	op["responses"] = responses
 	return op
 }
@@ -109,9 +106,6 @@ func (r *route) parameters() []object {
 	}
 	if r.idempotent {
 		all = append(all, object{"name": "Idempotency-Key", "in": "header", "description": "Id of the request: a repeated one has no further effect.", "schema": object{"type": "string", "maxLength": maxKey}})
-	}
-	if r.hasETag {
-		all = append(all, object{"name": "If-None-Match", "in": "header", "description": "ETag of the version that the client has.", "schema": object{"type": "string"}})
 	}
 	return all
 }

@@ -30,11 +30,7 @@ func getHealth(c *call) (*explain.Health, error) {
 	if len(days) == 0 {
 		return nil, index.ErrBookNotFound
 	}
-	subjects, err := c.handler.index.Books.Subjects(c.ctx, c.book())
-	if err != nil {
-		return nil, err
-	}
-	return &explain.Health{Book: c.book(), Now: days[len(days)-1], Days: days[max(0, len(days)-c.limit()):], SameSubject: subjects}, nil
+	return &explain.Health{Book: c.book(), Now: days[len(days)-1], Days: days[max(0, len(days)-c.limit()):]}, nil
 }
 
 // lastExecution returns the last sequence of the stream of executions, or the error of checkBook. The index may be behind it.

@@ -3,6 +3,7 @@ package api
 import (
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
+	"debrief/curator/gate"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -14,7 +15,7 @@ func reviewRoutes() []route {
 	review.query, review.example = pageParameters, example{path: inBook}
 	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate, the records of the bullets that are nearest to a decision, and the latest decisions.", getGate)
 	state.query = limitParameter
-	state.hasETag, state.example = true, example{path: inBook}
+	state.example = example{path: inBook}
 	return []route{review, state}
 }
 
@@ -28,7 +29,11 @@ type Quarantined struct {
 }
 
 func listReview(c *call) (*Page[Quarantined], error) {
-	list, err := c.handler.index.Books.Review(c.ctx, c.book())
+	p, _, err := c.playbook("")
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.handler.index.Logs.Quarantine(c.ctx, c.book(), p)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +45,9 @@ func listReview(c *call) (*Page[Quarantined], error) {
 	if err != nil || len(part.Items) == 0 {
 		return part, err
 	}
-	texts, err := c.handler.index.Books.Texts(c.ctx, c.book())
-	if err != nil {
-		return nil, err
-	}
+	nearest := index.Nearest(p)
 	content := func(id playbook.BulletID) string {
-		if b := texts.Playbook.Bullet(id); b != nil {
+		if b := p.Bullet(id); b != nil {
 			return b.Content
 		}
 		return ""
@@ -54,7 +56,7 @@ func listReview(c *call) (*Page[Quarantined], error) {
 	for i := range part.Items {
 		q := &part.Items[i]
 		q.Replaced, q.Contested = content(q.Replaces), content(q.Contests)
-		q.Nearest = texts.Nearest(q.Bullet)
+		q.Nearest = nearest(q.Bullet)
 		if q.Example, err = stored.NewestExample(c.ctx, q.Evidence, c.token.Sees); err != nil {
 			return nil, err
 		}
@@ -72,13 +74,15 @@ type GateState struct {
 
 func getGate(c *call) (*GateState, error) {
 	limit := c.limit()
-	g, err := c.handler.index.Books.Gate(c.ctx, c.book(), limit)
+	p, label, err := c.playbook("")
 	if err != nil {
 		return nil, err
 	}
-	if err := c.setETag(g.Label); err != nil {
+	decisions, err := c.handler.index.Logs.Decisions(c.ctx, c.book())
+	if err != nil {
 		return nil, err
 	}
+	g := explain.GateAt(c.book(), p, label, decisions, gate.Config{}, limit)
 	out := &GateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}
 	for _, b := range g.Bullets {
 		if b.Status == playbook.Probation {

@@ -27,7 +27,6 @@ type route struct {
 	max          int64 // bytes of the body
 	optionalBody bool
 	idempotent   bool // a request may have an Idempotency-Key
-	hasETag      bool // the reply has an ETag
 	waits        bool // a request may take up to maxWait longer than others
 	offline      bool // needs no NATS server; nor does a route without a scope
 

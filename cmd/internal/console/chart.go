@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // chartTemplate defines the template "chart" for a *chart.
@@ -41,12 +40,11 @@ type tick struct {
 	Label string
 }
 
-// series is a line of measurements.
+// series is a list of measurements.
 type series struct {
 	Class string // colour of the series
 	Name  string
-	Shape string // SVG path of a mark at 0,0; empty for a line without marks
-	Path  string // SVG path of a step line; empty for marks alone
+	Shape string // SVG path of a mark at 0,0
 	Marks []mark
 }
 
@@ -172,19 +170,4 @@ func (c *chart) AddMarks(name, colour, shape string, marks []mark) {
 		m.YLow, m.YHigh = c.Y(m.Low), c.Y(m.High)
 	}
 	c.Lines = append(c.Lines, series{Class: colour, Name: name, Shape: shape, Marks: marks})
-}
-
-// AddLine adds a series as a step line without marks, for many measurements: a value holds until the next one.
-func (c *chart) AddLine(name, colour string, marks []mark) {
-	var path strings.Builder
-	for i, m := range marks {
-		if i == 0 {
-			fmt.Fprintf(&path, "M%g %g", c.X(m.Step), c.Y(m.Value))
-			continue
-		}
-		fmt.Fprintf(&path, "H%gV%g", c.X(m.Step), c.Y(m.Value))
-	}
-	if len(marks) > 0 {
-		c.Lines = append(c.Lines, series{Class: colour, Name: name, Path: path.String()})
-	}
 }

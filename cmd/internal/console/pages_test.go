@@ -101,16 +101,6 @@ func firstOnly(all []address) []address {
 	return all
 }
 
-// TestLagLinesAreVisible checks that the style sheet has a stroke for each line of the chart of waiting events.
-func TestLagLinesAreVisible(t *testing.T) {
-	t.Parallel()
-	for _, class := range lagColours {
-		if !strings.Contains(baseCSS, "svg ."+class+" .line { stroke: ") {
-			t.Errorf("the line of class %q has no stroke", class)
-		}
-	}
-}
-
 // TestPagesShowTheParts reads texts of pages that a person decides by.
 func TestPagesShowTheParts(t *testing.T) {
 	t.Parallel()

@@ -78,9 +78,6 @@ func (s *Site) render(q *request, status int, file string, content any) {
 		Key:     string(events.NewID()),
 		Content: content,
 	}
-	if file == "reading" {
-		f.Known = false // the navigation would wait for the data, too
-	}
 	if f.Known {
 		f.Notice = q.takeNotice()
 		q.readNavigation(f)

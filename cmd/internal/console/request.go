@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -69,13 +68,6 @@ func (s *Site) show(p pageRoute) http.HandlerFunc {
 		q, err := s.newRequest(w, r)
 		q.tab = p.tab
 		var content any
-		if err == nil && q.me.Reading && !s.runsSoon(q, p) {
-			q.title = "The server is reading"
-			w.Header().Set("Retry-After", "2")
-			w.Header().Set("Refresh", "2")
-			s.render(q, http.StatusServiceUnavailable, "reading", nil)
-			return
-		}
 		if err == nil {
 			content, err = p.run(q)
 		}
@@ -84,32 +76,6 @@ func (s *Site) show(p pageRoute) http.HandlerFunc {
 			return
 		}
 		s.render(q, http.StatusOK, p.file, content)
-	}
-}
-
-// firstWait is the time that a browser waits for a page while the server reads its streams after a start. Then the browser gets the page
-// "reading" instead.
-const firstWait = 150 * time.Millisecond
-
-// runsSoon reports whether a page can be rendered now. It runs the page and the navigation once without output, and gives up after
-// firstWait.
-func (s *Site) runsSoon(q *request, p pageRoute) bool {
-	ctx, cancel := context.WithTimeout(q.Context(), firstWait)
-	defer cancel()
-	try := *q
-	try.Request = q.WithContext(ctx)
-	try.api = s.client.OnBehalf(try.Request, secretOf(q.Request))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = p.run(&try) // the page itself shows an error
-		try.readNavigation(new(frame))
-	}()
-	select {
-	case <-ended:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -10,48 +10,6 @@ import (
 	"debrief/cmd/internal/train/report"
 )
 
-// joined returns the texts that the words of a comparison came from.
-func joined(words []word) (before, after string) {
-	var a, b strings.Builder
-	for _, w := range words {
-		if w.Kind != "ins" {
-			a.WriteString(w.Text)
-		}
-		if w.Kind != "del" {
-			b.WriteString(w.Text)
-		}
-	}
-	return a.String(), b.String()
-}
-
-func TestDiffWords(t *testing.T) {
-	t.Parallel()
-	words := diffWords("Round the sum at the end.", "Round each line at the end.")
-	var got strings.Builder
-	for _, w := range words {
-		got.WriteString(w.Kind + "[" + w.Text + "]")
-	}
-	if want := "[Round ]del[the sum ]ins[each line ][at the end.]"; got.String() != want {
-		t.Errorf("got %s, want %s", got.String(), want)
-	}
-	long := strings.Repeat("a b ", maxDiffWords)
-	if words := diffWords(long, "c"); len(words) != 2 {
-		t.Errorf("long texts: got %d parts", len(words))
-	}
-}
-
-// FuzzDiffWords compares any texts: the parts of a comparison are the texts.
-func FuzzDiffWords(f *testing.F) {
-	f.Add("", "x")
-	f.Add("a  b\nc", "a c\u2003d")
-	f.Add("\xff a", "a \xff")
-	f.Fuzz(func(t *testing.T, before, after string) {
-		if a, b := joined(diffWords(before, after)); a != before || b != after {
-			t.Errorf("got %q and %q, want %q and %q", a, b, before, after)
-		}
-	})
-}
-
 func TestLocalPath(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{

@@ -96,14 +96,6 @@ func (d difference) Bullet() *playbook.Bullet {
 	return d.Before
 }
 
-// TextChanged reports whether both versions have the bullet with different texts.
-func (d difference) TextChanged() bool {
-	return d.Before != nil && d.After != nil && d.Before.Content != d.After.Content
-}
-
-// Words returns the words of both texts, with marks for removed and added ones.
-func (d difference) Words() []word { return diffWords(d.Before.Content, d.After.Content) }
-
 // OldSection returns the section in the older version, "" if it did not change.
 func (d difference) OldSection() string {
 	if d.Before == nil || d.After == nil || d.Before.Section == d.After.Section {

@@ -16,9 +16,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/generator"
-	"debrief/generator/scoring"
 	"debrief/playbook"
 )
 
@@ -37,7 +35,6 @@ func (*Context) Help() string {
   debrief context --query "What is due for Orchard Stationers?"
   debrief context --query "and by courier?" --session desk-7 --explain
   debrief context --execution 1003-824a105a    a past run, verified by SHA-256
-  debrief context --execution 1003-824a105a --judge
   debrief context session --session desk-7
   debrief context pin 1003-824a105a
 
@@ -58,8 +55,6 @@ type showContext struct {
 	TaskKind   string            `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
 	Explain    bool              `help:"Show the components of the scores of bullets and of the window."`
 	Manifest   bool              `help:"Show only the manifest, without the messages."`
-	Judge      bool              `help:"Show the prompts of the judge that rated the execution instead."`
-	Rubric     string            `name:"judge-rubric" help:"With --judge: file with its rubric, if it is not the built-in one." type:"path" placeholder:"FILE"`
 	JSON       bool              `help:"Print one JSON document."`
 	Config     program.Generator `embed:""`
 }
@@ -70,8 +65,6 @@ func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 		return program.Exit(program.ExitUsage, errors.New("--execution: is set, and so is --query: choose one"))
 	case s.Execution == "" && s.Query == "":
 		return program.Exit(program.ExitUsage, errors.New("--query: required, unless --execution names a past run"))
-	case s.Execution == "" && s.Judge, !s.Judge && s.Rubric != "":
-		return program.Exit(program.ExitUsage, errors.New("--judge-rubric is for --judge, and --judge for --execution: see 'debrief context --help'"))
 	}
 	cfg, err := s.Config.Settings()
 	if err != nil {
@@ -82,10 +75,7 @@ func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer a.Close()
-	switch {
-	case s.Judge:
-		return s.showJudge(ctx, a)
-	case s.Execution != "":
+	if s.Execution != "" {
 		return s.showPast(ctx, a)
 	}
 	r, err := s.request(ctx, a)
@@ -163,7 +153,7 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 	if err != nil {
 		return err
 	}
-	x, err := api.Get[explain.Execution](ctx, a.Client, path, map[string]string{"pending": "true"})
+	x, err := api.Get[explain.Execution](ctx, a.Client, path, nil)
 	if err != nil {
 		return err
 	}
@@ -191,48 +181,6 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 	}
 	if !r.Verified {
 		return program.Exit(program.ExitPartial, fmt.Errorf("execution %s: the context could not be rebuilt exactly", s.Execution))
-	}
-	return nil
-}
-
-// judgePrompts has the prompts of a judge about an execution.
-type judgePrompts struct {
-	Judge   string           `json:"judge"`
-	Score   float64          `json:"score"`
-	Prompts [][]chat.Message `json:"prompts"` // two if the task has a target
-}
-
-// showJudge prints the prompts of the judge that rated an execution. The rubric is not stored, but the name of the judge has its version.
-func (s *showContext) showJudge(ctx context.Context, a *apiclient.Client) error {
-	path, err := a.ExecutionPath(ctx, s.Execution, s.Book)
-	if err != nil {
-		return err
-	}
-	x, err := api.Get[explain.Execution](ctx, a.Client, path, nil)
-	if err != nil {
-		return err
-	}
-	rubric, err := program.Instructions("--judge-rubric", s.Rubric)
-	if err != nil {
-		return err
-	}
-	e := x.Execution
-	if e == nil || e.Outcome.Judge() == "" {
-		return program.Exit(program.ExitRefused, fmt.Errorf("execution %s was not rated by a judge", s.Execution))
-	}
-	if !scoring.IsRubricOf(e.Outcome.Judge(), rubric) {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--judge-rubric: %s had another rubric: give its file", e.Outcome.Judge()))
-	}
-	out := judgePrompts{Judge: e.Outcome.Judge(), Score: e.Outcome.Score}
-	for _, p := range scoring.JudgePrompts(rubric, &events.Task{Question: e.Question, Context: e.Context, Target: e.Target}, scoring.Answer{Final: e.Answer}) {
-		out.Prompts = append(out.Prompts, p.Messages)
-	}
-	if s.JSON {
-		return cli.WriteJSON(term.Stdout, out)
-	}
-	term.Printf("Prompts of %s about execution %s, which it gave %.2f. Texts are as stored: without secrets.\n", out.Judge, s.Execution, out.Score)
-	for _, messages := range out.Prompts {
-		writeMessages(term.Stdout, messages)
 	}
 	return nil
 }

@@ -15,8 +15,7 @@ func TestWhatTheReflectorSaw(t *testing.T) {
 	other := &events.OtherRun{Execution: "3-ab12cd34", Label: events.Success}
 	x := &explain.Execution{
 		Execution: &events.Execution{OtherTry: &events.Try{Answer: "41", Outcome: events.Outcome{Label: events.Failure}}},
-		Analyses:  []*events.Reflection{nil, {OtherRun: other}, {}},
-		Waiting:   &events.Reflection{OtherRun: other},
+		Analyses:  []*events.Reflection{nil, {OtherRun: other}, {OtherRun: other}, {}},
 	}
 	const want = "\nBeside this execution, the Reflector saw:\n" +
 		"  another answer to the task: failure 0.00, \"41\"\n" +

@@ -71,13 +71,13 @@ func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	return w.print(x, text)
 }
 
-// printExecution explains an execution. If no version covers the execution yet, the explanation has the work that waits (pending).
+// printExecution explains an execution.
 func (w *whyBook) printExecution(ctx context.Context, a *apiclient.Client) error {
 	path, err := a.ExecutionPath(ctx, w.What, w.Book)
 	if err != nil {
 		return err
 	}
-	x, err := api.Get[explain.Execution](ctx, a.Client, path, map[string]string{"pending": "true"})
+	x, err := api.Get[explain.Execution](ctx, a.Client, path, nil)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,7 @@ func (*refineBook) Help() string {
 3. Retire the weakest bullets until the rest fits into --token-budget.
 
 The plan also lists bullets on one subject: they share rare words, and are perhaps one rule in other words, or contradict
-each other. The command does not change them: read them, or let a model look for the same rule with --model. The list is
-also in 'debrief playbook show --stats'.
+each other. The command does not change them: read them, or let a model look for the same rule with --model.
 
 Pinned, retired and quarantined bullets do not change.
 

@@ -16,8 +16,6 @@ type Health struct {
 	Book playbook.Book       `json:"book"`
 	Now  history.HealthDay   `json:"now"`
 	Days []history.HealthDay `json:"days" doc:"Health at the end of each day with a change, oldest first. The last one is now."`
-	// SameSubject has the bullets of now, without retired ones. It is empty for more than 10,000 of them.
-	SameSubject [][]draft.SubjectBullet `json:"same_subject" doc:"Groups of bullets that are perhaps one rule in other words, or that contradict each other. Merge them with refine, or retire or reject one of them."`
 }
 
 // Limits of the output of WriteSubjects.
@@ -91,7 +89,6 @@ func (h *Health) Write(w io.Writer) error {
 		writeText(w, fmt.Sprintf("Alarm %s: %s.", a.Code, a.Text))
 	}
 	term.Fprintf(w, "\n")
-	WriteSubjects(w, h.SameSubject)
 	if len(h.Days) < 2 {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -28,10 +27,6 @@ type Execution struct {
 	*history.Trace
 
 	Analyses []*events.Reflection `json:"analyses"` // of Trace.Reflections; null if expired
-
-	// LoadPending sets one of the following, or none.
-	Waiting *events.Reflection `json:"waiting,omitempty"`     // a reflection that waits for a Curator
-	Later   events.Handle      `json:"later_round,omitempty"` // last execution of the task, which has the reflection on all rounds
 }
 
 // ErrExecutionNotFound is returned for an execution that is not stored and that the log does not refer to.
@@ -74,35 +69,6 @@ func (x *Execution) loadReflections(ctx context.Context, ev Evidence) error {
 		}
 	}
 	return nil
-}
-
-// LoadPending looks for the reason why the log has no reflection on the execution: either its reflection waits for a Curator, or the task had
-// a further round. It reads all reflections of the playbook.
-func (x *Execution) LoadPending(ctx context.Context, conn *bus.Conn) error {
-	if len(x.Reflections) > 0 || x.Execution == nil || x.Execution.Purpose == events.Evaluate {
-		return nil
-	}
-	return conn.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(x.Book), func(s bus.Stored) error {
-		if ref, ok := s.Event.(*events.Reflection); ok && x.addPending(ref) {
-			return bus.ErrStop
-		}
-		return nil
-	})
-}
-
-// addPending sets Waiting or Later if ref is the reflection on the execution, or on a later round of its task. It reports whether it is one
-// of them. The id of a reflection names the first round of the task.
-func (x *Execution) addPending(ref *events.Reflection) bool {
-	e := x.Execution
-	switch {
-	case ref.Execution == e.ID:
-		x.Waiting = ref
-		return true
-	case ref.ID == events.ReflectionID(e.SampleID(), "", ref.Reflector):
-		x.Later = ref.Handle // of the execution that the reflection is on
-		return true
-	}
-	return false
 }
 
 // Text formats the explanation.
@@ -187,23 +153,16 @@ func (x *Execution) writeLessons(out io.Writer) {
 
 // writePending writes the reason why the log has no reflection on the execution.
 func (x *Execution) writePending(out io.Writer) {
-	switch {
-	case x.Execution.Purpose == events.Evaluate:
+	if x.Execution.Purpose == events.Evaluate {
 		term.Fprintf(out, "\nIt was an evaluation: nothing is learned from it.\n")
-	case x.Waiting != nil:
-		term.Fprintf(out, "\nIts reflection waits for a curator.\n")
-		WriteOtherRun(out, "  ", x.Waiting.OtherRun)
-		writeIgnored(out, x.Waiting)
-	case x.Later != "":
-		term.Fprintf(out, "\nA further round followed: see its last execution, %s.\n", x.Later)
-	default:
-		term.Fprintf(out, "\nNo reflection on it is stored: it waits for a reflector, or there was nothing to learn.\n")
+		return
 	}
+	term.Fprintf(out, "\nNo version has a reflection on it: it waits for a reflector or a curator, a further round followed, or there was nothing to learn.\n")
 }
 
 // OtherRuns returns the runs that the Reflector compared the execution with, each once.
 func (x *Execution) OtherRuns() (all []events.OtherRun) {
-	for _, ref := range append(slices.Clone(x.Analyses), x.Waiting) {
+	for _, ref := range x.Analyses {
 		if ref != nil && ref.OtherRun != nil && !slices.Contains(all, *ref.OtherRun) {
 			all = append(all, *ref.OtherRun)
 		}

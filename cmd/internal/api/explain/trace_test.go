@@ -22,28 +22,6 @@ func TestLoadReflections(t *testing.T) {
 	}
 }
 
-func TestAddPending(t *testing.T) {
-	t.Parallel()
-	e := &events.Execution{ID: "e-1", RunID: "t-1"}
-	later := events.Reflection{Execution: "e-2", Handle: "9-ab12cd34", Reflector: "v1"}
-	later.ID = events.ReflectionID(e.SampleID(), "", later.Reflector)
-	for _, test := range []struct {
-		name           string
-		ref            events.Reflection
-		waiting, later bool
-	}{
-		{"its own", events.Reflection{Execution: "e-1"}, true, false},
-		{"of a later round", later, false, true},
-		{"of another task", events.Reflection{ID: "r-1", Execution: "e-3", Reflector: "v1"}, false, false},
-	} {
-		x := &Execution{Execution: e}
-		found := x.addPending(&test.ref)
-		if found != (test.waiting || test.later) || (x.Waiting != nil) != test.waiting || (x.Later != "") != test.later {
-			t.Errorf("%s: got %v, waiting %v, later %v", test.name, found, x.Waiting, x.Later)
-		}
-	}
-}
-
 func TestExecutionText(t *testing.T) {
 	t.Parallel()
 	stored := &events.Execution{RunID: "t-1", Shown: []events.ShownBullet{{ID: "a"}, {ID: "b"}}, Cited: []playbook.BulletID{"b"}}
@@ -71,13 +49,10 @@ func TestExecutionText(t *testing.T) {
 			},
 			[]string{"another answer to the task: success 1.00, \"41\"", "Reflected on by v1", "compared with another run of the task: 3-ab12cd34, success"},
 		},
-		{"waiting, compared", Execution{Execution: stored, Trace: &history.Trace{}, Waiting: &events.Reflection{OtherRun: &events.OtherRun{Execution: "3-ab12cd34", Label: events.Failure}}}, []string{"waits for a curator", "run of the task: 3-ab12cd34, failure"}},
 		{"evaluation", Execution{Execution: &events.Execution{Purpose: events.Evaluate}, Trace: &history.Trace{}}, []string{"no bullets shown", "evaluation"}},
-		{"waiting", Execution{Execution: stored, Trace: &history.Trace{}, Waiting: &events.Reflection{Ignored: []string{"a claim"}}}, []string{"waits for a curator", "a claim"}},
-		{"later round", Execution{Execution: stored, Trace: &history.Trace{}, Later: "9-ab12cd34"}, []string{"9-ab12cd34"}},
 		{"without an outcome", Execution{Execution: stored, Trace: &history.Trace{}}, []string{"  outcome   unknown\n"}},
 		{"expired, without an outcome", Execution{Trace: &history.Trace{Reflections: []history.Reflected{{Cover: playbook.Cover{Evidence: &playbook.Evidence{Outcome: "unknown"}}}}}, Analyses: make([]*events.Reflection, 1)}, []string{"  outcome   unknown\n"}},
-		{"nothing", Execution{Execution: stored, Trace: &history.Trace{}}, []string{"No reflection"}},
+		{"nothing", Execution{Execution: stored, Trace: &history.Trace{}}, []string{"No version has a reflection"}},
 	} {
 		rest := test.x.Text()
 		for _, want := range test.want {

@@ -19,8 +19,7 @@ import (
 // Limits of the activity in memory.
 const (
 	maxChanges      = 2000             // newest changes
-	maxSamples      = 240              // of the lag: one hour
-	sampleInterval  = 15 * time.Second // of the lag and the health
+	sampleInterval  = 15 * time.Second // of the health of the roles
 	missingInterval = 2 * time.Second  // the same, while a role has no worker
 	maxReason       = 200              // bytes of the reason of a change
 	maxLessons      = 3                // lessons of a change
@@ -71,15 +70,15 @@ type Sample struct {
 	Lag  map[string]uint64 `json:"lag" doc:"Messages that wait or are in progress, by role."`
 }
 
-// Activity has the newest changes of all playbooks, the lag of the roles over time, and the number of dead letters, for live pages.
-// It is safe for concurrent use.
+// Activity has the newest changes of all playbooks, the health of the roles, and the number of dead letters, for live pages. It is safe for
+// concurrent use.
 type Activity struct {
 	conn *bus.Conn
 
 	mu      sync.Mutex
 	read    map[playbook.Book]uint64 // sequence of the last delta
-	changes []Change                 // oldest first
-	samples []Sample
+	changes []Change                 // oldest first; at most twice maxChanges
+	sampled Sample
 	roles   map[string]liveness.RoleSummary // replaced, not changed
 	running []string                        // processes that sent a report at the last sample; replaced, not changed
 	dead    uint64
@@ -92,47 +91,29 @@ func newActivity(conn *bus.Conn) *Activity {
 	return &Activity{conn: conn, read: map[playbook.Book]uint64{}, changed: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// changeCollector collects the changes of a playbook that the activity does not have yet. Its owner reads the log, calls add for each delta,
-// and gives the changes to the activity with addChanges.
-type changeCollector struct {
-	book playbook.Book
-	last uint64 // sequence of the last delta that the activity or the collector has
-	all  []Change
-}
-
-// collector returns a collector without changes.
-func (a *Activity) collector(b playbook.Book) *changeCollector {
+// lastRead returns the sequence of the last delta of a playbook that the activity has.
+func (a *Activity) lastRead(b playbook.Book) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return &changeCollector{book: b, last: a.read[b]}
+	return a.read[b]
 }
 
-// add adds a delta of the log, if the activity does not have it.
-func (c *changeCollector) add(r *deltalog.Record) error {
-	if r.Seq <= c.last {
-		return nil
-	}
-	c.last = r.Seq
-	c.all = append(c.all, newChange(c.book, r))
-	if len(c.all) > maxChanges {
-		c.all = slices.Delete(c.all, 0, maxChanges/2)
-	}
-	return nil
-}
-
-// addChanges adds the changes of a collector, except those that another collector has added meanwhile.
-func (a *Activity) addChanges(c *changeCollector) {
+// add adds the change of a delta of the log, if the activity does not have it.
+func (a *Activity) add(b playbook.Book, r *deltalog.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	isKnown := func(change Change) bool { return change.seq <= a.read[c.book] }
-	added := slices.DeleteFunc(c.all, isKnown)
-	if len(added) == 0 {
+	if r.Seq <= a.read[b] {
 		return
 	}
-	a.read[c.book] = c.last
-	all := slices.Concat(a.changes, added) // a new list, because readers have the old one
-	slices.SortStableFunc(all, func(a, b Change) int { return a.Time.Compare(b.Time) })
-	a.changes = slices.Clone(all[max(0, len(all)-maxChanges):])
+	a.read[b] = r.Seq
+	end := len(a.changes)
+	for end > 0 && a.changes[end-1].Time.After(r.Time) { // the changes of another playbook
+		end--
+	}
+	a.changes = slices.Insert(a.changes, end, newChange(b, r))
+	if len(a.changes) > 2*maxChanges {
+		a.changes = slices.Clone(a.changes[maxChanges:])
+	}
 	a.notify()
 }
 
@@ -141,7 +122,7 @@ func (a *Activity) forget(b playbook.Book) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.read, b)
-	a.changes = slices.DeleteFunc(slices.Clone(a.changes), func(c Change) bool { return c.Book == b })
+	a.changes = slices.DeleteFunc(a.changes, func(c Change) bool { return c.Book == b })
 }
 
 // countDead reads the number of dead letters. It returns the pause before the next read.
@@ -165,8 +146,8 @@ func (a *Activity) notify() {
 	a.changed = make(chan struct{})
 }
 
-// sample adds a sample of the lag, and replaces the health of the roles. It returns the pause before the next sample, which is short while a
-// role has no worker, so that pages soon show a started worker.
+// sample replaces the health of the roles. It returns the pause before the next sample, which is short while a role has no worker, so that
+// pages soon show a started worker.
 func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) {
 	reports, roles, err := doctor.ReadRoles(ctx, a.conn, liveness.Floor)
 	if err != nil {
@@ -182,13 +163,9 @@ func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) 
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.roles, a.running = roles, nil
+	a.sampled, a.roles, a.running = s, roles, nil
 	for _, r := range reports {
 		a.running = append(a.running, r.Process)
-	}
-	// While a role has no worker, this runs more often than sampleInterval: keep only one of these samples for each interval.
-	if n := len(a.samples); n == 0 || s.Time.Sub(a.samples[n-1].Time) >= sampleInterval/2 {
-		a.samples = slices.Concat(a.samples[max(0, len(a.samples)-maxSamples+1):], []Sample{s})
 	}
 	a.notify()
 	return pause, nil
@@ -227,7 +204,7 @@ func (a *Activity) Closed() <-chan struct{} { return a.closed }
 // State is the activity at a moment.
 type State struct {
 	Changes []Change                        // the newest, oldest first
-	Samples []Sample                        // of the last hour, oldest first
+	Sample  Sample                          // the last one; its time is zero before
 	Roles   map[string]liveness.RoleSummary // health at the last sample; nil before the first
 	Running []string                        // processes that sent a report at the last sample
 	Dead    uint64                          // number of dead letters
@@ -235,11 +212,12 @@ type State struct {
 	Changed <-chan struct{}
 }
 
-// State returns the current state. The caller must not change its lists and maps.
+// State returns the current state. The caller must not change its maps.
 func (a *Activity) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return State{Changes: a.changes, Samples: a.samples, Roles: a.roles, Running: a.running, Dead: a.dead, Changed: a.changed}
+	newest := slices.Clone(a.changes[max(0, len(a.changes)-maxChanges):])
+	return State{Changes: newest, Sample: a.sampled, Roles: a.roles, Running: a.running, Dead: a.dead, Changed: a.changed}
 }
 
 // Learned sums the changes since a time, and counts the versions that they made. It includes only playbooks that permitted accepts.

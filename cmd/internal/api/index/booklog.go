@@ -10,12 +10,6 @@ import (
 	"debrief/playbook/history"
 )
 
-// Limits of the memory of one log.
-const (
-	maxCheckpoints = 12      // playbooks at earlier versions
-	checkpointStep = 1 << 20 // bytes of the log between checkpoints, at first
-)
-
 // delta is a delta of a log. Its index in bookLog.deltas is its version minus one.
 type delta struct {
 	deltalog.Position
@@ -35,15 +29,11 @@ type bookLog struct {
 	changeID string                                    // of the newest delta
 	statuses history.Statuses
 	health   history.HealthLog
-
-	newest      playbook.Playbook    // at the newest version
-	checkpoints []*playbook.Playbook // oldest first
-	step        int                  // bytes of the log between checkpoints; addCheckpoint doubles it
-	since       int                  // bytes of the log after the last checkpoint
+	newest   playbook.Playbook // at the newest version
 }
 
-func newBookLog(b playbook.Book, step int) *bookLog {
-	return &bookLog{book: b, merged: map[playbook.BulletID][]playbook.BulletID{}, step: step}
+func newBookLog(b playbook.Book) *bookLog {
+	return &bookLog{book: b, merged: map[playbook.BulletID][]playbook.BulletID{}}
 }
 
 // add adds the next delta of the log.
@@ -72,10 +62,6 @@ func (l *bookLog) add(r *deltalog.Record) error {
 		l.names = append(others, name)
 	}
 	l.statuses.Add(&r.Delta)
-	l.since += r.Size
-	if l.since >= l.step {
-		l.addCheckpoint()
-	}
 	return nil
 }
 
@@ -99,35 +85,6 @@ func hashesOf(d *playbook.Delta) []uint64 {
 	}
 	slices.Sort(all)
 	return slices.Clip(slices.Compact(all))
-}
-
-// addCheckpoint keeps a copy of the newest state. At the limit it drops every second copy and doubles the step.
-func (l *bookLog) addCheckpoint() {
-	l.checkpoints, l.since = append(l.checkpoints, l.newest.Clone()), 0
-	if len(l.checkpoints) <= maxCheckpoints {
-		return
-	}
-	kept := l.checkpoints[:0]
-	for i, p := range l.checkpoints {
-		if i%2 == 1 {
-			kept = append(kept, p)
-		}
-	}
-	clear(l.checkpoints[len(kept):])
-	l.checkpoints, l.step = kept, 2*l.step
-}
-
-// checkpoint returns a copy of the newest state in memory that is not after a version, or the empty playbook.
-func (l *bookLog) checkpoint(version uint64) *playbook.Playbook {
-	if l.newest.Version() <= version {
-		return l.newest.Clone()
-	}
-	for _, p := range slices.Backward(l.checkpoints) {
-		if p.Version() <= version {
-			return p.Clone()
-		}
-	}
-	return new(playbook.Playbook)
 }
 
 // family returns a bullet and those that were merged into it, also by way of other bullets.
@@ -212,14 +169,6 @@ func (l *bookLog) namesOf(version uint64) (names []string) {
 		}
 	}
 	return names
-}
-
-// between returns the indices of the deltas of the versions from first to before end that exist.
-func (l *bookLog) between(first, end uint64) (all []int) {
-	for v := max(first, 1); v < min(end, uint64(len(l.deltas)+1)); v++ {
-		all = append(all, int(v-1))
-	}
-	return all
 }
 
 // before returns the indices of the last deltas below a version, at most limit, newest first. With onlyBullets, it leaves out those that

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -11,19 +10,16 @@ import (
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/operate/doctor"
-	"debrief/curator/draft"
-	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/history"
 	"debrief/playbook/similar"
 )
 
 // ErrBookNotFound is the error for a playbook without a version.
 var ErrBookNotFound = errors.New("playbook not found")
 
-// Books keeps the playbooks that were read last in memory. Each read asks the server only for the deltas since the read before. The values
+// Books keeps the playbooks that were read last in memory. Each read asks the server only for the deltas since the read before. The playbooks
 // that its methods return are shared: the caller must not change them. It is safe for concurrent use.
 type Books struct {
 	store *deltalog.Store
@@ -37,14 +33,6 @@ type openBook struct {
 	writer *deltalog.Writer
 	last   *playbook.Playbook // copy of the newest version; nil before the first read and after a failed one
 	label  string             // of last
-
-	// The following are computed from last when they are needed. Until then they are nil, except subjects.
-	bullets   []BulletItem
-	gate      *explain.Gate
-	gateLimit int // the limit with which gate was computed
-	review    []*history.Quarantined
-	texts     *Texts
-	subjects  func() [][]draft.SubjectBullet // computes them once, without the lock: 10,000 bullets take seconds
 }
 
 func newBooks(store *deltalog.Store, logs *Logs) *Books {
@@ -56,8 +44,7 @@ func newBooks(store *deltalog.Store, logs *Logs) *Books {
 func (s *Books) readAll(ctx context.Context) {
 	names, _ := s.store.AllBooks(ctx) // without names, requests read them
 	for _, name := range names[:min(maxBooks, len(names))] {
-		_, _ = s.Bullets(ctx, name)
-		_, _ = s.Subjects(ctx, name)
+		_, _, _ = s.Newest(ctx, name)
 	}
 }
 
@@ -70,77 +57,30 @@ func (s *Books) Newest(ctx context.Context, name playbook.Book) (*playbook.Playb
 	return b.last, b.label, err
 }
 
-// Bullets returns the bullets of the newest version of a playbook.
-func (s *Books) Bullets(ctx context.Context, name playbook.Book) (*BulletList, error) {
-	b, err := s.lockNewest(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer b.mu.Unlock()
-	if b.bullets == nil {
-		b.bullets = bulletItems(b.last)
-	}
-	return &BulletList{Playbook: b.last, Label: b.label, Items: b.bullets}, nil
-}
-
-// BulletsAt returns the bullets of a version of a playbook: a number, label, time, duration or name, or empty for the newest.
-func (s *Books) BulletsAt(ctx context.Context, name playbook.Book, point string) (*BulletList, error) {
+// At returns a playbook at a version, and the label of the version: a number, label, time, duration or name, or empty for the newest. It returns
+// ErrBookNotFound for the newest version of a playbook without one.
+func (s *Books) At(ctx context.Context, name playbook.Book, point string) (*playbook.Playbook, string, error) {
 	if point == "" {
-		return s.Bullets(ctx, name)
+		p, label, err := s.Newest(ctx, name)
+		if err == nil && p.Version() == 0 {
+			err = ErrBookNotFound
+		}
+		return p, label, err
 	}
-	p, label, err := s.logs.At(ctx, name, point)
+	at, err := s.logs.Version(ctx, name, point)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return &BulletList{Playbook: p, Label: label, Items: bulletItems(p)}, nil
+	if p, label, err := s.Newest(ctx, name); err == nil && label == at.Label() {
+		return p, label, nil
+	}
+	p, err := s.store.PlaybookAt(ctx, name, at.Number)
+	return p, at.Label(), explain.LogError(err)
 }
 
-// Gate returns the state of the gate of the newest version of a playbook. Only the first limit bullets of each list have a lift and a
-// next step. The caller may change the fields of the result, but not its lists.
-func (s *Books) Gate(ctx context.Context, name playbook.Book, limit int) (*explain.Gate, error) {
-	b, err := s.lockNewest(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer b.mu.Unlock()
-	if b.gate == nil || b.gateLimit < limit {
-		decisions, version, err := s.logs.Decisions(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		g := explain.GateAt(name, b.last, b.label, decisions, gate.Config{}, limit)
-		if version != b.last.Version() { // the log has grown since it was locked: do not keep a mixture of two versions
-			return g, nil
-		}
-		b.gate, b.gateLimit = g, limit
-	}
-	g := *b.gate
-	return &g, nil
-}
-
-// Review returns the bullets in quarantine of the newest version of a playbook.
-func (s *Books) Review(ctx context.Context, name playbook.Book) ([]*history.Quarantined, error) {
-	b, err := s.lockNewest(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer b.mu.Unlock()
-	if b.review == nil {
-		all, err := s.logs.Quarantine(ctx, name, b.last)
-		if err != nil {
-			return nil, err
-		}
-		b.review = append([]*history.Quarantined{}, all...) // not nil: read, and perhaps empty
-	}
-	return b.review, nil
-}
-
-// Texts finds similar bullets among those of a version that are not retired. It is safe for concurrent use.
-type Texts struct {
-	Playbook *playbook.Playbook
-
-	mu    sync.Mutex
-	index similar.Index
+// Version finds a version of a playbook; see explain.VersionHelp for the formats.
+func (s *Books) Version(ctx context.Context, name playbook.Book, point string) (explain.Version, error) {
+	return s.logs.Version(ctx, name, point)
 }
 
 // NearestBullet is the bullet whose text is most similar to another one.
@@ -152,111 +92,26 @@ type NearestBullet struct {
 	Difference string            `json:"difference,omitempty" doc:"What separates the two texts, such as other numbers or a negation; empty if they mean the same."`
 }
 
-// Nearest returns the other bullet with the most similar text, nil if none is similar.
-func (x *Texts) Nearest(b *playbook.Bullet) *NearestBullet {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	m, found := x.index.Nearest(b.Content, minSimilarity, func(id string) bool { return id == string(b.ID) })
-	if !found {
-		return nil
-	}
-	other := x.Playbook.Bullet(playbook.BulletID(m.ID))
-	return &NearestBullet{
-		ID: other.ID, Content: other.Content, State: explain.Status(other), Similarity: m.Similarity,
-		Difference: similar.Difference(b.Content, other.Content).Reason,
-	}
-}
-
-// Texts returns the texts of the newest version of a playbook.
-func (s *Books) Texts(ctx context.Context, name playbook.Book) (*Texts, error) {
-	b, err := s.lockNewest(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer b.mu.Unlock()
-	if b.texts == nil {
-		b.texts = &Texts{Playbook: b.last}
-		for bullet := range b.last.All() {
-			if bullet.Status != playbook.Retired {
-				b.texts.index.Put(string(bullet.ID), bullet.Content)
-			}
+// Nearest returns a function that finds the other bullet of a playbook with the most similar text, without retired ones. It returns nil if none
+// is similar.
+func Nearest(p *playbook.Playbook) func(*playbook.Bullet) *NearestBullet {
+	var texts similar.Index
+	for b := range p.All() {
+		if b.Status != playbook.Retired {
+			texts.Put(string(b.ID), b.Content)
 		}
 	}
-	return b.texts, nil
-}
-
-// Subjects returns the bullets on one subject of the newest version of a playbook, without retired ones.
-func (s *Books) Subjects(ctx context.Context, name playbook.Book) ([][]draft.SubjectBullet, error) {
-	b, err := s.lockNewest(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	compute := b.subjects
-	b.mu.Unlock()
-	return compute(), nil
-}
-
-// maxForSubjects is the number of bullets up to which the health of a playbook lists those on one subject. The time for them can grow with the
-// square.
-const maxForSubjects = 10_000
-
-// subjectsOf returns a function that computes the bullets on one subject at its first call.
-func subjectsOf(p *playbook.Playbook) func() [][]draft.SubjectBullet {
-	return sync.OnceValue(func() [][]draft.SubjectBullet {
-		present := slices.DeleteFunc(p.Sorted(), func(b *playbook.Bullet) bool { return b.Status == playbook.Retired })
-		if len(present) > maxForSubjects {
-			return [][]draft.SubjectBullet{}
+	return func(b *playbook.Bullet) *NearestBullet {
+		m, found := texts.Nearest(b.Content, minSimilarity, func(id string) bool { return id == string(b.ID) })
+		if !found {
+			return nil
 		}
-		return draft.SameSubject(present)
-	})
-}
-
-// lockNewest reads the newest version of a playbook and returns its entry, which the caller unlocks. It returns ErrBookNotFound for a playbook
-// without a version.
-func (s *Books) lockNewest(ctx context.Context, name playbook.Book) (*openBook, error) {
-	b := entryOf(s.open, name)
-	b.mu.Lock()
-	err := s.refresh(ctx, name, b)
-	if err == nil && b.last.Version() == 0 {
-		err = ErrBookNotFound
-	}
-	if err != nil {
-		b.mu.Unlock()
-		return nil, err
-	}
-	return b, nil
-}
-
-// StateByBullet are the states of bullets of one playbook.
-type StateByBullet map[playbook.BulletID]string
-
-// removedState is the state of a bullet that is not in the newest version.
-const removedState = "removed"
-
-// LessonStates returns the state now of the bullets of the changes' lessons. Books that cannot be read have none.
-func (s *Books) LessonStates(ctx context.Context, changes []Change) map[playbook.Book]StateByBullet {
-	all := map[playbook.Book]StateByBullet{}
-	for _, change := range changes {
-		for _, l := range change.Lessons {
-			if all[change.Book] == nil {
-				all[change.Book] = StateByBullet{}
-			}
-			all[change.Book][l.Bullet] = removedState
+		other := p.Bullet(playbook.BulletID(m.ID))
+		return &NearestBullet{
+			ID: other.ID, Content: other.Content, State: explain.Status(other), Similarity: m.Similarity,
+			Difference: similar.Difference(b.Content, other.Content).Reason,
 		}
 	}
-	for name, states := range all {
-		p, _, err := s.Newest(ctx, name)
-		if err != nil {
-			delete(all, name) // Activity reports the error
-			continue
-		}
-		for id := range states {
-			if b := p.Bullet(id); b != nil {
-				states[id] = string(explain.Status(b))
-			}
-		}
-	}
-	return all
 }
 
 // BookActivity has the numbers of a playbook.
@@ -353,16 +208,11 @@ func (s *Books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 	return nil
 }
 
-// copyNewest copies the playbook of the writer to last if it has another version, and drops what was computed from last.
+// copyNewest copies the playbook of the writer to last if it has another version.
 func (b *openBook) copyNewest() {
 	p := b.writer.State().Playbook()
 	label := playbook.VersionLabel(p.Version(), b.writer.State().Chain())
 	if b.last == nil || label != b.label {
 		b.last, b.label = p.Clone(), label
-		b.bullets = nil
-		b.gate = nil
-		b.review = nil
-		b.texts = nil
-		b.subjects = subjectsOf(b.last)
 	}
 }

@@ -18,25 +18,16 @@ type BulletItem struct {
 	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
 }
 
-// BulletList has the bullets of a version of a playbook, sorted by id. They have no records, because those of 10,000 bullets take a second.
-type BulletList struct {
-	Playbook *playbook.Playbook
-	Label    string // of the version
-	Items    []BulletItem
-}
-
-// Find returns a bullet of the list with its record.
-func (l *BulletList) Find(id playbook.BulletID) (item BulletItem, found bool) {
-	i, found := slices.BinarySearchFunc(l.Items, id, func(b BulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
-	if !found {
-		return item, false
+// FindBullet returns a bullet of a playbook with its record, or nil.
+func FindBullet(p *playbook.Playbook, id playbook.BulletID) *BulletItem {
+	b := p.Bullet(id)
+	if b == nil {
+		return nil
 	}
-	item = l.Items[i]
-	item.Record = gate.RowOf(l.Playbook, item.Bullet)
-	return item, true
+	return &BulletItem{Bullet: b, State: explain.Status(b), Record: gate.RowOf(p, b)}
 }
 
-// bulletItems returns the bullets of a playbook, sorted by id.
+// bulletItems returns the bullets of a playbook, sorted by id. They have no records, because those of 10,000 bullets take a second.
 func bulletItems(p *playbook.Playbook) []BulletItem {
 	var all []BulletItem
 	for _, b := range p.Sorted() {
@@ -83,9 +74,9 @@ func (b BulletItem) lift() float64 {
 	return e.Shown.Mean() - e.Withheld.Mean()
 }
 
-// Select returns the bullets that match, in the order of the filter.
-func (l *BulletList) Select(f *BulletFilter) []BulletItem {
-	all := slices.DeleteFunc(slices.Clone(l.Items), func(b BulletItem) bool { return !f.matches(b) })
+// Select returns the bullets of a playbook that match, in the order of the filter, without their records.
+func (f *BulletFilter) Select(p *playbook.Playbook) []BulletItem {
+	all := slices.DeleteFunc(bulletItems(p), func(b BulletItem) bool { return !f.matches(b) })
 	slices.SortStableFunc(all, compareBullets[cmp.Or(f.Order, BulletOrders[0])])
 	return all
 }
@@ -119,11 +110,11 @@ type SimilarItem struct {
 // minSimilarity is the least similarity of two bullets that are shown as similar.
 const minSimilarity = 0.3
 
-// Similar returns the bullets with the most similar texts to that of a bullet, at most limit.
-func (l *BulletList) Similar(to *playbook.Bullet, limit int) []SimilarItem {
+// Similar returns the bullets of a playbook with the most similar texts to that of a bullet, at most limit.
+func Similar(p *playbook.Playbook, to *playbook.Bullet, limit int) []SimilarItem {
 	all := []SimilarItem{}
 	text := similar.Prepare(to.Content)
-	for _, b := range l.Items {
+	for _, b := range bulletItems(p) {
 		if s := text.Similarity(b.Content); b.ID != to.ID && s >= minSimilarity {
 			all = append(all, SimilarItem{BulletItem: b, Similarity: s})
 		}

@@ -28,9 +28,7 @@ type Logs struct {
 	conn     *bus.Conn
 	store    *deltalog.Store
 	activity *Activity // receives the new deltas
-	step     int       // bookLog.step of a new log
-
-	open *lru.Cache[playbook.Book, *entry]
+	open     *lru.Cache[playbook.Book, *entry]
 }
 
 // entry is the index of one log.
@@ -42,7 +40,7 @@ type entry struct {
 
 func newLogs(conn *bus.Conn, activity *Activity) *Logs {
 	open, _ := lru.New[playbook.Book, *entry](maxBooks) // fails only for a size of 0
-	return &Logs{conn: conn, store: deltalog.New(conn.JetStream()), activity: activity, step: checkpointStep, open: open}
+	return &Logs{conn: conn, store: deltalog.New(conn.JetStream()), activity: activity, open: open}
 }
 
 // followAll reads the new deltas of all logs, if the last sequence of the stream differs from before, the result of the previous call. It
@@ -74,13 +72,12 @@ func streamState(ctx context.Context, conn *bus.Conn, name string) (state jetstr
 
 // follow reads the new deltas of a log. If the index is full, it reads them for the activity only. It ignores a damaged log and deltas of a
 // newer program, because the status reports them.
-func (x *Logs) follow(ctx context.Context, b playbook.Book) error {
-	isFull := x.open.Len() == maxBooks && !x.open.Contains(b)
-	var err error
-	if isFull {
-		changes := x.activity.collector(b)
-		err = x.store.DeltasAfter(ctx, b, changes.last, changes.add)
-		x.activity.addChanges(changes)
+func (x *Logs) follow(ctx context.Context, b playbook.Book) (err error) {
+	if x.open.Len() == maxBooks && !x.open.Contains(b) {
+		err = x.store.DeltasAfter(ctx, b, x.activity.lastRead(b), func(r *deltalog.Record) error {
+			x.activity.add(b, r)
+			return nil
+		})
 	} else {
 		err = x.read(ctx, b, func(*bookLog) error { return nil })
 	}
@@ -90,7 +87,7 @@ func (x *Logs) follow(ctx context.Context, b playbook.Book) error {
 	return err
 }
 
-// read reads the new deltas of a log, and calls fn with the index of the log. fn must not keep it.
+// read reads the new deltas of a log, for the index and for the activity, and calls fn with the index of the log. fn must not keep it.
 func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) error) error {
 	if err := b.Validate(); err != nil {
 		return err
@@ -100,10 +97,12 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	defer e.mu.Unlock()
 	err := x.update(ctx, b, e)
 	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log, or the log was replaced: read all of it
+		e.log = nil
 		x.activity.forget(b)
 		err = x.update(ctx, b, e)
 	}
 	if err != nil {
+		e.log = nil // the next update begins again
 		return explain.LogError(err)
 	}
 	if len(e.log.deltas) == 0 { // clients may request any name: keep no entry for one that does not exist
@@ -112,23 +111,18 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	return fn(e.log)
 }
 
-// update reads the new deltas of a log, for the index and for the activity. The caller holds the lock of the entry.
+// update reads the new deltas of a log. The caller holds the lock of the entry.
 func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 	if e.log == nil {
-		e.reader, e.log = x.store.Reader(b), newBookLog(b, x.step)
+		e.reader, e.log = x.store.Reader(b), newBookLog(b)
 	}
-	changes := x.activity.collector(b)
-	err := e.reader.Read(ctx, func(r *deltalog.Record) error {
+	return e.reader.Read(ctx, func(r *deltalog.Record) error {
 		if err := e.log.add(r); err != nil {
 			return err
 		}
-		return changes.add(r)
+		x.activity.add(b, r)
+		return nil
 	})
-	x.activity.addChanges(changes)
-	if errors.Is(err, deltalog.ErrBrokenLog) { // the next update begins again
-		e.log = nil
-	}
-	return err
 }
 
 // entryOf returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
@@ -143,33 +137,25 @@ func entryOf[T any](open *lru.Cache[playbook.Book, *T], b playbook.Book) *T {
 	return e
 }
 
-// part returns the deltas of a log whose indices choose returns, in the order of the log. choose may return an index twice, and may be called
-// twice: if the log was replaced after the index was read, part begins again.
-func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) []int) ([]*deltalog.Record, error) {
-	var all []*deltalog.Record
-	for try := 0; ; try++ {
-		var at []deltalog.Position
-		err := x.read(ctx, b, func(l *bookLog) error {
-			chosen := choose(l)
-			slices.Sort(chosen)
-			for _, i := range slices.Compact(chosen) {
-				at = append(at, l.deltas[i].Position)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+// part returns the deltas of a log whose indices choose returns, in the order of the log. choose may return an index twice.
+func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) []int) (all []*deltalog.Record, err error) {
+	var at []deltalog.Position
+	err = x.read(ctx, b, func(l *bookLog) error {
+		chosen := choose(l)
+		slices.Sort(chosen)
+		for _, i := range slices.Compact(chosen) {
+			at = append(at, l.deltas[i].Position)
 		}
-		all = make([]*deltalog.Record, 0, len(at))
-		err = x.store.Records(ctx, b, at, func(r *deltalog.Record) error {
-			all = append(all, r)
-			return nil
-		})
-		if err == nil || !errors.Is(err, deltalog.ErrBrokenLog) || try > 0 {
-			return all, explain.LogError(err)
-		}
-		x.open.Remove(b)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	err = x.store.Records(ctx, b, at, func(r *deltalog.Record) error {
+		all = append(all, r)
+		return nil
+	})
+	return all, explain.LogError(err)
 }
 
 // logOf returns a log that calls read at its first use, and only then.
@@ -186,27 +172,11 @@ func logOf(read func() ([]*deltalog.Record, error)) deltalog.Log {
 	}
 }
 
-// Bullet returns the part of a log that concerns a bullet and the bullets that were merged into it, without the operations on other
-// bullets. The part is read once, at its first use.
+// Bullet returns the part of a log that concerns a bullet and the bullets that were merged into it. The part is read once, at its first use.
 func (x *Logs) Bullet(ctx context.Context, b playbook.Book, id playbook.BulletID) deltalog.Log {
 	return logOf(func() ([]*deltalog.Record, error) {
-		var family map[playbook.BulletID]bool
-		all, err := x.part(ctx, b, func(l *bookLog) []int {
-			family = l.family(id)
-			return l.concerning(family)
-		})
-		for _, r := range all {
-			keepFamily(&r.Delta, family)
-		}
-		return all, err
+		return x.part(ctx, b, func(l *bookLog) []int { return l.concerning(l.family(id)) })
 	})
-}
-
-// keepFamily removes the operations and rejections of a delta that concern no bullet of the family.
-func keepFamily(d *playbook.Delta, family map[playbook.BulletID]bool) {
-	in := func(id playbook.BulletID) bool { return family[id] }
-	d.Ops = slices.Clip(slices.DeleteFunc(d.Ops, func(op playbook.Op) bool { return !family[op.Bullet] && !slices.ContainsFunc(op.Sources, in) }))
-	d.Rejected = slices.DeleteFunc(d.Rejected, func(r playbook.Rejection) bool { return !family[r.DuplicateOf] })
 }
 
 // Covering returns the part of a log that covers an event or an execution. id is the id of the event or the handle of the execution. The
@@ -230,8 +200,11 @@ func (x *Logs) Version(ctx context.Context, b playbook.Book, point string) (at e
 func (x *Logs) Delta(ctx context.Context, b playbook.Book, version uint64) (*Version, *playbook.Delta, error) {
 	var names []string
 	all, err := x.part(ctx, b, func(l *bookLog) []int {
+		if version == 0 || version > uint64(len(l.deltas)) {
+			return nil
+		}
 		names = l.namesOf(version)
-		return l.between(version, version+1)
+		return []int{int(version - 1)}
 	})
 	if err == nil && len(all) == 0 {
 		err = &deltalog.VersionError{Book: b, Version: version}
@@ -252,37 +225,6 @@ func (x *Logs) Health(ctx context.Context, b playbook.Book, now time.Time) (days
 	return days, err
 }
 
-// At returns the playbook at a version, and the label of the version. The caller must not change it.
-func (x *Logs) At(ctx context.Context, b playbook.Book, point string) (*playbook.Playbook, string, error) {
-	at, err := x.Version(ctx, b, point)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := x.Playbook(ctx, b, at.Number)
-	return p, at.Label(), err
-}
-
-// Playbook returns the playbook at a version. It returns a *deltalog.VersionError for a version that does not exist.
-func (x *Logs) Playbook(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
-	var p *playbook.Playbook
-	rest, err := x.part(ctx, b, func(l *bookLog) []int {
-		p = l.checkpoint(version)
-		return l.between(p.Version()+1, version+1)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rest {
-		if _, err := p.Apply(&r.Delta); err != nil {
-			return nil, explain.LogError(fmt.Errorf("playbook %q: %w: %w", b, err, deltalog.ErrBrokenLog))
-		}
-	}
-	if p.Version() != version {
-		return nil, &deltalog.VersionError{Book: b, Version: version, Newest: p.Version()}
-	}
-	return p, nil
-}
-
 // Quarantine returns the bullets of a playbook in quarantine, oldest first, with the reason and the evidence from its log.
 func (x *Logs) Quarantine(ctx context.Context, b playbook.Book, p *playbook.Playbook) (all []*history.Quarantined, err error) {
 	err = x.read(ctx, b, func(l *bookLog) error {
@@ -292,13 +234,13 @@ func (x *Logs) Quarantine(ctx context.Context, b playbook.Book, p *playbook.Play
 	return all, err
 }
 
-// Decisions returns the latest decisions of the Curator in a log, newest first, and the newest version of the log.
-func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.Decision, version uint64, err error) {
+// Decisions returns the latest decisions of the Curator in a log, newest first.
+func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.Decision, err error) {
 	err = x.read(ctx, b, func(l *bookLog) error {
-		all, version = l.statuses.Decisions(), uint64(len(l.deltas))
+		all = l.statuses.Decisions()
 		return nil
 	})
-	return all, version, err
+	return all, err
 }
 
 // Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version. With onlyBullets, it

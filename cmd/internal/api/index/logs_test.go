@@ -192,22 +192,17 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 		same("execution "+h, printed(got, gotErr), printed(want, err))
 	}
 	var p *playbook.Playbook
-	for v := range newest + 2 {
+	for v := range newest + 1 {
 		want, wantErr := store.PlaybookAt(ctx, book, v)
-		got, err := x.Playbook(ctx, book, v)
-		if want != nil && got != nil {
-			same(fmt.Sprint("playbook at ", v), fmt.Sprintf("%x %d %v", got.StateHash(), got.Version(), err), fmt.Sprintf("%x %d %v", want.StateHash(), want.Version(), wantErr))
-		} else {
-			same(fmt.Sprint("playbook at ", v), fmt.Sprint(err), fmt.Sprint(wantErr))
-		}
+		check(t, wantErr)
 		if v == newest {
 			p = want
 		}
 	}
 	got, err := x.Quarantine(ctx, book, p)
 	same("quarantine", printed(got, err), printed(statuses.Quarantine(p), nil))
-	decisions, version, err := x.Decisions(ctx, book)
-	same("decisions", printed(decisions, err)+fmt.Sprint(version), printed(statuses.Decisions(), nil)+fmt.Sprint(newest))
+	decisions, err := x.Decisions(ctx, book)
+	same("decisions", printed(decisions, err), printed(statuses.Decisions(), nil))
 	all, err := pages(ctx, x, false)
 	same("versions", printed(all, err), printed(list, nil))
 	all, err = pages(ctx, x, true)
@@ -251,7 +246,6 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 	conn, _ := bustest.Open(t, bus.Policy{})
 	store := deltalog.New(conn.JetStream())
 	x := New(conn, nil).Logs
-	x.step = 2000 // several checkpoints
 	for seed := range uint64(2) {
 		w, err := store.Writer(t.Context(), book)
 		check(t, err)
@@ -262,8 +256,8 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 				compare(t, x, store, a.from)
 			}
 		}
-		if l := opened(x, book).log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || !slices.ContainsFunc(l.deltas, func(d delta) bool { return d.forgets }) || len(l.names) == 0 {
-			t.Errorf("seed %d: got %d checkpoints, %d merges, %d names, want some of each, and forgotten executions", seed, len(l.checkpoints), len(l.merged), len(l.names))
+		if l := opened(x, book).log; len(l.merged) == 0 || !slices.ContainsFunc(l.deltas, func(d delta) bool { return d.forgets }) || len(l.names) == 0 {
+			t.Errorf("seed %d: got %d merges, %d names, want some of each, and forgotten executions", seed, len(l.merged), len(l.names))
 		}
 		check(t, w.Flush(t.Context()))
 		check(t, conn.JetStream().DeleteStream(t.Context(), events.StreamDeltas))
