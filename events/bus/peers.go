@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -235,7 +236,8 @@ func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.M
 // status 503, and receive removes its owner from the known processes.
 func (p *peers) receive(m *nats.Msg) {
 	if m.Header.Get("Status") == "503" {
-		p.forget(lastToken(m.Header.Get("Nats-Subject"))) // the subject of the forwarded message ends with the id of its owner
+		subject := m.Header.Get("Nats-Subject") // of the forwarded message: it ends with the id of its owner
+		p.forget(subject[strings.LastIndexByte(subject, '.')+1:])
 		return
 	}
 	var list []wireMessage
