@@ -58,22 +58,10 @@ func AcceptDamage(dir string, streams ...string) error {
 	if err != nil || len(known) == 0 {
 		return err
 	}
-	var left []byte // lines of the file
-	for _, d := range known {
-		if len(streams) == 0 || slices.Contains(streams, d.Stream) {
-			continue
-		}
-		line, err := json.Marshal(d)
-		if err != nil {
-			return err
-		}
-		left = append(append(left, line...), '\n')
-	}
-	return maybe.WriteFile(filepath.Join(dir, damageName), left, 0o600)
+	return writeDamage(dir, slices.DeleteFunc(known, func(d Damage) bool { return len(streams) == 0 || slices.Contains(streams, d.Stream) }))
 }
 
-// addDamage records a loss, unless it is already recorded. It begins a new line after one that a crash truncated, because the record
-// would be a part of that line.
+// addDamage records a loss, unless it is already recorded.
 func addDamage(dir string, d Damage) error {
 	known, err := ReadDamage(dir)
 	if err != nil {
@@ -82,32 +70,17 @@ func addDamage(dir string, d Damage) error {
 	if slices.ContainsFunc(known, func(k Damage) bool { return k.Stream == d.Stream && k.Text == d.Text }) {
 		return nil
 	}
-	line, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, damageName), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	isCut, err := endsInLine(f)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if isCut {
-		line = append([]byte{'\n'}, line...)
-	}
-	_, err = f.Write(append(line, '\n'))
-	return errors.Join(err, f.Sync(), f.Close())
+	return writeDamage(dir, append(known, d))
 }
 
-// endsInLine reports whether the last line of a file has no end.
-func endsInLine(f *os.File) (bool, error) {
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return false, err
+// writeDamage replaces the recorded damage.
+func writeDamage(dir string, all []Damage) error {
+	var lines bytes.Buffer
+	out := json.NewEncoder(&lines)
+	for _, d := range all {
+		if err := out.Encode(d); err != nil {
+			return err
+		}
 	}
-	var last [1]byte
-	_, err = f.ReadAt(last[:], info.Size()-1)
-	return last[0] != '\n', err
+	return maybe.WriteFile(filepath.Join(dir, damageName), lines.Bytes(), 0o600)
 }
