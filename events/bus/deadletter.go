@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -88,65 +87,58 @@ func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	return found.Messages, nil
 }
 
-// roleLetters stores the dead letters of a role's messages.
-type roleLetters struct {
-	*runner
-	flight *inFlight
-	shared sync.Map // names of shared letters that this process has stored
-}
-
 // rememberShared remembers the shared letter of a reason, and reports whether this process has stored it before. It returns false for a
 // letter that is not shared.
-func (r *roleLetters) rememberShared(reason error) (storedBefore bool) {
+func (p *processor) rememberShared(reason error) (storedBefore bool) {
 	name := sharedLetter(reason)
 	if name == "" {
 		return false
 	}
-	_, storedBefore = r.shared.LoadOrStore(name, true)
+	_, storedBefore = p.sharedLetters.LoadOrStore(name, true)
 	return storedBefore
 }
 
-// store stores the dead letter of an item, unless the effect of the message is stored. It reports whether the
+// storeLetter stores the dead letter of an item, unless the effect of the message is stored. It reports whether the
 // item has a letter now.
-func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
-	if done, err := r.effectStored(it); err != nil || done {
+func (p *processor) storeLetter(it *item, reason error) (stored bool, err error) {
+	if done, err := p.effectStored(it); err != nil || done {
 		return false, err
 	}
-	m := r.flight.message(it)
+	m := p.flight.message(it)
 	letter := &events.DeadLetter{
-		Role: r.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: r.attemptsBegun(it),
-		Stream: streams.Input(r.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
+		Role: p.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: p.attemptsBegun(it),
+		Stream: streams.Input(p.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
 		Shared: sharedLetter(reason),
 	}
-	if err := r.conn.DeadLetters.Store(r.work, letter); err != nil {
+	if err := p.conn.DeadLetters.Store(p.work, letter); err != nil {
 		return false, err
 	}
-	r.reply(it, m, reason)
+	p.replyFailure(it, m, reason)
 	return true, nil
 }
 
-// reply answers the requester of an item that became a dead letter. The answer is the reason. If the item is an
+// replyFailure answers the requester of an item that became a dead letter. The answer is the reason. If the item is an
 // execution, the execution itself is the answer to its task, because no later stage will send one.
-func (r *roleLetters) reply(it *item, m jetstream.Msg, reason error) {
+func (p *processor) replyFailure(it *item, m jetstream.Msg, reason error) {
 	target := replyTargetOf(m.Headers())
 	if _, isExecution := it.d.Event.(*events.Execution); isExecution && target.subject != "" {
-		if err := r.conn.replyStored(r.work, target, asStored(m, &it.d)); err == nil {
+		if err := p.conn.replyStored(p.work, target, asStored(m, &it.d)); err == nil {
 			return
 		}
 	}
-	r.conn.replyError(target, reason.Error())
+	p.conn.replyError(target, reason.Error())
 }
 
 // effectStored reports whether the effect of an earlier attempt is stored. It asks the role only if another worker may
 // have had the message.
-func (r *roleLetters) effectStored(it *item) (bool, error) {
+func (p *processor) effectStored(it *item) (bool, error) {
 	switch {
 	case it.storedEvents > 0:
 		return true, nil
-	case r.worker.Done == nil || it.d.Event == nil || !r.flight.mayBeShared(it):
+	case p.worker.Done == nil || it.d.Event == nil || !p.flight.mayBeShared(it):
 		return false, nil
 	}
-	done, err := r.worker.Done(r.work, &it.d)
+	done, err := p.worker.Done(p.work, &it.d)
 	if err != nil {
 		return false, fmt.Errorf("check whether the effect of an earlier attempt is stored: %w", err)
 	}

@@ -165,19 +165,9 @@ func isDeferred(err error) bool {
 }
 
 // isUseless reports whether the model gave useless output.
-func isUseless(err error) bool { return uselessOutput(err) != nil }
-
-// uselessOutput returns the error in err that stands for one useless output, or nil. The messages of one request to a model
-// have the same one.
-func uselessOutput(err error) error {
-	var e interface {
-		error
-		Useless() bool
-	}
-	if errors.As(err, &e) && e.Useless() {
-		return e
-	}
-	return nil
+func isUseless(err error) bool {
+	var e interface{ Useless() bool }
+	return errors.As(err, &e) && e.Useless()
 }
 
 // Unreachable reports whether the server did not answer. Such an error is not the fault of the message.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,8 +36,9 @@ type processor struct {
 	flight   *inFlight
 	state    *roleState
 	attempts *attemptRecords
-	letters  *roleLetters
 	queues   *bookQueues
+
+	sharedLetters sync.Map // names of shared dead letters that this process has stored
 }
 
 // process handles items until each has its final disposition. It first handles most of them together, and then, in small
@@ -309,7 +311,7 @@ func (p *processor) hold(it *item, reason error) error {
 
 // finishDeadLetter stores the dead letter of an item and acknowledges it. If that fails, the item is held.
 func (p *processor) finishDeadLetter(it *item, reason error) error {
-	stored, err := p.letters.store(it, reason) // stores none if the effect of the message is stored
+	stored, err := p.storeLetter(it, reason) // stores none if the effect of the message is stored
 	if err != nil {
 		return p.hold(it, err)
 	}
@@ -320,7 +322,7 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 		it.disposition, it.err = ack, nil
 		log.Info().Msg("acknowledged: the effect of the message is already stored")
 		count = func(v *roleCounters) { v.addSuccess(false) }
-	case p.letters.rememberShared(reason): // messages with one cause can share a letter, and only the first of them counts
+	case p.rememberShared(reason): // messages with one cause can share a letter, and only the first of them counts
 		log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Msg("shared dead letter")
 		count = func(*roleCounters) {}
 	default:

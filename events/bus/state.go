@@ -3,7 +3,6 @@ package bus
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -333,19 +332,15 @@ func (r *roleState) recordResults(items []*item) (paused bool) {
 	if useful > 0 {
 		r.recordUseful(useful)
 	}
-	counted := make(map[error]bool) // the messages of one request to a model have the same output
+	counted := false // the messages of a call can have the same output, so it counts once
 	for _, it := range items {
-		output := uselessOutput(it.result.Err)
-		if output == nil {
+		if !isUseless(it.result.Err) {
 			continue
 		}
-		isComparable := reflect.ValueOf(output).Comparable() // else it cannot be the key of a map
-		if r.recordUseless(it, !isComparable || !counted[output]) {
+		if r.recordUseless(it, !counted) {
 			paused = true
 		}
-		if isComparable {
-			counted[output] = true
-		}
+		counted = true
 	}
 	return paused
 }
@@ -369,8 +364,8 @@ func (r *roleState) recordUseful(n int) {
 }
 
 // recordUseless records the useless output for a message, and reports whether a pause starts. Only the first output of a
-// message is counted, because retries of one message often follow each other. An output for several messages is counted
-// once: isNewOutput is true for one of them.
+// message is counted, because retries of one message often follow each other. The outputs of one call of the handler are
+// counted once: isNewOutput is true for one of them.
 func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
 	r.mu.Lock()
 	if r.failures[it.d.Seq].useless == 0 && isNewOutput {

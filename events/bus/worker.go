@@ -153,7 +153,7 @@ func newPuller(r *runner, cons jetstream.Consumer, restored uint64) *puller {
 	attempts := &attemptRecords{runner: r, flight: flight}
 	queues := &bookQueues{runner: r, byBook: make(map[playbook.Book]*bookQueue)}
 	queues.processor = &processor{
-		runner: r, flight: flight, state: state, letters: &roleLetters{runner: r, flight: flight}, attempts: attempts, queues: queues,
+		runner: r, flight: flight, state: state, attempts: attempts, queues: queues,
 	}
 	p := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons}
 	p.restored.Store(restored)
@@ -175,7 +175,6 @@ func (c *Conn) Serve(ctx context.Context, role string) {
 //   - processor handles messages and applies their dispositions.
 //   - inFlight lists the messages in progress and keeps them alive.
 //   - attemptRecords stores the numbers of attempts.
-//   - roleLetters stores dead letters.
 //   - roleState contains the reasons that stop or limit the pulling of messages.
 type runner struct {
 	conn   *Conn
