@@ -33,7 +33,6 @@ type Model struct {
 	MaxTokens     int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model" rare:""`
 	Timeout       time.Duration `name:"timeout" help:"Timeout of one request. Default: 1m, or 10m for an http:// server." group:"Model" rare:""`
 	MaxConcurrent int           `name:"max-concurrent" help:"Maximum of concurrent requests to a model; the number adapts to the server." group:"Model" rare:""`
-	Stream        bool          `name:"stream" help:"Stream the replies." group:"Model" rare:""`
 	NoSchema      bool          `name:"no-schema" help:"Never request structured output." group:"Model" rare:""`
 	InputPrice    float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model" rare:""`
 	OutputPrice   float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model" rare:""`

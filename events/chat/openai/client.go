@@ -8,7 +8,6 @@
 //	                        or it refuses the key, the model or the account. The text says how to fix it.
 //	*chat.TooLongError      shorten the prompt.
 //	*Error                  the server refused this one prompt, or these texts.
-//	*DimensionError         the vectors come from another model than earlier ones.
 //	the context's error     the caller's context ended.
 //
 // The package reads no environment variables. It logs failed attempts to the logger of the context. The key is in no

@@ -89,39 +89,36 @@ func TestCallErrors(t *testing.T) {
 		{"a redirect", status(301, ``, "Location: https://elsewhere.test/v1"), 1, misconfigured, 301, `"https://elsewhere.test/v1"`},
 		{"a redirect with a whole answer", redirectedAnswer, 1, misconfigured, 307, "BaseURL"},
 	} {
-		for _, mode := range []string{"", " when streaming"} {
-			t.Run(tt.name+mode, func(t *testing.T) {
-				t.Parallel()
-				cfg := Config{Attempts: 3, Stream: mode != ""}
-				simulate(t, cfg, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, f *fake) {
-					_, err := ask(t.Context(), c)
-					seen := f.seen()
-					if len(seen) != tt.tries {
-						t.Errorf("got %d requests, want %d", len(seen), tt.tries)
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := Config{Attempts: 3}
+			simulate(t, cfg, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, f *fake) {
+				_, err := ask(t.Context(), c)
+				seen := f.seen()
+				if len(seen) != tt.tries {
+					t.Errorf("got %d requests, want %d", len(seen), tt.tries)
+				}
+				for i, r := range seen {
+					if got := r.Header.Get("X-Stainless-Retry-Count"); got != string(rune('0'+i)) {
+						t.Errorf("request %d: got attempt %s", i, got)
 					}
-					for i, r := range seen {
-						if got := r.Header.Get("X-Stainless-Retry-Count"); got != string(rune('0'+i)) {
-							t.Errorf("request %d: got attempt %s", i, got)
-						}
-					}
-					checkError(t, err, tt.kind, tt.status)
-					// For invalid streams the error has less detail.
-					if !strings.Contains(err.Error(), tt.text) && !(cfg.Stream && tt.status == 200) {
-						t.Errorf("got %q, want it to contain %q", err, tt.text)
-					}
-					if strings.Contains(err.Error(), testKey) || strings.Contains(err.Error(), "private") || len(err.Error()) > 600 {
-						t.Errorf("got %q, want neither key nor answer, and not a book", err)
-					}
-					if healthy := c.Healthy() == nil; healthy == (tt.kind != tooLong && tt.kind != refused) {
-						t.Errorf("got health %v after kind %d", c.Healthy(), tt.kind)
-					}
-					f.speak(whole(cfg.Stream, "Hi."))
-					if _, err := ask(t.Context(), c); err != nil || c.Healthy() != nil {
-						t.Errorf("after a good answer: got error %v, health %v", err, c.Healthy())
-					}
-				})
+				}
+				checkError(t, err, tt.kind, tt.status)
+				if !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("got %q, want it to contain %q", err, tt.text)
+				}
+				if strings.Contains(err.Error(), testKey) || strings.Contains(err.Error(), "private") || len(err.Error()) > 600 {
+					t.Errorf("got %q, want neither key nor answer, and not a book", err)
+				}
+				if healthy := c.Healthy() == nil; healthy == (tt.kind != tooLong && tt.kind != refused) {
+					t.Errorf("got health %v after kind %d", c.Healthy(), tt.kind)
+				}
+				f.speak(answer("Hi."))
+				if _, err := ask(t.Context(), c); err != nil || c.Healthy() != nil {
+					t.Errorf("after a good answer: got error %v, health %v", err, c.Healthy())
+				}
 			})
-		}
+		})
 	}
 }
 
@@ -190,13 +187,6 @@ func verdict(err error) string {
 		return "refused"
 	}
 	return "something else"
-}
-
-func whole(streamed bool, text string) http.HandlerFunc {
-	if !streamed {
-		return answer(text)
-	}
-	return stream(true, `{"choices":[{"index":0,"delta":{"content":"`+text+`"},"finish_reason":"stop"}]}`)
 }
 
 func redirectedAnswer(w http.ResponseWriter, r *http.Request) {

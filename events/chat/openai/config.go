@@ -13,7 +13,7 @@ import (
 )
 
 // Config contains the model, the server and the limits of a client. The zero value with a Model is a usable client of
-// OpenAI's server. An Embedder ignores the fields about replies: Temperature, MaxTokens, Stream, NoSchema and OutputPrice.
+// OpenAI's server. An Embedder ignores the fields about replies: Temperature, MaxTokens, NoSchema and OutputPrice.
 type Config struct {
 	// BaseURL is the server's address including /v1.
 	BaseURL string
@@ -25,8 +25,6 @@ type Config struct {
 	Temperature float64
 	// MaxTokens limits the reply to a prompt without its own limit. 0 uses the server's default.
 	MaxTokens int
-	// Stream reads replies as a stream. Its only effect is that a dead connection is noticed earlier.
-	Stream bool
 	// NoSchema never sends response_format. Otherwise the first refusal of it disables it.
 	NoSchema bool
 

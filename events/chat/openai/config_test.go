@@ -119,34 +119,29 @@ func TestEchoedKeyIsRemovedFromErrors(t *testing.T) {
 			status(302, ``, "Location: /?key="+strings.TrimPrefix(echo(w, r), "Bearer "))(w, r)
 		},
 		"with status 200": func(w http.ResponseWriter, r *http.Request) { status(200, `{"error":"`+echo(w, r)+`"}`)(w, r) },
-		"in a stream": func(w http.ResponseWriter, r *http.Request) {
-			stream(true, `{"error":{"message":"`+echo(w, r)+`"}}`)(w, r)
-		},
 		"in a malformed header": func(w http.ResponseWriter, r *http.Request) {
 			conn, _, _ := w.(http.Hijacker).Hijack()
 			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", echo(w, r))
 			_ = conn.Close()
 		},
 	} {
-		for _, streamed := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, streaming %v", name, streamed), func(t *testing.T) {
-				t.Parallel()
-				simulate(t, Config{Attempts: 1, Stream: streamed}, []http.HandlerFunc{reply}, func(t *testing.T, c *Client, _ *fake) {
-					_, err := ask(t.Context(), c)
-					if err == nil {
-						t.Fatal("got no error")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			simulate(t, Config{Attempts: 1}, []http.HandlerFunc{reply}, func(t *testing.T, c *Client, _ *fake) {
+				_, err := ask(t.Context(), c)
+				if err == nil {
+					t.Fatal("got no error")
+				}
+				for ; err != nil; err = unwrap(err) {
+					if got := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(got, testKey) {
+						t.Errorf("%T shows the key: %s", err, got)
 					}
-					for ; err != nil; err = unwrap(err) {
-						if got := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(got, testKey) {
-							t.Errorf("%T shows the key: %s", err, got)
-						}
-					}
-					if got := fmt.Sprint(c.Healthy()); strings.Contains(got, testKey) {
-						t.Errorf("health shows the key: %s", got)
-					}
-				})
+				}
+				if got := fmt.Sprint(c.Healthy()); strings.Contains(got, testKey) {
+					t.Errorf("health shows the key: %s", got)
+				}
 			})
-		}
+		})
 	}
 }
 

@@ -16,7 +16,6 @@ type part int
 // The parts, in the order in which a refusal is compared with them.
 const (
 	responseFormat part = iota
-	streamOptions
 	maxTokens
 	temperature
 	systemRole
@@ -33,11 +32,6 @@ var parts = [...]struct {
 		"response_format",
 		[]string{"response_format", "json_schema", "json schema", "structured output", "grammar"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.ResponseFormat != nil },
-	},
-	streamOptions: {
-		"stream_options",
-		[]string{"stream_options", "include_usage"},
-		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.StreamOptions != nil },
 	},
 	maxTokens: { // without it, max_completion_tokens is sent, which the refusal recommends
 		"max_tokens",

@@ -41,7 +41,6 @@ type Embedder struct {
 	noEncodingFormat atomic.Bool  // omit encoding_format
 	maxTexts         atomic.Int64 // maximum texts in a request
 	maxTextBytes     atomic.Int64 // maximum bytes of a text
-	dimension        atomic.Int64 // of every vector, 0 before the first
 }
 
 // NewEmbedder returns an embedder with defaults filled in, or the errors of all invalid fields. It sends no request.
@@ -78,14 +77,13 @@ func (e *Embedder) Stats() Stats {
 	return e.stats(unsupported)
 }
 
-// Embed returns one vector for each text, in the order of the texts. All vectors have the same dimension for the life
-// of the Embedder. Every vector is finite and not zero. The vectors are not normalised.
+// Embed returns one vector for each text, in the order of the texts. Every vector is finite and not zero. The vectors are not normalised.
+// Their dimension may change if the server uses another model under the same name, so the caller must compare the lengths.
 //
 // Blanks around a text are removed. A blank text counts as a single space, because servers refuse empty texts. A text
 // is truncated to about 8,000 tokens (27,200 bytes), or to the model's limit if that is lower.
 //
-// On an error Embed returns no vectors. The package comment lists the errors. A *DimensionError means that the server
-// now uses another model under the same name.
+// On an error Embed returns no vectors. The package comment lists the errors.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, 0, len(texts))
 	for len(vectors) < len(texts) {
@@ -143,10 +141,6 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 		},
 	})
 	if err != nil {
-		return nil, err
-	}
-	if err := e.checkDimension(len(vectors[0])); err != nil {
-		e.counters.failures.Add(1)
 		return nil, err
 	}
 	return vectors, nil
@@ -268,25 +262,4 @@ func hasNoDirection(v []float32) bool {
 	}
 	const leastNormal = 0x1p-126
 	return !(square >= leastNormal && square <= math.MaxFloat32) // also NaN
-}
-
-// DimensionError is returned for vectors of another dimension than earlier ones. The server uses another model under
-// the same name. All further calls to the Embedder fail until the server returns to the old model, because vectors of
-// different models must not be compared.
-type DimensionError struct {
-	Model    string
-	Had, Got int
-}
-
-func (e *DimensionError) Error() string {
-	return fmt.Sprintf("the model %q returned vectors of dimension %d, earlier ones had %d: it is another model", e.Model, e.Got, e.Had)
-}
-
-// checkDimension returns an error if a dimension differs from the dimension of the first vectors.
-func (e *Embedder) checkDimension(got int) error {
-	e.dimension.CompareAndSwap(0, int64(got))
-	if had := int(e.dimension.Load()); had != got {
-		return &DimensionError{Model: e.cfg.Model, Had: had, Got: got}
-	}
-	return nil
 }

@@ -189,27 +189,6 @@ func TestEmbedErrors(t *testing.T) {
 	}
 }
 
-func TestOtherDimensionIsAnError(t *testing.T) {
-	t.Parallel()
-	replies := []http.HandlerFunc{vectors(vector(0, "1,2")), vectors(vector(0, "1,2,3")), vectors(vector(0, "3,4"))}
-	embedding(t, Config{}, replies, func(t *testing.T, e *Embedder, f *fake) {
-		if _, err := e.Embed(t.Context(), []string{"a"}); err != nil {
-			t.Fatal(err)
-		}
-		_, err := e.Embed(t.Context(), []string{"a"})
-		d, ok := errors.AsType[*DimensionError](err)
-		if !ok || *d != (DimensionError{Model: "test-model", Had: 2, Got: 3}) || len(f.seen()) != 2 {
-			t.Errorf("got %v after %d requests, want both dimensions after 2", err, len(f.seen()))
-		}
-		if s := e.Stats(); s.Failures != 1 || s.InputTokens != 16 || s.Breaker != "closed" {
-			t.Errorf("got %+v, want a failure that was paid for", s)
-		}
-		if _, err := e.Embed(t.Context(), []string{"a"}); err != nil {
-			t.Errorf("when the first model is back: got %v", err)
-		}
-	})
-}
-
 func TestEmbedderRetriesAndBreaker(t *testing.T) {
 	t.Parallel()
 	replies := []http.HandlerFunc{status(429, ``, "Retry-After: 7"), lengths, status(500, ``)}

@@ -176,18 +176,6 @@ func cut(code int, body string) http.HandlerFunc {
 	return status(code, body, fmt.Sprintf("Content-Length: %d", len(body)+100))
 }
 
-// stream sends events, and the end mark if done is set.
-func stream(done bool, events ...string) http.HandlerFunc {
-	body := ""
-	for _, e := range events {
-		body += "data: " + e + "\n\n"
-	}
-	if done {
-		body += "data: [DONE]\n\n"
-	}
-	return status(200, body, "Content-Type: text/event-stream")
-}
-
 // silence never replies. It ends when the client disconnects.
 func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 

@@ -6,10 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"net/http"
-	"strings"
 
 	"github.com/sashabaranov/go-openai"
 
@@ -26,7 +24,6 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 		Model:       c.cfg.Model,
 		MaxTokens:   cmp.Or(p.MaxTokens, c.cfg.MaxTokens),
 		Temperature: float32(c.cfg.Temperature),
-		Stream:      c.cfg.Stream,
 	}
 	if req.Temperature == 0 {
 		req.Temperature = temperatureZero
@@ -38,9 +35,6 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 				Name: cmp.Or(p.Name, "reply"), Schema: p.Schema, Strict: true,
 			},
 		}
-	}
-	if req.Stream && !c.dialect.lacks(streamOptions) {
-		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
 
 	// go-openai validates requests to reasoning models itself, so adapt them first.
@@ -55,16 +49,10 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 	return req
 }
 
-var (
-	errNoChoices = errors.New("no choices")
-	errCutStream = errors.New("the stream ended without a finish reason")
-)
+var errNoChoices = errors.New("no choices")
 
 // send sends one request and reads its reply. The exchange records the response.
 func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest, x *exchange) (chat.Reply, error) {
-	if req.Stream {
-		return c.stream(ctx, req)
-	}
 	resp, err := c.openai.CreateChatCompletion(ctx, req)
 	if err != nil {
 		return chat.Reply{}, err
@@ -89,76 +77,19 @@ func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest, x *
 	}, nil
 }
 
-// reasoningText returns the thoughts in a response, or in a chunk of one, under the name that go-openai does not read: newer versions of
-// vLLM and proxies use it.
+// reasoningText returns the thoughts in a response, under the name that go-openai does not read: newer versions of vLLM and proxies use it.
 func reasoningText(body []byte) string {
-	type message struct {
-		Reasoning json.RawMessage `json:"reasoning"`
-	}
 	var resp struct {
 		Choices []struct {
-			Index   int     `json:"index"`
-			Message message `json:"message"`
-			Delta   message `json:"delta"`
+			Message struct {
+				Reasoning json.RawMessage `json:"reasoning"`
+			} `json:"message"`
 		} `json:"choices"`
 	}
-	if json.Unmarshal(body, &resp) != nil {
+	if json.Unmarshal(body, &resp) != nil || len(resp.Choices) == 0 {
 		return ""
 	}
-	for _, choice := range resp.Choices {
-		if choice.Index == 0 {
-			return cmp.Or(unquote(choice.Message.Reasoning), unquote(choice.Delta.Reasoning))
-		}
-	}
-	return ""
-}
-
-// stream is send for streaming replies. A cut connection ends like a complete one, so only a finish reason counts as
-// the end.
-func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
-	stream, err := c.openai.CreateChatCompletionStream(ctx, req)
-	if err != nil {
-		return chat.Reply{}, err
-	}
-	defer func() { _ = stream.Close() }()
-
-	reply := chat.Reply{Model: req.Model, Usage: c.usage(openai.Usage{})}
-	var text, arguments, refusal, thoughts strings.Builder
-	for {
-		var chunk openai.ChatCompletionStreamResponse
-		raw, err := stream.RecvRaw()
-		if err == nil {
-			err = json.Unmarshal(raw, &chunk)
-		}
-		if err != nil {
-			reply.Text, reply.Thoughts = cmp.Or(text.String(), arguments.String(), refusal.String()), thoughts.String()
-			switch {
-			case reply.Finish != "": // only the usage may be missing
-				return reply, nil
-			case errors.Is(err, io.EOF):
-				return chat.Reply{}, errCutStream
-			}
-			return chat.Reply{}, err
-		}
-		reply.Model = cmp.Or(chunk.Model, reply.Model)
-		if chunk.Usage != nil {
-			reply.Usage = c.usage(*chunk.Usage)
-		}
-		for _, choice := range chunk.Choices {
-			if choice.Index == 0 {
-				text.WriteString(choice.Delta.Content)
-				refusal.WriteString(choice.Delta.Refusal)
-				thoughts.WriteString(cmp.Or(choice.Delta.ReasoningContent, reasoningText(raw)))
-				for i, call := range choice.Delta.ToolCalls {
-					isFirst := call.Index == nil && i == 0 || call.Index != nil && *call.Index == 0
-					if isFirst {
-						arguments.WriteString(call.Function.Arguments)
-					}
-				}
-				reply.Finish = cmp.Or(string(choice.FinishReason), reply.Finish)
-			}
-		}
-	}
+	return unquote(resp.Choices[0].Message.Reasoning)
 }
 
 // usage returns the usage of one call. Tokens are 0 if the server does not report them.
@@ -180,7 +111,6 @@ func newOpenAI(cfg Config, base http.RoundTripper) *openai.Client {
 	conf := openai.DefaultConfig(string(cfg.APIKey))
 	conf.BaseURL = cfg.BaseURL
 	conf.HTTPClient = newHTTPClient(base)
-	conf.EmptyMessagesLimit = 1 << 20 // proxies send comments to keep slow streams alive; exchange.maxBody limits them
 	return openai.NewClientWithConfig(conf)
 }
 

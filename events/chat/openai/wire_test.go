@@ -82,16 +82,10 @@ func TestRequestBody(t *testing.T) {
 			chat.Prompt{Name: "curator", Schema: json.RawMessage(`{"type":"object"}`)},
 			map[string]string{"response_format": ""},
 		},
-		{
-			"a stream asks for its usage",
-			Config{Stream: true},
-			chat.Prompt{},
-			map[string]string{"stream": "true", "stream_options": `{"include_usage":true}`},
-		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			simulate(t, tt.cfg, []http.HandlerFunc{whole(tt.cfg.Stream, "Hi.")}, func(t *testing.T, c *Client, f *fake) {
+			simulate(t, tt.cfg, []http.HandlerFunc{answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
 				tt.prompt.Messages = []chat.Message{{Speaker: chat.User, Text: "Hello?"}}
 				if _, err := c.Complete(t.Context(), tt.prompt); err != nil {
 					t.Fatal(err)
@@ -121,14 +115,13 @@ func TestUnsupportedFieldsAreOmitted(t *testing.T) {
 		{"response_format", `{"error":{"message":"'response_format.type' must be 'text'"}}`, ""},
 		{"response_format", `{"error":{"message":"Invalid parameter","param":"response_format"}}`, ""},
 		{"response_format", `{"error":"json_schema is not supported by this model"}`, ""},
-		{"stream_options", `{"detail":"Unrecognized request argument: stream_options"}`, ""},
 		{"temperature", `{"error":{"message":"Unsupported value: 'temperature' does not support 0","param":"temperature"}}`, ""},
 		{"max_tokens", `{"error":{"message":"Unsupported parameter: use 'max_completion_tokens' instead.","param":"max_tokens"}}`, "max_completion_tokens"},
 	} {
 		t.Run(tt.field+" "+tt.refusal, func(t *testing.T) {
 			t.Parallel()
-			replies := repeat(1, status(400, tt.refusal), whole(true, "Hi."))
-			simulate(t, Config{Stream: true}, replies, func(t *testing.T, c *Client, f *fake) {
+			replies := repeat(1, status(400, tt.refusal), answer("Hi."))
+			simulate(t, Config{}, replies, func(t *testing.T, c *Client, f *fake) {
 				for range 2 {
 					if _, err := c.Complete(t.Context(), schema); err != nil {
 						t.Fatal(err)
@@ -215,36 +208,22 @@ func TestThoughts(t *testing.T) {
 	message := func(fields string) http.HandlerFunc {
 		return status(200, `{"choices":[{"index":0,"message":{"role":"assistant",`+fields+`},"finish_reason":"stop"}]}`)
 	}
-	chunks := func(deltas ...string) http.HandlerFunc {
-		var all []string
-		for _, fields := range deltas {
-			all = append(all, `{"choices":[{"index":0,"delta":{`+fields+`}}]}`)
-		}
-		return stream(true, append(all, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)...)
-	}
 	long := strings.Repeat("x", 2*maxHead)
 	for _, tt := range []struct {
 		name     string
-		stream   bool
 		reply    http.HandlerFunc
 		text     string
 		thoughts string
 	}{
-		{"reasoning_content without a content", false, message(`"content":null,"reasoning_content":"{}"`), "", "{}"},
-		{"reasoning without a content", false, message(`"content":"","reasoning":"` + long + `"`), "", long},
-		{"both", false, message(`"content":"Hi.","reasoning_content":"Hm."`), "Hi.", "Hm."},
-		{"none", false, message(`"content":"Hi.","reasoning":null`), "Hi.", ""},
-		{"a tool call", false, message(`"content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"reply","arguments":"{}"}}]`), "{}", ""},
-		{"in a stream", true, stream(true, `{"choices":[{"index":0,"delta":{"reasoning_content":"{"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning_content":"}"},"finish_reason":"stop"}]}`), "", "{}"},
-		{"reasoning in a stream", true, chunks(`"reasoning":"H"`, `"reasoning":"m.","reasoning_content":"m."`, `"content":"Hi."`), "Hi.", "Hm."},
-		{
-			"a tool call in a stream", true,
-			chunks(`"tool_calls":[{"index":0,"function":{"name":"reply","arguments":"{"}}]`, `"tool_calls":[{"function":{"arguments":"}"}},{"index":1,"function":{"arguments":"[]"}}]`), "{}", "",
-		},
+		{"reasoning_content without a content", message(`"content":null,"reasoning_content":"{}"`), "", "{}"},
+		{"reasoning without a content", message(`"content":"","reasoning":"` + long + `"`), "", long},
+		{"both", message(`"content":"Hi.","reasoning_content":"Hm."`), "Hi.", "Hm."},
+		{"none", message(`"content":"Hi.","reasoning":null`), "Hi.", ""},
+		{"a tool call", message(`"content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"reply","arguments":"{}"}}]`), "{}", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			simulate(t, Config{Stream: tt.stream}, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, _ *fake) {
+			simulate(t, Config{}, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, _ *fake) {
 				if got, err := ask(t.Context(), c); err != nil || got.Text != tt.text || got.Thoughts != tt.thoughts {
 					t.Errorf("got %+v, %v", got, err)
 				}
@@ -282,57 +261,6 @@ func TestUnencodableRequestIsNotRetried(t *testing.T) {
 	}
 }
 
-func TestStreams(t *testing.T) {
-	t.Parallel()
-	const (
-		hel   = `{"model":"test-model-1","choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]}`
-		lo    = `{"model":"test-model-1","choices":[{"index":0,"delta":{"content":"lo"}}]}`
-		stop  = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
-		limit = `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`
-		usage = `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}`
-		other = `{"choices":[{"index":1,"delta":{"content":"another answer"}}]}`
-	)
-	comments := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprint(w, strings.Repeat(": still alive\n\n", 1000))
-		stream(true, hel, lo, stop, usage)(w, r)
-	}
-	for _, tt := range []struct {
-		name    string
-		replies []http.HandlerFunc
-		text    string
-		finish  string
-		tokens  int
-		tries   int
-	}{
-		{"a whole one", repeat(0, nil, stream(true, hel, lo, stop, usage)), "Hello", "stop", 12, 1},
-		{"one that ends at the limit", repeat(0, nil, stream(true, hel, limit, usage)), "Hel", "length", 12, 1},
-		{"one without usage", repeat(0, nil, stream(true, hel, lo, stop)), "Hello", "stop", 0, 1},
-		{"one cut after its finish reason is whole", repeat(0, nil, stream(false, hel, lo, stop)), "Hello", "stop", 0, 1},
-		{"one cut in the middle is repeated", repeat(1, stream(false, hel), stream(true, hel, lo, stop, usage)), "Hello", "stop", 12, 2},
-		{"one that is done without a finish reason is repeated", repeat(1, stream(true, hel), stream(true, hel, lo, stop, usage)), "Hello", "stop", 12, 2},
-		{"one cut within a word is repeated", repeat(1, cut(200, "data: {\"choices\":[{\"ind"), stream(true, hel, lo, stop, usage)), "Hello", "stop", 12, 2},
-		{"one that becomes an error is repeated", repeat(1, stream(true, hel, `{"error":{"message":"overloaded"}}`), stream(true, hel, lo, stop, usage)), "Hello", "stop", 12, 2},
-		{"one with many comments", []http.HandlerFunc{comments}, "Hello", "stop", 12, 1},
-		{"one with several choices", repeat(0, nil, stream(true, hel, other, lo, stop, usage)), "Hello", "stop", 12, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			simulate(t, Config{Stream: true}, tt.replies, func(t *testing.T, c *Client, f *fake) {
-				got, err := ask(t.Context(), c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got.Text != tt.text || got.Finish != tt.finish || got.Usage.Tokens() != tt.tokens || got.Usage.Calls != 1 {
-					t.Errorf("got %+v, want %q, %s, %d tokens", got, tt.text, tt.finish, tt.tokens)
-				}
-				if got := len(f.seen()); got != tt.tries {
-					t.Errorf("got %d requests, want %d", got, tt.tries)
-				}
-			})
-		})
-	}
-}
-
 func TestMessagesOnTheWire(t *testing.T) {
 	t.Parallel()
 	call := func(arguments string) chat.Message {
@@ -363,23 +291,21 @@ func TestMessagesOnTheWire(t *testing.T) {
 		{"so has an empty question", chat.Message{Speaker: chat.User}, `{"role":"user","content":""}`},
 		{"bytes that are no UTF-8 are replaced", chat.Message{Speaker: chat.Tool, Text: "a\xff\x00b", CallID: "c1"}, `{"role":"tool","content":"a\ufffd\u0000b","tool_call_id":"c1"}`},
 	} {
-		for _, streamed := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, streaming %v", tt.name, streamed), func(t *testing.T) {
-				t.Parallel()
-				// A second request shows that the encoding does not change the input.
-				replies := []http.HandlerFunc{status(503, ``), whole(streamed, "Hi.")}
-				simulate(t, Config{Stream: streamed}, replies, func(t *testing.T, c *Client, f *fake) {
-					if _, err := c.Complete(t.Context(), chat.Prompt{Messages: []chat.Message{tt.message}}); err != nil {
-						t.Fatal(err)
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			// A second request shows that the encoding does not change the input.
+			replies := []http.HandlerFunc{status(503, ``), answer("Hi.")}
+			simulate(t, Config{}, replies, func(t *testing.T, c *Client, f *fake) {
+				if _, err := c.Complete(t.Context(), chat.Prompt{Messages: []chat.Message{tt.message}}); err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range f.seen() {
+					if got := r.field(t, "messages"); got != "["+tt.want+"]" {
+						t.Errorf("got  %s, want [%s]", got, tt.want)
 					}
-					for _, r := range f.seen() {
-						if got := r.field(t, "messages"); got != "["+tt.want+"]" {
-							t.Errorf("got  %s, want [%s]", got, tt.want)
-						}
-					}
-				})
+				}
 			})
-		}
+		})
 	}
 }
 
