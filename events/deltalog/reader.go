@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"debrief/events"
@@ -117,43 +116,19 @@ type Position struct {
 	Chain [sha256.Size]byte
 }
 
-// Limits of reading single deltas.
-const (
-	getBatch = 64 // deltas that getRecords reads in one call
-	getters  = 8  // concurrent requests of getRecords
-)
-
 // Records calls fn for the deltas of a book at known positions, in this order. Records returns ErrBrokenLog if the log no longer contains
 // one of the positions.
 func (s *Store) Records(ctx context.Context, b playbook.Book, positions []Position, fn func(*Record) error) error {
-	for part := range slices.Chunk(positions, getBatch) {
-		all, err := s.getRecords(ctx, b, part)
+	for _, p := range positions {
+		r, err := s.getRecord(ctx, b, p)
+		if err == nil {
+			err = fn(r)
+		}
 		if err != nil {
 			return err
 		}
-		for _, r := range all {
-			if err := fn(r); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
-}
-
-// getRecords reads deltas one by one, some at a time.
-func (s *Store) getRecords(ctx context.Context, b playbook.Book, positions []Position) ([]*Record, error) {
-	all := make([]*Record, len(positions))
-	errs := make([]error, getters)
-	var group sync.WaitGroup
-	for g := range getters {
-		group.Go(func() {
-			for i := g; i < len(positions) && errs[g] == nil; i += getters {
-				all[i], errs[g] = s.getRecord(ctx, b, positions[i])
-			}
-		})
-	}
-	group.Wait()
-	return all, errors.Join(errs...)
 }
 
 func (s *Store) getRecord(ctx context.Context, b playbook.Book, p Position) (*Record, error) {

@@ -18,9 +18,8 @@ import (
 type Texts struct {
 	store *Store
 
+	// known has "" for a text that neither the view nor the log had: without it each execution would read the log again.
 	known *lru.Cache[textKey, string]
-	// lost has the texts that neither the view nor the log had: without it each execution would read the log again.
-	lost *lru.Cache[lostKey, struct{}]
 }
 
 // textKey identifies a text. Its wording is the hash of the text.
@@ -30,34 +29,27 @@ type textKey struct {
 	wording uint32
 }
 
-// lostKey identifies a text that a version of a playbook does not have. The text may be in another version, if the execution is wrong.
-type lostKey struct {
-	textKey
-	version uint64
-}
-
 // maxTexts is the number of texts that Texts keeps. They have 5 MB if they have the usual length.
 const maxTexts = 50_000
 
 // Texts returns a reader of texts that has kept none yet.
 func (s *Store) Texts() *Texts {
 	known, _ := lru.New[textKey, string](maxTexts) // fails only for a size of 0
-	lost, _ := lru.New[lostKey, struct{}](maxTexts)
-	return &Texts{s, known, lost}
+	return &Texts{s, known}
 }
 
 // Fill sets the content of the bullets that a prompt with a version of the playbook had, unless they have one. Most texts are in the
 // view of the playbook. Texts that have changed since are read from the log, up to the version. The content stays empty if both have
 // lost the text, for example because the playbook was deleted.
 func (t *Texts) Fill(ctx context.Context, b playbook.Book, version uint64, shown []events.ShownBullet) error {
-	missing := t.fillKnown(b, version, shown)
+	missing := t.fillKnown(b, shown)
 	if len(missing) == 0 {
 		return nil
 	}
 	if err := t.read(ctx, b, version, missing, shown); err != nil {
 		return fmt.Errorf("texts of bullets in version %d of playbook %q: %w", version, b, err)
 	}
-	t.fillKnown(b, version, shown)
+	t.fillKnown(b, shown)
 	return nil
 }
 
@@ -68,7 +60,7 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 			return err
 		}
 	}
-	missing = t.fillKnown(b, version, shown)
+	missing = t.fillKnown(b, shown)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -88,22 +80,23 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 	for i := range shown {
 		k := textKey{b, shown[i].ID, shown[i].Wording}
 		if shown[i].Content == "" && !t.known.Contains(k) {
-			t.lost.Add(lostKey{k, version}, struct{}{})
+			t.known.Add(k, "")
 		}
 	}
 	return nil
 }
 
 // fillKnown sets the contents from the cache, and returns the bullets whose text is neither in the cache nor known as lost.
-func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.ShownBullet) (missing []playbook.BulletID) {
+func (t *Texts) fillKnown(book playbook.Book, shown []events.ShownBullet) (missing []playbook.BulletID) {
 	for i := range shown {
 		b := &shown[i]
 		if b.Content != "" {
 			continue
 		}
 		k := textKey{book, b.ID, b.Wording}
-		b.Content, _ = t.known.Get(k)
-		if b.Content == "" && !t.lost.Contains(lostKey{k, version}) {
+		content, ok := t.known.Get(k)
+		b.Content = content
+		if !ok {
 			missing = append(missing, b.ID)
 		}
 	}

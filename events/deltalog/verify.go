@@ -111,7 +111,9 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.reportLog()
-	v.reportCovers()
+	if more := v.repeated - maxDifferences; more > 0 {
+		v.addFinding(Broken, FindingDuplicate, "%d more are applied more than once", more)
+	}
 	if err := v.reportRedactions(ctx, s); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
@@ -129,7 +131,7 @@ type verifier struct {
 	log      *logCursor
 	view     *view
 	covered  index // the ids that the log covers so far
-	repeated []repeatedCover
+	repeated int   // number of events that are covered again
 
 	redactions redactionCheck
 
@@ -186,6 +188,32 @@ func (v *verifier) reportReadError(err error) error {
 	v.broken = true
 	v.addFinding(Broken, FindingUnread, "%d messages after that version were not read", len(v.log.undecided))
 	return nil
+}
+
+// checkCovers finds events that the next delta of a log covers again.
+func (v *verifier) checkCovers(r *Record) {
+	inDelta := make(map[playbook.CoverKey]bool, len(r.Covers))
+	for _, cover := range r.Covers {
+		key := cover.Key()
+		if v.covered.has(key) || inDelta[key] {
+			v.reportRepeated(&cover, r.Version)
+		}
+		inDelta[key] = true
+	}
+	v.covered.add(r)
+}
+
+// reportRepeated adds a finding for an event that is covered again.
+func (v *verifier) reportRepeated(cover *playbook.Cover, version uint64) {
+	v.repeated++
+	if v.repeated > maxDifferences {
+		return
+	}
+	fix := ""
+	if e := cover.Evidence; e != nil {
+		fix = fmt.Sprintf("; run 'debrief playbook forget --book %s --execution %s' to remove its votes", v.Book, e.Execution)
+	}
+	v.addFinding(Broken, FindingDuplicate, "%s %s is applied more than once: again in version %d%s", cover.Kind(), cover.ID, version, fix)
 }
 
 // countAbandoned counts the deltas of changes that another delta interrupted.

@@ -6,13 +6,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -291,15 +291,16 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 	msg := &nats.Msg{Subject: events.KindDelta.Subject(w.book), Data: data, Header: nats.Header(events.SchemaHeader())}
 	ack, err := w.s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(w.log.end))
 	if err == nil {
-		r, err := newRecord(d, ack.Sequence, data)
-		if err != nil {
-			return false, err
+		// The record is decoded, because the caller may change the bullets of its delta later.
+		c := newCandidate(direct.Message{Subject: msg.Subject, Seq: ack.Sequence, Header: msg.Header, Data: data})
+		if c.err != nil {
+			return false, c.err
 		}
-		if _, err := w.log.advance(&candidate{Record: r}); err != nil {
+		if _, err := w.log.advance(c); err != nil {
 			return false, err
 		}
 		w.reportBehind()
-		return true, w.applyRecord(r)
+		return true, w.applyRecord(c.Record)
 	}
 	if !natserr.IsConflict(err) && ctx.Err() == nil && isRefusal(err) {
 		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
@@ -315,23 +316,6 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 	w.contended = contendedReads // also if the replica that was read does not have the other delta yet
 	sum := sha256.Sum256(data)
 	return bytes.Equal(w.chain, sum[:]), nil
-}
-
-// newRecord returns the record of a delta that was stored as data, equal to the record that a reader of the log decodes. A
-// delta with whole bullets is decoded from data, because the caller may change these bullets later. The other fields
-// are values.
-func newRecord(d *playbook.Delta, seq uint64, data []byte) (*Record, error) {
-	if d.More || slices.ContainsFunc(d.Ops, func(op playbook.Op) bool { return op.PutBullet != nil }) {
-		decoded, err := events.DecodeDelta(data)
-		if err != nil {
-			return nil, fmt.Errorf("decode delta at sequence %d: %w", seq, err)
-		}
-		d = decoded
-	}
-	sum := sha256.Sum256(data)
-	r := &Record{Delta: *d, Seq: seq, Chain: sum[:], Size: len(data)}
-	r.Time = r.Time.UTC().Round(0)
-	return r, nil
 }
 
 // changeID returns the id of a change in several deltas. It hashes the covered ids and the chain hash of the log, so
