@@ -2,6 +2,7 @@ package chat
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -313,123 +314,101 @@ func (s state) onMark(b byte) (state, int) {
 	return next, 16
 }
 
-// onLead handles the first byte of a rune that is not ASCII. cl100k_base knows few words in other scripts, so each
-// letter has a cost. A letter with an accent also shows that the words around it are not English.
-func (s state) onLead(b byte) (state, int) {
-	begins := 13
-	if s == foreign {
-		begins = 0
-	}
-	letters := func() int { // cost in a word with accents
-		if s.in(word, capitals) {
-			return 56
-		}
-		return s.begin() + 44
-	}
-	switch {
-	case b < 0xC2 || b > 0xF4: // not UTF-8
-		return mark, 20
-	case b == 0xC2: // symbols
-		return mark1, 20
-	case b == 0xC3:
-		return accent, letters()
-	case b <= 0xC5:
-		return accent, letters() + 14
-	case b <= 0xCC: // rare Latin letters, combining accents
-		return letter1, begins + 30
-	case b <= 0xCF: // Greek
-		return letter1, begins + 19
-	case b <= 0xD3 && s == foreign: // Cyrillic
-		return letter1, 8
-	case b <= 0xD3:
-		return letter1, 32
-	case b <= 0xD6: // Armenian
-		return letter1, begins + 40
-	case b == 0xD7: // Hebrew
-		return letter1, begins + 20
-	case b <= 0xDB: // Arabic
-		return letter1, begins + 14
-	case b <= 0xDF:
-		return letter1, begins + 40
-	case b == 0xE0:
-		return leadE0, begins + 19
-	case b == 0xE1:
-		return leadE1, 8
-	case b == 0xE2:
-		return leadE2, 24
-	case b == 0xE3:
-		return leadE3, begins + 19
-	case b <= 0xE9: // Chinese
-		return letter2, begins + 29
-	case b == 0xEA:
-		return leadEA, begins + 21
-	case b <= 0xED: // Korean
-		return letter2, begins + 21
-	case b == 0xEE: // private use
-		return mark2, 60
-	case b == 0xEF: // full-width symbols
-		return mark2, 36
-	}
-	return leadF0, 50
+// lead describes the first bytes of runes that are not ASCII, up to a byte.
+type lead struct {
+	last   byte
+	next   state
+	cost   int
+	begins bool // the cost is higher outside of letters of other scripts
 }
 
-// onNext handles a further byte of a rune. For some lead bytes the second byte determines the script and the rest
-// of the cost.
+// leads are sorted by byte. cl100k_base knows few words in other scripts, so each letter has a cost.
+var leads = []lead{
+	{0xC1, mark, 20, false},   // not UTF-8
+	{0xC2, mark1, 20, false},  // symbols
+	{0xC3, accent, 0, false},  // Latin letters with accents, see onLead
+	{0xC5, accent, 14, false}, // rarer ones
+	{0xCC, letter1, 30, true}, // rare Latin letters, combining accents
+	{0xCF, letter1, 19, true}, // Greek
+	{0xD3, letter1, 8, true},  // Cyrillic, see onLead
+	{0xD6, letter1, 40, true}, // Armenian
+	{0xD7, letter1, 20, true}, // Hebrew
+	{0xDB, letter1, 14, true}, // Arabic
+	{0xDF, letter1, 40, true}, // others
+	{0xE0, leadE0, 19, true},  // scripts of India, Thai
+	{0xE1, leadE1, 8, false},  // Vietnamese
+	{0xE2, leadE2, 24, false}, // symbols
+	{0xE3, leadE3, 19, true},  // Japanese
+	{0xE9, letter2, 29, true}, // Chinese
+	{0xEA, leadEA, 21, true},  // others, Korean
+	{0xED, letter2, 21, true}, // Korean
+	{0xEE, mark2, 60, false},  // private use
+	{0xEF, mark2, 36, false},  // full-width symbols
+	{0xF4, leadF0, 50, false}, // emoji
+	{0xFF, mark, 20, false},   // not UTF-8
+}
+
+// onLead handles the first byte of a rune that is not ASCII. A letter with an accent also shows that the words around it are not English.
+func (s state) onLead(b byte) (state, int) {
+	i := slices.IndexFunc(leads, func(l lead) bool { return b <= l.last })
+	l := leads[i]
+	switch {
+	case l.next == accent && s.in(word, capitals):
+		l.cost += 56
+	case l.next == accent:
+		l.cost += s.begin() + 44
+	case l.last == 0xD3 && s != foreign: // the first letter of a Cyrillic word
+		l.cost = 32
+	case l.begins && s != foreign:
+		l.cost += 13
+	}
+	return l.next, l.cost
+}
+
+// further describes the bytes that follow in a state, up to a byte.
+type further struct {
+	after state
+	last  byte
+	next  state
+	cost  int
+}
+
+// furthers are sorted by state and byte. The second byte determines the script after some first bytes, and the rest of the cost.
+var furthers = []further{
+	{accent, 0xBF, word + 3, 0},
+	{letter1, 0xBF, foreign, 0},
+	{letter2, 0xBF, letter1, 0},
+	{mark1, 0xBF, mark, 0},
+	{mark2, 0xBF, mark1, 0},
+	{leadE0, 0xA3, letter1, 21},
+	{leadE0, 0xA5, letter1, 3}, // Devanagari
+	{leadE0, 0xA7, letter1, 7}, // Bengali
+	{leadE0, 0xAD, letter1, 21},
+	{leadE0, 0xAF, letter1, 10}, // Tamil
+	{leadE0, 0xB3, letter1, 21},
+	{leadE0, 0xB5, letter1, 15}, // Malayalam
+	{leadE0, 0xB7, letter1, 21},
+	{leadE0, 0xB9, letter1, 0}, // Thai
+	{leadE0, 0xBF, letter1, 21},
+	{leadE1, 0xB7, letter1, 34},
+	{leadE1, 0xBB, accent, 0}, // Vietnamese
+	{leadE1, 0xBF, letter1, 34},
+	{leadE2, 0x80, mark1, 2}, // dashes and quotes
+	{leadE2, 0x93, mark1, 32},
+	{leadE2, 0x95, mark1, 0}, // box drawing
+	{leadE2, 0xBF, mark1, 32},
+	{leadE3, 0x80, letter1, 7}, // Japanese punctuation
+	{leadE3, 0x83, letter1, 0}, // kana
+	{leadE3, 0xBF, letter1, 23},
+	{leadEA, 0xAF, letter1, 29},
+	{leadEA, 0xBF, letter1, 0}, // Korean
+	{leadF0, 0x9E, mark2, 30},
+	{leadF0, 0x9F, mark2, 0}, // emoji
+	{leadF0, 0xBF, mark2, 30},
+}
+
+// onNext handles a further byte of a rune.
 func (s state) onNext(b byte) (state, int) {
-	switch s {
-	case accent:
-		return word + 3, 0
-	case letter1:
-		return foreign, 0
-	case letter2:
-		return letter1, 0
-	case mark1:
-		return mark, 0
-	case mark2:
-		return mark1, 0
-	case leadE0:
-		switch {
-		case 0xA4 <= b && b <= 0xA5: // Devanagari
-			return letter1, 3
-		case 0xA6 <= b && b <= 0xA7: // Bengali
-			return letter1, 7
-		case 0xAE <= b && b <= 0xAF: // Tamil
-			return letter1, 10
-		case 0xB4 <= b && b <= 0xB5: // Malayalam
-			return letter1, 15
-		case 0xB8 <= b && b <= 0xB9: // Thai
-			return letter1, 0
-		}
-		return letter1, 21
-	case leadE1:
-		if 0xB8 <= b && b <= 0xBB { // Vietnamese
-			return accent, 0
-		}
-		return letter1, 34
-	case leadE2:
-		switch b {
-		case 0x80: // dashes and quotes
-			return mark1, 2
-		case 0x94, 0x95: // box drawing
-			return mark1, 0
-		}
-		return mark1, 32
-	case leadE3:
-		switch {
-		case b == 0x80: // Japanese punctuation
-			return letter1, 7
-		case b <= 0x83: // kana
-			return letter1, 0
-		}
-		return letter1, 23
-	case leadEA:
-		if b >= 0xB0 { // Korean
-			return letter1, 0
-		}
-		return letter1, 29
-	}
-	if b == 0x9F { // emoji
-		return mark2, 0
-	}
-	return mark2, 30
+	i := slices.IndexFunc(furthers, func(f further) bool { return f.after == s && b <= f.last })
+	return furthers[i].next, furthers[i].cost
 }
