@@ -32,7 +32,7 @@ import (
 // searched, so the cost does not depend on the length of the trace.
 
 const (
-	echoSimilarity   = 0.88 // of a lesson and a bullet; see isEcho
+	echoSimilarity   = 0.88 // of a lesson and a bullet; see rejectReason
 	copyContainment  = 0.8  // share of a lesson's shingles in one text that counts as a copy
 	shingleWords     = 4    // words in a shingle
 	minShingledWords = 6    // words; a shorter lesson is a copy only if a text contains all of it
@@ -164,44 +164,21 @@ func (a *analysis) ignore(format string, args ...any) {
 // shorten returns the beginning of a text for use in a message.
 func shorten(s string) string { return text.Quotable(s, 80) }
 
-// rejectReason returns why a lesson must be dropped, "" if it may stay.
+// rejectReason returns why a lesson must be dropped, "" if it may stay. A lesson repeats a bullet, as an echo, if its text is similar and gives the
+// same advice, or if its words are the same.
 func rejectReason(lesson string, shown []events.ShownBullet, prepare func(string) *similar.Text) string {
 	if len(lesson) > maxLesson {
 		return fmt.Sprintf("longer than %d bytes", maxLesson)
 	}
-	c := prepareLesson(lesson)
+	prepared, own := similar.Prepare(lesson), slices.Collect(words(lesson))
 	for i := range shown {
-		if c.isEcho(shown[i].Content, prepare) {
+		bullet := shown[i].Content
+		saysSame := prepared.SimilarityTo(prepare(bullet)) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same
+		if saysSame || slices.Equal(own, slices.Collect(words(bullet))) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
 		}
 	}
 	return ""
-}
-
-// preparedLesson is a lesson that is prepared once for the comparison with many bullets.
-type preparedLesson struct {
-	text     string
-	prepared *similar.Text
-	words    []string
-}
-
-func prepareLesson(lesson string) *preparedLesson {
-	return &preparedLesson{lesson, similar.Prepare(lesson), slices.Collect(words(lesson))}
-}
-
-// isEcho reports whether the lesson repeats a bullet: its text is similar and gives the same advice, or its words are the same.
-func (c *preparedLesson) isEcho(bullet string, prepare func(string) *similar.Text) bool {
-	if c.prepared.SimilarityTo(prepare(bullet)) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
-		return true
-	}
-	i := 0
-	for w := range words(bullet) {
-		if i == len(c.words) || w != c.words[i] {
-			return false
-		}
-		i++
-	}
-	return i == len(c.words)
 }
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
