@@ -77,7 +77,7 @@ func meaning(t *testing.T, name string, data []byte) string {
 
 // windowed are samples of the values in buckets.
 func windowed() map[string]any {
-	return map[string]any{"interaction": new(Interaction), "note": new(Note), "marked": new(MarkedInteraction), "served": new(ServedContext), "summary": new(Summary)}
+	return map[string]any{"interaction": new(Interaction), "note": new(Note), "marked": new(MarkedInteraction), "served": new(ServedContext)}
 }
 
 func decodeNamed(name string, data []byte) (any, error) {

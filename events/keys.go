@@ -40,11 +40,6 @@ func MarksKey(b playbook.Book, owner, session string) string {
 	return SessionKey(b, owner, session) + ".marks"
 }
 
-// SummaryKey returns the key for the summary of a session's older turns.
-func SummaryKey(b playbook.Book, owner, session string) string {
-	return SessionKey(b, owner, session) + ".summary"
-}
-
 // NotesKey returns the key for the notes on reflections of a session of an owner. Its history contains the last ones.
 func NotesKey(b playbook.Book, owner, session string) string {
 	return SessionKey(b, owner, session) + ".reflections"

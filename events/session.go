@@ -149,16 +149,6 @@ func NewNote(h Handle, r *Reflection) *Note {
 	return n
 }
 
-// Summary is a model's summary of the older turns of a session.
-type Summary struct {
-	Through int `msgpack:"n" json:"through"` // the last turn that it covers
-	// Version is a version of the playbook. The summary contains nothing that was forgotten up to this version.
-	Version uint64    `msgpack:"v,omitempty" json:"playbook_version,omitempty"`
-	Text    string    `msgpack:"x" json:"text"`
-	Model   string    `msgpack:"m,omitempty" json:"model,omitempty"`
-	At      time.Time `msgpack:"at" json:"at"`
-}
-
 // Mark is a user's mark on a turn of a session.
 type Mark string
 

@@ -37,8 +37,6 @@ type ContextBuilder struct {
 	admit      func(admit.Text) admit.Decision   // admit.Decide; a test replaces it to prove that the tests find a missing admission
 	cfg        Config
 	timeouts   timeouts
-	// onTurn is called after each turn that is added to a session. It is nil if no summaries are made.
-	onTurn func(b playbook.Book, owner, session string)
 }
 
 // Embedder computes one vector for each text, all of one dimension. Embed returns when ctx ends.
@@ -200,7 +198,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		in := assembly.Input{
 			Now: started.UTC(), System: req.instructions, SystemRef: req.instructionsRef, Query: req.query, TaskContext: req.taskContext,
 			Task: req.taskType, Running: req.runningSteps, Explain: req.explain, Advice: req.advice, Rounds: cb.admitRounds(req.rounds),
-			Window: inputs.history.window, Marks: inputs.history.marks, Summary: inputs.history.summary, Similar: inputs.query.similarity, Recalled: recalled,
+			Window: inputs.history.window, Marks: inputs.history.marks, Similar: inputs.query.similarity, Recalled: recalled,
 			Notes: cb.admitNotes(req, ix, inputs.notes, inputs.query), Linked: ix.linkedBullets,
 			TimeIndependent: req.pinnedVersion != nil, Seed: req.query, Reliability: reliabilities,
 			Rankings: func() []selection.Ranking { return ix.rankings(inputs.query, selected.tasks, warns) },

@@ -262,7 +262,7 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 // forgetting returns the state that decides which executions of an owner a prompt may contain.
 func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
 	_ = p.withIndex(func(ix *playbookIndex) error {
-		f = &forgetting{ix.notes.Admission(), ix.version, owner}
+		f = &forgetting{ix.notes.Admission(), owner}
 		return nil
 	})
 	return f

@@ -28,8 +28,7 @@ type Config struct {
 
 	assembly.Limits
 
-	Recall    Recall    // scope of recalled executions; default RecallSession
-	Summaries Summaries // how older turns of a session are compressed; default SummariesModel
+	Recall Recall // scope of recalled executions; default RecallSession
 
 	RawReply int // maximum bytes of the model's reply that are stored with an execution, up to 65,536; default 0, which stores none
 
@@ -54,7 +53,6 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 16)
 	c.Recall = cmp.Or(c.Recall, RecallSession)
-	c.Summaries = cmp.Or(c.Summaries, SummariesModel)
 	c.RecallMemory = cmp.Or(c.RecallMemory, 256<<20)
 	c.Limits = c.Limits.WithDefaults()
 	return c
@@ -66,7 +64,6 @@ func (c Config) Validate() error {
 	var e config.Errors
 	e.Wrap("Limits", c.Limits.Validate())
 	e.Wrap("Recall", c.Recall.UnmarshalText([]byte(c.Recall)))
-	e.Wrap("Summaries", c.Summaries.UnmarshalText([]byte(c.Summaries)))
 	config.AtLeast(&e, "Slots", c.Slots, 1)
 	config.AtLeast(&e, "RecallMemory", c.RecallMemory, 1)
 	if c.RawReply < 0 || c.RawReply > maxRawReply {
@@ -149,11 +146,6 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, builder *ContextBui
 	defer builder.Close()
 	g.builder.Store(builder)
 	defer g.builder.Store(nil)
-	if g.model != nil && g.cfg.Summaries == SummariesModel {
-		s := newSummariser(builder, g.model)
-		defer s.close()
-		builder.onTurn = s.turnAdded
-	}
 	for _, open := range g.endpoints {
 		closed, err := open(conn, builder)
 		if err != nil {

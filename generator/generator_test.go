@@ -25,7 +25,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		"Slots":                        {Slots: -1},
 		"RecallMemory":                 {RecallMemory: -1},
 		"Recall":                       {Recall: "all"},
-		"Summaries":                    {Summaries: "poem"},
 		"Limits.Total":                 {Limits: assembly.Limits{Total: -1}},
 		"Limits.Window":                {Limits: assembly.Limits{Window: 21}},
 		"Limits.Weights.Effectiveness": {Limits: assembly.Limits{Weights: selection.Weights{Effectiveness: -1}}},
@@ -37,11 +36,6 @@ func TestValidateNamesTheField(t *testing.T) {
 	for text, want := range map[string]bool{"session": true, "book": true, "none": true, "": false, "Session": false} {
 		if err := new(Recall).UnmarshalText([]byte(text)); (err == nil) != want {
 			t.Errorf("recall %q: got %v", text, err)
-		}
-	}
-	for text, want := range map[string]bool{"model": true, "extract": true, "": false, "none": false} {
-		if err := new(Summaries).UnmarshalText([]byte(text)); (err == nil) != want {
-			t.Errorf("summaries %q: got %v", text, err)
 		}
 	}
 }

@@ -176,8 +176,7 @@ func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.Pr
 // forgetting tells which executions of an owner are forgotten, at a version of a playbook.
 type forgetting struct {
 	playbook.Admission
-	version uint64
-	owner   string
+	owner string
 }
 
 // isForgotten reports whether an execution of a session is forgotten.
@@ -187,19 +186,10 @@ func (f *forgetting) isForgotten(i *events.Interaction, session string) bool {
 	})
 }
 
-// summary returns a summary of a session, or an empty one if it may contain forgotten executions.
-func (f *forgetting) summary(s *events.Summary, session string) *events.Summary {
-	if s == nil || f.ForgetsSince(s.Version, f.owner, session) {
-		return new(events.Summary)
-	}
-	return s
-}
-
 // dropForgotten removes the forgotten executions from the history of a session.
 func (h *sessionHistory) dropForgotten(f *forgetting, session string) {
 	h.window = slices.DeleteFunc(h.window, func(i *events.Interaction) bool { return f.isForgotten(i, session) })
 	h.marks = slices.DeleteFunc(h.marks, func(m events.MarkedInteraction) bool { return f.isForgotten(&m.Interaction, session) })
-	h.summary = f.summary(h.summary, session)
 }
 
 // maxScreened is the size of ContextBuilder.screened. The same few notes are in the contexts of many tasks.

@@ -16,9 +16,7 @@ type sessionHistory struct {
 	marks    []events.MarkedInteraction // also without the requested execution
 	turn     int                        // turn of the requested execution: the stored one, or else the next; 0 without a session
 	inWindow bool                       // the stored window contains the requested execution
-	// summary covers older turns. It is nil if the session is too short for one.
-	summary *events.Summary
-	records []*events.Note // notes with records of steps
+	records  []*events.Note             // notes with records of steps
 }
 
 // readSession reads the stored data of a session, except the records. It excludes the requested execution, which is stored if its task was
@@ -49,12 +47,6 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 	}
 	if !h.inWindow {
 		h.turn = last + 1
-	}
-	if len(list) >= 2*cb.cfg.summaryInterval() {
-		h.summary, err = cb.windows.Summary(ctx, b, req.owner, session)
-		if err != nil {
-			warns.add("session: read summary: %s", shortError(ctx, err))
-		}
 	}
 	h.marks, err = cb.windows.Marks(ctx, b, req.owner, session)
 	if err != nil {
@@ -123,13 +115,7 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 	if err != nil || !first {
 		return err
 	}
-	if err := cb.windows.Add(ctx, e.Book, e.Owner, e.Session, events.NewInteraction(r.Handle, e)); err != nil {
-		return err
-	}
-	if cb.onTurn != nil {
-		cb.onTurn(e.Book, e.Owner, e.Session)
-	}
-	return nil
+	return cb.windows.Add(ctx, e.Book, e.Owner, e.Session, events.NewInteraction(r.Handle, e))
 }
 
 // addToWindowOrLog calls addToWindow and logs permanent errors. It returns only temporary errors, which are worth a

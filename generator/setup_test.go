@@ -355,7 +355,6 @@ func (m *echoModel) last() []chat.Message {
 // startWith runs a generator with a configuration until the test ends.
 func (f *fixture) startWith(m chat.Model, e Embedder, cfg Config, w timeouts) {
 	f.Helper()
-	cfg.Summaries = SummariesExtract
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	builder := newBuilder(f.conn, e, cfg, w)

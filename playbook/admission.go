@@ -99,17 +99,6 @@ func (a *Admission) Forgets(e *Evidence) bool {
 	return e.sequence() < a.ForgottenFloor.Before || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool { return f.Matches(0, e) })
 }
 
-// ForgetsSince reports whether executions of a session were forgotten after a version. If so, a text about the session that was written
-// at that version may contain them.
-func (a *Admission) ForgetsSince(version uint64, owner, session string) bool {
-	return version < a.ForgottenFloor.Version || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool {
-		s := &f.Selector
-		bySession := s.Session == "" || s.Session == session
-		byOwner := s.Owner == "" || s.Owner == owner
-		return bySession && byOwner && version < f.Version
-	})
-}
-
 // LastForgotten returns the last version that forgot executions, or 0.
 func (a *Admission) LastForgotten() uint64 {
 	if n := len(a.Forgotten); n > 0 {

@@ -3,7 +3,7 @@ package chat
 // PromptTexts returns the texts of all instructions.
 func PromptTexts() []string {
 	return []string{
-		PromptTask, PromptAnswerFormat, PromptAgent, PromptAdvice, PromptSummary,
+		PromptTask, PromptAnswerFormat, PromptAgent, PromptAdvice,
 		PromptAttempt, PromptEarlierAttempts, PromptAgentRules, PromptRightAnswer, PromptQuotes, PromptRecords,
 		PromptJudge, PromptJudgeScores, DefaultRubric,
 	}

@@ -125,7 +125,7 @@ var dependencies = []dependency{
 	{stream: "KV_" + events.BucketCaptures, users: []string{"KV_" + events.BucketOpen, events.StreamExecutions}, why: "feedback finds an execution by the ids of its run, which are stored at its first call"},
 	{stream: "KV_" + events.BucketState, users: []string{events.StreamExecutions}, why: "it has the first copies of executions, so that a repeated one counts once"},
 	{stream: "KV_" + events.BucketState, users: []string{events.StreamReflections}, why: "it has the first copies of reflections, so that a repeated one counts once"},
-	{stream: "KV_" + events.BucketState, users: []string{"KV_" + events.BucketWindow}, why: "it has the summaries of the sessions"},
+	{stream: "KV_" + events.BucketState, users: []string{"KV_" + events.BucketWindow}, why: "it has the marks of the sessions"},
 	{stream: Attempts, users: []string{events.StreamTasks}, why: "it has the attempts of stored messages"},
 	{stream: Attempts, users: []string{events.StreamExecutions}, why: "it has the attempts of stored messages"},
 	{stream: Attempts, users: []string{events.StreamReflections}, why: "it has the attempts of stored messages"},

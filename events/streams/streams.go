@@ -106,7 +106,7 @@ func All(replicas int) []jetstream.StreamConfig {
 			MaxAge: keepWindows,
 		}, maxWindows),
 		boundedCache(jetstream.StreamConfig{
-			Name: "KV_" + events.BucketState, Description: "marks and summaries of sessions, last runs of tasks, first copies of events",
+			Name: "KV_" + events.BucketState, Description: "marks of sessions, last runs of tasks, first copies of events",
 			Subjects: []string{"$KV." + events.BucketState + ".>"}, MaxMsgsPerSubject: 1,
 			MaxAge: keepWindows,
 		}, maxState),

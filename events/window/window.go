@@ -171,31 +171,6 @@ func (s *Store) RecordNotes(ctx context.Context, b playbook.Book, owner, session
 	return slices.DeleteFunc(notes, func(n *events.Note) bool { return len(n.Records) == 0 }), nil
 }
 
-// PutSummary stores the summary of a session's older turns. It replaces the previous one.
-func (s *Store) PutSummary(ctx context.Context, b playbook.Book, owner, session string, v *events.Summary) error {
-	err := validate(b, owner, session)
-	if err == nil {
-		err = s.put(ctx, states, events.SummaryKey(b, owner, session), v)
-	}
-	if err != nil {
-		return fmt.Errorf("store the summary of %s: %w", sessionName(b, session), err)
-	}
-	return nil
-}
-
-// Summary returns the summary of a session's older turns. It is empty if none was stored.
-func (s *Store) Summary(ctx context.Context, b playbook.Book, owner, session string) (*events.Summary, error) {
-	err := validate(b, owner, session)
-	var v *events.Summary
-	if err == nil {
-		v, _, err = load[events.Summary](ctx, s, states, events.SummaryKey(b, owner, session))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the summary of %s: %w", sessionName(b, session), err)
-	}
-	return cmp.Or(v, new(events.Summary)), nil
-}
-
 func validate(b playbook.Book, owner, session string) error {
 	err := errors.Join(b.Validate(), events.ValidateOwner(owner))
 	if session == "" {

@@ -26,8 +26,7 @@ type Generator struct {
 
 	Limits
 
-	Recall    generator.Recall    `name:"recall" help:"Scope of recalled executions: session, book (also other users' sessions) or none." group:"Context" rare:""`
-	Summaries generator.Summaries `name:"summaries" help:"Compress older turns of a session by: model (the generator's) or extract (excerpts)." group:"Context" rare:""`
+	Recall generator.Recall `name:"recall" help:"Scope of recalled executions: session, book (also other users' sessions) or none." group:"Context" rare:""`
 
 	RecallMemory int `name:"recall-memory" help:"Memory limit for recalled executions, in bytes; the oldest are evicted." group:"Context" rare:""`
 

@@ -52,13 +52,6 @@ type side struct {
 func openSide(t *testing.T) *side {
 	t.Helper()
 	return openSideWith(t, func(r *simulated.Request) simulated.Answer {
-		if isSummary(r) { // it repeats the conversation
-			data, err := json.Marshal(map[string]string{"summary": r.Items[len(r.Items)-1].Text})
-			if err != nil {
-				t.Error(err)
-			}
-			return simulated.Answer{Text: string(data)}
-		}
 		return simulated.Answer{Text: `{"reasoning": "so", "bullet_ids": [], "final_answer": "three"}`}
 	})
 }
@@ -80,11 +73,6 @@ func openSideWith(t *testing.T, script simulated.Script) *side {
 	}
 	s.start(bustest.Must(generator.New(model, nil, generator.Config{})))
 	return s
-}
-
-// isSummary reports whether a request asks for the summary of a session.
-func isSummary(r *simulated.Request) bool {
-	return strings.Contains(string(r.Body), "You keep the minutes")
 }
 
 // start runs a role until the end of the test.

@@ -83,7 +83,7 @@ func forgetCases() []forgetCase {
 }
 
 // TestForgottenRunsAreSilent forgets a run by each selector. Before, an agent and a provider receive its texts in each way, also after
-// a forget that selects no run. Afterwards neither receives any of them, in contexts of the session with its summary, with a pinned
+// a forget that selects no run. Afterwards neither receives any of them, in contexts of the session, with a pinned
 // old version, in tasks and model calls. A selected run that is reflected later teaches nothing. What is left is served, and a run that
 // is reported later teaches.
 func TestForgottenRunsAreSilent(t *testing.T) {
@@ -119,7 +119,7 @@ type forgetBook struct {
 	received int // requests of the provider before the forget
 }
 
-// prepare makes the runs and a summary of their session, and serves them.
+// prepare makes the runs, and serves them.
 func (f *forgetBook) prepare() {
 	f.Helper()
 	f.commitAll(f.book, playbook.Delta{Gate: playbook.GateOff})
@@ -132,7 +132,7 @@ func (f *forgetBook) prepare() {
 	if !f.one {
 		f.report(f.late)
 	}
-	for i := range 12 { // the turns of a summary
+	for i := range 12 {
 		r := newFarRun("")
 		r.texts = map[string]string{"question": fmt.Sprintf("When does the tour number %d begin?", i), "answer": "At noon."}
 		f.report(r)
@@ -141,8 +141,6 @@ func (f *forgetBook) prepare() {
 	f.reflect(f.kept)
 	f.taught(f.run)
 	f.before = f.taught(f.kept)
-	f.taskOf(f.run, nil) // makes the summary
-	f.wait("summary of the session", func() bool { return len(f.run.in(f.summary().Text)) > 0 })
 	f.edit(&playbook.Selector{Session: "elsewhere"})
 	found := map[string]bool{}
 	for way, got := range f.ways(f.run) {
@@ -188,10 +186,6 @@ func (f *forgetBook) check() {
 	}
 	for way, got := range f.ways(f.run) {
 		silent(way, got)
-	}
-	if !f.all { // else the session has too few turns left
-		f.wait("new summary", func() bool { return f.summary().Version >= f.forgot })
-		silent("the summary", f.summary().Text)
 	}
 	for _, r := range f.side.received()[f.received:] {
 		silent("a request of the provider", string(r.Body))
@@ -270,7 +264,7 @@ func (f *forgetBook) taskOf(r *farRun, pinned *uint64) string {
 func (f *forgetBook) sentFor(n int, text string) string {
 	f.Helper()
 	for _, r := range f.side.received()[n:] {
-		if strings.Contains(string(r.Body), text) && !isSummary(&r) {
+		if strings.Contains(string(r.Body), text) {
 			return string(r.Body)
 		}
 	}
@@ -356,19 +350,6 @@ func (f *forgetBook) playbook() *playbook.Playbook {
 	}
 	defer w.Close()
 	return w.State().Playbook()
-}
-
-// summary returns the summary of the session of the run.
-func (f *forgetBook) summary() *events.Summary {
-	f.Helper()
-	s, err := f.notes.Summary(f.Context(), f.book, f.run.caller.Owner, f.run.session)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if s == nil {
-		return new(events.Summary)
-	}
-	return s
 }
 
 // edit forgets the executions that a selector selects, and returns the version.

@@ -53,7 +53,7 @@ func (c *conversation) chance(purpose string, rate float64) bool {
 // fields that the instructions mention.
 func (c *conversation) role() string {
 	switch c.schema {
-	case "generator", "reflector", "curator", "reducer", "refiner", "summary":
+	case "generator", "reflector", "curator", "reducer", "refiner":
 		return c.schema
 	}
 	instructions := worlds.SystemText(c.said)
@@ -66,8 +66,6 @@ func (c *conversation) role() string {
 		return "refiner"
 	case strings.Contains(instructions, `"operations"`):
 		return "curator"
-	case strings.Contains(instructions, `"summary"`):
-		return "summary"
 	case strings.Contains(instructions, `"final_answer"`):
 		return "generator"
 	}

@@ -65,7 +65,7 @@ func (m *model) answer(c *conversation) string {
 	case "reflector":
 		reply = m.distort(c, reply, obeys)
 	}
-	if role != "summary" && c.chance("sloppy", m.SloppyRate) {
+	if c.chance("sloppy", m.SloppyRate) {
 		return sloppy(c, role, reply)
 	}
 	return reply

@@ -42,7 +42,7 @@ type Input struct {
 	TaskContext string // the context of the task
 	Task        string // general, research, coding, debugging or analysis; empty detects it
 	// Advice requests one text with bullets and reflections, which the caller adds to the user's message. The query then only selects bullets, and
-	// the inputs of a conversation (TaskContext, Rounds, Window, Marks, Running, Recalled, Summary) are not read.
+	// the inputs of a conversation (TaskContext, Rounds, Window, Marks, Running, Recalled) are not read.
 	Advice bool
 	Rounds []events.PreviousRound // earlier rounds of the task, oldest first
 
@@ -63,9 +63,6 @@ type Input struct {
 	Marks    []events.MarkedInteraction // turns of the session marked by users
 	Running  []events.Step              // steps since the query
 	Recalled []*events.Interaction      // best first
-	// Summary is a model's summary of older turns; nil before the first one. Turns after the summary are summarised by
-	// excerpts.
-	Summary *events.Summary
 	// Similar returns the similarity of a text to the query, 0 to 1. Nil disables it.
 	Similar func(text string) float64
 	// Explain requests the scores of bullets and of the items of the window.
@@ -90,7 +87,7 @@ type Context struct {
 func Assemble(in Input, l Limits) (*Context, error) {
 	a := &assembler{in: in, limits: l.WithDefaults(), sources: Sources{
 		System: in.System, Query: in.Query, TaskContext: in.TaskContext, Rounds: in.Rounds, Running: in.Running, Interactions: map[string]*events.Interaction{},
-		Notes: map[string]*events.Note{}, cache: newTextCache(),
+		Notes: map[string]*events.Note{}, pieces: map[string][]piece{},
 	}}
 	a.manifest = events.Manifest{
 		Assembly: Version, Limit: a.limits.Total, Texts: string(a.limits.Texts), Votes: a.limits.Votes, At: in.Now, Warnings: append([]string(nil), in.Degraded...),

@@ -239,20 +239,17 @@ func TestRecordLineOfShortenedResult(t *testing.T) {
 	}
 }
 
-// A turn is in the window, or recalled, or in the model's summary, or in excerpts and record lines.
+// A turn is in the window, or recalled, or in excerpts and record lines.
 func TestEachTurnIsShownOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 10
 	for name, test := range map[string]struct {
 		recalled []int
-		through  int    // of the summary; 0 for none
 		want     string // for each turn: window, recall, history (excerpt and record line), or - for none of them
 	}{
-		"nothing recalled":      {nil, 0, "- - - - history history history window window window"},
-		"recalled":              {[]int{2, 6, 9}, 0, "- recall - - history recall history window window window"},
-		"summary":               {nil, 6, "- - - - - - history window window window"},
-		"recalled, and summary": {[]int{2, 5, 7}, 6, "- recall - - recall - recall window window window"},
-		"recalled twice":        {[]int{3, 3}, 0, "- - recall - history history history window window window"},
+		"nothing recalled": {nil, "- - - - history history history window window window"},
+		"recalled":         {[]int{2, 6, 9}, "- recall - - history recall history window window window"},
+		"recalled twice":   {[]int{3, 3}, "- - recall - history history history window window window"},
 	} {
 		list := session(turns, "x")
 		for _, i := range list {
@@ -263,9 +260,6 @@ func TestEachTurnIsShownOnce(t *testing.T) {
 		in := Input{Window: list, Query: "How many books stand on the shelf in the hall?"}
 		for _, turn := range test.recalled {
 			in.Recalled = append(in.Recalled, list[turn-1])
-		}
-		if test.through > 0 {
-			in.Summary = &events.Summary{Through: test.through, Text: "They counted."}
 		}
 		c := assemble(t, in, Limits{Window: 3})
 		history := ""
@@ -346,12 +340,6 @@ func TestHiddenTurnsAreSummarised(t *testing.T) {
 	last := c.Messages[len(c.Messages)-1].Text
 	if !strings.Contains(last, "2.50") || !strings.Contains(last, "/etc/library/fines.yaml") {
 		t.Errorf("got %q, want the fact of the omitted turn", last)
-	}
-	c = assemble(t, Input{Window: list, Summary: &events.Summary{Through: 6, Text: "They talked about fines."}}, Limits{Window: 3})
-	if last := c.Messages[len(c.Messages)-1].Text; !strings.Contains(last, "They talked about fines.") {
-		t.Errorf("got %q, want the model's summary", last)
-	} else if strings.Contains(last, "fines.yaml") || !strings.Contains(last, "shelf 7") {
-		t.Errorf("got %q, want only excerpts of turns after the summary", last)
 	}
 }
 

@@ -65,8 +65,8 @@ func (a *assembler) findEarlierTurns() []turn {
 	for _, e := range list {
 		h := string(e.Execution)
 		a.sources.Interactions[h] = e.Interaction
-		a.sources.cache.pieces[h] = pieces(e.Interaction)
-		for _, t := range splitTurns(a.sources.cache.pieces[h]) {
+		a.sources.pieces[h] = pieces(e.Interaction)
+		for _, t := range splitTurns(a.sources.pieces[h]) {
 			t.mark = e.mark
 			turns = append(turns, t)
 		}
@@ -77,8 +77,8 @@ func (a *assembler) findEarlierTurns() []turn {
 // setConversationBudget finds the turns, and adapts the configured tokens of the conversation to their texts.
 func (a *assembler) setConversationBudget() {
 	a.earlierTurns = a.findEarlierTurns()
-	a.sources.cache.pieces[""] = runningPieces(a.in.Running, a.in.Now)
-	a.currentTurns = splitTurns(a.sources.cache.pieces[""])
+	a.sources.pieces[""] = runningPieces(a.in.Running, a.in.Now)
+	a.currentTurns = splitTurns(a.sources.pieces[""])
 	a.currentTurns[0].pieces = a.currentTurns[0].pieces[1:] // without the query itself
 	var recent []string                                     // the newest first
 	for _, turns := range [][]turn{a.currentTurns, a.earlierTurns} {
@@ -185,7 +185,7 @@ func (a *assembler) addTurns() {
 	}
 	history := a.estimateHidden() // tokens that the history would use with enough room
 	for _, i := range a.in.Recalled[:min(len(a.in.Recalled), max(a.limits.Recall, 0))] {
-		history += a.sources.recalledItem(i).tokens
+		history += chat.Tokens(recalledText(i))
 	}
 	windowBudget := budget
 	if wanted+history > budget { // the history gets at most half
@@ -325,10 +325,7 @@ func (a *assembler) estimateHidden() (n int) {
 // addHistory quotes the turns that are not shown, each in one form:
 //
 //   - a turn that is relevant to the query is recalled,
-//   - another turn is covered by the model's summary,
-//   - a turn that is newer than the model's summary has excerpts of its texts and record lines of its tool calls.
-//
-// Only the model's summary can repeat a recalled turn, because it summarises many turns together.
+//   - another turn has excerpts of its texts and record lines of its tool calls.
 func (a *assembler) addHistory() {
 	budget := min(a.historyBudget, a.remaining)
 	reserved := min(a.estimateHidden(), budget/2) // for the summary and the record lines
@@ -336,8 +333,8 @@ func (a *assembler) addHistory() {
 	recalled := a.addRecalled(&budget) // lowers the budget by the tokens that it uses, as the next two calls do
 	budget += reserved
 	a.hidden = slices.DeleteFunc(a.hidden, func(p *piece) bool { return recalled[handleOf(p.ref)] })
-	through := a.addSummary(&budget)
-	a.addRecords(&budget, through)
+	a.addSummary(&budget)
+	a.addRecords(&budget)
 }
 
 // handleOf returns the handle of the interaction in the reference of a piece.
@@ -353,7 +350,7 @@ func (a *assembler) addRecalled(budget *int) map[string]bool {
 		shown[handleOf(p.Ref)] = true
 	}
 	for _, i := range a.in.Recalled {
-		p := events.Part{Kind: events.PartRecall, Ref: string(i.Execution), Tokens: a.sources.recalledItem(i).tokens + 1}
+		p := events.Part{Kind: events.PartRecall, Ref: string(i.Execution), Tokens: chat.Tokens(recalledText(i)) + 1}
 		if shown[p.Ref] || recalled[p.Ref] || len(recalled) >= a.limits.Recall {
 			continue
 		}
@@ -368,12 +365,11 @@ func (a *assembler) addRecalled(budget *int) map[string]bool {
 	return recalled
 }
 
-// addRecords adds record lines for the hidden tool calls of turns after the turn through, and for the newest calls if their results are
-// shortened.
-func (a *assembler) addRecords(budget *int, through int) {
+// addRecords adds record lines for the hidden tool calls, and for the newest calls if their results are shortened.
+func (a *assembler) addRecords(budget *int) {
 	var steps []events.Step
 	for _, p := range a.hidden {
-		if p.step != nil && p.isAfter(through) {
+		if p.step != nil {
 			steps = append(steps, *p.step)
 		}
 	}
@@ -406,40 +402,24 @@ func (a *assembler) addRecords(budget *int, through int) {
 	}
 }
 
-// addSummary summarises the hidden turns: by the model's summary, and by excerpts of the turns after it. It returns the number of the last turn that
-// the model's summary covers, or 0 if the prompt does not have this summary.
-func (a *assembler) addSummary(budget *int) int {
-	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
-	summary := ""
-	through := 0
-	if s := a.in.Summary; s != nil && s.Text != "" {
-		if keep, cost := fitText(text.Clean(s.Text), room); cost <= room { // else even the shortest form has no room
-			summary, through = shorten(s.Text, keep), s.Through
-			room -= cost + 1
-		}
-	}
+// addSummary summarises the texts of the hidden turns by excerpts.
+func (a *assembler) addSummary(budget *int) {
 	var texts []string
 	for _, p := range a.hidden {
-		if p.step == nil && p.isAfter(through) {
+		if p.step == nil {
 			texts = append(texts, text.Clip(p.text, previewBytes))
 		}
 	}
 	texts = texts[max(0, len(texts)-maxExcerptTexts):]
-	if excerpts := conversation.Summarize(texts, room, a.in.Query); excerpts != "" {
-		if summary != "" {
-			summary += "\n"
-		}
-		summary += excerpts
+	if len(texts) == 0 {
+		return
 	}
-	hasTexts := len(texts) > 0 || a.in.Summary != nil && a.in.Summary.Text != ""
-	if !hasTexts { // nothing to summarise
-		return 0
-	}
+	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
+	summary := conversation.Summarize(texts, room, a.in.Query)
 	p := events.Part{Kind: events.PartSummary, Text: summary, Tokens: chat.Tokens(summary) + 1}
 	if summary == "" || !a.reserveQuote(p.Tokens, true, budget) {
 		a.omitParts(p)
-		return 0
+		return
 	}
 	a.summary = &p
-	return through
 }

@@ -18,17 +18,12 @@ type piece struct {
 	kind     events.PartKind
 	ref      string // handle of its interaction, # and its position; the handle is "" for the work since the query
 	at       time.Time
-	turn     int          // turn in its session; 0 if unknown, and since the query
 	text     string       // of the user or the model
 	gistText string       // cached result of gist
 	step     *events.Step // of tool calls; else nil
 	final    bool         // the last text of a turn
 	running  bool         // of the work since the query, of which the model sees all texts
 }
-
-// isAfter reports whether a piece is of a later turn. A piece without a turn counts as later, because the summary up to the turn
-// may not be about it.
-func (p *piece) isAfter(turn int) bool { return p.turn == 0 || p.turn > turn }
 
 // pieces returns the pieces of an interaction in order.
 func pieces(i *events.Interaction) []piece {
@@ -41,9 +36,6 @@ func pieces(i *events.Interaction) []piece {
 	isLastStep := last.kind == events.PartAnswer && strings.TrimSpace(last.text) == answer
 	if answer != "" && !isLastStep {
 		all = append(all, piece{kind: events.PartAnswer, at: i.At, text: answer})
-	}
-	for k := range all {
-		all[k].turn = i.Turn
 	}
 	return assignRefs(string(i.Execution), all)
 }

@@ -69,7 +69,7 @@ func anyInput(t *rapid.T) Input {
 	in := Input{
 		Now: noon, System: "You count books.", SystemRef: rapid.SampledFrom([]string{"", "counter/1"}).Draw(t, "ref"),
 		Query: "count " + anyText(t, "query"), TaskContext: anyText(t, "about"), Running: anySteps(t, "running", 6),
-		Task: rapid.SampledFrom([]string{"", "coding", "nonsense"}).Draw(t, "task"), Summary: &events.Summary{Through: 2, Text: anyText(t, "summary")},
+		Task:    rapid.SampledFrom([]string{"", "coding", "nonsense"}).Draw(t, "task"),
 		Similar: func(text string) float64 { return float64(len(text)%10) / 10 },
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "tries") {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,50 +23,14 @@ type Sources struct {
 	Interactions       map[string]*events.Interaction // by handle, for windows and recall
 	Notes              map[string]*events.Note        // by handle
 
-	cache *textCache
-}
-
-// textCache caches derived texts during one assembly.
-type textCache struct {
-	pieces   map[string][]piece      // by handle; "" is the work since the query
-	recalled map[string]recalledItem // by handle
-	system   systemMessage           // the last one
-}
-
-// recalledItem is the text of a recalled execution in a prompt.
-type recalledItem struct {
-	text   string
-	tokens int
-}
-
-// systemMessage is the text of a system message, and what it was made from.
-type systemMessage struct {
-	instructions string
-	bullets      []*playbook.Bullet
-	votes        bool
-	text         string // empty before the first message
-}
-
-func newTextCache() *textCache {
-	return &textCache{pieces: map[string][]piece{}, recalled: map[string]recalledItem{}}
-}
-
-// systemText returns the text of a system message. It is cached because a context above its limit is rendered again after each omission, mostly
-// with the same bullets.
-func (c *textCache) systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
-	m := &c.system
-	isSame := m.instructions == instructions && slices.Equal(m.bullets, bullets) && m.votes == votes
-	if m.text == "" || !isSame {
-		*m = systemMessage{instructions: instructions, bullets: bullets, votes: votes, text: systemText(instructions, bullets, votes)}
-	}
-	return m.text
+	pieces map[string][]piece // by handle; "" is the work since the query
 }
 
 // Render returns the messages of a manifest. The result depends only on the manifest and the sources. missing lists
 // the parts without a source; the messages omit them. Missing bullets are not listed: only the caller knows which were shown.
 func Render(m *events.Manifest, s Sources) (messages []chat.Message, missing []events.Part) {
-	if s.cache == nil {
-		s.cache = newTextCache()
+	if s.pieces == nil {
+		s.pieces = map[string][]piece{}
 	}
 	r := renderer{manifest: m, sources: s, texts: Texts(m.Texts)}
 	for i := range m.Parts {
@@ -127,7 +90,7 @@ func (r *renderer) addPart(p *events.Part) bool {
 	case events.PartRecall:
 		i := r.sources.Interactions[p.Ref]
 		if i != nil {
-			r.recalled = append(r.recalled, r.sources.recalledItem(i).text)
+			r.recalled = append(r.recalled, recalledText(i))
 		}
 		return i != nil
 	case events.PartPreviousRound:
@@ -164,7 +127,7 @@ func (r *renderer) endSystem() {
 	if r.system == nil {
 		return
 	}
-	text := r.sources.cache.systemText(*r.system, r.bullets, r.manifest.Votes)
+	text := systemText(*r.system, r.bullets, r.manifest.Votes)
 	r.system = nil
 	r.addMessage(chat.Message{Speaker: chat.System, Text: text})
 }
@@ -186,14 +149,14 @@ func systemText(instructions string, bullets []*playbook.Bullet, votes bool) str
 // addPiece adds a piece of an earlier turn or of the work since the query.
 func (r *renderer) addPiece(p *events.Part) bool {
 	handle := handleOf(p.Ref)
-	all, ok := r.sources.cache.pieces[handle]
+	all, ok := r.sources.pieces[handle]
 	if !ok {
 		if handle == "" {
 			all = runningPieces(r.sources.Running, r.manifest.At)
 		} else if i := r.sources.Interactions[handle]; i != nil {
 			all = pieces(i)
 		}
-		r.sources.cache.pieces[handle] = all
+		r.sources.pieces[handle] = all
 	}
 	for i := range all {
 		if all[i].ref == p.Ref && all[i].kind == p.Kind {
@@ -333,18 +296,6 @@ const (
 	maxRecalledAnswer   = 900
 	maxRecalledCalls    = 6
 )
-
-// recalledItem returns the text of a recalled execution in a prompt, with its tokens.
-func (s *Sources) recalledItem(i *events.Interaction) recalledItem {
-	h := string(i.Execution)
-	item, ok := s.cache.recalled[h]
-	if !ok {
-		text := recalledText(i)
-		item = recalledItem{text, chat.Tokens(text)}
-		s.cache.recalled[h] = item
-	}
-	return item
-}
 
 // recalledText formats an older execution in a few lines.
 func recalledText(i *events.Interaction) string {

@@ -37,13 +37,3 @@ func TestWordsAboutNewBullets(t *testing.T) {
 		}
 	}
 }
-
-func TestSystemTextDependsOnVotes(t *testing.T) {
-	t.Parallel()
-	bullets := []*playbook.Bullet{{ID: "a-00001", Section: "a", Content: "Ring the bell.", Helpful: 3}}
-	c := newTextCache()
-	with, without := c.systemText("x", bullets, true), c.systemText("x", bullets, false)
-	if with == without || without != systemText("x", bullets, false) {
-		t.Errorf("with votes: %q; without votes: %q", with, without)
-	}
-}

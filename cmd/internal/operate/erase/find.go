@@ -192,7 +192,7 @@ func (f *found) touches(m *stored, about *erasure.About) bool {
 		return true
 	}
 	switch m.stream {
-	case "KV_" + events.BucketState: // a summary covers all turns of its session, and marks have copies of turns
+	case "KV_" + events.BucketState: // a summary, as earlier versions stored it, covers all turns of its session, and marks have copies of turns
 		isMarks := strings.HasSuffix(m.Subject, ".marks")
 		return f.sessions[strings.TrimSuffix(m.Subject, ".summary")] || isMarks && mentions(m.Data, isFound)
 	case "KV_" + events.BucketContexts: // a context has texts of the turns that were recalled

@@ -2,8 +2,6 @@ package worlds
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -80,19 +78,4 @@ func BreakJSON(reply string, draw uint64) string {
 		return reply[:len(reply)/2]
 	}
 	return strings.Replace(reply, `":`, ":", 2)
-}
-
-// Summarise returns the reply to a summary prompt: up to 30 words of the first line of every quotation.
-func Summarise(messages []Message) string {
-	quotes := ReadQuotes(UserText(messages))
-	var said []string
-	for _, name := range slices.Sorted(maps.Keys(quotes)) {
-		text, _, _ := strings.Cut(strings.TrimSpace(quotes[name]), "\n")
-		if words := strings.Fields(text); len(words) > 0 {
-			said = append(said, name+": "+strings.Join(words[:min(len(words), 30)], " "))
-		}
-	}
-	return ReplyJSON(struct {
-		Summary string `json:"summary"`
-	}{strings.Join(said, "\n")})
 }

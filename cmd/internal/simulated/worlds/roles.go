@@ -86,8 +86,6 @@ func (m *Model) Reply(schema string, messages []Message) string {
 		reply = ReplyJSON(m.reduce(ReadProposals(messages)))
 	case "refiner":
 		reply = ReplyJSON(m.refine(ReadCuration(messages)))
-	case "summary":
-		return Summarise(messages)
 	default:
 		return "I am a simulated model and answer only the prompts of the roles."
 	}
