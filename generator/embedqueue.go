@@ -2,7 +2,6 @@ package generator
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -66,8 +65,8 @@ func (q *embedQueue) whenIdle() <-chan struct{} {
 	return q.idle
 }
 
-// run embeds items until ctx ends. If the embedder rejects a batch, run halves it, because one text may be the cause.
-// If the embedder rejects a single text, run moves the text to the end of the queue and waits for the retry delay.
+// run embeds items until ctx ends. If the embedder rejects a batch, one text may be the cause: run moves the batch to the end of the queue and
+// embeds single texts, and larger batches again as long as they succeed. After a rejected single text it waits for the retry delay.
 func (q *embedQueue) run(ctx context.Context) {
 	limit := embedBatch // number of texts in the next batch
 	for ctx.Err() == nil {
@@ -79,16 +78,17 @@ func (q *embedQueue) run(ctx context.Context) {
 			}
 			continue
 		}
-		switch err := q.embed(ctx, keys); {
-		case err == nil:
+		err := q.embed(ctx, keys)
+		if err == nil {
 			limit = min(2*limit, embedBatch)
-		case len(keys) > 1:
-			q.putBack(keys)
-			limit = len(keys) / 2
-		case ctx.Err() == nil: // a single text
+			continue
+		}
+		limit = 1
+		for _, key := range keys {
+			q.add(key)
+		}
+		if len(keys) == 1 && ctx.Err() == nil {
 			q.embeddings.log.Warn().Err(err).Str("item", keys[0]).Msg("embed item: retrying later, using words only")
-			q.add(keys[0])
-			limit = 1
 			_ = events.Sleep(ctx, q.retry)
 		}
 	}
@@ -141,15 +141,4 @@ func (q *embedQueue) next(limit int) []string {
 		close(q.idle)
 	}
 	return keys
-}
-
-// putBack returns keys to the front of the queue, except those that were queued again since next.
-func (q *embedQueue) putBack(keys []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return q.queued[key] })
-	for _, key := range keys {
-		q.queued[key] = true
-	}
-	q.keys = slices.Concat(keys, q.keys)
 }
