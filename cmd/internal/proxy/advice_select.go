@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -32,11 +31,11 @@ func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) b
 	text := r.Items[turn].Text
 	rest, speakers := withoutTranscript(text)
 	if speakers > 0 && !hasReply(r.Items) {
-		instructions := r.System + "\n" + rest
-		return formatInstruction.in(instructions) && (speakers == 2 || productInstruction.in(instructions))
+		instructions := bothEnds(r.System) + "\n" + bothEnds(rest)
+		return hasInstruction(formatInstruction, instructions) && (speakers == 2 || hasInstruction(productInstruction, instructions))
 	}
 	ends := bothEnds(strings.Join(texts, "\n"))
-	return productInstruction.in(ends) && formatInstruction.in(ends) && quoted(quotations(text))
+	return hasInstruction(productInstruction, ends) && hasInstruction(formatInstruction, ends) && quoted(quotations(text))
 }
 
 // hasReply reports whether a conversation has a reply of the model.
@@ -88,28 +87,10 @@ func withoutTranscript(text string) (rest string, speakers int) {
 // openEnd matches a text that ends with the prompt for the model's next line, such as "Assistant:".
 var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
 
-// instruction matches an instruction in one sentence. Each match has one of the stems: the search for them is fast, and the pattern, whose gaps make it
-// slow, is used only for the few sentences that have one.
-type instruction struct {
-	stems   []string
-	pattern *regexp.Regexp // of lower-case text
-}
-
-// in reports whether a text has the instruction.
-func (o *instruction) in(text string) bool {
-	text = strings.ToLower(text)
-	var stems []string // that the text has
-	for _, stem := range o.stems {
-		if strings.Contains(text, stem) {
-			stems = append(stems, stem)
-		}
-	}
-	if len(stems) == 0 {
-		return false
-	}
-	for sentence := range strings.FieldsFuncSeq(text, isSentenceEnd) {
-		hasStem := slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(sentence, stem) })
-		if hasStem && o.pattern.MatchString(sentence) {
+// hasInstruction reports whether a sentence of a text matches the pattern of an instruction, which is of lower-case text.
+func hasInstruction(pattern *regexp.Regexp, text string) bool {
+	for sentence := range strings.FieldsFuncSeq(strings.ToLower(text), isSentenceEnd) {
+		if pattern.MatchString(sentence) {
 			return true
 		}
 	}
@@ -120,23 +101,14 @@ func isSentenceEnd(r rune) bool { return r == '.' || r == '\n' }
 
 // formatInstruction matches instructions about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
 // title".
-var formatInstruction = instruction{
-	stems: []string{
-		"json", "word", "char", "sentence", "line", "question", "tag", "bullet", "title", "summary", "text", "list", "topic", "name",
-		"quot", "markdown", "explanation", "punctuation", "prefix", "heading", "nothing else",
-	},
-	pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
-		`\b\d+\s*(-|–|to)\s*\d+ ([\w-]+ ){1,2}(words?|questions?|tags?|topics?|titles?)\b|` + // with adjectives only after a range: "1-3 broad tags"
-		`\b(only|just)\b.{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b.{0,20}\bonly\b|` +
-		`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`),
-}
+var formatInstruction = regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+	`\b\d+\s*(-|–|to)\s*\d+ ([\w-]+ ){1,2}(words?|questions?|tags?|topics?|titles?)\b|` + // with adjectives only after a range: "1-3 broad tags"
+	`\b(only|just)\b.{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b.{0,20}\bonly\b|` +
+	`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)
 
 // productInstruction matches instructions for what a helper makes: "generate a title", "summarize the conversation".
-var productInstruction = instruction{
-	stems: []string{"title", "heading", "headline", "summar", "topic", "tag", "follow", "name"},
-	pattern: regexp.MustCompile(`\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b.{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|` +
-		`\b(summari[sz]e|title)\b.{0,30}\b(this|the|following|above)\b.{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`),
-}
+var productInstruction = regexp.MustCompile(`\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b.{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|` +
+	`\b(summari[sz]e|title)\b.{0,30}\b(this|the|following|above)\b.{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`)
 
 // bothEnds returns the beginning and the end of a text: instructions are there, and long quotations between them.
 func bothEnds(text string) string {
