@@ -211,7 +211,6 @@ func (s *side) commitAll(b playbook.Book, deltas ...playbook.Delta) uint64 {
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer w.Close()
 	for _, d := range deltas {
 		_, err := w.Commit(s.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
 			d.Time = time.Now().UTC()
@@ -466,7 +465,6 @@ func (s *side) chats(b playbook.Book, sources []farSource) map[string]bool {
 			n++
 		}
 		version = p.Version()
-		w.Close()
 		if n == len(sources) {
 			break
 		}

@@ -348,7 +348,6 @@ func (f *forgetBook) playbook() *playbook.Playbook {
 	if err != nil {
 		f.Fatal(err)
 	}
-	defer w.Close()
 	return w.State().Playbook()
 }
 

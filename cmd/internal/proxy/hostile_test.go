@@ -128,7 +128,6 @@ func (h *house) awaitBullets(n int) {
 		for range w.State().Playbook().All() {
 			got++
 		}
-		w.Close()
 		if got >= n {
 			return
 		}

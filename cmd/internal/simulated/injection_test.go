@@ -54,7 +54,7 @@ func TestInstructionsInTracesAreNotLearned(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	tasks, _ := Tasks(1)
-	d := newClient(Options{ObeyRate: 1})
+	d := &learner{client: newClient(Options{ObeyRate: 1})}
 	obeyed := 0
 	for i, attack := range attacks {
 		e := d.execute(t, &tasks[i])
