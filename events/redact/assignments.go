@@ -128,54 +128,31 @@ func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 	return s[begin:end], adjacent
 }
 
-// endings are suffixes of names of secrets, without separators and in lower case.
-var endings = []struct {
+// ending is a suffix of names of secrets, without separators and in lower case.
+type ending struct {
 	text     string
 	kind     nameKind
 	separate bool // only as a separate word
-}{
-	{"password", password, false},
-	{"passwd", password, false},
-	{"passphrase", password, false},
-	{"passcode", password, true},
-	{"pwd", password, true},
-	{"pass", password, true},
-	{"pw", password, true},
-	{"token", token, false},
-	{"jwt", token, true},
-	{"secret", secret, false},
-	{"apikey", secret, false},
-	{"secretkey", secret, false},
-	{"secretaccesskey", secret, false},
-	{"accesskey", secret, false},
-	{"accountkey", secret, false},
-	{"sharedaccesskey", secret, false},
-	{"privatekey", secret, false},
-	{"signingkey", secret, false},
-	{"encryptionkey", secret, false},
-	{"masterkey", secret, false},
-	{"authkey", secret, false},
-	{"servicekey", secret, false},
-	{"subscriptionkey", secret, false},
-	{"licensekey", secret, false},
-	{"appkey", secret, false},
-	{"secretkeybase", secret, false},
-	{"credential", secret, false},
-	{"credentials", secret, false},
-	{"auth", secret, true}, // of Docker and npm: name and password in base64
-	{"authorization", authorization, false},
-	{"sig", signature, true},
-	{"signature", signature, true},
-	{"cookie", cookieList, false},
-	{"cookies", cookieList, false},
 }
 
-// endingsByLastByte contains the indexes in endings by the last byte.
-var endingsByLastByte = func() (byLastByte [256][]int) {
-	for i := range endings {
-		c := endings[i].text[len(endings[i].text)-1]
-		byLastByte[c] = append(byLastByte[c], i)
+// endingsByLastByte contains the endings by their last byte.
+var endingsByLastByte = func() (byLastByte [256][]ending) {
+	add := func(kind nameKind, separate bool, texts string) {
+		for e := range strings.FieldsSeq(texts) {
+			c := e[len(e)-1]
+			byLastByte[c] = append(byLastByte[c], ending{e, kind, separate})
+		}
 	}
+	add(password, false, "password passwd passphrase")
+	add(password, true, "passcode pwd pass pw")
+	add(token, false, "token")
+	add(token, true, "jwt")
+	add(secret, false, "secret apikey secretkey secretaccesskey accesskey accountkey sharedaccesskey privatekey signingkey encryptionkey "+
+		"masterkey authkey servicekey subscriptionkey licensekey appkey secretkeybase credential credentials")
+	add(secret, true, "auth") // of Docker and npm: name and password in base64
+	add(authorization, false, "authorization")
+	add(signature, true, "sig signature")
+	add(cookieList, false, "cookie cookies")
 	return byLastByte
 }()
 
@@ -207,8 +184,7 @@ func kindOfName(name string) nameKind {
 	if n < 2 {
 		return public
 	}
-	for _, k := range endingsByLastByte[low[n-1]] {
-		e := &endings[k]
+	for _, e := range endingsByLastByte[low[n-1]] {
 		if n < len(e.text) || string(low[n-len(e.text):]) != e.text {
 			continue
 		}
