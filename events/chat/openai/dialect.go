@@ -21,30 +21,25 @@ const (
 	systemRole
 )
 
-// parts has the facts about each part: its name, words of the refusals, and whether a request has it. How models vary the names of fields
+// parts has the facts about each part: words of the refusals, and whether a request has it. How models vary the names of fields
 // in replies is in the table of package chat.
 var parts = [...]struct {
-	name  string
 	words []string
 	in    func(req *openai.ChatCompletionRequest, messages []chat.Message) bool
 }{
 	responseFormat: {
-		"response_format",
 		[]string{"response_format", "json_schema", "json schema", "structured output", "grammar"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.ResponseFormat != nil },
 	},
 	maxTokens: { // without it, max_completion_tokens is sent, which the refusal recommends
-		"max_tokens",
 		[]string{"max_completion_tokens"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.MaxTokens > 0 },
 	},
 	temperature: {
-		"temperature",
 		[]string{"temperature"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.Temperature != 0 },
 	},
 	systemRole: { // refused by chat templates of models such as Gemma and Mistral; without it, the instructions are in the user's message
-		"system role",
 		[]string{
 			"system role", "role system", "role: system", "'system'", `"system"`, "`system`", "system message", "system prompt", "system instruction",
 			"developer instruction", "must alternate", "roles are supported", "unsupported role", "invalid role", "unknown role", "unexpected role",
@@ -74,17 +69,6 @@ func (d *dialect) adapt(e *Error, body errorBody, req *openai.ChatCompletionRequ
 		}
 	}
 	return false
-}
-
-// unsupported returns the names of the unsupported parts.
-func (d *dialect) unsupported() []string {
-	var names []string
-	for p := range parts {
-		if d.lacks(part(p)) {
-			names = append(names, parts[p].name)
-		}
-	}
-	return names
 }
 
 // messages returns messages in the dialect. Without a system role, the instructions precede the text of the first message of the user.

@@ -62,21 +62,6 @@ func newEmbedder(cfg Config, base http.RoundTripper) (*Embedder, error) {
 // Model returns the name of the model. Vectors of different models cannot be compared.
 func (e *Embedder) Model() string { return e.cfg.Model }
 
-// Stats counts one call for each batch of texts.
-func (e *Embedder) Stats() Stats {
-	var unsupported []string
-	if e.noEncodingFormat.Load() {
-		unsupported = append(unsupported, "encoding_format")
-	}
-	if n := e.maxTextBytes.Load(); n < textBytes {
-		unsupported = append(unsupported, fmt.Sprintf("texts over %d bytes", n))
-	}
-	if n := e.maxTexts.Load(); n < batchTexts {
-		unsupported = append(unsupported, fmt.Sprintf("more than %d texts at once", n))
-	}
-	return e.stats(unsupported)
-}
-
 // Embed returns one vector for each text, in the order of the texts. Every vector is finite and not zero. The vectors are not normalised.
 // Their dimension may change if the server uses another model under the same name, so the caller must compare the lengths.
 //

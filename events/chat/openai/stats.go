@@ -6,9 +6,9 @@ import (
 	"debrief/events/chat"
 )
 
-// Stats are the counters of a client since its creation.
+// Stats are the counters of a client since its creation. For an Embedder a call is a batch of texts.
 type Stats struct {
-	Calls    int64 // of Complete, or batches of texts
+	Calls    int64 // of Complete, or batches
 	Failures int64 // calls that ended with an error, except those cancelled by the caller
 	Requests int64 // on the wire
 	Retries  int64 // requests repeated after a failure
@@ -18,9 +18,8 @@ type Stats struct {
 	OutputTokens int64
 	Cost         float64 // US dollars, 0 if no price is known
 
-	Limit       int      // of concurrent requests, at present; of all clients that share the model
-	Breaker     string   // "closed", "open" or "half-open"
-	Unsupported []string // request features that the server turned out not to support, such as "response_format"
+	Limit   int    // of concurrent requests, at present; of all clients that share the model
+	Breaker string // "closed", "open" or "half-open"
 }
 
 type counters struct {
@@ -40,9 +39,7 @@ func (n *counters) received(u chat.Usage) {
 }
 
 // Stats returns the counters. Each number is exact, but they are not read at the same instant.
-func (c *Client) Stats() Stats { return c.stats(c.dialect.unsupported()) }
-
-func (s *caller) stats(unsupported []string) Stats {
+func (s *caller) Stats() Stats {
 	n := &s.counters
 	in, out := n.input.Load(), n.output.Load()
 	limit, _ := s.concurrency.current()
@@ -57,7 +54,6 @@ func (s *caller) stats(unsupported []string) Stats {
 		Cost:         s.cost(in, out), // computed from the totals: a sum of costs would accumulate rounding errors
 		Limit:        limit,
 		Breaker:      s.breaker.State().String(),
-		Unsupported:  unsupported,
 	}
 }
 
