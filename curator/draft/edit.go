@@ -183,7 +183,7 @@ func (d *draft) applyEditOps(item *Item) (refused editRefusals) {
 		for i := range covers {
 			support = append(support, len(d.covers))
 			d.covers = append(d.covers, covers[i])
-			d.bytes += sizeOfCover(&covers[i])
+			d.bytes += sizeOf(&covers[i])
 		}
 	}
 	for _, op := range item.Edit.Ops {
@@ -378,10 +378,10 @@ func (d *draft) transformTo(wanted *playbook.Playbook) {
 func split(d *playbook.Delta) []*playbook.Delta {
 	size := 0
 	for i := range d.Covers {
-		size += sizeOfCover(&d.Covers[i])
+		size += sizeOf(&d.Covers[i])
 	}
 	for i := range d.Ops {
-		size += sizeOfOp(&d.Ops[i])
+		size += sizeOf(&d.Ops[i])
 	}
 	if size <= hardBytes && len(d.Ops) <= hardBullets {
 		return []*playbook.Delta{d}
@@ -393,7 +393,7 @@ func split(d *playbook.Delta) []*playbook.Delta {
 		if d.Author != history.Curator {
 			op.Support = nil // in an edit this means all covers, see Op.Support
 		}
-		n := sizeOfOp(&op)
+		n := sizeOf(&op)
 		if part == nil || room < n || len(part.Ops) == hardBullets {
 			part, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, hardBytes
 			parts = append(parts, part)

@@ -328,9 +328,6 @@ func (d *draft) draftCorrection(item *Item) {
 	d.draftProposals(item)
 }
 
-// maxViolation bounds the sentence and the code of a suspension, in bytes.
-const maxViolation = screen.MaxReason + 16
-
 // suspendViolated puts the bullets behind a violation into quarantine. It does so in every mode of the gate and with every trust in the
 // source, because an evaluator or a person reported the violation. Only a person, not later feedback, takes the bullets out of quarantine.
 // A retired bullet stays retired.

@@ -48,7 +48,7 @@ func (d *draft) setStatus(ops []playbook.Op) bool {
 		if d.byPerson {
 			op.Support = []int{0} // the edit
 		}
-		bytes += sizeOfOp(op)
+		bytes += sizeOf(op)
 		if d.changed[op.Bullet] == nil {
 			bullets[op.Bullet] = struct{}{}
 		}

@@ -18,13 +18,13 @@ func (d *draft) draftGathered(item *Item, out *playbook.Delta) *screen.Refusal {
 	d.Burst = Burst{} // the result must not depend on the time
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
 	out.Author, out.Reason = history.Curator, text.Excerpt(reason, screen.MaxReason)
-	size := sizeOfCover(&d.covers[item.coverIndex])
+	size := sizeOf(&d.covers[item.coverIndex])
 	for _, gathered := range item.Gathered.Items {
 		if d.covered(gathered) {
 			continue
 		}
 		cover := gathered.Cover()
-		size += sizeOfCover(&cover)
+		size += sizeOf(&cover)
 		if size > hardBytes {
 			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
 				len(item.Gathered.Items))

@@ -10,12 +10,12 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of one delta, below those of the log: the number of changed bullets, and the encoded size. A reflection that exceeds a soft limit
-// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected. The space between the
-// soft and the hard limits is for the decisions of the gate.
+// Limits of one delta, below those of the log: the number of changed bullets, and the encoded size. If a delta has reached a soft limit, the next
+// reflection goes into the next delta. If a reflection exceeds a hard limit, the operations that do not fit are rejected. The space below the limits
+// of the log is for the decisions of the gate.
 const (
-	softBullets = playbook.MaxDeltaKeys - 100
-	softBytes   = playbook.MaxDeltaBytes * 3 / 4
+	softBullets = playbook.MaxDeltaKeys / 2
+	softBytes   = playbook.MaxDeltaBytes / 2
 	hardBullets = playbook.MaxDeltaKeys
 	hardBytes   = playbook.MaxDeltaBytes * 7 / 8
 	// Rejections have separate limits, so that many rejections do not cause more.
@@ -25,86 +25,23 @@ const (
 	maxAuthor = 200 // bytes of the author in a delta
 )
 
-// Encoded sizes in bytes, rounded up, without texts.
+// sizeOf returns the encoded size of an operation, a cover or a rejection.
+func sizeOf(v any) int {
+	raw, _ := events.Marshal(v) // never fails for these types
+	return len(raw)
+}
+
+// Maximum sizes in bytes by which an operation grows while it is drafted.
 const (
-	coverBytes      = 24
-	evidenceBytes   = 96
-	comparedBytes   = 18
-	supportBytes    = 5 // one index of a cover
-	exposureBytes   = 18
-	sourceBytes     = 12
-	sequenceBytes   = 9
-	experimentBytes = 40 + 3*(playbook.MaxScore+1)*5 // three arrays of counts
-	bulletBytes     = 180
-	opBytes         = 80
+	supportBytes  = 5 // one index of a cover
+	exposureBytes = 18
+	// addedOpBytes is for a new id, a section and a condition. The condition counts twice, because the content begins with it.
+	addedOpBytes = 60 + playbook.MaxSection + 2*playbook.MaxWhen
 )
 
-// sizeOfOp returns an upper bound of the encoded size of an operation.
-func sizeOfOp(op *playbook.Op) int {
-	n := opBytes + len(op.Bullet) + len(op.Section) + len(op.When) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportBytes*len(op.Support) +
-		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + exposureBytes*len(op.Exposures)
-	for _, id := range op.Sources {
-		n += 5 + len(id)
-	}
-	if b := op.PutBullet; b != nil {
-		n += bulletBytes + len(b.ID) + len(b.Section) + len(b.When) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests) + sequenceBytes*len(b.LearnedFrom)
-		if e := b.Experiment; e != nil {
-			n += experimentBytes + len(e.Standing) + len(e.Recent)
-		}
-		for _, s := range b.SupportBySource {
-			n += sourceBytes + len(s.Source)
-		}
-	}
-	return n
-}
-
-// sizeOfCover returns an upper bound of the encoded size of a cover.
-func sizeOfCover(c *playbook.Cover) int {
-	n := coverBytes + len(c.ID)
-	if e := c.Evidence; e != nil {
-		n += evidenceBytes + len(e.Execution) + len(e.Sample) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) +
-			len(e.Reflector) + len(e.Model) + len(e.Judge)
-		if other := e.Compared; other != nil {
-			n += comparedBytes + len(other.Execution) + len(other.User) + len(other.Session)
-		}
-	}
-	return n
-}
-
-// addedOpBytes is the maximum size by which an operation grows while it is drafted: by a new id, a section and a condition. The condition
-// counts twice, because the content begins with it.
-const addedOpBytes = 60 + playbook.MaxSection + 2*playbook.MaxWhen
-
-// fits reports whether the delta has room for all that a reflection may change. Otherwise the reflection goes into the next delta, so
-// that none of its operations is rejected only because of the other reflections.
-func (d *draft) fits(item *Item) bool {
-	bullets := len(d.changed) + len(item.Reflection.Tags) + len(item.Proposals)
-	cover := item.Cover()
-	bytes := d.bytes + sizeOfCover(&cover)
-	for _, t := range item.Reflection.Tags {
-		bytes += opBytes + supportBytes + len(t.ID)
-	}
-	for _, id := range item.Reflection.Suspends {
-		bullets++
-		bytes += opBytes + len(id) + maxViolation
-	}
-	exposures := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)]
-	if d.mode == playbook.GateOff {
-		exposures = nil // they are not recorded
-	}
-	for _, t := range exposures {
-		bytes += supportBytes + exposureBytes
-		if d.sums[countKey{bullet: t.Bullet, kind: playbook.AddExposures, number: t.Experiment}] == nil {
-			bullets++
-			bytes += opBytes + len(t.Bullet)
-		}
-	}
-	for i := range item.Proposals {
-		op := &item.Proposals[i].Op
-		bullets += len(op.Sources)
-		bytes += sizeOfOp(op) + supportBytes*(1+len(item.Proposals[i].From)) + addedOpBytes
-	}
-	return bullets < softBullets && bytes < softBytes
+// hasRoomForReflection reports whether the delta is below the soft limits.
+func (d *draft) hasRoomForReflection() bool {
+	return len(d.changed) < softBullets && d.bytes < softBytes
 }
 
 // rejections collects the rejections of a delta.
@@ -135,7 +72,7 @@ func (r *rejections) add(rejection playbook.Rejection) {
 			op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
 		}
 	}
-	size := sizeOfOp(op) + len(op.Kind) + 16 + len(rejection.Code) + len(rejection.Reason)
+	size := sizeOf(&rejection)
 	if len(r.kept) == maxRejections || r.bytes+size > rejectionBytes {
 		r.more++
 		return

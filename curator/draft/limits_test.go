@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"debrief/events"
 	"debrief/playbook"
@@ -45,62 +44,6 @@ func accounted(t *testing.T, n *draftTest) (votes, adds, rejected int) {
 		}
 	}
 	return votes, adds, rejected
-}
-
-// TestCoverBytesIsUpperBound sets every field of a cover, the texts to one of several lengths.
-func TestCoverBytesIsUpperBound(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 40, playbook.MaxEvidenceName} {
-		s := strings.Repeat("s", n)
-		c := playbook.Cover{ID: s, Seq: 1 << 40, Evidence: &playbook.Evidence{
-			Execution: s, Sample: s, Owner: s, User: s, Session: s, Source: s, Inferred: true, Excerpt: s, Outcome: s, Score: 0.3, Reflector: s, Model: s,
-			FeedbackSeq: 1 << 40, Control: true, Judge: s, ErasedSelector: 1 << 40,
-			Compared: &playbook.ComparedRun{Execution: s, User: s, Session: s},
-		}}
-		data, err := events.Marshal(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := sizeOfCover(&c); got < len(data) {
-			t.Errorf("texts of %d bytes: estimated at most %d bytes, got %d", n, got, len(data))
-		}
-	}
-}
-
-// TestOpSizeIsUpperBound sets every field that an operation can have, and counts of millions.
-func TestOpSizeIsUpperBound(t *testing.T) {
-	t.Parallel()
-	long := playbook.BulletID(strings.Repeat("i", playbook.MaxID))
-	record := &playbook.Experiment{Number: 1 << 20, Standing: playbook.StandingSuspect, Recent: strings.Repeat("+", playbook.MaxRecent), Confirmations: 1 << 20}
-	for _, s := range []*playbook.Scores{&record.Shown, &record.Withheld, &record.Cited} {
-		for i := range s {
-			s[i] = 1 << 24
-		}
-	}
-	whole := &playbook.Bullet{
-		ID: long, Section: "others", When: "w", Content: "c", Status: playbook.Quarantined, Helpful: 1 << 20, Harmful: 1 << 20, Neutral: 1 << 20, Pinned: true,
-		InferredSupport: 1 << 20, OnlyInferred: true, Approved: true, Experiment: record, Replaces: long, Contests: long, CreatedAt: time.Unix(1<<33, 1), UpdatedAt: time.Unix(1<<33, 1), LastUsed: time.Unix(1<<33, 1),
-	}
-	for i := range 16 {
-		whole.SupportBySource = append(whole.SupportBySource, playbook.SourceSupport{Source: strings.Repeat("s", 100+i), Count: 1 << 20})
-		whole.LearnedFrom = append(whole.LearnedFrom, 1<<40)
-	}
-	for name, op := range map[string]playbook.Op{
-		"ADD":    {Kind: playbook.Add, Bullet: long, Content: "c", Status: playbook.Quarantined, Standing: playbook.StandingTrusted, Replaces: long, Contests: long, Support: []int{1 << 20}},
-		"STATUS": {Kind: playbook.SetStatus, Bullet: "b", Status: playbook.Quarantined, Standing: playbook.StandingTrusted, Restart: true, Code: playbook.ReasonTooMany, Reason: "r"},
-		"TRIAL": {Kind: playbook.AddExposures, Bullet: "b", ExperimentNumber: 1 << 20, Support: []int{1 << 20, 1 << 20}, Exposures: []playbook.Exposure{
-			{Arm: playbook.ArmShown, Score: 10, Cited: true, Undo: true}, {Arm: playbook.ArmWithheld, Score: 10, Undo: true},
-		}},
-		"PUT": {Kind: playbook.Put, Bullet: long, PutBullet: whole},
-	} {
-		data, err := events.Marshal(&op)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := sizeOfOp(&op); got < len(data) {
-			t.Errorf("%s: estimated at most %d bytes, got %d", name, got, len(data))
-		}
-	}
 }
 
 // TestLargeReflectionIsTruncated relies on draftTest.one, which checks each delta against the limits of the log.

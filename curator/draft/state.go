@@ -113,7 +113,7 @@ func (d *draft) findByContent(content string) playbook.BulletID {
 func (d *draft) cover(item *Item) int {
 	c := item.Cover()
 	d.covers = append(d.covers, c)
-	d.bytes += sizeOfCover(&c)
+	d.bytes += sizeOf(&c)
 	return len(d.covers) - 1
 }
 
@@ -137,7 +137,7 @@ func (d *draft) support(item *Item, p *Proposal) []int {
 // hasRoom reports whether the delta has room for an operation that changes this number of bullets besides those already changed. An edit
 // always has room.
 func (d *draft) hasRoom(op *playbook.Op, bullets int) bool {
-	return d.edit != nil || d.bytes+sizeOfOp(op)+addedOpBytes <= hardBytes && len(d.changed)+bullets <= hardBullets
+	return d.edit != nil || d.bytes+sizeOf(op)+addedOpBytes <= hardBytes && len(d.changed)+bullets <= hardBullets
 }
 
 // hasRoomForBullet reports whether the delta has room for an operation on op.Bullet alone.
@@ -151,7 +151,7 @@ func (d *draft) hasRoomForBullet(op *playbook.Op) bool {
 // addOp adds an operation. The caller has checked it, and has recorded its effect in changed.
 func (d *draft) addOp(op playbook.Op) {
 	d.ops = append(d.ops, op)
-	d.bytes += sizeOfOp(&op)
+	d.bytes += sizeOf(&op)
 }
 
 // sum drafts an operation that is added up with the earlier operations of the same key, see countKey. The caller has recorded its effect in
@@ -168,7 +168,7 @@ func (d *draft) sum(key countKey, op playbook.Op) {
 	}
 	d.sums[key] = &op
 	d.order = append(d.order, key)
-	d.bytes += sizeOfOp(&op)
+	d.bytes += sizeOf(&op)
 }
 
 // flush moves the sums to the operations. Call it before an operation that must come after the votes and outcomes so far.
