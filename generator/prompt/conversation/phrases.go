@@ -17,11 +17,11 @@ var phraseNames = strings.NewReplacer(
 	"WE", "(we|you)",
 )
 
-// kindPattern returns a regular expression for the nouns of kindTable.
+// kindPattern returns a regular expression for the nouns of kinds.
 func kindPattern() string {
 	var nouns []string
-	for _, kind := range kindTable {
-		for noun := range strings.FieldsSeq(kind.nouns) {
+	for _, list := range slices.Sorted(maps.Keys(kinds)) {
+		for noun := range strings.FieldsSeq(list) {
 			if base, ok := strings.CutSuffix(noun, "y"); ok {
 				noun = base + "(y|ie)"
 			}

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -15,8 +16,8 @@ import (
 // the query does not refer back, or if no candidate has the topic that it names.
 //
 // Only the phrases in this package's tables count as a reference; shared words alone do not. A query that only points
-// back ("do that for Y too") means the last candidate. For other queries FindReferenced keeps the candidates of the kind that
-// the query names (command, error, file, function, query, test), and of these the ones with the rarest words of the query. An
+// back ("do that for Y too") means the last candidate. For other queries FindReferenced keeps the candidates with the rarest words of the query; a
+// noun such as command, error, function, query or test stands for the words of such an interaction. An
 // ordinal in the query selects one of them; without an ordinal it is the last one. FindReferenced reads the first 2 KB of the query and
 // the first 8 KB of each candidate.
 func FindReferenced(query string, n int, candidate func(int) string) int {
@@ -33,19 +34,13 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 		return -1
 	}
 
-	texts, pool := make([]string, n), make([]int, n) // pool has the indices of the candidates that are left
-	for i := range n {
+	texts := make([]string, n)
+	for i := range texts {
 		c := candidate(i)
-		texts[i], pool[i] = c[:min(len(c), maxRead)], i
+		texts[i] = c[:min(len(c), maxRead)]
 	}
-	if shows := kinds[firstKind(normalized)]; shows != nil {
-		ofKind := slices.DeleteFunc(slices.Clone(pool), func(i int) bool { return !shows(texts[i]) })
-		if len(ofKind) > 0 {
-			pool = ofKind
-		}
-	}
-	topic := topicWords(query)
-	best, shared := mostSimilar(topic, texts, pool)
+	topic := topicOf(query)
+	best, shared := mostSimilar(topic, texts)
 	if topicRequired && len(topic) > 0 && !shared {
 		return -1
 	}
@@ -62,65 +57,44 @@ var ordinals = map[string]int{
 	"last": -1, "latest": -1, "previous": -1, "earlier": -1, "preceding": -1, "prior": -1, "recent": -1,
 }
 
-// kindTable has the nouns that a query can use for an interaction, with a test of its text. A nil test accepts every interaction.
-var kindTable = []struct {
-	nouns string
-	shows func(text string) bool
-}{
-	{"command", hasWord("command commands run ran running bash shell terminal cmd sh execute executed install")},
-	{"error exception failure crash traceback", func(text string) bool { return keywordFlags(text)&failure != 0 }},
-	{"file document", hasPath},
-	{"function method", hasWord("function functions func def method methods lambda")},
-	{"query", hasWord("query queries sql select search where")},
-	{"test", hasWord("test tests tested testing pytest unittest")},
-	{"answer reply response question request task problem issue approach solution fix step result output change edit suggestion " +
-		"idea option example explanation calculation attempt try thing procedure message topic conversation discussion trick bug code", nil},
+// kinds has the words that show the interactions of a kind, by the nouns for it. An empty list stands for any interaction.
+var kinds = map[string]string{
+	"command":                         "command run ran bash shell terminal cmd sh execute executed install",
+	"error exception crash traceback": "error exception traceback crash",
+	"function method":                 "function func def method lambda",
+	"query":                           "query sql select",
+	"test":                            "test tested pytest unittest",
+	"file document failure answer reply response question request task problem issue approach solution fix step result output change edit " +
+		"suggestion idea option example explanation calculation attempt try thing procedure message topic conversation discussion trick bug code": "",
 }
 
-// kinds has the tests of kindTable by the stems of the nouns.
-var kinds = func() map[string]func(string) bool {
-	m := make(map[string]func(string) bool)
-	for _, kind := range kindTable {
-		for noun := range strings.FieldsSeq(kind.nouns) {
-			m[text.Stem(noun)] = kind.shows
+// wordsOfKind has the stems of the words of a kind, by the stem of each noun.
+var wordsOfKind = func() map[string][]string {
+	m := make(map[string][]string)
+	for nouns, list := range kinds {
+		for noun := range strings.FieldsSeq(nouns) {
+			m[text.Stem(noun)] = slices.Sorted(maps.Keys(stems(list)))
 		}
 	}
 	return m
 }()
 
-// hasWord returns a function that reports whether a text has a word of a list.
-func hasWord(list string) func(string) bool {
-	wanted := text.Set(list)
-	return func(text string) bool { return containsWord(text, wanted) }
-}
-
-func hasPath(text string) bool {
-	return slices.ContainsFunc(factsIn(text), func(f fact) bool { return f.kind == path })
-}
-
-// firstKind returns the stem of the first noun of kindTable in a normalized query, or "".
-func firstKind(normalized string) string {
-	for w := range strings.FieldsSeq(normalized) {
-		stem := text.Stem(w)
-		if _, ok := kinds[stem]; ok {
-			return stem
-		}
-	}
-	return ""
-}
-
-// topicWords returns the stems of the content words of a query, without words that only express the reference.
-func topicWords(query string) (topic []string) {
+// topicOf returns the topic of a query, as lists of stems: one for each content word, and one for a noun that stands for a kind of interaction. Words
+// that only express the reference are left out.
+func topicOf(query string) (topic [][]string) {
+	seen := make(map[string]bool)
 	for w := range words(query) {
 		s := text.Stem(w)
-		_, isKind := kinds[s]
 		_, isOrdinal := ordinals[w]
-		if isKind || isOrdinal || referenceWords[w] {
-			continue
+		ofKind, isKind := wordsOfKind[s]
+		switch {
+		case seen[s] || isOrdinal || referenceWords[w]:
+		case isKind && len(ofKind) > 0:
+			topic = append(topic, ofKind)
+		case !isKind && isContentWord(w):
+			topic = append(topic, []string{s})
 		}
-		if isContentWord(w) && !slices.Contains(topic, s) {
-			topic = append(topic, s)
-		}
+		seen[s] = true
 	}
 	return topic
 }
@@ -129,35 +103,31 @@ func topicWords(query string) (topic []string) {
 var referenceWords = text.Set(`remember repeat redo rerun replay run try use apply show tell explain said mentioned discussed suggested asked
 	talked agreed decided above previously already yesterday back like way thing things everything still exact other let look ` + irregularPast)
 
-// mostSimilar returns the elements of the pool whose texts share the most words with the topic. A word that df of the n texts in the
-// pool contain weighs log(1 + n/df). If no text shares a word, it returns the whole pool, and shared is false.
-func mostSimilar(topic, texts []string, pool []int) (best []int, shared bool) {
-	found := make([]map[string]bool, len(pool)) // the stems of each text
-	df := make(map[string]int)
-	for k, i := range pool {
-		stems := make(map[string]bool)
+// mostSimilar returns the indices of the texts that share the most with the topic. An element of the topic that df of the n texts contain weighs
+// log(1 + n/df). If no text shares an element, it returns all indices, and shared is false.
+func mostSimilar(topic [][]string, texts []string) (best []int, shared bool) {
+	weights := make([]float64, len(texts))
+	found := make([]map[string]bool, len(texts)) // the stems of each text
+	for i := range texts {
+		found[i] = make(map[string]bool)
 		for w := range words(texts[i]) {
-			stems[text.Stem(w)] = true
+			found[i][text.Stem(w)] = true
 		}
-		for _, s := range topic {
-			if stems[s] {
-				df[s]++
-			}
-		}
-		found[k] = stems
 	}
-	highest := 0.0
-	for k, i := range pool {
-		sum := 0.0
-		for _, s := range topic {
-			if found[k][s] {
-				sum += math.Log1p(float64(len(pool)) / float64(df[s]))
+	for _, element := range topic {
+		var having []int
+		for i := range texts {
+			if slices.ContainsFunc(element, func(stem string) bool { return found[i][stem] }) {
+				having = append(having, i)
 			}
 		}
-		if sum > highest {
-			best, highest = nil, sum
+		for _, i := range having {
+			weights[i] += math.Log1p(float64(len(texts)) / float64(len(having)))
 		}
-		if sum == highest {
+	}
+	highest := slices.Max(weights)
+	for i, weight := range weights {
+		if weight == highest {
 			best = append(best, i)
 		}
 	}
