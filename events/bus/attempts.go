@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/direct"
@@ -135,8 +136,7 @@ func (r *attemptRecords) beginGroup(items []*item) {
 	r.store(items)
 }
 
-// store stores the records of items, in the order in which they are created, and waits until the server has acknowledged them. It is best
-// effort: if a write fails, the delivery counts as an attempt.
+// store stores the records of items. It is best effort: if a write fails, the delivery counts as an attempt.
 func (r *attemptRecords) store(items []*item) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordTimeout)
 	defer stop()
@@ -144,20 +144,30 @@ func (r *attemptRecords) store(items []*item) {
 		if !r.conn.nc.IsConnected() {
 			return
 		}
-		if err := r.publish(batch); err != nil {
+		if err := r.storeBatch(ctx, batch); err != nil {
 			r.log.Debug().Err(err).Int("messages", len(items)).Msg("store attempt records")
-			return
-		}
-		select {
-		case <-r.conn.js.PublishAsyncComplete():
-		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// publish sends the records to the server.
-func (r *attemptRecords) publish(items []*item) error {
+// storeBatch stores records and waits until the server has acknowledged them.
+func (r *attemptRecords) storeBatch(ctx context.Context, items []*item) error {
+	stored, err := r.publish(items)
+	for _, f := range stored {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+// publish publishes the records in the order in which they are created. After an error it returns those that it has published.
+func (r *attemptRecords) publish(items []*item) (stored []jetstream.PubAckFuture, err error) {
 	r.order.Lock()
 	defer r.order.Unlock()
 	for _, it := range items {
@@ -167,13 +177,15 @@ func (r *attemptRecords) publish(items []*item) error {
 		}
 		data, err := json.Marshal(a)
 		if err != nil {
-			return err
+			return stored, err
 		}
-		if _, err := r.conn.js.PublishAsync(attemptsSubject(r.worker.Role, it.d.Seq), data); err != nil {
-			return err
+		f, err := r.conn.js.PublishAsync(attemptsSubject(r.worker.Role, it.d.Seq), data)
+		if err != nil {
+			return stored, err
 		}
+		stored = append(stored, f)
 	}
-	return nil
+	return stored, nil
 }
 
 // lookupBatch is the number of messages in one request.
