@@ -122,16 +122,12 @@ func copyKey(b playbook.Book, effect Effect, id events.ID) (key string, hash [8]
 func (s *Store) loadOrStoreFirst(ctx context.Context, b playbook.Book, effect Effect, id events.ID, record uint64) (uint64, error) {
 	key, hash := copyKey(b, effect, id)
 	for try := range maxCopyAttempts {
-		stored, revision := new(firstCopies), uint64(0)
-		if s.written.Contains(key) { // an unknown key is probably new: skip the read
-			var err error
-			stored, revision, err = s.readFirstCopies(ctx, key)
-			if err != nil {
-				return 0, err
-			}
-			if recorded, known := stored.find(hash); known {
-				return recorded, nil
-			}
+		stored, revision, err := s.readFirstCopies(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		if recorded, known := stored.find(hash); known {
+			return recorded, nil
 		}
 		stored.add(hash, record, time.Now(), s.entryDays(ctx))
 		m, err := encode(states, key, stored)
@@ -139,7 +135,6 @@ func (s *Store) loadOrStoreFirst(ctx context.Context, b playbook.Book, effect Ef
 			return 0, err
 		}
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
-		s.written.Add(key, struct{}{})
 		if err == nil {
 			return record, nil
 		}

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"slices"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -33,18 +32,15 @@ const (
 
 // Store reads and writes the buckets of one account. It is safe for concurrent use.
 type Store struct {
-	js     jetstream.JetStream
-	direct *direct.Reader
-	// written contains keys of ClaimFirstCopy that are known to exist.
-	written   *lru.Cache[string, struct{}]
+	js        jetstream.JetStream
+	direct    *direct.Reader
 	retention retention
 }
 
 // New returns a store for a connection. The buckets must exist. A read waits up to 5 s for the server, and so does
 // a write if the caller's context has no deadline.
 func New(nc *nats.Conn, js jetstream.JetStream) *Store {
-	written, _ := lru.New[string, struct{}](1 << 17) // about 20 MB; fails only for a size of 0
-	return &Store{js: js, direct: direct.NewReader(nc, natserr.WatchOf(js)), written: written}
+	return &Store{js: js, direct: direct.NewReader(nc, natserr.WatchOf(js))}
 }
 
 // Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
