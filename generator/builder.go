@@ -31,10 +31,10 @@ type ContextBuilder struct {
 	windows    *window.Store
 	memory     *memory // nil if recall is disabled
 	embeddings *embeddingCache
-	notesCache notesCache
-	screened   *lru.Cache[string, bool]          // results of isSuspect by text
-	prepared   *lru.Cache[string, *similar.Text] // results of prepare by text
-	admit      func(admit.Text) admit.Decision   // admit.Decide; a test replaces it to prove that the tests find a missing admission
+	notes      *lru.Cache[playbook.Book, bookNotes] // the newest reflections of playbooks
+	screened   *lru.Cache[string, bool]             // results of isSuspect by text
+	prepared   *lru.Cache[string, *similar.Text]    // results of prepare by text
+	admit      func(admit.Text) admit.Decision      // admit.Decide; a test replaces it to prove that the tests find a missing admission
 	cfg        Config
 	timeouts   timeouts
 }
@@ -74,11 +74,12 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
-	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0, as the next one
+	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0, as the next two
 	prepared, _ := lru.New[string, *similar.Text](maxPrepared)
+	notes, _ := lru.New[playbook.Book, bookNotes](maxPlaybooks)
 	cb := &ContextBuilder{
 		conn: conn, playbooks: newPlaybookCache(store, embeddings, cfg.Limits.Votes, timeouts.retry), windows: windows,
-		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened, prepared: prepared,
+		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened, prepared: prepared, notes: notes,
 	}
 	if cfg.Recall != RecallNone {
 		cb.memory = newMemory(conn, embeddings, cfg.Recall, cfg.RecallMemory, timeouts.retry)

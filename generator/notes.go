@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"debrief/events"
 	"debrief/generator/prompt/assembly"
@@ -139,24 +140,30 @@ func (cb *ContextBuilder) readNotes(ctx context.Context, req *contextRequest, wa
 	if req.pinnedVersion != nil || req.limits.Reflections <= 0 {
 		return nil
 	}
-	read := func() ([]*events.Note, int, error) {
-		return cb.windows.Notes(ctx, req.book, req.owner, req.session, maxNotes)
+	newest, found := cb.notes.Get(req.book)
+	isFresh := found && req.session == "" && time.Since(newest.readAt) < cb.timeouts.notesAge // each session has its own notes
+	if !isFresh {
+		var err error
+		newest = bookNotes{readAt: time.Now()}
+		newest.notes, newest.damaged, err = cb.windows.Notes(ctx, req.book, req.owner, req.session, maxNotes)
+		if err != nil {
+			warns.add("reflections: %s", shortError(ctx, err))
+		} else if req.session == "" {
+			cb.notes.Add(req.book, newest)
+		}
 	}
-	var notes []*events.Note
-	var damaged int
-	var err error
-	if req.session == "" {
-		notes, damaged, err = cb.notesCache.get(ctx, req.book, cb.timeouts.notesAge, read)
-	} else { // each session has its own notes
-		notes, damaged, err = read()
+	if newest.damaged > 0 {
+		warns.add("reflections: %d invalid entries", newest.damaged)
 	}
-	if err != nil {
-		warns.add("reflections: %s", shortError(ctx, err))
-	}
-	if damaged > 0 {
-		warns.add("reflections: %d invalid entries", damaged)
-	}
-	return notes
+	return newest.notes
+}
+
+// bookNotes are the newest reflections of a playbook as they were read for a task without a session. Many tasks need the same ones, and to read
+// them costs the server more than the rest of a context costs the generator.
+type bookNotes struct {
+	readAt  time.Time
+	notes   []*events.Note
+	damaged int // number of invalid entries
 }
 
 // admitRounds returns the earlier rounds of a task without the texts that look like orders to models. The publisher of the task could have written
