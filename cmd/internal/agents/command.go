@@ -21,7 +21,7 @@ const handOverTimeout = 2 * time.Minute // bounds a process that hands over runs
 // HookMain runs 'debrief hook AGENT' and ends the process, always with the exit code 0: other codes can stop the agent, or keep the
 // user's message from the model. It ends in time even if a system call hangs.
 func HookMain(args []string) {
-	left := Limit - age()
+	until := time.Now().Add(Limit)
 	defer func() {
 		_ = recover() // from a panic in this goroutine
 		os.Exit(0)
@@ -42,7 +42,7 @@ func HookMain(args []string) {
 	}
 	// The event is read until the end of Limit and handled for at most guard. Only a system call that hangs takes longer than 2*guard.
 	watchdog := time.AfterFunc(2*guard, func() { os.Exit(0) })
-	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: time.Now().Add(left), StartHandOver: startHandOver}
+	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: until, StartHandOver: startHandOver}
 	out := h.Handle(context.Background(), os.Stdin)
 	if watchdog.Stop() && len(out) > 0 { // stopped, so that it cannot cut the output
 		time.AfterFunc(guard, func() { os.Exit(0) }) // the agent does not read the output

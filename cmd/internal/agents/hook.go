@@ -19,16 +19,12 @@ import (
 
 // Limits of a hook. The agent waits for it, so it ends in time, with advice or without.
 const (
-	// Limit is the time from the start of the process to the end of the request for advice: 300 ms, less the time that the system takes to
-	// start and end a process.
-	Limit = 235 * time.Millisecond
+	// Limit is the time from the first statement of the program to the end of the request for advice: 300 ms, less the time that the system
+	// takes to start and end a process.
+	Limit = 195 * time.Millisecond
 	// guard bounds the handling of an event. It is longer than Limit: besides the request for advice there are only a few small files, and
 	// losing a run is worse than a late end on a busy machine.
 	guard = time.Second
-	// minRead is the least time for reading the event, which the agent writes at once: the start may have taken all of Limit.
-	minRead = 100 * time.Millisecond
-	// usualStart is the time from the start of the process to the first statement of the program.
-	usualStart = 40 * time.Millisecond
 	// adviceTimeout bounds the request for advice, as the default of the gateway does.
 	adviceTimeout = 150 * time.Millisecond
 	// maxText is the maximum length of the text for the model, in bytes. Claude Code keeps a text of 10,000 characters whole, and
@@ -72,7 +68,7 @@ var errLate = errors.New("not done in time")
 func (h *Hook) read(ctx context.Context, in io.Reader) ([]byte, error) {
 	wait := guard
 	if !h.Until.IsZero() {
-		wait = max(time.Until(h.Until), minRead)
+		wait = time.Until(h.Until)
 	}
 	reading, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package agents
-
-import "time"
-
-// age returns about how long this process has existed.
-func age() time.Duration { return usualStart }
