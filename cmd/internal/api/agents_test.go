@@ -227,7 +227,7 @@ func (severalRuns) Names() []string { return []string{"17-ab12cd34", "18-ab12cd3
 
 func TestAmbiguousIDNamesTheRuns(t *testing.T) {
 	t.Parallel()
-	p, _ := newProblem(fmt.Errorf("feedback: %w", severalRuns{}), nil)
+	p, _ := newProblem(fmt.Errorf("feedback: %w", severalRuns{}))
 	if p.Status != 409 || p.Code != CodeConflict || !slices.Equal(p.Runs, severalRuns{}.Names()) || !strings.Contains(p.Detail, "chatcmpl-1") {
 		t.Errorf("got %+v", p)
 	}

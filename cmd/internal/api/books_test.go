@@ -152,7 +152,7 @@ func FuzzParameters(f *testing.F) {
 		values, _ := url.ParseQuery(query)
 		c := &call{query: values, route: &route{query: pageParameters}}
 		if err := c.checkQuery(); err != nil {
-			if problem, _ := newProblem(err, nil); problem.Status != http.StatusBadRequest || problem.Field == "" {
+			if problem, _ := newProblem(err); problem.Status != http.StatusBadRequest || problem.Field == "" {
 				t.Errorf("%q: got %+v", query, problem)
 			}
 			return

@@ -24,7 +24,7 @@ func TestReadError(t *testing.T) {
 		{notFound("gone"), http.StatusNotFound, CodeNotFound},
 		{errors.New("other"), http.StatusInternalServerError, CodeInternal},
 	} {
-		got, _ := newProblem(readError(test.err), nil)
+		got, _ := newProblem(readError(test.err))
 		if got.Status != test.status || got.Code != test.code || strings.Contains(got.Detail, "stored") {
 			t.Errorf("%v: got %+v", test.err, got)
 		}

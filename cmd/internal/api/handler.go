@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -192,11 +191,7 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, all
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		err = readError(err)
 	}
-	var bodyType reflect.Type
-	if rt != nil {
-		bodyType = rt.in
-	}
-	p, retryAfter := newProblem(err, bodyType)
+	p, retryAfter := newProblem(err)
 	if p.Status == http.StatusInternalServerError {
 		h.log.Error().Err(err).Str("request", requestID).Str("route", rt.name).Msg("request failed")
 	}

@@ -1,11 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
-	"strings"
+	"regexp"
 
 	"debrief/events"
 	"debrief/events/service"
@@ -99,9 +99,9 @@ func forbidden(code Code, text string) error {
 	return &statusError{status: http.StatusForbidden, code: code, text: text}
 }
 
-// newProblem returns the problem for an error, and the value of Retry-After, "" for none. bodyType is the type of the request's body, nil
-// without a body. Its calls of service.ErrorResponse also put the text of the error on one line.
-func newProblem(err error, bodyType reflect.Type) (p Problem, retryAfter string) {
+// newProblem returns the problem for an error, and the value of Retry-After, "" for none. Its calls of service.ErrorResponse also put the text
+// of the error on one line.
+func newProblem(err error) (p Problem, retryAfter string) {
 	var ambiguous interface{ Names() []string } // an id that fits several runs
 	if errors.As(err, &ambiguous) {
 		r := service.ErrorResponse(service.NewError(http.StatusConflict, err.Error()))
@@ -119,7 +119,7 @@ func newProblem(err error, bodyType reflect.Type) (p Problem, retryAfter string)
 		p.Code = codeOther
 	}
 	if r.Code == http.StatusBadRequest {
-		p.Field = fieldOf(r.Text, bodyType)
+		p.Field = fieldOf(r.Text)
 	}
 	return p, r.RetryAfter()
 }
@@ -131,40 +131,14 @@ func (p Problem) encode(requestID string) []byte {
 	return append(body, '\n')
 }
 
-// fieldOf returns the field that an error text names: a field of the body at the beginning of the text, such as outcome.label, or an
-// unknown field. It returns "" for other texts.
-func fieldOf(text string, bodyType reflect.Type) string {
-	if quoted, ok := strings.CutPrefix(text, `unknown field "`); ok {
-		name, _, _ := strings.Cut(quoted, `"`)
-		return name
-	}
-	path, _, ok := strings.Cut(text, ": ")
-	if !ok || bodyType == nil {
+// namedField matches the field that an error text names: one of the body at the beginning, such as outcome.label, or an unknown one.
+var namedField = regexp.MustCompile(`^(?:([a-z_]+(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*): |unknown field "([^"]*)")`)
+
+// fieldOf returns the field that an error text names, or "".
+func fieldOf(text string) string {
+	found := namedField.FindStringSubmatch(text)
+	if found == nil {
 		return ""
 	}
-	t := bodyType
-	for name := range strings.SplitSeq(path, ".") {
-		name, _, _ = strings.Cut(name, "[")
-		if t = fieldType(t, name); t == nil {
-			return ""
-		}
-	}
-	return path
-}
-
-// fieldType returns the type of a field by its name in JSON, or nil if t does not have the field. If t is a list or a pointer, it looks in
-// the type of the elements.
-func fieldType(t reflect.Type, name string) reflect.Type {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		if jsonName, _, _ := strings.Cut(f.Tag.Get("json"), ","); jsonName == name && name != "" {
-			return f.Type
-		}
-	}
-	return nil
+	return cmp.Or(found[1], found[2])
 }

@@ -10,7 +10,6 @@ import (
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/playbook"
 )
@@ -65,8 +64,8 @@ func (p *executionPage) ShowsBullets(i int) bool {
 	return slices.ContainsFunc(p.Lines(i), func(l line) bool { return l.Bullet != "" })
 }
 
-// Lines returns the parts of message i of the context: each bullet, the question and its background, and the lines between them.
-func (p *executionPage) Lines(i int) []line {
+// Lines returns the parts of message i of the context: each bullet, and the lines between them.
+func (p *executionPage) Lines(i int) (out []line) {
 	m, e := p.Context.Messages[i], p.Execution.Execution
 	if e == nil {
 		return []line{{Text: m.Text}}
@@ -75,40 +74,19 @@ func (p *executionPage) Lines(i int) []line {
 	for _, b := range e.Shown {
 		shown[string(b.ID)] = true
 	}
-	task := map[string]bool{} // lines of the question and its background
-	isUser := func(m chat.Message) bool { return m.Speaker == chat.User }
-	isLastOfUser := isUser(m) && !slices.ContainsFunc(p.Context.Messages[i+1:], isUser)
-	if isLastOfUser { // earlier messages of the user belong to other turns
-		for text := range strings.SplitSeq(e.Question+"\n"+e.Context, "\n") {
-			task[text] = strings.TrimSpace(text) != ""
-		}
-	}
-	var out []line
 	for text := range strings.SplitSeq(m.Text, "\n") {
 		id, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(text), "- "), "["), "]")
-		l := line{Text: text, Task: task[text]}
-		if shown[id] && strings.Contains(text, "["+id+"]") {
-			l.Bullet, l.Cited = id, slices.Contains(e.Cited, playbook.BulletID(id))
+		n := len(out)
+		switch {
+		case shown[id] && strings.Contains(text, "["+id+"]"):
+			out = append(out, line{Text: text, Bullet: id, Cited: slices.Contains(e.Cited, playbook.BulletID(id))})
+		case n > 0 && out[n-1].Bullet == "":
+			out[n-1].Text += "\n" + text
+		default:
+			out = append(out, line{Text: text})
 		}
-		out = appendLine(out, l)
 	}
 	return out
-}
-
-// appendLine appends a line of a message to the parts of the message, or adds it to the last part if both belong together.
-func appendLine(parts []line, l line) []line {
-	n := len(parts)
-	afterBlank := n > 1 && parts[n-1].Bullet == "" && strings.TrimSpace(parts[n-1].Text) == ""
-	if l.Task && afterBlank && parts[n-2].Task { // the blank line belongs to the question
-		parts[n-2].Text += "\n" + parts[n-1].Text + "\n" + l.Text
-		return parts[:n-1]
-	}
-	goesOn := n > 0 && parts[n-1].Bullet == "" && parts[n-1].Task == l.Task
-	if goesOn && l.Bullet == "" {
-		parts[n-1].Text += "\n" + l.Text
-		return parts
-	}
-	return append(parts, l)
 }
 
 // line is a part of a message: one line with a bullet, or several lines without one.
@@ -116,7 +94,6 @@ type line struct {
 	Text   string
 	Bullet string // id; empty for other lines
 	Cited  bool
-	Task   bool // of the question or its background
 }
 
 func giveFeedback(q *request) (notice, error) {

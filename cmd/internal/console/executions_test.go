@@ -15,8 +15,7 @@ import (
 	"debrief/playbook"
 )
 
-// TestLinesOfAContext checks that the question is one part of the last message of the user, with its blank line, and no part of earlier
-// messages that have the same lines.
+// TestLinesOfAContext checks that each bullet is a part of its message, and the lines between bullets are one.
 func TestLinesOfAContext(t *testing.T) {
 	t.Parallel()
 	p := &executionPage{
@@ -25,14 +24,12 @@ func TestLinesOfAContext(t *testing.T) {
 			{Speaker: chat.System, Text: "Advice:\n- [b-1] Ask.\n\nEnd"},
 			{Speaker: chat.User, Text: "region: West\n\nWhat is due?"},
 			{Speaker: chat.Assistant, Text: "7"},
-			{Speaker: chat.User, Text: "# Task\n\nregion: West\n\nWhat is due?\n"},
 		}},
 	}
 	for i, want := range [][]line{
 		{{Text: "Advice:"}, {Text: "- [b-1] Ask.", Bullet: "b-1", Cited: true}, {Text: "\nEnd"}},
 		{{Text: "region: West\n\nWhat is due?"}},
 		{{Text: "7"}},
-		{{Text: "# Task\n"}, {Text: "region: West\n\nWhat is due?", Task: true}, {Text: ""}},
 	} {
 		if got := p.Lines(i); !reflect.DeepEqual(got, want) {
 			t.Errorf("message %d: got %+v, want %+v", i, got, want)

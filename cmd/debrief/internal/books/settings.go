@@ -49,14 +49,7 @@ func (a *about) Run(ctx context.Context, c *program.Common) error {
 	return apiclient.Show(ctx, c, a.Flags, a.JSON, a.Path(), nil, printAbout)
 }
 
-// aboutState has the fields of api.BookState that the command about shows.
-type aboutState struct {
-	Book  playbook.Book `json:"book"`
-	Label string        `json:"label"`
-	playbook.About
-}
-
-func printAbout(b *aboutState) error {
+func printAbout(b *api.BookState) error {
 	_, err := term.Printf("Playbook %q at version %s\n  name: %s\n  description: %s\n", b.Book, b.Label, orNone(b.Name), orNone(b.Description))
 	return err
 }
@@ -101,14 +94,7 @@ func (s *control) Run(ctx context.Context, c *program.Common) error {
 	return apiclient.Show(ctx, c, s.Flags, s.JSON, s.Path("gate"), map[string]string{"limit": "1"}, printControl)
 }
 
-// controlState has the fields of api.GateState that the command control shows.
-type controlState struct {
-	Book    playbook.Book  `json:"book"`
-	Label   string         `json:"label"`
-	Control playbook.Share `json:"control"`
-}
-
-func printControl(g *controlState) error {
+func printControl(g *api.GateState) error {
 	_, err := term.Printf("The control share of playbook %q at version %s is %s.\n", g.Book, g.Label, g.Control)
 	return err
 }
@@ -147,14 +133,7 @@ func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 	})
 }
 
-// leadingScoreState has the fields of api.GateState that the command leading-score shows.
-type leadingScoreState struct {
-	Book         playbook.Book `json:"book"`
-	Label        string        `json:"label"`
-	LeadingScore string        `json:"leading_score"`
-}
-
-func printLeadingScore(g *leadingScoreState) (err error) {
+func printLeadingScore(g *api.GateState) (err error) {
 	if g.LeadingScore == "" {
 		_, err = term.Printf("Playbook %q at version %s has no leading score.\n", g.Book, g.Label)
 	} else {

@@ -11,7 +11,6 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
-	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook/history"
 )
@@ -67,9 +66,11 @@ func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 	if out.Verification, err = store.Verify(ctx, name); err != nil {
 		return err
 	}
-	if err := out.addDamage(ctx, &v.BookFlags, s.Conn); err != nil {
+	streams, err := v.Damage(ctx, s.Conn, 0) // 0: without reading the messages. The playbook was learned from all streams.
+	if err != nil {
 		return err
 	}
+	out.Findings = append(out.Findings, doctor.DamageFindings(streams)...)
 	damaged := out.Damaged()
 	if !damaged { // the bullets of a damaged log cannot be traced
 		if err := out.trace(ctx, store); err != nil {
@@ -113,14 +114,4 @@ func (v *verifyOutput) print() {
 	if len(v.Findings) == 0 {
 		term.Printf("All hashes are correct.\n")
 	}
-}
-
-// addDamage adds the damage of all streams to the findings, because the playbook was learned from their messages.
-func (v *verifyOutput) addDamage(ctx context.Context, flags *cli.BookFlags, conn *bus.Conn) error {
-	all, err := flags.Damage(ctx, conn, 0) // 0: without reading the messages
-	if err != nil {
-		return err
-	}
-	v.Findings = append(v.Findings, doctor.DamageFindings(all)...)
-	return nil
 }

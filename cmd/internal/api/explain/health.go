@@ -75,7 +75,7 @@ func shareOf(part, of int) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(of))
 }
 
-// Write prints the numbers of today, the alarms, and the numbers of the days before.
+// Write prints the numbers of today and the alarms.
 func (h *Health) Write(w io.Writer) error {
 	t := term.NewTable(w)
 	term.Fprintf(t, "health now\t\t\n")
@@ -89,23 +89,5 @@ func (h *Health) Write(w io.Writer) error {
 		writeText(w, fmt.Sprintf("Alarm %s: %s.", a.Code, a.Text))
 	}
 	term.Fprintf(w, "\n")
-	if len(h.Days) < 2 {
-		return nil
-	}
-	t = term.NewTable(w)
-	term.Fprintf(t, "day")
-	for _, f := range HealthFigures(&h.Now.Health) {
-		term.Fprintf(t, "\t%s", f.Name)
-	}
-	term.Fprintf(t, "\n")
-	for i := range h.Days {
-		term.Fprintf(t, "%s", h.Days[i].Day)
-		for _, f := range HealthFigures(&h.Days[i].Health) {
-			term.Fprintf(t, "\t%s", f.Value)
-		}
-		term.Fprintf(t, "\n")
-	}
-	err := t.Flush()
-	term.Fprintf(w, "\n")
-	return err
+	return nil
 }
