@@ -2,9 +2,9 @@
 //
 //   - Executions has the executions that lists find, their results per version and day, and the comparison of the sessions with and
 //     without each playbook.
-//   - Logs has the logs of the playbooks. Pages about a bullet, an execution or an old version read only the deltas that they show.
-//   - Books has the playbooks that were read last, with what pages compute from them.
-//   - Activity has the newest changes, the lag of the roles and the number of dead letters.
+//   - Logs has the logs of the playbooks. Pages about a bullet or an execution read only the deltas that they show.
+//   - Books has the playbooks that were read last.
+//   - Activity has the newest changes, the health of the roles and the number of dead letters.
 //
 // One Index follows each stream once and hands each event to its views. Executions can be behind the stream: its method Range and the
 // field behind of its results tell how far it is. Logs and Books are never behind, and also work without Run: each request first reads the
