@@ -11,7 +11,7 @@ import (
 	"debrief/playbook"
 )
 
-// TestCurve counts executions per version, day and arm, and replaces outcomes by later feedback.
+// TestCurve counts executions per version and day, and replaces outcomes by later feedback.
 func TestCurve(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})
@@ -27,9 +27,7 @@ func TestCurve(t *testing.T) {
 		eventually(t, func() error {
 			reply, _ := w.send(t, 200, "GET", "/books/default/curve", "")
 			total, _ := reply["total"].(map[string]any)
-			inject, _ := total["inject"].(map[string]any)
-			observe, _ := total["observe"].(map[string]any)
-			got := fmt.Sprint(summary(total), " inject ", summary(inject), " observe ", summary(observe), " cached ", total["cached_share"], " behind ", reply["behind"])
+			got := fmt.Sprint(summary(total), " cached ", total["cached_share"], " behind ", reply["behind"])
 			for _, list := range []string{"versions", "days"} {
 				points, _ := reply[list].([]any)
 				for _, p := range points {
@@ -48,12 +46,12 @@ func TestCurve(t *testing.T) {
 			return nil
 		})
 	}
-	want("4: 1/3 inject 1: 0/1 observe 3: 1/2 cached 0.25 behind 0 v0 3: 1/2 v2 1: 0/1 day 1: 0/1")
+	want("4: 1/3 cached 0.25 behind 0 v0 3: 1/2 v2 1: 0/1 day 1: 0/1")
 	for _, outcome := range []string{"true", "false", "true"} { // each replaces the one before
 		w.send(t, 201, "POST", "/feedback", `{"execution":"`+w.served+`","outcome":`+outcome+`}`)
 	}
 	w.send(t, 201, "POST", "/feedback", `{"execution":"`+w.handle+`","outcome":{"feedback":"only words"}}`)
-	want("4: 2/3 inject 1: 1/1 observe 3: 1/2 cached 0.25 behind 0 v0 3: 1/2 v2 1: 1/1 day 1: 0/1")
+	want("4: 2/3 cached 0.25 behind 0 v0 3: 1/2 v2 1: 1/1 day 1: 0/1")
 	w.send(t, 400, "GET", "/books/default/curve?limit=0", "")
 }
 

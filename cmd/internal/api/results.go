@@ -11,7 +11,7 @@ import (
 
 // resultRoutes are the routes that show the development of results.
 func resultRoutes() []route {
-	curve := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day, with and without its context.", getCurve)
+	curve := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day.", getCurve)
 	curve.query = limitParameter
 	curve.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
 	health := get("/books/{book}/health", "getHealth", "Return the numbers that show whether a playbook still fits its tasks, for each day with a change, with alarms.", getHealth)

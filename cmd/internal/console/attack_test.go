@@ -151,6 +151,7 @@ func TestTextsAreShownAsText(t *testing.T) {
 	for _, a := range firstOnly(in.selection(t)) {
 		look(a.path, http.StatusOK)
 	}
+	look("/books/default/executions?doubted=true", http.StatusOK)
 	for _, path := range slices.Sorted(maps.Keys(reflected())) {
 		look(path, reflected()[path])
 	}

@@ -36,10 +36,8 @@ func showCurve(q *request) (any, error) {
 	if err := p.addHealth(q); err != nil {
 		return nil, err
 	}
-	const withBook, withoutBook = "with the playbook", "without the playbook"
-	inject := accuracyMarks(withBook, outcomesOfArm(p.Versions, func(c index.ByArm) *index.Cell { return c.Inject }), minOutcomes)
-	observe := accuracyMarks(withoutBook, outcomesOfArm(p.Versions, func(c index.ByArm) *index.Cell { return c.Observe }), minOutcomes)
-	if len(inject)+len(observe) == 0 {
+	accuracy := accuracyMarks("accuracy", outcomesOf(p.Versions), minOutcomes)
+	if len(accuracy) == 0 {
 		return p, nil
 	}
 	total := 0
@@ -48,8 +46,7 @@ func showCurve(q *request) (any, error) {
 	}
 	p.Charts = chartSizes(chartSize{Height: 320, Axis: "executions", MaxX: total, MaxY: 100, Unit: " %"}, func(c *chart) {
 		c.Label = "Accuracy in percent over executions, with 95 % intervals. The table below has the numbers."
-		c.AddMarks(withBook, blue, disc, inject)
-		c.AddMarks(withoutBook, orange, diamond, observe)
+		c.AddMarks("accuracy", blue, disc, accuracy)
 	})
 	return p, nil
 }
@@ -101,13 +98,13 @@ func (p *curvePage) addHealth(q *request) error {
 	return nil
 }
 
-// outcomesOfArm returns the outcomes of an arm in each version. The step of a version is the number of executions up to its end.
-func outcomesOfArm(points []index.Point, arm func(index.ByArm) *index.Cell) (out []stepOutcomes) {
+// outcomesOf returns the outcomes of each version. The step of a version is the number of executions up to its end.
+func outcomesOf(points []index.Point) (out []stepOutcomes) {
 	steps := 0
 	for _, v := range points {
 		steps += v.Executions
-		if c := arm(v.ByArm); c != nil && c.Accuracy.N > 0 {
-			out = append(out, stepOutcomes{step: steps, n: c.Accuracy.N, right: rightOf(c.Accuracy), at: fmt.Sprintf("version %d", *v.Version)})
+		if v.Accuracy.N > 0 {
+			out = append(out, stepOutcomes{step: steps, n: v.Accuracy.N, right: rightOf(v.Accuracy), at: fmt.Sprintf("version %d", *v.Version)})
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ var parameter = regexp.MustCompile(`([a-z]*)/\{([a-z]+)\}`)
 var variants = map[string][]string{
 	"/books/{book}":            {"?q=invoice&state=shown&sort=lift", "?at=2", "?q=nothing", "?section=payment&limit=x"},
 	"/books/{book}/versions":   {"?after=3"},
-	"/books/{book}/executions": {"?outcome=failure", "?task=t-5", "?outcome=partial&before=2020-01-01T00:00:00Z"},
+	"/books/{book}/executions": {"?outcome=failure", "?doubted=true", "?task=t-5", "?outcome=partial&before=2020-01-01T00:00:00Z"},
 	"/books/{book}/diff":       {"?from=1&to=3", "?from=3&to=3"},
 	"/books/{book}/restore":    {"?to=3", "?to=before-release"},
 	"/runs/{run}/compare":      {"?with=invoices-1", "?with=nowhere"},

@@ -63,11 +63,9 @@ func TestTook(t *testing.T) {
 func TestMarksPoolVersions(t *testing.T) {
 	t.Parallel()
 	point := func(version uint64, n, known, right int) index.Point {
-		cell := index.Cell{Executions: n, Accuracy: report.Share(right, known)}
-		return index.Point{Version: &version, ByArm: index.ByArm{Cell: cell, Inject: &cell}}
+		return index.Point{Version: &version, Cell: index.Cell{Executions: n, Accuracy: report.Share(right, known)}}
 	}
-	arm := func(c index.ByArm) *index.Cell { return c.Inject }
-	got := accuracyMarks("with", outcomesOfArm([]index.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}, arm), minOutcomes)
+	got := accuracyMarks("with", outcomesOf([]index.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}), minOutcomes)
 	if len(got) != 3 || got[0].Step != 25 || got[0].Value != 40 || got[1].Step != 65 || got[1].Value != 100 || got[2].Value != 50 {
 		t.Errorf("got %+v", got)
 	}

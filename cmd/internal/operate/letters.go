@@ -40,40 +40,6 @@ type Requeued struct {
 	Refused string        `json:"refused,omitempty"` // the reason why it was not requeued
 }
 
-// RequeueSummary counts the results of a requeue.
-type RequeueSummary struct {
-	Done, Refused int
-
-	results int      // all results, also of letters that were gone
-	last    Requeued // the last refused letter
-}
-
-// Add counts a result.
-func (s *RequeueSummary) Add(r Requeued) {
-	s.results++
-	switch {
-	case r.Refused != "":
-		s.Refused++
-		s.last = r
-	case r.As != "":
-		s.Done++
-	}
-}
-
-// Err returns nil if no letter was refused. Otherwise it returns an error with the exit code ExitPartial if a letter was requeued, and
-// ExitRefused if none was.
-func (s *RequeueSummary) Err() error {
-	switch {
-	case s.Refused == 0:
-		return nil
-	case s.results == 1:
-		return program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not requeued: %s", s.last.ID, s.last.Refused))
-	case s.Done == 0:
-		return program.Exit(program.ExitRefused, errors.New("no dead letter was requeued; see above"))
-	}
-	return program.Exit(program.ExitPartial, fmt.Errorf("%s not requeued; see above", CountLetters(s.Refused)))
-}
-
 // CountLetters formats a number of dead letters.
 func CountLetters(n int) string { return term.Plural(n, "dead letter") }
 

@@ -212,55 +212,46 @@ func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer a.Close()
-	var sum operate.RequeueSummary
+	done, refused := 0, 0
 	for _, id := range ids {
-		r, err := d.requeue(ctx, a, id)
-		if err != nil {
-			if sum.Done > 0 && !d.JSON {
-				term.Printf("Requeued %d of %d before an error.\n", sum.Done, len(ids))
+		r, err := api.Post[operate.Requeued](ctx, a.Client, letterPath(id)+"/requeue", nil, struct{}{})
+		var problem *api.Error
+		switch {
+		case err == nil:
+			done++
+		case d.isGone(err):
+			r = &operate.Requeued{ID: id}
+		case errors.As(err, &problem) && problem.Code == api.CodeRefused: // only this letter cannot be requeued
+			r = &operate.Requeued{ID: id, Refused: strings.TrimPrefix(problem.Detail, "not requeued: ")}
+			refused++
+		default:
+			return fmt.Errorf("requeued %d of %d: %w", done, len(ids), err)
+		}
+		switch {
+		case d.JSON:
+			if err := cli.WriteJSON(term.Stdout, r); err != nil {
+				return err
 			}
-			return err
+		case r.Refused != "" && len(ids) == 1:
+			return program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not requeued: %s", id, r.Refused))
+		case r.Refused != "":
+			term.Printf("%s: not requeued: %s\n", id, term.Line(r.Refused))
+		case r.As != "":
+			kind, book, _ := events.ParseSubject(r.Subject)
+			term.Printf("Requeued: the %s is now %s of playbook %q.\n", kind, r.As, book)
 		}
-		sum.Add(*r)
-		if err := d.report(*r, len(ids)); err != nil {
-			return err
-		}
 	}
-	hasReported := len(ids) == 1 && sum.Done+sum.Refused == 1 // false for a letter that is gone
-	if !d.JSON && !hasReported {
-		term.Printf("Requeued %s.\n", operate.CountLetters(sum.Done))
+	if !d.JSON && done != 1 {
+		term.Printf("Requeued %s.\n", operate.CountLetters(done))
 	}
-	return sum.Err()
-}
-
-// requeue requeues a letter. If this letter cannot be requeued, the result has the reason. The result has only the id for a letter of
-// --all that is gone. An error means that the next letters cannot be requeued either.
-func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id events.Handle) (*operate.Requeued, error) {
-	r, err := api.Post[operate.Requeued](ctx, a.Client, letterPath(id)+"/requeue", nil, struct{}{})
-	var refused *api.Error
-	switch {
-	case err == nil:
-		return r, nil
-	case d.isGone(err):
-		return &operate.Requeued{ID: id}, nil
-	case errors.As(err, &refused) && refused.Code == api.CodeRefused:
-		return &operate.Requeued{ID: id, Refused: strings.TrimPrefix(refused.Detail, "not requeued: ")}, nil
+	if refused == 0 {
+		return nil
 	}
-	return nil, err
-}
-
-// report prints the result for a letter. letters is the number of selected letters. With several, it prints only a refused one.
-func (d *deadRequeue) report(r operate.Requeued, letters int) error {
-	switch {
-	case d.JSON:
-		return cli.WriteJSON(term.Stdout, r)
-	case r.Refused != "" && letters > 1:
-		term.Printf("%s: not requeued: %s\n", r.ID, term.Line(r.Refused))
-	case r.As != "" && letters == 1:
-		kind, book, _ := events.ParseSubject(r.Subject)
-		term.Printf("Requeued: the %s is now %s of playbook %q.\n", kind, r.As, book)
+	code := program.ExitPartial
+	if done == 0 {
+		code = program.ExitRefused
 	}
-	return nil
+	return program.Exit(code, fmt.Errorf("%s not requeued; see above", operate.CountLetters(refused)))
 }
 
 type deadDrop struct {

@@ -175,7 +175,7 @@ func (x *Executions) Counts() map[playbook.Book]int {
 	defer x.mu.RUnlock()
 	all := map[playbook.Book]int{}
 	for b, r := range x.results {
-		all[b] = r.total.byArm().Executions
+		all[b] = r.total.Executions
 	}
 	return all
 }

@@ -137,7 +137,7 @@ func TestOldVersionsAreMerged(t *testing.T) {
 	if len(c.Versions) != 50 || *c.Versions[49].Version != n-1 || c.Total.Executions != n+1 || c.Earlier.Executions != n+1-50 || c.Earlier.Accuracy.N != n+1-50 {
 		t.Errorf("got %d versions, total %+v, earlier %+v", len(c.Versions), c.Total, c.Earlier)
 	}
-	if got := fmt.Sprint(c.Total.Inject.Executions, " ", len(c.Days)); got != fmt.Sprint(n, " 2") {
+	if got := fmt.Sprint(c.Total.Executions, " ", len(c.Days)); got != fmt.Sprint(n+1, " 2") {
 		t.Errorf("got %s", got)
 	}
 }

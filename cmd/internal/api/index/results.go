@@ -15,24 +15,24 @@ import (
 	"debrief/playbook"
 )
 
-// Limits of the results of a playbook; see splits.
+// Limits of the results of a playbook; see cells.
 const (
 	maxVersions = 2000
 	maxDays     = 400
 )
 
-// results are the results of the executions of a playbook: in total, per version and per day. Each has a cell for each arm.
+// results are the results of the executions of a playbook: in total, per version and per day.
 type results struct {
-	total    split
-	versions splits[uint64]
-	days     splits[string]
+	total    Cell
+	versions cells[uint64]
+	days     cells[string]
 }
 
 // resultsOf returns the results of a playbook. The caller holds the lock.
 func (x *Executions) resultsOf(b playbook.Book) *results {
 	r := x.results[b]
 	if r == nil {
-		r = &results{versions: splits[uint64]{limit: maxVersions}, days: splits[string]{limit: maxDays}}
+		r = &results{versions: cells[uint64]{limit: maxVersions}, days: cells[string]{limit: maxDays}}
 		x.results[b] = r
 	}
 	return r
@@ -40,8 +40,7 @@ func (x *Executions) resultsOf(b playbook.Book) *results {
 
 // cells returns the cells that count an execution.
 func (r *results) cells(e *events.Execution) []*Cell {
-	arm, day := armOf(e), e.Started.UTC().Format(time.DateOnly)
-	return []*Cell{&r.total[arm], &r.versions.split(e.Version)[arm], &r.days.split(day)[arm]}
+	return []*Cell{&r.total, r.versions.cell(e.Version), r.days.cell(e.Started.UTC().Format(time.DateOnly))}
 }
 
 // add adds an execution.
@@ -120,26 +119,21 @@ func (c *Cell) add(d *Cell) {
 	c.right += d.right
 }
 
-// setShares computes the shares from the counts.
-func (c *Cell) setShares() {
-	c.Accuracy = report.Share(c.right, c.known)
+// complete returns the cell with its shares.
+func (c *Cell) complete() Cell {
+	out := *c
+	out.Accuracy = report.Share(c.right, c.known)
 	if c.Usage.InputTokens > 0 {
-		c.Cached = float64(c.Usage.CachedTokens) / float64(c.Usage.InputTokens)
+		out.Cached = float64(c.Usage.CachedTokens) / float64(c.Usage.InputTokens)
 	}
+	return out
 }
 
 // Point is a part of a curve: the counts of one version or of one day.
 type Point struct {
 	Version *uint64 `json:"version,omitempty" doc:"Version of the playbook; missing for days and for earlier."`
 	Day     string  `json:"day,omitempty" doc:"Day in UTC."`
-	ByArm
-}
-
-// ByArm has the counts of all executions, and of those in the arms inject and observe.
-type ByArm struct {
 	Cell
-	Inject  *Cell `json:"inject,omitempty" doc:"Executions with a context from the playbook."`
-	Observe *Cell `json:"observe,omitempty" doc:"Executions of agents without such a context: mode observe, and reports without a context_id."`
 }
 
 // Curve is the development of a playbook's results.
@@ -147,10 +141,10 @@ type Curve struct {
 	Book     playbook.Book `json:"book"`
 	Through  uint64        `json:"through" doc:"Sequence of the last event that is counted."`
 	Behind   uint64        `json:"behind" doc:"Number of stored sequences that are not counted yet; above 0 after a start."`
-	Total    ByArm         `json:"total"`
+	Total    Cell          `json:"total"`
 	Versions []Point       `json:"versions" doc:"Counts per version of the playbook in the prompt, oldest first; version 0 is no playbook."`
 	Days     []Point       `json:"days" doc:"Counts per day, oldest first."`
-	Earlier  *ByArm        `json:"earlier,omitempty" doc:"Counts of the versions before the first in the list."`
+	Earlier  *Cell         `json:"earlier,omitempty" doc:"Counts of the versions before the first in the list."`
 }
 
 // Curve returns the curve of a playbook, with at most the newest limit versions and the newest limit days. last is the last sequence of the
@@ -163,7 +157,7 @@ func (x *Executions) Curve(b playbook.Book, limit int, last uint64) *Curve {
 	if all == nil {
 		return out
 	}
-	out.Total = all.total.byArm()
+	out.Total = all.total.complete()
 	earlier := all.versions.earlier
 	keys := all.versions.keys()
 	for i, v := range keys {
@@ -171,33 +165,34 @@ func (x *Executions) Curve(b playbook.Book, limit int, last uint64) *Curve {
 			earlier.add(all.versions.at[v])
 			continue
 		}
-		out.Versions = append(out.Versions, Point{Version: &v, ByArm: all.versions.at[v].byArm()})
+		out.Versions = append(out.Versions, Point{Version: &v, Cell: all.versions.at[v].complete()})
 	}
-	if n := earlier.byArm(); n.Executions > 0 {
-		out.Earlier = &n
+	if earlier.Executions > 0 {
+		earlier = earlier.complete()
+		out.Earlier = &earlier
 	}
 	days := all.days.keys()
 	for _, d := range days[max(0, len(days)-limit):] {
-		out.Days = append(out.Days, Point{Day: d, ByArm: all.days.at[d].byArm()})
+		out.Days = append(out.Days, Point{Day: d, Cell: all.days.at[d].complete()})
 	}
 	return out
 }
 
-// splits are the results per version, or per day. At twice the limit, the oldest are merged into earlier, so that limit remain.
-type splits[K cmp.Ordered] struct {
-	at      map[K]*split
-	earlier split
-	merged  K // splits up to this key are merged; zero before the first merge
+// cells are the results per version, or per day. At twice the limit, the oldest are merged into earlier, so that limit remain.
+type cells[K cmp.Ordered] struct {
+	at      map[K]*Cell
+	earlier Cell
+	merged  K // cells up to this key are merged; zero before the first merge
 	limit   int
 }
 
-// split returns the split that counts a key, and adds a missing one.
-func (c *splits[K]) split(key K) *split {
+// cell returns the cell that counts a key, and adds a missing one.
+func (c *cells[K]) cell(key K) *Cell {
 	if s := c.at[key]; s != nil {
 		return s
 	}
 	if c.at == nil {
-		c.at = map[K]*split{}
+		c.at = map[K]*Cell{}
 	}
 	var zero K
 	if c.merged != zero && key <= c.merged {
@@ -210,58 +205,9 @@ func (c *splits[K]) split(key K) *split {
 			c.merged = k
 		}
 	}
-	s := new(split)
+	s := new(Cell)
 	c.at[key] = s
 	return s
 }
 
-func (c *splits[K]) keys() []K { return slices.Sorted(maps.Keys(c.at)) }
-
-// The arms.
-const (
-	inject = iota
-	observe
-	other // recorded runs, and tasks without a context
-	arms
-)
-
-// armOf returns the arm of an execution.
-func armOf(e *events.Execution) int {
-	switch {
-	case e.ContextID != "", e.Manifest != nil:
-		return inject
-	case e.Origin.FromAgent():
-		return observe
-	}
-	return other
-}
-
-// split has a cell for each arm.
-type split [arms]Cell
-
-// add adds the counts of another split.
-func (s *split) add(t *split) {
-	for i := range s {
-		s[i].add(&t[i])
-	}
-}
-
-// byArm returns the counts of all arms together, and of two of them.
-func (s *split) byArm() (n ByArm) {
-	for i := range s {
-		n.add(&s[i])
-	}
-	n.setShares()
-	n.Inject, n.Observe = s.cell(inject), s.cell(observe)
-	return n
-}
-
-// cell returns a complete copy of the cell of an arm, or nil without executions.
-func (s *split) cell(arm int) *Cell {
-	cell := s[arm]
-	if cell.Executions == 0 {
-		return nil
-	}
-	cell.setShares()
-	return &cell
-}
+func (c *cells[K]) keys() []K { return slices.Sorted(maps.Keys(c.at)) }
