@@ -165,7 +165,7 @@ func TestWorthOfThreePlaybooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		compareWorth(t, b, audit, got)
-		compareCurve(t, read, gateway.url, string(b))
+		compareCurve(t, read, gateway.url, b)
 		shootWorth(t, gateway.url+"/books/"+b+"/worth", b)
 		shown := readPage(t, gateway.url+"/books/"+b+"/worth")
 		for _, cell := range append(cells(audit), got.Summary) {

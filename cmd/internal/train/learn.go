@@ -108,9 +108,9 @@ type learnResult struct {
 	Playbook   string `json:"playbook"`
 	StateHash  string `json:"state_hash"`
 
-	DeadReasons map[string]int   `json:"dead_reasons,omitempty"`
-	Problems    []unreadItem     `json:"problems,omitempty"` // the first maxListed unread items
-	Notes       []string         `json:"notes,omitempty"`
+	DeadReasons map[string]int `json:"dead_reasons,omitempty"`
+	Problems    []unreadItem   `json:"problems,omitempty"` // the first maxListed unread items
+	Notes       []string       `json:"notes,omitempty"`
 
 	New     []newBullet     `json:"new,omitempty"`     // lessons of the comparison that this command added
 	Refused []refusedLesson `json:"refused,omitempty"` // lessons of the comparison that the Curator refused

@@ -29,7 +29,8 @@
 // A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
 // an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
 // later), for vectors (embedded again) and for windows (the oldest entries are missing). The state of runs must be whole,
-// so its snapshot is repeated until nothing was removed during it.
+// so its snapshot is repeated until nothing was removed during it. The manifest has the number of removed messages, and
+// a restore accepts no larger loss.
 //
 // After a restore each stream has a mark (streams.MetadataRestored). With it, roles look up earlier events in the log,
 // because the server's de-duplication window is empty.
@@ -126,8 +127,8 @@ const runsAttempts = 50
 // copyStream copies one stream into dir.
 func copyStream(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, error) {
 	for range runsAttempts {
-		s, removed, err := snapshot(ctx, conn, name, dir)
-		if err != nil || removed == 0 || name != "KV_"+events.BucketRuns {
+		s, err := snapshot(ctx, conn, name, dir)
+		if err != nil || s.Removed == 0 || name != "KV_"+events.BucketRuns {
 			return s, err
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -137,9 +138,9 @@ func copyStream(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream,
 	return nil, fmt.Errorf("changed during each of %d snapshots: repeat the backup when fewer runs are active", runsAttempts)
 }
 
-// snapshot copies one stream into dir, and returns the number of messages removed meanwhile. jsm.go waits without limit for the rest of a
+// snapshot copies one stream into dir and counts the messages removed meanwhile. jsm.go waits without limit for the rest of a
 // snapshot, so a timer ends the copy if nothing arrives.
-func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (s *Stream, removed uint64, err error) {
+func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (*Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(serverTimeout, func() {
@@ -152,7 +153,7 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (s *Stream,
 			idle.Reset(serverTimeout)
 		}
 	}
-	err = call(ctx, conn, name, func(ctx context.Context, manager *jsm.Manager) error {
+	err := call(ctx, conn, name, func(ctx context.Context, manager *jsm.Manager) error {
 		stream, err := manager.LoadStream(name)
 		if err != nil {
 			return err
@@ -161,26 +162,28 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string) (s *Stream,
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := shrinkBlocks(dir); err != nil {
-		return nil, 0, fmt.Errorf("compress: %w", err)
+		return nil, fmt.Errorf("compress: %w", err)
 	}
 	meta, err := readMetadata(dir)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	after, err := conn.JetStream().Stream(ctx, name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	now := after.CachedInfo().State
 	added := now.LastSeq - meta.State.LastSeq
-	s = &Stream{
-		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq, Replicas: max(meta.Config.Replicas, 1),
+	s := &Stream{
+		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq,
+		Removed:  meta.State.Msgs + added - now.Msgs, // since the snapshot began
+		Replicas: max(meta.Config.Replicas, 1),
 	}
 	s.Files, s.Size, err = hashFiles(dir)
-	return s, meta.State.Msgs + added - now.Msgs, err
+	return s, err
 }
 
 // shrinkBlocks compresses the messages of a snapshot again, in blocks of blockSize.
@@ -424,19 +427,55 @@ func deleteStream(ctx context.Context, conn *bus.Conn, name string) error {
 	return nil
 }
 
-// restoreStream restores one stream. It returns an error if the restored stream does not end where the backup ends. It may have fewer
-// messages, because some may have expired since.
+// A restore is repeated after a deletion and a pause, because of a defect of nats-server 2.15.2. The server removes the files of a deleted
+// stream in the background. If the stream is restored and deleted again before that ends, its files stay in place (filestore.go, Delete),
+// and the next restore reports "expected sequence does not match store".
+const (
+	codeRestoreFailed = 10062 // the server could not restore the snapshot
+	restoreAttempts   = 5
+	restorePause      = 100 * time.Millisecond // doubled after each attempt
+)
+
+// restoreStream restores one stream.
 func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream, config api.StreamConfig) error {
-	var got *api.StreamState
-	err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
-		_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
-			jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk))
-		return err
-	})
-	if err == nil && (got.LastSeq != s.Last || got.Msgs > s.Messages) {
-		err = fmt.Errorf("the server has %d messages up to sequence %d, the backup has %d up to %d", got.Msgs, got.LastSeq, s.Messages, s.Last)
+	pause := restorePause
+	for attempt := 1; ; attempt++ {
+		var got *api.StreamState
+		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
+			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
+				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(restoreChunk))
+			return err
+		})
+		if err == nil && !s.matches(got, &config) {
+			return fmt.Errorf("the server has %d messages up to sequence %d, the backup has %d up to %d", got.Msgs, got.LastSeq, s.Messages, s.Last)
+		}
+		if !jsm.IsNatsError(err, codeRestoreFailed) || attempt == restoreAttempts {
+			return err
+		}
+		if err := deleteStream(ctx, conn, s.Name); err != nil {
+			return err
+		}
+		if err := events.Sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause *= 2
 	}
-	return err
+}
+
+// matches reports whether a restored stream has the messages of the backup, except those that were removed during its snapshot, and
+// those that have expired since. An age limit removes the oldest messages, and a limit of a message itself removes any.
+func (s *Stream) matches(restored *api.StreamState, config *api.StreamConfig) bool {
+	if restored.LastSeq != s.Last || restored.Msgs > s.Messages {
+		return false
+	}
+	maxMissing := s.Removed
+	switch {
+	case config.AllowMsgTTL:
+		maxMissing = s.Messages
+	case config.MaxAge > 0:
+		maxMissing += max(restored.FirstSeq, s.First) - s.First
+	}
+	return s.Messages-restored.Msgs <= maxMissing
 }
 
 // metadata is the file that jsm.go writes beside a snapshot.

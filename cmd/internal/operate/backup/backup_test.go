@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/jsm.go"
+	"github.com/nats-io/jsm.go/api"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -141,6 +142,49 @@ func TestInterruptedRestoreLeavesMark(t *testing.T) {
 }
 
 // create creates a backup and returns its directory.
+// TestRestoreEndsAfterRefusals: the server refuses a snapshot that it cannot read. The restore is repeated, and then fails with the
+// server's reason.
+func TestRestoreEndsAfterRefusals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	conn, nc := bustest.Open(t, bus.Policy{})
+	kv, err := conn.JetStream().KeyValue(t.Context(), events.BucketRuns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "k", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	stream := "KV_" + events.BucketRuns
+	m, err := Verify(create(t, conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.dir, stream, jsm.SnapshotDataFile), []byte("not a snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requests, err := nc.SubscribeSync("$JS.API.STREAM.RESTORE." + stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Restore(t.Context(), conn, 1, true); !jsm.IsNatsError(err, codeRestoreFailed) {
+		t.Fatalf("got error %v, want the refusal of the server", err)
+	}
+	for i := range restoreAttempts {
+		if _, err := requests.NextMsg(5 * time.Second); err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+	}
+	if n, _, err := requests.Pending(); n != 0 || err != nil {
+		t.Errorf("%d requests after the last attempt (%v)", n, err)
+	}
+	if _, err := conn.JetStream().Stream(t.Context(), stream); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("after the failure the stream exists: %v", err)
+	}
+}
+
 func create(t *testing.T, conn *bus.Conn) string {
 	t.Helper()
 	d, err := NewDir(t.TempDir(), time.Now())
@@ -213,5 +257,30 @@ func TestRefusedSnapshotError(t *testing.T) {
 	var refused *bus.DeniedError
 	if !errors.As(err, &refused) || !strings.HasPrefix(refused.Subject, "$JS.API.STREAM.SNAPSHOT.") {
 		t.Errorf("got %v, want the subject that was refused", err)
+	}
+}
+
+func TestRestoredStreamMatches(t *testing.T) {
+	t.Parallel()
+	backup := Stream{Messages: 90, First: 11, Last: 110, Removed: 3}
+	age, ttl := api.StreamConfig{MaxAge: time.Hour}, api.StreamConfig{AllowMsgTTL: true}
+	for name, c := range map[string]struct {
+		config                api.StreamConfig
+		messages, first, last uint64
+		want                  bool
+	}{
+		"all":                               {messages: 90, first: 11, last: 110, want: true},
+		"removed during the snapshot":       {messages: 87, first: 14, last: 110, want: true},
+		"lost":                              {messages: 86, first: 14, last: 110},
+		"lost at the end":                   {config: age, messages: 89, first: 11, last: 109},
+		"expired":                           {config: age, messages: 70, first: 31, last: 110, want: true},
+		"all expired":                       {config: age, messages: 0, first: 111, last: 110, want: true},
+		"expired, and others lost":          {config: age, messages: 66, first: 31, last: 110},
+		"too many":                          {config: age, messages: 91, first: 11, last: 110},
+		"expired by the limits of messages": {config: ttl, messages: 50, first: 11, last: 110, want: true},
+	} {
+		if got := backup.matches(&api.StreamState{Msgs: c.messages, FirstSeq: c.first, LastSeq: c.last}, &c.config); got != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

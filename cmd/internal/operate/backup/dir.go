@@ -40,6 +40,7 @@ type Stream struct {
 	Messages uint64            `json:"messages"`
 	First    uint64            `json:"first_seq"`
 	Last     uint64            `json:"last_seq"`
+	Removed  uint64            `json:"removed,omitempty"` // messages removed during the snapshot, which may be missing in it
 	Replicas int               `json:"replicas"`
 	Size     int64             `json:"size"`   // bytes of the files
 	Files    map[string]string `json:"sha256"` // hexadecimal, by file name
