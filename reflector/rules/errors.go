@@ -39,13 +39,6 @@ func NewErrors() *Errors {
 	}
 }
 
-// Add adds a run, unless it is a copy of another one or an evaluation. It keeps no memory of the execution.
-func (x *Errors) Add(e *events.Execution) {
-	if task := TaskOf(e); e.Purpose != events.Evaluate && !x.isCopy(e, task) {
-		x.add(e, newRun(e), task)
-	}
-}
-
 // isCopy reports whether another task has a run with the same question and the same calls. Tasks with different names and the same content
 // are one task.
 func (x *Errors) isCopy(e *events.Execution, task string) bool {
