@@ -1,15 +1,12 @@
 package console
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"debrief/cmd/internal/api"
-	"debrief/events"
-	"debrief/playbook"
 )
 
 // address is a page with a path that exists.
@@ -128,24 +125,4 @@ func TestPagesShowTheParts(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestBulletsOnOneSubject checks that the page of the curve lists bullets on one subject with their texts.
-func TestBulletsOnOneSubject(t *testing.T) {
-	t.Parallel()
-	in := newInstallation(t)
-	s := &seeding{TB: t, installation: in}
-	s.edit("rooms", &events.Edit{Ops: []playbook.Op{
-		{Kind: playbook.Add, Section: "rooms", Content: "Name the price of breakfast."},
-		{Kind: playbook.Add, Section: "rooms", Content: "The price of breakfast: name it to each guest."},
-	}})
-	eventually(t, func() error {
-		_, list, _ := strings.Cut(get(t, in.open, "/books/rooms/curve").body, `<ul id="subjects">`)
-		for _, want := range []string{"Perhaps one rule in other words, or a contradiction", `href="/books/rooms/bullets/`, "The price of breakfast: name it to each guest."} {
-			if !strings.Contains(list, want) {
-				return fmt.Errorf("the list of bullets on one subject lacks %q: %s", want, list)
-			}
-		}
-		return nil
-	})
 }
