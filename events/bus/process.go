@@ -219,7 +219,8 @@ func (p *processor) handle(items []*item) {
 // call calls the handler. A panic becomes the error of every delivery.
 func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 	began := time.Now()
-	ctx := p.handlerContext(items)
+	ctx, end := p.handlerContext(items)
+	defer end()
 	defer func() {
 		if value := recover(); value != nil {
 			failed := &panicError{value}
@@ -304,6 +305,7 @@ func (p *processor) decide(err error, attempt int) disposition {
 // hold marks an item as held and returns the reason.
 func (p *processor) hold(it *item, reason error) error {
 	it.disposition = hold
+	it.addSpanEvent(string(hold), reason)
 	log := p.flight.itemLog(it)
 	log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Int(events.LogDelivery, it.d.Attempt).Msg("held")
 	return reason

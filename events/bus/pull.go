@@ -284,6 +284,7 @@ func (p *puller) accept(m jetstream.Msg) {
 		return
 	}
 	if old := p.flight.add(it); old != nil { // this worker still has the message: add has put the new delivery into the old item
+		old.addSpanEvent("redelivered", nil)
 		p.busy.Go(func() { p.attempts.store([]*item{old}) }) // so that the redelivery does not count as a further attempt
 		return
 	}

@@ -13,7 +13,8 @@ import (
 
 // The header events.HeaderTrace carries the trace of an event from message to message. Without Options.Tracer a worker
 // copies it. With a tracer, each Publish creates a producer span, and each delivery a consumer span below it. The
-// consumer span ends with the disposition of the delivery, and the resulting events carry its context.
+// consumer span ends with the disposition of the delivery, and the resulting events carry its context. A batch has as
+// many causes as deliveries, so its span has its own trace, linked with the spans of the deliveries.
 //
 // Attributes identify events. They contain no text of an event.
 
@@ -23,6 +24,7 @@ const (
 	keyOperation   = attribute.Key("messaging.operation.type")
 	keySubject     = attribute.Key("messaging.destination.name")
 	keyMessage     = attribute.Key("messaging.message.id")
+	keyBatch       = attribute.Key("messaging.batch.message_count")
 	keyRole        = attribute.Key("debrief.role")
 	keyKind        = attribute.Key("debrief.kind")
 	keyBook        = attribute.Key("debrief.book")
@@ -126,17 +128,43 @@ func (it *item) endSpan() {
 	it.span.End()
 }
 
-// handlerContext returns the context for a call of the handler. It carries a logger that names the delivery or the book, and the span of
-// the delivery, unless the call has several.
-func (p *processor) handlerContext(items []*item) context.Context {
-	it := items[0]
-	if p.worker.Batch > 1 {
-		return p.log.With().Str(events.LogBook, string(it.d.Event.InBook())).Logger().WithContext(p.work)
+// addSpanEvent adds an event to the span of a delivery. The error may be nil.
+func (it *item) addSpanEvent(name string, err error) {
+	switch {
+	case it.span == nil:
+	case err == nil:
+		it.span.AddEvent(name)
+	default:
+		it.span.AddEvent(name, trace.WithAttributes(attribute.String("error.message", Loggable(err))))
 	}
-	ctx := p.work
-	if it.span != nil {
-		ctx = trace.ContextWithSpan(ctx, it.span)
+}
+
+// handlerContext returns the context for a call of the handler. It carries the span of the delivery or the batch, and a
+// logger that names the delivery or the book. Call end after the handler: it ends the span of a batch.
+func (p *processor) handlerContext(items []*item) (ctx context.Context, end func()) {
+	if p.worker.Batch == 1 {
+		it := items[0]
+		ctx = p.work
+		if it.span != nil {
+			ctx = trace.ContextWithSpan(ctx, it.span)
+		}
+		logger := p.flight.itemLog(it)
+		return logger.WithContext(ctx), func() {}
 	}
-	logger := p.flight.itemLog(it)
-	return logger.WithContext(ctx)
+	book := string(items[0].d.Event.InBook())
+	ctx = p.log.With().Str(events.LogBook, book).Logger().WithContext(p.work)
+	if p.conn.tracer == nil {
+		return ctx, func() {}
+	}
+	links := make([]trace.Link, len(items))
+	for i, it := range items {
+		links[i].SpanContext = it.span.SpanContext()
+	}
+	ctx, span := p.conn.tracer.Start(ctx, p.worker.Role+" batch", trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(
+		keyRole.String(p.worker.Role), keyBook.String(book), keyBatch.Int(len(items)),
+	))
+	for _, it := range items { // so that the trace of an event leads to the batch
+		it.span.AddLink(trace.Link{SpanContext: span.SpanContext()})
+	}
+	return ctx, func() { span.End() }
 }

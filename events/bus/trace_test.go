@@ -115,7 +115,7 @@ func TestDeliveriesAreSpansOfEventTrace(t *testing.T) {
 	}
 }
 
-func TestDeliveriesOfABatchAreSpans(t *testing.T) {
+func TestBatchSpanLinksDeliveries(t *testing.T) {
 	t.Parallel()
 	c, spans := connectTraced(t)
 	publishTasks(t, c, "main", 3)
@@ -128,11 +128,24 @@ func TestDeliveriesOfABatchAreSpans(t *testing.T) {
 	}})
 	// The spans end shortly after the acks.
 	eventually(t, "the deliveries ended", func() bool { return len(spansNamed(spans, "generator task")) == 3 })
+	linked := map[trace.SpanID]trace.SpanID{} // from delivery to batch
+	for _, b := range spansNamed(spans, "generator batch") {
+		if b.Parent.IsValid() {
+			t.Errorf("a batch has the parent %v, want none", b.Parent)
+		}
+		for _, l := range b.Links {
+			linked[l.SpanContext.SpanID()] = b.SpanContext.SpanID()
+		}
+	}
 	handled := spansNamed(spans, "generator task")
 	if len(handled) != 3 {
 		t.Fatalf("got %d deliveries, want 3", len(handled))
 	}
 	for _, s := range handled {
+		batch, ok := linked[s.SpanContext.SpanID()]
+		if !ok || len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != batch {
+			t.Errorf("a delivery and its batch are not linked both ways: %v", s.Links)
+		}
 		if spanAttribute(s, keyVersion) != "7" {
 			t.Errorf("got %v, want version 7", s.Attributes)
 		}
