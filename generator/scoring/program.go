@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"mvdan.cc/sh/v3/shell"
 
 	"debrief/events"
 	"debrief/events/config"
@@ -67,16 +68,18 @@ type Program struct {
 
 var programName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler: it reads NAME=COMMAND [ARGS…]. White space separates the arguments;
-// there is no quoting.
+// UnmarshalText implements encoding.TextUnmarshaler: it reads NAME=COMMAND [ARGS…], with arguments quoted as in a shell. Variables are empty.
 func (p *Program) UnmarshalText(text []byte) error {
 	name, command, ok := strings.Cut(string(text), "=")
 	if !ok || !programName.MatchString(name) {
 		return fmt.Errorf("want NAME=COMMAND [ARGS…], NAME must consist of letters, digits, _ and -, got %q", text)
 	}
-	fields := strings.Fields(command)
-	if len(fields) == 0 {
-		return fmt.Errorf("%s: empty command", name)
+	fields, err := shell.Fields(command, func(string) string { return "" })
+	if err == nil && len(fields) == 0 {
+		err = errors.New("empty command")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	*p = Program{name, fields}
 	return nil

@@ -343,7 +343,10 @@ func TestShellScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no shell")
 	}
-	p := Program{Name: "it", Command: []string{"sh", "testdata/contains.sh", "4 2"}}
+	var p Program
+	if err := p.UnmarshalText([]byte(`it=sh "testdata/contains.sh" '4 2'`)); err != nil {
+		t.Fatal(err)
+	}
 	j := NewScorer(Config{Programs: []Program{p}, Timeout: longTimeout}, 1)
 	for answer, want := range map[string]events.Label{"it is 4 2, $(touch pwned) `touch pwned`": events.Success, "42": events.Failure} {
 		if o, err := j.Evaluate(t.Context(), programTask("it"), Answer{Final: answer}, &discardLog); err != nil || o.Label != want || o.Feedback == "" {
@@ -373,10 +376,12 @@ func TestTaskSelectsProgramByNameOnly(t *testing.T) {
 func TestParseProgramFlag(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		`n=judge`:                       {"judge"},
-		`n= judge  -a	b `:               {"judge", "-a", "b"},
-		`n=judge 'a b'`:                 {"judge", "'a", "b'"},
-		`n=judge --x=y $HOME * ; a|b>c`: {"judge", "--x=y", "$HOME", "*", ";", "a|b>c"},
+		`n=judge`:                     {"judge"},
+		`n= judge  -a	b `:             {"judge", "-a", "b"},
+		`n='my judge' "a b" c\ d`:     {"my judge", "a b", "c d"},
+		`n=judge a'b'"c"d ""`:         {"judge", "abcd", ""},
+		`n=judge '\n' "\n" "\"" "\\"`: {"judge", `\n`, `\n`, `"`, `\`},
+		`n=judge --x=y '$HOME' *`:     {"judge", "--x=y", "$HOME", "*"},
 	} {
 		var p Program
 		if err := p.UnmarshalText([]byte(text)); err != nil || p.Name != "n" || !slices.Equal(p.Command, want) {
@@ -389,6 +394,9 @@ func TestParseProgramFlag(t *testing.T) {
 		"a b=judge": "NAME=COMMAND",
 		"n=":        "n: ",
 		"n=  ":      "n: ",
+		"n='a":      "n: ",
+		`n="a\"`:    "n: ",
+		"n=a $(b)":  "n: ",
 	} {
 		if err := new(Program).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), names) {
 			t.Errorf("%s: got %v, want an error that names %q", text, err, names)

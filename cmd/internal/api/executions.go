@@ -184,7 +184,11 @@ func listSessions(c *call) (*Page[*index.SessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.handler.index.Executions.Sessions(c.ctx, c.book(), owner, c.limit())
+	executions := c.handler.index.Executions
+	if err := executions.Await(c.ctx); err != nil {
+		return nil, err
+	}
+	all, err := executions.Sessions(c.ctx, c.book(), owner, c.limit())
 	return &Page[*index.SessionItem]{Items: all}, err
 }
 

@@ -3,7 +3,9 @@ package console
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
@@ -21,6 +23,22 @@ type versionsPage struct {
 
 // Newest reports whether an item is the newest version.
 func (p *versionsPage) Newest(i int) bool { return p.First && i == 0 }
+
+// Past returns points in time for a restore, at which the playbook existed. If there is a further page, the time of the first version is
+// not known here, and it returns all of them.
+func (p *versionsPage) Past() (all []option) {
+	for _, o := range []struct {
+		hours int
+		text  string
+	}{{1, "an hour ago"}, {24, "yesterday at this time"}, {7 * 24, "a week ago"}} {
+		then := time.Now().Add(-time.Duration(o.hours) * time.Hour)
+		existed := p.Next != "" || slices.ContainsFunc(p.Items, func(v index.Version) bool { return !v.Time.After(then) })
+		if existed {
+			all = append(all, option{fmt.Sprintf("%dh", o.hours), o.text})
+		}
+	}
+	return all
+}
 
 func showVersions(q *request) (any, error) {
 	q.title = "Versions of " + q.book

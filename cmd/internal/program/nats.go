@@ -146,7 +146,7 @@ func (n NATS) checkAddress() error {
 	for a := range strings.SplitSeq(n.NATS, ",") {
 		u, err := url.Parse(withScheme(a))
 		if err != nil || cutsCredentials(u, a) {
-			return Exit(ExitUsage, fmt.Errorf("--nats: %s: invalid address; percent-encode the special characters of the user, password or token", redact.Address(n.NATS)))
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: invalid address, or special characters in the user, password or token: percent-encode them", redact.Address(n.NATS)))
 		}
 	}
 	return nil

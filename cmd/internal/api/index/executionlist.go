@@ -292,3 +292,23 @@ func (x *Executions) Sessions(ctx context.Context, b playbook.Book, owner *strin
 	}
 	return all, nil
 }
+
+// awaitLimit is the longest wait of Await.
+const awaitLimit = time.Second
+
+// Await waits until the index has read the executions that are stored at the call, but at most awaitLimit.
+func (x *Executions) Await(ctx context.Context) error {
+	state, err := streamState(ctx, x.conn, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(awaitLimit)
+	for {
+		if _, last := x.Range(); last >= state.LastSeq || time.Now().After(end) {
+			return nil
+		}
+		if err := events.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
