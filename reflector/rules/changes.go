@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path"
 	"reflect"
@@ -16,7 +17,7 @@ import (
 type rank uint8
 
 const (
-	rankHow     rank = iota // how an argument differs: white space, type
+	rankHow     rank = iota // how an argument differs: white space, type, a number that the error names
 	rankSet                 // an argument or an option that is new or left out, the program, the folder
 	rankForm                // the form of a new value
 	rankValue               // a new value
@@ -59,7 +60,7 @@ func compareActs(from, to *act) (differences [][]change, related bool) {
 	case !a.sameForm(b):
 		return nil, false
 	case a.fields != nil:
-		return compareFields(a.fields, b.fields)
+		return compareFields(a.fields, b.fields, &from.message)
 	case a.words != nil:
 		return compareCommands(a, b)
 	}
@@ -69,7 +70,7 @@ func compareActs(from, to *act) (differences [][]change, related bool) {
 }
 
 // compareFields returns the differences of two objects, at most maxCompared.
-func compareFields(from, to map[string]any) (differences [][]change, related bool) {
+func compareFields(from, to map[string]any, m *message) (differences [][]change, related bool) {
 	renamed := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		if other := newName(name, from, to); other != "" {
@@ -94,7 +95,7 @@ func compareFields(from, to map[string]any) (differences [][]change, related boo
 		case !after:
 			differences = append(differences, []change{{rank: rankSet, advice: "leave out " + argument(name)}})
 		default:
-			found := compareValues(name, v, w)
+			found := compareValues(name, v, w, m)
 			isOnly := len(from) == 1 && len(to) == 1
 			// If the calls have no other argument, and the new value is a text without letters, such as a date, then its new form is
 			// enough for another attempt, although the calls have no value in common.
@@ -129,7 +130,7 @@ func newName(name string, from, to map[string]any) string {
 }
 
 // compareValues returns the differences of an argument: at least the general one, which is the last.
-func compareValues(name string, v, w any) []change {
+func compareValues(name string, v, w any, m *message) []change {
 	before, isText := v.(string)
 	after, both := w.(string)
 	if isText && both {
@@ -137,11 +138,55 @@ func compareValues(name string, v, w any) []change {
 	}
 	general := change{rank: rankTrivial, advice: "change " + argument(name)}
 	var found []change
-	if typeOf(v) != typeOf(w) {
-		found = append(found, change{rank: rankHow, advice: "give " + argument(name) + " as " + typeOf(w), general: general.advice})
+	if how := howDiffers(argument(name), v, w, m); how != "" {
+		found = append(found, change{rank: rankHow, advice: how, general: general.advice})
 	}
 	found = append(found, valueOf(general.advice, name, w)...)
 	return append(found, general)
+}
+
+// howDiffers describes how a new value differs from the old one: by its type, or as a number. It returns "" if nothing is known.
+func howDiffers(argument string, v, w any, m *message) string {
+	before, isNumber := v.(json.Number)
+	after, both := w.(json.Number)
+	switch {
+	case typeOf(v) != typeOf(w):
+		return "give " + argument + " as " + typeOf(w)
+	case !isNumber || !both:
+		return ""
+	}
+	if i := slices.Index(numbersOf(m.line), string(after)); i >= 0 {
+		return "make " + argument + " equal the " + ordinals[i] + " number in the error"
+	}
+	x, _ := before.Float64()
+	y, _ := after.Float64()
+	for _, unit := range units {
+		switch {
+		case x != 0 && x == y*unit:
+			return fmt.Sprintf("divide %s by `%v`", argument, unit)
+		case x != 0 && y == x*unit:
+			return fmt.Sprintf("multiply %s by `%v`", argument, unit)
+		}
+	}
+	return ""
+}
+
+// units are the usual factors between two units of one quantity: seconds, minutes and hours, grams and kilograms, cents, bytes.
+var units = [...]float64{60, 100, 1000, 1024, 3600}
+
+// ordinals name the numbers of an error.
+var ordinals = [...]string{"first", "second", "third", "fourth"}
+
+var numberPattern = regexp.MustCompile(`\b\d+(?:\.\d+)?\b`)
+
+// numbersOf returns the first numbers of an error. It leaves out single digits, which are often equal by chance.
+func numbersOf(line string) (found []string) {
+	for _, n := range numberPattern.FindAllString(line, -1) {
+		if len(n) > 1 && len(n) <= 15 && len(found) < len(ordinals) {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 // typeOf returns the type of a decoded JSON value in words.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Explain describes the result of the comparison in sentences. If it shows nothing, they say why.
+// Explain describes the result of the comparison in sentences. If it shows nothing, they say why, and which runs would help.
 func (r *Result) Explain() string {
 	teaches := slices.ContainsFunc(r.Lessons, func(l Lesson) bool { return l.Error != nil })
 	if r.ToolErrors == 0 || teaches {
@@ -33,8 +33,12 @@ func (r *Result) explainHabits() string {
 	case habits > 1:
 		return fmt.Sprintf("%d habits separate success from failure, of %d compared in %s.", habits, c.Candidates, base)
 	}
-	return fmt.Sprintf("These runs show no habit that separates success from failure: %s compared in %s, none beyond chance.",
-		count(c.Candidates, "habit"), base)
+	advice := ""
+	if c.RunsNeeded > c.Runs {
+		advice = fmt.Sprintf(" About %d runs of such tasks would show a difference of 40 points.", c.RunsNeeded)
+	}
+	return fmt.Sprintf("These runs show no habit that separates success from failure: %s compared in %s, none beyond chance.%s",
+		count(c.Candidates, "habit"), base, advice)
 }
 
 func count(n int, noun string) string {

@@ -175,9 +175,19 @@ var lessonCases = []struct {
 		"If `get` answers \"unauthorized request failed\", give `region`.",
 	},
 	{
+		"a number of the error",
+		tasks(2, step{"pay", `{"order":"no #","amount":50}`, "!the total is 7#, but paid 50"}, step{"pay", `{"order":"no #","amount":7#}`, "ok"}),
+		"If `pay` answers \"the total is <n>, but paid <n>\", make `amount` equal the first number in the error.",
+	},
+	{
 		"an object in the arguments",
 		tasks(2, step{"post", `{"url":"no #","headers":{"Accept":"x"}}`, "!415 unsupported type"}, step{"post", `{"url":"no #","headers":{"Accept":"x","Content-Type":"y"}}`, "ok"}),
 		"If `post` answers \"415 unsupported type\", give `headers.Content-Type`.",
+	},
+	{
+		"another unit",
+		tasks(2, step{"wait", `{"job":"no #","limit":#000}`, "!limit is too large"}, step{"wait", `{"job":"no #","limit":#}`, "ok"}),
+		"If `wait` answers \"limit is too large\", divide `limit` by `1000`.",
 	},
 	{
 		"an option in place of another",
