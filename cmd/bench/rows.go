@@ -26,8 +26,8 @@ const (
 	number2 // two decimal places
 )
 
-// summary returns the average of the values of a column, one for each seed.
-func (c column) summary(xs []float64) report.Estimate {
+// summaryOf returns the average of values, one for each seed.
+func summaryOf(xs []float64) report.Estimate {
 	if len(xs) == 1 {
 		return report.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
 	}
@@ -138,8 +138,8 @@ func (m *measurement) reference() string {
 	return ""
 }
 
-// row averages one case over the seeds, and compares it with the same case of the reference arm, if that has it. If one of the
-// arms is fixed, it is compared with the last case of the reference arm.
+// row averages one case over the seeds, and compares it with the same case of the reference arm, if that has it. A fixed arm
+// has one case. So if one of the arms is fixed, the case is compared with the last one of the reference arm.
 func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRow {
 	row := resultRow{
 		Part: m.part.name, World: ofArm[0].world, Arm: ofArm[0].arm.name, Seeds: len(ofArm), Values: make(map[string]report.Estimate), Errors: m.part.imperfection,
@@ -152,7 +152,7 @@ func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRo
 	}
 	for _, c := range m.part.columns {
 		if xs := valuesOf(ofArm, label, c.key); len(xs) > 0 {
-			row.Values[c.key] = c.summary(xs)
+			row.Values[c.key] = summaryOf(xs)
 		}
 	}
 	isReference := len(reference) > 0 && reference[0] == ofArm[0]
@@ -166,7 +166,7 @@ func (m *measurement) row(ofArm []*run, label string, reference []*run) resultRo
 	key := m.part.columns[0].key
 	xs, ys := valuesOf(ofArm, label, key), valuesOf(reference, other, key)
 	if len(xs) == len(ofArm) && len(ys) == len(ofArm) { // one point for each seed, in the same order
-		d := column{}.summary(pairDifferences(xs, ys))
+		d := summaryOf(pairDifferences(xs, ys))
 		row.Difference, row.Against = &d, m.reference()
 	}
 	return row
