@@ -76,7 +76,7 @@ func (a *agent) addServer(data []byte, s *server) ([]byte, error) {
 // removeServer removes the MCP server of Debrief from settings. Another server of that name belongs to the user.
 func (a *agent) removeServer(data []byte) ([]byte, error) {
 	if a.serversInTOML {
-		return removeServerTOML(data)
+		return removeServerTOML(data), nil
 	}
 	return removeFrom(data, "mcpServers", func(all *hujson.Object) (removed bool) {
 		old := member(all, serverName)
@@ -134,11 +134,8 @@ func addServerTOML(data []byte, s *server) ([]byte, error) {
 	case tomlInline.Match(data):
 		return nil, errors.New("mcp_servers: want a table for each server, such as [mcp_servers.NAME]; or connect with --no-mcp")
 	}
-	rest, err := removeServerTOML(data)
-	if err != nil {
-		return nil, err
-	}
-	if tomlServer.Match(rest) {
+	rest := removeServerTOML(data)
+	if tomlServer.Match(rest) { // it belongs to the user
 		return nil, errOtherServer
 	}
 	if len(rest) == 0 {
@@ -150,8 +147,9 @@ func addServerTOML(data []byte, s *server) ([]byte, error) {
 	return slices.Concat(rest, []byte("\n"), table), nil
 }
 
-// removeServerTOML removes the tables of the server, with those inside it, which Codex adds.
-func removeServerTOML(data []byte) ([]byte, error) {
+// removeServerTOML removes the table of the server, and those inside it, which Codex adds. The first table has the command: if that is the
+// user's, nothing is removed.
+func removeServerTOML(data []byte) []byte {
 	var out []byte
 	removed := false
 	for len(data) > 0 {
@@ -163,8 +161,8 @@ func removeServerTOML(data []byte) ([]byte, error) {
 		if next := tomlTable.FindIndex(data[at[1]:]); next != nil {
 			end = at[1] + next[0]
 		}
-		end -= len(tomlComments.Find(data[at[1]:end]))    // these belong to the next table
-		if !removed && !tomlOurs.Match(data[at[1]:end]) { // the server of the user
+		end -= len(tomlComments.Find(data[at[1]:end])) // these belong to the next table
+		if !removed && !tomlOurs.Match(data[at[1]:end]) {
 			break
 		}
 		removed = true
@@ -173,10 +171,10 @@ func removeServerTOML(data []byte) ([]byte, error) {
 	}
 	out = append(out, data...)
 	if removed && len(bytes.TrimSpace(out)) == 0 {
-		return nil, nil
+		return nil
 	}
 	if removed && len(data) == 0 { // the empty line before the table
 		out = bytes.TrimSuffix(out, []byte("\n"))
 	}
-	return out, nil
+	return out
 }
