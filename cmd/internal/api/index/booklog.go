@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -86,6 +87,11 @@ func hashesOf(d *playbook.Delta) []uint64 {
 	slices.Sort(all)
 	return slices.Clip(slices.Compact(all))
 }
+
+var seed = maphash.MakeSeed()
+
+// hash returns 8 bytes that stand for an id in memory. They differ from process to process.
+func hash(id string) uint64 { return maphash.String(seed, id) }
 
 // family returns a bullet and those that were merged into it, also by way of other bullets.
 func (l *bookLog) family(id playbook.BulletID) map[playbook.BulletID]bool {

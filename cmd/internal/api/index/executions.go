@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -83,10 +82,6 @@ func newRow(seq uint64, e *events.Execution) row {
 	return r
 }
 
-var seed = maphash.MakeSeed()
-
-func hash(s string) uint64 { return maphash.String(seed, s) }
-
 // addExecution adds an execution. Above the limit it drops the oldest quarter of the rows.
 func (x *Executions) addExecution(seq uint64, e *events.Execution) {
 	r := newRow(seq, e)
@@ -140,7 +135,8 @@ func (f *Filter) hasWords(e *events.Execution) bool {
 	return len(f.Words) == 0 || containsAll(strings.ToLower(e.Question+"\n"+e.Answer), f.Words)
 }
 
-// Range returns the sequences that the index covers: from first, up to and including last. last is 0 for an empty index.
+// Range returns the sequences that the index covers: from first, up to and including last. first is 0 if no row was dropped, and last for an empty
+// index.
 func (x *Executions) Range() (first, last uint64) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
