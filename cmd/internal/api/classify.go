@@ -17,6 +17,7 @@ import (
 )
 
 // classify adds a status to the errors of the packages that the API shares with commands. It returns other errors unchanged.
+// The order of the cases counts: an exit code also stands for errors of earlier cases.
 func classify(err error) error {
 	if errors.As(err, new(*statusError)) {
 		return err
@@ -44,7 +45,7 @@ func classify(err error) error {
 		return err
 	case program.ExitCode(err) == program.ExitUsage:
 		out.status, out.code = http.StatusBadRequest, CodeInvalid
-	case program.ExitCode(err) == program.ExitRefused: // an unknown version, from package explain; a broken log is above
+	case program.ExitCode(err) == program.ExitRefused: // an unknown version, from package explain: the first case has the broken logs
 		out.status, out.code = http.StatusNotFound, CodeNotFound
 	default:
 		return err
