@@ -21,7 +21,7 @@ type Evidence interface {
 	Reflection(ctx context.Context, c playbook.Cover) (*events.Reflection, error)
 }
 
-// Stored is the evidence on a server. It caches executions.
+// Stored is the evidence on a server. It caches executions, and is not safe for concurrent use.
 type Stored struct {
 	conn       *bus.Conn
 	executions map[string]*events.Execution // by handle; nil if not stored
@@ -159,7 +159,7 @@ func (s *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidenc
 		if err != nil {
 			return nil, err
 		}
-		if e != nil && mayRead(e.Owner) { // the log may be of another system, whose handles mean other executions here
+		if e != nil && mayRead(e.Owner) { // the owner in the log may be wrong: in a log of another system, the handle means another execution here
 			return &Example{
 				Execution: ev.Execution, Question: text.Excerpt(e.Question, maxExampleText),
 				Answer: text.Excerpt(e.Answer, maxExampleText), Feedback: text.Excerpt(e.Outcome.Feedback, maxExampleText),
