@@ -63,7 +63,7 @@ func showBook(q *request) (any, error) {
 // bulletPage is the life of a bullet.
 type bulletPage struct {
 	ID      string
-	Current *index.BulletItem // nil if it was removed
+	Current *index.BulletItem // with the state and the record, which Life.Current does not have; nil if the bullet was removed
 	Life    api.BulletLife
 	// The executions behind the bullet, by what they have to do with it; see history.Role.
 	Learned, Helped, Harmed, NoEffect api.Page[api.EvidenceItem]
@@ -76,8 +76,6 @@ type bulletPage struct {
 	Used api.Page[index.ExecutionItem]
 }
 
-const maxVotes = "10" // limits the events of a bullet that only change votes and outcomes: there may be thousands
-
 // LearnedOutcomes counts the outcomes of the executions from which the bullet was learned, as text. It returns "" without outcomes.
 func (p *bulletPage) LearnedOutcomes() string {
 	var parts []string
@@ -89,7 +87,11 @@ func (p *bulletPage) LearnedOutcomes() string {
 	return strings.Join(parts, ", ")
 }
 
-const maxEvidence = "10" // limits each list of executions behind a bullet
+// Parameters of requests for a bullet.
+const (
+	maxVotes    = "10" // events that only change votes and outcomes: there may be thousands
+	maxEvidence = "10" // executions of each role
+)
 
 func showBullet(q *request) (any, error) {
 	p := &bulletPage{ID: q.PathValue("id")}

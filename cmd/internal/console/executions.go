@@ -75,7 +75,8 @@ func (p *executionPage) Lines(i int) (out []line) {
 		shown[string(b.ID)] = true
 	}
 	for text := range strings.SplitSeq(m.Text, "\n") {
-		id, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(text), "- "), "["), "]")
+		marked := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(text), "- "), "[") // the line of a bullet is "- [id] content"
+		id, _, _ := strings.Cut(marked, "]")
 		n := len(out)
 		switch {
 		case shown[id] && strings.Contains(text, "["+id+"]"):

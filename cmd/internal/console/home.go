@@ -29,7 +29,7 @@ func showHome(q *request) (any, error) {
 	if err := q.get("/overview", url.Values{"limit": {"200"}}, &p.Overview); err != nil {
 		return nil, err
 	}
-	q.overview = &p.Overview
+	q.overview = &p.Overview // the navigation shows it, too
 	busiest := slices.SortedStableFunc(slices.Values(p.Books), func(a, b index.BookActivity) int { return b.Executions - a.Executions })
 	for _, b := range busiest[:min(homeBooks, len(busiest))] {
 		if b.Error != "" {
