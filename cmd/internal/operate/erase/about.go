@@ -50,10 +50,10 @@ func (e *Eraser) aboutStored(ctx context.Context, m *stored) (a erasure.About, i
 	default:
 		a, ids = aboutValue(m)
 	}
-	stored := m.Stored() // zero for the payload of a message that is gone
-	isAhead := !stored.IsZero() && a.Began.After(stored)
+	storedAt := m.Stored() // zero for the payload of a message that is gone
+	isAhead := !storedAt.IsZero() && a.Began.After(storedAt)
 	if a.Began.IsZero() || isAhead { // a client says when its run began, and its clock may be wrong
-		a.Began = stored
+		a.Began = storedAt
 	}
 	return a, ids
 }
