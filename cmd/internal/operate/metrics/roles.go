@@ -200,7 +200,7 @@ func (c *connection) store(ctx context.Context, to scrape) {
 	if time.Since(c.refusedAt) < storePause {
 		return
 	}
-	js := c.conn.JetStream()
+	js := c.conn.JetStream() // it has no answer for a user without the right: Call gets the refusal from the connection
 	a, err := natserr.Call(ctx, natserr.WatchOf(js), "$JS.API.INFO", js.AccountInfo)
 	if natserr.IsDenied(err) {
 		c.refusedAt = time.Now()
