@@ -185,8 +185,8 @@ func (p Program) parse(args []string) (*commandLine, error) {
 		return nil, err
 	}
 	parser := p.parser(p.neededCommands(s, args), kong.Resolvers(s))
-	// An empty Tag.Envs keeps kong from reading the environment. The type settings reads it instead, by flag.Envs: it leaves out a flag
-	// whose rival takes precedence, and kong would set both.
+	// An empty Tag.Envs keeps kong from reading the environment, because kong would set two flags of which only one may be set. The type
+	// settings reads it instead, by flag.Envs, and sets the one from the source of higher precedence.
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
 	run, err := parser.Parse(args)
 	if err == nil {

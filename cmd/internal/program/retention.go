@@ -49,6 +49,7 @@ type openRunLimit struct {
 	Age streams.Age `name:"age" help:"Delete ${what} after this time, such as 7d; 0 for never." placeholder:"AGE" zero:"" rare:""`
 }
 
+// SetDefaults sets each flag to the default of its setting.
 func (r *Retention) SetDefaults() {
 	defaults := map[string]int64{}
 	for _, s := range streams.Settings() {
@@ -57,7 +58,7 @@ func (r *Retention) SetDefaults() {
 	r.each(func(name string, value reflect.Value) { value.SetInt(defaults[name]) })
 }
 
-// each calls fn for each flag.
+// each calls fn for each flag. Its name is that of its setting.
 func (r *Retention) each(fn func(name string, value reflect.Value)) {
 	all := reflect.ValueOf(r).Elem()
 	for i := range all.NumField() {
