@@ -30,8 +30,8 @@ func isAnswer(v modelapi.Value) bool {
 	return v.TextOrNumber(steps.QuestionNames...) != "" && v.TextOrNumber(steps.AnswerNames...) != "" && !v.HasAny("steps", "messages")
 }
 
-// isAnswerLog reports whether an object with question and answer is a line of a log and no execution of Debrief: it has an outcome under a name
-// that executions do not use, or an id of another form.
+// isAnswerLog reports whether an object that looks like a short execution of Debrief is a line of another log: it has an outcome under a name that
+// executions do not use, or an id of another form.
 func isAnswerLog(v modelapi.Value) bool {
 	if v.HasAny("task_id", "steps") || !isAnswer(v) {
 		return false

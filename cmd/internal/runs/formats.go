@@ -274,10 +274,10 @@ func findFormat(v modelapi.Value) (*fileFormat, error) {
 		return f, nil
 	case v.Text("type") != "": // an event that is not a turn
 		return nil, nil
-	case kind != '{' && kind != 'n':
+	case kind != '{' && kind != 'n': // 'n' is null
 		v.WantObject()
 		return nil, v.Problem()
-	case v.Names() == "": // null, or {}
+	case v.Names() == "":
 		return nil, errors.New("unknown format: the object has no fields")
 	}
 	return nil, fmt.Errorf("unknown format: no supported recording has the fields %s", v.Names())

@@ -13,7 +13,7 @@ import (
 // readLines reads JSON Lines, or a table if the first line is the header of one.
 func (v *Values) readLines(fn func(*Value) error) error {
 	for first := true; ; first = false {
-		line, err := v.line()
+		line, err := v.line() // a line that is too large becomes a value with the error
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -27,7 +27,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			if t.hasColumns(v.Columns) {
 				return v.readRows(t, fn)
 			}
-			err = t.missing(v.Columns)
+			err = t.missing(v.Columns) // nil if the line is no header
 		}
 		if len(line) == 0 && err == nil {
 			continue
