@@ -28,7 +28,9 @@ func writeStream(w http.ResponseWriter, r *http.Request, api API, a Answer, even
 	flush := http.NewResponseController(w).Flush
 	_ = flush()
 	for i, e := range events {
-		if a.Cut > 0 && i == a.Cut || a.Cut == Half && i == len(events)/2 {
+		isCut := a.Cut > 0 && i == a.Cut
+		isHalf := a.Cut == Half && i == len(events)/2
+		if isCut || isHalf {
 			panic(http.ErrAbortHandler)
 		}
 		wait(r, a.Delay)

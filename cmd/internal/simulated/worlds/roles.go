@@ -76,7 +76,7 @@ func (m *Model) Reply(schema string, messages []Message) string {
 		question, context := ReadTask(messages)
 		a := m.Language.Answer(question, context, ReadEarlier(messages)+SystemText(messages))
 		a.BulletIDs = slices.DeleteFunc(a.BulletIDs, IsEarlier)
-		return ReplyJSON(a)
+		return ReplyJSON(a) // without errors: the rates are those of a Reflector and a Curator
 	case "reflector":
 		e := ReadExecution(messages)
 		reply = ReplyJSON(m.reflect(&e, d))

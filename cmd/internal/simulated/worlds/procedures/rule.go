@@ -44,7 +44,7 @@ func (r *rule) concerns(j *job) bool {
 		(r.when.material == "" || r.when.material == j.material) && (r.when.client == "" || r.when.client == j.client)
 }
 
-// Condition implements world.Rule. Two rules with the same condition and different meanings contradict each other.
+// Condition implements worlds.Rule. Two rules with the same condition and different meanings contradict each other.
 func (r rule) Condition() string {
 	subject := r.step
 	if r.kind == check || r.kind == begin { // a job has one first step, so two rules with different steps contradict each other
@@ -53,15 +53,15 @@ func (r rule) Condition() string {
 	return strings.Join([]string{string(r.kind), r.family, subject, r.when.material, r.when.client}, "|")
 }
 
-// Meaning implements world.Rule.
+// Meaning implements worlds.Rule.
 func (r rule) Meaning() string { return r.Condition() + "=" + r.step + "|" + r.other }
 
-// Advice returns what the rule says, without the material and the client. The simulated Curator compares it (world.adviser).
+// Advice returns what the rule says, without the material and the client. The simulated Curator compares it (worlds.adviser).
 func (r rule) Advice() string {
 	return strings.Join([]string{string(r.kind), r.family, r.step, r.other}, "|")
 }
 
-// Section implements world.Rule.
+// Section implements worlds.Rule.
 func (r rule) Section() string {
 	if r.family == "" {
 		return "all jobs"

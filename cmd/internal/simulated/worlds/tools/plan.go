@@ -92,7 +92,7 @@ func readPlan(answer string) []string {
 			continue
 		}
 		for _, s := range setting.FindAllStringSubmatch(m[2], -1) {
-			values[slotIndex(s[1])] = s[2]
+			values[slotIndex(s[1])] = s[2] // setting matches only names of slots
 		}
 	}
 	return values
