@@ -26,8 +26,8 @@ import (
 // them key by key and writes the differences.
 func (w *Writer) Flush(ctx context.Context) error { return w.flush(ctx, false) }
 
-// flush is Flush. With settle it also writes the keys of all changed bullets, even if the view has the version of the writer.
-func (w *Writer) flush(ctx context.Context, settle bool) error {
+// flush is Flush. If withKeys is set, it also writes the keys of all changed bullets, even if the view has the version of the writer.
+func (w *Writer) flush(ctx context.Context, withKeys bool) error {
 	for try := range commitTries {
 		if w.needsRepair {
 			if err := w.compareView(ctx); err != nil {
@@ -35,13 +35,13 @@ func (w *Writer) flush(ctx context.Context, settle bool) error {
 			}
 		}
 		isCurrent := w.playbook.Version() <= w.viewVersion && !w.needsRepair
-		mustSettle := settle && len(w.dirty) > 0
-		if isCurrent && !mustSettle {
+		needsKeys := withKeys && len(w.dirty) > 0
+		if isCurrent && !needsKeys {
 			w.reportCurrent()
 			return nil
 		}
 		w.reportBehind()
-		err := w.flushOnce(ctx, settle)
+		err := w.flushOnce(ctx, withKeys)
 		if err == nil {
 			w.reportCurrent()
 			return nil
@@ -95,10 +95,10 @@ func (w *Writer) readHead(ctx context.Context) error {
 // bullets are dirty. That holds even if this writer has written their keys: a power loss may have removed the keys before another writer
 // wrote this head.
 func (w *Writer) setView(h *head, rev uint64) {
-	w.viewVersion, w.headRev, w.settledVersion = h.Version, rev, h.Since
+	w.viewVersion, w.headRev, w.keysVersion = h.Version, rev, h.Since
 	maps.DeleteFunc(w.dirty, func(_ playbook.BulletID, changed uint64) bool { return changed <= h.Version })
-	if h.Settled {
-		w.settledVersion = h.Version
+	if h.WithKeys {
+		w.keysVersion = h.Version
 		return
 	}
 	for _, r := range h.Recent {
@@ -153,7 +153,7 @@ func (w *Writer) compareView(ctx context.Context) error {
 	}
 	w.strayKeys = slices.Collect(maps.Keys(v.values))
 	want := w.newHead()
-	v.head.Since, v.head.Recent, v.head.Settled = 0, nil, false // already in v.values
+	v.head.Since, v.head.Recent, v.head.WithKeys = 0, nil, false // already in v.values
 	needsHead := want.Version > 0 || want.Lost != nil
 	headDiffers := needsHead && !sameEncoding(&v.head, &want)
 	w.needsRepair = keysDiffer || len(w.strayKeys) > 0 || headDiffers
@@ -166,22 +166,22 @@ func (w *Writer) compareView(ctx context.Context) error {
 // that it takes to write all keys.
 const maxRecent = 128 << 10
 
-// flushOnce publishes a head with the dirty bullets. If they are too large, if settle is set, and in a repair, it also writes their keys.
+// flushOnce publishes a head with the dirty bullets. If they are too large, if withKeys is set, and in a repair, it also writes their keys.
 // If the keys do not fit into one batch it sends several, each with a partial head. Readers keep their version until the complete
 // head, which is last. Every batch updates the head, so that one of two concurrent writers gets a conflict.
-func (w *Writer) flushOnce(ctx context.Context, settle bool) error {
+func (w *Writer) flushOnce(ctx context.Context, withKeys bool) error {
 	h := w.newHead()
 	changed, size, err := w.encodeDirty()
 	if err != nil {
 		return err
 	}
-	h.Settled = w.needsRepair || settle || size > w.s.maxRecent/2
+	h.WithKeys = w.needsRepair || withKeys || size > w.s.maxRecent/2
 	h.Since = h.Version // a scan of the keys finds the bullets that Recent lacks
 	if !w.needsRepair && size <= w.s.maxRecent {
-		h.Since, h.Recent = w.settledVersion, changed
+		h.Since, h.Recent = w.keysVersion, changed
 	}
 	var writes []keyWrite
-	if h.Settled {
+	if h.WithKeys {
 		for _, r := range changed {
 			writes = append(writes, keyWrite{events.BulletKey(w.book, r.ID), r.Data})
 		}

@@ -117,7 +117,8 @@ type overlay struct {
 
 // next returns the messages up to and including m: the redactions of the deltas that are missing before it, and m itself or its redaction.
 func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) {
-	linksToLast := m.err == nil && (m.PrevSeq == o.last || m.PrevSeq < o.from)
+	isFirst := m.PrevSeq < o.from // the delta before m is not read
+	linksToLast := m.err == nil && (isFirst || m.PrevSeq == o.last)
 	if o.bySeq == nil && (o.from <= 1 || !linksToLast) {
 		all, err := o.s.readRedactions(ctx, o.book)
 		if err != nil {

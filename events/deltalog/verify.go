@@ -293,7 +293,7 @@ func (v *verifier) compareView(r *Record) {
 // redaction.
 func (v *verifier) sameHead(h *head) bool {
 	want, got := v.fold.head(), *h
-	got.Lost, got.Since, got.Recent, got.Settled = nil, 0, nil, false
+	got.Lost, got.Since, got.Recent, got.WithKeys = nil, 0, nil, false
 	got.From = max(got.From, want.From)
 	got.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
 	for i := range min(len(got.Admission.Forgotten), len(want.Admission.Forgotten)) {

@@ -50,8 +50,8 @@ type head struct {
 	// because the keys of these may be older.
 	Since  uint64         `msgpack:"b,omitempty"`
 	Recent []recentBullet `msgpack:"d,omitempty"`
-	// Settled is set if the keys are written with this head, so they have the bullets of Recent too. The next Recent then begins after it.
-	Settled bool `msgpack:"k,omitempty"`
+	// WithKeys is set if the keys are written with this head, so they have the bullets of Recent too. The next Recent then begins after it.
+	WithKeys bool `msgpack:"k,omitempty"`
 }
 
 // recentBullet is a bullet that changed after the keys of a view were written.

@@ -41,11 +41,11 @@ type Writer struct {
 	log *logCursor // at the delta that was folded last
 	ids index      // of the covered ids; nil until OpenIndex
 
-	// dirty maps the bullets that changed after settledVersion to the version of their last change.
-	dirty          map[playbook.BulletID]uint64
-	viewVersion    uint64 // version of the head in the bucket
-	headRev        uint64 // revision of the head's key, 0 if it was never written
-	settledVersion uint64 // all bullets that changed up to this version are in the keys
+	// dirty maps the bullets that changed after keysVersion to the version of their last change.
+	dirty       map[playbook.BulletID]uint64
+	viewVersion uint64 // version of the head in the bucket
+	headRev     uint64 // revision of the head's key, 0 if it was never written
+	keysVersion uint64 // all bullets that changed up to this version are in the keys
 	// needsRepair is set if the view may contradict the log. The next flush then compares them and writes the differences.
 	needsRepair bool
 	// strayKeys are the keys of the view that belong to no bullet.
@@ -155,7 +155,7 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book}
 	w.log = &logCursor{book: w.book}
 	clear(w.ids)
-	w.viewVersion, w.settledVersion, w.lost = 0, 0, nil
+	w.viewVersion, w.keysVersion, w.lost = 0, 0, nil
 	w.needsRepair = true
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
@@ -270,8 +270,8 @@ func (w *Writer) publishAll(ctx context.Context, change []*playbook.Delta) (bool
 		d.PrevSeq, d.PrevChain = w.seq, w.chain
 		d.Floor = max(d.Floor, w.floor)
 		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys { // so that the next flush fits into one batch
-			const settle = true
-			if err := w.flush(ctx, settle); err != nil {
+			const withKeys = true
+			if err := w.flush(ctx, withKeys); err != nil {
 				return false, err
 			}
 		}
