@@ -10,9 +10,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// decideGate drafts the gate's decisions on the unchecked bullets and those with new evidence. If the delta has no room for every decision,
-// it returns all these bullets, for the next delta to check. The change of a person leaves the unchecked bullets to the next delta, too, unless
-// the gate is off.
+// decideGate drafts the gate's decisions on the bullets with new evidence, and on the unchecked ones, for which the delta before had no room. It
+// returns the bullets that the next delta must check: all of these if this delta has no room for every decision, else none. The change of a
+// person leaves the unchecked bullets to the next delta, unless the gate is off.
 func (d *draft) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
 	if d.byPerson && d.mode != playbook.GateOff {
 		return unchecked
