@@ -41,8 +41,8 @@ func (p *groupProposal) sortSupport() {
 	p.support = slices.Compact(p.support)
 }
 
-// addSupport adds the support of another proposal. The later one of the owners becomes the owner. A SAME without a text takes that of another
-// SAME with the bullet.
+// addSupport adds the support of another proposal. The later one of the owners becomes the owner. A confirmation without a text
+// takes that of another confirmation of the bullet.
 func (p *groupProposal) addSupport(other *groupProposal) {
 	if p.op.Kind == playbook.Confirm && p.op.Content == "" && p.op.Bullet == other.op.Bullet && other.op.Kind == playbook.Confirm {
 		p.op.When, p.op.Content = other.op.When, other.op.Content
@@ -54,7 +54,7 @@ func (p *groupProposal) addSupport(other *groupProposal) {
 	}
 }
 
-// inheritCondition gives an ADD without a condition the condition of the lessons behind it, if all have the same one.
+// inheritCondition gives a new bullet without a condition the condition of the lessons behind it, if all have the same one.
 func (p *groupProposal) inheritCondition() {
 	if p.op.Kind != playbook.Add || p.op.When != "" {
 		return

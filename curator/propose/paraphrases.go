@@ -69,7 +69,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 		}
 		for _, suggested := range found.Proposals {
 			op := suggested.Op
-			screen.Suspect(&op)
+			screen.Suspect(&op) // marks a text that looks like an order
 			if op.Kind == playbook.Merge && rules.Refuse(op.Content) == nil && !screen.IsSuspect(&op) {
 				merges = append(merges, op)
 			}
