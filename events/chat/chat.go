@@ -199,10 +199,10 @@ func (f ModelFunc) Complete(ctx context.Context, p Prompt) (Reply, error) { retu
 type UnavailableError struct {
 	Err   error
 	After time.Duration // delay before the next attempt; 0 if unknown
-	// NotSent is set if no request was sent, because earlier requests had failed. Such an error says nothing about the
+	// NotSent (method Unasked) is set if no request was sent, because earlier requests had failed. Such an error says nothing about the
 	// prompt.
 	NotSent bool
-	// Permanent is set if every request probably fails until a person changes a setting, the account or the server. The server refuses
+	// Permanent (method Misconfigured) is set if every request probably fails until a person changes a setting, the account or the server. The server refuses
 	// the key, the model, the address or the account, or it was never reachable.
 	Permanent bool
 }
