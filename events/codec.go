@@ -84,8 +84,8 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 	e.setBook(book)
 	if t, ok := e.(*Task); ok {
 		t.Owner = OwnerOfSubject(subject)
-		hasRounds := len(t.PreviousRounds) > 0
-		if hasRounds != strings.HasPrefix(subject, prefix+roundToken+".") {
+		hasRounds, wantsRounds := len(t.PreviousRounds) > 0, strings.HasPrefix(subject, prefix+roundToken+".")
+		if hasRounds != wantsRounds {
 			return nil, fmt.Errorf("decode %s: previous_rounds: got %d on subject %q, want some on %s, and none elsewhere", k, len(t.PreviousRounds), subject, RoundSubject(book, t.Owner))
 		}
 	}
