@@ -289,7 +289,7 @@ func (s *Store) Requests(ctx context.Context) (list []*Request, err error) {
 
 // Tombstones returns all tombstones, oldest first.
 func (s *Store) Tombstones(ctx context.Context) (list []*Tombstone, err error) {
-	err = s.read(ctx, "*", func(m direct.Message) error {
+	err = s.read(ctx, "*", func(m direct.Message) error { // not the keys with a dot: requests and runs
 		if m.Subject == prefix+keyOfHashes || m.Subject == prefix+keyRestored {
 			return nil
 		}
