@@ -1,7 +1,8 @@
 package redact
 
-// shapeTable has the shapes; a row is the shape of keys with any of its prefixes. They are tried in this order. Prefixes and lengths are documented by the providers, or common to their keys, or they are facts
-// from the public rules of gitleaks (github.com/gitleaks/gitleaks, config/gitleaks.toml). A length that has changed before is only
+// shapeTable has the shapes, in the order in which they are tried. A row has the shape of all keys with one of its prefixes, which are
+// separated by spaces. Lengths are those behind the prefix. Prefixes and lengths are documented by the providers, or common to their keys, or
+// facts from the public rules of gitleaks (github.com/gitleaks/gitleaks, config/gitleaks.toml). A length that has changed before is only
 // a lower bound. Not here: keys without a prefix, which only the name beside them makes secrets (assignments.go), and the old
 // tokens of Vault ("s." and 24 letters), which look like code.
 var shapeTable = []shape{
