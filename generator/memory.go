@@ -101,7 +101,7 @@ func (m *memory) read(ctx context.Context) error {
 	err := m.conn.Events.Follow(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, &m.created, pollInterval, func(s bus.Stored) error {
 		return m.add(ctx, s, 1)
 	})
-	if errors.Is(err, bus.ErrLost) { // searches drop the lost executions when they find them
+	if errors.Is(err, bus.ErrLost) { // the next call follows from the start; searches drop the lost executions when they find them
 		m.lastRead.Store(0)
 	}
 	return err

@@ -120,7 +120,7 @@ func parseVerdict(names []string, d outcome.Decoder) func(chat.Reply) (events.Ou
 	return func(r chat.Reply) (events.Outcome, error) {
 		reply, err := chat.ParseObject(r, field)
 		if err != nil {
-			return events.Outcome{}, errors.New(err.Error()) // not a *chat.MissingError, for which Ask returns the zero outcome as a verdict
+			return events.Outcome{}, errors.New(err.Error()) // hides a *chat.MissingError: after that, Ask would return the zero outcome as a verdict
 		}
 		raw, _ := reply.Field(field)
 		object, err := json.Marshal(map[string]json.RawMessage{field: raw})
@@ -152,6 +152,7 @@ func scoreNames(scores []events.NamedScore) (names []string) {
 }
 
 // checkLeading returns an error if the rubric asks for several scores and none of them is the leading score of the playbook.
+// It decodes invented scores with these names.
 func checkLeading(names []string, d outcome.Decoder) error {
 	if names == nil {
 		return nil
