@@ -141,8 +141,9 @@ func (p *Playbook) falseShares() (failures, successes float64) {
 		return 0, 0
 	}
 	rate := n.trueRate(v.Rate)
-	falseFailure, falseSuccess := rate*n.FalseFailure, (1-rate)*n.FalseSuccess
-	return falseFailure / (falseFailure + (1-rate)*(1-n.FalseSuccess)), falseSuccess / (falseSuccess + rate*(1-n.FalseFailure))
+	falseFailure, falseSuccess := rate*n.FalseFailure, (1-rate)*n.FalseSuccess // shares of all verdicts
+	trueFailure, trueSuccess := (1-rate)*(1-n.FalseSuccess), rate*(1-n.FalseFailure)
+	return falseFailure / (falseFailure + trueFailure), falseSuccess / (falseSuccess + trueSuccess)
 }
 
 // trueRate returns the true rate of successes behind a rate of verdicts, from 0 to 1.

@@ -10,8 +10,8 @@ import (
 	"debrief/playbook"
 )
 
-// Quarantined is a bullet that waits for a person, with the newest change that put it into quarantine. Its executions include those of earlier such
-// changes, because the newest one may have none.
+// Quarantined is a bullet that waits for a person, with the newest change that put it into quarantine or made it a candidate. Its executions include
+// those of earlier such changes, because the newest one may have none.
 type Quarantined struct {
 	*playbook.Bullet
 	Version  uint64               `json:"version"`
@@ -88,7 +88,7 @@ func (s *Statuses) recordDecision(d *playbook.Delta, op *playbook.Op) {
 	if op.Kind != playbook.Add && op.Kind != playbook.Put && op.Kind != playbook.SetStatus {
 		return
 	}
-	to := newStatus(op)
+	to := newStatus(op) // all these operations set one, so empty means active
 	isBackOnProbation := to == playbook.Probation && s.wasShown[op.Bullet]
 	s.wasShown[op.Bullet] = to == playbook.Active || to == ""
 	if d.Author == Curator && (to == playbook.Retired || isBackOnProbation) {
