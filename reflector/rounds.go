@@ -81,7 +81,8 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 
 // finishSample turns the reflection on the last round into that of the sample. The votes are those of the first round,
 // whose prompt contained only the playbook. The lessons are those of the last round, and earlier insights that
-// improved the score. Earlier lessons are screened again, because they come from the task, which is not trusted.
+// improved the score, of several on one topic the latest. Earlier lessons are screened again, because they come from the task,
+// which is not trusted.
 func finishSample(e *events.Execution, ref *events.Reflection) {
 	if len(e.PreviousRounds) == 0 {
 		return

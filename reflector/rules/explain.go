@@ -22,7 +22,7 @@ func (r *Result) explainHabits() string {
 			habits++
 		}
 	}
-	base := fmt.Sprintf("%s in %s with successful and failed runs", count(c.Runs, "run"), count(c.Strata, "task"))
+	base := fmt.Sprintf("%s in %s with successful and failed runs", count(c.Runs, "run"), count(c.Strata, "task")) // a stratum: one agent at one task
 	switch {
 	case r.Compared == 0:
 		return "No run has both an outcome and a tool call, so habits of successful and failed runs cannot be compared."
