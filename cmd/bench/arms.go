@@ -16,7 +16,7 @@ type arm struct {
 	showAll   bool      // the prompt contains all bullets
 	isFixed   bool      // the playbook does not learn
 	byHand    bool      // the playbook begins with the rules by hand
-	right     bool      // outcomes are right or wrong, without partial scores
+	isBinary  bool      // outcomes have the score 0 or 1, without partial scores
 	forgets   bool      // the lessons of the models leave out the scope of a rule
 	voter     bool      // the Reflector votes without errors, and gives no lessons
 	silent    float64   // share of tasks without an outcome
@@ -44,7 +44,7 @@ var allArms = []arm{
 	{name: "perfect", onRequest: true, byHand: true},
 	{name: "perfect-wrong", onRequest: true, byHand: true, wrong: true},
 	{name: "votes-only", onRequest: true, byHand: true, voter: true},
-	{name: "right-or-wrong", onRequest: true, right: true},
+	{name: "right-or-wrong", onRequest: true, isBinary: true},
 	{name: "forgetful", onRequest: true, forgets: true},
 	{name: "silent", onRequest: true, silent: 0.7},
 	{name: "late", onRequest: true, late: 200},

@@ -47,15 +47,14 @@ const maxEmbedded = 200
 // runDistractors measures all cases of one arm and seed. The cases with distractors after the tasks are about the selection alone, so they
 // run only in an arm without new lessons.
 func runDistractors(ctx context.Context, m *measurement, r *run, log zerolog.Logger) (points []*point, err error) {
-	for _, tasks := range m.evidenceTasks() {
-		if !r.arm.voter {
-			break
+	if r.arm.voter {
+		for _, tasks := range m.evidenceTasks() {
+			more, err := crowd(ctx, m, r, tasks, log)
+			if err != nil {
+				return nil, err
+			}
+			points = append(points, more...)
 		}
-		more, err := crowd(ctx, m, r, tasks, log)
-		if err != nil {
-			return nil, err
-		}
-		points = append(points, more...)
 	}
 	for _, n := range m.distractors {
 		if n == 0 || n > maxCrowd {

@@ -25,7 +25,7 @@ const (
 )
 
 // rawRate measures JetStream alone with the messages of the pipeline: three streams, one after the other, each message of 4 KB pulled,
-// acknowledged and published to the next stream. The last stage pulls batches and publishes one message for each.
+// acknowledged and published to the next stream. The last stage publishes one message for each batch, as Curators commit batches.
 func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger) (float64, error) {
 	server, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(ctx, flush, log)
 	if err != nil {
@@ -49,7 +49,7 @@ func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(nil) // runs before all.Wait
-	for i := range stages[:2] {
+	for i := range stages[:rawStages-1] {
 		for range rawSlots {
 			if err := forward(ctx, cancel, js, stages[i], i+1); err != nil {
 				return 0, err
@@ -57,7 +57,7 @@ func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger)
 		}
 	}
 	all.Go(func() {
-		cancelOn(cancel, forwardBatches(ctx, js, stages[2], func(n int) {
+		cancelOn(cancel, forwardBatches(ctx, js, stages[rawStages-1], func(n int) {
 			if left.Add(int64(-n)) == 0 {
 				close(done)
 			}

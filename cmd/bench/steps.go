@@ -161,7 +161,7 @@ func (r *runner) answer(ctx context.Context, t *worlds.Task) (answered, error) {
 	if worlds.Chance(r.wrong, r.seed, "wrong verdict", t.ID) {
 		v = r.world.Wrong(*t, a, v)
 	}
-	if r.arm.right && !v.Right() {
+	if r.arm.isBinary && !v.Right() {
 		v.Score = 0
 	}
 	outcome := outcomeOf(v)
