@@ -156,10 +156,10 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *eraseO
 	if err != nil {
 		return fmt.Errorf("%w; 'debrief playbook erase --pending' continues", err)
 	}
-	if len(done.Done) == 0 { // no new erasure: data of older ones, which a restore has brought back
+	if len(done.Done) == 0 { // no new erasure: a restore has brought back data of older ones
 		out.add(done.Runs, done.Removed, done.Versions)
 	}
-	for _, t := range done.Done {
+	for _, t := range done.Done { // their counts also have what interrupted calls removed
 		out.add(t.Runs, t.Removed(), t.Versions)
 	}
 	out.Letters = done.Letters
