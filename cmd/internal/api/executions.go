@@ -130,19 +130,18 @@ func getExecution(c *call) (*explain.Execution, error) {
 		return c.handler.index.Logs.Covering(c.ctx, b, string(h))
 	}
 	x, err := explain.ExecutionOf(c.ctx, c.book(), effects, explain.NewStored(c.handler.conn), h)
-	isNotFound := errors.Is(err, explain.ErrExecutionNotFound)
-	if err != nil && !isNotFound {
+	if err != nil && !errors.Is(err, explain.ErrExecutionNotFound) {
 		return nil, err
 	}
 	// If nothing is found, or only reflections on an execution that has expired, then the owner is unknown: the token must see all owners.
 	mayRead := c.token.AllOwners()
-	if !isNotFound && x.Execution != nil {
+	if err == nil && x.Execution != nil {
 		mayRead = c.token.Sees(x.Execution.Owner)
 	}
 	switch {
-	case !mayRead:
+	case !mayRead: // the same error, found or not
 		return nil, executionNotFound(h)
-	case isNotFound:
+	case err != nil:
 		return nil, err
 	case x.Book != c.book():
 		return nil, executionNotFound(h)

@@ -193,7 +193,8 @@ func (r *EditRequest) checkKind() error {
 	return nil
 }
 
-// decide returns the edit that approves or rejects bullets in quarantine, with the texts that the person has read.
+// decide returns the edit that approves or rejects bullets in quarantine. It decides on the newest bullets, and the edit expects the texts
+// that the person has read.
 func (r *EditRequest) decide(newest, read *playbook.Playbook) (*Plan, error) {
 	field, ids := "reject", r.Reject
 	if len(r.Approve) > 0 {
@@ -208,11 +209,11 @@ func (r *EditRequest) decide(newest, read *playbook.Playbook) (*Plan, error) {
 	if err != nil {
 		return nil, &UndecidableError{Bullets: ids, err: err}
 	}
-	decision := &approval{Ops: reject(list, r.Reason)}
-	if len(r.Approve) > 0 {
-		if decision, err = newApproval(newest, list, r.Reason); err != nil {
-			return nil, &UndecidableError{err: err}
-		}
+	decision := new(approval)
+	if field == "reject" {
+		decision.Ops = reject(list, r.Reason)
+	} else if decision, err = newApproval(newest, list, r.Reason); err != nil {
+		return nil, &UndecidableError{err: err}
 	}
 	return &Plan{Edit: &events.Edit{Ops: decision.Ops, Expect: expectations(read, decision.Ops)}, Retired: decision.Retired}, nil
 }
