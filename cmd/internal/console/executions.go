@@ -64,7 +64,7 @@ func (p *executionPage) ShowsBullets(i int) bool {
 	return slices.ContainsFunc(p.Lines(i), func(l line) bool { return l.Bullet != "" })
 }
 
-// Lines returns the parts of message i of the context: each bullet, and the lines between them.
+// Lines returns the parts of message i of the context: each bullet, and the lines between them. That of a bullet begins with [id] or - [id].
 func (p *executionPage) Lines(i int) (out []line) {
 	m, e := p.Context.Messages[i], p.Execution.Execution
 	if e == nil {

@@ -10,7 +10,7 @@ import (
 func showReview(q *request) (any, error) {
 	q.title = "Review of " + q.book
 	all := &reviewPage{Modes: reviewModes}
-	// The label is read first: a text that changes between the two reads is then refused, and not approved unseen.
+	// The state is read first, because a decision names the version in its label: the API refuses it if a text has changed since then.
 	if err := q.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State); err != nil {
 		return nil, err
 	}
