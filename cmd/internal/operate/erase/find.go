@@ -43,19 +43,24 @@ var wholeBooks = []string{"KV_" + events.BucketPlaybook, events.StreamDeltas, ev
 
 // found is what the erased runs have left.
 type found struct {
-	books      []playbook.Book            // with a log
-	learned    map[playbook.Book]bool     // whose log has evidence of erased runs, or changes of an erasure; others can only have copies of texts
-	logs       map[playbook.Book]oldLog   // of the erased playbooks
-	handled    map[bookEdit]bool          // edits whose effect was in the log before an erasure made the playbook forget
-	executions int                        // number of stored executions
-	runs       map[string]bool            // ids and handles of the runs, and of what is only about them
-	sessions   map[string]bool            // keys of their sessions in the bucket of states
-	forgets    map[bookSelector]bool      // what each playbook must forget
-	messages   map[string][]uint64        // sequences by stream, in the order in which they were found
-	known      map[string]map[uint64]bool // the same as sets
-	blobs      map[string]bool            // names of the payloads that their messages refer to
-	kept       map[string]bool            // names of the payloads that other messages refer to
-	agents     []uint64                   // sequences of descriptions of agents
+	// The logs of the playbooks, from searchOldLogs and searchLogs.
+	logs    map[playbook.Book]oldLog // of the erased playbooks
+	books   []playbook.Book          // with a log
+	learned map[playbook.Book]bool   // whose log has evidence of erased runs, or changes of an erasure; others can only have copies of texts
+	handled map[bookEdit]bool        // edits whose effect was in the log before an erasure made the playbook forget
+	forgets map[bookSelector]bool    // what each playbook must forget
+
+	// The erased runs, from the logs and the streams. They decide which messages are removed.
+	runs       map[string]bool // ids and handles of the runs, and of what is only about them
+	sessions   map[string]bool // keys of their sessions in the bucket of states
+	executions int             // number of stored executions
+
+	// The messages and payloads, from search and findBlobs.
+	messages map[string][]uint64        // sequences by stream, in the order in which they were found
+	known    map[string]map[uint64]bool // the same as sets
+	blobs    map[string]bool            // names of the payloads that these messages refer to
+	kept     map[string]bool            // names of the payloads that other messages refer to
+	agents   []uint64                   // sequences of descriptions of agents
 }
 
 // oldLog is the log of an erased playbook. The deltas of a log are linked, so it goes as a whole: also what was added after the request.
@@ -107,7 +112,7 @@ func (e *Eraser) find(ctx context.Context) (*found, error) {
 	}
 	for {
 		ids, messages := len(f.runs), f.count()
-		clear(f.kept)
+		clear(f.kept) // the next round may find more runs, so that it keeps fewer payloads
 		for _, stream := range searched {
 			e.progress("search " + stream)
 			if err := e.search(ctx, stream, f); err != nil {
@@ -162,7 +167,7 @@ func (f *found) isOfOldLog(m *stored, b playbook.Book) bool {
 		return false
 	case m.stream == events.StreamDeltas:
 		return m.Seq <= log.end
-	case m.Stored().Before(log.erased):
+	case m.Stored().Before(log.erased): // so it is not of a new log
 		return true
 	case m.stream == events.StreamRedactions:
 		seq, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 10, 64) // of the delta
