@@ -92,7 +92,8 @@ func (c *Credentials) Create() (Created, error) {
 		}
 		created.Certificates = true
 	}
-	return created, c.updateAccounts(&created)
+	err := c.updateAccounts(&created)
+	return created, err
 }
 
 func (c *Credentials) path(names ...string) string {
