@@ -66,10 +66,10 @@ func (s *Store) Feedback(ctx context.Context, f *events.FeedbackRequest) (*event
 	if err != nil {
 		return nil, err
 	}
-	inReport := false // the report of the run has the outcome, so it needs no feedback
+	inReport := false // the report of the run has the whole feedback
 	if !r.Closed {
 		outcome := f.Outcome.Complete()
-		if outcome.Violation { // a report may not set one
+		if outcome.Violation { // a report may not set one, so the feedback below does
 			outcome = events.Outcome{}
 		}
 		gaveOutcome := false

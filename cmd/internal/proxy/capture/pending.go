@@ -15,7 +15,7 @@ func isPending(c *Call, r *modelapi.Reply) bool {
 	return c.Background && r.ID != "" && r.Finish == modelapi.FinishNone
 }
 
-// PendingCall is a call whose response is created in the background.
+// PendingCall is a call whose response is created in the background. It has the methods of an ActiveCall that store the reply.
 type PendingCall struct {
 	Run     events.ID
 	store   *Store
