@@ -109,29 +109,30 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 		return
 	}
 	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
-	continued := id != "" && id == c.messageID
+	isSameMessage := id != "" && id == c.messageID
 	hasContent := item.Text != "" || len(item.Calls) > 0
-	if !continued && !hasContent { // the message has only thinking blocks so far
+	if !isSameMessage && !hasContent { // the message has only thinking blocks so far
 		return
 	}
-	if rest, repeats := c.cutRepeated(item.Text, continued); repeats {
-		continued, item.Text = true, rest
+	rest, repeats := c.cutRepeated(item.Text, isSameMessage)
+	if repeats {
+		item.Text = rest
 	}
-	c.AddTurn(steps.Turn{Continues: continued, At: v.Time("timestamp"), Text: item.Text, Calls: item.Calls})
+	c.AddTurn(steps.Turn{Continues: isSameMessage || repeats, At: v.Time("timestamp"), Text: item.Text, Calls: item.Calls})
 	c.Identify(claudeIdentity(v))
 	c.messageID = id
 	c.Model = cmp.Or(c.Model, model)
 }
 
 // cutRepeated reports whether a text repeats that of the last step at its beginning, and returns the rest. Some recorders write all blocks of a
-// message so far in each of its events. continued means that the text is of the same message as the last step. If it is of another one, a step
-// with calls is not repeated.
-func (c *claudeSession) cutRepeated(text string, continued bool) (rest string, repeats bool) {
+// message so far in each of its events. isSameMessage means that the text is of the same message as the last step. If it is of another one, a
+// step with calls is not repeated.
+func (c *claudeSession) cutRepeated(text string, isSameMessage bool) (rest string, repeats bool) {
 	if text == "" || len(c.Steps) == 0 {
 		return "", false
 	}
 	last := &c.Steps[len(c.Steps)-1]
-	mayRepeat := continued || len(last.Calls) == 0
+	mayRepeat := isSameMessage || len(last.Calls) == 0
 	if last.Speaker != "assistant" || last.Text == "" || !mayRepeat {
 		return "", false
 	}

@@ -264,18 +264,19 @@ func withoutRemarks(arguments string, event modelapi.Value) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// addObservation adds the result of a call.
+// addObservation adds the result of a call. An ObservationEvent has it in the field observation, the other events have it themselves.
 func (h *handsSDKSession) addObservation(v modelapi.Value) {
-	kind, inner := v.Text("kind"), v.Get("observation")
+	kind := v.Text("kind")
 	r := v.ToolResult()
 	if r.Name == "finish" { // addAction has added the answer, and no call
 		return
 	}
-	r.Signs.Error = new(kind == "AgentErrorEvent")
-	if inner.Kind() == '{' {
-		about := inner.ToolResult()
-		r.Output, r.Signs = about.Output, about.Signs
+	if inner := v.Get("observation"); inner.Kind() == '{' {
+		result := inner.ToolResult()
+		r.Output, r.Signs = result.Output, result.Signs
 		r.Signs.Error = new(inner.IsTrue("is_error"))
+	} else {
+		r.Signs.Error = new(kind == "AgentErrorEvent")
 	}
 	if kind == "UserRejectObservation" {
 		r.Signs.Status = "rejected"
