@@ -23,17 +23,16 @@ type item struct {
 	groupAttempts  int           // number of attempts in groups, including the newest delivery
 	redelivered    bool          // the server redelivered the message while this worker had it
 
+	// The goroutine that processes the item owns the other fields. It sets attemptKnown and d.Attempt under mu, because others read them.
 	initialDelivery int  // number of the delivery that created the item
-	attemptKnown    bool // d.Attempt is final: the stored record was read, or none is expected; written under mu of inFlight
-
-	// The goroutine that processes the item owns the other fields.
-	d            Delivery
-	span         trace.Span // nil if tracing is disabled
-	result       *Result    // of the handler, or an error from before it; nil until there is one. A hold keeps a result without an error
-	storedEvents int        // number of result.Events that are stored
-	firstMsg     *nats.Msg  // the first of result.Events as a stored message, for the reply; nil until it is stored
-	firstReceipt Receipt    // the receipt of firstMsg
-	inDoubt      bool       // a publish failed without an answer: the event may be stored
+	attemptKnown    bool // d.Attempt is final: the stored record was read, or none is expected
+	d               Delivery
+	span            trace.Span // nil if tracing is disabled
+	result          *Result    // of the handler, or an error from before it; nil until there is one. A hold keeps a result without an error
+	storedEvents    int        // number of result.Events that are stored
+	firstMsg        *nats.Msg  // the first of result.Events as a stored message, for the reply; nil until it is stored
+	firstReceipt    Receipt    // the receipt of firstMsg
+	inDoubt         bool       // a publish failed without an answer: the event may be stored
 
 	disposition disposition // the latest disposition
 	err         error       // the error that led to the disposition
@@ -110,7 +109,7 @@ func (f *inFlight) mayBeShared(it *item) bool {
 func (f *inFlight) remove(it *item) jetstream.Msg {
 	f.mu.Lock()
 	m := it.msg
-	if f.items[it.d.Seq] == it {
+	if f.items[it.d.Seq] == it { // otherwise it was removed before
 		delete(f.items, it.d.Seq)
 		f.bytes -= len(m.Data()) // all deliveries of a message have the same size
 	}

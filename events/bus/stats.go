@@ -63,7 +63,7 @@ type roleCounters struct {
 	RoleStats
 	last    [durationsKept]time.Duration // a ring buffer
 	replies replyWindow
-	labels  replyWindow // of runs with an outcome
+	labels  replyWindow // of the replies on runs with an outcome, see CountLabel
 }
 
 // update calls f with the counters of a role, under the lock.
