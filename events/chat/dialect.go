@@ -106,7 +106,8 @@ func FieldText(raw json.RawMessage) string {
 }
 
 // objectWith returns the object that has a field, or nil. raw is a list with this object, the object itself, or an object that has it in
-// one of its fields, also as a JSON text.
+// one of its fields, also as a JSON text. In such an inner object the field has its own name, because inner objects have fields of many
+// names. It counts before the other names of the field in the object around it.
 func objectWith(raw json.RawMessage, field string) Object {
 	if field == "" || len(raw) == 0 {
 		return nil
@@ -130,7 +131,7 @@ func objectWith(raw json.RawMessage, field string) Object {
 		if json.Unmarshal(inner, &text) == nil {
 			inner = json.RawMessage(text)
 		}
-		if nested := parseObject(inner); nested[field] != nil { // only under its own name: nested objects have fields of many names
+		if nested := parseObject(inner); nested[field] != nil {
 			return nested
 		}
 	}
