@@ -23,7 +23,7 @@ func (l *lostVersion) String() string {
 // findLost returns the newest version that the log lost: the one recorded in the head, or the version of the head
 // itself. It returns nil if nothing is lost.
 func (s *Store) findLost(ctx context.Context, b playbook.Book, h *head) (*lostVersion, error) {
-	if h.Version == 0 || h.Partial {
+	if h.Version == 0 || h.Partial { // it names no delta
 		return h.Lost, nil
 	}
 	ok, err := s.hasDelta(ctx, b, h.Seq, h.Chain)

@@ -91,9 +91,10 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	default:
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
-	hasMore := m != nil && m.Seq > c.end
-	replicaLags := hasMore || c.isLastRead(m) // the leader has messages that the replica lacks; a later call reads them
-	if replicaLags || c.rewind(m) {
+	switch {
+	case m != nil && m.Seq > c.end, c.isLastRead(m): // the replica lags: a later call reads what it lacks
+		return false, nil
+	case c.rewind(m): // only strays were removed
 		return false, nil
 	}
 	return false, c.lostDeltaError()
