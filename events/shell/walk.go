@@ -94,7 +94,7 @@ func (w *walker) branches(c *syntax.IfClause, p position) {
 
 // binary adds the commands of x && y, x || y and x | y.
 func (w *walker) binary(c *syntax.BinaryCmd, p position) {
-	dir := w.dir
+	before := w.dir
 	w.statement(c.X, p)
 	afterSuccess := c.Op == syntax.AndStmt // y runs after the success of x, else after its failure
 	if c.X.Negated {                       // x is "! command": its success is the failure of the command
@@ -104,14 +104,14 @@ func (w *walker) binary(c *syntax.BinaryCmd, p position) {
 	case syntax.AndStmt:
 		w.statement(c.Y, position{afterSuccess: afterSuccess, piped: p.piped})
 	case syntax.OrStmt: // in "cd x || y; z", y does not run in x, and z does
-		changed := w.dir
+		afterX := w.dir
 		if _, simple := c.X.Cmd.(*syntax.CallExpr); simple {
-			w.dir = dir
+			w.dir = before
 		}
 		w.statement(c.Y, position{afterSuccess: afterSuccess, piped: p.piped})
-		w.dir = changed
+		w.dir = afterX
 	default: // in "cd x | y", y does not run in x
-		w.dir = dir
+		w.dir = before
 		w.statement(c.Y, position{afterSuccess: p.afterSuccess, piped: true})
 	}
 }
@@ -134,7 +134,7 @@ func (w *walker) call(c *syntax.CallExpr, p position) {
 	w.add(Command{Word: words[0], Args: words[1:], AfterSuccess: p.afterSuccess, Piped: p.piped})
 }
 
-// substitution adds the commands of x=$(command) and x="$(command)".
+// substitution adds the commands of x=$(command) and x="$(command)". They run in a subshell, and are not piped.
 func (w *walker) substitution(part syntax.WordPart, p position) {
 	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
 		part = q.Parts[0]
@@ -146,6 +146,7 @@ func (w *walker) substitution(part syntax.WordPart, p position) {
 	}
 }
 
+// declaration adds a command such as export. It reads no input, so it is not piped.
 func (w *walker) declaration(c *syntax.DeclClause, p position) {
 	command := Command{Word: c.Variant.Value, AfterSuccess: p.afterSuccess}
 	for _, a := range c.Args {
