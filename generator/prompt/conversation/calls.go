@@ -142,16 +142,16 @@ func Rank(lines []Line, tokens int) (kept []Line, omitted int) {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(ranks[lines[a].Relevance], ranks[lines[b].Relevance]), cmp.Compare(b, a))
 	})
-	order = slices.DeleteFunc(order, func(i int) bool {
-		if lines[i].Tokens > tokens {
-			return true
-		}
-		tokens -= lines[i].Tokens
-		return false
-	})
-	slices.Sort(order)
+	var fitting []int
 	for _, i := range order {
+		if lines[i].Tokens <= tokens {
+			tokens -= lines[i].Tokens
+			fitting = append(fitting, i)
+		}
+	}
+	slices.Sort(fitting)
+	for _, i := range fitting {
 		kept = append(kept, lines[i])
 	}
-	return kept, len(lines) - len(order)
+	return kept, len(lines) - len(kept)
 }
