@@ -207,7 +207,7 @@ func (a *Admission) applyOp(op *Op, before *Bullet) {
 	switch {
 	case op.Kind == Remove:
 		a.drop(before)
-	case op.Kind == SetStatus && op.Status == Retired && op.Standing == StandingKept: // by a person
+	case op.Kind == SetStatus && op.Status == Retired && op.Standing == StandingKept: // by a person; the gate retires with another standing
 		a.drop(before)
 	case op.Kind == SetStatus && op.Status != Retired && wasRetired:
 		a.undrop(before)

@@ -155,10 +155,16 @@ func ReadBlock(file []byte) (*Block, error) {
 			b.IDs = append(b.IDs, playbook.BulletID(id))
 		}
 	}
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	b.addLines(lines[1 : len(lines)-1])
+	return b, nil
+}
+
+// addLines adds the bullets in the lines between the two marks.
+func (b *Block) addLines(lines []string) {
 	section := ""
 	blank := 0 // blank lines since the last line of a bullet: an editor may remove the spaces of a line
-	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	for _, line := range lines[1 : len(lines)-1] {
+	for _, line := range lines {
 		last := len(b.Lines) - 1
 		if m := blockSection.FindStringSubmatch(line); m != nil {
 			section, blank = playbook.Section(m[1]), 0
@@ -175,7 +181,6 @@ func ReadBlock(file []byte) (*Block, error) {
 			blank++
 		}
 	}
-	return b, nil
 }
 
 // Changed compares a block with the bullets that were written to it. It returns the lines whose text has changed, the new lines, and the ids of

@@ -138,7 +138,7 @@ func (p *Promotion) update(b *playbook.Bullet) {
 // book has. last is the last number that the source has used.
 func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, last uint64) {
 	last = max(last, to.LastMinted())
-	var fresh []*playbook.Bullet // the bullets whose content the target does not have
+	var fresh []*playbook.Bullet // the bullets whose content the target does not have; several may have the same content
 	for _, b := range bullets {
 		if existing := p.After.FindByContent(b.Content); existing != nil {
 			if !sameAdvice(existing, b) {
@@ -153,7 +153,7 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 		fresh = append(fresh, b)
 	}
 	for _, b := range fresh {
-		if existing := p.After.FindByContent(b.Content); existing != nil { // an earlier bullet has the same content
+		if existing := p.After.FindByContent(b.Content); existing != nil { // that of an earlier fresh bullet
 			delete(p.Renamed, b.ID)
 			p.skip(existing, b)
 			continue
