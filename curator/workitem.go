@@ -78,9 +78,6 @@ func fillResults(decided []*workItem, s deltalog.State) {
 		if item.gathered != nil {
 			item.gathered.fillDecision(&item.Decision)
 		}
-		reply, err := events.Marshal(&item.Decision)
-		if err == nil {
-			item.result.Reply = reply
-		}
+		item.result.Reply, _ = events.Marshal(&item.Decision) // fails for no decision
 	}
 }

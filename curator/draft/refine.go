@@ -105,7 +105,7 @@ func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	f.retireUnused(r.Now.Add(-r.MaxIdle))
 	f.retireOverBudget(r.TokenBudget)
 
-	f.SameSubject = SameSubject(f.refinable())
+	f.SameSubject = SameSubject(f.byPriority())
 	f.TokensAfter = f.tokens.tokens
 	for _, b := range f.bullets {
 		if b.Shown() {
@@ -130,9 +130,9 @@ func canRefine(b *playbook.Bullet) bool {
 	return b != nil && b.Status != playbook.Retired && b.Status != playbook.Quarantined
 }
 
-// refinable returns the bullets that can be part of a plan. The bullet that others should be merged into comes first:
+// byPriority returns the bullets that can be part of a plan. The bullet that others should be merged into comes first:
 // pinned bullets, then shown ones, then bullets on probation; within these, the highest score, then the oldest.
-func (f *planBuilder) refinable() []*playbook.Bullet {
+func (f *planBuilder) byPriority() []*playbook.Bullet {
 	var all []*playbook.Bullet
 	for _, b := range f.bullets {
 		if canRefine(b) {
@@ -143,7 +143,7 @@ func (f *planBuilder) refinable() []*playbook.Bullet {
 	return all
 }
 
-// comparePriority orders bullets as refinable returns them.
+// comparePriority orders bullets as byPriority returns them.
 func comparePriority(a, b *playbook.Bullet) int {
 	return cmp.Or(
 		cmp.Compare(priority(b), priority(a)), cmp.Compare(b.Score(), a.Score()),
@@ -176,7 +176,7 @@ func (f *planBuilder) mergeDuplicates() {
 	var kept similar.Index
 	found := make(map[playbook.BulletID]*duplicates) // by the kept bullet
 	var order []playbook.BulletID                    // the kept bullets
-	for _, b := range f.refinable() {
+	for _, b := range f.byPriority() {
 		match, ok := kept.Duplicate(b.Content, func(id string) string { return f.bullets[playbook.BulletID(id)].Content })
 		if b.Pinned || !ok {
 			kept.Put(string(b.ID), b.Content)
@@ -253,7 +253,7 @@ func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID
 	into := merged.ID
 	same := f.before.FindByContent(merged.Content)
 	isOther := same != nil && same.ID != into && !slices.Contains(sources, same.ID)
-	if isOther && f.bullets[same.ID] != nil { // it is not merged into another bullet
+	if isOther && f.bullets[same.ID] != nil { // no earlier step merges the other one
 		return
 	}
 	before := f.tokens.tokens
@@ -285,7 +285,7 @@ func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
 }
 
 func (f *planBuilder) retireHarmful(minVotes int) {
-	for _, b := range f.refinable() {
+	for _, b := range f.byPriority() {
 		if !b.Pinned && b.Harmful >= minVotes && harmfulTooOften(b.Helpful, b.Harmful) {
 			f.retire(b, fmt.Sprintf("more harmful than helpful: %d helpful, %d harmful votes", b.Helpful, b.Harmful))
 		}
@@ -307,7 +307,7 @@ func harmfulTooOften(helpful, harmful int) bool {
 
 // retireUnused retires the candidates without activity since a time.
 func (f *planBuilder) retireUnused(since time.Time) {
-	for _, b := range f.refinable() {
+	for _, b := range f.byPriority() {
 		if active := lastActivity(b); !b.Pinned && b.Status == playbook.Candidate && active.Before(since) {
 			f.retire(b, "candidate without activity since "+active.UTC().Format(time.DateOnly))
 		}
@@ -319,7 +319,7 @@ func (f *planBuilder) retireOverBudget(tokens int) {
 	if tokens < 0 {
 		return
 	}
-	all := f.refinable()
+	all := f.byPriority()
 	slices.SortFunc(all, compareStrength)
 	for _, b := range all {
 		if f.tokens.tokens <= tokens {

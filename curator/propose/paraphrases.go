@@ -53,7 +53,7 @@ func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
 // ignores all other operations in the model's replies. The caller selects bullets that may be merged, see draft.Refinable.
 func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bullet) (merges []playbook.Op, err error) {
 	rules := screen.NewRules(refinerText) // refuse also a text that repeats the prompt
-	const reflections = 0                 // the prompt has only bullets
+	const reflections = 0                 // number in the prompt, which has only bullets
 	for group := range slices.Chunk(bySubject(bullets), bulletsPerCall) {
 		if len(group) < 2 {
 			break
@@ -69,7 +69,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 		}
 		for _, suggested := range found.Proposals {
 			op := suggested.Op
-			screen.Suspect(&op) // marks a text that looks like an order
+			screen.Suspect(&op) // marks a text that looks like an order to models
 			if op.Kind == playbook.Merge && rules.Refuse(op.Content) == nil && !screen.IsSuspect(&op) {
 				merges = append(merges, op)
 			}
