@@ -144,28 +144,23 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 		return "", "", invalid()
 	}
 	kind, book := Kind(tokens[0]), playbook.Book(tokens[1])
-	isRound := kind == roundToken
-	want := 2 // tokens: kind.book
+	n := len(tokens)
+	var ownerErr error
 	switch {
-	case kind == KindDead: // dead.role.code.book.id
-		want = 5
-	case isRound, kind == KindTask && len(tokens) == 3: // round.book.owner and task.book.owner
-		want = 3
-	}
-	if len(tokens) != want {
+	case kind == KindDead && n == 5: // dead.role.code.book.id
+		book = playbook.Book(tokens[3])
+	case kind == KindTask && n == 3: // task.book.owner
+		ownerErr = ID(tokens[2]).validate()
+	case kind == roundToken && n == 3: // round.book.owner
+		kind = KindTask
+		if tokens[2] != ownerToken("") {
+			ownerErr = ID(tokens[2]).validate()
+		}
+	case kind == KindDead, kind == roundToken, n != 2: // else kind.book
 		return "", "", invalid()
 	}
-	if kind == KindDead {
-		book = playbook.Book(tokens[3])
-	}
-	if isRound {
-		kind = KindTask
-	}
-	if kind == KindTask && want == 3 {
-		isCommon := isRound && tokens[2] == ownerToken("")
-		if err := ID(tokens[2]).validate(); err != nil && !isCommon {
-			return "", "", fmt.Errorf("subject %.160q: owner: %w", subject, err)
-		}
+	if ownerErr != nil {
+		return "", "", fmt.Errorf("subject %.160q: owner: %w", subject, ownerErr)
 	}
 	if err := book.Validate(); err != nil {
 		return "", "", fmt.Errorf("subject %.160q: %w", subject, err)
