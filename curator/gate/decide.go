@@ -22,24 +22,6 @@ const (
 	confirmationsToReturn = 2 // for a retired bullet to return: this number for each of its experiments, so each return is harder
 )
 
-// Limits of the number of executions that must request a text before it is shown against a bullet with a good record. The number includes the
-// execution that proposed the text.
-const (
-	// requestShare is the share of the failures blamed on a supported bullet. If the bullet is wrong, most of these failures request the same
-	// right text, apart from paraphrases and wrong generalisations. If the verdicts are wrong, the failures request many different texts.
-	requestShare = 0.25
-	// trustedShare is the share of all outcomes of a trusted bullet, if the text would replace it. A bullet that is vague, or right only by
-	// luck, fails often, and most of its failures request the exact text. If a fifth of the verdicts on a right bullet are wrong, they
-	// request different texts.
-	trustedShare = 0.1
-	// trustedRequests is the least number against a trusted bullet: among a few wrong verdicts, two request the same text by chance.
-	trustedRequests = 3
-)
-
-// recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now, see failsNow. If wrong verdicts
-// turn a tenth of its successes into failures, at least three of six outcomes are failures with a probability below 2 %.
-const recentOutcomes = 6
-
 // State is the playbook that the gate decides on, with the changes so far.
 type State interface {
 	All() iter.Seq[*playbook.Bullet]           // in undefined order
@@ -113,10 +95,7 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 // if that bullet fails now, or if b extends the bullet that it replaces.
 func requestsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	replaced := shownReplaced(s, b)
-	old := replaced
-	if old == nil {
-		old = s.Bullet(b.Contests)
-	}
+	old := cmp.Or(replaced, s.Bullet(b.Contests)) // the bullet whose record counts
 	switch {
 	case old == nil, replaced != nil && isExtension(replaced, b), !IsSupported(old, typical), failsNow(old):
 		return 0
@@ -128,6 +107,20 @@ func requestsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	}
 	return requests
 }
+
+// Limits of the number of executions that must request a text before it is shown against a bullet with a good record. The number includes the
+// execution that proposed the text.
+const (
+	// requestShare is the share of the failures blamed on a supported bullet. If the bullet is wrong, most of these failures request the same
+	// right text, apart from paraphrases and wrong generalisations. If the verdicts are wrong, the failures request many different texts.
+	requestShare = 0.25
+	// trustedShare is the share of all outcomes of a trusted bullet, if the text would replace it. A bullet that is vague, or right only by
+	// luck, fails often, and most of its failures request the exact text. If a fifth of the verdicts on a right bullet are wrong, they
+	// request different texts.
+	trustedShare = 0.1
+	// trustedRequests is the least number against a trusted bullet: among a few wrong verdicts, two request the same text by chance.
+	trustedRequests = 3
+)
 
 // isExtension reports whether b, which would replace the bullet old, keeps the condition and the advice of old and adds to them. Then both
 // can be right, so a good record of old is no reason against b.
@@ -142,6 +135,10 @@ func otherExecutions(n int) string {
 	}
 	return fmt.Sprintf("%d other executions", n)
 }
+
+// recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now. If wrong verdicts
+// turn a tenth of its successes into failures, at least three of six outcomes are failures with a probability below 2 %.
+const recentOutcomes = 6
 
 // failsNow reports whether at least half of the newest outcomes of a bullet are failures. It is true for a bullet without outcomes.
 func failsNow(b *playbook.Bullet) bool {
