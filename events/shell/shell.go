@@ -116,7 +116,8 @@ func (w *walker) statements(line string) (err error) {
 	return err
 }
 
-// unclosedInput reports whether the error is a here-document without an end, as in a command that a recorder has cut.
+// unclosedInput reports whether the error is a here-document without an end, as in a command that a recorder has cut. The parser adds other
+// missing ends itself (RecoverErrors).
 func unclosedInput(line string, err error) bool {
 	at, ok := errorOffset(line, err)
 	return ok && strings.HasPrefix(line[at:], "<<")
