@@ -21,12 +21,12 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 		return events.Outcome{}, err
 	}
 	got, err := parseJSON(stripFence(a.Final))
-	// An answer from a field of a JSON reply is the text of its value, for example without the quotes of a string.
-	isField := a.Final != "" && strings.TrimSpace(a.Final) == chat.FieldText(json.RawMessage(target))
-	if err != nil && isField {
-		return correct(), nil
-	}
 	if err != nil {
+		// An answer from a field of a JSON reply is the text of its value, for example without the quotes of a string.
+		isField := a.Final != "" && strings.TrimSpace(a.Final) == chat.FieldText(json.RawMessage(target))
+		if isField {
+			return correct(), nil
+		}
 		return incorrect("The answer is not valid JSON: %s. Expected %s, got %s.", err, shortText(target), shortText(a.Final)), nil
 	}
 	return decide(equalJSON(want, got), target, a)
