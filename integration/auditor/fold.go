@@ -145,10 +145,8 @@ func (f *fold) change(o *changeOp) {
 	case "PIN":
 		b.Pinned = o.Pinned
 	case "TAG", "RETAG":
-		for vote, n := range map[string]*int{"helpful": &b.Helpful, "harmful": &b.Harmful, "neutral": &b.Neutral} {
-			if o.Was == vote {
-				*n -= len(o.Support)
-			}
+		if n := map[string]*int{"helpful": &b.Helpful, "harmful": &b.Harmful, "neutral": &b.Neutral}[o.Was]; n != nil {
+			*n -= len(o.Support) // the supporters change their vote
 		}
 		b.Helpful += o.Helpful
 		b.Harmful += o.Harmful
