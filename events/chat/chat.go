@@ -172,9 +172,9 @@ func Waiting(m Model) string {
 	return ""
 }
 
-// Reserve waits until a model may get another call, if its calls wait for each other, and reserves this turn for the first call with the returned
-// context. A prompt that is made after that has the newest advice. The caller must call release, which gives back an unused turn. Models whose
-// calls wait have a method Reserve.
+// Reserve waits for a turn, if the calls of a model wait for each other. The first call with the returned context uses the turn. A prompt that
+// is made after the wait has the newest advice. The caller must call release, which gives back an unused turn. Models whose calls wait have a
+// method Reserve.
 func Reserve(ctx context.Context, m Model) (reserved context.Context, release func(), err error) {
 	if r, ok := m.(interface {
 		Reserve(ctx context.Context) (context.Context, func(), error)
