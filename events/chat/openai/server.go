@@ -138,7 +138,7 @@ func (s *caller) request(ctx context.Context, c call, n int) error {
 	if isBusy {
 		c.active.set(limited)
 	} else {
-		c.active.set(queued)
+		c.active.set(queued) // until a retry, or until the call is done
 	}
 	return err
 }
@@ -202,11 +202,11 @@ func (s *caller) attempt(parent context.Context, c call, n int) error {
 		if parent.Err() != nil {
 			return parent.Err()
 		}
-		if err == nil {
-			err = io.ErrUnexpectedEOF // go-openai treats a redirect as a reply
-		}
-		if errors.Is(context.Cause(ctx), errTimeout) {
+		switch {
+		case errors.Is(context.Cause(ctx), errTimeout):
 			err = errTimeout
+		case err == nil:
+			err = io.ErrUnexpectedEOF // go-openai treats a redirect as a reply
 		}
 		if x.status != 0 {
 			s.reached.Store(true)
