@@ -98,7 +98,7 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 		t := &e.PreviousRounds[i]
 		ref.Ignored = append(ref.Ignored, t.Ignored...)
 		for _, l := range t.Flagged {
-			l.Code = cmp.Or(l.Code, playbook.ReasonCopied) // never without a mark
+			l.Code = cmp.Or(l.Code, playbook.ReasonCopied) // a task that lacks the code must not make the lesson acceptable
 			ref.Lessons = append(ref.Lessons, l)
 		}
 		if t.Insight == "" || !improved(e, i) || superseded(t.Insight, ref.Lessons) {
