@@ -60,16 +60,17 @@ func (s *Stored) Reflection(ctx context.Context, c playbook.Cover) (*events.Refl
 	return nil, nil
 }
 
-// withLabels returns a log in the form that package history reads, and a map of labels by version. Each read of a version adds its label to the
-// map.
+// withLabels returns a log in the form that package history reads, and the labels by version. The map has a label only after the
+// version was read from the returned log.
 func withLabels(log deltalog.Log) (history.Log, map[uint64]string) {
 	labels := map[uint64]string{}
-	return deltalog.Log(func(fn func(*deltalog.Record) error) error {
+	labelled := deltalog.Log(func(fn func(*deltalog.Record) error) error {
 		return log(func(r *deltalog.Record) error {
 			labels[r.Version] = playbook.VersionLabel(r.Version, r.Chain)
 			return fn(r)
 		})
-	}).History(), labels
+	})
+	return labelled.History(), labels
 }
 
 // labelsOf returns the labels of the versions of events.
