@@ -15,7 +15,7 @@ import (
 // keeps all other bytes.
 
 // ourCommand matches the command of a hook of Debrief, with the path of the program before it.
-var ourCommand = regexp.MustCompile(`^(?:"[^"]*[/\\]debrief(?:\.exe)?"|(?:[^"\s]*[/\\])?debrief(?:\.exe)?) hook (` + "claude-code|codex|gemini|cursor" + `)$`)
+var ourCommand = regexp.MustCompile(`^(?:"[^"]*[/\\]debrief(?:\.exe)?"|(?:[^"\s]*[/\\])?debrief(?:\.exe)?) hook (claude-code|codex|gemini|cursor)$`)
 
 // installHooks adds the hooks of an agent to its settings. Hooks that are there already with another path of the program are replaced.
 func (a *agent) installHooks(data []byte, command string) ([]byte, error) {
