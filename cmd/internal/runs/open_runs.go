@@ -52,7 +52,7 @@ func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at Problem) e
 		}
 	}
 	freesMemory := func(other *openRun) bool { return other != run && other.builder != nil }
-	for f.bufferedBytes() > f.limit+f.limit/2 {
+	for f.bufferedBytes() > f.limit+f.limit/2 { // then another run has memory: this one has at most f.limit
 		if err := f.endRun(f.leastRecent(freesMemory)); err != nil {
 			return err
 		}
