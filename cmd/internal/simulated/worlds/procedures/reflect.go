@@ -7,7 +7,7 @@ import (
 )
 
 // Analyse implements worlds.Language. It blames the cited bullets whose rule can be the cause of the flaw, and derives a rule from the flaw.
-// Feedback rarely says what the rule depends on; otherwise lesson guesses it.
+// Most feedback does not say what the rule depends on: then lesson guesses it.
 func (l Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	j := readJob(e.Question)
 	f, when, ok := readFlaw(e.Feedback)
@@ -36,9 +36,9 @@ func (l Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 // leadsTo reports whether an answer that follows the rule can have the flaw.
 func (r *rule) leadsTo(f flaw) bool {
 	switch f.kind {
-	case needless:
+	case needless: // f.step has no place
 		return r.adds(f.step)
-	case missing:
+	case missing: // f.step must come after f.other, or first
 		return r.removes(f.step)
 	case instead: // f.step is there in place of f.other
 		return r.kind == swap && r.other == f.step || r.kind == skip && r.step == f.other
