@@ -70,7 +70,7 @@ func (t attempt) String() string {
 		return "a step without a call said " + quote(t.text, maxQuote)
 	}
 	said := "`" + toolName(t.call.Tool) + "`"
-	if summary := t.args.summary(called); summary != "" { // with the verb called, no argument is left out
+	if summary := t.args.summary(called); summary != "" { // a known verb would leave out a word that repeats it
 		said += " with " + quote(summary, maxSummary)
 	}
 	switch {
