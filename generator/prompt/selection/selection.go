@@ -109,7 +109,7 @@ func (x *Index) Select(o Options) Selection {
 		c.chooseRest()
 	}
 	var s Selection
-	order := c.finish(&s)
+	order := c.finish(&s) // sets Bullets, Priority and Tokens
 	s.Exposures = c.withhold()
 	s.Parts = make([]events.Part, 0, len(order))
 	for _, row := range order {
