@@ -46,9 +46,9 @@ func writeTar(file string, entries []entry, at time.Time) (err error) {
 func tarTo(w io.Writer, entries []entry, at time.Time) error {
 	tw := tar.NewWriter(w)
 	for _, e := range sorted(entries) {
-		header := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Uid: e.user, Gid: e.user, ModTime: at, Format: tar.FormatPAX}
+		header := &tar.Header{Name: e.name, Typeflag: tar.TypeDir, Mode: int64(e.mode.Perm()), Uid: e.user, Gid: e.user, ModTime: at, Format: tar.FormatPAX}
 		var data []byte
-		if header.Typeflag = tar.TypeDir; !e.mode.IsDir() {
+		if !e.mode.IsDir() {
 			var err error
 			if data, err = e.content(); err != nil {
 				return err
@@ -128,7 +128,7 @@ func makeArchives(b *build) error {
 		if p.os == "windows" {
 			write, suffix = writeZip, ".zip"
 		}
-		if err := write(filepath.Join(b.out, name+suffix), sorted(entries), b.time); err != nil {
+		if err := write(filepath.Join(b.out, name+suffix), sorted(entries), b.time); err != nil { // sorted here for writeZip
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// goVersion is the version of Go for releases: another one makes other bytes. The go command downloads it if it is another one.
+// goVersion is the version of Go for releases: another version makes other bytes. The go command downloads it if the installed Go is not this version.
 const goVersion = "go1.26.8"
 
 // natsServer is the package of the server that packages and images for Linux contain, in the version of go.mod.
@@ -171,7 +171,7 @@ func (b *build) addModule(m module, program string) {
 	}
 }
 
-// host returns the platform of this machine, with GOARCH as the go command for the programs.
+// host returns the platform of this machine, for commands of the release itself.
 func host() platform { return platform{runtime.GOOS, runtime.GOARCH} }
 
 // writeCompletions stores the completion scripts that debrief prints.
