@@ -217,7 +217,7 @@ func (f *Follower) follow(ctx context.Context) error {
 		case <-connected.Done():
 			return nats.ErrDisconnected
 		case <-wake:
-			if wait > minPoll {
+			if wait > minPoll { // else the next read comes at once anyway
 				wait = minPoll
 				t.Reset(wait)
 			}
@@ -300,10 +300,12 @@ func (s *Store) onReconnect(fn func()) (stop func()) {
 // apply processes the next message of the view. A complete head advances the mirror.
 func (f *Follower) apply(m direct.Message) error {
 	h, isHead := readMessage(f.book, m, f.set)
-	switch {
-	case !isHead, h == nil && m.Deleted(), h != nil && h.Partial:
+	isDeleted := h == nil && m.Deleted()
+	isPartial := h != nil && h.Partial
+	if !isHead || isDeleted || isPartial {
 		return nil
-	case h == nil || !f.advance(h, m.Stored()):
+	}
+	if h == nil || !f.advance(h, m.Stored()) { // the head is unreadable, or does not match
 		return f.countMismatch()
 	}
 	return nil
