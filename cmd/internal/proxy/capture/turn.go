@@ -61,12 +61,14 @@ func (ac *ActiveCall) mayMiss(n neighbours) bool {
 	if p.mayBegin && ac.call.Retry > 0 && len(n.same) == 0 {
 		return true
 	}
+	if p.previous == "" || len(n.replied) > 0 {
+		return false
+	}
 	unknownResponse := len(p.earlier) == 0 && ac.call.Request.PreviousID != ""
-	mayCome := anyBusy(n.before) || ac.store.calls.has(p.before()) || unknownResponse
-	return p.previous != "" && len(n.replied) == 0 && mayCome
+	return anyBusy(n.before) || ac.store.calls.has(p.before()) || unknownResponse
 }
 
-// addClosed adds closed runs where no open one is known.
+// addClosed adds closed runs where no open one is known. The other keys stay empty, and an empty key has no runs.
 func (ac *ActiveCall) addClosed(ctx context.Context, n *neighbours) error {
 	p := ac.place
 	var same, previous, before string
