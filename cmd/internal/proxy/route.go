@@ -80,11 +80,26 @@ func findRoute(r *http.Request) (route, bool) {
 // singleSlash returns a path with one slash at its start: some clients join a base URL with a slash at its end and a path.
 func singleSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// isBelow reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
-func (rt *route) isBelow(names ...string) bool {
-	first, _, _ := strings.Cut(strings.TrimPrefix(rt.path, "/"), "/")
-	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(first, name) })
+// unescape decodes a path segment. It returns an invalid segment unchanged.
+func unescape(segment string) string {
+	if s, err := url.PathUnescape(segment); err == nil {
+		return s
+	}
+	return segment
 }
+
+// normalRest removes repeated slashes, a slash at the end and another /v1 at the beginning of a path after /v1, because base URLs are
+// often written so. It returns the path unchanged if the result is not in knownPaths and not the path of a response.
+func normalRest(rest string) string {
+	path := withoutVersion(strings.TrimSuffix(collapse(rest), "/"))
+	if slices.Contains(knownPaths, path) || responseOf(path) != "" {
+		return path
+	}
+	return rest
+}
+
+// knownPaths are the paths after /v1 that have a route of their own, also those that the gateway does not read.
+var knownPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
 
 // collapse returns a path with one slash in place of several.
 func collapse(path string) string {
@@ -94,12 +109,78 @@ func collapse(path string) string {
 	return path
 }
 
-// ownKeyPaths are the first segments of the paths below /v1 that the gateway calls with its own key. Other paths, such as those that
-// administer an organization or load models, need the key of the client.
-var ownKeyPaths = []string{
-	"audio", "batches", "chat", "completions", "conversations", "embeddings", "files", "fine_tuning", "images", "messages",
-	"models", "moderations", "responses", "vector_stores",
+// withoutVersion returns a path after /v1 without another /v1 at its beginning.
+func withoutVersion(path string) string {
+	for strings.HasPrefix(path, "/v1/") {
+		path = strings.TrimPrefix(path, "/v1")
+	}
+	return path
 }
+
+// isBelow reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
+func (rt *route) isBelow(names ...string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(rt.path, "/"), "/")
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(first, name) })
+}
+
+// classify sets the model API, the class, and the response of a poll.
+func (rt *route) classify(method string) {
+	rt.class = ClassModel
+	if method == http.MethodGet && rt.provider == OpenAI {
+		rt.response = responseOf(rt.rest)
+		if rt.response != "" {
+			rt.api, rt.class = modelapi.Responses, ClassResponses
+		}
+	}
+	if method != http.MethodPost {
+		return
+	}
+	switch {
+	case rt.provider == Anthropic && rt.path == "/messages":
+		rt.api, rt.class = modelapi.Messages, ClassMessages
+	case rt.provider == OpenAI && rt.path == "/chat/completions":
+		rt.api, rt.class = modelapi.Chat, ClassChat
+	case rt.provider == OpenAI && rt.path == "/responses":
+		rt.api, rt.class = modelapi.Responses, ClassResponses
+	case rt.provider == OpenAI && rt.path == "/embeddings":
+		rt.class = ClassEmbeddings
+	}
+}
+
+// responseOf returns the id of the response that a path names, or "".
+func responseOf(path string) string {
+	id, ok := strings.CutPrefix(path, "/responses/")
+	if !ok || strings.Contains(id, "/") {
+		return ""
+	}
+	return unescape(id)
+}
+
+// Reasons why the gateway does not read a request. The response has the reason, so that the client learns of it.
+var (
+	unreadPath    = reason{"path", "the gateway does not read calls of this path"}
+	embeddings    = reason{"embeddings", "embeddings have no advice"}
+	tokenCounting = reason{"token_counting", "a count of tokens has no advice"}
+	webSocket     = reason{"websocket", "the gateway does not read WebSockets"}
+)
+
+// unread returns the reason why the gateway does not read a call. The reason is empty for a call that it reads, and for a request that is no
+// call of a model.
+func (rt *route) unread(r *http.Request) reason {
+	switch {
+	case isWebSocket(r.Header):
+		return webSocket
+	case r.Method != http.MethodPost || rt.api != "":
+		return reason{}
+	case rt.class == ClassEmbeddings:
+		return embeddings
+	case rt.rest == "/messages/count_tokens":
+		return tokenCounting
+	}
+	return unreadPath
+}
+
+func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
 
 // checkPath refuses an escaped path that a server behind the gateway can read as another path: a proxy decodes escapes before
 // it resolves dots, some do so twice, and some end a segment at a semicolon or take a backslash for a slash.
@@ -140,36 +221,11 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
-// classify sets the model API, the class, and the response of a poll.
-func (rt *route) classify(method string) {
-	rt.class = ClassModel
-	if method == http.MethodGet && rt.provider == OpenAI {
-		rt.response = responseOf(rt.rest)
-		if rt.response != "" {
-			rt.api, rt.class = modelapi.Responses, ClassResponses
-		}
-	}
-	if method != http.MethodPost {
-		return
-	}
-	switch {
-	case rt.provider == Anthropic && rt.path == "/messages":
-		rt.api, rt.class = modelapi.Messages, ClassMessages
-	case rt.provider == OpenAI && rt.path == "/chat/completions":
-		rt.api, rt.class = modelapi.Chat, ClassChat
-	case rt.provider == OpenAI && rt.path == "/responses":
-		rt.api, rt.class = modelapi.Responses, ClassResponses
-	case rt.provider == OpenAI && rt.path == "/embeddings":
-		rt.class = ClassEmbeddings
-	}
-}
-
-// unescape decodes a path segment. It returns an invalid segment unchanged.
-func unescape(segment string) string {
-	if s, err := url.PathUnescape(segment); err == nil {
-		return s
-	}
-	return segment
+// ownKeyPaths are the first segments of the paths below /v1 that the gateway calls with its own key. Other paths, such as those that
+// administer an organization or load models, need the key of the client.
+var ownKeyPaths = []string{
+	"audio", "batches", "chat", "completions", "conversations", "embeddings", "files", "fine_tuning", "images", "messages",
+	"models", "moderations", "responses", "vector_stores",
 }
 
 // bookOf returns the book of a request: from the path, else from the header, else events.DefaultBook.
@@ -197,60 +253,4 @@ func (g *Gateway) modeOf(r *http.Request) (Mode, *failure) {
 		return "", newFailure(http.StatusBadRequest, "invalid_mode", headerMode+": must be tail, system, observe or off")
 	}
 	return mode, nil
-}
-
-// Reasons why the gateway does not read a request. The response has the reason, so that the client learns of it.
-var (
-	unreadPath    = reason{"path", "the gateway does not read calls of this path"}
-	embeddings    = reason{"embeddings", "embeddings have no advice"}
-	tokenCounting = reason{"token_counting", "a count of tokens has no advice"}
-	webSocket     = reason{"websocket", "the gateway does not read WebSockets"}
-)
-
-// knownPaths are the paths after /v1 that have a route of their own, also those that the gateway does not read.
-var knownPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
-
-// normalRest removes repeated slashes, a slash at the end and another /v1 at the beginning of a path after /v1, because base URLs are
-// often written so. It returns the path unchanged if the result is not in knownPaths and not the path of a response.
-func normalRest(rest string) string {
-	path := withoutVersion(strings.TrimSuffix(collapse(rest), "/"))
-	if slices.Contains(knownPaths, path) || responseOf(path) != "" {
-		return path
-	}
-	return rest
-}
-
-// withoutVersion returns a path after /v1 without another /v1 at its beginning.
-func withoutVersion(path string) string {
-	for strings.HasPrefix(path, "/v1/") {
-		path = strings.TrimPrefix(path, "/v1")
-	}
-	return path
-}
-
-// responseOf returns the id of the response that a path names, or "".
-func responseOf(path string) string {
-	id, ok := strings.CutPrefix(path, "/responses/")
-	if !ok || strings.Contains(id, "/") {
-		return ""
-	}
-	return unescape(id)
-}
-
-func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
-
-// unread returns the reason why the gateway does not read a call. The reason is empty for a call that it reads, and for a request that is no
-// call of a model.
-func (rt *route) unread(r *http.Request) reason {
-	switch {
-	case isWebSocket(r.Header):
-		return webSocket
-	case r.Method != http.MethodPost || rt.api != "":
-		return reason{}
-	case rt.class == ClassEmbeddings:
-		return embeddings
-	case rt.rest == "/messages/count_tokens":
-		return tokenCounting
-	}
-	return unreadPath
 }
