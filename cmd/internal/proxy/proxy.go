@@ -160,8 +160,8 @@ func (b *sentBody) Close() error {
 }
 
 // awaitSent waits until the transport has sent a streamed body, for up to g.pace.Window. When a response begins, the server of the
-// gateway reads the rest of the client's body and closes it. If the transport still reads this body, it fails and cuts the response, even if only the
-// end of the body was missing.
+// gateway reads the rest of the client's body and closes it. A transport that still reads this body then fails and cuts the response, even if
+// only the end of the body was missing.
 func (g *Gateway) awaitSent(ctx context.Context, x *exchange) {
 	if x.sent == nil {
 		return

@@ -157,7 +157,7 @@ func (s *Server) Close(grace time.Duration) error {
 		err = closeGateway(ctx) // also WebSockets, which Shutdown does not know
 	}
 	s.cut()
-	if err != nil {
+	if err != nil { // close the gateway, again if its first close failed, now that its requests end
 		cutCtx, cancel := context.WithTimeout(context.Background(), cutTimeout)
 		defer cancel()
 		err = fmt.Errorf("close gateway: requests were cut after %s: %w", grace, errors.Join(err, s.http.Close(), closeGateway(cutCtx)))
