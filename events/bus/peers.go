@@ -152,18 +152,19 @@ func (p *peers) owner(book string) string {
 		p.owners = divide(p.books, ids)
 	}
 	if p.owners[book] == "" { // a new book
-		p.owners[book] = first(ids, book)
+		p.owners[book] = highest(ids, book)
 	}
 	return p.owners[book]
 }
 
-// divide returns the owner of each book: its first process of those that own fewer books than their part. The part is rounded up.
+// divide returns the owner of each book: the process that ranks highest for it, of those that own fewer books than their part. The part is
+// rounded up.
 func divide(books []playbook.Book, ids []string) map[string]string {
 	part := (len(books) + len(ids) - 1) / len(ids)
 	ids = slices.Clone(ids)
 	owners, owned := make(map[string]string, len(books)), make(map[string]int)
 	for _, book := range books {
-		id := first(ids, string(book))
+		id := highest(ids, string(book))
 		owners[string(book)] = id
 		if owned[id]++; owned[id] == part {
 			ids = slices.DeleteFunc(ids, func(other string) bool { return other == id })
@@ -172,12 +173,12 @@ func divide(books []playbook.Book, ids []string) map[string]string {
 	return owners
 }
 
-// first returns the process with the greatest hash of its id and the book.
-func first(ids []string, book string) string {
+// highest returns the process that ranks highest for a book. The ranks are hashes, so they spread the books over the processes.
+func highest(ids []string, book string) string {
 	return slices.MaxFunc(ids, func(a, b string) int { return bytes.Compare(rank(a, book), rank(b, book)) })
 }
 
-// rank returns a hash of both names.
+// rank returns the rank of a process for a book.
 func rank(id, book string) []byte {
 	sum := sha256.Sum256([]byte(id + book))
 	return sum[:]
