@@ -144,7 +144,7 @@ func (p *processor) prepare(items []*item) {
 		}
 		return
 	}
-	var resumed []*item // their handler runs again, which counts as an attempt
+	var resumed []*item // their handler runs again after a hold, and this delivery counts as an attempt from now on
 	for _, it := range items {
 		if it.uncounted && it.result == nil {
 			resumed = append(resumed, it)
@@ -402,13 +402,13 @@ func (p *processor) release(items []*item, after time.Duration) {
 	if err := p.attempts.load(ctx, items); err != nil { // then this delivery counts as an attempt
 		p.log.Debug().Err(err).Msg("release")
 	}
-	var started []*item
+	var counted []*item
 	for _, it := range items {
 		if !it.uncounted {
-			started = append(started, it)
+			counted = append(counted, it)
 		}
 	}
-	p.attempts.setUncounted(started, true)
+	p.attempts.setUncounted(counted, true)
 	for _, it := range items {
 		p.nak(it, after)
 	}

@@ -64,17 +64,18 @@ const MaxInline = 512 << 10
 // send an invalid event, for which it returns the error of Validate, or an event of an erased run, for which it returns erasure.ErrErased.
 // Publish changes e: it replaces the secrets in the texts, and a large description of an agent by the name of its blob.
 func (c *Conn) Publish(ctx context.Context, e events.Event, o PublishOptions) (Receipt, error) {
-	ctx, span := c.startPublishSpan(ctx, e, &o)
+	ctx, span := c.startPublishSpan(ctx, e, &o) // also sets o.Trace
 	defer span.End()
 	r, _, err := c.publisher.publish(ctx, e, o)
 	setSpanError(span, err)
 	return r, err
 }
 
+// publish is Conn.Publish without a span. It also returns the message that it sent.
 func (p *publisher) publish(ctx context.Context, e events.Event, o PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
 	if err := p.erased.Check(ctx, e); err != nil {
-		p.recordAnswer(err) // the filter asks the server
+		p.recordAnswer(err) // the check may ask the server, and get no answer
 		return Receipt{}, nil, fmt.Errorf("publish a %s: %w", e.Kind(), err)
 	}
 	if x, ok := e.(*events.Execution); ok && x.Agent != nil {
