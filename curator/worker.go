@@ -69,7 +69,8 @@ func (b *book) unload() {
 	b.logCache = logCache{}
 }
 
-// close closes the writer. The next use opens a new one and compares the view with the log.
+// close closes the writer. The next use opens a new one from the view and the log. Where the view itself may be wrong, the caller also resets
+// viewChecked, so that the sweep compares the complete view with the log.
 func (b *book) close() { b.writer = nil }
 
 // book returns the state of a playbook and creates it if necessary.
@@ -291,7 +292,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 			delta.Floor, delta.Time = floor, committed
 		}
 		if len(out.Deltas) > 0 {
-			out.Deltas[0].Usage = playbook.Usage(b.usage)
+			out.Deltas[0].Usage = playbook.Usage(b.usage) // reset after the commit
 		}
 		return out.Deltas, nil
 	})
