@@ -23,7 +23,7 @@ const schemaRefs = "#/components/schemas/"
 
 // openAPI returns the OpenAPI 3.1 document of the routes.
 func openAPI(routes []route) ([]byte, error) {
-	requests, replies := schema.NewRequests(schemaRefs, "Input"), schema.NewReplies(schemaRefs)
+	requests, replies := schema.NewRequests(schemaRefs, "Input"), schema.NewReplies(schemaRefs) // names of request schemas end with Input
 	paths := map[string]object{}
 	for i := range routes {
 		r := &routes[i]
@@ -32,7 +32,7 @@ func openAPI(routes []route) ([]byte, error) {
 		}
 		paths[prefix+r.path][strings.ToLower(r.method)] = r.operation(requests, replies)
 	}
-	problem := replies.Of(reflect.TypeFor[Problem]())
+	problem := replies.Of(reflect.TypeFor[Problem]()) // adds to the definitions of replies
 	schemas := maps.Clone(requests.Definitions())
 	maps.Copy(schemas, replies.Definitions())
 	return json.Marshal(object{
