@@ -22,7 +22,7 @@ type bookLog struct {
 	editVersions map[events.ID]uint64   // the version in which an edit took effect, by the id of the edit
 	coveredSeqs  map[uint64]bool        // sequences of the reflections that the log covers
 	learnPoints  []learnPoint           // both fields rise
-	newest       uint64                 // newest version, without those of edits that a training run requested
+	newest       uint64                 // newest version, without edits that a training run requested, such as names of versions
 	operations   []report.Operation     // of all versions so far
 	usages       []versionUsage         // of the versions with model calls
 }
