@@ -26,7 +26,7 @@ type controlKey struct {
 
 // controlArm returns the arm of the session of a request, or nil if it has none. b is the newest version of the playbook.
 func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req *contextRequest) *events.Control {
-	a := b.forgetting(req.owner).Admission
+	a := b.forgetting(req.owner) // it has the settings of the playbook
 	key, share := req.control, a.ControlShare()
 	if key.session == "" || share.PerMille() == 0 {
 		return nil
