@@ -29,7 +29,7 @@ func TestRequeuedAppliedLetterCountsOnce(t *testing.T) {
 	h := newExpectedBook(t, ctx, conn, "letters")
 	h.vote(t, ctx, conn, rand.New(rand.NewPCG(2, 2)), 40)
 	awaitSettled(t, ctx, conn)
-	curator.kill() // it would withdraw the letters, because their effect is stored
+	curator.kill() // the requeued messages wait for its next start
 	stored, err := readAll(ctx, conn.JetStream(), events.StreamReflections, events.KindReflection.Subject(h.book))
 	if err != nil {
 		t.Fatal(err)
