@@ -6,6 +6,18 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// Split returns the words of a command without their quotes. It expands nothing: $HOME and * stay.
+func Split(command string) (words []string, err error) {
+	w := walker{source: command}
+	for word, err := range syntax.NewParser().WordsSeq(strings.NewReader(command)) {
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, w.text(word))
+	}
+	return words, nil
+}
+
 // text returns a word without its quotes. Expansions keep their source text.
 func (w *walker) text(word *syntax.Word) string {
 	if word == nil {

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"mvdan.cc/sh/v3/shell"
 
 	"debrief/events"
 	"debrief/events/config"
+	"debrief/events/shell"
 )
 
 // Config configures the evaluator programs and the judge. A zero field has its default.
@@ -68,13 +68,13 @@ type Program struct {
 
 var programName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler: it reads NAME=COMMAND [ARGS…], with arguments quoted as in a shell. Variables are empty.
+// UnmarshalText implements encoding.TextUnmarshaler: it reads NAME=COMMAND [ARGS…], with arguments quoted as in a shell. Nothing is expanded.
 func (p *Program) UnmarshalText(text []byte) error {
 	name, command, ok := strings.Cut(string(text), "=")
 	if !ok || !programName.MatchString(name) {
 		return fmt.Errorf("want NAME=COMMAND [ARGS…], NAME must consist of letters, digits, _ and -, got %q", text)
 	}
-	fields, err := shell.Fields(command, func(string) string { return "" })
+	fields, err := shell.Split(command)
 	if err == nil && len(fields) == 0 {
 		err = errors.New("empty command")
 	}
