@@ -437,7 +437,7 @@ func (p *pipeline) settle(t *testing.T) {
 // stored returns subjects, headers and payloads of all messages in all streams and buckets.
 func (p *pipeline) stored(t *testing.T) []byte {
 	t.Helper()
-	js, err := jetstream.New(p.conn)
+	js, err := jetstream.New(p.conn, jetstream.WithDefaultTimeout(time.Minute)) // other tests keep the machine busy
 	if err != nil {
 		t.Fatal(err)
 	}
