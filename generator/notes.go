@@ -158,7 +158,7 @@ func (cb *ContextBuilder) readNotes(ctx context.Context, req *contextRequest, wa
 	return newest.notes
 }
 
-// bookNotes are the newest reflections of a playbook as they were read for a task without a session. Many tasks need the same ones, and to read
+// bookNotes are the newest reflections of a playbook read for a task without a session. Many tasks need the same ones, and to read
 // them costs the server more than the rest of a context costs the generator.
 type bookNotes struct {
 	readAt  time.Time

@@ -25,7 +25,7 @@ type Backlog struct {
 	Bytes      uint64        `json:"bytes"`          // size of its stream
 	MaxBytes   uint64        `json:"max_bytes"`      // limit of its stream; 0 means unlimited
 	Dead       uint64        `json:"dead_letters"`   // number of dead letters
-	// Outdated names a dead letter of a newer schema, and says what to do. It is empty without one.
+	// Outdated names a dead letter of a newer schema, and the next step. It is empty without one.
 	Outdated string `json:"outdated,omitempty"`
 }
 

@@ -92,7 +92,7 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
 	switch {
-	case m != nil && m.Seq > c.end, c.isLastRead(m): // the replica lags: a later call reads what it lacks
+	case m != nil && m.Seq > c.end, c.isLastRead(m): // the replica lags: a later call reads the rest
 		return false, nil
 	case c.rewind(m): // only strays were removed
 		return false, nil

@@ -49,8 +49,8 @@ func (s Signs) isDeclined(output string) bool {
 // arguments; its own output and outcome are ignored. All recorders and APIs hand their signs to this function, and none decides
 // itself.
 //
-// A declined call is Unknown. Else a mark for an error decides, then an exit code, then a word for a failure. Without them a
-// recorder with MarksAll says that the call worked. Otherwise the text decides, in this order: an exit code, the fields of a
+// A declined call is Unknown. Else a mark for an error decides, then an exit code, then a word for a failure. Without them the
+// call of a recorder with MarksAll worked. Otherwise the text decides, in this order: an exit code, the fields of a
 // JSON value, the forms of error messages. An output that only mentions an error, such as a log or a page about errors, is not
 // a failure. A mark for no error counts only if the text says nothing: some recorders set it for each call that returned.
 //

@@ -98,7 +98,7 @@ func normalRest(rest string) string {
 	return rest
 }
 
-// knownPaths are the paths after /v1 that have a route of their own, also those that the gateway does not read.
+// knownPaths are the paths after /v1 with their own routes, also those that the gateway does not read.
 var knownPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
 
 // collapse returns a path with one slash in place of several.
@@ -164,8 +164,8 @@ var (
 	webSocket     = reason{"websocket", "the gateway does not read WebSockets"}
 )
 
-// unread returns the reason why the gateway does not read a call. The reason is empty for a call that it reads, and for a request that is no
-// call of a model.
+// unread returns the reason why the gateway does not read a call. The reason is empty for a call that it reads, and for a
+// request of another kind.
 func (rt *route) unread(r *http.Request) reason {
 	switch {
 	case isWebSocket(r.Header):

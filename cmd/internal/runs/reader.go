@@ -63,7 +63,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// addProblem adds a problem to the report. A part of a recording that has no run is no problem.
+// addProblem adds a problem to the report. A part of a recording without a run does not count.
 func (f *fileReader) addProblem(at Problem, err error) {
 	if nothing, ok := errors.AsType[*NothingError](err); ok {
 		f.leftOut = f.leftOut || nothing.ofHarness

@@ -48,10 +48,10 @@ type found struct {
 	books   []playbook.Book          // with a log
 	learned map[playbook.Book]bool   // whose log has evidence of erased runs, or changes of an erasure; others can only have copies of texts
 	handled map[bookEdit]bool        // edits whose effect was in the log before an erasure made the playbook forget
-	forgets map[bookSelector]bool    // what each playbook must forget
+	forgets map[bookSelector]bool    // selectors for each playbook to forget
 
 	// The erased runs, from the logs and the streams. They decide which messages are removed.
-	runs       map[string]bool // ids and handles of the runs, and of what is only about them
+	runs       map[string]bool // ids and handles of the runs, and of messages only about them
 	sessions   map[string]bool // keys of their sessions in the bucket of states
 	executions int             // number of stored executions
 

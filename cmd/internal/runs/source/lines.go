@@ -27,7 +27,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			if t.hasColumns(v.Columns) {
 				return v.readRows(t, fn)
 			}
-			err = t.missing(v.Columns) // nil if the line is no header
+			err = t.missing(v.Columns) // nil unless the line is a header
 		}
 		if len(line) == 0 && err == nil {
 			continue

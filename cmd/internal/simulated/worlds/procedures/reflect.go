@@ -7,7 +7,7 @@ import (
 )
 
 // Analyse implements worlds.Language. It blames the cited bullets whose rule can be the cause of the flaw, and derives a rule from the flaw.
-// Most feedback does not say what the rule depends on: then lesson guesses it.
+// Most feedback leaves out the condition of the rule: then lesson guesses it.
 func (l Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	j := readJob(e.Question)
 	f, when, ok := readFlaw(e.Feedback)

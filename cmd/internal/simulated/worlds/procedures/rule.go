@@ -56,7 +56,7 @@ func (r rule) Condition() string {
 // Meaning implements worlds.Rule.
 func (r rule) Meaning() string { return r.Condition() + "=" + r.step + "|" + r.other }
 
-// Advice returns what the rule says, without the material and the client. The simulated Curator compares it (worlds.adviser).
+// Advice returns the content of the rule, without the material and the client. The simulated Curator compares it (worlds.adviser).
 func (r rule) Advice() string {
 	return strings.Join([]string{string(r.kind), r.family, r.step, r.other}, "|")
 }
