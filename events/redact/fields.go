@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
+	"sync"
 )
 
 // Fields redacts every string that is reachable from v, a pointer to a struct, through structs, pointers and
@@ -31,23 +32,51 @@ func redactValue(v reflect.Value, clean func(string) string) {
 			redactValue(v.Elem(), clean)
 		}
 	case reflect.Slice:
-		if k := v.Type().Elem().Kind(); k != reflect.String && k != reflect.Struct && k != reflect.Pointer && k != reflect.Slice {
-			return // such as the bytes of a hash or the numbers of a vector
+		if !canHoldText(v.Type().Elem().Kind()) {
+			return
 		}
 		for i := range v.Len() {
 			redactValue(v.Index(i), clean)
 		}
 	case reflect.Struct:
-		for f, field := range v.Fields() {
-			switch tag := f.Tag.Get("redact"); {
-			case !f.IsExported(), tag == "-":
-			case tag == "id":
-				redactValue(field, ID)
-			default:
-				redactValue(field, Text)
-			}
+		for _, f := range textFieldsOf(v.Type()) {
+			redactValue(v.Field(f.index), f.clean)
 		}
 	}
+}
+
+// textField is a field of a struct type that is redacted with clean.
+type textField struct {
+	index int
+	clean func(string) string
+}
+
+// textFields has the []textField of each reflect.Type. Without it, reading types and tags takes a tenth of the time of a task.
+var textFields sync.Map
+
+func textFieldsOf(t reflect.Type) []textField {
+	if known, ok := textFields.Load(t); ok {
+		return known.([]textField)
+	}
+	var fields []textField
+	for f := range t.Fields() {
+		tag := f.Tag.Get("redact")
+		if !f.IsExported() || tag == "-" || !canHoldText(f.Type.Kind()) {
+			continue
+		}
+		clean := Text
+		if tag == "id" {
+			clean = ID
+		}
+		fields = append(fields, textField{f.Index[0], clean})
+	}
+	textFields.Store(t, fields)
+	return fields
+}
+
+// canHoldText is false for kinds such as the numbers of a vector.
+func canHoldText(k reflect.Kind) bool {
+	return k == reflect.String || k == reflect.Struct || k == reflect.Pointer || k == reflect.Slice
 }
 
 // ID returns id, or a replacement if it contains a secret: "redacted-" and 16 hex digits of the hash. The same id
