@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -87,10 +88,18 @@ func withoutTranscript(text string) (rest string, speakers int) {
 // openEnd matches a text that ends with the prompt for the model's next line, such as "Assistant:".
 var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
 
-// hasInstruction reports whether a sentence of a text matches the pattern of an instruction, which is of lower-case text.
-func hasInstruction(pattern *regexp.Regexp, text string) bool {
+// instruction is a kind of sentence in lower case.
+type instruction struct {
+	pattern *regexp.Regexp
+	// words has a part of each match. It is nil, or a sentence without any of them is not compared with the pattern, which is much slower.
+	words []string
+}
+
+// hasInstruction reports whether a sentence of a text is an instruction of a kind.
+func hasInstruction(kind instruction, text string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(text), isSentenceEnd) {
-		if pattern.MatchString(sentence) {
+		hasWord := kind.words == nil || slices.ContainsFunc(kind.words, func(word string) bool { return strings.Contains(sentence, word) })
+		if hasWord && kind.pattern.MatchString(sentence) {
 			return true
 		}
 	}
@@ -101,14 +110,17 @@ func isSentenceEnd(r rune) bool { return r == '.' || r == '\n' }
 
 // formatInstruction matches instructions about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
 // title".
-var formatInstruction = regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+var formatInstruction = instruction{pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
 	`\b\d+\s*(-|–|to)\s*\d+ ([\w-]+ ){1,2}(words?|questions?|tags?|topics?|titles?)\b|` + // with adjectives only after a range: "1-3 broad tags"
 	`\b(only|just)\b.{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b.{0,20}\bonly\b|` +
-	`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)
+	`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)}
 
 // productInstruction matches instructions for what a helper makes: "generate a title", "summarize the conversation".
-var productInstruction = regexp.MustCompile(`\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b.{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|` +
-	`\b(summari[sz]e|title)\b.{0,30}\b(this|the|following|above)\b.{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`)
+var productInstruction = instruction{
+	words: []string{"title", "head", "summar", "topic", "tag", "follow", "name"},
+	pattern: regexp.MustCompile(`\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b.{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|` +
+		`\b(summari[sz]e|title)\b.{0,30}\b(this|the|following|above)\b.{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`),
+}
 
 // bothEnds returns the beginning and the end of a text: instructions are there, and long quotations between them.
 func bothEnds(text string) string {
