@@ -288,8 +288,10 @@ func (d *draft) addReplacement(op playbook.Op, old *playbook.Bullet) *screen.Ref
 type grounds struct {
 	// contested is a supported bullet that a run blames for its flaw, or ""; see blames. The proposal contradicts a bullet with a good record,
 	// so the verdict on the run may be wrong.
-	contested          playbook.BulletID
-	followsEstablished bool // a run cited a bullet with a good record, or one that a person or an import brought
+	contested playbook.BulletID
+	// followsEstablished means that a run cited a bullet with a good record, or one that a person or an import brought, and that its flaw can be in
+	// what this bullet decides.
+	followsEstablished bool
 }
 
 // groundsOf returns the grounds of a proposal that belongs to item and is supported by others.
@@ -304,7 +306,11 @@ func (d *draft) groundsOf(item *Item, others []*Item) (g grounds) {
 			if b == nil || !x.Cited || b.CurrentExperiment().Number != x.Experiment {
 				continue
 			}
-			g.followsEstablished = g.followsEstablished || b.Established() || gate.IsKept(b)
+			// If a part of the answer was right and the reflection calls the bullet helpful, the flaw is in a part that the bullet does not decide.
+			wasRight := r.FirstRoundScore > 0 && r.FirstRoundScore < 1 && voteOn(r, x.Bullet) == events.Helpful
+			if !wasRight && (b.Established() || gate.IsKept(b)) {
+				g.followsEstablished = true
+			}
 			if g.contested == "" && blames(r, &x) && d.isSupported(b) {
 				g.contested = b.ID
 			}

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -27,6 +28,34 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 		n.want(t, "second request after "+record, map[string]playbook.Status{"one": active, "two": active})
 		n.take(t, n.asksAfter(t, "two", add("three"))) // the bullet two is new
 		n.want(t, "request of a run without a trusted bullet", map[string]playbook.Status{"one": active, "two": active, "three": active})
+	}
+}
+
+// TestAdviceForAnotherPartDoesNotWait checks that a trusted bullet makes advice wait only if the flaw can be in what the bullet decides. It cannot
+// be there if a part of the answer was right and the reflection calls the bullet helpful.
+func TestAdviceForAnotherPartDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		score float64
+		vote  events.Vote
+		want  playbook.Status
+	}{
+		{0.5, events.Helpful, active},
+		{0.5, events.Neutral, candidate},
+		{0.5, "", candidate},
+		{0, events.Helpful, candidate},
+	} {
+		t.Run(fmt.Sprint(c.score, c.vote), func(t *testing.T) {
+			t.Parallel()
+			n := trying(t, playbook.GateGuard, "one")
+			n.cite(t, "one", strings.Repeat("+", goodWeight+5))
+			cited := n.exposure(t, "one", playbook.ArmOpen)
+			n.take(t, reflected(string(events.NewID()), events.Reflection{
+				Outcome: events.Outcome{Label: events.Partial, Score: c.score}, FirstRoundScore: c.score,
+				Exposures: []events.Exposure{cited}, Tags: []events.BulletTag{{ID: cited.Bullet, Tag: c.vote}},
+			}, add("two")))
+			n.want(t, "advice of one run", map[string]playbook.Status{"one": active, "two": c.want})
+		})
 	}
 }
 
