@@ -10,7 +10,7 @@ import (
 )
 
 // chatLog parses a recorded conversation of a chat API: an example for fine-tuning, or a request with its response. It may have an
-// outcome, also in its metadata.
+// outcome and the name of its task, also in its metadata.
 func chatLog(v *record) ([]*steps.Run, error) {
 	request, response := v.Want('{', "request"), v.Want('{', "response")
 	c := steps.Conversation{}
@@ -26,6 +26,7 @@ func chatLog(v *record) ([]*steps.Run, error) {
 	metadata := v.Get("metadata")
 	c.ReadOutcome(sourceOpenAIChat, v.leadingScore, v.Value, metadata)
 	c.Name = source.Printable(cmp.Or(v.TextOrNumber("id"), metadata.TextOrNumber("id"), response.TextOrNumber("id")))
+	c.Task = source.Printable(cmp.Or(v.TextOrNumber("task_id"), metadata.TextOrNumber("task_id")))
 	c.Model = cmp.Or(response.Text("model"), v.Text("model"), request.Text("model"))
 	c.Usage = steps.Usage(0, v.Get("usage"), 0).Add(steps.Usage(0, response.Get("usage"), 0))
 	return c.End()

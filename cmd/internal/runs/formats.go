@@ -231,7 +231,7 @@ var formats = []*fileFormat{
 		parse:   miniSWEAgent,
 	},
 	{
-		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […]}, a list of messages or items, fine-tuning files, request logs)`,
+		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […], "task_id", "score"}, a list of messages or items, fine-tuning files, request logs)`,
 		matches: func(v modelapi.Value) bool { return v.HasAny("messages", "request") },
 		parse:   chatLog,
 	},

@@ -215,6 +215,17 @@ func TestOpenAIChat(t *testing.T) {
 	}
 }
 
+// TestAttemptsOfChatLogs checks that lines with the same task_id are attempts at one task, although their questions differ.
+func TestAttemptsOfChatLogs(t *testing.T) {
+	t.Parallel()
+	const messages = `"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]`
+	for _, line := range []string{`{"task_id":7,` + messages + `}`, `{` + messages + `,"metadata":{"task_id":"7"}}`} {
+		if e := one(t, line); e.Origin.Task != "openai-chat/7" {
+			t.Errorf("%s: got task %q, want openai-chat/7", line, e.Origin.Task)
+		}
+	}
+}
+
 // TestExecutionWithItsAgent reads a line of 'debrief submit --json' that describes the agent. ATIF also has the fields agent and steps.
 func TestExecutionWithItsAgent(t *testing.T) {
 	t.Parallel()
