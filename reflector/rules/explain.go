@@ -41,6 +41,14 @@ func (r *Result) explainHabits() string {
 		count(c.Candidates, "habit"), base, advice)
 }
 
+// CountTasks returns the number of distinct tasks of an error in words. It is counted up to a limit.
+func CountTasks(n int) string {
+	if n == maxTasks {
+		return fmt.Sprintf("at least %d tasks", n)
+	}
+	return count(n, "task")
+}
+
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

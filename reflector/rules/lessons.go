@@ -34,7 +34,7 @@ type ErrorEvidence struct {
 }
 
 func (e *ErrorEvidence) String() string {
-	return fmt.Sprintf("%q in %s: the call then worked in %d (%s) and failed again in %d", e.Error, count(e.Runs, "run"), e.Worked, count(e.Tasks, "task"), e.Failed)
+	return fmt.Sprintf("%q in %s: the call then worked in %d (%s) and failed again in %d", e.Error, count(e.Runs, "run"), e.Worked, CountTasks(e.Tasks), e.Failed)
 }
 
 // Lessons returns the lessons that the evidence supports, sorted by tool and error.

@@ -336,3 +336,14 @@ func check(t *testing.T, l rules.Lesson) {
 		t.Errorf("content is not clean: %q", l.Content)
 	}
 }
+
+// TestEvidenceSaysThatTasksAreCountedUpToALimit checks the evidence of an error in more tasks than are counted.
+func TestEvidenceSaysThatTasksAreCountedUpToALimit(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{3: "in 3 (3 tasks)", 40: "in 40 (at least 16 tasks)"} {
+		lessons := learn(tasks(n, step{"export", `{"report":"r#","format":"pdf"}`, "!format pdf is not supported"}, step{"export", `{"report":"r#","format":"xlsx"}`, "ok"}))
+		if len(lessons) != 1 || !strings.Contains(lessons[0].Evidence, want) {
+			t.Errorf("%d tasks: got %+v, want evidence with %q", n, lessons, want)
+		}
+	}
+}

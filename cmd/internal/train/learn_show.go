@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/runs"
+	"debrief/reflector/rules"
 )
 
 // print prints v as a JSON line with --json, else the formatted text.
@@ -81,7 +82,7 @@ func (l *Learn) show(res *learnResult) error {
 		term.Printf("Errors of tools that agents repeated (a report, no lessons):\n")
 		for _, k := range known {
 			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
-				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))
+				k.Tool, k.Error, term.Plural(k.Runs, "run"), rules.CountTasks(k.Tasks), k.Repeated)))
 		}
 		term.Printf("\n")
 	}
