@@ -25,7 +25,11 @@ func (w *worker) done(ctx context.Context, d *bus.Delivery) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		id = events.ReflectionID(found.EventID(), e.ID, w.version)
+		run, ok := found.(*events.Execution)
+		if !ok {
+			return false, nil
+		}
+		id = events.ReflectionID(run.SampleID(), e.ID, w.version)
 	case *events.Execution:
 		id = events.ReflectionID(e.SampleID(), "", w.version)
 		if w.hasNextRound(e) {

@@ -170,3 +170,22 @@ func TestFeedbackWithoutOutcomeFindsFeedbackOnACopy(t *testing.T) {
 		t.Errorf("got outcome %+v, want %+v", got, want)
 	}
 }
+
+// TestFeedbackOnALaterRoundIsDone checks that a second delivery finds the reflection on feedback. The execution is a second round, so its id is
+// not that of the sample.
+func TestFeedbackOnALaterRoundIsDone(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	e := failingRun("second round", events.Learn)
+	e.Origin.Round, e.PreviousRounds = 1, []events.PreviousRound{{Answer: "5"}}
+	e.ID = events.ExecutionID(e.Book, e.Owner, e.RunID, 1)
+	f := feedback(publish(t, conn, e).Handle, events.Outcome{Label: events.Success})
+	published := publish(t, conn, f)
+	r := bustest.Must(New(nil, Config{Slots: 1}))
+	startReflector(t, r, conn)
+	reflections(t, conn, 1)
+	done, err := newWorker(r, conn).done(t.Context(), &bus.Delivery{Event: f, Seq: published.Seq, Stored: time.Now().Add(-time.Minute)})
+	if err != nil || !done {
+		t.Errorf("got %t, %v, want done", done, err)
+	}
+}
