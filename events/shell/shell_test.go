@@ -64,6 +64,7 @@ func TestParse(t *testing.T) {
 		{"a script", `bash -lc "cd a && cargo test"`, []string{"cd {a}", "&& [a] cargo {test}"}},
 		{"a script in a directory", `cd a && sudo bash -euo pipefail -c 'ls > o; pwd' > p`, []string{"cd {a}", "&& [a] ls >o", "&& [a] pwd >p"}},
 		{"a script in a script", `sh -c "sh -c ls"`, []string{"sh {-c} {ls}"}},
+		{"a script in a substitution", `x=$(bash -c 'sh -c ls; pwd')`, []string{"sh {-c} {ls}", "pwd"}},
 		{"a shell with a file", "bash -x run.sh -c", []string{"bash {-x} {run.sh} {-c}"}},
 		{"a script that is empty", "bash -c ''", []string{"bash {-c} {}"}},
 		{"files", "sort < in.txt > out.txt 2> err.txt", []string{"sort >out.txt"}},

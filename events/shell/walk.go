@@ -42,7 +42,7 @@ func (w *walker) statement(s *syntax.Stmt, p position) {
 	if len(w.commands) > start { // the redirections of a group belong to its last command
 		w.redirect(&w.commands[len(w.commands)-1], s.Redirs)
 	}
-	if _, simple := s.Cmd.(*syntax.CallExpr); simple { // after redirect, because unpack moves the redirections to the script
+	if call, ok := s.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 { // after redirect, because unpack moves the redirections to the script
 		w.unpack(start)
 	}
 }
