@@ -38,7 +38,7 @@ var exitForms = []func() *regexp.Regexp{
 	text.Pattern(`\n\[[^\n]*exit code: (-?\d+)\]?\s*\z`),
 	// Shells and programs that report the status of a child, in the last line.
 	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*(?:(?:the )?(?:process|command|script|shell|task|error:? command) )?(?:exit(?:ed)?|completed|finished|failed|returned)(?: with)?(?: non-?zero)?(?: exit)?(?: code| status):? (-?\d{1,3})\W*\z`),
-	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*exit(?:ed)?[ _](?:code|status)?[:=]? ?(\d{1,3})\W*\z`),
+	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*(?:[(\[<] ?exit |exited |exit(?:ed)?[ _](?:code|status)[:=]? ?)(\d{1,3})\W*\z`), // not "exit 1", the last line of a script that is shown
 	// Python's subprocess, and Node's child_process.
 	text.Pattern(`\n?(?:subprocess\.)?CalledProcessError: Command .* returned non-zero exit status (\d+)\.\s*\z`),
 }

@@ -122,7 +122,7 @@ func (o *toolOutput) label() events.Label {
 	if inside, ok := strings.CutPrefix(text, "```\n"); ok {
 		text = strings.TrimSuffix(inside, "\n```")
 	}
-	if text == "" {
+	if strings.TrimSpace(text) == "" {
 		return events.Unknown
 	}
 	if code, rest, ok := exitCode(text); ok {
