@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -65,7 +66,8 @@ func (s state) waiting() []string {
 
 // HandOver reports the runs and verdicts that wait in a state directory. It returns the number of runs that were reported on this machine so
 // far, by all processes. If the server does not answer, or the settings are unreadable, it stops, and the other entries stay for the next
-// time. It drops invalid entries, and those of a repository without consent. Only one process hands over at a time; another one waits for it.
+// time. An entry also stays if its token is refused, or after an error on this machine or in the server. Entries that are invalid, older than
+// maxEntryAge, or of a repository without consent are dropped. Only one process hands over at a time; another one waits for it.
 func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int, err error) {
 	s := state(stateDir)
 	unlock, err := lock(ctx, filepath.Join(s.spool(), "hand-over"))
@@ -88,6 +90,7 @@ func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int,
 
 // handOverAll hands over all entries, and returns the number of reported runs.
 func (s state) handOverAll(ctx context.Context, settingsFile string) (reported int, err error) {
+	var kept error // of an entry that stays
 	files := s.waiting()
 	for excess := len(files) - maxEntries; excess > 0; excess-- {
 		s.log(fmt.Errorf("hand over: dropped: more than %d runs wait", maxEntries))
@@ -107,12 +110,16 @@ func (s state) handOverAll(ctx context.Context, settingsFile string) (reported i
 		}
 		isRun, err := s.handOver(ctx, settings, file, newest)
 		var failed *client.Error
-		isTemporary := ctx.Err() != nil || errors.As(err, &failed) && failed.Unavailable()
-		if isTemporary {
+		isReply := errors.As(err, &failed)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil, isReply && failed.Unavailable():
 			return reported, err
-		}
-		if err != nil {
+		case errors.Is(err, errUnusable), isReply && (failed.NotFound() || failed.Invalid() && !isTokenRefused(failed)):
 			s.log(fmt.Errorf("hand over: dropped: %w", err))
+		default: // such as a token that is refused until the user corrects it; the entries of other repositories go on
+			kept = err
+			continue
 		}
 		if isRun {
 			reported++
@@ -121,8 +128,15 @@ func (s state) handOverAll(ctx context.Context, settingsFile string) (reported i
 			return reported, err
 		}
 	}
-	return reported, nil
+	return reported, kept
 }
+
+func isTokenRefused(e *client.Error) bool {
+	return e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden
+}
+
+// errUnusable is the error of an entry that is dropped.
+var errUnusable = errors.New("unusable entry")
 
 // readEntry reads the entry in a file.
 func readEntry(file string) (*entry, error) {
@@ -131,7 +145,10 @@ func readEntry(file string) (*entry, error) {
 		return nil, err
 	}
 	e := &entry{id: filepath.Base(file)}
-	return e, json.Unmarshal(data, e)
+	if err := json.Unmarshal(data, e); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnusable, err)
+	}
+	return e, nil
 }
 
 // handOver hands over the entry in a file. It returns true if the entry was a run and the run was stored for the first time. If the agent
@@ -147,7 +164,7 @@ func (s state) handOver(ctx context.Context, settings *Settings, file string, ne
 		return false, err
 	}
 	if r == nil || !r.Transcripts || time.Since(info.ModTime()) > maxEntryAge {
-		return false, errors.New("too old, or without the consent of the user")
+		return false, fmt.Errorf("%w: too old, or without the consent of the user", errUnusable)
 	}
 	if e.Kind == entryRating {
 		return false, s.rate(ctx, r, e)
@@ -210,7 +227,7 @@ func (s state) rate(ctx context.Context, r *Repository, e *entry) error {
 		return err
 	}
 	if last.ID != e.Run.ID {
-		return fmt.Errorf("the rated run %s was not reported", e.Run.ID)
+		return fmt.Errorf("%w: the rated run %s was not reported", errUnusable, e.Run.ID)
 	}
 	if err := s.feedback(ctx, r, e.id, last.Handle, e.Outcome); err != nil {
 		return err

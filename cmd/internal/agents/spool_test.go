@@ -3,6 +3,7 @@ package agents
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,14 +50,14 @@ func TestRunsOfASession(t *testing.T) {
 	end := func(event, more string) string {
 		return u.hook(ClaudeCode, fmt.Sprintf(`{"hook_event_name":%q,"session_id":"s","transcript_path":%q,"cwd":"REPO"%s}`, event, transcript, more))
 	}
-	a.down = true // the first runs wait
+	a.status = http.StatusServiceUnavailable // the first runs wait
 	u.turn(transcript, "1", "Fix the prices", "go test ./...", false, true)
 	if err := u.handOver(); err == nil || len(a.reports) > 0 {
 		t.Errorf("without a server: got %v", err)
 	}
 	u.turn(transcript, "2", "Rename the shop", "npm test", true, true)
 	end("Stop", `,"stop_hook_active":true`) // a second stop of the same turn
-	a.down = false
+	a.status = 0
 	u.turn(transcript, "3", "Undo that", "git revert --no-edit HEAD", false, false) // interrupted
 	u.turn(transcript, "4", "Write the docs", "ls", false, true)
 	if out := u.hook(ClaudeCode, `{"hook_event_name":"UserPromptSubmit","prompt":"/debrief good, thank you","session_id":"s","cwd":"REPO"}`); !strings.Contains(out, `"decision":"block"`) {
@@ -125,6 +126,30 @@ func TestConsentCountsAtTheHandOver(t *testing.T) {
 	u.turn(filepath.Join(t.TempDir(), "s.jsonl"), "2", "Fix the taxes", "ls", false, true)
 	if files := spool.waiting(); len(files) > 0 {
 		t.Errorf("without consent: %v waits", files)
+	}
+}
+
+// TestRunsWaitForACorrectedToken: a refused token and a failure in the server keep the runs; a request that the server calls invalid is dropped.
+func TestRunsWaitForACorrectedToken(t *testing.T) {
+	t.Parallel()
+	for status, isKept := range map[int]bool{
+		http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusInternalServerError: true, http.StatusServiceUnavailable: true,
+		http.StatusBadRequest: false, http.StatusNotFound: false,
+	} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			u := newUser(t, a)
+			u.turn(filepath.Join(t.TempDir(), "s.jsonl"), "1", "Fix the prices", "ls", false, true)
+			a.status = status
+			if err := u.handOver(); (err != nil) != isKept {
+				t.Errorf("got %v, want an error: %t", err, isKept)
+			}
+			a.status = 0
+			if err := u.handOver(); err != nil || (len(a.reports) == 1) != isKept {
+				t.Errorf("then got %d runs, %v", len(a.reports), err)
+			}
+		})
 	}
 }
 

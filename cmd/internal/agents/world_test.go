@@ -21,7 +21,7 @@ type api struct {
 	*httptest.Server
 	mu       sync.Mutex
 	bullets  []string // texts; the id of a bullet is its number
-	down     bool
+	status   int      // of the replies; 0 for success
 	contexts []events.ContextRequest
 	reports  []events.Report
 	feedback []events.FeedbackRequest
@@ -54,9 +54,13 @@ func handle[T any](a *api, mux *http.ServeMux, path string, f func(*T) any) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		body := new(T)
-		if err := json.NewDecoder(r.Body).Decode(body); err != nil || a.down {
+		status := a.status
+		if json.NewDecoder(r.Body).Decode(body) != nil {
+			status = http.StatusBadRequest
+		}
+		if status != 0 {
 			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
+			w.WriteHeader(status)
 			return
 		}
 		a.tokens = append(a.tokens, r.Header.Get("Authorization"))
