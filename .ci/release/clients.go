@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -62,30 +63,37 @@ func (b *build) makeWheel(module, license []byte) error {
 	return writeZip(filepath.Join(b.out, name+"-py3-none-any.whl"), entries, b.time)
 }
 
-// pythonVersion returns a semantic version as Python orders it: 1.2.0-rc.1 is 1.2.0rc1, and another pre-release, such as that of
-// a commit without a tag, is a development version with the date.
+// pythonVersion returns a semantic version as Python orders it: 1.2.0-rc.1 is 1.2.0rc1, and another pre-release is a development version,
+// with the date of a commit without a tag.
 func pythonVersion(version string) string {
 	pre := strings.TrimPrefix(semver.Prerelease("v"+version), "-")
 	release, _, _ := strings.Cut(version, "-")
 	release, _, _ = strings.Cut(release, "+")
+	if pre == "" {
+		return release
+	}
+	if date := commitDate.FindString(pre); date != "" {
+		return release + ".dev" + date
+	}
 	kind, number, _ := strings.Cut(pre, ".")
 	for short, long := range map[string]string{"a": "alpha", "b": "beta", "rc": "rc"} {
 		if kind == long {
 			return release + short + number
 		}
 	}
-	for part := range strings.FieldsFuncSeq(pre, func(r rune) bool { return r < '0' || r > '9' }) {
-		if len(part) == len("20060102150405") {
-			return release + ".dev" + part
-		}
-	}
-	return release
+	return release + ".dev0"
 }
+
+// commitDate matches the time of a commit in the version that Go gives it.
+var commitDate = regexp.MustCompile(`\d{14}`)
+
+// commentMark matches the beginning of a line of a comment.
+var commentMark = regexp.MustCompile(`(?m)^// ?`)
 
 // makeTarball writes the tarball that 'npm pack' would, under a name that differs from the one of the chart.
 func (b *build) makeTarball(module, license []byte) error {
 	doc, _, _ := strings.Cut(string(module), "\n\n/**")
-	readme := strings.ReplaceAll(strings.ReplaceAll(doc, "// ", ""), "//", "")
+	readme := commentMark.ReplaceAllString(doc, "")
 	manifest, err := json.MarshalIndent(struct {
 		Name        string            `json:"name"`
 		Version     string            `json:"version"`

@@ -311,11 +311,19 @@ func TestHome(t *testing.T) {
 	}
 }
 
+func TestCommentMarkKeepsURLs(t *testing.T) {
+	t.Parallel()
+	if got := commentMark.ReplaceAllString("// a\n//\n//     http://b\n", ""); got != "a\n\n    http://b\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestPythonVersion(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{
 		"1.2.3": "1.2.3", "1.2.3-rc.4": "1.2.3rc4", "1.2.3-alpha.1": "1.2.3a1", "0.0.0-20261128111138-7e45f23da255": "0.0.0.dev20261128111138",
-		"1.2.4-0.20261128111138-7e45f23da255": "1.2.4.dev20261128111138",
+		"1.2.4-0.20261128111138-7e45f23da255": "1.2.4.dev20261128111138", "1.2.4-rc.1.0.20261128111138-7e45f23da255": "1.2.4.dev20261128111138",
+		"1.2.3-next": "1.2.3.dev0",
 	} {
 		if got := pythonVersion(version); got != want {
 			t.Errorf("%s: got %s, want %s", version, got, want)
