@@ -106,7 +106,7 @@ func (d *draft) addItems(items []*Item, out *playbook.Delta) (decided int, ready
 			item.mustCorrect = true // makes the item a correction: other feedback on the sample is in the log already, so this outcome is not the first
 		}
 		isAlone := item.Edit != nil || item.IsCorrection()
-		if len(d.covers) > 0 && (isAlone || !d.hasRoomForReflection()) {
+		if len(d.covers) > 0 && (isAlone || !d.hasRoomForReflection(item)) {
 			return decided, true // this item goes to the next delta
 		}
 		if !item.ready(d.base) && !d.forgets(item) { // only edits and corrections need data, so no item was drafted before

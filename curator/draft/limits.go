@@ -10,8 +10,8 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of one delta, below those of the log: the number of changed bullets, and the encoded size. If a delta has reached a soft limit, the next
-// reflection goes into the next delta. If a reflection exceeds a hard limit, the operations that do not fit are rejected. The space below the limits
+// Limits of one delta, below those of the log: the number of changed bullets, and the encoded size. A reflection that would exceed a soft limit
+// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected. The space below the limits
 // of the log is for the decisions of the gate.
 const (
 	softBullets = playbook.MaxDeltaKeys / 2
@@ -39,9 +39,16 @@ const (
 	addedOpBytes = 60 + playbook.MaxSection + 2*playbook.MaxWhen
 )
 
-// hasRoomForReflection reports whether the delta is below the soft limits.
-func (d *draft) hasRoomForReflection() bool {
-	return len(d.changed) < softBullets && d.bytes < softBytes
+// hasRoomForReflection reports whether the delta stays below the soft limits with the votes and proposals of a reflection. Otherwise the
+// reflection goes into the next delta, so that none of its operations is rejected only because of the other reflections.
+func (d *draft) hasRoomForReflection(item *Item) bool {
+	bullets, bytes := len(d.changed)+len(item.Reflection.Tags), d.bytes
+	for i := range item.Proposals {
+		op := &item.Proposals[i].Op
+		bullets += 1 + len(op.Sources)
+		bytes += sizeOf(op) + addedOpBytes
+	}
+	return bullets < softBullets && bytes < softBytes
 }
 
 // rejections collects the rejections of a delta.

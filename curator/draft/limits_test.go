@@ -157,6 +157,40 @@ func TestOverflowGoesToNextDelta(t *testing.T) {
 	t.Logf("%d deltas", len(n.deltas))
 }
 
+// TestLargeReflectionGoesToNextDelta has a second reflection that fits into a delta, but not beside the first one.
+func TestLargeReflectionGoesToNextDelta(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat(" word", 400)
+	for _, test := range []struct {
+		why  string
+		make func(name string, from, n int) *Item
+	}{
+		{"votes", func(name string, from, n int) *Item {
+			var r events.Reflection
+			for i := range n {
+				r.Tags = append(r.Tags, events.BulletTag{ID: playbook.MintID("others", uint64(from+i)), Tag: events.Helpful})
+			}
+			return reflected(name, r)
+		}},
+		{"lessons", func(name string, _, n int) *Item {
+			var ops []playbook.Op
+			for i := range n / 7 {
+				ops = append(ops, add(fmt.Sprint(name, i, long)))
+			}
+			return reflected(name, events.Reflection{}, ops...)
+		}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			t.Parallel()
+			n := many(1300)
+			n.take(t, test.make("first", 1, 400), test.make("second", 500, 600))
+			if _, _, rejected := accounted(t, n); rejected != 0 || len(n.deltas) != 2 {
+				t.Errorf("got %d rejections in %d deltas, want none in 2: %.300q", rejected, len(n.deltas), n.rejected())
+			}
+		})
+	}
+}
+
 // TestImportWithTooHighNumberIsRefused also checks that bullets can be added after imports with high numbers.
 func TestImportWithTooHighNumberIsRefused(t *testing.T) {
 	t.Parallel()
