@@ -52,6 +52,9 @@ func (w *Writer) OpenIndex(ctx context.Context) error {
 			return errStop
 		}
 		ids.add(r)
+		if w.seq-r.Seq >= maxRecentSeqs {
+			w.recentFrom = r.Seq
+		}
 		last = r
 		return nil
 	})

@@ -151,10 +151,13 @@ func (s *Store) getRecord(ctx context.Context, b playbook.Book, p Position) (*Re
 	return nil, fmt.Errorf("playbook %q: the log no longer contains the delta at sequence %d: %w", b, p.Seq, ErrBrokenLog)
 }
 
-// RecentDeltas calls fn in order for the folded deltas of the book that are among the last n sequences of the stream. There are
-// fewer than n if other books share the stream. It reads the whole log.
+// maxRecentSeqs is the distance from the end of a log at which RecentDeltas begins to read.
+const maxRecentSeqs = 1000
+
+// RecentDeltas calls fn in order for the folded deltas of the book that are among the last n sequences of the stream, n up to 1,000. There are
+// fewer than n if other books share the stream. If the index is open, it reads only the end of the log.
 func (w *Writer) RecentDeltas(ctx context.Context, n uint64, fn func(*playbook.Delta)) error {
-	err := w.s.ReadLog(ctx, w.book, func(r *Record) error {
+	err := w.s.readDeltas(ctx, startAt(w.book, w.recentFrom), func(r *Record) error {
 		if r.Seq > w.seq {
 			return errStop
 		}

@@ -41,6 +41,8 @@ type Writer struct {
 	log *logCursor // at the delta that was folded last
 	ids index      // of the covered ids; nil until OpenIndex
 
+	recentFrom uint64 // sequence of the delta with which RecentDeltas begins, 0 for the first one
+
 	// dirty maps the bullets that changed after keysVersion to the version of their last change.
 	dirty       map[playbook.BulletID]uint64
 	viewVersion uint64 // version of the head in the bucket
@@ -155,6 +157,7 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book}
 	w.log = &logCursor{book: w.book}
 	clear(w.ids)
+	w.recentFrom = 0
 	w.viewVersion, w.keysVersion, w.lost = 0, 0, nil
 	w.needsRepair = true
 	clear(w.dirty)
