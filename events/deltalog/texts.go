@@ -18,15 +18,17 @@ import (
 type Texts struct {
 	store *Store
 
-	// known has "" for a text that neither the view nor the log had: without it each execution would read the log again.
+	// known has "" for a text that neither the view nor a version in the log had: without it each execution would read the log again.
 	known *lru.Cache[textKey, string]
 }
 
-// textKey identifies a text. Its wording is the hash of the text.
+// textKey identifies a text. Its wording is the hash of the text. It has a version only if the text is not in that version: the text may
+// be in another one, if an execution names the wrong version.
 type textKey struct {
 	book    playbook.Book
 	bullet  playbook.BulletID
 	wording uint32
+	version uint64
 }
 
 // maxTexts is the number of texts that Texts keeps. They have 5 MB if they have the usual length.
@@ -42,14 +44,14 @@ func (s *Store) Texts() *Texts {
 // view of the playbook. Texts that have changed since are read from the log, up to the version. The content stays empty if both have
 // lost the text, for example because the playbook was deleted.
 func (t *Texts) Fill(ctx context.Context, b playbook.Book, version uint64, shown []events.ShownBullet) error {
-	missing := t.fillKnown(b, shown)
+	missing := t.fillKnown(b, version, shown)
 	if len(missing) == 0 {
 		return nil
 	}
 	if err := t.read(ctx, b, version, missing, shown); err != nil {
 		return fmt.Errorf("texts of bullets in version %d of playbook %q: %w", version, b, err)
 	}
-	t.fillKnown(b, shown)
+	t.fillKnown(b, version, shown)
 	return nil
 }
 
@@ -60,7 +62,7 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 			return err
 		}
 	}
-	missing = t.fillKnown(b, shown)
+	missing = t.fillKnown(b, version, shown)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -78,8 +80,9 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 		}
 	}
 	for i := range shown {
-		k := textKey{b, shown[i].ID, shown[i].Wording}
+		k := textKey{book: b, bullet: shown[i].ID, wording: shown[i].Wording}
 		if shown[i].Content == "" && !t.known.Contains(k) {
+			k.version = version
 			t.known.Add(k, "")
 		}
 	}
@@ -87,16 +90,16 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 }
 
 // fillKnown sets the contents from the cache, and returns the bullets whose text is neither in the cache nor known as lost.
-func (t *Texts) fillKnown(book playbook.Book, shown []events.ShownBullet) (missing []playbook.BulletID) {
+func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.ShownBullet) (missing []playbook.BulletID) {
 	for i := range shown {
 		b := &shown[i]
 		if b.Content != "" {
 			continue
 		}
-		k := textKey{book, b.ID, b.Wording}
-		content, ok := t.known.Get(k)
-		b.Content = content
-		if !ok {
+		k := textKey{book: book, bullet: b.ID, wording: b.Wording}
+		b.Content, _ = t.known.Get(k)
+		k.version = version
+		if b.Content == "" && !t.known.Contains(k) {
 			missing = append(missing, b.ID)
 		}
 	}
@@ -121,5 +124,5 @@ func (t *Texts) readView(ctx context.Context, b playbook.Book, ids []playbook.Bu
 
 // put keeps the text of a bullet.
 func (t *Texts) put(b playbook.Book, bullet *playbook.Bullet) {
-	t.known.Add(textKey{b, bullet.ID, events.WordingOf(bullet.Content)}, bullet.Content)
+	t.known.Add(textKey{book: b, bullet: bullet.ID, wording: events.WordingOf(bullet.Content)}, bullet.Content)
 }

@@ -47,6 +47,13 @@ func TestTextsOfShownBullets(t *testing.T) {
 			t.Errorf("%s: got %q and %q, want %q and the given one", name, all[0].Content, all[1].Content, test.want)
 		}
 	}
+	afterWrong := s.Texts()
+	for version, want := range []string{"", "Ask."} { // an execution with a wrong version hides the text from no other
+		all := []events.ShownBullet{shown(2, "Ask.")}
+		if err := afterWrong.Fill(t.Context(), "b", uint64(version), all); err != nil || all[0].Content != want {
+			t.Errorf("version %d: got %q, %v, want %q", version, all[0].Content, err, want)
+		}
+	}
 	readsOfLog, err := nc.SubscribeSync("$JS.API.DIRECT.GET." + events.StreamDeltas)
 	check(t, err)
 	check(t, nc.Flush())
