@@ -34,6 +34,9 @@ func (f taskFile) read(ctx context.Context, name string, check func(evaluator st
 		return nil, program.Exit(program.ExitUsage, err)
 	}
 	defer in.Close()
+	if info, err := in.Stat(); err == nil && info.IsDir() {
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
+	}
 	set, err := dataset.Read(ctx, filepath.Base(name), interruptible(ctx, in), o)
 	if err != nil && ctx.Err() == nil {
 		err = program.Exit(program.ExitUsage, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -12,6 +13,18 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/generator/scoring"
 )
+
+func TestDirectoryOfTasks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(`{"question": "Who?"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := taskFile{}.read(t.Context(), dir, scoring.Check, 0)
+	if err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("got %+v, %v, want an error that names the directory", set, err)
+	}
+}
 
 // TestSettingsListWhatChangesTheResult: the report lists these settings, and an interrupted run continues only with the same ones.
 func TestSettingsListWhatChangesTheResult(t *testing.T) {
