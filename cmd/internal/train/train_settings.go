@@ -140,7 +140,7 @@ func (p *Training) stem() string {
 	}
 	name = regexp.MustCompile(`[^a-zA-Z0-9_]`).ReplaceAllString(name, "-")
 	if name == "" || name == "-" {
-		name = "online"
+		name = "stdin"
 	}
 	return name[:min(len(name), 40)]
 }

@@ -61,3 +61,10 @@ func TestSettingsListWhatChangesTheResult(t *testing.T) {
 		}
 	}
 }
+
+func TestNameOfRunOfStandardInput(t *testing.T) {
+	t.Parallel()
+	if got := (&Training{Dataset: "-"}).stem(); got != "stdin" { // a run in epochs reads it, too
+		t.Errorf("got %q, want stdin", got)
+	}
+}
