@@ -97,12 +97,10 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	defer e.mu.Unlock()
 	err := x.update(ctx, b, e)
 	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log, or the log was replaced: read all of it
-		e.log = nil
 		x.activity.forget(b)
 		err = x.update(ctx, b, e)
 	}
 	if err != nil {
-		e.log = nil // the next update begins again
 		return explain.LogError(err)
 	}
 	if len(e.log.deltas) == 0 { // clients may request any name: keep no entry for one that does not exist
@@ -116,13 +114,17 @@ func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 	if e.log == nil {
 		e.reader, e.log = x.store.Reader(b), newBookLog(b)
 	}
-	return e.reader.Read(ctx, func(r *deltalog.Record) error {
+	err := e.reader.Read(ctx, func(r *deltalog.Record) error {
 		if err := e.log.add(r); err != nil {
 			return err
 		}
 		x.activity.add(b, r)
 		return nil
 	})
+	if errors.Is(err, deltalog.ErrBrokenLog) { // the next update begins again; after other errors, such as of a client that left, it continues
+		e.log = nil
+	}
+	return err
 }
 
 // entryOf returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.

@@ -296,6 +296,30 @@ func TestReplacedDelta(t *testing.T) {
 	}
 }
 
+// TestLogIsKeptAfterAClientLeft: a request that ends early must not make the next one read the whole log again.
+func TestLogIsKeptAfterAClientLeft(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	w, err := deltalog.New(conn.JetStream()).Writer(t.Context(), book)
+	check(t, err)
+	a := &author{T: t, rng: rand.New(rand.NewPCG(7, 1)), w: w}
+	a.commit()
+	x := New(conn, nil).Logs
+	none := func(*bookLog) error { return nil }
+	check(t, x.read(t.Context(), book, none))
+	before := opened(x, book).log
+	a.commit()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if err := x.read(left, book, none); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the client left: got %v, want %v", err, context.Canceled)
+	}
+	check(t, x.read(t.Context(), book, none))
+	if l := opened(x, book).log; l != before || uint64(len(l.deltas)) != w.State().Playbook().Version() {
+		t.Errorf("got %d deltas, from the start: %v; want %d, continued", len(l.deltas), l != before, w.State().Playbook().Version())
+	}
+}
+
 // opened returns the entry of a playbook that was read.
 func opened(x *Logs, b playbook.Book) *entry {
 	e, _ := x.open.Peek(b)
