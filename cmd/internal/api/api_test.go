@@ -141,6 +141,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"an unknown field", "POST", "/api/v1/executions", `{"answer":"x","anwser":"y","steps":[{"tols":[]}]}`, nil, 201, `"warnings":["unknown field \"anwser\" ignored","unknown field \"steps[0].tols\" ignored"]`},
 		{"ends with a slash", "POST", "/api/v1/executions/", `{"answer":"x"}`, nil, 201, `{"handle":"default/x"}`},
 
+		{"a misspelled field that is required", "POST", "/api/v1/feedback", `{"executon":"1-ab12cd34"}`, nil, 400, `; unknown field \"executon\"","code":"invalid","field":"execution"`},
 		{"an unknown field, strict", "POST", "/api/v1/contexts?strict=1", `{"qery":"q"}`, nil, 400, `"field":"qery"`},
 		{"an unknown parameter", "POST", "/api/v1/contexts?srict=1", `{"query":"q"}`, nil, 400, `"field":"srict"`},
 		{"a context that nobody stores", "POST", "/api/v1/contexts", `{"query":"q","unstored":true}`, nil, 400, `"field":"unstored"`},

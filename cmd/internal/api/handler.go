@@ -192,6 +192,9 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, all
 		err = readError(err)
 	}
 	p, retryAfter := newProblem(err)
+	if of, ok := errors.AsType[*unknownFieldError](err); ok && p.Status == http.StatusBadRequest && p.Field != of.name {
+		p.Detail += fmt.Sprintf("; unknown field %q", of.name)
+	}
 	if p.Status == http.StatusInternalServerError {
 		h.log.Error().Err(err).Str("request", requestID).Str("route", rt.name).Msg("request failed")
 	}
@@ -257,6 +260,9 @@ func (h *handler) run(c *call) (response, error) {
 	if err != nil && c.isOfUnknownBook(err) {
 		err = c.bookNotFound()
 	}
+	if err != nil && len(c.unknown) > 0 {
+		err = &unknownFieldError{err, c.unknown[0]}
+	}
 	if err != nil {
 		return response{}, err
 	}
@@ -266,6 +272,14 @@ func (h *handler) run(c *call) (response, error) {
 	body, err := encode(reply, c.unknown)
 	return response{status: cmp.Or(c.status, c.route.status), body: body, kind: "application/json"}, err
 }
+
+// unknownFieldError is the error for a body with an unknown field, which may be a misspelled one that the error says is missing.
+type unknownFieldError struct {
+	error
+	name string
+}
+
+func (e *unknownFieldError) Unwrap() error { return e.error }
 
 // awaitServer waits up to reconnectWait for a lost connection to the NATS server if the route reads from the server. Otherwise a page
 // would wait for the timeouts of all its reads. It returns nats.ErrDisconnected if there is still no connection.
