@@ -77,7 +77,7 @@ func (c *call) isOfUnknownBook(err error) bool {
 		return true
 	}
 	classified := (*statusError)(nil)
-	isNotFound := errors.As(classify(err), &classified) && classified.status == http.StatusNotFound
+	isNotFound := errors.As(classify(err), &classified) && classified.status == http.StatusNotFound && classified.field == "" // else the object of a field
 	return isNotFound && c.book() != "" && errors.Is(c.checkBook(), index.ErrBookNotFound)
 }
 

@@ -155,7 +155,8 @@ func promoteRun(c *call, r *PromoteRequest) (*request.Promotion, error) {
 		}
 	}
 	if !slices.Contains(known, r.Run) {
-		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", clip(string(r.Run)), joinBooks(known)))
+		text := fmt.Sprintf("run: %q not found: name one of %s", clip(string(r.Run)), joinBooks(known))
+		return nil, &statusError{status: http.StatusNotFound, code: CodeNotFound, field: "run", text: text}
 	}
 	js := c.handler.conn.JetStream()
 	plan, err := request.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.book()), r.At)
