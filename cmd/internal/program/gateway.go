@@ -4,7 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"debrief/events/chat/openai"
 )
@@ -42,7 +45,7 @@ func (g Gateway) Keys() (openAI, anthropic string, err error) {
 
 func (g Gateway) Check() error {
 	_, _, err := g.Keys()
-	_, certErr := g.TLS()
+	_, certErr := g.TLS(zerolog.Nop())
 	err = errors.Join(err, certErr)
 	if g.AdviceTimeout < time.Millisecond {
 		err = errors.Join(err, Exit(ExitUsage, fmt.Errorf("--advice-timeout: must be at least 1ms, got %s", g.AdviceTimeout)))
@@ -54,7 +57,7 @@ func (g Gateway) Check() error {
 }
 
 // TLS returns the configuration of HTTPS, or nil without a certificate. Its error names the setting.
-func (g Gateway) TLS() (*tls.Config, error) {
+func (g Gateway) TLS(log zerolog.Logger) (*tls.Config, error) {
 	switch {
 	case g.TLSCert == "" && g.TLSKey == "":
 		return nil, nil
@@ -63,12 +66,20 @@ func (g Gateway) TLS() (*tls.Config, error) {
 	case g.TLSCert == "":
 		return nil, Exit(ExitUsage, errors.New("--tls-cert: required with --tls-key"))
 	}
+	var last atomic.Pointer[tls.Certificate] // the last pair that loaded: a renewal replaces one of the two files first
+	var isLogged atomic.Bool
 	read := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { // for each connection, so that a renewal needs no restart
 		pair, err := tls.LoadX509KeyPair(g.TLSCert, g.TLSKey)
-		if err != nil {
+		switch {
+		case err == nil:
+			last.Store(&pair)
+			isLogged.Store(false)
+		case last.Load() == nil:
 			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		case !isLogged.Swap(true):
+			log.Error().Err(err).Msg("read the changed certificate: the earlier one stays in use")
 		}
-		return &pair, nil
+		return last.Load(), nil
 	}
 	if _, err := read(nil); err != nil {
 		return nil, Exit(ExitUsage, err)

@@ -121,7 +121,7 @@ func (f *Front) gatewayOptions() (g gatewayOptions, err error) {
 	if f.o.UpstreamOpenAI == "" { // the upstream is f.o.OpenAI, to which this key belongs
 		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, f.o.OpenAIKey)
 	}
-	if g.TLS, err = f.o.TLS(); err != nil {
+	if g.TLS, err = f.o.TLS(f.o.Log); err != nil {
 		return g, err
 	}
 	if f.tokens != nil { // without tokens g.Tokens must be nil
