@@ -12,7 +12,7 @@ const (
 
 	BucketPlaybook = "playbook" // KV: the current bullets of each book, computed from DELTAS
 	BucketWindow   = "window"   // KV with history: recent turns and notes
-	BucketState    = "state"    // KV: marks and summaries of sessions, last runs, first copies
+	BucketState    = "state"    // KV: marks of sessions, last runs, first copies
 	BucketContexts = "contexts" // KV: contexts for outside agents, until they report
 	BucketVectors  = "vectors"  // KV: embeddings of texts
 	BucketRuns     = "runs"     // KV: progress of replays
