@@ -173,8 +173,8 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	if !hasQuestion {
 		return nil, invalidf("question: required without a known context_id")
 	}
-	if e.Started.IsZero() {
-		e.Started = time.Now().UTC()
+	if now := time.Now().UTC(); e.Started.IsZero() || e.Started.After(now) { // the clock of the agent may be wrong, and lists go by this time
+		e.Started = now
 	}
 	e.RunID = cmp.Or(r.RunID, string(r.ContextID), string(events.NewID()))
 	e.ID = events.ExecutionID(e.Book, e.Owner, e.RunID, 0)

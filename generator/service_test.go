@@ -137,6 +137,20 @@ func TestReportWithoutContext(t *testing.T) {
 	}
 }
 
+// A run of an agent whose clock is ahead began at its report at the latest.
+func TestReportWithAFutureStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	stored, err := cb.Report(t.Context(), &events.Report{Question: "?", Answer: "!", Started: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := f.readExecution(stored.Handle); e.Started.After(time.Now()) {
+		t.Errorf("got the start %s, want no future time", e.Started)
+	}
+}
+
 // A report without a book belongs to the book of its context, or to the default book without a context.
 func TestReportWithoutBook(t *testing.T) {
 	t.Parallel()
