@@ -115,8 +115,12 @@ func readState(ctx context.Context, kv jetstream.KeyValue, name playbook.Book) (
 	}
 	out := &r.RunState
 	out.Book = name // the records of earlier versions of the program lack it
-	out.Working = r.Owner != nil && time.Since(entry.Created()) < deadAfter
-	return out, nil
+	if r.Owner == nil {
+		return out, nil
+	}
+	silent, err := sinceWrite(ctx, kv, entry)
+	out.Working = err == nil && !r.Owner.hasExpired(silent)
+	return out, err
 }
 
 // reportKey returns the key of the report of a run in the bucket. It is the key of no run, because the name of a run has no dot.
