@@ -168,10 +168,14 @@ func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, 
 		t.user, t.session = cmp.Or(t.user, sp.user), cmp.Or(t.session, sp.session)
 		t.Root = t.Root || sp.root
 	}
-	if err := s.putParts(ctx, traces); err != nil {
-		return err
+	err := s.putParts(ctx, traces)
+	if err == nil {
+		err = s.putHeads(ctx, traces)
 	}
-	return s.putHeads(ctx, traces)
+	if err != nil { // the client sends the spans again
+		s.uncount(traces)
+	}
+	return err
 }
 
 // putParts stores the spans of traces.
@@ -276,6 +280,24 @@ func (s *Store) countSpan(key events.ID, size int, now time.Time) bool {
 	s.total.add(1, one)
 	r.last = now
 	return true
+}
+
+// uncount subtracts spans that were counted but not stored.
+func (s *Store) uncount(traces []*traceSpans) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range traces {
+		r := s.traces[t.ID]
+		if r == nil {
+			continue
+		}
+		counted := &traceCounts{spans: len(t.spans)}
+		for _, data := range t.spans {
+			counted.bytes += len(data)
+		}
+		r.add(-1, counted)
+		s.total.add(-1, counted)
+	}
 }
 
 // hasRoom reports whether more spans may wait.

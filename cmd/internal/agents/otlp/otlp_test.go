@@ -483,6 +483,21 @@ func TestErasureFindsTraces(t *testing.T) {
 	}
 }
 
+// TestSpansThatAreNotStored: an outage of the server does not use up the limits, because the client sends the spans again.
+func TestSpansThatAreNotStored(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
+	if err := d.conn.JetStream().DeleteStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := d.post("agent", jsonType, "", exported(traceID)); status != http.StatusServiceUnavailable {
+		t.Errorf("got %d %s, want 503", status, text)
+	}
+	if s := d.handler.store.Load(); s.total != (traceCounts{}) {
+		t.Errorf("got the count %+v of spans that were not stored, want none", s.total)
+	}
+}
+
 // TestLimitOfAGateway: a gateway with too many spans that wait asks for them later, and takes them after the traces have ended.
 func TestLimitOfAGateway(t *testing.T) {
 	t.Parallel()
