@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"debrief/cmd/internal/api/explain"
@@ -91,17 +92,23 @@ func forkEdits(origin playbook.Fork, source, copied *playbook.Playbook, to playb
 	if about := source.About(); about != (playbook.About{}) {
 		addEdit().About = &about
 	}
-	if len(edits) == 0 && copied.Len() > 0 {
+	if len(edits) == 0 {
 		addEdit()
 	}
-	for i, b := range copied.Sorted() { // the first bullets go into the edit of the last setting, if there is one
+	// The bullets of the source decide where an edit ends. So a bullet that is forgotten during an interrupted fork moves no other one into an
+	// edit that the log covers already. Bullets that only the copy has come last.
+	isInSource := func(b *playbook.Bullet) bool { return source.Bullet(b.ID) != nil }
+	all := append(source.Sorted(), slices.DeleteFunc(copied.Sorted(), isInSource)...)
+	for i, b := range all { // the first bullets go into the edit of the last setting, if there is one
 		if i > 0 && i%PerEdit == 0 {
 			addEdit()
 		}
-		e := edits[len(edits)-1]
-		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
+		if b = copied.Bullet(b.ID); b != nil {
+			e := edits[len(edits)-1]
+			e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
+		}
 	}
-	return edits
+	return slices.DeleteFunc(edits, func(e *events.Edit) bool { return len(e.Ops) == 0 && !e.ChangesSettings() })
 }
 
 // coveredIDs returns the ids of the edits and reflections that the log of a playbook covers.

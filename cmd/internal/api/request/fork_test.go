@@ -89,3 +89,40 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 		t.Errorf("got %v and version %d, want a refusal", err, newest("other").Number)
 	}
 }
+
+// TestForkAfterForget checks that a bullet that is forgotten between an interrupted fork and its continuation leaves the other bullets in
+// their edits, because the log may cover some of these.
+func TestForkAfterForget(t *testing.T) {
+	t.Parallel()
+	source := new(playbook.Playbook)
+	put := &playbook.Delta{Version: 1}
+	for n := range uint64(PerEdit + 1) {
+		id := playbook.MintID("others", n+1)
+		put.Ops = append(put.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: fmt.Sprint("bullet ", n)}})
+	}
+	if _, err := source.Apply(put); err != nil {
+		t.Fatal(err)
+	}
+	copied := source.Clone()
+	if _, err := copied.Apply(&playbook.Delta{Version: 2, Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: put.Ops[0].Bullet}}}); err != nil {
+		t.Fatal(err)
+	}
+	edits := func(copied *playbook.Playbook) map[playbook.BulletID]events.ID {
+		of := map[playbook.BulletID]events.ID{}
+		for _, e := range forkEdits(playbook.Fork{Of: "default", At: "1@ab12cd"}, source, copied, "run-1") {
+			for _, op := range e.Ops {
+				of[op.Bullet] = e.ID
+			}
+		}
+		return of
+	}
+	first, second := edits(source), edits(copied)
+	for id, e := range second {
+		if e != first[id] {
+			t.Errorf("bullet %s is in edit %s, want %s as before", id, e, first[id])
+		}
+	}
+	if len(second) != PerEdit {
+		t.Errorf("got %d bullets, want %d", len(second), PerEdit)
+	}
+}
