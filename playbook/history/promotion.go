@@ -160,6 +160,7 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 		}
 		whole := *b
 		whole.ID = cmp.Or(p.Renamed[b.ID], b.ID)
+		whole.Replaces, whole.Contests = "", "" // the Curator drops them too: in the target, these ids may be of other bullets
 		p.apply(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
 		if b.Pinned { // the Curator drops the pin of an imported bullet
 			p.apply(playbook.Op{Kind: playbook.Pin, Bullet: whole.ID, Pinned: true})

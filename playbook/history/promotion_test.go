@@ -237,6 +237,22 @@ func TestPromotions(t *testing.T) {
 	}
 }
 
+// TestPromotionOfACorrection: in the target, the ids that a bullet replaces and contests may be those of other bullets.
+func TestPromotionOfACorrection(t *testing.T) {
+	t.Parallel()
+	book := func(bullets ...*playbook.Bullet) *playbook.Playbook {
+		return playbook.Restore(1, uint64(len(bullets)), slices.Values(bullets))
+	}
+	a := &playbook.Bullet{ID: "misc-00001", Section: "others", Content: "a"}
+	b := &playbook.Bullet{ID: "misc-00002", Section: "others", Content: "b", Replaces: a.ID, Contests: a.ID}
+	other := &playbook.Bullet{ID: "misc-00001", Section: "others", Content: "c"}
+	p := history.Promote(book(), book(a, b), book(other))
+	corrected := p.After.FindByContent("b")
+	if corrected == nil || p.Renamed[a.ID] == "" || corrected.Replaces != "" || corrected.Contests != "" {
+		t.Errorf("got the renamed bullets %v and %+v, want no bullet that it corrects", p.Renamed, corrected)
+	}
+}
+
 func TestForkOf(t *testing.T) {
 	t.Parallel()
 	origin := playbook.Fork{Of: "default", At: "17@ab12cd"}
