@@ -61,7 +61,8 @@ func sameAdvice(a, b *playbook.Bullet) bool {
 func statusOf(b *playbook.Bullet) playbook.Status { return cmp.Or(b.Status, playbook.Active) }
 
 // adjustStatus returns a bullet on probation, or a candidate, in the form for the target: with a strict gate it is a candidate,
-// otherwise it is active, and its experiment starts again. Other bullets stay unchanged.
+// otherwise it is active. As an added bullet it begins a new experiment. Of a bullet that the target has, the Curator sets the standing.
+// Other bullets stay unchanged.
 func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
 	if b == nil || b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return b
