@@ -20,14 +20,14 @@ type Contribution struct {
 	evidence    *playbook.Evidence                      // the last evidence of the sample in the log; nil before the first
 	feedback    uint64                                  // see LastFeedback
 	merged      map[playbook.BulletID]playbook.BulletID // by merged bullet: the bullet that it was merged into
-	requested   map[playbook.BulletID]bool              // see Requested
 }
 
-// tally contains the votes and outcomes at a version. Its maps are immutable.
+// tally contains the votes, outcomes and requests at a version. Its maps are immutable.
 type tally struct {
-	version  uint64
-	votes    map[playbook.BulletID][]playbook.Vote
-	outcomes map[experimentKey][]playbook.Exposure
+	version   uint64
+	votes     map[playbook.BulletID][]playbook.Vote
+	outcomes  map[experimentKey][]playbook.Exposure
+	requested map[playbook.BulletID]bool // see Requested
 }
 
 // experimentKey identifies an experiment: its bullet and its number among the experiments of that bullet.
@@ -39,7 +39,7 @@ type experimentKey struct {
 // NewContribution returns the contribution of a sample before the first delta. The sample is the id of the execution of
 // its first round: a copy of an execution has the same id and another handle.
 func NewContribution(sample string) *Contribution {
-	return &Contribution{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}, requested: map[playbook.BulletID]bool{}}
+	return &Contribution{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}}
 }
 
 // Version returns the version of the last delta.
@@ -60,7 +60,7 @@ func (s *Contribution) Outcomes(id playbook.BulletID, number int) []playbook.Exp
 }
 
 // Requested reports whether the sample has requested the text of a bullet, or of one that was merged into it.
-func (s *Contribution) Requested(id playbook.BulletID) bool { return s.requested[id] }
+func (s *Contribution) Requested(id playbook.BulletID) bool { return s.current.requested[id] }
 
 // MergedInto returns the bullet that a merged bullet is now part of, or the bullet itself.
 func (s *Contribution) MergedInto(id playbook.BulletID) playbook.BulletID {
@@ -158,7 +158,7 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 				s.addOutcome(experimentKey{op.Bullet, op.ExperimentNumber}, op.Exposures[i])
 			}
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Confirm:
-			s.requested[op.Bullet] = true
+			s.addRequest(op.Bullet)
 		}
 	}
 }
@@ -193,6 +193,14 @@ func (s *Contribution) addOutcome(key experimentKey, outcome playbook.Exposure) 
 	s.set(next)
 }
 
+// addRequest records a request for the text of a bullet.
+func (s *Contribution) addRequest(id playbook.BulletID) {
+	next := s.current
+	next.requested = map[playbook.BulletID]bool{id: true}
+	maps.Copy(next.requested, s.current.requested)
+	s.set(next)
+}
+
 // merge moves the votes and requests of the sources of a Merge to its bullet.
 func (s *Contribution) merge(op *playbook.Op) {
 	for _, id := range op.Sources {
@@ -200,7 +208,9 @@ func (s *Contribution) merge(op *playbook.Op) {
 			continue
 		}
 		s.merged[id] = op.Bullet
-		s.requested[op.Bullet] = s.requested[op.Bullet] || s.requested[id]
+		if s.Requested(id) {
+			s.addRequest(op.Bullet)
+		}
 		if votes := s.current.votes[id]; len(votes) > 0 {
 			next := s.current
 			next.votes = withValue(next.votes, op.Bullet, slices.Concat(next.votes[op.Bullet], votes))

@@ -161,3 +161,27 @@ func TestStandingsSumToTheCounters(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsThatAreUndone: after a forget change or a restore, a sample has not requested what it requested since.
+func TestRequestsThatAreUndone(t *testing.T) {
+	t.Parallel()
+	evidence := func(sample string) []playbook.Cover {
+		return []playbook.Cover{{ID: sample, Seq: 1, Evidence: &playbook.Evidence{Execution: sample, Sample: sample, Source: sample}}}
+	}
+	first := uint64(1)
+	for name, undo := range map[string]*playbook.Delta{
+		"forget":  {Version: 3, Author: "ann", Forget: &playbook.Selector{Source: "b"}},
+		"restore": {Version: 3, Author: "ann", RestoredVersion: &first},
+	} {
+		s := history.NewContribution("b")
+		s.Apply(&playbook.Delta{Version: 1, Author: history.Curator, Covers: evidence("a"), Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00001", Content: "advice", Support: []int{0}}}})
+		s.Apply(&playbook.Delta{Version: 2, Author: history.Curator, Covers: evidence("b"), Ops: []playbook.Op{{Kind: playbook.Confirm, Bullet: "misc-00001", Support: []int{0}}}})
+		if !s.Requested("misc-00001") {
+			t.Errorf("%s: the sample has not requested the bullet", name)
+		}
+		s.Apply(undo)
+		if s.Requested("misc-00001") {
+			t.Errorf("%s: the sample has still requested the bullet", name)
+		}
+	}
+}
