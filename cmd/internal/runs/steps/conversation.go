@@ -168,6 +168,9 @@ func (c *Conversation) AddTurn(t Turn) {
 		last := &c.Steps[len(c.Steps)-1]
 		t.Text = strings.TrimSpace(strings.TrimPrefix(t.Text, last.Text))
 		t.Calls = slices.DeleteFunc(slices.Clone(t.Calls), c.isOpenCall)
+		if t.Text == "" && len(t.Calls) == 0 {
+			return
+		}
 		t.Continues = t.Continues || !c.lastStepHasResult()
 	}
 	if !t.Continues || len(c.Steps) == 0 {
