@@ -184,7 +184,7 @@ func (c *Conversation) AddTurn(t Turn) {
 	step.Text += t.Text
 	for i := range t.Calls {
 		call := &t.Calls[i]
-		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
+		step.Calls = append(step.Calls, events.ToolCall{Tool: toolOf(call), Arguments: call.Arguments, Outcome: events.Unknown})
 		c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
 		if call.Result != nil {
 			c.Close(len(c.Open)-1, call.Result)
@@ -209,12 +209,15 @@ func (c *Conversation) keyOf(o OpenCall) callKey {
 	return callKey{o.ID, call.Tool, call.Arguments}
 }
 
+// toolOf returns the tool of a recorded call.
+func toolOf(call *modelapi.ToolCall) string { return cmp.Or(call.Name, "unknown") }
+
 // repeatsLastStep reports whether the last step is of the assistant, and one of the calls was recorded before. Some recorders write a message
 // again with all blocks so far, and may give it another id.
 func (c *Conversation) repeatsLastStep(calls []modelapi.ToolCall) bool {
 	last := len(c.Steps) - 1
 	return last >= 0 && c.Steps[last].Speaker == "assistant" && slices.ContainsFunc(calls, func(call modelapi.ToolCall) bool {
-		return c.isOpenCall(call) || call.ID != "" && c.answered[callKey{call.ID, call.Name, call.Arguments}]
+		return c.isOpenCall(call) || call.ID != "" && c.answered[callKey{call.ID, toolOf(&call), call.Arguments}]
 	})
 }
 
@@ -232,7 +235,7 @@ func (c *Conversation) lastStepHasResult() bool {
 
 // isOpenCall reports whether an equal call waits for its result.
 func (c *Conversation) isOpenCall(call modelapi.ToolCall) bool {
-	key := callKey{call.ID, call.Name, call.Arguments}
+	key := callKey{call.ID, toolOf(&call), call.Arguments}
 	return call.ID != "" && slices.ContainsFunc(c.Open, func(o OpenCall) bool { return c.keyOf(o) == key })
 }
 

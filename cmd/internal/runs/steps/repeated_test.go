@@ -24,6 +24,7 @@ func TestRepeatedCalls(t *testing.T) {
 		{"after the result", []string{"Look. 1:a:x", "=1", "Look. 1:a:x 2:b:y", "=2"}, []string{"Look. a:x=r1", " b:y=r2"}},
 		{"nothing new", []string{"1:a:x", "1:a:x", "=1", "Done."}, []string{" a:x=r1", "Done."}},
 		{"nothing new after the result of another call", []string{"1:a:x 2:b:y", "=1", "2:b:y", "=2"}, []string{" a:x=r1 b:y=r2"}},
+		{"without a name", []string{"Look. 1::x", "Look. 1::x 2:b:y", "=1", "=2"}, []string{"Look. unknown:x=r1 b:y=r2"}},
 		{"without results", []string{"1:a:x", "1:a:x"}, []string{" a:x="}},
 		{"a repeated id, other arguments", []string{"1:a:x", "1:a:y", "=1"}, []string{" a:x=", " a:y=r1"}},
 		{"a repeated id, each with a result", []string{"1:a:x", "=1", "1:a:x", "=1"}, []string{" a:x=r1", " a:x=r1"}},
