@@ -71,7 +71,12 @@ func (b *book) unload() {
 
 // close closes the writer. The next use opens a new one from the view and the log. Where the view itself may be wrong, the caller also resets
 // viewChecked, so that the sweep compares the complete view with the log.
-func (b *book) close() { b.writer = nil }
+func (b *book) close() {
+	if b.writer != nil {
+		b.writer.Close()
+	}
+	b.writer = nil
+}
 
 // book returns the state of a playbook and creates it if necessary.
 func (w *worker) book(name playbook.Book) *book {

@@ -1,14 +1,17 @@
 package deltalog_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
@@ -51,8 +54,8 @@ func countCovers(t testing.TB, s *deltalog.Store, b playbook.Book) map[string]in
 	return n
 }
 
-// TestEachIDIsCoveredOnce: three writers race. Each id is submitted several times, at once and much later. Writers are dropped,
-// reopened and rebuilt.
+// TestEachIDIsCoveredOnce: three writers race. Each id is submitted several times, at once and much later. Writers are dropped or
+// closed, reopened and rebuilt.
 func TestEachIDIsCoveredOnce(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
@@ -87,7 +90,10 @@ func TestEachIDIsCoveredOnce(t *testing.T) {
 					return
 				}
 				switch rng.IntN(8) {
-				case 0, 1:
+				case 0:
+					w = nil
+				case 1:
+					w.Close() // leaves its index to the next writer
 					w = nil
 				case 2:
 					if err := w.Rebuild(t.Context()); err != nil {
@@ -150,6 +156,47 @@ func TestResentIDIsCoveredAfterARestart(t *testing.T) {
 	check(t, coverEdits(again, t, "1", "3", "5", "other 5199"))
 	if now := again.State().Playbook().Version(); now != before {
 		t.Errorf("a resent id made version %d", now)
+	}
+}
+
+// TestClosedWriterLeavesItsIndex: a curator closes the writer of an idle playbook. The next one reads only the newer part of a long log. If
+// the log was replaced meanwhile, it reads all of it.
+func TestClosedWriterLeavesItsIndex(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	js, err := jetstream.New(nc)
+	check(t, err)
+	longLog(t, js, "b", 50)
+	w := writer(t, s, "b")
+	check(t, w.Flush(t.Context()))
+	w.Close()
+	check(t, coverEdits(writer(t, deltalog.New(js), "b"), t, "new"))
+	requests, err := nc.SubscribeSync("$JS.API.DIRECT.GET." + events.StreamDeltas)
+	check(t, err)
+	check(t, coverEdits(writer(t, s, "b"), t, "new"))
+	if n := countCovers(t, s, "b")["new"]; n != 1 {
+		t.Errorf("the new id is covered %d times", n)
+	}
+	first, err := requests.NextMsg(time.Second)
+	check(t, err)
+	var request struct{ Seq uint64 }
+	check(t, json.Unmarshal(first.Data, &request))
+	if request.Seq < 50 {
+		t.Errorf("the second writer read from sequence %d, want the last indexed delta, 50", request.Seq)
+	}
+
+	replaced := writer(t, s, "b")
+	replaced.Close()
+	stream, err := js.Stream(t.Context(), events.StreamDeltas)
+	check(t, err)
+	check(t, js.DeleteStream(t.Context(), events.StreamDeltas))
+	_, err = js.CreateStream(t.Context(), stream.CachedInfo().Config)
+	check(t, err)
+	other := writer(t, deltalog.New(js), "b")
+	check(t, coverEdits(other, t, "other"))
+	check(t, coverEdits(writer(t, s, "b"), t, "new"))
+	if covered := countCovers(t, s, "b"); covered["new"] != 1 || covered["other"] != 1 {
+		t.Errorf("after the log was replaced: %v, want new and other once", covered)
 	}
 }
 

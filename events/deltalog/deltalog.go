@@ -36,6 +36,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -70,12 +71,15 @@ type Store struct {
 	OnStalled func(b playbook.Book, reason error)
 
 	maxRecent int // the constant; tests set another value
+
+	mu      sync.Mutex
+	indexes map[playbook.Book]*index // of closed writers; guarded by mu
 }
 
 // New returns the store of a connection. The stream DELTAS and the bucket must exist.
 func New(js jetstream.JetStream) *Store {
 	nc, watch := js.Conn(), natserr.WatchOf(js)
-	return &Store{nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), maxRecent: maxRecent}
+	return &Store{nc: nc, js: js, watch: watch, direct: direct.NewReader(nc, watch), maxRecent: maxRecent, indexes: make(map[playbook.Book]*index)}
 }
 
 // Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a

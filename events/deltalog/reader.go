@@ -157,7 +157,11 @@ const maxRecentSeqs = 1000
 // RecentDeltas calls fn in order for the folded deltas of the book that are among the last n sequences of the stream, n up to 1,000. There are
 // fewer than n if other books share the stream. If the index is open, it reads only the end of the log.
 func (w *Writer) RecentDeltas(ctx context.Context, n uint64, fn func(*playbook.Delta)) error {
-	err := w.s.readDeltas(ctx, startAt(w.book, w.recentFrom), func(r *Record) error {
+	from := uint64(0)
+	if w.ids != nil {
+		from = w.ids.marks[0]
+	}
+	err := w.s.readDeltas(ctx, startAt(w.book, from), func(r *Record) error {
 		if r.Seq > w.seq {
 			return errStop
 		}

@@ -20,7 +20,7 @@ import (
 // State is the newest fold of the log, on which a new delta is based. The caller must not keep or change it.
 type State struct {
 	f   *fold
-	ids index // nil until OpenIndex
+	ids *index // nil until OpenIndex
 }
 
 // Playbook returns the folded playbook.
@@ -39,9 +39,7 @@ type Writer struct {
 	s *Store
 	fold
 	log *logCursor // at the delta that was folded last
-	ids index      // of the covered ids; nil until OpenIndex
-
-	recentFrom uint64 // sequence of the delta with which RecentDeltas begins, 0 for the first one
+	ids *index     // of the covered ids; nil until OpenIndex
 
 	// dirty maps the bullets that changed after keysVersion to the version of their last change.
 	dirty       map[playbook.BulletID]uint64
@@ -156,8 +154,9 @@ func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
 func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book}
 	w.log = &logCursor{book: w.book}
-	clear(w.ids)
-	w.recentFrom = 0
+	if w.ids != nil {
+		*w.ids = index{}
+	}
 	w.viewVersion, w.keysVersion, w.lost = 0, 0, nil
 	w.needsRepair = true
 	clear(w.dirty)
