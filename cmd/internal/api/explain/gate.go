@@ -59,9 +59,14 @@ func ReviewOf(p *playbook.Playbook) (playbook.Review, []playbook.BulletID) {
 	}
 	var ids []playbook.BulletID
 	for _, b := range p.Sorted() {
-		if (b.Shown() || b.Status == playbook.Probation) && !b.Approved {
+		if Unapproved(b) {
 			ids = append(ids, b.ID)
 		}
 	}
 	return playbook.ReviewFirst, ids
+}
+
+// Unapproved reports whether prompts have the bullet although no person wrote or approved its text.
+func Unapproved(b *playbook.Bullet) bool {
+	return (b.Shown() || b.Status == playbook.Probation) && !b.Approved
 }

@@ -24,7 +24,7 @@ type EditRequest struct {
 	Unpin    []playbook.BulletID `json:"unpin,omitempty" doc:"Bullets to unpin."`
 	Merge    *MergedBullet       `json:"merge,omitempty" doc:"Bullets to merge into one."`
 
-	Approve []playbook.BulletID `json:"approve,omitempty" doc:"Bullets in quarantine to use in prompts from now on. They retire the bullets that they replace."`
+	Approve []playbook.BulletID `json:"approve,omitempty" doc:"Bullets in quarantine to use in prompts from now on, and bullets in prompts to approve. They retire the bullets that they replace."`
 	Reject  []playbook.BulletID `json:"reject,omitempty" doc:"Bullets in quarantine to retire. The Curator rejects the same text from then on."`
 
 	Forget  *Forgotten      `json:"forget,omitempty" doc:"Executions whose effects to remove: each given field must match. Bullets that have other evidence as well go into quarantine."`
@@ -193,7 +193,7 @@ func (r *EditRequest) checkKind() error {
 	return nil
 }
 
-// decide returns the edit that approves or rejects bullets in quarantine. It decides on the newest bullets, and the edit expects the texts
+// decide returns the edit that approves or rejects bullets in quarantine, or approves bullets in prompts. It decides on the newest bullets, and the edit expects the texts
 // that the person has read.
 func (r *EditRequest) decide(newest, read *playbook.Playbook) (*Plan, error) {
 	field, ids := "reject", r.Reject
@@ -205,7 +205,7 @@ func (r *EditRequest) decide(newest, read *playbook.Playbook) (*Plan, error) {
 			return nil, MissingBullet(fmt.Sprintf("%s[%d]", field, i), id)
 		}
 	}
-	list, err := selectQuarantined(newest, ids)
+	list, err := selectUndecided(newest, ids, field == "approve")
 	if err != nil {
 		return nil, &UndecidableError{Bullets: ids, err: err}
 	}
@@ -385,14 +385,15 @@ func MissingBullet(field string, id playbook.BulletID) error {
 	return &FieldError{Field: field, Text: fmt.Sprintf("bullet %q is not in the playbook", text.Clip(string(id), maxQuoted)), NotFound: true}
 }
 
-// selectQuarantined returns the ids, sorted and without duplicates. It returns an error if a bullet does not wait for a person.
-func selectQuarantined(p *playbook.Playbook, ids []playbook.BulletID) ([]playbook.BulletID, error) {
+// selectUndecided returns the ids, sorted and without duplicates. It returns an error if a bullet does not wait for a person. A person may also
+// approve a bullet that prompts have without an approval.
+func selectUndecided(p *playbook.Playbook, ids []playbook.BulletID, approve bool) ([]playbook.BulletID, error) {
 	list := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range list {
 		switch b := p.Bullet(id); {
 		case b == nil:
 			return nil, fmt.Errorf("bullet %q is not in the playbook", id)
-		case !b.AwaitsPerson():
+		case !b.AwaitsPerson() && !(approve && explain.Unapproved(b)):
 			return nil, fmt.Errorf("bullet %q does not wait for a person, it is %s", id, explain.Status(b))
 		}
 	}

@@ -79,26 +79,31 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-func TestSelectQuarantined(t *testing.T) {
+func TestSelectUndecided(t *testing.T) {
 	t.Parallel()
-	bullet := func(id playbook.BulletID, status playbook.Status) playbook.Bullet {
-		return playbook.Bullet{ID: id, Section: "misc", Content: "x", Status: status}
+	bullet := func(id playbook.BulletID, status playbook.Status, approved bool) playbook.Bullet {
+		return playbook.Bullet{ID: id, Section: "misc", Content: "x", Status: status, Approved: approved}
 	}
-	p := playbookOf(t, "", bullet("a", playbook.Quarantined), bullet("b", playbook.Active), bullet("d", playbook.Quarantined))
+	p := playbookOf(t, "", bullet("a", playbook.Quarantined, false), bullet("b", playbook.Active, true), bullet("d", playbook.Quarantined, false),
+		bullet("e", playbook.Active, false), bullet("f", playbook.Probation, false), bullet("g", playbook.Retired, false))
 	for _, test := range []struct {
-		ids, want []playbook.BulletID
-		ok        bool
+		ids, want   []playbook.BulletID
+		approve, ok bool
 	}{
-		{[]playbook.BulletID{"a"}, []playbook.BulletID{"a"}, true},
-		{[]playbook.BulletID{"d", "a", "d"}, []playbook.BulletID{"a", "d"}, true},
-		{[]playbook.BulletID{"a", "b"}, nil, false},
-		{[]playbook.BulletID{"c"}, nil, false},
-		{nil, nil, true},
+		{ids: []playbook.BulletID{"a"}, want: []playbook.BulletID{"a"}, ok: true},
+		{ids: []playbook.BulletID{"d", "a", "d"}, want: []playbook.BulletID{"a", "d"}, ok: true},
+		{ids: []playbook.BulletID{"a", "b"}},
+		{ids: []playbook.BulletID{"c"}},
+		{ok: true},
+		{ids: []playbook.BulletID{"e"}},
+		{ids: []playbook.BulletID{"f", "e", "a"}, want: []playbook.BulletID{"a", "e", "f"}, approve: true, ok: true},
+		{ids: []playbook.BulletID{"b"}, approve: true},
+		{ids: []playbook.BulletID{"g"}, approve: true},
 	} {
 		before := slices.Clone(test.ids)
-		got, err := selectQuarantined(p, test.ids)
+		got, err := selectUndecided(p, test.ids, test.approve)
 		if (err == nil) != test.ok || !slices.Equal(got, test.want) || !slices.Equal(test.ids, before) {
-			t.Errorf("%v: got %v, error %v", before, got, err)
+			t.Errorf("%v, approve %t: got %v, error %v", before, test.approve, got, err)
 		}
 	}
 }
