@@ -21,6 +21,23 @@ func reviewing(t *testing.T, gate playbook.Gate) *draftTest {
 	return n
 }
 
+// TestApprovalOfShownBullet: a person approves a bullet that prompts have. It does not begin its measurement again.
+func TestApprovalOfShownBullet(t *testing.T) {
+	t.Parallel()
+	n := &draftTest{policy: Config{GateMode: playbook.GateGuard}}
+	n.take(t, from("agent", "", add("new")))
+	id := n.said(t, "new").ID
+	if _, err := n.p.Apply(&playbook.Delta{Version: n.p.Version() + 1, Review: playbook.ReviewFirst, Ops: []playbook.Op{
+		{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Active, Standing: playbook.StandingTrusted},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	n.take(t, edited("approve", playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Active}))
+	if b := n.said(t, "new"); !b.Approved || b.CurrentExperiment().Standing != playbook.StandingTrusted {
+		t.Errorf("got %+v, want it approved and still trusted", b)
+	}
+}
+
 // With reviews first no new text is shown: not a new bullet, not a changed one, not a merged one. What was shown stays.
 func TestReviewFirstHoldsEachNewText(t *testing.T) {
 	t.Parallel()

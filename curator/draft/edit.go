@@ -242,18 +242,21 @@ func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
 		isActive := op.Status == playbook.Active || op.Status == "" // "" is the default of an ADD
 		if setsStatus && (isActive || op.Status == playbook.Retired) {
-			op.Standing = d.personStanding(op.Status)
+			op.Standing = d.personStanding(op)
 		}
 	}
 }
 
 // personStanding returns the standing of a bullet that a person shows or retires, "" for no new standing. A kept bullet is one whose status
 // the gate does not change.
-func (d *draft) personStanding(s playbook.Status) playbook.Standing {
+func (d *draft) personStanding(op *playbook.Op) playbook.Standing {
+	b := d.Bullet(op.Bullet) // nil for an ADD
 	switch {
-	case s == playbook.Retired:
+	case op.Status == playbook.Retired:
 		return playbook.StandingKept
 	case d.mode == playbook.GateOff:
+		return ""
+	case d.review && b != nil && b.Shown(): // measured already
 		return ""
 	case d.review: // the person approves each new text, so the gate still measures it
 		return playbook.StandingNew
