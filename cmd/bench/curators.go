@@ -39,8 +39,8 @@ func (*curatorsBench) Help() string {
 	return `Publishes reflections on different executions, each with three votes, over many playbooks, and then starts Curators in this process, each
 with a separate connection to the embedded server. The time is from the first delivery, when all of them run, until all reflections are acknowledged.
 
-  of the first  reflections per second in relation to the first number of workers, in the same run
-  deltas        stored deltas in all playbooks
+  speed-up  reflections per second in relation to the first number of workers, in the same run
+  deltas    stored deltas in all playbooks
 
 Examples:
 
@@ -63,7 +63,7 @@ type curatorsRow struct {
 	Rate    float64 `json:"reflections_per_second"`
 	Least   float64 `json:"least"`
 	Most    float64 `json:"most"`
-	OfFirst float64 `json:"of_first"`
+	SpeedUp float64 `json:"speed_up"`
 	Deltas  uint64  `json:"deltas"` // of the last run
 }
 
@@ -71,7 +71,7 @@ type curatorsRow struct {
 func (b *curatorsBench) Run(ctx context.Context, c *program.Common) error {
 	t := table{
 		Title: fmt.Sprintf("Curators: %d reflections over %d playbooks, medians of %d runs, load average %s", b.Reflections, b.Books, b.Runs, loadAverage()),
-		Head:  "sync\tworkers\treflections/s\tleast to most\tof the first\tdeltas\t",
+		Head:  "sync\tworkers\treflections/s\tleast to most\tspeed-up\tdeltas\t",
 	}
 	for _, sync := range b.Syncs {
 		rows, err := b.measure(ctx, sync, c.Logger())
@@ -79,7 +79,7 @@ func (b *curatorsBench) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 		for _, r := range rows {
-			t.add(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.2f\t%d\t", r.Sync, r.Workers, r.Rate, r.Least, r.Most, r.OfFirst, r.Deltas)
+			t.add(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.2f\t%d\t", r.Sync, r.Workers, r.Rate, r.Least, r.Most, r.SpeedUp, r.Deltas)
 		}
 	}
 	return t.print(term.Stdout, b.JSON)
@@ -104,7 +104,7 @@ func (b *curatorsBench) measure(ctx context.Context, sync string, log zerolog.Lo
 	for i := range rows {
 		rows[i].Rate = median(rates[i])
 		rows[i].Least, rows[i].Most = slices.Min(rates[i]), slices.Max(rates[i])
-		rows[i].OfFirst = median(ratios[i])
+		rows[i].SpeedUp = median(ratios[i])
 	}
 	return rows, nil
 }

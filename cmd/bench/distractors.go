@@ -35,20 +35,20 @@ var distractorsPart = part{
 	imperfection: worlds.Default(), run: runDistractors,
 }
 
-// evidenceTasks returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.
-func (m *measurement) evidenceTasks() []int {
+// checkpoints returns the numbers of training tasks after which the distractors are added, or after which the prompts are measured.
+func (m *measurement) checkpoints() []int {
 	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > m.tasks })
 }
 
-// maxEmbedded is the maximum number of training tasks for a measurement of the selection with embeddings. Its goal is the same for
-// all numbers, so larger ones would only take time.
+// maxEmbedded is the maximum number of training tasks before a measurement with embeddings. Its goal does not depend on that number, so
+// more tasks would only take time.
 const maxEmbedded = 200
 
 // runDistractors measures all cases of one arm and seed. The cases with distractors after the tasks are about the selection alone, so they
 // run only in an arm without new lessons.
 func runDistractors(ctx context.Context, m *measurement, r *run, log zerolog.Logger) (points []*point, err error) {
 	if r.arm.voter {
-		for _, tasks := range m.evidenceTasks() {
+		for _, tasks := range m.checkpoints() {
 			more, err := crowd(ctx, m, r, tasks, log)
 			if err != nil {
 				return nil, err
@@ -87,7 +87,7 @@ func crowdedFromStart(ctx context.Context, m *measurement, of *run, n int, log z
 	if err := r.importBullets(ctx, texts, 0); err != nil {
 		return nil, err
 	}
-	for _, tasks := range m.evidenceTasks() {
+	for _, tasks := range m.checkpoints() {
 		if err := r.learn(ctx, tasks); err != nil { // so many in all, not so many more
 			return nil, err
 		}

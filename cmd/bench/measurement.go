@@ -12,10 +12,10 @@ import (
 	"debrief/cmd/internal/simulated/worlds"
 )
 
-// allParts lists the measurements in simulated worlds, in the order of the output.
+// allParts lists the kinds of measurements in simulated worlds, in the order of the output.
 var allParts = []*part{&curvesPart, &distractorsPart}
 
-// part is one measurement in simulated worlds.
+// part is a kind of measurement in simulated worlds.
 type part struct {
 	name, title  string
 	arms         []string            // default of --arms
@@ -27,7 +27,7 @@ type part struct {
 	run func(ctx context.Context, m *measurement, r *run, log zerolog.Logger) ([]*point, error)
 }
 
-// measurement configures the measurements in simulated worlds, with the configuration that a user gets.
+// measurement is a part with its settings, for all worlds, arms and seeds. Apart from what the arm changes, the roles run with their defaults.
 type measurement struct {
 	part                  *part
 	worlds, arms          []string

@@ -41,7 +41,7 @@ Each reflection votes on three bullets, one in ten has a lesson. All tasks are o
 
   limit       the same number of messages of 4 KB through JetStream alone, in the same run: three stored messages a sample, each
               pulled and acknowledged, and one message for each batch of the last stage
-  of limit    samples per second in relation to the limit of the same run; the median over the runs
+  share       samples per second as a share of the limit in the same run; the median over the runs
   bytes       stored by the server for a sample, in all streams and buckets, in the last run
   CPU         processor time of this process for a sample, in milliseconds: roles, server and the sender of the tasks, in the last run
 
@@ -70,7 +70,7 @@ type pipelineRow struct {
 	Least   float64 `json:"least"`
 	Most    float64 `json:"most"`
 	Limit   float64 `json:"limit"`
-	OfLimit float64 `json:"of_limit"`
+	Share   float64 `json:"share_of_limit"`
 	Bytes   float64 `json:"bytes_per_sample"`
 	Writes  float64 `json:"writes_per_sample"`
 	CPU     float64 `json:"cpu_ms_per_sample"`
@@ -80,7 +80,7 @@ type pipelineRow struct {
 func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
 	t := table{
 		Title: fmt.Sprintf("Pipeline: samples per second, %d samples a run, medians of %d runs, load average %s", b.Samples, b.Runs, loadAverage()),
-		Head:  "sync\tbullets\tsamples/s\tleast to most\tlimit\tof limit\tbytes\twrites\tCPU ms\t",
+		Head:  "sync\tbullets\tsamples/s\tleast to most\tlimit\tshare\tbytes\twrites\tCPU ms\t",
 	}
 	for _, sync := range b.Syncs {
 		rows, err := b.measure(ctx, sync, c.Logger())
@@ -89,7 +89,7 @@ func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
 		}
 		for _, r := range rows {
 			t.add(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.0f\t%.1f %%\t%.0f\t%.1f\t%.2f\t",
-				r.Sync, r.Bullets, r.Rate, r.Least, r.Most, r.Limit, 100*r.OfLimit, r.Bytes, r.Writes, r.CPU)
+				r.Sync, r.Bullets, r.Rate, r.Least, r.Most, r.Limit, 100*r.Share, r.Bytes, r.Writes, r.CPU)
 		}
 	}
 	return t.print(term.Stdout, b.JSON)
@@ -121,7 +121,7 @@ func (b *pipelineBench) measure(ctx context.Context, sync string, log zerolog.Lo
 	for i := range rows {
 		rows[i].Rate = median(rates[i])
 		rows[i].Least, rows[i].Most = slices.Min(rates[i]), slices.Max(rates[i])
-		rows[i].Limit, rows[i].OfLimit = median(limits), median(ratios[i])
+		rows[i].Limit, rows[i].Share = median(limits), median(ratios[i])
 	}
 	return rows, nil
 }
