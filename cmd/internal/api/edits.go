@@ -109,11 +109,8 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	out := &EditReply{Book: c.book(), Version: newest.Version(), Label: label, Of: plan.Of, Retired: plan.Retired, DryRun: r.DryRun}
 	e := plan.Edit
 	e.ID, e.Reason = id, r.Reason
-	// Also a dry run reports an invalid edit. requestEdit signs a submitted one again.
-	if err := c.sign(e); err != nil {
-		return nil, err
-	}
 	if r.DryRun {
+		// submitEdit signs the edit itself. A dry run signs it to report an invalid one.
 		if err := c.sign(e); err != nil {
 			return nil, err
 		}
