@@ -6,7 +6,7 @@
 // A backup is a directory. It has one directory for each stream, with the server's snapshot and its configuration as jsm.go
 // writes and restores them (the nats command line can read them, too). The file manifest.json is written last. It has the
 // positions of the roles, and for each stream the message count, the first and last sequence and the SHA-256 of its files.
-// Snapshots keep sequences, times and headers. Publishing the messages again would not keep them, and the floors of deltas, the
+// Snapshots keep sequences, times and headers. Publishing the messages again would not keep them, and Delta.Floor, the
 // handles and the votes depend on the sequences. The hashes detect damage, not attacks: an attacker who can write the files
 // can also write the manifest.
 //
@@ -28,9 +28,9 @@
 //
 // A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
 // an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
-// later), for vectors (embedded again) and for windows (the oldest entries are missing). The state of runs must be whole,
-// so its snapshot is repeated until nothing was removed during it. The manifest has the number of removed messages, and
-// a restore accepts no larger loss.
+// later), for vectors (embedded again) and for windows (the oldest entries are missing). The progress of runs over data
+// sets (KV_runs) must be whole, so its snapshot is repeated until nothing was removed during it. The manifest has the
+// number of removed messages, and a restore accepts no larger loss.
 //
 // After a restore each stream has a mark (streams.MetadataRestored). With it, roles look up earlier events in the log,
 // because the server's de-duplication window is empty.
@@ -85,7 +85,7 @@ const serverTimeout = 30 * time.Second
 
 // Sizes of the parts of a snapshot, in bytes. A server that syncs after each message (natsd.Config.Sync) does so for each restored one. It
 // gives up a restore if it works for more than 5 s on one chunk, or on one block of the compressed file (nats-server 2.15.2,
-// processStreamRestore). So both are small, a few hundred messages of ours; the default for a block is 1 MiB.
+// processStreamRestore). So restoreChunk and blockSize are small: a few hundred of our messages. The default for a block is 1 MiB.
 const (
 	createChunk  = 256 << 10
 	restoreChunk = 4 << 10
@@ -120,8 +120,8 @@ func (d *Dir) Create(ctx context.Context, conn *bus.Conn, program string) (*Mani
 	return m, nil
 }
 
-// runsAttempts limits the snapshots of the runs until nothing is removed during one. The stream is small, and a
-// snapshot takes milliseconds. A run writes its state every few samples.
+// runsAttempts limits the snapshots of KV_runs until nothing is removed during one. The stream is small, and a snapshot
+// takes milliseconds. A run over a data set writes its progress every few samples.
 const runsAttempts = 50
 
 // copyStream copies one stream into dir.
