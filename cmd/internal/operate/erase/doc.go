@@ -1,8 +1,9 @@
 // Package erase removes what a person, a session, a task or a playbook has left on a server. A request names whose data must go; package
 // erasure stores it, and keeps the data from coming back. Eraser.Run carries out all requests.
 //
-// The tombstones decide which runs are erased: Run removes every message that matches one. So it keeps no other state. If it is
-// interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes again what was erased since.
+// Tombstones, which package erasure stores with the requests, decide which runs are erased: Run removes every message that matches one. So it
+// keeps no other state. If it is interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes
+// again what was erased since.
 //
 // # The walk of a request
 //
@@ -10,8 +11,8 @@
 //	erase.go            Eraser.Run       repeats the following until a search finds nothing
 //	find.go             Eraser.find      searches the logs, then the streams, for messages about the runs
 //	about.go            aboutStored      the names and ids in a message
-//	log.go              Eraser.eraseLogs has the Curator forget the runs, remove copies of their bullets, and replace the deltas with their texts
-//	erase.go            Eraser.removeAdvice removes their texts from the advice that the gateway has given to runs of others
+//	log.go              Eraser.eraseLogs has the Curator forget the runs, remove bullets that copy their texts, and redact the deltas with these texts
+//	erase.go            Eraser.removeAdvice removes these texts from the advice that the gateway has given to runs of others
 //	erase.go            Eraser.remove    deletes the messages; the server overwrites them
 //	overwrite.go        Eraser.overwrite writes streams again in which newer messages have replaced older ones
 //	erase.go            Eraser.finish    removes the names in the request
