@@ -62,7 +62,7 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 	g.closers = append(g.closers, g.provider.Close, g.plain.Close)
 	g.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: 150 * time.Millisecond, RunIdle: 10 * time.Minute, UpstreamOpenAI: g.provider.URL},
-		Metrics: program.Metrics("bench"), Log: log,
+		Metrics: program.MetricsWithoutFigures("bench"), Log: log,
 	})
 	if err != nil {
 		g.close()

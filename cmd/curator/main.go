@@ -26,13 +26,13 @@ func (*command) Help() string {
 }
 
 func (c *command) Check() error {
-	_, err := c.Optional(events.RoleCurator)
+	_, err := c.OptionalClient(events.RoleCurator)
 	return errors.Join(c.Worker.Check(), err)
 }
 
 // Run runs the curator until the context ends.
 func (c *command) Run(ctx context.Context) error {
-	model, err := c.Optional(events.RoleCurator)
+	model, err := c.OptionalClient(events.RoleCurator)
 	if err != nil {
 		return err
 	}

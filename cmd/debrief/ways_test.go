@@ -91,7 +91,7 @@ func openWays(t *testing.T, share playbook.Share) *ways {
 			HTTP: "127.0.0.1:0", OTLPListen: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: waysPatience, RunIdle: 200 * time.Millisecond,
 			UpstreamOpenAI: model.URL, UpstreamAnthropic: model.URL,
 		},
-		Metrics: program.Metrics("test"), Log: zerolog.Nop(), TraceQuiet: 200 * time.Millisecond,
+		Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.Nop(), TraceQuiet: 200 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

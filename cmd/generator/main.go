@@ -34,7 +34,7 @@ func (*command) Help() string {
 }
 
 func (c *command) Check() error {
-	_, err := c.role(program.Metrics(events.RoleGenerator))
+	_, err := c.role(program.MetricsWithoutFigures(events.RoleGenerator))
 	return errors.Join(c.Worker.Check(), err)
 }
 

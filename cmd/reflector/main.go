@@ -27,13 +27,13 @@ func (*command) Help() string {
 }
 
 func (c *command) Check() error {
-	_, err := c.role(program.Metrics(events.RoleReflector))
+	_, err := c.role(program.MetricsWithoutFigures(events.RoleReflector))
 	return errors.Join(c.Worker.Check(), err)
 }
 
 // role returns the reflector that the flags describe, with its model and its metrics.
 func (c *command) role(m *metrics.Metrics) (program.Role, error) {
-	model, err := c.Optional(events.RoleReflector)
+	model, err := c.OptionalClient(events.RoleReflector)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,9 @@ type Health struct {
 
 func (h *Health) SetDefaults() { h.AlarmAfter = liveness.Floor }
 
-// Metrics returns the metrics of a program of this version, with no figures of playbooks. A program with flags calls Figures.Metrics.
-func Metrics(program string) *metrics.Metrics {
+// MetricsWithoutFigures returns the metrics of a program of this version, with no figures of playbooks. It is for checks and tests: a program
+// with the flags calls Figures.Metrics.
+func MetricsWithoutFigures(program string) *metrics.Metrics {
 	return metrics.New(program, Version(), metrics.Figures{})
 }
 

@@ -72,7 +72,7 @@ func build(t *testing.T) *site {
 	})
 	s := &site{t: t, conn: conn, model: new(moody)}
 	watch := liveness.NewProcess(conn, "test", testFloor)
-	counts := Metrics("test")
+	counts := MetricsWithoutFigures("test")
 	counts.Watch(conn, watch)
 	checks := checks{conn: conn, watch: watch, metrics: counts, roles: 2, showReasons: true}
 	s.health = httptest.NewServer(checks.mux())
@@ -85,7 +85,7 @@ func (s *site) work() {
 	s.t.Helper()
 	models := httptest.NewServer(s.model)
 	flags := Model{ReflectorModel: simulated.Name, BaseURL: models.URL + "/v1", Timeout: 10 * time.Second, MaxConcurrent: 4}
-	model, err := flags.Optional(events.RoleReflector)
+	model, err := flags.OptionalClient(events.RoleReflector)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -112,8 +112,8 @@ func (m Model) Key() (openai.Secret, error) {
 	return openai.Secret(key), err
 }
 
-// Optional returns the client of a role's model, or nil if no model is set. The role then works without a model.
-func (m Model) Optional(role string) (chat.Model, error) {
+// OptionalClient returns the client of a role's model, or nil if no model is set. The role then works without a model.
+func (m Model) OptionalClient(role string) (chat.Model, error) {
 	if m.NameOf(role) == "" {
 		return nil, nil
 	}

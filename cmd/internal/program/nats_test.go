@@ -77,7 +77,7 @@ func TestWorkerPrintsItsStart(t *testing.T) {
 	os.Stdout, os.Stderr = f, f
 	t.Cleanup(func() { f.Close(); os.Stdout, os.Stderr = out, errors })
 	w := program.Worker{NATS: program.NATS{NATS: strings.Replace(srv.URL(), "://", "://s3cret@", 1)}, Common: program.Common{LogLevel: "info"}}
-	if err := w.Work(t.Context(), events.RoleReflector, program.Metrics(events.RoleReflector), "model m at http://x/v1", done{}); err != nil {
+	if err := w.Work(t.Context(), events.RoleReflector, program.MetricsWithoutFigures(events.RoleReflector), "model m at http://x/v1", done{}); err != nil {
 		t.Fatal(err)
 	}
 	said, err := os.ReadFile(name)

@@ -21,7 +21,7 @@ func TestStopDuringStart(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	w := program.Worker{NATS: program.NATS{NATS: srv.URL()}}
-	if err := w.Work(stopped, events.RoleReflector, program.Metrics(events.RoleReflector), "no model", bustest.Must(reflector.New(nil, reflector.Config{}))); err != nil {
+	if err := w.Work(stopped, events.RoleReflector, program.MetricsWithoutFigures(events.RoleReflector), "no model", bustest.Must(reflector.New(nil, reflector.Config{}))); err != nil {
 		t.Errorf("got %v, exit code %d, want none", err, program.ExitCode(err))
 	}
 }

@@ -31,7 +31,7 @@ func TestTokensAndPaths(t *testing.T) {
 	secrets["none"], secrets["unknown"] = "", "dbr_unknown"
 	f, err := Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", Tokens: path, GatewayMode: "tail", AdviceTimeout: time.Millisecond, RunIdle: time.Hour, UpstreamOpenAI: fake.URL, UpstreamAnthropic: fake.URL, UpstreamOpenAIKey: "own", UpstreamAnthropicKey: "own"},
-		Health:  http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Metrics: program.Metrics("test"), Log: zerolog.Nop(),
+		Health:  http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.Nop(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestOwnAddressAsUpstream(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f, err := Listen(Options{
 				Gateway: program.Gateway{HTTP: addr, GatewayMode: "tail", AdviceTimeout: time.Millisecond, RunIdle: time.Hour, UpstreamOpenAI: test.openAI, UpstreamAnthropic: test.anthropic},
-				OpenAI:  test.base, Metrics: program.Metrics("test"), Log: zerolog.Nop(),
+				OpenAI:  test.base, Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.Nop(),
 			})
 			if err == nil {
 				err = f.Close()

@@ -70,7 +70,7 @@ func (h *house) serve(mode, tokens string) {
 	var err error
 	h.front, err = Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", Tokens: tokens, GatewayMode: mode, AdviceTimeout: patience, RunIdle: time.Hour, UpstreamOpenAI: h.fake.URL, UpstreamAnthropic: h.fake.URL},
-		Metrics: program.Metrics("test"), Log: zerolog.Nop(),
+		Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.Nop(),
 	})
 	if err != nil {
 		h.Fatal(err)
@@ -348,7 +348,7 @@ func TestUnconnected(t *testing.T) {
 	fake := httptest.NewServer(simulated.NewProvider(nil))
 	defer fake.Close()
 	f, err := Listen(Options{
-		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "tail", RunIdle: time.Hour, UpstreamOpenAI: fake.URL}, Metrics: program.Metrics("test"), Log: zerolog.Nop(),
+		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "tail", RunIdle: time.Hour, UpstreamOpenAI: fake.URL}, Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.Nop(),
 	})
 	if err != nil {
 		t.Fatal(err)

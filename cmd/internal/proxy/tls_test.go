@@ -68,7 +68,7 @@ func certify(t *testing.T, dir string) *http.Client {
 func listenTLS(t *testing.T, dir string, log io.Writer) *Front {
 	t.Helper()
 	g := program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: patience, RunIdle: time.Hour, TLSCert: filepath.Join(dir, "server.pem"), TLSKey: filepath.Join(dir, "server-key.pem")}
-	f, err := Listen(Options{Gateway: g, Metrics: program.Metrics("test"), Log: zerolog.New(log)})
+	f, err := Listen(Options{Gateway: g, Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.New(log)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	if l.reflectorModel, err = l.Optional(events.RoleReflector); err != nil {
+	if l.reflectorModel, err = l.OptionalClient(events.RoleReflector); err != nil {
 		return err
 	}
 	log := c.Logger()
@@ -255,7 +255,7 @@ func (l *Learn) learnWithRoles(ctx context.Context, s *cli.Session, r *runs.Read
 // model, the delay saves memory, because the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	var err error
-	if l.curatorModel, err = l.Optional(events.RoleCurator); err != nil {
+	if l.curatorModel, err = l.OptionalClient(events.RoleCurator); err != nil {
 		return nil, err
 	}
 	cfg := reflector.Config{}

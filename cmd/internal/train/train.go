@@ -330,13 +330,13 @@ type roleModels struct{ generator, reflector, curator, judge chat.Model }
 
 // openRoleModels returns the model of the Reflector, and with allRoles also those of the others.
 func openRoleModels(models program.Model, allRoles bool) (m roleModels, err error) {
-	if m.reflector, err = models.Optional(events.RoleReflector); err != nil || !allRoles {
+	if m.reflector, err = models.OptionalClient(events.RoleReflector); err != nil || !allRoles {
 		return m, err
 	}
-	if m.generator, err = models.Optional(events.RoleGenerator); err != nil {
+	if m.generator, err = models.OptionalClient(events.RoleGenerator); err != nil {
 		return m, err
 	}
-	if m.curator, err = models.Optional(events.RoleCurator); err != nil {
+	if m.curator, err = models.OptionalClient(events.RoleCurator); err != nil {
 		return m, err
 	}
 	m.judge, err = models.Judge()

@@ -61,7 +61,7 @@ func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
 	case r.Tokens == 0:
 		return program.Exit(program.ExitUsage, errors.New("--token-budget: must be at least 1, or -1 for no limit, got 0"))
 	}
-	model, err := r.Optional(events.RoleCurator)
+	model, err := r.OptionalClient(events.RoleCurator)
 	if err != nil {
 		return err
 	}

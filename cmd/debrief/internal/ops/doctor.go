@@ -124,7 +124,7 @@ func (d *Doctor) checkModels(ctx context.Context, report *doctor.Report) {
 	defer term.Doing("waiting for the reply of the model")()
 	var models []doctor.RoleModel
 	for _, role := range streams.Roles { // a role without a model has a nil Model
-		m, err := d.ForCheck().Optional(role)
+		m, err := d.ForCheck().OptionalClient(role)
 		models = append(models, doctor.RoleModel{Role: role, Name: d.NameOf(role), Model: m, Err: err})
 	}
 	report.Models(ctx, models)

@@ -80,7 +80,7 @@ func (u *Up) Check() error {
 // checkModels returns the error of the first invalid model. The models share the server and its key, so the others would repeat it.
 func (u *Up) checkModels() error {
 	for _, role := range streams.Roles {
-		if _, err := u.Model.Optional(role); err != nil {
+		if _, err := u.Model.OptionalClient(role); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	}
 	modelOf := map[string]chat.Model{} // nil for a role without a model
 	for _, role := range streams.Roles {
-		if modelOf[role], err = models.Optional(role); err != nil {
+		if modelOf[role], err = models.OptionalClient(role); err != nil {
 			return nil, err
 		}
 	}

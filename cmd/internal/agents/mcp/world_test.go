@@ -63,7 +63,7 @@ func open(t *testing.T, withTokens bool) *world {
 	w := new(world)
 	o := proxy.Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: patience, RunIdle: time.Hour},
-		Metrics: program.Metrics("test"), Log: zerolog.Nop(),
+		Metrics: program.MetricsWithoutFigures("test"), Log: zerolog.Nop(),
 	}
 	if withTokens {
 		o.Tokens, w.secrets = apitest.Write(t, t.TempDir(), grants...)
