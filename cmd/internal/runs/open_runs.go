@@ -12,10 +12,10 @@ import (
 type openRun struct {
 	format  *fileFormat
 	session string
-	builder runBuilder // nil once the run is too large
-	size    int        // estimated memory in bytes
-	last    int        // the value of fileReader.partCount at its last part
-	start   Problem
+	builder runBuilder   // nil once the run is too large
+	size    int          // estimated memory in bytes
+	last    int          // the value of fileReader.partCount at its last part
+	start   source.Place // of its first part
 }
 
 // isEmpty reports whether the run has no message yet. It returns false if the builder has no method IsEmpty.
@@ -29,7 +29,7 @@ const partCost = 256
 
 // addPart adds a part to its run, or begins a run with it. It delivers the run if this is its last part. It ends and delivers other runs if the
 // open runs need too much memory.
-func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at Problem) error {
+func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at source.Place) error {
 	run, err := f.runOf(format, v, at)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at Problem) e
 
 // runOf returns the open run of a part. If there is none, it begins a run. It ends and delivers the run that the part does not continue, and the
 // least recent one if there are maxOpen.
-func (f *fileReader) runOf(format *fileFormat, v modelapi.Value, at Problem) (*openRun, error) {
+func (f *fileReader) runOf(format *fileFormat, v modelapi.Value, at source.Place) (*openRun, error) {
 	session := f.sessionOf(format, v)
 	i := slices.IndexFunc(f.openRuns, func(run *openRun) bool { return run.format == format && run.session == session })
 	if i >= 0 {

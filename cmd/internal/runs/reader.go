@@ -64,16 +64,16 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 }
 
 // addProblem adds a problem to the report. A part of a recording without a run does not count.
-func (f *fileReader) addProblem(at Problem, err error) {
+func (f *fileReader) addProblem(at source.Place, err error) {
 	if nothing, ok := errors.AsType[*NothingError](err); ok {
 		f.leftOut = f.leftOut || nothing.ofHarness
 		return
 	}
 	f.report.Skipped++
 	f.unused.problems++
-	at.Reason = strings.ReplaceAll(err.Error(), "\n", "; ") // an error may join several
 	if len(f.report.Problems) < maxProblems {
-		f.report.Problems = append(f.report.Problems, at)
+		reason := strings.ReplaceAll(err.Error(), "\n", "; ") // an error may join several
+		f.report.Problems = append(f.report.Problems, Problem{Place: at, Reason: reason})
 	}
 }
 
@@ -221,7 +221,7 @@ func (f *fileReader) parse(o *source.Value) (modelapi.Value, *fileFormat, error)
 }
 
 // emitAll delivers runs. A returned error ends the reading.
-func (f *fileReader) emitAll(format *fileFormat, runs []*steps.Run, at Problem) error {
+func (f *fileReader) emitAll(format *fileFormat, runs []*steps.Run, at source.Place) error {
 	for _, r := range runs {
 		if err := f.emit(format, r, at); err != nil {
 			return err
@@ -232,7 +232,7 @@ func (f *fileReader) emitAll(format *fileFormat, runs []*steps.Run, at Problem) 
 
 // emit completes a run and calls fn with it. It leaves out what other recordings have already. An invalid run is a problem. A returned error
 // is that of fn.
-func (f *fileReader) emit(format *fileFormat, r *steps.Run, at Problem) error {
+func (f *fileReader) emit(format *fileFormat, r *steps.Run, at source.Place) error {
 	e := &r.Execution
 	e.Book = f.Book
 	chain := newPrefixChain(e, r.IDs)

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/chat"
@@ -295,12 +296,12 @@ func TestInvalidLinesAreSkipped(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	want := []Problem{
-		{Line: 4, Reason: "invalid JSON at byte 17: unexpected end"},
-		{Line: 5, Reason: "invalid JSON at byte 0"},
-		{Line: 6, Reason: "too large: 2029 bytes, limit 1000"},
-		{Line: 7, Reason: "got a JSON number, want an object"},
-		{Line: 9, Reason: `unknown format: no supported recording has the fields "other"`},
-		{Line: 11, Reason: "invalid JSON at byte 17: unexpected end"},
+		{Place: source.Place{Line: 4}, Reason: "invalid JSON at byte 17: unexpected end"},
+		{Place: source.Place{Line: 5}, Reason: "invalid JSON at byte 0"},
+		{Place: source.Place{Line: 6}, Reason: "too large: 2029 bytes, limit 1000"},
+		{Place: source.Place{Line: 7}, Reason: "got a JSON number, want an object"},
+		{Place: source.Place{Line: 9}, Reason: `unknown format: no supported recording has the fields "other"`},
+		{Place: source.Place{Line: 11}, Reason: "invalid JSON at byte 17: unexpected end"},
 	}
 	if !reflect.DeepEqual(f.report.Problems, want) || f.report.Skipped != len(want) {
 		t.Errorf("got  %+v\nwant %+v", f.report.Problems, want)

@@ -32,7 +32,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 		if len(line) == 0 && err == nil {
 			continue
 		}
-		if err := fn(&Value{Raw: line, At: Problem{Line: v.lines}, Err: err}); err != nil {
+		if err := fn(&Value{Raw: line, At: Place{Line: v.lines}, Err: err}); err != nil {
 			return err
 		}
 	}

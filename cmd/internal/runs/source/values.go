@@ -14,11 +14,11 @@ import (
 
 // Value is a JSON value of a file. A row of a table is an object of texts.
 type Value struct {
-	Raw    []byte  // valid until the next value
-	At     Problem // the place of the value; it has no reason
-	InList bool    // the value is an element of a list that Values.IsList accepted
-	IsRow  bool    // the value is a row of a table
-	Err    error   // the reason why the value is unreadable, or nil; reading continues with the next one
+	Raw    []byte // valid until the next value
+	At     Place
+	InList bool  // the value is an element of a list that Values.IsList accepted
+	IsRow  bool  // the value is a row of a table
+	Err    error // the reason why the value is unreadable, or nil; reading continues with the next one
 	// Invalid is the number of invalid characters. The JSON decoder replaces them by U+FFFD, as the conversion from UTF-16 does.
 	Invalid int
 }
@@ -36,19 +36,24 @@ func invalidIn(text []byte) (n int) {
 	return n
 }
 
-// Problem is a place in a file, and the reason why it is listed.
-type Problem struct {
-	Line   int // line number from 1; 0 in a JSON list
-	Index  int // index of the element in a JSON list, from 0
-	Reason string
+// Place is the position of a value in a file.
+type Place struct {
+	Line  int // line number from 1; 0 in a JSON list
+	Index int // index of the element in a JSON list, from 0
 }
 
-// Where returns the position in the file, for example "line 3" or "element 2".
-func (p Problem) Where() string {
+// Where returns the position, for example "line 3" or "element 2".
+func (p Place) Where() string {
 	if p.Line > 0 {
 		return fmt.Sprintf("line %d", p.Line)
 	}
 	return fmt.Sprintf("element %d", p.Index)
+}
+
+// Problem is a place in a file, and the reason why it is listed.
+type Problem struct {
+	Place
+	Reason string
 }
 
 func (p Problem) String() string { return p.Where() + ": " + p.Reason }
@@ -123,7 +128,7 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 		if err != nil && !errors.Is(err, ErrTooLarge) {
 			return fmt.Errorf("element %d: %w", i, err)
 		}
-		if err := fn(&Value{Raw: v.buf, At: Problem{Index: i}, InList: inObject, Err: err}); err != nil {
+		if err := fn(&Value{Raw: v.buf, At: Place{Index: i}, InList: inObject, Err: err}); err != nil {
 			return err
 		}
 	}
@@ -132,7 +137,7 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 // readObject reads an object: a container, an object over several lines, or the first one of JSON Lines. In the last case it reads the
 // other lines too.
 func (v *Values) readObject(fn func(*Value) error) error {
-	at := Problem{Line: v.lines + 1}
+	at := Place{Line: v.lines + 1}
 	atList, err := v.scan(0, v.IsList)
 	isLine := v.lines+1 == at.Line // the object ends on the line on which it begins
 	switch {
