@@ -59,7 +59,7 @@ type Answer struct {
 	Ping  bool          // send pings before the first event
 }
 
-// Half as Answer.Cut closes the connection halfway.
+// Half is the value of Answer.Cut that closes the connection halfway.
 const Half = -1
 
 // Call is a tool call of the model. Arguments are JSON.
@@ -191,17 +191,23 @@ func (s *Provider) listModels(w http.ResponseWriter, r *http.Request) {
 		all = append(all, modelObject(name, r))
 	}
 	list := object{"data": all}
-	if r.Header.Get("Anthropic-Version") == "" {
+	if isAnthropic(r) {
+		list["has_more"] = false
+		if len(all) > 0 {
+			list["first_id"], list["last_id"] = s.models[0], s.models[len(all)-1]
+		}
+	} else {
 		list["object"] = "list"
-	} else if list["has_more"] = false; len(all) > 0 {
-		list["first_id"], list["last_id"] = s.models[0], s.models[len(all)-1]
 	}
 	writeJSON(w, 0, list)
 }
 
+// isAnthropic reports whether a client of Anthropic's API sends the request.
+func isAnthropic(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
 // modelObject describes a model in the form that the client expects.
 func modelObject(name string, r *http.Request) object {
-	if r.Header.Get("Anthropic-Version") != "" {
+	if isAnthropic(r) {
 		return object{"type": "model", "id": name, "display_name": name, "created_at": time.Unix(created, 0).UTC()}
 	}
 	return object{"id": name, "object": "model", "created": created, "owned_by": "simulated"}
@@ -274,8 +280,8 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// wait waits for a delay. It returns false if the client disconnects before that.
-func wait(r *http.Request, delay time.Duration) bool {
+// wait waits for a delay. It returns false if the client disconnects before its end.
+func wait(r *http.Request, delay time.Duration) (connected bool) {
 	if delay == 0 {
 		return true
 	}
