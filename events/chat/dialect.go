@@ -105,9 +105,13 @@ func FieldText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// objectWith returns the object that has a field, or nil. raw is a list with this object, the object itself, or an object that has it in
-// one of its fields, also as a JSON text. In such an inner object the field has its own name, because inner objects have fields of many
-// names. It counts before the other names of the field in the object around it.
+// objectWith returns the object that has a field, or nil. In a list it is the last such element. Else it is the first one of these:
+//
+//   - raw, if it has the field under exactly this name
+//   - the value of a field of raw, or the JSON text in it, if that has the field under exactly this name
+//   - raw, if it has the field under another one of its names
+//
+// In inner objects the other names do not count, because inner objects have fields of many names.
 func objectWith(raw json.RawMessage, field string) Object {
 	if field == "" || len(raw) == 0 {
 		return nil
@@ -180,19 +184,19 @@ func ParseObject(r Reply, field string) (Object, error) {
 }
 
 // ParseList returns a list of items from a reply. The list is in a field of the object (see ParseObject), or the reply is a JSON list, or
-// the items are all objects in the reply that have the field item. Every item has that field. If the reply is an object that has no list,
-// but the field reasoning, ParseList returns a *MissingError.
-func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
+// the items are all objects in the reply that have the field itemField. If the reply is an object that has no list, but the field
+// reasoning, ParseList returns a *MissingError.
+func ParseList(r Reply, field, itemField string) ([]json.RawMessage, error) {
 	reply, values, err := readValues(r, field)
 	if err != nil {
 		return nil, err
 	}
 	if reply != nil {
-		return reply.list(field, item)
+		return reply.list(field, itemField)
 	}
 	var items []json.RawMessage
 	for i := range values {
-		if v := values[i]; v.isObject() && parseObject(v.raw).has(item) {
+		if v := values[i]; v.isObject() && parseObject(v.raw).has(itemField) {
 			items = append(items, v.raw)
 		}
 	}
@@ -212,8 +216,9 @@ func ParseList(r Reply, field, item string) ([]json.RawMessage, error) {
 	return nil, fmt.Errorf("reply has neither %q nor %q", field, "reasoning")
 }
 
-// list returns the items of a list in a field. A single item without a list, and a list as a JSON text, are accepted too.
-func (o Object) list(field, item string) (items []json.RawMessage, err error) {
+// list returns the items of a list in a field. A list as a JSON text, and a single item with the field itemField in place of a list, are
+// accepted too.
+func (o Object) list(field, itemField string) (items []json.RawMessage, err error) {
 	raw, _ := o.Field(field)
 	if raw == nil {
 		return nil, nil
@@ -222,7 +227,7 @@ func (o Object) list(field, item string) (items []json.RawMessage, err error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if parseObject(raw).has(item) {
+	if parseObject(raw).has(itemField) {
 		return []json.RawMessage{raw}, nil
 	}
 	if err := json.Unmarshal(raw, &items); err != nil {

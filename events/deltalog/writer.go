@@ -126,6 +126,8 @@ func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
 	}
 	isAtHead := false
 	f := fold{book: w.book, playbook: *restored}
+	// If the head is in the middle of a change of several deltas, From is the first of these. The playbook of the view includes them, but
+	// ResumeChange needs them to know the change.
 	log := startAt(w.book, min(v.head.From, v.head.Seq))
 	err := w.s.scanLog(ctx, w.book, log.anchor, func(m *candidate) error {
 		if m.Seq > v.head.Seq {

@@ -38,7 +38,8 @@ type Watch struct {
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
-	deaf      uint64 // id of the client whose inbox the server denied: a listener knows that no call gets an answer
+	// deniedInbox is the id of the client whose inbox the server denied. A listener got that error, so later ones of this client are dropped.
+	deniedInbox uint64
 }
 
 // listener is a call of Notify. denied is called for every permission error with one of the subjects.
@@ -99,9 +100,9 @@ func (w *Watch) notify(e *DeniedError, client uint64) (notified bool) {
 		}
 	}
 	if affectsAll && notified {
-		w.deaf = client
+		w.deniedInbox = client
 	}
-	return notified || client != 0 && client == w.deaf
+	return notified || client != 0 && client == w.deniedInbox
 }
 
 // hasTokens reports whether the tokens of part are consecutive tokens of subject.

@@ -244,7 +244,8 @@ func (w *walker) unpack(at int) {
 	if !ok {
 		return
 	}
-	// in appends to the commands before the shell. Their capacity is cut, so that outer stays in w.commands.
+	// The commands before the shell count for MaxCommands. Their capacity is cut, because parse also discards commands that it has added: then the
+	// shell must still be in w.commands.
 	in := walker{inner: true, dir: directory{outer.Dir, unknownFormerDir}, commands: w.commands[:at:at]}
 	_ = in.parse(script) // the commands before an error are valid
 	if len(in.commands) == at {
