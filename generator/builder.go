@@ -180,7 +180,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	if !req.control.uncounted {
 		out.control = inputs.arm
 	}
-	forgotten := newest.forgetting(req.owner) // not of selected: a pinned version lacks the executions that were forgotten later
+	forgotten := &forgottenFilter{newest.admission(), req.owner} // not of selected: a pinned version lacks the executions that were forgotten later
 	inputs.history.dropForgotten(forgotten, req.session)
 	out.inWindow = inputs.history.inWindow
 	out.turn = max(cmp.Or(out.turn, inputs.history.turn), 1)
@@ -270,7 +270,7 @@ func (cb *ContextBuilder) fetchOptional(ctx context.Context, req *contextRequest
 
 // recall returns the older executions that are relevant to the query. It returns none for a request that recalls nothing. A session of the control
 // group must not recall other sessions, because these may have had advice.
-func (cb *ContextBuilder) recall(ctx context.Context, req *contextRequest, in optionalInputs, forgotten *forgetting, warns *warnings) []*events.Interaction {
+func (cb *ContextBuilder) recall(ctx context.Context, req *contextRequest, in optionalInputs, forgotten *forgottenFilter, warns *warnings) []*events.Interaction {
 	avoidsAdvised := !req.inControl || cb.cfg.Recall == RecallSession
 	mayRecall := req.pinnedVersion == nil && !req.advice && avoidsAdvised
 	if !mayRecall || cb.memory == nil || !cb.memory.appliesTo(req) {

@@ -259,13 +259,13 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 	return fn(ix)
 }
 
-// forgetting returns the state that decides which executions of an owner a prompt may contain.
-func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
+// admission returns the settings of the playbook, and the state that decides which executions a prompt may contain.
+func (p *cachedPlaybook) admission() (a playbook.Admission) {
 	_ = p.withIndex(func(ix *playbookIndex) error {
-		f = &forgetting{ix.notes.Admission(), owner}
+		a = ix.notes.Admission()
 		return nil
 	})
-	return f
+	return a
 }
 
 // prepare prepares the ranking by conditions at the newest version. The goroutine of taskEvidence.follow calls it. Only this goroutine changes the

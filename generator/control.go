@@ -26,13 +26,13 @@ type controlKey struct {
 
 // controlArm returns the arm of the session of a request, or nil if it has none. b is the newest version of the playbook.
 func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req *contextRequest) *events.Control {
-	a := b.forgetting(req.owner) // it has the settings of the playbook
-	key, share := req.control, a.ControlShare()
+	admission := b.admission()
+	key, share := req.control, admission.ControlShare()
 	if key.session == "" || share.PerMille() == 0 {
 		return nil
 	}
 	session := redact.ID(key.session) // in the form of stored events
-	arm := &events.Control{Share: share.PerMille(), Held: a.InControl(req.book, req.owner, session, share)}
+	arm := &events.Control{Share: share.PerMille(), Held: admission.InControl(req.book, req.owner, session, share)}
 	if !key.lasts {
 		return arm
 	}
@@ -59,7 +59,10 @@ func (cb *ContextBuilder) recordedArm(ctx context.Context, e *events.Execution, 
 		return nil
 	}
 	b, err := cb.playbooks.get(ctx, e.Book)
-	if err != nil || b.forgetting(e.Owner).ControlShare().PerMille() == 0 {
+	if err != nil {
+		return nil
+	}
+	if admission := b.admission(); admission.ControlShare().PerMille() == 0 {
 		return nil
 	}
 	recorded, err := cb.windows.FirstCopy(ctx, e.Book, window.EffectControl, controlID(e.Owner, redact.ID(session)))

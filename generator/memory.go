@@ -269,7 +269,7 @@ func (m *memory) appliesTo(req *contextRequest) bool {
 // search returns older executions that are relevant to a query, the best first. There may be more than the limit, because the assembly removes
 // executions that the window shows.
 func (m *memory) search(
-	ctx context.Context, req *contextRequest, history sessionHistory, q *queryEmbedding, forgotten *forgetting, warns *warnings,
+	ctx context.Context, req *contextRequest, history sessionHistory, q *queryEmbedding, forgotten *forgottenFilter, warns *warnings,
 ) []*events.Interaction {
 	m.start()
 	select { // a small stream is loaded within the timeout
@@ -300,7 +300,7 @@ func (m *memory) search(
 // fetch returns the executions of hits, each once, without the execution itself, earlier rounds and forgotten executions. It takes those of the
 // session from history, and reads the others in parallel.
 func (m *memory) fetch(
-	ctx context.Context, hits []recall.Hit, req *contextRequest, history sessionHistory, forgotten *forgetting, warns *warnings,
+	ctx context.Context, hits []recall.Hit, req *contextRequest, history sessionHistory, forgotten *forgottenFilter, warns *warnings,
 ) []*events.Interaction {
 	interactions, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
 	var reading sync.WaitGroup

@@ -180,21 +180,21 @@ func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.Pr
 	return list
 }
 
-// forgetting tells which executions of an owner are forgotten, at a version of a playbook.
-type forgetting struct {
+// forgottenFilter finds the forgotten executions of an owner, at a version of a playbook.
+type forgottenFilter struct {
 	playbook.Admission
 	owner string
 }
 
 // isForgotten reports whether an execution of a session is forgotten.
-func (f *forgetting) isForgotten(i *events.Interaction, session string) bool {
+func (f *forgottenFilter) isForgotten(i *events.Interaction, session string) bool {
 	return f.Forgets(&playbook.Evidence{
 		Execution: string(i.Execution), Sample: string(cmp.Or(i.First, i.ID)), Owner: f.owner, User: i.User, Session: session, Source: i.Source, Inferred: i.Inferred,
 	})
 }
 
 // dropForgotten removes the forgotten executions from the history of a session.
-func (h *sessionHistory) dropForgotten(f *forgetting, session string) {
+func (h *sessionHistory) dropForgotten(f *forgottenFilter, session string) {
 	h.window = slices.DeleteFunc(h.window, func(i *events.Interaction) bool { return f.isForgotten(i, session) })
 	h.marks = slices.DeleteFunc(h.marks, func(m events.MarkedInteraction) bool { return f.isForgotten(&m.Interaction, session) })
 }

@@ -183,7 +183,7 @@ func (a *assembler) addTurns() {
 	for i := range items {
 		wanted += items[i].Tokens
 	}
-	history := a.estimateHidden() // tokens that the history would use with enough room
+	history := a.estimateHidden() // tokens that addHistory would use with enough room; conversationItems has filled a.hidden
 	for _, i := range a.in.Recalled[:min(len(a.in.Recalled), max(a.limits.Recall, 0))] {
 		history += chat.Tokens(recalledText(i))
 	}
