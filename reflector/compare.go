@@ -24,7 +24,7 @@ type comparison struct {
 	oldLabel events.Label
 }
 
-// Limits of the answer of another run, in bytes. The outcome of a run without calls explains itself by the answer.
+// Limits of the answer of another run, in bytes. Only a run without calls is stored with its answer, which explains the outcome.
 const (
 	maxTryReasoning = 2 << 10
 	maxTryText      = 1000 // of the answer, and of the feedback
@@ -70,8 +70,8 @@ func callsOf(e *events.Execution) (calls []string) {
 	return calls
 }
 
-// taskKey returns the key of the task in the book, "" if it is unknown; see [rules.TaskOf]. A held execution is compared only with those of
-// its sample in earlier epochs, so that the result does not depend on the order of executions.
+// taskKey returns the key of the task in the book, "" if it is unknown; see [rules.TaskOf]. An execution with a held reflection (Origin.Held)
+// is compared only with those of its sample in earlier epochs, so that the result does not depend on the order of executions.
 func taskKey(e *events.Execution) events.ID {
 	task := rules.TaskOf(e)
 	switch {

@@ -45,9 +45,8 @@ func (w *worker) done(ctx context.Context, d *bus.Delivery) (bool, error) {
 
 // nextRoundStored reports whether the task of the execution's next round is stored, or its execution.
 func (w *worker) nextRoundStored(ctx context.Context, e *events.Execution, d *bus.Delivery) (bool, error) {
-	t := &events.Task{ID: e.RunID, Owner: e.Owner, Origin: e.Origin}
+	t := &events.Task{Book: e.Book, ID: e.RunID, Owner: e.Owner, Origin: e.Origin}
 	t.Origin.Round++
-	t.Book = e.Book
 	stored, err := w.conn.Events.Has(ctx, events.StreamTasks, events.RoundSubject(e.Book, e.Owner), d.Stored, t.EventID())
 	if stored || err != nil {
 		return stored, err
