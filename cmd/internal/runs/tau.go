@@ -93,7 +93,7 @@ func (x *expected) String() string {
 const maxJustification = 400
 
 // tau2Criteria returns the criteria of an evaluation, with their results. The tasks in the header of a file may be those of another version of
-// the benchmark, so they are not used.
+// the benchmark, so they are not used. The benchmark records no action checks for a task without expected calls.
 func tau2Criteria(v modelapi.Value) string {
 	hasCriteria := v.Kind("action_checks") == '[' || v.Kind("db_check") == '{'
 	if !hasCriteria {
