@@ -52,9 +52,9 @@ type evidenceIndex struct {
 	words   recall.WordIndex         // the questions, by sample
 	tasks   map[string]*evidenceTask // by sample
 	links   [linkKinds]map[playbook.BulletID][]string
-	oldest  []string      // samples in the order of their first link; it may contain samples of dropped tasks
-	pending []playbook.Op // operations of a change whose last delta is not read yet
-	change  string        // id of that change
+	oldest  []*evidenceTask // in the order of their first link; it may contain dropped tasks
+	pending []playbook.Op   // operations of a change whose last delta is not read yet
+	change  string          // id of that change
 }
 
 // evidenceTask is a task that supports or cites bullets.
@@ -254,12 +254,13 @@ func (x *evidenceIndex) addTask(e *playbook.Evidence) {
 		x.oldest = x.oldest[1:]
 	}
 	if len(x.oldest) > 2*maxEvidenceTasks { // most of them were dropped
-		x.oldest = slices.DeleteFunc(slices.Clone(x.oldest), func(sample string) bool { return x.tasks[sample] == nil })
+		x.oldest = slices.DeleteFunc(slices.Clone(x.oldest), x.isDropped)
 	}
-	x.tasks[e.Sample] = &evidenceTask{evidence: playbook.Evidence{
+	t := &evidenceTask{evidence: playbook.Evidence{
 		Execution: e.Execution, Sample: e.Sample, Session: e.Session, Source: e.Source, Owner: e.Owner, User: e.User, Inferred: e.Inferred,
 	}}
-	x.oldest = append(x.oldest, e.Sample)
+	x.tasks[e.Sample] = t
+	x.oldest = append(x.oldest, t)
 	x.words.Put(e.Sample, e.Excerpt)
 }
 
@@ -315,12 +316,12 @@ func (x *evidenceIndex) drop(id playbook.BulletID) {
 	}
 }
 
-// dropTask removes a task with all its links. It does nothing for an unknown task.
-func (x *evidenceIndex) dropTask(sample string) {
-	t := x.tasks[sample]
-	if t == nil {
+// dropTask removes a task with all its links. It does nothing for a dropped task.
+func (x *evidenceIndex) dropTask(t *evidenceTask) {
+	if x.isDropped(t) {
 		return
 	}
+	sample := t.evidence.Sample
 	for kind, list := range t.bullets {
 		for _, id := range list {
 			x.removeSample(linkKind(kind), id, sample)
@@ -328,6 +329,9 @@ func (x *evidenceIndex) dropTask(sample string) {
 	}
 	x.removeTask(sample)
 }
+
+// isDropped reports whether a task was dropped. Another task of the same sample may have been added since.
+func (x *evidenceIndex) isDropped(t *evidenceTask) bool { return x.tasks[t.evidence.Sample] != t }
 
 // removeTask removes a task without links.
 func (x *evidenceIndex) removeTask(sample string) {
@@ -337,9 +341,9 @@ func (x *evidenceIndex) removeTask(sample string) {
 
 // forget removes the tasks that match a selector, as the playbook forgets them.
 func (x *evidenceIndex) forget(s *playbook.Selector) {
-	for _, sample := range x.oldest {
-		if t := x.tasks[sample]; t != nil && s.Matches(&t.evidence) {
-			x.dropTask(sample)
+	for _, t := range x.oldest {
+		if s.Matches(&t.evidence) {
+			x.dropTask(t)
 		}
 	}
 }

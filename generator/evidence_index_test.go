@@ -266,7 +266,18 @@ func TestOldestTasksAreDropped(t *testing.T) {
 	}
 	t.Parallel()
 	var x evidenceIndex
+	again := &playbook.Delta{Covers: []playbook.Cover{cover("again", "unusual")}, Ops: []playbook.Op{vote("a", 1, 0, 0)}}
+	x.applyDelta(again)
 	for i := range maxEvidenceTasks + 500 {
+		if i == 100 { // the task is removed with its bullet, and then younger than question99
+			x.applyDelta(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "a"}}})
+			x.applyDelta(again)
+		}
+		if i == maxEvidenceTasks {
+			if got := found(&x, "unusual"); got != "a 1.00" {
+				t.Errorf("a task that was added again: got %q", got)
+			}
+		}
 		id := playbook.BulletID(fmt.Sprint("b", i))
 		x.applyDelta(&playbook.Delta{Covers: []playbook.Cover{cover(fmt.Sprint("q", i), fmt.Sprint("question", i))}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
 	}
