@@ -10,15 +10,15 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of one delta, below those of the log: the number of changed bullets, and the encoded size. A reflection that would exceed a soft limit
-// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected. The space below the limits
-// of the log is for the decisions of the gate.
+// Limits of one delta: the number of changed bullets, and the encoded size of operations and covers. A reflection that would exceed a soft limit
+// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected. hardBytes leaves space for
+// the rejections and the other fields of the delta.
 const (
 	softBullets = playbook.MaxDeltaKeys / 2
 	softBytes   = playbook.MaxDeltaBytes / 2
 	hardBullets = playbook.MaxDeltaKeys
 	hardBytes   = playbook.MaxDeltaBytes * 7 / 8
-	// Rejections have separate limits, so that many rejections do not cause more.
+	// Rejections have separate limits, so that they take no space from operations.
 	maxRejections  = 200
 	rejectionBytes = playbook.MaxDeltaBytes / 16
 

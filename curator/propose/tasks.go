@@ -26,14 +26,14 @@ const (
 // oneLine returns a question as one line.
 func oneLine(question string) string { return text.Line(question, len(question)) }
 
-// runWords is the least number of neighbouring words that a prompt leaves out of its tasks.
-const runWords = 5
+// phraseWords is the number of neighbouring words in a phrase.
+const phraseWords = 5
 
-// sharedWords are the runs of words that all tasks of a prompt have, such as the instructions of a data set. A prompt shows them once, so
+// sharedWords are the phrases that all tasks of a prompt have, such as the instructions of a data set. A prompt shows them once, so
 // that the room for a task is left for the facts that tell it apart.
 type sharedWords struct {
-	runs  map[string]bool // each of runWords words
-	first string          // a task, to show the runs in their order
+	phrases map[string]bool
+	first   string // a task, to show the phrases in their order
 }
 
 // sharedBy returns the words that tasks share, each task as one line. A single task shares none.
@@ -43,37 +43,37 @@ func sharedBy(tasks []string) sharedWords {
 	if tasks = slices.Compact(tasks); len(tasks) < 2 {
 		return sharedWords{}
 	}
-	counts := map[string]int{} // tasks with a run, while all tasks before had it
+	counts := map[string]int{} // by phrase: the number of tasks before the first one without it
 	for i, task := range tasks {
 		words := strings.Fields(task)
-		for k := range len(words) - runWords + 1 {
-			if run := strings.Join(words[k:k+runWords], " "); counts[run] == i {
-				counts[run] = i + 1
+		for k := range len(words) - phraseWords + 1 {
+			if phrase := strings.Join(words[k:k+phraseWords], " "); counts[phrase] == i {
+				counts[phrase] = i + 1
 			}
 		}
 	}
 	maps.DeleteFunc(counts, func(_ string, n int) bool { return n < len(tasks) })
-	shared := sharedWords{runs: make(map[string]bool, len(counts)), first: tasks[0]}
-	for run := range counts {
-		shared.runs[run] = true
+	shared := sharedWords{phrases: make(map[string]bool, len(counts)), first: tasks[0]}
+	for phrase := range counts {
+		shared.phrases[phrase] = true
 	}
 	return shared
 }
 
-// split returns the words of a task, and which of them are left out: those of shared runs. A word between such a run and the ellipsis of a
-// task that is stored without its middle is probably cut, and left out too.
+// split returns the words of a task, and which of them are left out: those of shared phrases. A word between such a phrase and the ellipsis of
+// a task that is stored without its middle is probably cut, and left out too.
 func (s sharedWords) split(task string) (words []string, isShared []bool) {
 	words = strings.Fields(task)
 	isShared = make([]bool, len(words))
-	for k := range len(words) - runWords + 1 {
-		if s.runs[strings.Join(words[k:k+runWords], " ")] {
-			for i := range runWords {
+	for k := range len(words) - phraseWords + 1 {
+		if s.phrases[strings.Join(words[k:k+phraseWords], " ")] {
+			for i := range phraseWords {
 				isShared[k+i] = true
 			}
 		}
 	}
 	for i, word := range words {
-		if word != text.Ellipsis || len(s.runs) == 0 {
+		if word != text.Ellipsis || len(s.phrases) == 0 {
 			continue
 		}
 		isShared[i] = true
@@ -103,7 +103,7 @@ func (s sharedWords) part(task string, shared bool) string {
 
 // line returns the words of a task that other tasks lack, at most limit bytes of them.
 func (s sharedWords) line(task string, limit int) string {
-	if len(s.runs) > 0 {
+	if len(s.phrases) > 0 {
 		task = s.part(task, false)
 	}
 	return text.Ends(task, limit)
@@ -111,7 +111,7 @@ func (s sharedWords) line(task string, limit int) string {
 
 // write writes a section with the shared words, if there are any.
 func (s sharedWords) write(out *strings.Builder) {
-	if len(s.runs) > 0 {
+	if len(s.phrases) > 0 {
 		line := struct {
 			All string `json:"all_tasks"`
 		}{text.Ends(s.part(s.first, true), 2*maxQuestion)}
