@@ -154,8 +154,8 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	}
 	e := &events.Execution{
 		Book: r.Book, Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps,
-		Reasoning: r.Reasoning, Answer: r.Answer, Agent: r.Agent, Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage,
-		ContextID: r.ContextID, Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: r.Caller.Source(), Task: r.Task},
+		Reasoning: r.Reasoning, Answer: r.Answer, Agent: r.Agent, Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage.Recorded(),
+		ContextID: r.ContextID, Started: r.Started.UTC(), Duration: max(0, r.Duration), Origin: events.Origin{Source: r.Caller.Source(), Task: r.Task},
 	}
 	warns := new(warnings)
 	contextErr := cb.fillFromContext(ctx, e, warns)

@@ -137,17 +137,17 @@ func TestReportWithoutContext(t *testing.T) {
 	}
 }
 
-// A run of an agent whose clock is ahead began at its report at the latest.
-func TestReportWithAFutureStart(t *testing.T) {
+// A run of an agent whose clock is ahead began at its report at the latest. Negative numbers would lower the sums of the playbook.
+func TestReportWithImpossibleNumbers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
-	stored, err := cb.Report(t.Context(), &events.Report{Question: "?", Answer: "!", Started: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)})
+	stored, err := cb.Report(t.Context(), &events.Report{Question: "?", Answer: "!", Started: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Usage: chat.Usage{InputTokens: -4, OutputTokens: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := f.readExecution(stored.Handle); e.Started.After(time.Now()) {
-		t.Errorf("got the start %s, want no future time", e.Started)
+	if e := f.readExecution(stored.Handle); e.Started.After(time.Now()) || e.Usage != (chat.Usage{OutputTokens: 5}) {
+		t.Errorf("got the start %s and %+v, want no future time and no negative number", e.Started, e.Usage)
 	}
 }
 

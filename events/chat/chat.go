@@ -158,6 +158,17 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
+// Recorded returns the usage as another program recorded it, with 0 in place of a negative number and of a cost that is NaN or implausible.
+func (u Usage) Recorded() Usage {
+	if !(u.Cost >= 0 && u.Cost <= 1e9) {
+		u.Cost = 0
+	}
+	return Usage{
+		Calls: max(0, u.Calls), InputTokens: max(0, u.InputTokens), OutputTokens: max(0, u.OutputTokens),
+		Cost: u.Cost, CachedTokens: max(0, u.CachedTokens), Duration: max(0, u.Duration),
+	}
+}
+
 // Tokens returns the sum of input and output tokens.
 func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
 

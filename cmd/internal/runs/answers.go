@@ -109,13 +109,7 @@ func execution(v *record) ([]*steps.Run, error) {
 		User: w.User, Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Agent: w.Agent, Purpose: w.Purpose,
 		Reasoning: w.Reasoning, Answer: w.Answer, Steps: w.Steps, Outcome: result,
 		Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
-		Usage: chat.Usage{
-			Calls:        max(0, w.Usage.Calls),
-			InputTokens:  max(0, w.Usage.InputTokens),
-			CachedTokens: max(0, w.Usage.CachedTokens),
-			OutputTokens: max(0, w.Usage.OutputTokens),
-			Cost:         steps.ValidCost(w.Usage.Cost),
-		},
+		Usage: w.Usage.Recorded(),
 		Origin: events.Origin{Task: w.Origin.Task},
 	}
 	for i := range e.Steps {

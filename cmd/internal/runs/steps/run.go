@@ -3,7 +3,6 @@ package steps
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -71,14 +70,6 @@ var (
 	AnswerNames   = []string{"answer", "output", "response", "completion", "prediction", "model_answer", "model_output", "final_answer"}
 )
 
-// ValidCost returns a recorded cost in US dollars, or 0 if it is negative, NaN or implausibly large.
-func ValidCost(p float64) float64 {
-	if p < 0 || p > 1e9 || math.IsNaN(p) {
-		return 0
-	}
-	return p
-}
-
 // ValidDuration converts recorded seconds to a duration. It returns 0 for a negative or implausible value.
 func ValidDuration(s float64) time.Duration {
 	const year = 365 * 24 * 3600
@@ -92,13 +83,7 @@ func ValidDuration(s float64) time.Duration {
 // recorder. The cost is in US dollars.
 func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
 	u := tokens.Usage()
-	return chat.Usage{
-		Calls:        calls,
-		InputTokens:  u.InputTokens,
-		CachedTokens: u.CachedTokens,
-		OutputTokens: u.OutputTokens,
-		Cost:         ValidCost(cost),
-	}
+	return chat.Usage{Calls: calls, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, OutputTokens: u.OutputTokens, Cost: cost}.Recorded()
 }
 
 // MaxOutput is the maximum size of a tool's output in bytes. From a longer one, the beginning and the end are kept.
