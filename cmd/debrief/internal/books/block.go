@@ -12,6 +12,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -53,6 +54,9 @@ func (ex *exportBook) exportBlock(ctx context.Context, c *program.Common) error 
 		return err
 	}
 	chosen := formats.ForBlock(bullets, ex.Budget, chat.Tokens)
+	if n := countUnproven(bullets); n > 0 {
+		term.Fprintf(term.Stderr, "Left out %s that no person has approved and no experiment has proven yet: read them, then 'debrief playbook review approve'.\n", term.Plural(n, "bullet"))
+	}
 	var before []byte
 	if ex.Into != "" {
 		if before, err = os.ReadFile(ex.Into); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,6 +76,16 @@ func (ex *exportBook) exportBlock(ctx context.Context, c *program.Common) error 
 		return err
 	}
 	return ex.writeBlock(before, after, len(chosen), state.Version)
+}
+
+// countUnproven counts the bullets in prompts that may enter a file only after an approval or a proof.
+func countUnproven(bullets []*playbook.Bullet) (n int) {
+	for _, b := range bullets {
+		if explain.Unapproved(b) && b.CurrentExperiment().Standing != playbook.StandingProven {
+			n++
+		}
+	}
+	return n
 }
 
 // writeBlock writes a file, or only compares it with --check. A file whose block has the same bullets stays as it is, also if the version

@@ -125,7 +125,7 @@ func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-// reviewApprove releases bullets from quarantine.
+// reviewApprove releases bullets from quarantine, and approves bullets in prompts.
 type reviewApprove struct {
 	change
 	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
