@@ -10,17 +10,17 @@ import (
 
 // DeadLetter records a message that a role could not process: the reason and the original bytes.
 type DeadLetter struct {
-	Book       playbook.Book       `msgpack:"-" json:"book"` // in the subject, not in the payload
-	Role       string              `msgpack:"role" json:"role" redact:"-"`
-	Code       DeadCode            `msgpack:"code" json:"code" redact:"-"`
-	Reason     string              `msgpack:"reason" json:"reason"`
-	Deliveries int                 `msgpack:"attempts" json:"attempts"` // deliveries that count as attempts, see package bus
-	Stream     string              `msgpack:"stream" json:"stream" redact:"-"`
-	Seq        uint64              `msgpack:"seq" json:"seq"`
-	Subject    string              `msgpack:"subject" json:"subject" redact:"-"`
-	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
-	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
-	Time       time.Time           `msgpack:"time" json:"time"`
+	Book     playbook.Book       `msgpack:"-" json:"book"` // in the subject, not in the payload
+	Role     string              `msgpack:"role" json:"role" redact:"-"`
+	Code     DeadCode            `msgpack:"code" json:"code" redact:"-"`
+	Reason   string              `msgpack:"reason" json:"reason"`
+	Attempts int                 `msgpack:"attempts" json:"attempts"` // attempts at the message; a hold does not count, see package bus
+	Stream   string              `msgpack:"stream" json:"stream" redact:"-"`
+	Seq      uint64              `msgpack:"seq" json:"seq"`
+	Subject  string              `msgpack:"subject" json:"subject" redact:"-"`
+	Header   map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
+	Data     []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
+	Time     time.Time           `msgpack:"time" json:"time"`
 	// Shared is the run (Origin.Run) whose tasks share this letter, or empty for the letter of one message. The other fields describe the
 	// newest of these tasks. The run submits all of them again itself.
 	Shared string `msgpack:"shared,omitempty" json:"shared,omitempty" redact:"id"`

@@ -112,7 +112,7 @@ type ShownBullet struct {
 	// Content is the text in the prompt. It is not in MessagePack: deltalog.Texts reads it. It stays empty if the text is lost. Secrets in it are
 	// redacted when the bullet is stored.
 	Content string `json:"content,omitempty" redact:"-"`
-	// Wording is WordingOf the text, since the bullet may change later.
+	// Wording is the checksum of the text (WordingOf): the bullet may change later.
 	Wording uint32 `json:"wording"`
 	// Experiment is the number of the bullet's experiment, so that the outcome counts for this wording.
 	Experiment int `json:"experiment,omitempty"`

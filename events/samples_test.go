@@ -57,7 +57,7 @@ func samples() map[Kind]Event {
 			Evidence: []playbook.Evidence{{Execution: string(handle)}},
 		},
 		KindDead: &DeadLetter{
-			Book: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
+			Book: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Attempts: 5, Stream: StreamExecutions, Seq: 4711,
 			Subject: "debrief.execution.main", Header: map[string][]string{HeaderSchema: {"1"}, "A": {"b", "c"}}, Data: []byte{0xc1}, Time: noon,
 		},
 	}

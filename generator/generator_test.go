@@ -49,8 +49,8 @@ func TestTooSmallLimitIsDeadLetteredAtOnce(t *testing.T) {
 	if e, refused := f.answer(q); !strings.Contains(refused, "limit: ") {
 		t.Fatalf("got %+v, %q; want an error that names the limit", e, refused)
 	}
-	if l := f.deadLetter(q); l.Code != events.DeadInvalid || l.Deliveries != 1 {
-		t.Errorf("got dead letter %s after %d deliveries, want %s after 1", l.Code, l.Deliveries, events.DeadInvalid)
+	if l := f.deadLetter(q); l.Code != events.DeadInvalid || l.Attempts != 1 {
+		t.Errorf("got dead letter %s after %d attempts, want %s after 1", l.Code, l.Attempts, events.DeadInvalid)
 	}
 }
 

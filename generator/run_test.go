@@ -272,11 +272,11 @@ func TestInvalidTasksAreDeadLettered(t *testing.T) {
 	torn := task("b", "?")
 	torn.Target, torn.Evaluator = "no JSON", scoring.BySteps
 	for _, test := range []struct {
-		why        string
-		task       *events.Task
-		code       events.DeadCode
-		names      string
-		deliveries int
+		why      string
+		task     *events.Task
+		code     events.DeadCode
+		names    string
+		attempts int
 	}{
 		{"a missing version may arrive", task("b", "?", 7), events.DeadError, "version 7", 2},
 		{"an unknown evaluator stays unknown", odd, events.DeadInvalid, `evaluator "astrology"`, 1},
@@ -287,8 +287,8 @@ func TestInvalidTasksAreDeadLettered(t *testing.T) {
 			t.Errorf("%s: got %+v, %q; want an error that names %s", test.why, e, refused, test.names)
 			continue
 		}
-		if l := f.deadLetter(test.task); l.Code != test.code || l.Deliveries != test.deliveries || l.Reason != refused {
-			t.Errorf("%s: got dead letter %s after %d deliveries, %q; want %s after %d", test.why, l.Code, l.Deliveries, l.Reason, test.code, test.deliveries)
+		if l := f.deadLetter(test.task); l.Code != test.code || l.Attempts != test.attempts || l.Reason != refused {
+			t.Errorf("%s: got dead letter %s after %d attempts, %q; want %s after %d", test.why, l.Code, l.Attempts, l.Reason, test.code, test.attempts)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (l *ledger) checkDead(a *audit) {
 			continue
 		}
 		letter := e.(*events.DeadLetter)
-		a.letters = append(a.letters, fmt.Sprintf("%s %d by the %s after %d deliveries: %s", letter.Stream, letter.Seq, letter.Role, letter.Deliveries, letter.Reason))
+		a.letters = append(a.letters, fmt.Sprintf("%s %d by the %s after %d attempts: %s", letter.Stream, letter.Seq, letter.Role, letter.Attempts, letter.Reason))
 		lost, err := events.Decode(letter.Subject, letter.Header, letter.Data)
 		if err != nil {
 			continue

@@ -36,7 +36,7 @@ func TestRequeuedAppliedLetterCountsOnce(t *testing.T) {
 	}
 	for _, m := range stored {
 		err := conn.DeadLetters.Store(ctx, &events.DeadLetter{
-			Role: events.RoleCurator, Reason: "no worker finished it in 5 deliveries", Deliveries: 5, Code: events.DeadAttempts,
+			Role: events.RoleCurator, Reason: "no worker finished it in 5 deliveries", Attempts: 5, Code: events.DeadAttempts,
 			Stream: events.StreamReflections, Seq: m.seq, Subject: m.subject, Header: m.header, Data: m.data, Time: time.Now().UTC(),
 		})
 		if err != nil {

@@ -285,7 +285,7 @@ func (p *payloads) addLetter(t *testing.T, m *jetstream.RawStreamMsg) (name stri
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.letters[id] = fmt.Sprintf("%s by the %s after %d deliveries: %s", letter.Code, letter.Role, letter.Deliveries, letter.Reason)
+	p.letters[id] = fmt.Sprintf("%s by the %s after %d attempts: %s", letter.Code, letter.Role, letter.Attempts, letter.Reason)
 	return nats.Header(letter.Header).Get(events.HeaderBlob)
 }
 

@@ -266,7 +266,7 @@ func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 		publish(t, conn, f)
 		runReflector(t, conn, nil)
 		l := firstEvent[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
-		if l.Code != events.DeadInvalid || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
+		if l.Code != events.DeadInvalid || l.Attempts != 1 || l.Subject != events.KindFeedback.Subject("b") {
 			t.Errorf("%s: got %+v, want it invalid at once", why, l)
 		}
 		if got, err := events.Decode(l.Subject, l.Header, l.Data); err != nil || got.EventID() != f.ID {

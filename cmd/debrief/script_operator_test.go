@@ -18,7 +18,7 @@ import (
 	book "debrief/playbook"
 )
 
-// bury stores dead letters about executions, one for each line of a file, which has deliveries, whole or cut, and the
+// bury stores dead letters about executions, one for each line of a file, which has attempts, whole or cut, and the
 // reason: bury ROLE BOOK FILE.
 func bury(ts *testscript.TestScript, _ bool, args []string) {
 	nc, err := nats.Connect(serverURL(ts))
@@ -31,7 +31,7 @@ func bury(ts *testscript.TestScript, _ bool, args []string) {
 	seq := 100 + dead.CachedInfo().State.LastSeq // another message for each letter
 	for line := range strings.Lines(ts.ReadFile(args[2])) {
 		seq++
-		deliveries, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		attempts, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		form, reason, _ := strings.Cut(rest, " ")
 		x := &events.Execution{Book: book.Book(args[1]), RunID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
 		x.ID = events.ExecutionID(x.Book, "", x.RunID, 0)
@@ -44,7 +44,7 @@ func bury(ts *testscript.TestScript, _ bool, args []string) {
 			Role: args[0], Code: events.DeadError, Reason: reason, Stream: events.StreamExecutions, Seq: seq,
 			Subject: subject, Header: header, Data: data, Time: time.Now().UTC(),
 		}
-		_, err = fmt.Sscan(deliveries, &l.Deliveries)
+		_, err = fmt.Sscan(attempts, &l.Attempts)
 		ts.Check(err)
 		l.Book = x.Book
 		subject, header, data, err = events.Encode(l)

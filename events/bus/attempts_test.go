@@ -117,7 +117,7 @@ func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
 				}})
 			}
 			l := letters(t, c, 1)[0]
-			if l.Code != events.DeadAttempts || l.Reason == "" || l.Deliveries != 2 || l.Role != events.RoleGenerator || l.Seq != r.Seq || l.Subject != "debrief.task.main" || len(l.Data) == 0 {
+			if l.Code != events.DeadAttempts || l.Reason == "" || l.Attempts != 2 || l.Role != events.RoleGenerator || l.Seq != r.Seq || l.Subject != "debrief.task.main" || len(l.Data) == 0 {
 				t.Errorf("got %+v", l)
 			}
 			if m, err := replies.NextMsg(waitLimit); err != nil || m.Header.Get(events.HeaderError) != l.Reason {
@@ -479,8 +479,8 @@ func TestWaitForAnotherMessageIsNoAttempt(t *testing.T) {
 		return Result{}
 	})})
 	publishTasks(t, c, "main", 2)
-	if l := letters(t, c, 1)[0]; l.Deliveries != 3 {
-		t.Errorf("got a dead letter after %d deliveries, want 3", l.Deliveries)
+	if l := letters(t, c, 1)[0]; l.Attempts != 3 {
+		t.Errorf("got a dead letter after %d attempts, want 3", l.Attempts)
 	}
 	awaitIdle(t, c, events.RoleGenerator)
 	if n := count(t, c, events.StreamTasks); n != 0 || waits != 11 {

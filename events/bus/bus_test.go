@@ -320,8 +320,8 @@ func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 				return Result{}
 			})})
 			l := letters(t, c, 1)[0]
-			if l.Code != events.DeadInvalid || l.Deliveries != 1 || l.Header[events.HeaderBlob][0] != name {
-				t.Errorf("got %s, %q after %d deliveries, want %s after one", l.Code, l.Reason, l.Deliveries, events.DeadInvalid)
+			if l.Code != events.DeadInvalid || l.Attempts != 1 || l.Header[events.HeaderBlob][0] != name {
+				t.Errorf("got %s, %q after %d attempts, want %s after one", l.Code, l.Reason, l.Attempts, events.DeadInvalid)
 			}
 			awaitIdle(t, c, events.RoleGenerator)
 		})

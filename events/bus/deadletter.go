@@ -106,7 +106,7 @@ func (p *processor) storeLetter(it *item, reason error) (stored bool, err error)
 	}
 	m := p.flight.message(it)
 	letter := &events.DeadLetter{
-		Role: p.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: p.attemptsBegun(it),
+		Role: p.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Attempts: p.attemptsBegun(it),
 		Stream: streams.Input(p.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
 		Shared: sharedLetter(reason),
 	}

@@ -271,7 +271,7 @@ func TestUsefulOutputIdentifiesPoisonMessages(t *testing.T) {
 			}
 			await(t, c, events.StreamExecutions, 10)
 			for _, l := range letters(t, c, 5) {
-				if l.Book != "poison" || l.Deliveries != 5 || l.Code != events.DeadUseless {
+				if l.Book != "poison" || l.Attempts != 5 || l.Code != events.DeadUseless {
 					t.Errorf("got %+v", l)
 				}
 			}
@@ -401,7 +401,7 @@ func TestMessageIsHeldUntilDeadLetterIsStored(t *testing.T) {
 		t.Errorf("while full the queue holds %d, want the task", n)
 	}
 	purge(t, c, events.StreamExecutions)
-	if l := letters(t, c, 1)[0]; l.Code != events.DeadInvalid || l.Reason != errHandler.Error() || l.Deliveries != 1 {
+	if l := letters(t, c, 1)[0]; l.Code != events.DeadInvalid || l.Reason != errHandler.Error() || l.Attempts != 1 {
 		t.Errorf("got %+v", l)
 	}
 	awaitIdle(t, c, events.RoleGenerator)

@@ -99,7 +99,7 @@ func TestFailedDeliveriesBackOffAndEndAsDeadLetter(t *testing.T) {
 					t.Errorf("delivery %d came %s after the one before, want at least %s", i+2, got, least)
 				}
 			}
-			if l.Code != events.DeadError || !strings.Contains(l.Reason, errHandler.Error()) || l.Role != events.RoleGenerator || l.Deliveries != 3 || l.Stream != events.StreamTasks || l.Seq != r.Seq || l.Book != "main" {
+			if l.Code != events.DeadError || !strings.Contains(l.Reason, errHandler.Error()) || l.Role != events.RoleGenerator || l.Attempts != 3 || l.Stream != events.StreamTasks || l.Seq != r.Seq || l.Book != "main" {
 				t.Errorf("got letter %+v", l)
 			}
 			if string(l.Data) != string(raw.Data) || l.Subject != raw.Subject || l.Header[events.HeaderSchema][0] != "1" {
@@ -154,7 +154,7 @@ func TestUnreadableMessagesAreDeadLetteredAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				l := letters(t, c, 1)[0]
-				if l.Deliveries != 1 || l.Code != events.DeadInvalid || l.Reason == "" || string(l.Data) != string(m.Data) || l.Subject != m.Subject {
+				if l.Attempts != 1 || l.Code != events.DeadInvalid || l.Reason == "" || string(l.Data) != string(m.Data) || l.Subject != m.Subject {
 					t.Errorf("got %+v", l)
 				}
 				awaitIdle(t, c, events.RoleGenerator)

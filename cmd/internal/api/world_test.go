@@ -186,7 +186,7 @@ func (w *world) buryEvent(t *testing.T, role string, e events.Event) string {
 	}
 	w.buried++
 	err = w.admin.DeadLetters.Store(t.Context(), &events.DeadLetter{
-		Role: role, Code: events.DeadError, Reason: "the model failed", Deliveries: 5, Stream: streams.Input(role), Seq: 1000 + w.buried,
+		Role: role, Code: events.DeadError, Reason: "the model failed", Attempts: 5, Stream: streams.Input(role), Seq: 1000 + w.buried,
 		Subject: subject, Header: header, Data: data, Time: time.Now().UTC(),
 	})
 	if err != nil {

@@ -253,7 +253,7 @@ func (s *seeding) deadLetter(b playbook.Book, role string, code events.DeadCode,
 	check(s, err)
 	l := &events.DeadLetter{
 		Book: b,
-		Role: role, Code: code, Reason: s.say("reason of a dead letter", "the model failed: HTTP status 400"), Deliveries: 5, Stream: events.StreamTasks, Seq: 1000 + n,
+		Role: role, Code: code, Reason: s.say("reason of a dead letter", "the model failed: HTTP status 400"), Attempts: 5, Stream: events.StreamTasks, Seq: 1000 + n,
 		Subject: subject, Header: header, Data: data, Time: s.ago(10),
 	}
 	check(s, s.conn.DeadLetters.Store(context.Background(), l))

@@ -49,14 +49,14 @@ func (s storedLetters) Event(context.Context, *bus.Letter) (events.Event, error)
 func TestList(t *testing.T) {
 	t.Parallel()
 	failed, stored := time.Unix(1000, 0), time.Unix(2000, 0)
-	letter := &events.DeadLetter{Book: "b", Subject: "debrief.task.b", Role: events.RoleGenerator, Deliveries: 5, Reason: "no answer", Time: failed}
+	letter := &events.DeadLetter{Book: "b", Subject: "debrief.task.b", Role: events.RoleGenerator, Attempts: 5, Reason: "no answer", Time: failed}
 	s := storedLetters{letters: []*bus.Letter{
 		{DeadLetter: letter, LetterSeq: 7, Stored: stored},
 		{DeadLetter: &events.DeadLetter{Subject: "elsewhere"}, LetterSeq: 8, Stored: stored},
 	}}
 	got, err := ListLetters(t.Context(), s, bus.LetterFilter{})
 	want := []LetterRow{
-		{ID: s.letters[0].Handle(), Role: events.RoleGenerator, Book: "b", Kind: "task", Time: failed, Deliveries: 5, Reason: "no answer"},
+		{ID: s.letters[0].Handle(), Role: events.RoleGenerator, Book: "b", Kind: "task", Time: failed, Attempts: 5, Reason: "no answer"},
 		{ID: s.letters[1].Handle(), Time: stored},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {

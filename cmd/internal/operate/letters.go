@@ -45,21 +45,21 @@ func CountLetters(n int) string { return term.Plural(n, "dead letter") }
 
 // LetterRow describes a dead letter in a list.
 type LetterRow struct {
-	ID         events.Handle `json:"id"`
-	Role       string        `json:"role"`
-	Book       string        `json:"book"`
-	Kind       string        `json:"kind"` // empty if the subject is invalid
-	Time       time.Time     `json:"time"`
-	Deliveries int           `json:"attempts"`
-	Code       string        `json:"code"`
-	Reason     string        `json:"reason"`
+	ID       events.Handle `json:"id"`
+	Role     string        `json:"role"`
+	Book     string        `json:"book"`
+	Kind     string        `json:"kind"` // empty if the subject is invalid
+	Time     time.Time     `json:"time"`
+	Attempts int           `json:"attempts"`
+	Code     string        `json:"code"`
+	Reason   string        `json:"reason"`
 }
 
 func newLetterRow(l *bus.Letter) LetterRow {
 	kind, _, _ := events.ParseSubject(l.Subject)
 	return LetterRow{
 		ID: l.Handle(), Role: l.Role, Book: string(l.Book), Kind: string(kind), Time: cmp.Or(l.Time, l.Stored),
-		Deliveries: l.Deliveries, Code: string(l.Code), Reason: l.Reason,
+		Attempts: l.Attempts, Code: string(l.Code), Reason: l.Reason,
 	}
 }
 

@@ -36,8 +36,8 @@ func (*Dead) Help() string {
 of the programs wrote it. It does not block other events and is kept for the age limit --dead-age of 'debrief setup'. Code and reason describe the cause. Fix the
 cause, then requeue the letter. A requeued event counts once, even if it is requeued several times.
 
-The waiting tasks of an interrupted run share one letter if a generator with another model gets them: run the command of the
-run again with its model, and the letter goes away.
+If 'debrief train' is interrupted, a generator with another model may receive its waiting tasks. All of them then share one
+letter. Repeat the command with its own model, and the letter goes away.
 
 Examples:
 
@@ -98,7 +98,7 @@ func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 	}
 	err = cli.PrintList(d.JSON, shown, "No dead letters.", "id\trole\tbook\tevent\ttime\tattempts\tcode\treason", func(w io.Writer, l operate.LetterRow) {
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, l.Role, l.Book, cmp.Or(l.Kind, "?"),
-			l.Time.Local().Format(time.DateTime), l.Deliveries, l.Code, term.OneLine(l.Reason, 100))
+			l.Time.Local().Format(time.DateTime), l.Attempts, l.Code, term.OneLine(l.Reason, 100))
 	})
 	if err == nil && older > 0 && !d.JSON {
 		_, err = term.Printf("… and %d older ones: --limit 0 shows all.\n", older)
@@ -127,7 +127,7 @@ type letter struct {
 // printLetter prints a letter, with its event as JSON or as a hex dump.
 func printLetter(o *letter) error {
 	term.Printf("Dead letter %s, by the %s on %s.\n", o.ID, term.Line(o.Role), o.Time.Local().Format(time.DateTime))
-	term.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", term.Line(o.Code), term.Line(o.Reason), o.Deliveries,
+	term.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", term.Line(o.Code), term.Line(o.Reason), o.Attempts,
 		term.Line(o.Stream), o.Seq, term.Line(o.Subject))
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
 		term.Printf("  header      %s: %s\n", term.Line(name), term.Line(strings.Join(o.Header[name], ", ")))
