@@ -27,10 +27,10 @@ import (
 // nothing is stored: without a record every delivery was an attempt.
 //
 // A batching worker that crashes costs an attempt of every message that it holds, although only one of them may be at
-// fault. So the last attempts at a message are in a small group and then alone, see groupSizes. Only these attempts can
-// exhaust the message. It has all of them after its ordinary attempts, and so it can have more than MaxAttempts. Their number is
-// stored before they start. If MaxAttempts is 5 and the worker crashes in each delivery of one message, the message has two
-// ordinary attempts and the four of groupSizes:
+// fault. So the last attempts at a message are in a small group and then alone, see groupSizes. A message is exhausted only after
+// all attempts of groupSizes. They follow its ordinary attempts, so it can have more than MaxAttempts. The number of attempts in
+// groups is stored before each of them starts. If MaxAttempts is 5 and the worker crashes in each delivery of one message, the
+// message has two ordinary attempts and the four of groupSizes:
 //
 //	delivery  attempt  batch      record
 //	1         1        ordinary   none
