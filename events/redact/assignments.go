@@ -4,13 +4,13 @@ import "strings"
 
 // Limits of the text that is examined on both sides of a separator, in bytes.
 const (
-	maxName      = 64
-	maxBlanks    = 16 // spaces between a name, the separator and the value
-	maxClosers   = 8  // closers between a name and the separator
-	maxFirstWord = 16 // "API key" with the space and "key"
-	maxQuoted    = 1024
-	maxURL       = 512  // between :// and the host
-	maxCookies   = 4096 // a list of cookies
+	maxName     = 64
+	maxBlanks   = 16 // spaces between a name, the separator and the value
+	maxClosers  = 8  // closers between a name and the separator
+	maxTwoWords = 16 // a name of two words, such as "API key"
+	maxQuoted   = 1024
+	maxURL      = 512  // between :// and the host
+	maxCookies  = 4096 // a list of cookies
 )
 
 // nameKind is the kind of secret that a name suggests for its value. It is empty if the value is public.
@@ -45,9 +45,9 @@ func (sc *scanner) redactAssignment(i int) int {
 // lineEnds are the bytes that end a line or the string around it.
 var lineEnds = alphabetOf("\n\r\"'`\\")
 
-// findCookies finds the end of the list of cookies after the separator at i. The scan continues in the list. ends are the bytes that end
-// a list without quotes.
-func (sc *scanner) findCookies(i int, ends *alphabet) int {
+// findCookies finds the end of the list of cookies after the separator at i. The scan continues in the list. listEnds are the bytes
+// that end a list without quotes.
+func (sc *scanner) findCookies(i int, listEnds *alphabet) int {
 	s := sc.s
 	if i < sc.cookies { // in a list
 		return i
@@ -55,10 +55,10 @@ func (sc *scanner) findCookies(i int, ends *alphabet) int {
 	from := backslashes(s, blanks(s, i+1))
 	if from < len(s) && (s[from] == '"' || s[from] == '\'') {
 		from++
-		ends = lineEnds
+		listEnds = lineEnds
 	}
 	sc.cookies = from
-	for sc.cookies < min(len(s), from+maxCookies) && !ends[s[sc.cookies]] {
+	for sc.cookies < min(len(s), from+maxCookies) && !listEnds[s[sc.cookies]] {
 		sc.cookies++
 	}
 	return i
@@ -82,8 +82,8 @@ func (sc *scanner) redactNamed(i int, name string, adjacent bool) int {
 	if !ok {
 		return i
 	}
-	if !v.quoted && !sc.deepest && hasURLEscape(s[v.from:min(v.to, v.from+maxLook)]) {
-		return i // handled in the decoded view
+	if !v.quoted && !sc.isLastView && hasURLEscape(s[v.from:min(v.to, v.from+maxLook)]) {
+		return i // find scans the text again with its escapes decoded
 	}
 	if kind == authorization {
 		return sc.redactCredentials(i, v)
@@ -117,7 +117,7 @@ func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 	}
 	followsSpace := begin > sc.floor && s[begin-1] == ' '
 	if followsSpace && strings.EqualFold(s[begin:end], "key") { // "API key:"
-		for begin--; begin > sc.floor && end-begin < maxFirstWord && isLetter(s[begin-1]); begin-- {
+		for begin--; begin > sc.floor && end-begin < maxTwoWords && isLetter(s[begin-1]); begin-- {
 		}
 		return strings.TrimSpace(s[begin:end]), adjacent
 	}
@@ -254,9 +254,9 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 		ok = v.setQuoted(s, i)
 		return v, ok
 	}
-	if !sc.deepest && i < len(s) && s[i] == 'u' && s[i-1] == '\\' {
+	if !sc.isLastView && i < len(s) && s[i] == 'u' && s[i-1] == '\\' {
 		if _, n := escape(s[i-1:]); n > 0 {
-			return v, false // handled in the decoded view
+			return v, false // find scans the text again with its escapes decoded
 		}
 	}
 	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))

@@ -79,7 +79,7 @@ func kindIn(word string, enc *base64.Encoding) string {
 	if err != nil || !isPrintable(text) || !utf8.Valid(text) {
 		return ""
 	}
-	if edits := (scanner{s: string(text), first: true, deepest: true}).findWithoutDecoding(); len(edits) > 0 {
+	if edits := (scanner{s: string(text), first: true, isLastView: true}).findWithoutDecoding(); len(edits) > 0 {
 		return edits[0].kind
 	}
 	return ""

@@ -27,8 +27,8 @@ func (sc *scanner) redactNetrc(i int) int {
 		}
 	}
 	pass := s[from:to]
-	if !sc.deepest && pass != "" && pass[0] == '\\' {
-		return i // begins with an escape, which the decoded view shows
+	if !sc.isLastView && pass != "" && pass[0] == '\\' {
+		return i // begins with an escape: find scans the text again with its escapes decoded
 	}
 	mayBeProse := isIdentifier(pass) && !strings.ContainsAny(host, ".-0123456789")
 	if !hasLogin || len(pass) < 4 || mayBeProse || isPlaceholder(pass) || isReference(pass) {

@@ -14,7 +14,7 @@ var personal atomic.Bool
 // numbers must have a valid check digit. Names, postal addresses and everything else that only a reader recognizes stay.
 func Personal(on bool) { personal.Store(on) }
 
-// personalForm is a form of personal data. Numbers with other digits before or after them are longer numbers.
+// personalForm is a form of personal data. The forms of numbers do not match a part of a longer row of digits.
 type personalForm struct {
 	kind    string
 	form    *regexp.Regexp

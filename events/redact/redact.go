@@ -96,7 +96,7 @@ func find(sc scanner) []edit {
 		if sc.first && len(edits) > 0 {
 			break
 		}
-		inView := scanner{s: v.text, first: sc.first, deepest: v.depth == maxDepth}
+		inView := scanner{s: v.text, first: sc.first, isLastView: v.depth == maxDepth}
 		for _, e := range inView.findWithoutDecoding() {
 			edits = append(edits, edit{v.origin(e.from), v.origin(e.to), e.kind})
 		}
@@ -145,8 +145,8 @@ type scanner struct {
 	// lastEnd is the position after the last END of a private key that had no BEGIN.
 	lastEnd int
 
-	first   bool // stop at the first secret
-	deepest bool // the last level: escapes are not decoded further
+	first      bool // stop at the first secret
+	isLastView bool // the text is not scanned again with its escapes decoded
 }
 
 // replace records the secret s[from:to]. It returns the position at which the scan continues.

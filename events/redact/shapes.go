@@ -87,7 +87,7 @@ var shapesAt = func() (at [1 << 12][]*shape) {
 	for i := range shapes {
 		addAll(shapes[i].prefix, &shapes[i])
 	}
-	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX", "mac"} { // and seeds of NATS, and "machine"
+	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX", "mac"} { // S?: seeds of NATS; mac: machine in .netrc
 		addAll(p, nil)
 	}
 	return at
@@ -117,8 +117,8 @@ func (sc *scanner) redactShape(i int) int {
 			n = len(body)
 		}
 		end := len(sh.prefix) + n
-		goesOn := end < len(s) && classes[s[end]]&word != 0 // with a character that is not in the alphabet
-		isTooLong := sh.max > 0 && (n > sh.max || goesOn)
+		wordGoesOn := end < len(s) && classes[s[end]]&word != 0
+		isTooLong := sh.max > 0 && (n > sh.max || wordGoesOn) // longer than any key of this shape
 		if n < sh.min || isTooLong {
 			continue
 		}
