@@ -15,7 +15,7 @@ import (
 
 const (
 	maxAnswer = 1 << 20 // bytes of an answer; a longer one is an error
-	maxRepair = 1 << 32 // limit of repairCost for an answer: 2 s, for one value of 64 KB
+	maxRepair = 1 << 32 // sum of repairCost in an answer: a value of 64 KB without quotes, about 2 s
 	maxDepth  = 64      // nested brackets
 	maxSpans  = 1000    // JSON values in one answer; later ones are ignored
 )

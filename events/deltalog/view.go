@@ -21,7 +21,7 @@ type head struct {
 	Version uint64            `msgpack:"v"`
 	Seq     uint64            `msgpack:"q"` // of the delta with this version
 	Chain   []byte            `msgpack:"x"`
-	Last    uint64            `msgpack:"l"` // highest number minted
+	Last    uint64            `msgpack:"l"` // highest number in a bullet id so far, removed bullets included
 	Count   int               `msgpack:"n"`
 	Sum     playbook.Checksum `msgpack:"s"`
 	// From is the sequence of the first delta that a new writer must read: Seq, or the first delta of an incomplete

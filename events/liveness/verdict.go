@@ -124,7 +124,7 @@ const (
 	maxDoubted = 0.1
 	minDoubted = 5
 	// maxInvalid is the share of replies that are not usable, also after a repair, that makes a role red, if the window has at
-	// least minReplies. A message that is itself at fault costs five of them, one for each attempt.
+	// least minReplies. This is many more than the five unusable replies of a message that is itself at fault, one for each attempt.
 	maxInvalid = 0.5
 	minReplies = 40
 	// maxGaps is a multiple of the mean time between two malformed replies. After this time without another one, the fault is over:

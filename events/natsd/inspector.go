@@ -91,21 +91,21 @@ func (in *inspector) report(err error) {
 	}
 }
 
-// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage. It writes no checkpoint if it
+// inspect writes a checkpoint of all streams. If earlier is not nil, it records losses since then as damage. It writes no checkpoint if it
 // cannot record a loss, so that the next start finds the loss again. exact is set if no other connection is open, so that nothing can be
 // stored or acknowledged after the checkpoint.
-func (in *inspector) inspect(before *checkpoint, exact bool) error {
+func (in *inspector) inspect(earlier *checkpoint, exact bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
 	now := &checkpoint{Exact: exact, Streams: map[string]*streamCheckpoint{}}
-	if before != nil {
-		if err := in.dropDamagedViews(ctx, before); err != nil {
+	if earlier != nil {
+		if err := in.dropDamagedViews(ctx, earlier); err != nil {
 			return err
 		}
 	}
 	streams := in.js.ListStreams(ctx)
 	for i := range streams.Info() {
-		saved, err := in.inspectStream(ctx, i, before)
+		saved, err := in.inspectStream(ctx, i, earlier)
 		if err != nil {
 			return err
 		}
@@ -114,8 +114,8 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	if err := streams.Err(); err != nil {
 		return err
 	}
-	if before != nil {
-		for name, previous := range before.Streams {
+	if earlier != nil {
+		for name, previous := range earlier.Streams {
 			if now.Streams[name] != nil {
 				continue
 			}
@@ -127,8 +127,8 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	return now.write(in.dir)
 }
 
-// inspectStream returns the checkpoint of a stream. If before is not nil, it recreates damaged consumers, and records losses since then.
-func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo, before *checkpoint) (*streamCheckpoint, error) {
+// inspectStream returns the checkpoint of a stream. If earlier is not nil, it recreates damaged consumers, and records losses since then.
+func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo, earlier *checkpoint) (*streamCheckpoint, error) {
 	s, err := in.js.Stream(ctx, i.Config.Name)
 	if err != nil {
 		return nil, err
@@ -145,8 +145,8 @@ func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo,
 	}
 	var previous *streamCheckpoint
 	isExact := false
-	if before != nil {
-		previous, isExact = before.Streams[i.Config.Name], before.Exact
+	if earlier != nil {
+		previous, isExact = earlier.Streams[i.Config.Name], earlier.Exact
 		if err := in.recreate(ctx, s, i, previous, isExact); err != nil {
 			return nil, err
 		}

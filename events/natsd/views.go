@@ -14,15 +14,15 @@ import (
 // old message never releases the lock of its stream, and every later request waits for that lock. Therefore a view that has lost a
 // message is deleted at the start: it can be computed again.
 
-// dropDamagedViews deletes each damaged view, and records it as repaired damage. It removes each view from the
-// checkpoint before, so that its absence is not reported as a loss.
-func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) error {
+// dropDamagedViews deletes each damaged view, and records it as repaired damage. It removes all views from the earlier checkpoint, so
+// that the absence of one is not reported as a loss.
+func (in *inspector) dropDamagedViews(ctx context.Context, earlier *checkpoint) error {
 	for _, view := range in.s.config.Views {
-		reason, err := in.dropIfDamaged(ctx, view, before)
+		reason, err := in.dropIfDamaged(ctx, view, earlier)
 		if err != nil {
 			return err
 		}
-		delete(before.Streams, view)
+		delete(earlier.Streams, view)
 		if reason == "" {
 			continue
 		}
@@ -34,7 +34,7 @@ func (in *inspector) dropDamagedViews(ctx context.Context, before *checkpoint) e
 }
 
 // dropIfDamaged deletes a damaged view and describes the damage. It returns "" for a view that is whole or does not exist.
-func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *checkpoint) (reason string, err error) {
+func (in *inspector) dropIfDamaged(ctx context.Context, view string, earlier *checkpoint) (reason string, err error) {
 	s, err := in.js.Stream(ctx, view)
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // the server has not loaded its settings, or has none
 		dirs, err := glob(in.dir, "jetstream/*/streams/"+view)
@@ -50,7 +50,7 @@ func (in *inspector) dropIfDamaged(ctx context.Context, view string, before *che
 	if err != nil {
 		return "", err
 	}
-	reason = lost(i, before.Streams[view], before.Exact)
+	reason = lost(i, earlier.Streams[view], earlier.Exact)
 	if reason == "" {
 		read := uint64(0)
 		err := direct.Read(ctx, in.nc, view, direct.Query{Subject: ">"}, func(direct.Message) error { read++; return nil })

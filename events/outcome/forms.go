@@ -139,9 +139,10 @@ var (
 func (o *toolOutput) isError(output string) bool {
 	first, last := firstAndLastLine(output)
 	switch {
-	case byHarness().MatchString(first), byHarness().MatchString(last) && o.isCommand:
-		mayQuote := o.showsContent && !o.isCommand && !isShort(output) // a page or a file may contain the message of a harness
-		return !mayQuote
+	case byHarness().MatchString(first):
+		return o.isCommand || !o.showsContent || isShort(output) // a longer page or file may quote a harness
+	case o.isCommand && byHarness().MatchString(last):
+		return true
 	case slices.ContainsFunc(o.programs, shell.IsEditor) && byEditor().MatchString(first):
 		return true
 	case slices.Contains(o.programs, "git") && byProgram().MatchString(first): // git also shows content, but its own errors count
