@@ -23,15 +23,15 @@ import (
 //
 // A correction waits until the earlier reflections on the same sample are in the log; reflections on other samples do not matter. It waits
 // alone: the rest of its batch is committed, and the server delivers the correction again without counting an attempt. The wait is limited to
-// waitForEarlier. If an earlier reflection is committed after the correction, all of that reflection is rejected (ReasonCorrected) and its
+// maxCorrectionWait. If an earlier reflection is committed after the correction, all of that reflection is rejected (ReasonCorrected) and its
 // lessons are lost. The wait makes such a loss rare.
 //
 // The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
 // correction, unless the log covers other feedback on the same sample already.
 
-// waitForEarlier is how long a correction waits for earlier reflections, from its first delivery to this process. It is long compared with the time
+// maxCorrectionWait is how long a correction waits for earlier reflections, from its first delivery to this process. It is long compared with the time
 // after which the server redelivers the messages of a dead Curator (bus.Policy.AckWaitCurator).
-const waitForEarlier = 2 * time.Minute
+const maxCorrectionWait = 2 * time.Minute
 
 // sortItems sorts a batch in the order of the stream, and moves each correction behind the reflections up to the next edit.
 // A correction gets its own delta, so it would split the delta of the reflections around it. No correction passes an edit,
@@ -63,7 +63,7 @@ func (w *worker) deferCorrections(ctx context.Context, b *book, items []*workIte
 	}
 	return slices.DeleteFunc(slices.Clone(items), func(item *workItem) bool {
 		seq, ok := missing[item]
-		if ok && b.mayWait(item.Seq, w.earlierWait) {
+		if ok && b.mayWait(item.Seq, w.correctionWait) {
 			*item.result = bus.Result{Err: bus.Defer(fmt.Errorf("correct votes: earlier reflection %d on the same sample is not in the log", seq))}
 			return true
 		}

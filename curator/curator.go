@@ -162,7 +162,7 @@ func New(model chat.Model, cfg Config) (*Curator, error) {
 // stop, cancel ctx, wait for Run, then close the connection.
 func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 	w := &worker{
-		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()), earlierWait: waitForEarlier,
+		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()), correctionWait: maxCorrectionWait,
 		books: make(map[playbook.Book]*book),
 	}
 	w.store.Meter = c.cfg.Meter

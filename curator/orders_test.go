@@ -201,7 +201,7 @@ func (c *orderCheck) check(stream []eventKind) {
 			s.handle(waiting...)
 		}), slices.Concat(order, []eventKind{held}, waiting), keepsOrder)
 		compare(fmt.Sprintf("%q is late, and the wait is over", held), c.curate(stream, func(s *scenario) {
-			s.c.worker.earlierWait = 0
+			s.c.worker.correctionWait = 0
 			s.handle(rest...)
 			s.handle(held)
 		}), append(first(batchOrder(rest, "")), held), keepsOrder)
@@ -264,7 +264,7 @@ func (c *orderCheck) curate(stream []eventKind, run func(*scenario)) bookState {
 	c.Helper()
 	c.books++
 	s := &scenario{c: c, book: playbook.Book(fmt.Sprint("b", c.books)), deliveries: map[eventKind]*bus.Delivery{}, messages: map[eventKind]jetstream.Msg{}}
-	c.worker.earlierWait = time.Minute
+	c.worker.correctionWait = time.Minute
 	s.begin()
 	for _, k := range stream {
 		e := k.event(s.book)

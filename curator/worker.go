@@ -20,9 +20,9 @@ import (
 // worker is a running Curator.
 type worker struct {
 	*Curator
-	conn        *bus.Conn
-	store       *deltalog.Store
-	earlierWait time.Duration // waitForEarlier, except in tests
+	conn           *bus.Conn
+	store          *deltalog.Store
+	correctionWait time.Duration // maxCorrectionWait, except in tests
 
 	mu    sync.Mutex // guards books and known
 	books map[playbook.Book]*book

@@ -56,10 +56,12 @@ func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 	return d.change(&op)
 }
 
-// repeat drafts a proposal with the advice of the bullet b. It may have a better text for the bullet, such as one with a further number or name.
-// The proposal counts as a request for the bullet. A waiting bullet also gets the better text, unless it has outcomes or earlier requests: another
-// text would lose them. A shown bullet needs no request, and gets a text that adds a number or a name by an UPDATE. g describes the runs behind the
+// repeat drafts a proposal that gives the advice of the bullet b again, perhaps in a better text (isBetterText). g describes the runs behind the
 // proposal.
+//
+//   - For a waiting bullet the proposal counts as a request. A candidate without outcomes and earlier requests also gets the better text. Another
+//     text would lose them.
+//   - A shown bullet needs no request. It gets a better text only if that adds a number or a name, by an UPDATE.
 func (d *draft) repeat(op playbook.Op, b *playbook.Bullet, g grounds) *screen.Refusal {
 	request := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: op.Support}
 	better := op
@@ -125,7 +127,7 @@ func (d *draft) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.R
 // firstStatus returns the status of the text that a proposal would set, with the reason if it is not shown at once.
 func (d *draft) firstStatus(op *playbook.Op, author admit.Source) (playbook.Status, *screen.Refusal) {
 	evidence := d.evidenceBehind(op.Support)
-	level, least := d.lowestTrust(evidence)
+	level, source := d.lowestTrust(evidence)
 	status, code := admit.FirstStatus(admit.Text{
 		Source: author, Trust: level, Inferred: allInferred(evidence), Gate: d.mode, Review: d.review,
 		Suspect: screen.IsSuspect(op),
@@ -134,7 +136,7 @@ func (d *draft) firstStatus(op *playbook.Op, author admit.Source) (playbook.Stat
 	case playbook.ReasonInjection:
 		return status, &screen.Refusal{Code: op.Code, Reason: op.Reason}
 	case playbook.ReasonUntrusted:
-		return status, screen.Refusef(code, "source %q is not trusted", least)
+		return status, screen.Refusef(code, "source %q is not trusted", source)
 	case playbook.ReasonReview:
 		return status, screen.Refusef(code, "review first: a person approves each new text")
 	case playbook.ReasonInferred:
@@ -223,8 +225,8 @@ const (
 	goodWeight = 50
 )
 
-// falseShare is the limit if the error of the verdicts is known: with at least this share of false failures, a failure is at least as likely a
-// wrong verdict as a gap in the playbook.
+// falseShare replaces goodRate and goodWeight if the error of the verdicts is known. If at least this share of the failures is false, a failure is
+// at least as likely a wrong verdict as a gap in the playbook.
 const falseShare = 0.5
 
 // Outcomes lag behind new bullets if at least maxUntested new bullets are shown without an outcome, and the playbook has fewer than

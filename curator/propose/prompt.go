@@ -143,9 +143,9 @@ func requestPrompt(in Request) chat.Prompt {
 	for _, r := range in.Reflections {
 		tasks = append(tasks, oneLine(r.Question))
 	}
-	shared := sharedBy(tasks)
-	shared.write(&user)
-	writeSection(&user, "Tasks that these bullets were learned from, one JSON object a line", shared.taskLines(in.Tasks))
+	words := sharedWordsOf(tasks) // written once, before the tasks
+	words.write(&user)
+	writeSection(&user, "Tasks that these bullets were learned from, one JSON object a line", words.taskLines(in.Tasks))
 	writeSection(&user, "Rejected before, not to be proposed again", asLines(in.Rejected))
 	in.State.write(&user)
 	user.WriteString("# Insights, one JSON object a line\n\n")
@@ -158,7 +158,7 @@ func requestPrompt(in Request) chat.Prompt {
 			Outcome:  string(r.Outcome.Label),
 			Insight:  text.Excerpt(r.KeyInsight, maxInsight),
 			Section:  text.Excerpt(insightSection(r), playbook.MaxSection),
-			Question: shared.line(oneLine(r.Question), maxQuestion),
+			Question: words.line(oneLine(r.Question), maxQuestion),
 			Withheld: withheld(r),
 			Cause:    explanation(r, events.FieldCause, r.RootCauseAnalysis),
 			Approach: explanation(r, events.FieldApproach, r.CorrectApproach),

@@ -76,8 +76,8 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal) (prompt chat.Prom
 			tasks = append(tasks, oneLine(item.Reflection.Question))
 		}
 	}
-	shared := sharedBy(tasks)
-	shared.write(&user)
+	words := sharedWordsOf(tasks) // written once, before the proposals
+	words.write(&user)
 	user.WriteString("# Proposals, one JSON object a line\n\n")
 	tokens := 0
 	for i, proposed := range all {
@@ -90,7 +90,7 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal) (prompt chat.Prom
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, item.index+1)
-			if task := shared.line(oneLine(item.Reflection.Question), maxTask); task != "" && len(line.Tasks) < maxTasks {
+			if task := words.line(oneLine(item.Reflection.Question), maxTask); task != "" && len(line.Tasks) < maxTasks {
 				line.Tasks = append(line.Tasks, task)
 			}
 		}

@@ -36,8 +36,8 @@ type sharedWords struct {
 	first   string // a task, to show the phrases in their order
 }
 
-// sharedBy returns the words that tasks share, each task as one line. A single task shares none.
-func sharedBy(tasks []string) sharedWords {
+// sharedWordsOf returns the words that tasks share, each task as one line. A single task shares none.
+func sharedWordsOf(tasks []string) sharedWords {
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(task string) bool { return task == "" })
 	slices.Sort(tasks)
 	if tasks = slices.Compact(tasks); len(tasks) < 2 {
