@@ -16,8 +16,8 @@ const (
 	maxPerBullet = 64
 	// neighbours is the number of tasks that vote for a query.
 	neighbours = 48
-	// newestCommon is the number of tasks that are found by a word of most tasks. Without this limit a query would read thousands of tasks
-	// that are written alike.
+	// newestCommon is the number of tasks that a word finds if most tasks contain it: the newest ones. Without this limit a query would read
+	// thousands of tasks that are written alike.
 	newestCommon = 8 * neighbours
 )
 
@@ -197,7 +197,7 @@ func (x *evidenceIndex) applyOp(op *playbook.Op, covers []playbook.Cover) {
 			}
 			x.drop(source) // with its cites, because the merged text has no outcomes yet
 		}
-	case playbook.AddExposures:
+	case playbook.AddExposures: // Support[i] refers to the execution of Exposures[i]
 		for i := range op.Exposures {
 			if !op.Exposures[i].Cited || i >= len(op.Support) {
 				continue

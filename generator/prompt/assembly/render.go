@@ -17,8 +17,8 @@ import (
 type Sources struct {
 	System             string // the instructions of the system part
 	Query, TaskContext string
-	Rounds             []events.PreviousRound // earlier rounds of the task
-	Running            []events.Step
+	Rounds             []events.PreviousRound         // earlier rounds of the task
+	Running            []events.Step                  // the work since the query
 	Bullets            []*playbook.Bullet             // of the part PartBullet
 	Interactions       map[string]*events.Interaction // by handle, for windows and recall
 	Notes              map[string]*events.Note        // by handle
@@ -71,7 +71,7 @@ func (r *renderer) addPart(p *events.Part) bool {
 		instructions := cmp.Or(p.Text, r.sources.System)
 		r.system = &instructions
 		return true
-	case events.PartBullet:
+	case events.PartBullet: // one part for all bullets
 		r.bullets = r.sources.Bullets
 		return true
 	}
