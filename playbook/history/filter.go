@@ -82,7 +82,8 @@ func (r *refolder) resume(deferred deferredOp) playbook.Op {
 	return op
 }
 
-// filterOp returns the operations that replace an operation after covers were forgotten, see foldState:
+// filterOp returns the operations that replace an operation after covers were forgotten. A dropped bullet has lost all support of its Add, a mixed
+// one a part of the support of its text; see foldState.
 //
 //   - If all its support is forgotten, there are none. The bullet of such an Add becomes a dropped one.
 //   - If its bullet is dropped, and the operation sets or confirms the content, they are those that revive the bullet. Any other operation on a
@@ -152,7 +153,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 	return ops
 }
 
-// voteOf returns the name of the vote on a bullet that a cover of the current change casts. ok is false without a sample.
+// voteOf returns the key of the vote, bullet and sample, that a cover of the current change casts. ok is false without a sample.
 func (r *refolder) voteOf(id playbook.BulletID, cover int) (v castVote, ok bool) {
 	if cover >= len(r.covers) || r.covers[cover].Evidence == nil {
 		return v, false
@@ -161,8 +162,8 @@ func (r *refolder) voteOf(id playbook.BulletID, cover int) (v castVote, ok bool)
 	return v, v.sample != ""
 }
 
-// keepVotes records the votes that do not change, because the reflections behind an operation are forgotten. A merge takes over the votes
-// of its sources.
+// keepVotes records the votes of samples that a forgotten Tag or Retag leaves as they were: the old vote, or none. A later Retag starts from
+// them. A Merge takes over the recorded votes of its sources.
 func (r *refolder) keepVotes(op *playbook.Op, forgotten []uint64) {
 	votes := r.state.votes
 	for _, source := range op.Sources { // of a Merge
@@ -191,7 +192,8 @@ func (r *refolder) keepVotes(op *playbook.Op, forgotten []uint64) {
 	}
 }
 
-// moveKeptVotes returns the operations in place of an operation. A Retag moves the votes that the samples have in this fold.
+// moveKeptVotes returns the operations in place of an operation. A Retag becomes one operation for each sample with a recorded vote, which
+// moves this vote in place of OldVote, and one for all other samples.
 func (r *refolder) moveKeptVotes(op playbook.Op) (ops []playbook.Op) {
 	if op.Kind != playbook.Retag {
 		return []playbook.Op{op}

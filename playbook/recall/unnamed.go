@@ -100,8 +100,8 @@ func (u *Unnamed) Top(query string, n int) []Match {
 	return matches
 }
 
-// has reports whether the snapshot has a text, and not only the index: a later text has a new number, or the number of a removed one with
-// another key. A text that was removed before the snapshot has no sum, one that was removed since has no key.
+// has reports whether the text with a number is that of the snapshot. A text that was put later has a new number, or the number of a removed text
+// and another key. A text that was removed before the snapshot has no sum, one that was removed since has no key.
 func (u *Unnamed) has(number uint32) bool {
 	return int(number) < len(u.sums) && u.sums[number] > 0 && u.words.keys[number] != "" && u.words.hashes[number] == u.hashes[number]
 }
