@@ -16,7 +16,8 @@ import (
 
 // makeChart writes the Helm chart. Its templates are the objects of deploy/kubernetes/base, as kustomize renders them, with
 // values in place of images, numbers, settings and the namespace. It creates no Secrets: their files come from 'debrief
-// credentials', and the chart has the kustomization that makes Secrets of them. The names of the objects do not depend on the release, so a namespace can have one.
+// credentials', and the chart has the kustomization that makes Secrets of them. The names of the objects do not depend on
+// the release, so a namespace can have only one release.
 func makeChart(b *build) error {
 	entries, err := directory(filepath.Join(b.root, ".ci/release/chart"), "debrief")
 	if err != nil {
@@ -60,7 +61,7 @@ func makeChart(b *build) error {
 	return writeTar(filepath.Join(b.out, "debrief-chart-"+b.version+".tgz"), entries, b.time)
 }
 
-// values returns values.yaml with the settings of the base.
+// values returns values.yaml, which ends with the key of the settings, with the settings of the base.
 func (b *build) values() ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(b.root, ".ci/release/chart/values.yaml"))
 	if err != nil {
@@ -133,7 +134,7 @@ func (b *build) renderBase() (all []object, err error) {
 	return all, nil
 }
 
-// object is a decoded YAML object.
+// object is a decoded YAML object. The objects inside it have this type too.
 type object map[string]any
 
 // at returns the object at a path of keys, or an empty one that is not part of o.
