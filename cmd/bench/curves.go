@@ -26,7 +26,7 @@ var curvesPart = part{
 		{reflectorCallsKey, "of the Reflector", number2},
 		{modelTokensKey, "model tokens", count},
 		{statedKey, "rules stated", percent},
-		{decidingKey, "in prompt", percent}, // of the stated rules
+		{statedInPromptKey, "in prompt", percent}, // of the stated rules
 		{changedKey, "changed", percent},
 		{deadKey, "dead", number1},
 	},

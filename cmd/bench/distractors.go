@@ -25,7 +25,7 @@ var distractorsPart = part{
 	name: "distractors", title: "deciding rules in the prompt; rules by hand among distractors",
 	arms: []string{"perfect", "votes-only"}, tasks: 1000, quick: 200,
 	columns: []column{
-		{decidingKey, "in prompt", percentInterval},
+		{statedInPromptKey, "in prompt", percentInterval},
 		{completeKey, "tasks with all", percent},
 		{accuracyKey, "accuracy", percent},
 		{bulletsKey, "bullets", count},

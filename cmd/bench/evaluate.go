@@ -22,8 +22,8 @@ const (
 	activeKey         = "active_bullets"
 	inPromptKey       = "bullets_in_prompt"
 	promptTokensKey   = "prompt_tokens"
-	statedKey         = "deciding_rules_stated" // by an active bullet
-	decidingKey       = "stated_deciding_rules_in_prompt"
+	statedKey         = "deciding_rules_stated"           // of the rules that decide tasks, the share that active bullets state
+	statedInPromptKey = "stated_deciding_rules_in_prompt" // of these, the share in the prompt
 	completeKey       = "tasks_with_all_deciding_rules"
 	prefixKey         = "shared_prefix"        // mean of sharedPrefix over the training prompts
 	callsKey          = "model_calls_per_task" // the agent's call included
@@ -183,7 +183,7 @@ func (r *runner) decidingRules(v map[string]float64, p *book.Playbook, answers [
 	v[statedKey] = float64(known) / float64(max(all, 1))
 	v[completeKey] = float64(complete) / float64(max(len(answers), 1))
 	if known > 0 {
-		v[decidingKey] = float64(found) / float64(known)
+		v[statedInPromptKey] = float64(found) / float64(known)
 	}
 }
 

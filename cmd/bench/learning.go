@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated/worlds/text"
+	"debrief/cmd/internal/simulated/worlds/tools"
 )
 
 // learningBench measures the quality of learning.
@@ -132,7 +133,8 @@ func (b *learningBench) measurement(p *part) *measurement {
 	m := &measurement{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
 		heldOut: b.HeldOut, distractors: b.Distractors,
-		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, overHTTP: []string{"tools"},
+		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say,
+		overHTTP: []string{tools.Name},
 	}
 	if b.Quick {
 		m.seeds = min(m.seeds, 2)

@@ -35,7 +35,7 @@ type measurement struct {
 	seeds, tasks, heldOut int
 	distractors           []int
 	parallel              int // runs at the same time
-	// overHTTP lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
+	// overHTTP has the names of the worlds whose agent uses the HTTP API. It reports the outcome of a task only after it has answered
 	// later tasks.
 	overHTTP []string
 	say      func(format string, args ...any)

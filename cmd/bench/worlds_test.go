@@ -86,7 +86,7 @@ func TestWorldsTeach(t *testing.T) {
 	if after.Tasks != 150 || is < was+0.2 || after.Values["deciding_rules_stated"].Mean <= 0.3 || after.Values["model_calls_per_task"].Mean < 2 || after.Values["dead_letters"].Mean > 0 {
 		t.Errorf("after 150 tasks: %+v, want at least 20 points more", after)
 	}
-	if ceiling.Values[accuracyKey].Mean < 0.99 || ceiling.Values[decidingKey].Mean != 1 {
+	if ceiling.Values[accuracyKey].Mean < 0.99 || ceiling.Values[statedInPromptKey].Mean != 1 {
 		t.Errorf("rules by hand, all shown: %+v, want 1", ceiling)
 	}
 	if after.Difference == nil || after.Against != "none" || after.Difference.Mean != is-none.Values[accuracyKey].Mean {
@@ -126,16 +126,16 @@ func TestWorldsDistractors(t *testing.T) {
 	rows := measure(t, &measurement{part: &distractorsPart, seeds: 1, tasks: 0, heldOut: 60, distractors: []int{0, 1000}})
 	of := func(label string) map[string]report.Estimate { return row(t, rows, "votes-only", label).Values }
 	alone := of("0 distractors, words, after 0 tasks")
-	if got := alone[decidingKey].Mean; got < 0.99 || alone[completeKey].Mean != got {
+	if got := alone[statedInPromptKey].Mean; got < 0.99 || alone[completeKey].Mean != got {
 		t.Errorf("40 rules alone: got %.3f, want at least 0.99", got)
 	}
 	crowded := of("1000 distractors, words, after 0 tasks")
-	words, vectors := crowded[decidingKey].Mean, of("1000 distractors, embeddings, after 0 tasks")[decidingKey].Mean
+	words, vectors := crowded[statedInPromptKey].Mean, of("1000 distractors, embeddings, after 0 tasks")[statedInPromptKey].Mean
 	if words > 0.97 || vectors < words+0.02 {
 		t.Errorf("1,000 distractors: got %.3f by words and %.3f by embeddings, want embeddings to find more", words, vectors)
 	}
 	// Without the ranking by conditions it is 0.31.
-	if got := of("1000 distractors from the start, words, after 0 tasks")[decidingKey].Mean; got < 0.6 {
+	if got := of("1000 distractors from the start, words, after 0 tasks")[statedInPromptKey].Mean; got < 0.6 {
 		t.Errorf("1,000 distractors from the start: got %.3f, want at least 0.6", got)
 	}
 	if crowded["bullets"].Mean != 1040 || crowded["prompt_tokens"].Mean > 4800 {
