@@ -106,8 +106,8 @@ func (t *Tail) show(ctx context.Context, c *bus.Conn, book playbook.Book, since 
 	if err != nil {
 		return err
 	}
-	var newest []*tailEntry // until the first end of the streams, without a time to begin at
-	for isFirst := since.IsZero(); ; {
+	var newest []*tailEntry // without --since: the last --lines entries, shown at the first end of the streams
+	for collecting := since.IsZero(); ; {
 		entries, atEnd, err := readTail(ctx, c, all)
 		switch {
 		case ctx.Err() != nil:
@@ -118,12 +118,12 @@ func (t *Tail) show(ctx context.Context, c *bus.Conn, book playbook.Book, since 
 			return err
 		}
 		entries = slices.DeleteFunc(entries, func(e *tailEntry) bool { return len(t.Kind) > 0 && !slices.Contains(t.Kind, string(e.Kind)) })
-		if isFirst {
+		if collecting {
 			newest = append(newest, entries...)
 			newest = newest[max(len(newest)-t.Lines, 0):]
 			entries = nil
 			if atEnd && err == nil {
-				entries, isFirst = newest, false
+				entries, collecting = newest, false
 			}
 		}
 		for _, e := range entries {
