@@ -170,7 +170,7 @@ func (s state) handOver(ctx context.Context, settings *Settings, file string, ne
 		return false, s.rate(ctx, r, e)
 	}
 	if last := newest[e.Run.ID]; last != nil {
-		last.id = e.id // the id of the feedback is that of this file
+		last.id = e.id // names the feedback: this file, handed over again, must give the same id
 		e = last
 	}
 	return s.report(ctx, r, e)

@@ -24,7 +24,7 @@ const Path = "/mcp/"
 // Limits of requests.
 const (
 	maxInFlight = 64               // requests at a time
-	bodyTime    = 30 * time.Second // for reading the body
+	bodyTimeout = 30 * time.Second // for reading the body
 )
 
 // Handler serves playbooks over Streamable HTTP, without sessions, so that any replica serves any request. It is safe for concurrent use.
@@ -65,7 +65,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNoRoute, Field: "book", Detail: fmt.Sprintf("want %s and the name of a playbook: %v", Path, err)})
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a test may have no connection
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a test may have no connection
 	client := h.api.OnBehalf(r, tokens.SecretOf(r.Header))
 	if problem := authenticate(r.Context(), client); problem != nil {
 		writeProblem(w, problem)

@@ -143,8 +143,8 @@ type rating struct {
 	Feedback string   `json:"feedback,omitempty" jsonschema:"what was right or wrong, for example the message of a failed test"`
 }
 
-// body returns the rating as the outcome of a request. It is nil for an empty rating. The API checks the values.
-func (r *rating) body() map[string]any {
+// asOutcome returns the rating as the outcome of a report or of feedback. It is nil for an empty rating. The API checks the values.
+func (r *rating) asOutcome() map[string]any {
 	out := map[string]any{}
 	if r.Outcome != "" {
 		out["label"] = r.Outcome
@@ -197,7 +197,7 @@ func (s *session) report(ctx context.Context, a *reportArguments) (any, []string
 		"book": s.book, "question": a.Question, "answer": a.Answer, "steps": steps, "cited": a.Cited, "context_id": a.ContextID,
 		"run_id": a.RunID, "session": a.Session, "task": a.Task,
 	}
-	if o := a.body(); o != nil {
+	if o := a.asOutcome(); o != nil {
 		body["outcome"] = o
 	}
 	stored, err := api.Post[events.StoredReply](ctx, s.api, "/executions", nil, body)
@@ -225,7 +225,7 @@ type rateArguments struct {
 
 func (s *session) rate(ctx context.Context, a *rateArguments) (any, []string, error) {
 	body := map[string]any{"book": s.book, "execution": a.Execution, "id": a.ID}
-	if o := a.body(); o != nil {
+	if o := a.asOutcome(); o != nil {
 		body["outcome"] = o
 	}
 	stored, err := api.Post[events.StoredReply](ctx, s.api, "/feedback", nil, body)

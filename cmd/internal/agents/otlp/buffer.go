@@ -317,12 +317,13 @@ func (s *Store) firstOf(key events.ID, now time.Time) time.Time {
 	return now
 }
 
-// forget ends the counts of traces that do not wait any more: they were closed, or their spans were not stored.
+// forget ends the counts of traces that do not wait any more: they were closed, or their spans were not stored within
+// storeTimeout.
 func (s *Store) forget(now time.Time, waiting map[events.ID]*dueTrace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, r := range s.traces {
-		if waiting[key] == nil && now.Sub(r.last) > storeTime {
+		if waiting[key] == nil && now.Sub(r.last) > storeTimeout {
 			s.total.add(-1, r)
 			delete(s.traces, key)
 		}

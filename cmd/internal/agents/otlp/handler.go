@@ -31,8 +31,8 @@ const (
 const (
 	maxBody      = 16 << 20 // bytes, after decompression
 	maxInFlight  = 8        // requests at a time
-	bodyTime     = 30 * time.Second
-	storeTime    = 10 * time.Second
+	bodyTimeout  = 30 * time.Second
+	storeTimeout = 10 * time.Second
 	headerBook   = "X-Debrief-Book"
 	protobufType = "application/x-protobuf"
 	jsonType     = "application/json"
@@ -124,7 +124,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (*refusals, erro
 	if err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
+	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	return refused, store.Put(ctx, token.Caller(), book, spans, refused)
 }
@@ -154,7 +154,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, isJSON bool,
 	if kind != protobufType && kind != jsonType {
 		return nil, false, fail(http.StatusUnsupportedMediaType, "want Content-Type: %s or %s; gRPC is not supported: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", protobufType, jsonType)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a test may have no connection
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a test may have no connection
 	var from io.Reader = http.MaxBytesReader(w, r.Body, maxBody)
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":

@@ -522,7 +522,7 @@ func TestLimitOfAGateway(t *testing.T) {
 	if err := s.sweep(t.Context(), time.Now()); err != nil { // closes the trace
 		t.Fatal(err)
 	}
-	if err := s.sweep(t.Context(), time.Now().Add(2*storeTime)); err != nil {
+	if err := s.sweep(t.Context(), time.Now().Add(2*storeTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if s.total != (traceCounts{}) || len(s.traces) > 0 {
