@@ -34,15 +34,14 @@ var verdicts = map[worth.Status]option{
 // Verdict returns the answer in a word.
 func (v *worthView) Verdict() option { return verdicts[v.Status] }
 
-// Chart returns the chart of the points with their interval, nil before there is one.
+// Chart returns the chart of the effect with its interval, nil while there is no effect yet.
 func (v *worthView) Chart() *interval {
-	e := v.Points
-	if e == nil {
+	effect := v.Points // in percentage points; the chart is in shares of 1
+	if effect == nil {
 		return nil
 	}
-	// The effect is in points, and the chart in shares of 1. The axis ends at a multiple of ten points.
-	end := math.Ceil(max(-e.Low, e.High, 10)/10) / 10
-	return &interval{Value: e.Mean / 100, Low: e.Low / 100, High: e.High / 100, From: -end, To: end}
+	end := math.Ceil(max(-effect.Low, effect.High, 10)/10) / 10 // the axis ends at a multiple of ten points
+	return &interval{Value: effect.Mean / 100, Low: effect.Low / 100, High: effect.High / 100, From: -end, To: end}
 }
 
 // Arms returns the sessions with the playbook, and without it.
