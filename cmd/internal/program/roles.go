@@ -74,9 +74,9 @@ type Limits struct {
 
 // Weights contains the flags of the parts of a bullet's score. The tag "zero" marks flags for which 0 does not select the default.
 type Weights struct {
-	Effectiveness float64 `name:"effectiveness" help:"Order bullets by a weighted sum: weight of the effectiveness; 0 for all orders by rank." default:"0" zero:"" rare:""`
-	Recency       float64 `name:"recency" help:"Weight of the recency of the last use." default:"0" zero:"" rare:""`
-	Relevance     float64 `name:"relevance" help:"Weight of the relevance to the query." default:"0" zero:"" rare:""`
+	Effectiveness float64 `name:"effectiveness" help:"Weight of the effectiveness in the order of bullets. If all three weights are 0: by rank." default:"0" zero:"" rare:""`
+	Recency       float64 `name:"recency" help:"Weight of the recency of the last use in the order of bullets." default:"0" zero:"" rare:""`
+	Relevance     float64 `name:"relevance" help:"Weight of the relevance to the query in the order of bullets." default:"0" zero:"" rare:""`
 }
 
 func (l *Limits) SetDefaults() { copyFields(l, assembly.Limits{}.WithDefaults()) }
@@ -148,7 +148,7 @@ type Curator struct {
 	Gate     Gate            `embed:""`
 	Review   playbook.Review `name:"review" help:"Review mode of playbooks that 'debrief playbook review mode' did not set: first or off." placeholder:"MODE" group:"Gate"`
 	Control  playbook.Share  `name:"control" help:"Share of the sessions without advice, of playbooks that 'debrief playbook control' did not set: off, or up to 50%." placeholder:"SHARE" group:"Gate"`
-	Trust    []string        `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]" rare:""`
+	Trust    []string        `name:"trust" help:"Trust in SOURCE: trusted (default), untrusted, limited to SHARE % (50) of the evidence." placeholder:"SOURCE=LEVEL[:SHARE]" rare:""`
 	MaxBurst int             `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." rare:""`
 }
 
