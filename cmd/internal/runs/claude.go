@@ -174,7 +174,7 @@ func (c *claudeSession) addResultEvent(v modelapi.Value) {
 		c.Outcome.Label, c.Outcome.By = events.Failure, sourceClaudeCode
 	}
 	c.Duration = steps.ValidDuration(v.Number("duration_ms") / 1000)
-	c.Usage = steps.Usage(v.Count("num_turns"), v.Get("usage"), v.Number("total_cost_usd"))
+	c.Usage = steps.Usage(v.Int("num_turns"), v.Get("usage"), v.Number("total_cost_usd"))
 }
 
 // harnessAgents begin the ids of sub-agents that Claude Code starts for itself: it compacts the session, suggests the next prompt of

@@ -140,8 +140,8 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	g.Model = cmp.Or(v.Text("model"), g.Model)
 	if tokens := v.Get("tokens"); tokens.IsSet() {
 		u := steps.Usage(1, tokens, 0)
-		u.InputTokens += tokens.Count("tool")
-		u.OutputTokens += tokens.Count("thoughts")
+		u.InputTokens += tokens.Int("tool")
+		u.OutputTokens += tokens.Int("thoughts")
 		g.Usage = g.Usage.Add(u)
 	}
 	if calls := v.WantCalls("toolCalls", "name"); len(calls) > 0 {

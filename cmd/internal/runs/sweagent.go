@@ -32,7 +32,7 @@ func sweAgent(v *record) ([]*steps.Run, error) {
 	info := v.Want('{', "info")
 	c.Question, c.Answer, c.Outcome = taskStatement(c.Question), wantText(info, "submission"), exitOutcome(info)
 	stats := info.Get("model_stats")
-	c.Usage = steps.Usage(stats.Count("api_calls"), stats, stats.Number("instance_cost"))
+	c.Usage = steps.Usage(stats.Int("api_calls"), stats, stats.Number("instance_cost"))
 	return []*steps.Run{&c.Run}, nil
 }
 
@@ -154,7 +154,7 @@ func miniSWEAgent(v *record) ([]*steps.Run, error) {
 		r.Outcome = exitOutcome(info)
 	}
 	stats := info.Get("model_stats")
-	r.Usage = r.Usage.Add(steps.Usage(stats.Count("api_calls"), modelapi.Value{}, stats.Number("instance_cost")))
+	r.Usage = r.Usage.Add(steps.Usage(stats.Int("api_calls"), modelapi.Value{}, stats.Number("instance_cost")))
 	if r.Model == "" {
 		r.Model = info.Text("config", "model", "model_name")
 	}

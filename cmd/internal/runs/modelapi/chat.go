@@ -52,7 +52,7 @@ func (p *chatParser) event(_ string, root Value) {
 // isFirst reports whether a choice has the index 0. Without an index, it is the first of the list.
 func isFirst(choice, choices Value) bool {
 	index := choice.Get("index")
-	return index.Count() == 0 && (index.IsSet() || choice == choices.FirstElement())
+	return index.Int() == 0 && (index.IsSet() || choice == choices.FirstElement())
 }
 
 // addShared reads the fields that responses and chunks of a stream share. It reports whether there is an error.
@@ -128,8 +128,8 @@ func (c *callParts) fits(part *ToolCall, index string) bool {
 	return part.ID == "" && part.Name == ""
 }
 
-// endsBefore reports whether a part that fits begins the next call: it has another name, or it has the name again and the arguments of
-// the call are complete.
+// endsBefore reports whether a part that fits begins the next call: it has another name, or it has the same name and arguments although
+// those of the call are complete.
 func (c *callParts) endsBefore(part *ToolCall) bool {
 	if part.Name == "" || c.name == "" {
 		return false

@@ -44,7 +44,7 @@ func (p *messagesParser) event(name string, root Value) {
 	case "content_block_start":
 		p.startBlock(root)
 	case "content_block_delta":
-		if b := p.open[root.Get("index").Count()]; b != nil {
+		if b := p.open[root.Int("index")]; b != nil {
 			b.text.WriteString(root.Text("delta", "text"))
 			b.arguments.WriteString(root.Text("delta", "partial_json"))
 		}
@@ -64,7 +64,7 @@ func (p *messagesParser) startBlock(root Value) {
 		p.open = map[int]*block{}
 	}
 	b := &block{start: append([]byte{}, root.Get("content_block").Raw()...)}
-	p.open[root.Get("index").Count()] = b
+	p.open[root.Int("index")] = b
 	p.blocks = append(p.blocks, b)
 }
 

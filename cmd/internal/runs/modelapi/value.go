@@ -359,8 +359,8 @@ func (v Value) Number(path ...string) float64 {
 	return f
 }
 
-// Count returns the number at a path of keys that counts something, and 0 for negative numbers and other values.
-func (v Value) Count(path ...string) int {
+// Int returns the integer at a path of keys, and 0 for negative numbers and other values.
+func (v Value) Int(path ...string) int {
 	v = v.Get(path...)
 	if v.Kind() != '0' {
 		return 0
@@ -417,7 +417,7 @@ func (v Value) Time(path ...string) (t time.Time) {
 // setCount sets n to the value if the value is a number.
 func (v Value) setCount(n *int) {
 	if v.Kind() == '0' {
-		*n = v.Count()
+		*n = v.Int()
 	}
 }
 

@@ -52,7 +52,7 @@ func (t *table) hasColumns(groups [][]string) bool {
 	return len(groups) > 0
 }
 
-// missing returns an error with the needed columns if the first line looks like the header of another table. It returns nil for another
+// missing returns an error with the needed columns if the first line looks like the header of a table without them, and nil for any other
 // line.
 func (t *table) missing(groups [][]string) error {
 	if len(t.columns) < 2 || len(groups) == 0 {
