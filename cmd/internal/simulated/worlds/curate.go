@@ -78,15 +78,16 @@ func (m *Model) propose(c *claim, bullets []statedBullet, dice Dice) Operation {
 	if c.rule != nil && same < 0 {
 		contradicting = slices.IndexFunc(bullets, func(b statedBullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
 	}
+	isDuplicate := same >= 0 && dice.Chance(m.Errors.Duplicate, "duplicate") // an error of the model
 	op := Operation{Type: "ADD", Section: c.section, Content: c.text}
 	switch {
-	case same >= 0 && !dice.Chance(m.Errors.Duplicate, "duplicate"):
+	case same >= 0 && !isDuplicate:
 		op = Operation{Type: "SAME", BulletID: bullets[same].id}
 	case contradicting >= 0:
 		op.Type, op.BulletID, op.Reason = "UPDATE", bullets[contradicting].id, "the results contradict the bullet"
 	}
 	if op.Type != "SAME" && c.rule != nil {
-		if w := m.wording(dice, "content"); w != 0 || same >= 0 {
+		if w := m.wording(dice, "content"); w != 0 || isDuplicate {
 			op.Content = c.rule.Text(w)
 		}
 	}
@@ -96,8 +97,8 @@ func (m *Model) propose(c *claim, bullets []statedBullet, dice Dice) Operation {
 	return op
 }
 
-// findSame returns the index of the bullet with the meaning of a claim. Without one, it returns that of a bullet that was withheld from a
-// run behind the claim and advises the same for another case, or -1.
+// findSame returns the index of the bullet with the meaning of a claim. Without one, it returns the index of a bullet with the same advice for
+// another case, if this bullet was withheld from a run behind the claim. Else it returns -1.
 func findSame(bullets []statedBullet, c *claim) int {
 	same := slices.IndexFunc(bullets, func(b statedBullet) bool { return b.meaning() == c.meaning() })
 	if same >= 0 {

@@ -117,11 +117,11 @@ func ReadTask(messages []Message) (question, context string) {
 	return last, ""
 }
 
-// earlier is the id of the bullets of ReadEarlier.
+// earlier is the id of the bullets of ReadEarlierInsights.
 const earlier = "earlier"
 
-// ReadEarlier returns the insights of earlier attempts at the task of a Generator's prompt as bullets, the newest first.
-func ReadEarlier(messages []Message) string {
+// ReadEarlierInsights returns the insights of earlier attempts at the task of a Generator's prompt as bullets, the newest first.
+func ReadEarlierInsights(messages []Message) string {
 	var out string
 	for line := range strings.Lines(ReadQuotes(UserText(messages))["earlier attempts at this task"]) {
 		if insight, ok := strings.CutPrefix(line, "  insight: "); ok {
@@ -131,8 +131,8 @@ func ReadEarlier(messages []Message) string {
 	return out
 }
 
-// IsEarlier reports whether an id is that of the bullets of ReadEarlier, which an answer cannot cite.
-func IsEarlier(id string) bool { return id == earlier }
+// IsEarlierInsight reports whether an id is that of the bullets of ReadEarlierInsights, which an answer cannot cite.
+func IsEarlierInsight(id string) bool { return id == earlier }
 
 // Execution is the material of a Reflector's prompt. Fields without a quotation are empty.
 type Execution struct {

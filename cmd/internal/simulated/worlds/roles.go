@@ -74,9 +74,9 @@ func (m *Model) Reply(schema string, messages []Message) string {
 	switch schema {
 	case "generator":
 		question, context := ReadTask(messages)
-		a := m.Language.Answer(question, context, ReadEarlier(messages)+SystemText(messages))
-		a.BulletIDs = slices.DeleteFunc(a.BulletIDs, IsEarlier)
-		return ReplyJSON(a) // without errors: the rates are those of a Reflector and a Curator
+		a := m.Language.Answer(question, context, ReadEarlierInsights(messages)+SystemText(messages))
+		a.BulletIDs = slices.DeleteFunc(a.BulletIDs, IsEarlierInsight) // an answer cannot cite them
+		return ReplyJSON(a)                                            // without errors: the rates are those of a Reflector and a Curator
 	case "reflector":
 		e := ReadExecution(messages)
 		reply = ReplyJSON(m.reflect(&e, d))

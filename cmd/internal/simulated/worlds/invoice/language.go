@@ -41,12 +41,12 @@ func (Language) Answer(question, _, system string) worlds.Answer {
 		}
 	}
 	sheet, used := fill(&inv, rules)
-	for step, rule := range used {
+	for step, i := range used { // i is the index of the rule of the step, or -1
 		about := "For " + condition{step, inv.keys[step]}.phrase()
 		switch {
-		case rule >= 0:
-			out.Reasoning += about + " I follow [" + ids[rule] + "].\n"
-			out.BulletIDs = append(out.BulletIDs, ids[rule])
+		case i >= 0:
+			out.Reasoning += about + " I follow [" + ids[i] + "].\n"
+			out.BulletIDs = append(out.BulletIDs, ids[i])
 		case steps[step].needsRule(inv.keys[step]):
 			out.Reasoning += about + " the playbook has no rule, so I take nothing.\n"
 		}

@@ -66,7 +66,7 @@ func (f flaw) Text(when condition, draw uint64) string {
 			list = flawWordings[missing][2:]
 		}
 	}
-	return list[(draw>>8)%uint64(len(list))].write(rule{step: f.step, other: f.other, when: when})
+	return list[(draw>>8)%uint64(len(list))].write(rule{step: f.step, other: f.other, when: when}) // as in rule.Text
 }
 
 // readFlaw returns the flaw that feedback names, with its reason.

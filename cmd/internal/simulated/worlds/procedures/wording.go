@@ -83,7 +83,7 @@ var wordings = map[kind][]template{
 // Text implements worlds.Rule.
 func (r rule) Text(draw uint64) string {
 	list := wordings[r.kind]
-	return list[(draw>>8)%uint64(len(list))].write(r)
+	return list[(draw>>8)%uint64(len(list))].write(r) // the lowest bit of every draw but 0 is set, see Model.wording
 }
 
 // stated is a text that begins with a condition as When states it.

@@ -133,7 +133,7 @@ func (w *World) draw(rng *rand.Rand) ticket {
 	return t
 }
 
-// isContradictory reports whether, in a phase, two rules with the most conditions of all that apply to a slot have different values.
+// isContradictory reports whether, in any phase, the most specific rules that apply to a ticket give one slot different values.
 func (w *World) isContradictory(t ticket) bool {
 	for _, rules := range w.phases {
 		for _, slot := range []string{toQueue, toPriority} {
