@@ -39,7 +39,7 @@ const (
 // errFormat is returned when a file contains no task.
 var errFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
 
-// fields has the names allowed in Options.Fields. Each has the names of the field in a file for which the option is not set.
+// fields maps each name allowed in Options.Fields to the names that the field has in a file by default.
 var fields = map[string][]string{
 	"id": {"id"}, "question": {"question"}, "context": {"context"}, "target": {"target", "ground_truth"},
 	"evaluator": {"evaluator"}, "session": {"session"},
@@ -48,7 +48,7 @@ var fields = map[string][]string{
 // Options control how a file is read. The zero value reads the fields of the package comment.
 type Options struct {
 	// Fields maps our field names to the names in the file: {"question": "prompt"}. A name with dots may also be a
-	// path into objects: "input.text". A field that is mapped here is the default of no other field.
+	// path into objects: "input.text". A name in the file that is mapped here does not count as the default of another field.
 	Fields map[string]string
 	// Evaluator of all samples; empty uses the evaluator of the sample.
 	Evaluator string

@@ -38,7 +38,7 @@ func (r *run) learnEpoch(ctx context.Context, learnWindow func(context.Context) 
 		train = train.Plus(w.score)
 		validated = nil
 		mayValidate := r.Validation != nil && r.Mode != Executions && !w.last // the end of the epoch has a validation
-		if mayValidate && passed(r.ValidateEvery, r.step, w.samples) {
+		if mayValidate && isDue(r.ValidateEvery, r.step, w.samples) {
 			if validated, err = r.validate(ctx); err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (r *run) endWindow(ctx context.Context, w window) error {
 	r.addPoint(report.Point{Epoch: r.epoch, Step: r.step, Set: Train, Book: w.book, Score: w.score.Finish()})
 	r.state.setProgress(r.position)
 	r.state.setCuratorUsage(r.log.usage(r.version))
-	if !passed(r.SnapshotEvery, r.step, w.samples) {
+	if !isDue(r.SnapshotEvery, r.step, w.samples) {
 		return nil
 	}
 	book, err := r.log.bookAt(ctx, r.position)

@@ -136,7 +136,7 @@ func (c Config) Expected(sets Sets) (learned, measured int) {
 func (c Config) validationsInside(samples int) (n int) {
 	for epoch := range c.Epochs {
 		for done := c.Batch; done < samples; done += c.Batch {
-			if passed(c.ValidateEvery, epoch*samples+done, c.Batch) {
+			if isDue(c.ValidateEvery, epoch*samples+done, c.Batch) {
 				n++
 			}
 		}
@@ -144,9 +144,9 @@ func (c Config) validationsInside(samples int) (n int) {
 	return n
 }
 
-// passed reports whether the last samples of a run reached or passed a multiple of every. step counts all its samples so far. passed returns false
-// if every is 0.
-func passed(every, step, lastSamples int) bool {
+// isDue reports whether the last samples of a run reached or passed a multiple of every, so that work which is done each time is due. step counts
+// all samples of the run so far. isDue returns false if every is 0.
+func isDue(every, step, lastSamples int) bool {
 	return every > 0 && step/every > (step-lastSamples)/every
 }
 
