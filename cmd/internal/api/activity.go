@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -133,9 +134,7 @@ func streamEvents(c *call, out *eventStream) {
 	activity, executions := c.handler.index.Activity, c.handler.index.Executions
 	s := &liveState{c: c, out: out, book: playbook.Book(c.query.Get("book")), versions: map[playbook.Book]uint64{}, executions: executions.Counts()}
 	state := activity.State()
-	for _, ch := range state.Changes {
-		s.versions[ch.Book] = max(s.versions[ch.Book], ch.Version)
-	}
+	maps.Copy(s.versions, newestVersions(state.Changes))
 	s.dead = state.Dead
 	s.sample = state.Sample.Time
 	count, beat := time.NewTicker(countInterval), time.NewTicker(heartbeat)
@@ -164,8 +163,22 @@ func (s *liveState) wants(b playbook.Book) bool {
 	return s.c.token.AllowsBook(b) && (s.book == "" || s.book == b)
 }
 
+// newestVersions returns the newest version of each playbook in changes.
+func newestVersions(changes []index.Change) map[playbook.Book]uint64 {
+	newest := map[playbook.Book]uint64{}
+	for _, ch := range changes {
+		newest[ch.Book] = max(newest[ch.Book], ch.Version)
+	}
+	return newest
+}
+
 // sendState sends what is new in a state of the activity. It reports whether the stream continues.
 func (s *liveState) sendState(state index.State) bool {
+	for b, version := range newestVersions(state.Changes) {
+		if version < s.versions[b] { // the log was replaced, or has lost its end
+			s.versions[b] = version - 1
+		}
+	}
 	for _, ch := range state.Changes {
 		if ch.Version <= s.versions[ch.Book] {
 			continue

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 
 	"debrief/cmd/internal/api/apitest"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/playbook"
@@ -116,6 +118,24 @@ func TestEvents(t *testing.T) {
 		if got := s.until(t); got != "version support <nil> 2 <nil>" {
 			t.Errorf("%s: got %s", name, got)
 		}
+	}
+}
+
+// TestEventsOfAReplacedLog: a log that was replaced, or that has lost its end, begins again at a lower version.
+func TestEventsOfAReplacedLog(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	out := &eventStream{w: w, control: http.NewResponseController(w)}
+	s := &liveState{c: &call{token: &tokens.Token{}}, out: out, versions: map[playbook.Book]uint64{"a": 8, "b": 3}}
+	for _, changes := range [][]index.Change{
+		{{Book: "a", Version: 7}, {Book: "a", Version: 8}, {Book: "b", Version: 3}},
+		{{Book: "a", Version: 1}, {Book: "b", Version: 3}},
+		{{Book: "a", Version: 1}, {Book: "b", Version: 3}, {Book: "a", Version: 2}},
+	} {
+		s.sendState(index.State{Changes: changes})
+	}
+	if sent := w.Body.String(); out.sent != 2 || !strings.Contains(sent, `"version":1,`) || !strings.Contains(sent, `"version":2,`) {
+		t.Errorf("got the events %s, want the versions 1 and 2 of a", sent)
 	}
 }
 
