@@ -69,8 +69,8 @@ type handler struct {
 type Options struct {
 	// Tokens are the named tokens. Nil requires none, and accepts only requests that name the loopback.
 	Tokens *tokens.Set
-	// Local is the token of every request to a handler that only this process calls. Nil: requests are authenticated.
-	Local *tokens.Token
+	// CommandToken is the token of every request to a handler that only this process calls. Nil: requests are authenticated.
+	CommandToken *tokens.Token
 	// Conn is the connection to the streams and buckets. Nil serves only contexts, executions and feedback.
 	Conn *bus.Conn
 	// Index has the executions, logs and changes in memory. The caller runs it; its end ends the streams of events. Required with Conn.
@@ -78,7 +78,8 @@ type Options struct {
 	// Settings are the settings of the program, for people.
 	Settings program.Effective
 	Log      zerolog.Logger
-	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
+	// OnResponse is called for each response. The verb is the label of the route in the metrics, "" for a route without one and for an
+	// unknown path. Nil disables it.
 	OnResponse service.Observer
 }
 
@@ -102,7 +103,7 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
 		agents: agents, conn: o.Conn, index: o.Index, program: o.Settings,
-		tokens: o.Tokens, commandToken: o.Local, origins: http.NewCrossOriginProtection(),
+		tokens: o.Tokens, commandToken: o.CommandToken, origins: http.NewCrossOriginProtection(),
 		bodies: body.Reader{Memory: body.NewMemory(lim.memory), Pace: lim.pace, Timeout: lim.body}, limits: lim,
 		slots: make(chan struct{}, maxInFlight), waitSlots: make(chan struct{}, maxWaiting), streamSlots: make(chan struct{}, maxStreams),
 		observe: o.OnResponse, log: o.Log,

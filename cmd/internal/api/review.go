@@ -82,7 +82,7 @@ func getGate(c *call) (*GateState, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := explain.GateAt(c.book(), p, label, decisions, gate.Config{}, limit) // with all bullets; further ones without a lift
+	g := explain.GateAt(c.book(), p, label, decisions, gate.Config{}, limit) // all bullets; those after the first limit have no lift
 	out := &GateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}
 	for _, b := range g.Bullets {
 		if b.Status == playbook.Probation {

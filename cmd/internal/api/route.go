@@ -21,7 +21,7 @@ type route struct {
 	in      reflect.Type // type of the body; nil without one
 	out     reflect.Type // type of the reply; nil: any JSON
 	status  int          // of success
-	verb    string       // of the metrics; empty for none
+	verb    string       // label of its requests in the metrics; empty: they count as requests without a verb
 	example example
 
 	max          int64 // bytes of the body

@@ -160,7 +160,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	}
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
 	a.Client = api.InProcess(api.New(a.contexts, api.Options{
-		Local: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
+		CommandToken: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
 		Index: index.New(s.Conn, table), Log: log,
 	}))
 	return a, nil

@@ -139,7 +139,7 @@ func entryOf[T any](open *lru.Cache[playbook.Book, *T], b playbook.Book) *T {
 	return e
 }
 
-// part returns the deltas of a log whose indices choose returns, in the order of the log. choose may return an index twice.
+// part returns the deltas of a log at the indices that choose returns, in the order of the log. An index may come twice.
 func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) []int) (all []*deltalog.Record, err error) {
 	var at []deltalog.Position
 	err = x.read(ctx, b, func(l *bookLog) error {

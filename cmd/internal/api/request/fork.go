@@ -30,7 +30,7 @@ func Fork(ctx context.Context, conn *bus.Conn, from playbook.Book, at explain.Ve
 		return 0, explain.LogError(err)
 	}
 	origin := playbook.Fork{Of: from, At: at.Label()}
-	copied, err := curator.ForkSource(ctx, store, origin)
+	kept, err := curator.ForkSource(ctx, store, origin) // without what was forgotten since
 	if err != nil {
 		return 0, explain.LogError(err)
 	}
@@ -45,7 +45,7 @@ func Fork(ctx context.Context, conn *bus.Conn, from playbook.Book, at explain.Ve
 	if len(done) > 0 && begun != origin {
 		return 0, program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: already exists and is not a %s: choose another name", to, origin))
 	}
-	for _, e := range forkEdits(origin, source, copied, to) {
+	for _, e := range forkEdits(origin, source, kept, to) {
 		if done[string(e.ID)] {
 			continue
 		}
@@ -60,9 +60,9 @@ func Fork(ctx context.Context, conn *bus.Conn, from playbook.Book, at explain.Ve
 // forker is the author of the edits that copy a playbook into a new one.
 const forker = "debrief"
 
-// forkEdits returns the edits of a fork: one for each setting of the source that is not the default, and the bullets to copy. The ids of the
-// edits depend only on the arguments, so a repeated edit is a duplicate.
-func forkEdits(origin playbook.Fork, source, copied *playbook.Playbook, to playbook.Book) []*events.Edit {
+// forkEdits returns the edits of a fork: one for each setting of the source that is not the default, and the kept
+// bullets. The ids of the edits depend only on the arguments, so a repeated edit is a duplicate.
+func forkEdits(origin playbook.Fork, source, kept *playbook.Playbook, to playbook.Book) []*events.Edit {
 	var edits []*events.Edit
 	addEdit := func() *events.Edit {
 		e := &events.Edit{
@@ -96,14 +96,14 @@ func forkEdits(origin playbook.Fork, source, copied *playbook.Playbook, to playb
 		addEdit()
 	}
 	// The bullets of the source decide where an edit ends. So a bullet that is forgotten during an interrupted fork moves no other one into an
-	// edit that the log covers already. Bullets that only the copy has come last.
+	// edit that the log covers already. Bullets that only kept has come last.
 	isInSource := func(b *playbook.Bullet) bool { return source.Bullet(b.ID) != nil }
-	all := append(source.Sorted(), slices.DeleteFunc(copied.Sorted(), isInSource)...)
+	all := append(source.Sorted(), slices.DeleteFunc(kept.Sorted(), isInSource)...)
 	for i, b := range all { // the first bullets go into the edit of the last setting, if there is one
 		if i > 0 && i%PerEdit == 0 {
 			addEdit()
 		}
-		if b = copied.Bullet(b.ID); b != nil {
+		if b = kept.Bullet(b.ID); b != nil {
 			e := edits[len(edits)-1]
 			e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
 		}
