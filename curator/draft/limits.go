@@ -11,8 +11,8 @@ import (
 )
 
 // Limits of one delta: the number of changed bullets, and the encoded size of operations and covers. A reflection that would exceed a soft limit
-// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected. hardBytes leaves space for
-// the rejections and the other fields of the delta.
+// goes into the next delta. If a reflection alone exceeds a hard limit, the operations that do not fit are rejected, and decisions of the gate that
+// do not fit go into the next delta. hardBytes leaves space for the rejections and the other fields of the delta.
 const (
 	softBullets = playbook.MaxDeltaKeys / 2
 	softBytes   = playbook.MaxDeltaBytes / 2
