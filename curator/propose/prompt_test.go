@@ -191,9 +191,9 @@ func TestSharedWords(t *testing.T) {
 			[]string{"Gold. Yo … 3 lamps.", "Silver. You ad … 4 chairs."},
 		},
 	} {
-		shared := sharedBy(test.tasks)
+		words := sharedWordsOf(test.tasks)
 		for i, task := range test.tasks {
-			if got := shared.line(task, maxTask); got != test.want[i] {
+			if got := words.line(task, maxTask); got != test.want[i] {
 				t.Errorf("%s: got %q, want %q", name, got, test.want[i])
 			}
 		}
