@@ -138,8 +138,13 @@ func TestRenewedCertificate(t *testing.T) {
 		t.Fatal("the first certificate is not in use")
 	}
 	replace("server.pem")
-	if !reaches(old) || !reaches(old) || log.Count("the earlier one stays in use") != 1 {
-		t.Errorf("a certificate without its key: want the earlier one in use, and one error; log: %s", log.String())
+	for range 2 {
+		if !reaches(old) {
+			t.Error("a certificate without its key: want the earlier one in use")
+		}
+	}
+	if log.Count("the earlier one stays in use") != 1 {
+		t.Errorf("a certificate without its key: want one error; log: %s", log.String())
 	}
 	replace("server-key.pem")
 	if !reaches(renewed) || reaches(old) {

@@ -109,7 +109,7 @@ func execution(v *record) ([]*steps.Run, error) {
 		User: w.User, Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Agent: w.Agent, Purpose: w.Purpose,
 		Reasoning: w.Reasoning, Answer: w.Answer, Steps: w.Steps, Outcome: result,
 		Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
-		Usage: w.Usage.Recorded(),
+		Usage:  w.Usage.Recorded(),
 		Origin: events.Origin{Task: w.Origin.Task},
 	}
 	for i := range e.Steps {
