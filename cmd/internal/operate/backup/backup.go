@@ -203,7 +203,7 @@ func shrinkBlocks(dir string) error {
 	}
 	w := s2.NewWriter(out, s2.WriterBlockSize(blockSize))
 	_, err = io.Copy(w, s2.NewReader(in))
-	if err := errors.Join(err, w.Close(), out.Close()); err != nil {
+	if err := errors.Join(err, w.Close(), out.Close(), in.Close()); err != nil { // Windows replaces no open file
 		return err
 	}
 	return os.Rename(name+".new", name)
