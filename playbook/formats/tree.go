@@ -220,8 +220,8 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 
 // isoTime is a time in the form of Python's isoformat.
 type isoTime struct {
-	at   time.Time
-	zone string // suffix for MarshalText
+	at   time.Time // for MarshalText: in UTC, as Write makes all times
+	zone string    // suffix for MarshalText
 }
 
 func newTime(at time.Time, zone string) *isoTime {
