@@ -234,7 +234,7 @@ func TestUnusualTrees(t *testing.T) {
 func TestNewTreesHaveTheFormOfTheTools(t *testing.T) {
 	t.Parallel()
 	bullets := []*playbook.Bullet{
-		{ID: "a-00007", Section: "x", Content: "One.", Helpful: 2, CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)},
+		{ID: "a-00007", Section: "x", Content: "One.", Helpful: 2, CreatedAt: time.Date(2026, 1, 2, 5, 4, 5, 6000, time.FixedZone("", 2*60*60))},
 		{ID: "b-00003", Section: "y", Content: "Two."},
 		{ID: "c", Section: "x", Content: "Three."},
 	}
