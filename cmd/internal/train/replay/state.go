@@ -72,7 +72,7 @@ func sinceWrite(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyV
 	return max(b.StreamInfo().TimeStamp.Sub(entry.Created()), 0), nil
 }
 
-// InUseError is returned when another process works on the run.
+// InUseError is returned when another process works on the run. Without a Host, that process began to work on it at this moment.
 type InUseError struct {
 	Name   string
 	Host   string
@@ -81,6 +81,9 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
+	if e.Host == "" {
+		return fmt.Sprintf("run %q: in use by another process: wait for it, or choose another --name", e.Name)
+	}
 	return fmt.Sprintf("run %q: in use by process %d on %s, last heartbeat %s ago: wait for it, or choose another --name",
 		e.Name, e.PID, e.Host, e.Silent.Round(time.Second))
 }
@@ -175,7 +178,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 	err = s.write(ctx)
 	switch {
 	case errors.Is(err, errOwnerChanged):
-		return nil, &InUseError{Name: r.Name, Host: "another machine"}
+		return nil, &InUseError{Name: r.Name}
 	case err != nil: // the record may be stored nevertheless, and the next process would wait for this one
 		return nil, errors.Join(err, s.clearOwner(context.WithoutCancel(ctx)))
 	}

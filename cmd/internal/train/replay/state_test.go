@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,6 +87,31 @@ func TestReleaseClearsOwner(t *testing.T) {
 		t.Errorf("after one that did not begin: %v", err)
 	} else if err == nil {
 		_ = s.release(t.Context(), false)
+	}
+}
+
+// TestSeveralBegin: processes that begin at the same time do not know each other.
+func TestSeveralBegin(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	var wg sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = lease(t, conn, "r") })
+	}
+	wg.Wait()
+	owners := 0
+	for _, err := range errs {
+		var used *InUseError
+		switch {
+		case err == nil:
+			owners++
+		case !errors.As(err, &used) || strings.Contains(err.Error(), "process 0"):
+			t.Errorf("got %v, want one that says the run is in use", err)
+		}
+	}
+	if owners != 1 {
+		t.Errorf("got %d owners, want 1", owners)
 	}
 }
 
