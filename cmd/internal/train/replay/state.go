@@ -18,6 +18,7 @@ import (
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/deltalog"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -231,13 +232,13 @@ func (s *state) put(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for {
-		revision, err := s.kv.Update(ctx, s.name, data, s.revision) // the revision of a new key is 0
-		if err == nil {
+		revision, failed := s.kv.Update(ctx, s.name, data, s.revision) // the revision of a new key is 0
+		if failed == nil {
 			s.revision = revision
 			return nil
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) {
-			return fmt.Errorf("write run %q: %w", s.name, err)
+		if !natserr.IsConflict(failed) {
+			return fmt.Errorf("write run %q: %w", s.name, failed)
 		}
 		entry, err := s.kv.Get(ctx, s.name)
 		if err != nil {
@@ -246,9 +247,11 @@ func (s *state) put(ctx context.Context) error {
 		// A record of this process with a newer revision is from an earlier write whose reply was lost: write again with that revision.
 		var stored record
 		isOwn := json.Unmarshal(entry.Value(), &stored) == nil && stored.Owner != nil && stored.Owner.ID == s.owner
-		isNewer := entry.Revision() != s.revision
-		if !isOwn || !isNewer {
+		switch isNewer := entry.Revision() != s.revision; {
+		case !isOwn:
 			return fmt.Errorf("write run %q: %w", s.name, errOwnerChanged)
+		case !isNewer: // a cluster may refuse a write without reason, and a replica may return an old record
+			return fmt.Errorf("write run %q: %w", s.name, failed)
 		}
 		s.revision = entry.Revision()
 	}

@@ -141,3 +141,33 @@ func TestLiveLeaseIsNotTaken(t *testing.T) {
 		}
 	}
 }
+
+// clusterKV refuses each write with the conflict of a cluster in which another write to the key is in flight.
+type clusterKV struct{ jetstream.KeyValue }
+
+func (clusterKV) Update(context.Context, string, []byte, uint64) (uint64, error) {
+	return 0, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequenceConstant}
+}
+
+func TestConflictOfACluster(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	s, err := lease(t, conn, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv := s.kv
+	s.kv = clusterKV{kv}
+	if err := s.write(t.Context()); err == nil || errors.Is(err, errOwnerChanged) {
+		t.Errorf("own record: got %v, want another error", err)
+	}
+	_, change := stored(t, conn, "r")
+	change(func(rec *record) { rec.Owner = &owner{ID: events.NewID(), Host: "elsewhere", PID: 7} })
+	if err := s.write(t.Context()); !errors.Is(err, errOwnerChanged) {
+		t.Errorf("got %v, want that another process has taken over the run", err)
+	}
+	s.kv = kv
+	if err := s.release(t.Context(), false); err != nil {
+		t.Error(err)
+	}
+}
