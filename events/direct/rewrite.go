@@ -227,6 +227,7 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 		if err != nil || !slices.ContainsFunc(all, isOld) {
 			return err
 		}
+		before := r.copied
 		first, err := r.copyAll(ctx, all)
 		if err == nil {
 			return r.purge(ctx, subject, first)
@@ -234,6 +235,7 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 		if !natserr.IsConflict(err) {
 			return err
 		}
+		r.copied = before // the next attempt copies all of them again
 		select {
 		case <-time.After(mathrand.N(pause)):
 		case <-ctx.Done():

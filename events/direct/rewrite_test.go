@@ -2,6 +2,7 @@ package direct_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -211,6 +212,41 @@ func TestSeveralAtOnce(t *testing.T) {
 				t.Errorf("subject %d: got value %q at place %d of %d, want %d of %d", k, e.Value(), i, len(entries), i, messages)
 			}
 		}
+	}
+}
+
+// contended publishes another message to the subject before the second copy.
+type contended struct {
+	jetstream.JetStream
+	copies *int
+}
+
+func (c contended) PublishMsg(ctx context.Context, msg *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if msg.Header.Get("Debrief-Copied") != "" {
+		*c.copies++
+		if *c.copies == 2 {
+			if _, err := c.Publish(ctx, msg.Subject, []byte("new")); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.JetStream.PublishMsg(ctx, msg, o...)
+}
+
+// TestCopiesOfAnEndedAttemptDoNotCount: another writer ends the first attempt to copy a subject.
+func TestCopiesOfAnEndedAttemptDoNotCount(t *testing.T) {
+	t.Parallel()
+	js := start(t, t.TempDir())
+	_, err := js.CreateStream(t.Context(), bucket(60))
+	check(t, err)
+	for i := range 3 {
+		_, err := js.Publish(t.Context(), "$KV.b.k", fmt.Append(nil, i))
+		check(t, err)
+	}
+	copied, err := direct.Rewrite(t.Context(), contended{js, new(int)}, "KV_b")
+	check(t, err)
+	if copied != 4 {
+		t.Errorf("got %d copies, want 4", copied)
 	}
 }
 
