@@ -106,12 +106,13 @@ var (
 		`^(?:no,? |actually,? |but |sorry,? )?(?:that|this|it)(?:'s| is| was) (?:still |just |simply |completely |totally )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b(?: is|$|[.,!])|the (?:right|correct)))|` +
 		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
 		`^(?:it |that |this )?still (?:wrong|broken|fails|failing|not (?:working|right|correct|fixed))\b|^you(?:'re| are) (?:still )?wrong\b`)
-	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "that's wrong-way traffic", "No. 5 is next".
+	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "that's wrong-way traffic", "No. 5 is next", "No. of
+	// orders?".
 	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|` +
 		`that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|` +
 		`^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|` +
 		`^(?:no,? )?(?:that|this|it)(?:'s| is| was) (?:\w+ )?(?:wrong|incorrect|not (?:right|true))-\w|` +
-		`^no\. ?[0-9a-z](?:[ .,?:]|\d|$)`)
+		`^no\. ?(?:of\b|[0-9a-z](?:[ .,?:]|\d|$))`)
 	// confirmation matches an opening that accepts the answer: "ok, thanks!", "perfect.", "that works", "thanks, it worked".
 	confirmation = regexp.MustCompile(`^(?:ok(?:ay)?[,.!]? |yes[,.!]? |ah[,.!]? )?(?:` +
 		`(?:thanks|thank you|thx|many thanks)(?: (?:so much|a lot|very much|again|for (?:the|your|this|that|that one) ?\w*))?|` +
@@ -139,11 +140,13 @@ func corrects(next string) bool {
 // request. A next sentence that begins with "but" restricts the first one.
 func confirms(next string) bool {
 	s := opening(next)
-	if !confirmation.MatchString(s) {
+	found := confirmation.FindStringIndex(s)
+	if found == nil {
 		return false
 	}
-	clause := s
-	if i := strings.IndexAny(s, ".!"); i >= 0 {
+	clause, last := s, found[1]-1                      // last is the end of the sentence, if the confirmation has it
+	if i := strings.IndexAny(s[last:], ".!"); i >= 0 { // not that of "ok." before it
+		i += last
 		clause = s[:i]
 		if rest := strings.TrimLeft(s[i:], ".! "); strings.HasPrefix(rest, "but ") || strings.HasPrefix(rest, "however") || strings.HasPrefix(rest, "except") {
 			return false
