@@ -38,7 +38,10 @@ func ErasedContent(version uint64, op int) string {
 }
 
 // IsErased reports whether a text replaces one that was erased.
-func IsErased(text string) bool { return strings.HasPrefix(text, ErasedText) }
+func IsErased(text string) bool {
+	position, ok := strings.CutPrefix(text, ErasedText)
+	return ok && strings.Trim(position, " .0123456789") == ""
+}
 
 // WithoutNames returns a selector without its user and session. number is its Selector.Erased.
 func (s Selector) WithoutNames(number uint64) Selector {
