@@ -109,14 +109,14 @@ func (ex *exportBook) writeBlock(before, after []byte, bullets int, version uint
 	return err
 }
 
-// sameBlock reports whether two files differ at most in the book and the version that the first line of their blocks names.
+// sameBlock reports whether two files differ at most in the version that the first line of their blocks names.
 func sameBlock(before, after []byte) bool {
 	old, err := formats.ReadBlock(before)
 	if err != nil {
 		return false
 	}
 	now, err := formats.ReadBlock(after)
-	if err != nil {
+	if err != nil || now.Book != old.Book {
 		return false
 	}
 	from := fmt.Appendf(nil, "book=%s version=%d ", old.Book, old.Version)
