@@ -44,10 +44,12 @@ func (s *Server) inspectStore(dir string) (*inspector, error) {
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {
+		nc.Close()
 		return nil, err
 	}
 	in := &inspector{s: s, dir: dir, nc: nc, js: js, stop: make(chan struct{})}
 	if err := in.inspect(readCheckpoint(dir), false); err != nil {
+		nc.Close()
 		return nil, fmt.Errorf("examine the streams in %s: %w", dir, err)
 	}
 	in.done.Go(func() {
