@@ -71,7 +71,7 @@ func (a *awaiting) countOpen(b playbook.Book) bool {
 	return counts.executions >= minAwaited && counts.feedback >= awaitedShare*counts.executions
 }
 
-// countFeedback counts feedback that was the first outcome of an open execution.
+// countFeedback counts feedback with an outcome on an open execution, also on one that did not wait for it.
 func (a *awaiting) countFeedback(b playbook.Book) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
