@@ -47,7 +47,7 @@ type parameter struct {
 }
 
 // strictParameter is a parameter of each route with a body.
-var strictParameter = parameter{name: "strict", doc: "1: an unknown field of the body is an error.", values: booleans}
+var strictParameter = parameter{name: "strict", kind: "boolean", doc: "1: an unknown field of the body is an error."}
 
 // booleans are the values of a boolean parameter.
 var booleans = []string{"0", "1", "false", "true"}
