@@ -332,6 +332,23 @@ func TestNewestStepHasPriorityOverReflections(t *testing.T) {
 	}
 }
 
+// TestNewestStepHasPriorityOverHistory: the newest step and the user's message before it take more than half of the conversation, and there is
+// enough history to recall for the rest.
+func TestNewestStepHasPriorityOverHistory(t *testing.T) {
+	t.Parallel()
+	in := Input{Window: session(30, strings.Repeat("It was moved to another shelf. ", 40)), Running: []events.Step{
+		{Speaker: chat.User, Text: strings.Repeat("Also count the maps in the cellar. ", 400)},
+		{Speaker: chat.Assistant, Calls: []events.ToolCall{{Tool: "count", Arguments: "{}", Output: strings.Repeat("12 books ", 6000)}}},
+	}}
+	for i := range 20 {
+		in.Recalled = append(in.Recalled, interaction(100+i, strings.Repeat("It was lost in the cellar. ", 100)))
+	}
+	c := assemble(t, in, Limits{})
+	if last := c.Messages[len(c.Messages)-1]; last.Speaker != chat.Tool || !strings.HasPrefix(last.Text, "12 books") {
+		t.Errorf("got %.100q at the end, want the newest step", last.Text)
+	}
+}
+
 func TestHiddenTurnsAreSummarised(t *testing.T) {
 	t.Parallel()
 	list := session(10, "x")

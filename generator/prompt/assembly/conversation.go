@@ -179,17 +179,20 @@ func (a *assembler) addTurns() {
 	a.selectTurns()
 	budget := min(a.manifest.Conversation, a.remaining)
 	items, candidates := a.conversationItems(budget)
-	wanted := 0 // tokens of all items
+	wanted, required := 0, 0 // tokens of all items, and of the required ones
 	for i := range items {
 		wanted += items[i].Tokens
+		if items[i].Required {
+			required += items[i].Tokens
+		}
 	}
 	history := a.estimateHidden() // tokens that addHistory would use with enough room; conversationItems has filled a.hidden
 	for _, i := range a.in.Recalled[:min(len(a.in.Recalled), max(a.limits.Recall, 0))] {
 		history += chat.Tokens(recalledText(i))
 	}
 	windowBudget := budget
-	if wanted+history > budget { // the history gets at most half
-		windowBudget = max(budget-history, budget/2)
+	if wanted+history > budget { // the history gets at most half, and no room that the newest step needs
+		windowBudget = max(budget-history, budget/2, min(required, budget))
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
 	if a.in.Similar != nil && (exceedsLimits || a.in.Explain) { // otherwise all items are shown, whatever their scores
