@@ -181,6 +181,10 @@ func TestDecoderLeading(t *testing.T) {
 	if got, err := d.Decode([]byte(`{"scores": {"accuracy": 0, "cost": 1}}`)); err == nil {
 		t.Errorf("got %+v, want an error that the leading score is missing", got)
 	}
+	_, err := Decoder{}.Decode([]byte(`{"scores": {"Accuracy": 0, "accuracy": 1}, "leading": "accuracy"}`))
+	if err == nil || !strings.Contains(err.Error(), "is several among") {
+		t.Errorf("got %v, want an error that two scores have the leading name", err)
+	}
 }
 
 func TestParse(t *testing.T) {

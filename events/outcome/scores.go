@@ -92,7 +92,10 @@ func (f *fields) takeScores(lookup func() (string, error)) (lead []reading, scor
 	for _, r := range all {
 		names = append(names, text.Clip(r.name, 40))
 	}
-	if leading != "" {
+	switch {
+	case len(lead) > 1:
+		return nil, nil, fmt.Errorf("scores: the leading score %q is several among %s", leading, strings.Join(names, ", "))
+	case leading != "":
 		return nil, nil, fmt.Errorf("scores: the leading score %q is missing among %s", leading, strings.Join(names, ", "))
 	}
 	return nil, nil, fmt.Errorf(`scores: several of them (%s): name the one that counts, such as "leading": %q`, strings.Join(names, ", "), names[0])
