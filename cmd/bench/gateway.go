@@ -31,7 +31,7 @@ func (*gatewayBench) Help() string {
 comes 20 ms before the others. The gateway, an embedded NATS server with the playbook, the provider and the clients run in this process and share its processors.
 
   first byte  time to the first byte of single calls while other streams are open, each with 20 events a second
-  last byte   time to the last byte: the gateway stores a call before it sends the end
+  last byte   difference of the time to the last byte: the gateway stores a call before it sends the end
   added       difference to the direct connection with as many open streams
   unchanged   calls that passed without advice or capture, because these took 150 ms
   calls/s     calls of as many clients that never pause
