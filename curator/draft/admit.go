@@ -232,7 +232,7 @@ const falseShare = 0.5
 // Outcomes lag behind new bullets if at least maxUntested new bullets are shown without an outcome, and the playbook has fewer than
 // testedOutcomes cited outcomes for each of these.
 const (
-	maxUntested    = 20
+	maxUntested    = 40
 	testedOutcomes = 3
 )
 
