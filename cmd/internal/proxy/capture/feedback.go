@@ -116,11 +116,11 @@ func (s *Store) resolveRef(ctx context.Context, ref Ref) (r *run, err error) {
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 	key := keys{ref.Caller.Owner, ref.Book}.key
 	if ref.Caller.Reviews { // the caller may rate the runs of all owners
-		key = keys{book: ref.Book}.filter
+		key = keys{book: ref.Book}.ofAnyOwner
 	}
 	response, session := key(kindResponse, ref.ID), key(kindSession, events.FitName(ref.ID))
 	turn, trace := key(kindTurn, fitTurn(ref.ID)), key(kindTrace, ref.ID)
-	found, err := s.lookup(ctx, &s.closed, ref.Caller.MayRate, response, session, turn, trace)
+	found, err := s.lookup(ctx, &s.closed, ref.Caller.MayRate, response, session, turn, trace) // see idReference
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}

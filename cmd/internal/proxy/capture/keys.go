@@ -28,8 +28,8 @@ func (k keys) key(kind string, parts ...string) string {
 	return k.inBook(kind, parts) + string(events.Hash("owner", k.owner)[:6])
 }
 
-// filter returns the filter for such keys of all owners.
-func (k keys) filter(kind string, parts ...string) string { return k.inBook(kind, parts) + "*" }
+// ofAnyOwner returns the filter for such keys of all owners.
+func (k keys) ofAnyOwner(kind string, parts ...string) string { return k.inBook(kind, parts) + "*" }
 
 func (k keys) inBook(kind string, parts []string) string {
 	return "r." + string(events.Hash(append([]string{kind, string(k.book)}, parts...)...)[:16]) + "."

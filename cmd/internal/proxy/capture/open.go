@@ -55,7 +55,7 @@ type beginning struct {
 	agent        *events.Agent               // as executions store it; valid after done
 	done         chan struct{}               // closed when the first try has ended
 	failed       error                       // of the first try; valid after done
-	release      release
+	release      release                     // whether the client got the end of its reply before the beginning was stored
 }
 
 // Begin assigns a call to an open run, or begins a run. The caller must call Start of the result and then Finish. Begin waits for
@@ -146,7 +146,7 @@ func (ac *ActiveCall) DropBlocks() {
 }
 
 // storeBeginning stores that the call is in flight. It can be repeated. Its writes run in parallel, and some may fail: then lookups skip a
-// reference to a missing run, and do not find a run without references. It returns errLate if the client was released meanwhile.
+// reference to a missing run, and do not find a run without references. It returns errLate if the client already has the whole reply.
 func (ac *ActiveCall) storeBeginning(ctx context.Context) error {
 	var parallel sync.WaitGroup
 	if ac.match.previous != "" {

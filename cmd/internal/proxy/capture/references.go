@@ -53,7 +53,7 @@ func (s *Store) closedReference(key string, ref reference) referenceWrite {
 	return referenceWrite{bucket: &s.closed, key: key, token: string(ref.Run), ref: ref, ttl: referenceTTL}
 }
 
-// idReference returns a reference by an id that clients know. It lives as long as the closed run.
+// idReference returns a reference by an id that clients know. It is in the bucket of the closed runs, and lives as long as the closed run.
 func (s *Store) idReference(key, token string, ref reference) referenceWrite {
 	return referenceWrite{bucket: &s.closed, key: key, token: token, ref: ref}
 }
