@@ -66,7 +66,7 @@ func (r *run) measureSource(ctx context.Context, version uint64) error {
 		return err
 	}
 	defer s.tracker.close()
-	s.ended = r.submitter.ended
+	s.refusal = r.submitter.refusal // if the run has ended
 	r.report.Before, err = r.measure(ctx, r.Test, "playbook "+string(r.Source.Book), s, version)
 	r.sourceUsage = s.tracker.usage().generator
 	return err

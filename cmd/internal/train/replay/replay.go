@@ -331,7 +331,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	r.tracker = r.submitter.tracker
 	defer r.tracker.close()
 	if r.state.ended { // it submits no task: a task without a stored result gets this error
-		r.submitter.ended = &ExpiredError{o.Name}
+		r.submitter.refusal = &ExpiredError{o.Name}
 	}
 	follow, stopFollowing, err := store.Follow(r.tracker.ctx, book)
 	if err != nil {

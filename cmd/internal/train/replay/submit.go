@@ -18,7 +18,7 @@ import (
 // submitter submits the tasks of a run and waits until their samples are complete.
 type submitter struct {
 	tracker *tracker
-	ended   error // nil unless the run has ended; submit returns it for a task without a result
+	refusal error // set if the run has ended: submit accepts no task and returns this error
 
 	mu        sync.Mutex
 	submitted map[events.ID]bool // see isSubmitted
@@ -113,10 +113,10 @@ func (s *submitter) isSubmitted(t *events.Task) bool {
 // publishConcurrency is the number of concurrent publishes. The server syncs them to disk together.
 const publishConcurrency = 16
 
-// submit publishes tasks, several at the same time. For a run that has ended, it returns the error of the submitter if there is a task.
+// submit publishes tasks, several at the same time. It returns the refusal, if there is one and a task.
 func (s *submitter) submit(ctx context.Context, tasks []*events.Task) error {
-	if s.ended != nil && len(tasks) > 0 {
-		return s.ended
+	if s.refusal != nil && len(tasks) > 0 {
+		return s.refusal
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(publishConcurrency)
