@@ -292,8 +292,8 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	return out, err
 }
 
-// outcome returns the outcome of a body: the field outcome, which is raw, merged with the loose fields. Without both it is zero. The leading
-// score is that of the book.
+// outcome returns the outcome of a body: the field outcome, which is raw, merged with the loose fields. Without both it is zero. Of several
+// named scores, the leading one becomes the score; see outcome.Decoder.
 func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *request.LooseOutcome) (events.Outcome, error) {
 	return l.Merge(raw, func(raw json.RawMessage) (events.Outcome, error) { return c.decodeOutcome(b, raw) })
 }
@@ -310,8 +310,8 @@ func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outco
 	if errors.As(err, new(*outcome.LookupError)) {
 		return events.Outcome{}, err
 	}
-	if errors.Is(err, outcome.ErrViolation) || errors.Is(err, outcome.ErrJudge) {
-		return events.Outcome{}, forbidden(CodeScope, fmt.Sprintf("%s.%s: token %q does not have it", field, err, c.token.Name))
+	if errors.Is(err, outcome.ErrViolation) || errors.Is(err, outcome.ErrJudge) { // err begins with the name of the inner field
+		return events.Outcome{}, forbidden(CodeScope, fmt.Sprintf("%s.%s: token %q does not have the scope %q", field, err, c.token.Name, tokens.Review))
 	}
 	if err != nil {
 		return events.Outcome{}, invalid(field, err.Error())
