@@ -142,7 +142,7 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) bool {
 		x.Add("room", Warn, "raise its size ('debrief setup --NAME-size'), or wait until its readers catch up: a full stream stores nothing", "nearly full: %s", joinSome(full))
 	}
 	if len(runs) > 0 {
-		x.Add("runs", Warn, "openruns: end the runs, its limit is fixed, and beyond it runs of the gateway are not captured; captures: raise it ('debrief setup --captures-values'), or the oldest ids for feedback are forgotten", "nearly full: %s", joinSome(runs))
+		x.Add("runs", Warn, "if openruns is full, the gateway captures no new runs: end runs, because the limit is fixed; if captures is full, the oldest ids for feedback are forgotten: raise its limit ('debrief setup --captures-values')", "nearly full: %s", joinSome(runs))
 	}
 	return streamsOK
 }
