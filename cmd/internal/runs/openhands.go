@@ -177,7 +177,7 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 	h.Name = source.Printable(v.TextOrNumber("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()
-	h.IDs = nil // equal lines are attempts, and not copies of one session
+	h.IDs = nil // also in runs, which points to h.Run: equal lines are attempts, and not copies of one session
 	return runs, err
 }
 

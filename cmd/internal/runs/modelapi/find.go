@@ -164,7 +164,7 @@ func (f finder) text(text string, depth int) []Item {
 	}
 	item := Item{Role: f.role, Text: text}
 	switch {
-	case isInvalidJSON: // an item without a role, too: its count is reported
+	case isInvalidJSON: // also without a role: the reader reports the number of invalid texts
 		item.Invalid++
 	case f.role == "":
 		return nil
