@@ -35,9 +35,9 @@ func (w *worker) resolveFeedback(ctx context.Context, f *events.Feedback, d *bus
 	}
 	info.corrects = e.Outcome.Known()
 	setsOutcome := !info.corrects && f.Outcome.Complete().Known()
-	// An execution without an outcome is reflected on at once if it has a signal and cannot wait. For any other the feedback may be the first.
 	canWait := isOpen(e)
-	if setsOutcome && (canWait || !rules.HasSignal(e)) {
+	reflectedAtOnce := rules.HasSignal(e) && !canWait // on the execution without an outcome
+	if setsOutcome && !reflectedAtOnce {
 		if canWait {
 			w.awaiting.countFeedback(e.Book)
 		}
