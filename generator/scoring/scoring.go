@@ -129,7 +129,7 @@ func Check(evaluator string) error {
 	return err
 }
 
-// CanScore reports whether a task has a target or an evaluator program.
+// CanScore reports whether a task has a target, or an evaluator that works without one.
 func CanScore(t *events.Task) bool {
 	return t.Target != "" || events.WorksWithoutTarget(t.Evaluator)
 }
@@ -360,7 +360,7 @@ func (t tolerance) equal(answer, target string) bool {
 // equalNumber compares amounts without a tolerance.
 func equalNumber(a, b string) bool { return tolerance{}.equal(a, b) }
 
-var currencySymbols = strings.NewReplacer(",", "", "$", "", "€", "", "£", "", "¥", "", "USD", "", "EUR", "", "GBP", "", "CHF", "", "−", "-")
+var amountMarks = strings.NewReplacer(",", "", "$", "", "€", "", "£", "", "¥", "", "USD", "", "EUR", "", "GBP", "", "CHF", "", "−", "-")
 
 // grouped matches a number with commas between groups of digits: thousands, or lakhs as in 12,34,567. In "3,14" and "1,2" the comma has another
 // meaning.
@@ -371,7 +371,7 @@ func parseNumber(s string) (float64, bool) {
 	if strings.Contains(s, ",") && !grouped.MatchString(s) {
 		return 0, false
 	}
-	s = strings.TrimSpace(currencySymbols.Replace(strings.Trim(s, "*_` \n")))
+	s = strings.TrimSpace(amountMarks.Replace(strings.Trim(s, "*_` \n")))
 	if strings.Trim(s, "+-.0123456789eE") != "" {
 		return 0, false // ParseFloat also accepts hexadecimal numbers and infinities
 	}
