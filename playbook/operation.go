@@ -160,7 +160,7 @@ func (op *Op) validate(covers int) error {
 		}
 	case Put:
 		return op.validatePut()
-	case Remove, SetStatus, Pin: // no further fields
+	case Remove, SetStatus, Pin: // nothing further to check
 	default:
 		return fmt.Errorf("type %q: %w: must be one of %v", op.Kind, ErrUnknownOp, OpKinds())
 	}

@@ -23,15 +23,15 @@
 // # Names of the owner
 //
 // home.env has the names that the owner of a published release chooses: registry, home page, maintainer, and the names of the
-// clients. The path of the Go module is in go.mod and in each import, and has no line there. The packages of Go import nothing by
-// network until it is an address; to change it, replace "debrief/ in all imports and the line module in go.mod.
+// clients. The path of the Go module is not in home.env: it is in go.mod and in each import. Other modules can import the packages
+// only when this path is an address; to change it, replace "debrief/ in all imports and the line module in go.mod.
 //
 // # Why a program
 //
 // goreleaser does most of this, but its configuration would be a second description of the images, which deploy/Dockerfile has,
 // and of the chart, which deploy/kubernetes has. Its part for SBOM and images needs further programs. This program reads the two,
-// and uses the libraries that goreleaser uses (nfpm), that kustomize is, and go-containerregistry. It is a separate module, so
-// that none of them is in the go.mod of the programs.
+// and uses the libraries nfpm (as goreleaser does), kustomize and go-containerregistry. It is a separate module, so that none of
+// them is in the go.mod of the programs.
 //
 // # Tests
 //

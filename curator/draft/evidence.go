@@ -213,7 +213,7 @@ func (d *draft) correctOutcomes(item *Item) {
 	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
 	}
-	isFirst := !item.Reflection.Corrects || item.Contribution.Inferred()
+	isFirst := !item.Reflection.Corrects || item.Contribution.Inferred() // inferred outcomes do not count
 	isUntrusted := d.trustLevel(d.covers[item.coverIndex].Evidence) == playbook.Untrusted
 	wanted := outcomesOf(item.Reflection)
 	seen := map[playbook.BulletID]bool{}

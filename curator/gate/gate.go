@@ -16,7 +16,7 @@
 //     the Bayes factor of two success rates against one; see failing. It needs few outcomes if the effect is large. While
 //     nothing was withheld, the bullet is compared with the tasks that do not cite it; see playbook.Typical.
 //   - A new bullet that seems to fail is suspended: it goes back to the waiting candidates, and its record stays. It is shown
-//     again when enough other executions have requested its text. The number of requests grows with the evidence against it.
+//     again when enough other executions request it (lead to a proposal of its text): more for stronger evidence against it.
 //   - A bullet is trusted if the tasks that cite it mostly succeed.
 //   - The outcomes of a trusted bullet have drifted if its newest tasks fail more often than chance explains; see drifted.
 //
@@ -46,8 +46,8 @@
 // retire, return, or replace another. It changes bullets only through Decider.Apply. Three rules are for a candidate that would
 // replace a bullet, or that contradicts one:
 //
-//   - If the bullet has a good record, a share of the failures blamed on it must request the candidate: wrong verdicts request many
-//     different texts, and failures of a wrong bullet request the same text.
+//   - If the bullet has a good record, a share of the failures blamed on it must request the candidate. Failures by wrong verdicts
+//     lead to proposals of many different texts, and those of a wrong bullet to proposals of one.
 //   - If the bullet is trusted, a share of all its outcomes must request the candidate that would replace it, and at least three.
 //   - Both rules end when the newest outcomes of the bullet are bad. They do not apply to a candidate that only adds to the bullet.
 package gate

@@ -50,7 +50,7 @@ func (round *Round) state(items []*Item) State {
 
 // withPresentVotes returns a bullet with the votes on its present wording. The counters have the votes on all wordings, and a vote on a text
 // before its correction says nothing about the text in the prompt. The outcomes of the tasks that cited the wording stand for its votes:
-// a harmful vote counts there as a failure. A bullet without a later experiment, or with the gate off, keeps its counters.
+// a harmful vote counts there as a failure. In its first experiment, or without a standing (gate off), a bullet keeps its counters.
 func withPresentVotes(b *playbook.Bullet) *playbook.Bullet {
 	e := b.CurrentExperiment()
 	if e.Number < 2 || e.Standing == "" {

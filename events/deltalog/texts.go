@@ -22,8 +22,8 @@ type Texts struct {
 	known *lru.Cache[textKey, string]
 }
 
-// textKey identifies a text. Its wording is the hash of the text. It has a version only if the text is not in that version: the text may
-// be in another one, if an execution names the wrong version.
+// textKey identifies a text; its wording is the hash of the text. In Texts.known, a key without a version has the text. A key with a version
+// records that this version does not have it: an execution may name the wrong version, and another one have the text.
 type textKey struct {
 	book    playbook.Book
 	bullet  playbook.BulletID
