@@ -31,7 +31,7 @@ func (*gatewayBench) Help() string {
 comes 20 ms before the others. The gateway, an embedded NATS server with the playbook, the provider and the clients run in this process and share its processors.
 
   first byte  time to the first byte of single calls while other streams are open, each with 20 events a second
-  last byte   difference of the time to the last byte: the gateway stores a call before it sends the end
+  last byte   added time to the last byte: the gateway stores a call before it sends the end
   added       difference to the direct connection with as many open streams
   unchanged   calls that passed without advice or capture, because these took 150 ms
   calls/s     calls of as many clients that never pause
@@ -97,11 +97,11 @@ type firstByteRow struct {
 	Mode    string `json:"first_byte_in_mode"`
 	Streams int    `json:"streams"`
 	quantiles
-	Added50 float64 `json:"added_p50_ms"`
-	Added99 float64 `json:"added_p99_ms"`
-	Last50  float64 `json:"last_byte_added_p50_ms"`
-	Last99  float64 `json:"last_byte_added_p99_ms"`
-	Passed  int64   `json:"passed_without_advice"`
+	Added50   float64 `json:"added_p50_ms"`
+	Added99   float64 `json:"added_p99_ms"`
+	Last50    float64 `json:"last_byte_added_p50_ms"`
+	Last99    float64 `json:"last_byte_added_p99_ms"`
+	Unchanged int64   `json:"unchanged"`
 }
 
 // firstByte measures single calls, one after the other, while other streams are open. Without samples it returns nil.
@@ -109,7 +109,7 @@ func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table, 
 	if b.Samples == 0 {
 		return nil, nil
 	}
-	t := &table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
+	t := &table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte added p50\tlast byte added p99\tunchanged\t"}
 	for _, n := range b.Streams {
 		var base, baseLast quantiles // first and last byte of the direct connection
 		for _, mode := range b.modes() {
@@ -117,7 +117,7 @@ func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table, 
 			if err != nil {
 				return nil, err
 			}
-			g.degraded.Store(0)
+			g.unchanged.Store(0)
 			row := firstByteRow{Mode: mode, Streams: n}
 			var last quantiles
 			row.quantiles, last, err = b.sampled(ctx, g, mode)
@@ -128,10 +128,10 @@ func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table, 
 			if mode == direct {
 				base, baseLast = row.quantiles, last
 			}
-			row.Passed = g.degraded.Load()
+			row.Unchanged = g.unchanged.Load()
 			row.Added50, row.Added99 = row.P50-base.P50, row.P99-base.P99
 			row.Last50, row.Last99 = last.P50-baseLast.P50, last.P99-baseLast.P99
-			t.add(row, "%s\t%d\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.P50, row.P99, row.Added50, row.Added99, row.Last50, row.Last99, row.Passed)
+			t.add(row, "%s\t%d\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.P50, row.P99, row.Added50, row.Added99, row.Last50, row.Last99, row.Unchanged)
 		}
 	}
 	return t, nil
@@ -162,14 +162,14 @@ func quantilesOf(took []time.Duration) quantiles {
 
 // throughputRow is the result of one mode with a number of clients.
 type throughputRow struct {
-	Mode    string  `json:"throughput_in_mode"`
-	Clients int     `json:"clients"`
-	Calls   float64 `json:"calls_per_second"`
-	Direct  float64 `json:"of_direct"` // ratio
-	Plain   float64 `json:"of_plain"`  // ratio
-	CPU     float64 `json:"cpu_ms"`    // of a call, of the whole process
-	Added   float64 `json:"added_cpu_ms"`
-	Passed  int64   `json:"passed_without_advice"`
+	Mode      string  `json:"throughput_in_mode"`
+	Clients   int     `json:"clients"`
+	Calls     float64 `json:"calls_per_second"`
+	Direct    float64 `json:"of_direct"` // ratio
+	Plain     float64 `json:"of_plain"`  // ratio
+	CPU       float64 `json:"cpu_ms"`    // of a call, of the whole process
+	Added     float64 `json:"added_cpu_ms"`
+	Unchanged int64   `json:"unchanged"`
 }
 
 // throughput measures the calls of clients that never pause. Without a time it returns nil.
@@ -191,7 +191,7 @@ func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*table,
 			if p := measured[plain].Calls; p > 0 {
 				row.Plain = row.Calls / p
 			}
-			t.add(row, "%s\t%d\t%.0f\t%.0f %%\t%.0f %%\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.Calls, 100*row.Direct, 100*row.Plain, row.CPU, row.Added, row.Passed)
+			t.add(row, "%s\t%d\t%.0f\t%.0f %%\t%.0f %%\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.Calls, 100*row.Direct, 100*row.Plain, row.CPU, row.Added, row.Unchanged)
 		}
 	}
 	return t, nil
@@ -202,12 +202,12 @@ func (b *gatewayBench) saturated(ctx context.Context, g *gatewaySetup, mode stri
 	if _, _, err := b.rate(ctx, g, mode, n, time.Second); err != nil { // opens connections, fills caches
 		return row, err
 	}
-	g.degraded.Store(0)
+	g.unchanged.Store(0)
 	calls, cpu, err := b.rate(ctx, g, mode, n, b.Time)
 	if err != nil {
 		return row, err
 	}
-	return throughputRow{Mode: mode, Clients: n, Calls: calls, CPU: cpu, Passed: g.degraded.Load()}, nil
+	return throughputRow{Mode: mode, Clients: n, Calls: calls, CPU: cpu, Unchanged: g.unchanged.Load()}, nil
 }
 
 // rate makes calls of n clients for a time, at least one of each. It returns the calls per second, and the CPU time of a call in milliseconds.

@@ -26,15 +26,15 @@ import (
 
 // gatewaySetup is a gateway with its provider and its server.
 type gatewaySetup struct {
-	provider *httptest.Server
-	plain    *httptest.Server // a reverse proxy to the provider
-	front    *proxy.Front
-	client   *http.Client
-	closers  []func()
-	calls    atomic.Int64 // so far; their number makes each prompt different
-	degraded atomic.Int64 // calls without advice or capture
-	texts    texts
-	mu       sync.Mutex // guards texts
+	provider  *httptest.Server
+	plain     *httptest.Server // a reverse proxy to the provider
+	front     *proxy.Front
+	client    *http.Client
+	closers   []func()
+	calls     atomic.Int64 // so far; their number makes each prompt different
+	unchanged atomic.Int64 // calls without advice or capture
+	texts     texts
+	mu        sync.Mutex // guards texts
 }
 
 func (g *gatewaySetup) close() {
@@ -161,7 +161,7 @@ func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*ht
 		return nil, err
 	}
 	if res.Header.Get("X-Debrief-Degraded") != "" {
-		g.degraded.Add(1)
+		g.unchanged.Add(1)
 	}
 	if res.StatusCode != http.StatusOK {
 		_ = res.Body.Close()
