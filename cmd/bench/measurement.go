@@ -27,7 +27,7 @@ type part struct {
 	run func(ctx context.Context, m *measurement, r *run, log zerolog.Logger) ([]*point, error)
 }
 
-// measurement is a part with its settings, for all worlds, arms and seeds. Apart from what the arm changes, the roles run with their defaults.
+// measurement is a part with its settings, for all worlds, arms and seeds. The roles run with their defaults, but for the change of the arm.
 type measurement struct {
 	part                  *part
 	worlds, arms          []string

@@ -292,7 +292,7 @@ type grounds struct {
 	// so the verdict on the run may be wrong.
 	contested playbook.BulletID
 	// followsEstablished means that a run cited a bullet with a good record, or one that a person or an import brought, and that its flaw can be in
-	// what this bullet decides.
+	// the part of the answer that this bullet decides.
 	followsEstablished bool
 }
 

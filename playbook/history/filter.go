@@ -162,7 +162,7 @@ func (r *refolder) voteOf(id playbook.BulletID, cover int) (v castVote, ok bool)
 	return v, v.sample != ""
 }
 
-// keepVotes records the votes of samples that a forgotten Tag or Retag leaves as they were: the old vote, or none. A later Retag starts from
+// keepVotes records the votes of samples that a forgotten Tag or Retag does not change: the old vote, or none. A later Retag starts from
 // them. A Merge takes over the recorded votes of its sources.
 func (r *refolder) keepVotes(op *playbook.Op, forgotten []uint64) {
 	votes := r.state.votes

@@ -34,7 +34,7 @@ var verdicts = map[worth.Status]option{
 // Verdict returns the answer in a word.
 func (v *worthView) Verdict() option { return verdicts[v.Status] }
 
-// Chart returns the chart of the effect with its interval, nil while there is no effect yet.
+// Chart returns the chart of the effect with its interval, nil before an effect is measured.
 func (v *worthView) Chart() *interval {
 	effect := v.Points // in percentage points; the chart is in shares of 1
 	if effect == nil {

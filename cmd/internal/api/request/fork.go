@@ -30,7 +30,7 @@ func Fork(ctx context.Context, conn *bus.Conn, from playbook.Book, at explain.Ve
 		return 0, explain.LogError(err)
 	}
 	origin := playbook.Fork{Of: from, At: at.Label()}
-	kept, err := curator.ForkSource(ctx, store, origin) // without what was forgotten since
+	kept, err := curator.ForkSource(ctx, store, origin) // without the bullets that were forgotten later
 	if err != nil {
 		return 0, explain.LogError(err)
 	}

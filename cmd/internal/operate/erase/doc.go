@@ -1,9 +1,9 @@
-// Package erase removes what a person, a session, a task or a playbook has left on a server. A request names whose data must go; package
+// Package erase removes the data of a person, a session, a task or a playbook from a server. A request names whose data must go; package
 // erasure stores it, and keeps the data from coming back. Eraser.Run carries out all requests.
 //
 // Tombstones, which package erasure stores with the requests, decide which runs are erased: Run removes every message that matches one. So it
-// keeps no other state. If it is interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes
-// again what was erased since.
+// keeps no other state. If it is interrupted at any point, the next Run finds the rest. A Run after a restore from an older backup removes
+// the data of all later erasures again.
 //
 // # The walk of a request
 //

@@ -164,7 +164,7 @@ type Turn struct {
 // AddTurn adds a turn of the assistant, as a new step or to the last step. The text of the step becomes the answer, unless the
 // step has a call that the client runs, or a call of an earlier turn.
 func (c *Conversation) AddTurn(t Turn) {
-	if c.repeatsLastStep(t.Calls) { // add only what is new: to the last step, or to a new step if a call of the last one has its result
+	if c.repeatsLastStep(t.Calls) { // add only new text and calls: to the last step, or to a new step if a call of the last one has its result
 		last := &c.Steps[len(c.Steps)-1]
 		t.Text = strings.TrimSpace(strings.TrimPrefix(t.Text, last.Text))
 		t.Calls = slices.DeleteFunc(slices.Clone(t.Calls), c.isOpenCall)
