@@ -179,7 +179,7 @@ func KeepAdvice(text string, lines []AdviceLine, keep func(l *AdviceLine, text s
 	end := 0 // of the last line that was left out
 	for i, l := range lines {
 		if keeps[i] {
-			removed := end - len(rest)
+			removed := end - len(rest) // bytes left out so far
 			l.Start -= removed
 			l.End -= removed
 			kept = append(kept, l)

@@ -48,7 +48,8 @@ type Task struct {
 	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	// Tries is the maximum number of independent answers, up to MaxTries; 0 means one. The Generator stops when two have different
-	// outcomes. The first is the answer, unless a later one is a violation. The Reflector compares the two. A further round has one try.
+	// outcomes. The first is the answer, unless a later one is a violation (Outcome.Violation). The Reflector compares the two. A further round
+	// has one try.
 	Tries int `msgpack:"tries,omitempty" json:"tries,omitempty"`
 
 	// Record makes the Generator record where it stores the execution, so that a submitter finds the answer by the id of the task. It costs a write.
@@ -191,7 +192,7 @@ type PreviousRound struct {
 	Flagged []Lesson `msgpack:"f,omitempty" json:"flagged,omitempty"`
 }
 
-// MaxPreviousRounds is the maximum number of earlier rounds in a task.
+// MaxPreviousRounds is the maximum number of earlier rounds in a task. The Reflector submits at most MaxRounds-1.
 const MaxPreviousRounds = 8
 
 func validatePreviousRounds(rounds []PreviousRound) error {

@@ -153,7 +153,7 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	if best != nil && best.Try.Outcome.Score > score {
 		other = best
 	}
-	isCompared := e.OtherTry != nil // with another answer to the same prompt
+	isCompared := e.OtherTry != nil // with another answer to the same prompt; tested after the loop, which sets oldLabel
 	if other == nil || isCompared {
 		return nil, nil
 	}

@@ -91,7 +91,7 @@ Start with 'debrief demo'.
 
 func main() {
 	if args := os.Args[1:]; len(args) == 2 && args[0] == "hook" && !strings.HasPrefix(args[1], "-") {
-		// An agent waits for this call. It takes no time to parse flags, reports no error of usage, and ends the process.
+		// An agent waits for this call: HookMain parses no flags, reports no usage error, and ends the process.
 		agents.HookMain(args[1:])
 	}
 	os.Exit(newProgram().Main(os.Args[1:]))

@@ -43,7 +43,7 @@ func sharedWordsOf(tasks []string) sharedWords {
 	if tasks = slices.Compact(tasks); len(tasks) < 2 {
 		return sharedWords{}
 	}
-	counts := map[string]int{} // by phrase: the number of tasks before the first one without it
+	counts := map[string]int{} // by phrase: n if each of the first n tasks has it
 	for i, task := range tasks {
 		words := strings.Fields(task)
 		for k := range len(words) - phraseWords + 1 {

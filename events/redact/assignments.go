@@ -28,6 +28,7 @@ const (
 )
 
 // redactAssignment redacts the value after a colon or an equals sign, if the name before it suggests a secret and the value looks like one.
+// It returns the position at which the scan continues: i, or a position after the redacted value.
 func (sc *scanner) redactAssignment(i int) int {
 	s := sc.s
 	if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
@@ -83,7 +84,7 @@ func (sc *scanner) redactNamed(i int, name string, adjacent bool) int {
 		return i
 	}
 	if !v.quoted && !sc.isLastView && hasURLEscape(s[v.from:min(v.to, v.from+maxLook)]) {
-		return i // find scans the text again with its escapes decoded
+		return i // a later scan sees the text with its escapes decoded
 	}
 	if kind == authorization {
 		return sc.redactCredentials(i, v)
@@ -256,7 +257,7 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 	}
 	if !sc.isLastView && i < len(s) && s[i] == 'u' && s[i-1] == '\\' {
 		if _, n := escape(s[i-1:]); n > 0 {
-			return v, false // find scans the text again with its escapes decoded
+			return v, false // a later scan sees the text with its escapes decoded
 		}
 	}
 	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))

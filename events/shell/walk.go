@@ -244,8 +244,8 @@ func (w *walker) unpack(at int) {
 	if !ok {
 		return
 	}
-	// The commands before the shell count for MaxCommands. Their capacity is cut, because parse also discards commands that it has added: then the
-	// shell must still be in w.commands.
+	// The commands before the shell count for MaxCommands. Their capacity is cut, so parse adds to a copy and does not overwrite the
+	// shell in w.commands: the shell stays if parse keeps no command.
 	in := walker{inner: true, dir: directory{outer.Dir, unknownFormerDir}, commands: w.commands[:at:at]}
 	_ = in.parse(script) // the commands before an error are valid
 	if len(in.commands) == at {

@@ -190,8 +190,8 @@ func (r *refolder) addApprovals(c change) {
 	}
 }
 
-// forgetOps returns the operations of a forget change: it quarantines the bullets that it makes mixed, see foldState. It has nothing to remove, because
-// the fold does not contain the forgotten executions.
+// forgetOps returns the operations of a forget change: it quarantines the bullets whose texts may contain words that it forgets
+// (foldState.mixed). It has nothing to remove, because the fold does not contain the forgotten executions.
 func (r *refolder) forgetOps(c change) []playbook.Op {
 	ops := statusOps(c)
 	for id, by := range r.state.mixed {

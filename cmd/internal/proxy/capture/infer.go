@@ -101,7 +101,7 @@ func toolResults(steps []events.Step) (lastFailed, recovered bool) {
 // is a film, and "No. 5" a number. So the opening must be a whole clause: it ends with punctuation, with the end of the message, or
 // with words that follow only such an opening.
 var (
-	// correction matches an opening that rejects the answer: "no, ", "that's still wrong", "it doesn't work", "still broken".
+	// correction matches an opening that rejects the answer: "no, ", "that's still wrong", "that's not it", "it doesn't work", "still broken".
 	correction = regexp.MustCompile(`^(?:no|nope|wrong|incorrect|not (?:correct|right|quite))(?:[,!;:.—]| -|$)|` +
 		`^(?:no,? |actually,? |but |sorry,? )?(?:that|this|it)(?:'s| is| was) (?:still |just |simply |completely |totally )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b(?: is|$|[.,!])|the (?:right|correct)))|` +
 		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
@@ -137,7 +137,7 @@ func corrects(next string) bool {
 }
 
 // confirms reports whether a message accepts the answer. Only its first sentence counts, because the next one is often another
-// request. A next sentence that begins with "but" restricts the first one.
+// request. A next sentence that begins with "but", "however" or "except" restricts the first one.
 func confirms(next string) bool {
 	s := opening(next)
 	found := confirmation.FindStringIndex(s)

@@ -87,7 +87,7 @@ func (s *Store) references(ctx context.Context, b *bucket, key string) ([]stored
 	return s.recent.merge(b.prefix()+key, list), nil
 }
 
-// runs returns the runs with these ids, open or closed.
+// runs returns the runs with these ids, open or closed. After an error it returns those that it has read and those that this process knows.
 func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revision, error) {
 	runs := make(map[events.ID]revision, len(ids))
 	var open, closed []string
@@ -131,7 +131,7 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 			r.Block = b
 		}
 	}
-	for _, id := range ids { // the server may lack the newest writes of this process, which are returned even after an error
+	for _, id := range ids { // the server may lack the newest writes of this process
 		if r := s.recent.newestRun(id, runs[id]); r.run != nil {
 			runs[id] = r
 		}

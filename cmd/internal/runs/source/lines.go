@@ -20,8 +20,8 @@ func (v *Values) readLines(fn func(*Value) error) error {
 		case err != nil && !errors.Is(err, ErrTooLarge):
 			return err
 		}
-		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // of half a character at the end of UTF-16
-		line = bytes.TrimPrefix(line, []byte("\uFEFF"))                  // of the next one of several files
+		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // half a character at the end of UTF-16
+		line = bytes.TrimPrefix(line, []byte("\uFEFF"))                  // byte order mark: files may be concatenated
 		if first && err == nil && len(line) > 0 {
 			t := newTable(line)
 			if t.hasColumns(v.Columns) {
