@@ -18,7 +18,7 @@ type arm struct {
 	byHand    bool      // the playbook begins with the rules by hand
 	isBinary  bool      // outcomes have the score 0 or 1, without partial scores
 	forgets   bool      // the lessons of the models leave out the scope of a rule
-	voter     bool      // the Reflector votes without errors, and gives no lessons
+	votesOnly bool      // the Reflector votes without errors, and gives no lessons
 	silent    float64   // share of tasks without an outcome
 	late      int       // number of tasks after which an outcome is reported, out of order
 }
@@ -43,7 +43,7 @@ var allArms = []arm{
 	{name: "none", isFixed: true},
 	{name: "perfect", onRequest: true, byHand: true},
 	{name: "perfect-wrong", onRequest: true, byHand: true, wrong: true},
-	{name: "votes-only", onRequest: true, byHand: true, voter: true},
+	{name: "votes-only", onRequest: true, byHand: true, votesOnly: true},
 	{name: "right-or-wrong", onRequest: true, isBinary: true},
 	{name: "forgetful", onRequest: true, forgets: true},
 	{name: "silent", onRequest: true, silent: 0.7},

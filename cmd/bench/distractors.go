@@ -45,9 +45,9 @@ func (m *measurement) checkpoints() []int {
 const maxEmbedded = 200
 
 // runDistractors measures all cases of one arm and seed. The cases with distractors after the tasks are about the selection alone, so they
-// run only in an arm without new lessons.
+// run only in the arm votes-only, which adds no lessons.
 func runDistractors(ctx context.Context, m *measurement, r *run, log zerolog.Logger) (points []*point, err error) {
-	if r.arm.voter {
+	if r.arm.votesOnly {
 		for _, tasks := range m.checkpoints() {
 			more, err := crowd(ctx, m, r, tasks, log)
 			if err != nil {

@@ -57,7 +57,7 @@ const syncInterval = "100ms"
 func startRunner(ctx context.Context, of *run, m *measurement, log zerolog.Logger) (_ *runner, err error) {
 	a := of.arm
 	imperfect := m.part.imperfection
-	if a.voter {
+	if a.votesOnly {
 		imperfect = worlds.Imperfection{Idle: 1} // it finds no lesson, and makes no other error
 	}
 	imperfect.Forgetful = a.forgets
