@@ -76,7 +76,7 @@ func (s *Set) all() []*Token {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.now(); s.path != "" && now.Sub(s.checked) >= checkInterval {
+	if now := s.now(); now.Sub(s.checked) >= checkInterval {
 		s.checked = now
 		if err := s.read(); err != nil && s.report != nil {
 			s.report(err)
