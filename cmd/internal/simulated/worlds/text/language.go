@@ -16,8 +16,8 @@ func NewModel(seed uint64, e worlds.Imperfection) *worlds.Model {
 
 // Read implements worlds.Language.
 func (Language) Read(text string) (worlds.Rule, bool) {
-	c, ok := readRule(text)
-	return rule{c}, ok
+	r, ok := readRule(text)
+	return rule{r}, ok
 }
 
 // answer holds the queue and the priority of an answer, by slot.
@@ -47,14 +47,14 @@ func (Language) Answer(question, _, system string) worlds.Answer {
 	advice := worlds.ReadAdvice(worlds.ReadBullets(system), readRule)
 	out := worlds.Answer{BulletIDs: []string{}}
 	decide := func(slot, usual string) string {
-		c, id := advice.Decide(slot, t)
+		decided, id := advice.Decide(slot, t)
 		if id == "" {
 			out.Reasoning += "No bullet decides the " + slot + ", so it is the usual one.\n"
 			return usual
 		}
 		out.BulletIDs = append(out.BulletIDs, id)
 		out.Reasoning += "The " + slot + " follows from [" + id + "].\n"
-		return c.Value
+		return decided.Value
 	}
 	queue, priority := decide(toQueue, defaultQueue), decide(toPriority, defaultPriority)
 	out.FinalAnswer = answer{toQueue: queue, toPriority: priority}.String()

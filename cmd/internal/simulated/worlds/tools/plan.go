@@ -55,7 +55,7 @@ func (p *plan) calls() []worlds.Step {
 		case !s.isGuard:
 			arguments = append(arguments, s.name+"="+p.values[i])
 		case p.values[i] == no:
-		case s.isLast:
+		case s.isAfter:
 			last = append(last, worlds.Step{Tool: s.name, Arguments: "service=" + p.service})
 		default:
 			first = append(first, worlds.Step{Tool: s.name, Arguments: "service=" + p.service})
@@ -113,7 +113,7 @@ func (w *World) right(question string) []string {
 // isLoud reports whether the operation fails if a slot is wrong. Otherwise the call succeeds and leaves a wrong state.
 func (w *World) isLoud(op string, s *slot, right string) bool {
 	isUnneeded := s.isGuard && right == no // a guard that was called for nothing
-	if s.isLast || isUnneeded {
+	if s.isAfter || isUnneeded {
 		return false
 	}
 	return worlds.Draw(w.Seed, "loud", op, s.name)%2 == 0

@@ -52,8 +52,8 @@ func readMaterial(e *worlds.Execution) material {
 	return m
 }
 
-// Analyse implements worlds.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
-// what should have been done, but not when, so the model guesses the condition.
+// Analyse implements worlds.Language. It gets no successful execution. Feedback that states a rule is believed. A sign, which is a
+// complaint or a line of a manual, tells what should have been done, but not when, so the model guesses the condition.
 func (Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	m := readMaterial(e)
 	if m.facts[operation] == "" {
@@ -135,7 +135,7 @@ func (m *material) guessCause(d worlds.Dice) (worlds.Case, bool) {
 	var causes []worlds.Case
 	for i := range slots {
 		s := &slots[i]
-		isBlocking := s.isGuard && !s.isLast // its absence can make the operation fail
+		isBlocking := s.isGuard && !s.isAfter // its absence can make the operation fail
 		if m.code == "E412" && !isBlocking || m.code == "E422" && s.isGuard {
 			continue
 		}
@@ -151,7 +151,7 @@ func (m *material) guessCause(d worlds.Dice) (worlds.Case, bool) {
 	return causes[d.Draw("cause")%uint64(len(causes))], true
 }
 
-// guessCondition guesses the facts that matter: none in 7 of 20 cases, one in 12, and two in one.
+// guessCondition guesses the facts that matter: none in 7 of 20 cases, one in 12 of 20, two in 1 of 20.
 func (m *material) guessCondition(when *facts, d worlds.Dice) {
 	n := d.Draw("facts") % 20
 	if n >= 7 {

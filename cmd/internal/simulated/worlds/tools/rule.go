@@ -46,7 +46,7 @@ func (r rule) Text(draw uint64) string {
 	switch {
 	case r.Value == no:
 		return fmt.Sprintf(pick("For %s, do not %s.", "With %s, never %s.", "Work on %s goes without this step: %s."), subject, do)
-	case s.isLast:
+	case s.isAfter:
 		return fmt.Sprintf(pick("After %s, %s.", "Once %s is finished, %s.", "With %s, the last step is to %s."), subject, do)
 	}
 	return fmt.Sprintf(pick("Before %s, %s.", "Ahead of %s, %s.", "With %s, the first step is to %s."), subject, do)
@@ -116,13 +116,13 @@ func (d *ruleDrawer) value(f fact) string { return d.values[f][d.IntN(len(d.valu
 
 // The slots are guards before the operation, guards after it, and arguments, in this order.
 var (
-	firstLastGuard = slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
-	firstArgument  = slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
+	firstGuardAfter = slices.IndexFunc(slots, func(s slot) bool { return s.isAfter })
+	firstArgument   = slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
 )
 
 // guardRules requires a guard before an operation and one after it, each for all tasks or for a value of one fact.
 func (d *ruleDrawer) guardRules(op string) (rules []worlds.Case) {
-	for _, s := range []int{d.IntN(firstLastGuard), firstLastGuard + d.IntN(firstArgument-firstLastGuard)} {
+	for _, s := range []int{d.IntN(firstGuardAfter), firstGuardAfter + d.IntN(firstArgument-firstGuardAfter)} {
 		r := worlds.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
 		if d.IntN(3) > 0 {
 			f := d.fact()

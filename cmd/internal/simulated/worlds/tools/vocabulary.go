@@ -36,7 +36,7 @@ const (
 type slot struct {
 	name    string
 	isGuard bool
-	isLast  bool     // a guard after the operation
+	isAfter bool     // a guard after the operation
 	do      []string // imperatives for a guard
 	values  []string
 	// signs are the traces of a slot that should have had a value, by value: two complaints of a customer, then a line of a
@@ -61,15 +61,15 @@ var slots = []slot{
 		no:  {"the remaining hosts were overloaded", "jobs moved away without need", "the cluster lacks spare hosts"},
 		yes: {"running jobs were torn down", "sessions broke in the middle", "active sessions were found on the host"},
 	}},
-	{name: "notify_tenant", isGuard: true, isLast: true, do: []string{"call notify_tenant", "write to the customer"}, values: []string{no, yes}, signs: map[string][3]string{
+	{name: "notify_tenant", isGuard: true, isAfter: true, do: []string{"call notify_tenant", "write to the customer"}, values: []string{no, yes}, signs: map[string][3]string{
 		no:  {"an unwanted mail caused confusion", "the client asks why we sent a message", "messages to this client are barred"},
 		yes: {"the client heard nothing of it", "we were asked why there was no message", "the message log has a gap"},
 	}},
-	{name: "verify_copy", isGuard: true, isLast: true, do: []string{"call verify_copy", "compare the checksums"}, values: []string{no, yes}, signs: map[string][3]string{
+	{name: "verify_copy", isGuard: true, isAfter: true, do: []string{"call verify_copy", "compare the checksums"}, values: []string{no, yes}, signs: map[string][3]string{
 		no:  {"the comparison job ran for days", "needless scans slowed everything", "scans of this kind are barred"},
 		yes: {"damaged bytes were discovered later", "a silent corruption came to light", "the proof of integrity is absent"},
 	}},
-	{name: "purge_cache", isGuard: true, isLast: true, do: []string{"call purge_cache", "throw away the cached pages"}, values: []string{no, yes}, signs: map[string][3]string{
+	{name: "purge_cache", isGuard: true, isAfter: true, do: []string{"call purge_cache", "throw away the cached pages"}, values: []string{no, yes}, signs: map[string][3]string{
 		no:  {"a flood of cold requests hit the origin", "everything had to be computed again", "the origin cannot bear cold requests"},
 		yes: {"visitors still saw the old pages", "stale content was delivered", "old pages remain in the edge"},
 	}},
