@@ -30,7 +30,9 @@ func (s *demoScreen) progress(p replay.Progress) {
 	if s.json || p.Done == p.Total {
 		return
 	}
-	s.bar.report(func(float64) (any, string) { return nil, fmt.Sprintf("%-9s %d of %d", p.Phase, p.Done, p.Total) })
+	s.bar.report(func(_ float64) (asJSON any, text string) {
+		return nil, fmt.Sprintf("%-9s %d of %d", p.Phase, p.Done, p.Total)
+	})
 }
 
 // introduce prints the task of the demo, before anything that takes time.
