@@ -45,7 +45,7 @@ func (d *draft) change(op *playbook.Op) *screen.Refusal {
 		if b.Pinned {
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", op.Bullet)
 		}
-		d.flush() // votes on the bullet must come before its removal
+		d.flushCounts() // votes on the bullet must come before its removal
 		d.changed[b.ID] = nil
 		d.addOp(*op)
 		return nil
@@ -109,7 +109,7 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 			return refusal
 		}
 	}
-	d.flush() // votes on the bullets must come before the merge
+	d.flushCounts() // votes on the bullets must come before the merge
 	for _, id := range op.Sources {
 		d.changed[id] = nil
 	}

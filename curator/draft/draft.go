@@ -68,7 +68,7 @@ func (d *draft) draftItems(items []*Item, unchecked []playbook.BulletID) Result 
 	if !ready {
 		return Result{Decided: decided, Unchecked: unchecked, NotReady: true}
 	}
-	d.flush()
+	d.flushCounts() // of votes and outcomes
 	unchecked = d.decideGate(unchecked)
 	d.enforceBudget()
 	if d.edit != nil && d.edit.Gathers() { // the decision also counts the bullets that the gate and the budget change

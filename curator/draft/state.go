@@ -25,7 +25,7 @@ type draft struct {
 
 	covers     []playbook.Cover
 	ops        []playbook.Op
-	sums       map[countKey]*playbook.Op // votes, outcomes and confirmations that flush will add to ops
+	sums       map[countKey]*playbook.Op // votes, outcomes and confirmations that flushCounts will add to ops
 	order      []countKey                // keys of sums, in order
 	rejections rejections
 	bytes      int // upper bound of the encoded size of covers, ops and sums
@@ -171,8 +171,8 @@ func (d *draft) sum(key countKey, op playbook.Op) {
 	d.bytes += sizeOf(&op)
 }
 
-// flush moves the sums to the operations. Call it before an operation that must come after the votes and outcomes so far.
-func (d *draft) flush() {
+// flushCounts moves the sums to the operations. Call it before an operation that must come after the votes and outcomes so far.
+func (d *draft) flushCounts() {
 	for _, key := range d.order {
 		d.ops = append(d.ops, *d.sums[key])
 	}
@@ -183,7 +183,7 @@ func (d *draft) flush() {
 func (d *draft) changeBullet(op playbook.Op) {
 	retires := op.Kind == playbook.SetStatus && op.Status == playbook.Retired
 	if retires || op.Restart || op.Kind == playbook.Update {
-		d.flush() // the votes and outcomes so far belong to the state before
+		d.flushCounts() // the votes and outcomes so far belong to the state before
 	}
 	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)
 	d.addOp(op)
