@@ -251,7 +251,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		}
 		return nil, nil, err
 	}
-	ctx, release, err := chat.Reserve(ctx, g.model) // a prompt that waited for a slow model would not have what was learned meanwhile
+	ctx, release, err := chat.Reserve(ctx, g.model) // before build: a prompt that waited for a slow model would lack what was learned meanwhile
 	if err != nil {
 		return nil, nil, err
 	}
@@ -301,11 +301,11 @@ func (g *Generator) newRequest(t *events.Task) *contextRequest {
 	isPinned := t.Playbook != nil
 	switch {
 	case isTraining: // without a control group
-	case t.Session == "" && !isPinned: // the run is its own session
+	case t.Session != "":
+		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
+	case !isPinned: // the run is its own session
 		mayHaveRounds := t.Rounds != 1 // a Reflector may submit further rounds, which are requests of this session
 		req.control = controlKey{session: t.ID, lasts: mayHaveRounds}
-	default:
-		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
 	}
 	return req
 }

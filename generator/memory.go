@@ -330,10 +330,10 @@ func (m *memory) fetch(
 	}
 	list := interactions[:0]
 	seen := map[events.ID]bool{req.execution: true} // an execution may be stored twice
-	for _, i := range interactions {
-		if i != nil && !seen[i.ID] && !req.isEarlierRound(i.ID, 0) {
-			seen[i.ID] = true
-			list = append(list, i)
+	for _, in := range interactions {
+		if in != nil && !seen[in.ID] && !req.isEarlierRound(in.ID, unknownTurn) {
+			seen[in.ID] = true
+			list = append(list, in)
 		}
 	}
 	return list

@@ -58,8 +58,10 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 	return h
 }
 
+const unknownTurn = 0 // turns begin at 1
+
 // isEarlierRound reports whether an execution is an earlier round of the task, or a turn of the session since
-// the first round. turn is the turn of the execution, 0 if it is unknown.
+// the first round. turn is the turn of the execution, or unknownTurn.
 func (req *contextRequest) isEarlierRound(id events.ID, turn int) bool {
 	if len(req.rounds) == 0 {
 		return false
