@@ -82,25 +82,25 @@ func (w *WordIndex) compareKeys(a, b uint32) int {
 // their keys.
 func (w *WordIndex) Top(query string, n int) []Match {
 	v := &w.inverted
-	s := v.acquire()
-	defer v.release(s)
-	for _, a := range v.parseQuery(query) { // the rarest first
-		postings := v.terms[a.term].postings
-		if w.IgnoreCommon && v.isCommon(a.term) {
-			if len(s.found) >= n {
+	accumulated := v.acquire()
+	defer v.release(accumulated)
+	for _, q := range v.parseQuery(query) { // the rarest first
+		postings := v.terms[q.term].postings
+		if w.IgnoreCommon && v.isCommon(q.term) {
+			if len(accumulated.found) >= n {
 				break
 			}
 			postings = postings[max(0, len(postings)-w.NewestCommon):]
 		}
-		v.addWeights(s, a.share, postings)
+		v.addWeights(accumulated, q.share, postings)
 	}
 	best := newTop(n, w.compareKeys)
-	for _, number := range s.found {
-		best.Offer(scored{number, s.scores[number]})
+	for _, number := range accumulated.found {
+		best.Offer(scored{number, accumulated.scores[number]})
 	}
 	matches := []Match{}
-	for _, s := range best.Sorted() {
-		matches = append(matches, Match{w.keys[s.number], s.score})
+	for _, hit := range best.Sorted() {
+		matches = append(matches, Match{w.keys[hit.number], hit.score})
 	}
 	return matches
 }
