@@ -248,7 +248,7 @@ func TestErasureThroughTheCurator(t *testing.T) {
 	h.ok(err)
 	versions, err := h.store.Redact(ctx, "b", r.Redact)
 	h.ok(err)
-	if len(versions) != 2 || versions[0].Version != 1 || versions[1].Selector != 4 {
+	if len(versions) != 2 || versions[0].Version != 1 || versions[1].ErasedSelector != 4 {
 		t.Fatalf("got redactions %+v, want those of version 1 and of the forget", versions)
 	}
 	if d := h.ask("b", &events.Edit{Redact: versions, Rebuild: true}); len(d.Refused) == 0 {

@@ -91,7 +91,7 @@ func delta() *playbook.Delta {
 }
 
 func redacted() []playbook.RedactedVersion {
-	return []playbook.RedactedVersion{{Version: 200, Sum: bytes.Repeat([]byte{0xab}, 32), Selector: 150}}
+	return []playbook.RedactedVersion{{Version: 200, Sum: bytes.Repeat([]byte{0xab}, 32), ErasedSelector: 150}}
 }
 
 func redaction() *Redaction {

@@ -11,8 +11,8 @@ import (
 type RedactedVersion struct {
 	Version uint64 `msgpack:"v" json:"version"`
 	Sum     []byte `msgpack:"s" json:"sha256"` // SHA-256 of the payload of the redaction
-	// Selector is set if the names of the selector in Delta.Forget were erased: it is then Selector.Erased, else 0.
-	Selector uint64 `msgpack:"n,omitempty" json:"selector,omitempty"`
+	// ErasedSelector is Delta.Forget.Erased: the first version with this selector if its names were erased, else 0.
+	ErasedSelector uint64 `msgpack:"n,omitempty" json:"selector,omitempty"`
 }
 
 // Validate returns an error for an invalid field.
@@ -22,8 +22,8 @@ func (r *RedactedVersion) Validate() error {
 		return fmt.Errorf("version: must be at least 1")
 	case len(r.Sum) != sha256.Size:
 		return fmt.Errorf("sha256: must have %d bytes, got %d", sha256.Size, len(r.Sum))
-	case r.Selector > r.Version:
-		return fmt.Errorf("selector: must be at most the version %d, got %d", r.Version, r.Selector)
+	case r.ErasedSelector > r.Version:
+		return fmt.Errorf("selector: must be at most the version %d, got %d", r.Version, r.ErasedSelector)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func IsErased(text string) bool {
 	return ok && strings.Trim(position, " .0123456789") == ""
 }
 
-// WithoutNames returns a selector without its user and session. number is its Selector.Erased.
+// WithoutNames returns a selector without its user and session. number is the field Erased of the result.
 func (s Selector) WithoutNames(number uint64) Selector {
 	s.User, s.Session, s.Erased = "", "", number
 	return s
@@ -57,13 +57,13 @@ func (s *Selector) HasNames() bool { return s.User != "" || s.Session != "" }
 func (a *Admission) eraseNames(redacted []RedactedVersion) {
 	for i := range redacted {
 		r := &redacted[i]
-		if r.Selector == 0 {
+		if r.ErasedSelector == 0 {
 			continue
 		}
 		all := make([]Forgotten, len(a.Forgotten))
 		for k, f := range a.Forgotten {
 			if f.Version == r.Version {
-				f.Selector = f.Selector.WithoutNames(r.Selector)
+				f.Selector = f.Selector.WithoutNames(r.ErasedSelector)
 			}
 			all[k] = f
 		}

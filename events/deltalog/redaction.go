@@ -241,7 +241,7 @@ func (x *redactor) store(ctx context.Context, r *events.Redaction) error {
 func (r *storedRedaction) version() playbook.RedactedVersion {
 	v := playbook.RedactedVersion{Version: r.Version, Sum: r.sum}
 	if r.Forget != nil {
-		v.Selector = r.Forget.Erased
+		v.ErasedSelector = r.Forget.Erased
 	}
 	return v
 }

@@ -41,7 +41,7 @@ func redactedLog(t rapid.TB, k *logWriter, isErased func(*playbook.Evidence) boo
 		if r.Redact(c) {
 			v := playbook.RedactedVersion{Version: c.Version, Sum: bytes.Repeat([]byte{1}, 32)}
 			if c.Forget != nil {
-				v.Selector = c.Forget.Erased
+				v.ErasedSelector = c.Forget.Erased
 			}
 			list.Redacted = append(list.Redacted, v)
 		}
