@@ -147,8 +147,8 @@ type foldState struct {
 	// dropped has the bullets whose Add has lost all support. The playbook does not have them. If another execution has requested such a bullet too,
 	// by an Update, a Confirm or a rejected duplicate, the bullet is revived, see filterOp.
 	dropped map[playbook.BulletID]droppedBullet
-	// votes has the votes of samples that differ from those in the log, because a reflection was forgotten and a later one on the sample was not:
-	// the forgotten one was compared with another run. An empty vote stands for none.
+	// votes has the votes of samples that differ from the log: a forgotten Tag or Retag leaves the vote before it, or an empty one, and a later
+	// Retag starts from that. Only one of two reflections on a sample is forgotten if only that one was compared with a forgotten run.
 	votes map[castVote]playbook.Vote
 }
 
