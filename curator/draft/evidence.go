@@ -107,8 +107,8 @@ func isValid(x *events.Exposure) bool {
 }
 
 // addOutcome drafts one outcome for a bullet, if its experiment still has this number.
-func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
-	op := playbook.Op{Kind: playbook.AddExposures, Bullet: b.ID, ExperimentNumber: number, Exposures: []playbook.Exposure{s}, Support: []int{cover}}
+func (d *draft) addOutcome(b *playbook.Bullet, number int, e playbook.Exposure, cover int) {
+	op := playbook.Op{Kind: playbook.AddExposures, Bullet: b.ID, ExperimentNumber: number, Exposures: []playbook.Exposure{e}, Support: []int{cover}}
 	if !d.hasRoomForBullet(&op) {
 		return
 	}
@@ -180,7 +180,7 @@ func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vo
 		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
 	}
 	wanted = slices.Clone(wanted)
-	hasVote := false // a counted vote stays or moves to a wanted one
+	hasVote := false // the sample has a vote after the moves
 	var wrong []playbook.Vote
 	for _, v := range counted {
 		if left[v] == 0 {
@@ -202,7 +202,7 @@ func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vo
 		}
 		d.moveVote(id, from, to, cover)
 	}
-	if len(wanted) > 0 && !hasVote { // otherwise further votes would give the sample more votes than before
+	if len(wanted) > 0 && !hasVote { // a sample that has a vote gets no further one
 		d.vote(id, wanted[0], cover)
 	}
 }
