@@ -69,12 +69,11 @@ func Rewrite(ctx context.Context, js jetstream.JetStream, name string) (copied i
 		return 0, fmt.Errorf("rewrite stream %s: %w", name, err)
 	}
 	cfg := stream.CachedInfo().Config
-	prefix, ok := strings.CutSuffix(strings.Join(cfg.Subjects, " "), ">")
-	if !ok || cfg.MaxMsgsPerSubject < 1 {
+	if len(cfg.Subjects) != 1 || !strings.HasSuffix(cfg.Subjects[0], ">") || cfg.MaxMsgsPerSubject < 1 {
 		return 0, fmt.Errorf("rewrite stream %s: requires one pattern of subjects that ends in .>, and a limit of messages for each subject", name)
 	}
 	watch := natserr.WatchOf(js)
-	r := &rewriter{js: js, watch: watch, reader: NewReader(js.Conn(), watch), stream: stream, name: name, prefix: prefix}
+	r := &rewriter{js: js, watch: watch, reader: NewReader(js.Conn(), watch), stream: stream, name: name, prefix: strings.TrimSuffix(cfg.Subjects[0], ">")}
 	if err := r.run(ctx, cfg.MaxMsgsPerSubject > 1); err != nil {
 		return r.copied, fmt.Errorf("rewrite stream %s: %w", name, err)
 	}
@@ -128,7 +127,7 @@ func (r *rewriter) fill(ctx context.Context) error {
 	data := make([]byte, size)
 	for sent := 0; sent < fillBytes; sent += size {
 		_, _ = rand.Read(data) // never fails
-		ack, err := r.publish(ctx, r.filler(), data)
+		ack, err := r.publishFiller(ctx, data)
 		if err != nil {
 			return err
 		}
@@ -136,16 +135,16 @@ func (r *rewriter) fill(ctx context.Context) error {
 			r.end = ack.Sequence
 		}
 	}
-	ack, err := r.publish(ctx, r.filler(), nil)
+	ack, err := r.publishFiller(ctx, nil)
 	if err != nil {
 		return err
 	}
 	return r.purge(ctx, r.filler(), ack.Sequence+1)
 }
 
-// publish publishes a message of the filler.
-func (r *rewriter) publish(ctx context.Context, subject string, data []byte) (*jetstream.PubAck, error) {
-	return r.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data, Header: nats.Header{"KV-Operation": {"DEL"}}})
+// publishFiller publishes a message of the filler.
+func (r *rewriter) publishFiller(ctx context.Context, data []byte) (*jetstream.PubAck, error) {
+	return r.js.PublishMsg(ctx, &nats.Msg{Subject: r.filler(), Data: data, Header: nats.Header{"KV-Operation": {"DEL"}}})
 }
 
 func (r *rewriter) read(ctx context.Context, subject string, fn func(Message) error) error {
