@@ -129,7 +129,8 @@ func (in *inspector) inspect(earlier *checkpoint, exact bool) error {
 	return now.write(in.dir)
 }
 
-// inspectStream returns the checkpoint of a stream. If earlier is not nil, it recreates damaged consumers, and records losses since then.
+// inspectStream returns the checkpoint of a stream, and records the losses that the server reports. If earlier is not nil, it also records
+// losses since then, and recreates damaged consumers.
 func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo, earlier *checkpoint) (*streamCheckpoint, error) {
 	s, err := in.js.Stream(ctx, i.Config.Name)
 	if err != nil {

@@ -107,7 +107,7 @@ func (f *fields) takeNamed() (all []reading, err error) {
 		return f.namedScores(v)
 	}
 	for plain, v := range f.values {
-		if o, err := ofValue(v); err == nil && o.Label != "" && v[0] != '"' {
+		if o, err := ofValue(v); err == nil && o.Label != "" && v[0] != '"' { // a text is a label, not a score
 			all = append(all, reading{name: f.sent[plain], outcome: o})
 		}
 	}
@@ -121,7 +121,7 @@ func (f *fields) takeNamed() (all []reading, err error) {
 // namedScores decodes {"name": score, …} or [{"name": …, "score": …}, …].
 func (f *fields) namedScores(v json.RawMessage) (all []reading, err error) {
 	add := func(name string, raw json.RawMessage) error {
-		d, err := Decoder{Recorder: "scores", depth: f.depth}.Decode(raw) // a Recorder permits the name of a judge, which is not kept
+		d, err := Decoder{Recorder: "scores", depth: f.depth}.Decode(raw) // with a Recorder, Decode accepts the name of a judge; it is not kept
 		if err != nil {
 			return fmt.Errorf("scores.%s: %w", text.Clip(name, 40), err)
 		}

@@ -76,7 +76,7 @@ func unescape(b *strings.Builder, s string, quoted bool) {
 	}
 }
 
-// sourceOf returns the source of a node. A node that the parser has repaired ends with the line.
+// sourceOf returns the source of a node. A node that the parser has repaired ends at the end of the source.
 func (w *walker) sourceOf(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
 	if n.End().IsRecovered() || to < from || to > len(w.source) {

@@ -134,7 +134,7 @@ var dependencies = []dependency{
 	{stream: blob.Stream, users: []string{events.StreamReflections, events.StreamDead}, margin: blob.Margin, why: "a reflection, and then its dead letter, refer to a large payload"},
 }
 
-// least returns the least age that satisfies a rule. 0 means that the age may have no limit only.
+// least returns the least age that satisfies a rule. 0 means that the age must have no limit.
 func (d dependency) least(ages map[string]time.Duration) time.Duration {
 	sum := d.margin
 	for _, user := range d.users {
