@@ -20,7 +20,7 @@ type selector struct {
 	relevant    []int32      // rows of the rankings; chooseRest sorts them, the best first
 	ranks       []rank       // by row
 	totals      []float64    // weighted sums by row; only if weighted
-	decisions   []decision   // by row; notAmongBest for a row without a decision
+	decisions   []decision   // by row; undecided for a row without a decision
 	decided     []int32      // rows with a decision
 	sections    []int        // number of chosen bullets by section
 	established int          // number of chosen bullets that are established, which are under the title
@@ -75,7 +75,7 @@ func (c *selector) release() {
 		c.ranks[row] = rank{}
 	}
 	for _, row := range c.decided {
-		c.decisions[row] = notAmongBest
+		c.decisions[row] = undecided
 	}
 	clear(c.sections)
 	c.relevant, c.chosen, c.similar, c.decided = c.relevant[:0], c.chosen[:0], c.similar[:0], c.decided[:0]
@@ -83,7 +83,7 @@ func (c *selector) release() {
 }
 
 func (c *selector) decide(row int32, d decision) {
-	if c.decisions[row] == notAmongBest {
+	if c.decisions[row] == undecided {
 		c.decided = append(c.decided, row)
 	}
 	c.decisions[row] = d
@@ -263,7 +263,7 @@ func (c *selector) explore() {
 // choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. It reports whether it added the
 // bullet. Bullets that were never tried are chosen first; they do not keep out a nearly equal bullet that was tried.
 func (c *selector) choose(row int32) bool {
-	if c.decisions[row] != notAmongBest {
+	if c.decisions[row] != undecided {
 		return false
 	}
 	if c.cost(row) > c.room {

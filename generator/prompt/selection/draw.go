@@ -73,7 +73,7 @@ func (c *selector) draw() {
 func (c *selector) excludeReplaced() {
 	for _, row := range c.x.lists[probationRows] {
 		old, known := c.x.rowOf[c.x.rows[row].bullet.Replaces]
-		if !known || shareOf(c.x.rows[old].bullet) == 0 {
+		if !known || shareOf(c.x.rows[old].bullet) == 0 { // a bullet that takes part in no experiment, such as a pinned one, stays
 			continue
 		}
 		isWithheld := row == c.drawn && c.arm == playbook.ArmWithheld
@@ -85,7 +85,7 @@ func (c *selector) excludeReplaced() {
 
 // exclude excludes a row from the choice.
 func (c *selector) exclude(row int32, why decision) {
-	if c.decisions[row] == notAmongBest { // no decision yet
+	if c.decisions[row] == undecided {
 		c.decide(row, why)
 		c.excluded++
 	}

@@ -17,7 +17,7 @@ const (
 type decision uint8
 
 const (
-	notAmongBest decision = iota // no decision: beyond the budget
+	notAmongBest decision = iota // undecided to the end: beyond the budget
 	duplicate                    // nearly equal to a chosen bullet
 	noRoom                       // exceeds the remaining budget
 	pinnedNoRoom                 // pinned, and exceeds the remaining budget
@@ -26,6 +26,8 @@ const (
 	withheld                     // in an experiment, in the withheld arm
 	shown
 	decisionCount
+
+	undecided = notAmongBest // before a decision
 )
 
 // why returns the reason of the decision on a row. It is "" for a bullet that is shown for its relevance.
@@ -101,7 +103,7 @@ func (c *selector) left() []events.Omission {
 // following returns the next n bullets without a decision, in order.
 func (c *selector) following(n int) (rows []int32) {
 	for row := range c.ordered() {
-		if c.decisions[row] != notAmongBest {
+		if c.decisions[row] != undecided {
 			continue
 		}
 		if len(rows) == n {
