@@ -180,7 +180,7 @@ func (r *renderer) addMessage(m chat.Message) {
 
 const noAnswer = "(no answer kept)"
 
-// userMessage returns the last user message: quoted background and context, then the task.
+// userMessage returns the message with the query: quoted background, the change of course and the context, then the task.
 func (r *renderer) userMessage(query string) string {
 	var out strings.Builder
 	out.WriteString(r.quotations())

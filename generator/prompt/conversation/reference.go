@@ -17,7 +17,7 @@ import (
 //
 // Only the phrases in this package's tables count as a reference; shared words alone do not. A query that only points
 // back ("do that for Y too") means the last candidate. For other queries FindReferenced keeps the candidates with the rarest words of the query; a
-// noun such as command, error, function, query or test stands for the words of such an interaction. An
+// noun such as command, error, function, query or test also matches the usual words of such an interaction, see kinds. An
 // ordinal in the query selects one of them; without an ordinal it is the last one. FindReferenced reads the first 2 KB of the query and
 // the first 8 KB of each candidate.
 func FindReferenced(query string, n int, candidate func(int) string) int {
@@ -29,6 +29,7 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 	if lastTurnPhrases().MatchString(normalized) {
 		return n - 1
 	}
+	// "Like the first time" needs no topic in common with a candidate. "What we did with the parser" needs a candidate about the parser.
 	topicRequired := !kindPhrases().MatchString(normalized)
 	if topicRequired && !topicPhrases().MatchString(normalized) {
 		return -1
@@ -48,7 +49,7 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 	if position, ok := ordinals[ordinal]; ok && 0 <= position && position < len(best) {
 		return best[position]
 	}
-	return best[len(best)-1]
+	return best[len(best)-1] // also for an ordinal of -1, or one that is too large
 }
 
 // ordinals are the words for a position: an index from 0, or -1 for the last one.
