@@ -127,7 +127,7 @@ func functionAct(c *call) act {
 		a.kind = kindOf(op, hasFile)
 	}
 	if a.kind == 0 {
-		a.kind = kindOf(baseTool(c.Tool), hasFile)
+		a.kind = kindOf(baseTool(c.Tool), hasFile) // with its capitals, which separate words
 	}
 	a.name = quote(a.name, maxName)
 	return a
