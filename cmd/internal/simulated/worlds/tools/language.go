@@ -16,7 +16,7 @@ func NewModel(seed uint64, e worlds.Imperfection) *worlds.Model {
 
 // Read implements worlds.Language.
 func (Language) Read(text string) (worlds.Rule, bool) {
-	c, ok := readRule(text)
+	c, ok := readCase(text)
 	return rule{c}, ok
 }
 
@@ -37,7 +37,7 @@ func (Language) Platitudes() []string {
 func (Language) Features(text string) map[string]float64 {
 	out := make(map[string]float64)
 	op := readOperation(text)
-	if c, ok := readRule(text); ok {
+	if c, ok := readCase(text); ok {
 		op = c.When[operation]
 		out["slot "+c.Slot] = 0.6
 		out["slot "+c.Slot+" "+c.Value] = 0.3

@@ -26,7 +26,7 @@ func makePlan(question string, f facts, system string) plan {
 	r := readRequest(question)
 	f[operation] = r.op
 	p := plan{op: r.op, service: r.service, values: make([]string, len(slots)), cited: []string{}}
-	advice := worlds.ReadAdvice(worlds.ReadBullets(system), readRule)
+	advice := worlds.ReadAdvice(worlds.ReadBullets(system), readCase)
 	var why strings.Builder
 	fmt.Fprintf(&why, "The request needs %s.\n", p.op)
 	for i := range slots {

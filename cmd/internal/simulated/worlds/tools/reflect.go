@@ -36,7 +36,7 @@ type material struct {
 var errorCode = regexp.MustCompile(`\bE4\d\d\b`)
 
 func readMaterial(e *worlds.Execution) material {
-	m := material{values: readPlan(e.Answer), shown: worlds.ReadAdvice(e.Shown, readRule)}
+	m := material{values: readPlan(e.Answer), shown: worlds.ReadAdvice(e.Shown, readCase)}
 	known := e.Question
 	for _, c := range worlds.ReadCalls(e.Trace) {
 		if c.Tool == inventory {
@@ -59,7 +59,7 @@ func (Language) Analyse(e *worlds.Execution, d worlds.Dice) worlds.Analysis {
 	if m.facts[operation] == "" {
 		return worlds.Analysis{Reasoning: "The request is not clear."}
 	}
-	if r, ok := readRule(e.Feedback); ok && r.Applies(m.facts) {
+	if r, ok := readCase(e.Feedback); ok && r.Applies(m.facts) {
 		a, _ := m.because(r)
 		a.Reasoning = "The feedback states a rule."
 		return a

@@ -57,8 +57,8 @@ var (
 	setting  = regexp.MustCompile(`\b(window|mode|ticket|approver)(?: to |=| )([\w-]+)`)
 )
 
-// readRule returns the rule that a text states. A text states none if it has no operation, no slot, or several slots.
-var readRule = worlds.CachedOK(func(text string) (worlds.Case, bool) {
+// readCase returns the case of the rule that a text states. A text states none if it has no operation, no slot, or several slots.
+var readCase = worlds.CachedOK(func(text string) (worlds.Case, bool) {
 	lower := strings.ToLower(text)
 	r := worlds.Case{When: readFacts(text)}
 	hasOperation := slices.ContainsFunc(anyOperation, func(p string) bool { return strings.Contains(lower, p) })

@@ -152,7 +152,7 @@ func (w *World) ByHand(int) []string {
 
 // States implements worlds.World.
 func (w *World) States(text string, _, rule int) bool {
-	c, ok := readRule(text)
+	c, ok := readCase(text)
 	return ok && c == w.hidden[rule]
 }
 

@@ -33,7 +33,7 @@ func TestLanguage(t *testing.T) {
 		if got := readFacts(inventoryText(want.service, want.tenant, all)); got != all {
 			t.Fatalf("read the inventory: got %v, want %v", got, all)
 		}
-		if _, ok := readRule(text); ok {
+		if _, ok := readCase(text); ok {
 			t.Fatalf("the request %q states a rule", text)
 		}
 	}
@@ -43,7 +43,7 @@ func TestLanguage(t *testing.T) {
 		}
 		for draw := range uint64(200) {
 			text := rule{r}.Text(worlds.Draw(draw, "wording"))
-			if got, ok := readRule(text); !ok || got != r {
+			if got, ok := readCase(text); !ok || got != r {
 				t.Fatalf("read %q: got %v %v, want %v", text, got, ok, r)
 			}
 			if readOperation(text) != "" {
@@ -57,7 +57,7 @@ func TestLanguage(t *testing.T) {
 				if got, ok := readSign(sign); !ok || got.Slot != slots[i].name || got.Value != v {
 					t.Errorf("read %q: got %s %s, want %s %s", sign, got.Slot, got.Value, slots[i].name, v)
 				}
-				if _, ok := readRule(sign); ok {
+				if _, ok := readCase(sign); ok {
 					t.Errorf("the sign %q states a rule", sign)
 				}
 			}
@@ -119,7 +119,7 @@ func TestSignals(t *testing.T) {
 		}
 		if v.Feedback == "" {
 			empty++
-		} else if _, ok := readRule(v.Feedback); ok {
+		} else if _, ok := readCase(v.Feedback); ok {
 			rules++
 		}
 	}
