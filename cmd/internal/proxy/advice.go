@@ -81,8 +81,8 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	}
 	call := newCall(c, request)
 	turn := request.Turn()
-	quoted := func(texts []string) bool { return a.runs.StartsOpenConversation(ctx, call, texts) }
-	if turn >= 0 && isHelper(request, turn, quoted) {
+	startsOpen := func(texts []string) bool { return a.runs.StartsOpenConversation(ctx, call, texts) }
+	if turn >= 0 && isHelper(request, turn, startsOpen) {
 		return &Edit{Degraded: helperCall}, nil
 	}
 	active, err := a.runs.Begin(ctx, call)
@@ -93,17 +93,17 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 		return nil, err
 	}
 	edit := &Edit{Header: http.Header{headerRun: {string(active.Run)}}}
-	filterReason := a.filterEarlier(ctx, c.Book, active)
+	earlierReason := a.filterEarlier(ctx, c.Book, active)
 	given, reason := a.advise(ctx, c, request, active)
-	onlyRepeats := given.block.ContextID == "" && active.Block.ContextID == "" && !active.Closed
+	onlyRepeats := given.block.ContextID == "" && active.Block.ContextID == "" && !active.Closed // then active.Blocks has only advice of earlier turns
 	if onlyRepeats {
 		given.block.Control, reason = a.checkControl(ctx, c, request, active, reason)
 	}
-	edit.Degraded = cmp.Or(reason, filterReason)
 	if given.block.Control || active.Block.Control {
 		active.DropBlocks() // they are from turns before the playbook had a control share
-		edit.Degraded = cmp.Or(reason, inControl)
+		earlierReason = inControl
 	}
+	edit.Degraded = cmp.Or(reason, earlierReason)
 	edit.Body, err = insert(c.Mode, request, active)
 	if err != nil {
 		edit.Body, edit.Degraded = nil, noPlace

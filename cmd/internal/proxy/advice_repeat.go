@@ -36,9 +36,9 @@ type followedBook struct {
 	follower *deltalog.Follower // follower and err are valid after ready
 	err      error
 
-	mu        sync.Mutex // guards the fields below
-	admission admit.Book
-	evidence  map[events.Handle]*playbook.Evidence // by reflection; nil for a reflection that is not stored anymore
+	mu       sync.Mutex // guards the fields below
+	rules    admit.Book
+	evidence map[events.Handle]*playbook.Evidence // by reflection; nil for a reflection that is not stored anymore
 }
 
 const maxEvidence = 1024 // number of reflections of a playbook whose evidence stays in memory
@@ -80,7 +80,7 @@ func (f *adviceFilter) run(ctx context.Context, name playbook.Book, b *followedB
 	var wait func()
 	b.follower, wait, b.err = f.store.Follow(ctx, name)
 	if b.err == nil {
-		b.follower.Read(func(p *playbook.Playbook, _ []byte) { b.admission.Update(p) })
+		b.follower.Read(func(p *playbook.Playbook, _ []byte) { b.rules.Update(p) })
 	}
 	close(b.ready)
 	if b.err != nil {
@@ -129,7 +129,7 @@ func (f *adviceFilter) admitted(ctx context.Context, name playbook.Book, block c
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.follower.Read(func(p *playbook.Playbook, _ []byte) {
-		b.admission.Update(p)
+		b.rules.Update(p)
 		block = block.Keep(func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, evidence[l.Reflection]) })
 	})
 	return block, nil
@@ -149,7 +149,7 @@ func (f *adviceFilter) hasControl(name playbook.Book) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	admission := b.admission.Admission()
+	admission := b.rules.Admission()
 	return admission.ControlShare().PerMille() > 0
 }
 
@@ -189,7 +189,7 @@ func (b *followedBook) admits(p *playbook.Playbook, l *events.AdviceLine, text s
 	if l.Bullet != "" {
 		bullet := p.Bullet(l.Bullet)
 		reworded := bullet != nil && events.WordingOf(bullet.Content) != l.Wording
-		return admit.Decide(admit.Text{Use: admit.UseBullet, State: admit.StateOf(bullet), Gate: b.admission.Gate(), Repeated: true, Reworded: reworded}).Shown()
+		return admit.Decide(admit.Text{Use: admit.UseBullet, State: admit.StateOf(bullet), Gate: b.rules.Gate(), Repeated: true, Reworded: reworded}).Shown()
 	}
 	if evidence == nil {
 		return false
@@ -199,8 +199,8 @@ func (b *followedBook) admits(p *playbook.Playbook, l *events.AdviceLine, text s
 	if l.Field == events.FieldInsight {
 		use = admit.UseInsight
 	}
-	facts := b.admission.Facts(use, seq, evidence)
+	facts := b.rules.Facts(use, seq, evidence)
 	facts.Repeated = true
 	_, learned, _ := strings.Cut(text, ": ") // a line is "FIELD: TEXT"
-	return admit.Decide(facts).Shown() && !b.admission.HasHiddenCopy(learned)
+	return admit.Decide(facts).Shown() && !b.rules.HasHiddenCopy(learned)
 }

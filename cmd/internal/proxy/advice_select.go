@@ -17,9 +17,9 @@ import (
 //   - a message that quotes the first question of an open conversation of the same owner, with an instruction about the format, and one
 //     for the product of a helper, such as a title
 
-// isHelper reports whether a request is a helper call. The function quoted reports whether one of the texts is the first question of an
+// isHelper reports whether a request is a helper call. The function startsOpen reports whether one of the texts is the first question of an
 // open conversation of the owner.
-func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) bool {
+func isHelper(r *modelapi.Request, turn int, startsOpen func(texts []string) bool) bool {
 	texts := []string{r.System}
 	for _, i := range r.Items {
 		switch i.Role {
@@ -36,7 +36,7 @@ func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) b
 		return hasInstruction(formatInstruction, instructions) && (speakers == 2 || hasInstruction(productInstruction, instructions))
 	}
 	ends := bothEnds(strings.Join(texts, "\n"))
-	return hasInstruction(productInstruction, ends) && hasInstruction(formatInstruction, ends) && quoted(quotations(text))
+	return hasInstruction(productInstruction, ends) && hasInstruction(formatInstruction, ends) && startsOpen(quotations(text))
 }
 
 // hasReply reports whether a conversation has a reply of the model.
