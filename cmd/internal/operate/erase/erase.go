@@ -83,8 +83,8 @@ type Result struct {
 	Runs     int                  // erased runs
 	Removed  int                  // messages of all streams
 	Versions int                  // changes of playbooks whose texts were erased
-	// Letters counts the dead letters of others that were stored again, to overwrite the replaced ones between them. They have new ids,
-	// because an id has the sequence of the message.
+	// Letters counts the dead letters of other runs that overwrite has stored again. They have new ids, because an id has the sequence of the
+	// message.
 	Letters int
 }
 
@@ -121,7 +121,7 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 // removeAll searches and removes until a search finds nothing that began after every worker knew the tombstones. isNew means that some workers may
 // not know them at the first search.
 func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNew bool, out *Result) error {
-	gone := map[playbook.Book]bool{} // playbooks whose log was removed
+	removedLogs := map[playbook.Book]bool{}
 	for pass := 1; ; pass++ {
 		began := time.Now()
 		if err := e.filter.Refresh(ctx); err != nil {
@@ -133,7 +133,7 @@ func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNe
 		}
 		for b, log := range f.logs {
 			if log.end > 0 {
-				gone[b] = true
+				removedLogs[b] = true
 			}
 		}
 		isEmpty := f.isEmpty()
@@ -141,7 +141,7 @@ func (e *Eraser) removeAll(ctx context.Context, pending []*erasure.Request, isNe
 			return err
 		}
 		if isEmpty && (pass > 1 || !isNew) {
-			return e.rebuildViews(ctx, gone)
+			return e.rebuildViews(ctx, removedLogs)
 		}
 		if pass == maxPasses {
 			return fmt.Errorf("after %d searches erased runs still arrive: %d messages in the last one; is a worker of an older release running?", pass, f.count())
@@ -176,7 +176,7 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	if err := e.recordGaps(ctx, f, out, pending); err != nil {
 		return err
 	}
-	n, err := e.remove(ctx, blob.Stream, f.agents) // before the messages that refer to them, see searched
+	n, err := e.remove(ctx, blob.Stream, f.descriptions) // before the messages that refer to them, see searched
 	out.Removed += n
 	if err != nil {
 		return err
@@ -221,8 +221,8 @@ func (e *Eraser) recordGaps(ctx context.Context, f *found, out *Result, pending 
 		for stream, seqs := range f.messages {
 			t.AddGap(stream, len(seqs))
 		}
-		if len(f.agents) > 0 {
-			t.AddGap(blob.Stream, len(f.agents))
+		if len(f.descriptions) > 0 {
+			t.AddGap(blob.Stream, len(f.descriptions))
 		}
 	})
 }

@@ -56,11 +56,11 @@ type found struct {
 	executions int             // number of stored executions
 
 	// The messages and payloads, from search and findBlobs.
-	messages map[string][]uint64        // sequences by stream, in the order in which they were found
-	known    map[string]map[uint64]bool // the same as sets
-	blobs    map[string]bool            // names of the payloads that these messages refer to
-	kept     map[string]bool            // names of the payloads that other messages refer to
-	agents   []uint64                   // sequences of descriptions of agents
+	messages     map[string][]uint64        // sequences by stream, in the order in which they were found
+	known        map[string]map[uint64]bool // the same as sets
+	blobs        map[string]bool            // names of the payloads that these messages refer to
+	kept         map[string]bool            // names of the payloads that other messages refer to
+	descriptions []uint64                   // sequences of the descriptions of agents, which are payloads without a run; see searched
 }
 
 // oldLog is the log of an erased playbook. The deltas of a log are linked, so it goes as a whole: also what was added after the request.
@@ -91,7 +91,7 @@ func newFound() *found {
 
 // count returns the number of messages.
 func (f *found) count() (n int) {
-	n = len(f.agents)
+	n = len(f.descriptions)
 	for _, seqs := range f.messages {
 		n += len(seqs)
 	}
@@ -257,7 +257,7 @@ func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 			return fmt.Errorf("find payload %s: %w", name, err)
 		}
 		if len(all) == 0 { // no copy has a subject: it is the description of an agent
-			f.agents = append(f.agents, seqs...)
+			f.descriptions = append(f.descriptions, seqs...)
 			continue
 		}
 		for _, seq := range seqs {
