@@ -46,8 +46,8 @@ type Reader struct {
 	Outcomes *Outcomes
 	// LeadingScore is the name of the score that counts in the playbook if a run has several, "" for none.
 	LeadingScore string
-	// Known reports whether the execution with an id is stored. Of a run that begins like a stored one, only the steps after that
-	// beginning are read. Nil knows none.
+	// Known reports whether the execution with an id is stored; nil knows none. If a stored execution is the beginning of a
+	// run, only the steps after it are read.
 	Known func(events.ID) bool
 
 	seen recordedRuns // the runs read so far, in all files

@@ -76,8 +76,8 @@ func percents(i playbook.Interval) string {
 	return fmt.Sprintf("%.1f to %.1f %%", 100*i.Low, 100*i.High)
 }
 
-// measure returns the judge with the counts of its right and false verdicts on executions with feedback. all are in the order of the API, newest
-// first. Without a name it takes the judge of the newest rated execution. The result has no name if no execution was rated by it.
+// measure returns the judge with the counts of right and wrong answers with feedback, and of its false verdicts on both. all are in the order of the
+// API, newest first. Without a name it takes the judge of the newest rated execution. The result has no name if no execution was rated by it.
 func measure(all []index.ExecutionItem, name string) (j playbook.Judge) {
 	for i := range all {
 		verdict, label := &all[i].Outcome, all[i].Corrected

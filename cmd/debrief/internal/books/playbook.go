@@ -113,7 +113,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 		return cli.WriteJSON(term.Stdout, struct {
 			*api.BookState
 			Bullets []*playbook.Bullet `json:"bullets"`
-		}{b, append([]*playbook.Bullet{}, bullets...)}) // [] and not null without bullets
+		}{b, bullets})
 	case sh.Prompt:
 		_, err = term.Fprintf(term.Stdout, "%s", term.Block(playbook.Render(bullets)))
 	default:
@@ -130,7 +130,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// waitingText lists the next step for each bullet that is not shown, "" without any.
+// waitingText lists the bullets that wait, and what each waits for. It is "" if none waits.
 func waitingText(items []index.BulletItem) string {
 	var out strings.Builder
 	for i := range items {

@@ -132,7 +132,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	if address != "" {
 		return &Client{Client: api.NewClient(address, token)}, nil
 	}
-	table, err := metrics.LoadPrices("")
+	prices, err := metrics.LoadPrices("")
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
 	a.Client = api.InProcess(api.New(a.contexts, api.Options{
 		CommandToken: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
-		Index: index.New(s.Conn, table), Log: log,
+		Index: index.New(s.Conn, prices), Log: log,
 	}))
 	return a, nil
 }

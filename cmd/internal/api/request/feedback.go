@@ -20,13 +20,13 @@ type FeedbackResult struct {
 	Duplicate bool           `json:"duplicate"`
 	After     events.Outcome `json:"after"`             // outcome of the execution after the feedback
 	Version   string         `json:"version,omitempty"` // version that covers the feedback; empty until a delta covers it
-	Before    events.Outcome `json:"before"`            // the latest outcome of the sample before the feedback; with it if the log covered it already
+	Before    events.Outcome `json:"before"`            // latest outcome before the feedback, or the latest of all if the log covers it already
 	Moved     []MovedVote    `json:"moved_votes"`
 	Outcomes  int            `json:"moved_outcomes"` // outcomes moved in experiments
 	Refused   []string       `json:"refused,omitempty"`
 
 	log              deltaReader
-	sequence         uint64 // sequence of the feedback, 0 before it is published
+	sequence         uint64 // sequence of the feedback, 0 before it is stored
 	logEnd           uint64 // sequence of the last delta read
 	sample, feedback string // ids
 	beforeSeq        uint64 // sequence of the feedback that Before comes from; 0 for the execution itself
@@ -134,7 +134,7 @@ func (r *FeedbackResult) pendingError(ctx context.Context, s lagReader, timeout 
 //     a duplicate without an effect of its own, and add sets the handle of its first copy.
 //   - If it is stored, add collects the effect of the delta that covers it.
 func (r *FeedbackResult) add(d *deltalog.Record) {
-	published := r.sequence > 0
+	stored := r.sequence > 0
 	for i, c := range d.Covers {
 		e := c.Evidence
 		if e == nil || e.Sample != r.sample {
@@ -142,13 +142,13 @@ func (r *FeedbackResult) add(d *deltalog.Record) {
 		}
 		if e.FeedbackSeq > 0 && c.ID == r.feedback {
 			r.Version = playbook.VersionLabel(d.Version, d.Chain)
-			if published {
+			if stored {
 				r.collect(d, i)
 			} else if r.Handle == "" {
 				r.Handle = events.NewHandle(e.FeedbackSeq, events.ID(c.ID))
 			}
 		}
-		if !published && e.FeedbackSeq > r.beforeSeq {
+		if !stored && e.FeedbackSeq > r.beforeSeq {
 			r.beforeSeq, r.Before = e.FeedbackSeq, events.Outcome{Label: events.Label(e.Outcome), Score: e.Score}
 		}
 	}

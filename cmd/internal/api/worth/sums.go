@@ -34,7 +34,7 @@ func Counts(e *events.Execution) bool {
 	return e.Control != nil && e.Control.Validate() == nil && e.Purpose != events.Evaluate && !e.Pinned
 }
 
-// Add adds a run with its outcome. The arm of a session is that of its first run. dollars is the cost of the run, 0 if it is unknown.
+// Add adds a run for which Counts is true. The arm of a session is that of its first run. dollars is the cost of the run, 0 if it is unknown.
 func (s *Session) Add(e *events.Execution, dollars float64) {
 	if s.runs[rated] == 0 {
 		s.inControl, s.share = e.Control.Held, uint16(e.Control.Share)
@@ -55,7 +55,8 @@ func (s *Session) Revise(before, after events.Outcome) {
 	s.addOutcome(after, 1)
 }
 
-// addOutcome adds an outcome, or removes it if sign is -1. Unknown and inferred outcomes do not count.
+// addOutcome adds an outcome, or removes it if sign is -1. Unknown and inferred outcomes do not count. A session without outcomes stays as it
+// is, because it may have begun again after the run whose outcome is removed.
 func (s *Session) addOutcome(o events.Outcome, sign int) {
 	if !o.Known() || o.Inferred || sign < 0 && s.runs[score] == 0 {
 		return
