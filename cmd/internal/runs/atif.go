@@ -43,7 +43,7 @@ func atif(v *record) ([]*steps.Run, error) {
 	if final := v.Get("final_metrics"); final.HasAny("total_prompt_tokens", "total_completion_tokens") {
 		c.Usage = steps.Usage(c.Usage.Calls, final, final.Number("total_cost_usd"))
 	}
-	c.TextActions()
+	c.ParseTextActions()
 	c.ReadOutcome(sourceATIF, v.leadingScore, v.Value, v.Get("extra"))
 	runs, err := c.End()
 	errs := []error{err}
@@ -74,7 +74,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 		switch {
 		case hasCall:
 			c.AddResult(&result)
-		case result.Output != "": // the agent acts in its text; TextActions finds the calls later
+		case result.Output != "": // the agent acts in its text; ParseTextActions finds the calls later
 			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, time.Time{})
 		}
 	}

@@ -22,13 +22,13 @@ func chatLog(v *record) ([]*steps.Run, error) {
 	c.SetTools(container.First("tools", "functions").Tools())
 	c.AddItems(container.WantMessages("messages"))
 	addReply(&c, v.Value, response)
-	c.TextActions()
+	c.ParseTextActions()
 	metadata := v.Get("metadata")
 	c.ReadOutcome(sourceOpenAIChat, v.leadingScore, v.Value, metadata)
 	c.Name = source.Printable(cmp.Or(v.TextOrNumber("id"), metadata.TextOrNumber("id"), response.TextOrNumber("id")))
 	c.Task = source.Printable(cmp.Or(v.TextOrNumber("task_id"), metadata.TextOrNumber("task_id")))
 	c.Model = cmp.Or(response.Text("model"), v.Text("model"), request.Text("model"))
-	c.Usage = steps.Usage(0, v.Get("usage"), 0).Add(steps.Usage(0, response.Get("usage"), 0))
+	c.Usage = steps.Usage(0, v.Get("usage"), 0).Add(steps.Usage(0, response.Get("usage"), 0)) // 0 calls, because the conversation may have had several
 	return c.End()
 }
 
@@ -57,7 +57,7 @@ func responsesLog(v *record) ([]*steps.Run, error) {
 	c.AddItems(request.Get("input").Messages("user"))
 	c.AddItems(response.Get("output").Messages("assistant"))
 	c.ReadOutcome(sourceResponses, v.leadingScore, v.Value)
-	c.Usage = steps.Usage(1, response.Get("usage"), 0)
+	c.Usage = steps.Usage(1, response.Get("usage"), 0) // one request is one call
 	c.Model = response.Text("model")
 	c.Name = source.Printable(cmp.Or(v.TextOrNumber("id"), response.TextOrNumber("id")))
 	return c.End()
@@ -88,7 +88,7 @@ type chatMessages struct{ steps.Conversation }
 func (c *chatMessages) Add(v modelapi.Value, _ string) { c.AddItems(v.Messages("")) }
 
 func (c *chatMessages) End() ([]*steps.Run, error) {
-	c.TextActions()
+	c.ParseTextActions()
 	c.Question = miniTask(c.Question)
 	return c.Conversation.End()
 }

@@ -26,7 +26,7 @@ func (p *chatParser) whole(root Value) {
 	choices := root.Get("choices")
 	hasError := p.addShared(root)
 	if !hasError && choices.Kind() != '[' {
-		p.r = foreign(root)
+		p.r = unknownReply(root)
 		return
 	}
 	for choice := range choices.Elements() {

@@ -29,7 +29,7 @@ func (p *messagesParser) whole(root Value) {
 	}
 	parts := root.Get("content")
 	if parts.Kind() != '[' {
-		p.r = foreign(root)
+		p.r = unknownReply(root)
 		return
 	}
 	p.head(root)

@@ -73,8 +73,8 @@ func failure(v Value) string {
 	return ""
 }
 
-// foreign returns the reply for JSON that is not of a model API: an error of a proxy or server, or unknown JSON.
-func foreign(root Value) Reply {
+// unknownReply returns the reply for JSON that is not of a model API: an error of a proxy or server, or unknown JSON.
+func unknownReply(root Value) Reply {
 	if text := root.FirstText("message", "detail"); text != "" {
 		return Reply{Finish: FinishFailed, Error: text}
 	}

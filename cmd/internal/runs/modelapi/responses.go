@@ -14,8 +14,8 @@ type responsesParser struct {
 }
 
 func (p *responsesParser) whole(root Value) {
-	if root.Text("status") == "" && root.Get("output").Kind() != '[' && failure(root) == "" {
-		p.r = foreign(root)
+	if root.Text("status") == "" && root.Get("output").Kind() != '[' && failure(root) == "" { // not a response of this API
+		p.r = unknownReply(root)
 		return
 	}
 	p.addResponse(root, "completed")

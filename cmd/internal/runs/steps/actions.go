@@ -45,8 +45,8 @@ var textDialects = []*textDialect{
 	},
 }
 
-// TextActions converts actions in the text of the assistant to tool calls. It changes nothing if a step has a call already.
-func (c *Conversation) TextActions() {
+// ParseTextActions converts actions in the text of the assistant to tool calls. It changes nothing if a step has a call already.
+func (c *Conversation) ParseTextActions() {
 	if slices.ContainsFunc(c.Steps, func(s events.Step) bool { return len(s.Calls) > 0 }) {
 		return
 	}

@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var c Conversation
 		c.AddItems(modelapi.Find(data, "user"))
-		c.TextActions()
+		c.ParseTextActions()
 		_, err := c.End()
 		if err != nil {
 			return
