@@ -176,8 +176,13 @@ func (e *DeadLetterError) Error() string {
 // Request publishes an event, waits until its role has handled it, and returns the answer: the *events.Execution of an
 // *events.Task, or the *events.EditReply of an *events.Edit. If ctx ends first, the event stays stored and is still handled, but its
 // answer is lost: read the effect from the stream or the playbook. A second Request with the same id returns ErrDuplicate. A refused edit
-// is an answer: see EditReply.Err. Errors are ErrDuplicate, *DeadLetterError, the errors of Conn.Publish, or the error of ctx.
-func Request[T any](ctx context.Context, c *Conn, e events.Event, o PublishOptions) (*T, error) {
+// is an answer: see EditReply.Err. Errors are ErrDuplicate, *DeadLetterError, the errors of Conn.Publish, or the error of ctx. The handle of the
+// execution is in the Reply of Conn.Request.
+func Request[T events.Execution | events.EditReply](ctx context.Context, c *Conn, e events.Event, o PublishOptions) (*T, error) {
+	_, isTask := e.(*events.Task)
+	if _, isExecution := any(new(T)).(*events.Execution); isTask != isExecution { // MessagePack would decode some fields
+		return nil, fmt.Errorf("request: the answer to a %s is not a %T", e.Kind(), *new(T))
+	}
 	reply, err := c.Request(ctx, e, o)
 	if err != nil {
 		return nil, err

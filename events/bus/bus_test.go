@@ -175,6 +175,16 @@ func TestRequestWithUsedIDReturnsErrDuplicate(t *testing.T) {
 	}
 }
 
+// TestRequestForAnotherAnswerSendsNothing: MessagePack would decode an execution as the reply to an edit, because they share names of fields.
+func TestRequestForAnotherAnswerSendsNothing(t *testing.T) {
+	t.Parallel()
+	c := connectNew(t, fastPolicy)
+	reply, err := Request[events.EditReply](t.Context(), c, task("main", 1), PublishOptions{})
+	if n := count(t, c, events.StreamTasks); err == nil || n > 0 {
+		t.Errorf("got %+v, %v and %d tasks, want an error and none", reply, err, n)
+	}
+}
+
 func TestUnansweredRequestEndsWithContextAndStaysQueued(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
