@@ -12,8 +12,8 @@
 // Run goes on without advice if Debrief cannot be reached. Context and Report are its two requests, for agents that decide themselves.
 // The client does not read playbooks: use GET /api/v1/books/BOOK/bullets, or deltalog.Load with a connection to the streams.
 //
-// A report or feedback that failed because the service was unavailable is sent again, up to three times within the deadline of
-// ctx. That is safe: a report without an id gets one before it is sent, and the service counts equal ids once. A request for a
+// A report or feedback that failed because the service was unavailable is sent again, up to three times within 12 seconds and the deadline
+// of ctx. That is safe: a report without an id gets one before it is sent, and the service counts equal ids once. A request for a
 // context is sent once, because the agent waits for the reply, and can work without it.
 package client
 
@@ -65,6 +65,10 @@ const defaultDelay = 200 * time.Millisecond
 // attempts is the maximum number of times that a request is sent.
 const attempts = 3
 
+// replyTimeout bounds a request with its repetitions, also if the deadline of the context is later: an agent waits for it. The service replies
+// within ten seconds.
+const replyTimeout = 12 * time.Second
+
 // Context returns a context for the agent's model. An empty book is events.DefaultBook.
 func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
 	withBook := *r
@@ -86,7 +90,8 @@ func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredRe
 	return request[events.StoredReply](ctx, c, events.VerbReport, book, r.Caller, &withID)
 }
 
-// Feedback stores the outcome of an execution. Without an id, it gets a random one.
+// Feedback stores the outcome of an execution. Without an id, it gets a random one. An empty book is that of the client. If that is empty too,
+// the execution may be of any book over HTTP, and of events.DefaultBook over NATS.
 func (c *Client) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	withID := *r
 	withID.ID = cmp.Or(r.ID, events.NewID())
@@ -118,6 +123,8 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 
 // send sends a request until it is answered or refused, up to attempts times.
 func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
 	delay := c.delay
 	for n := 1; ; n++ {
 		reply, err := c.transport.send(ctx, m)
@@ -130,7 +137,7 @@ func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 			return nil, err
 		}
 		wait := max(failed.Delay, delay)
-		if until, ok := ctx.Deadline(); ok && time.Until(until) < wait {
+		if until, _ := ctx.Deadline(); time.Until(until) < wait {
 			return nil, err
 		}
 		if events.Sleep(ctx, wait+rand.N(wait/4+1)) != nil { // at random, so that clients do not all return at once

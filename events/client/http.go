@@ -61,8 +61,6 @@ func (t *httpTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	if !hasScheme(t.base) {
 		return nil, &Error{Verb: verb, Text: "address: needs http:// or https://", Err: errAddress}
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+paths[verb], bytes.NewReader(m.body))
 	if err != nil {
 		return nil, &Error{Verb: verb, Text: "address: " + err.Error(), Err: errors.Join(errAddress, err)}

@@ -15,14 +15,11 @@ import (
 	"debrief/events"
 )
 
-// NATS returns a client that sends requests on a connection. The Generators answer them. The size of a request is limited by
+// NATS returns a client that sends requests on a connection. Generators with endpoints answer them, see generator.New. The size of a request is limited by
 // max_payload of the server.
 func NATS(nc *nats.Conn) *Client { return &Client{transport: natsTransport{nc}, delay: defaultDelay} }
 
 type natsTransport struct{ nc *nats.Conn }
-
-// replyTimeout bounds the wait for a reply, also if the deadline of the context is later. The service replies within ten seconds.
-const replyTimeout = 12 * time.Second
 
 func (t natsTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	verb, book := m.verb, cmp.Or(m.book, events.DefaultBook)
@@ -34,15 +31,13 @@ func (t natsTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	if m.trace != "" {
 		msg.Header.Set(events.HeaderTrace, m.trace)
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
-	defer cancel()
 	reply, err := t.nc.RequestMsgWithContext(ctx, msg)
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload): // the limit includes the headers
 		text := fmt.Sprintf("request too large: %d bytes and headers, the NATS server accepts %d: shorten the steps, or raise max_payload", len(m.body), t.nc.MaxPayload())
 		return nil, &Error{Verb: verb, Code: http.StatusRequestEntityTooLarge, Text: text}
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, &Error{Verb: verb, Text: "no service answers: start a generator, or 'debrief up'", Err: err}
+		return nil, &Error{Verb: verb, Text: "no service answers: start a generator with endpoints, or 'debrief up'", Err: err}
 	case err != nil:
 		return nil, &Error{Verb: verb, Text: err.Error(), Err: err}
 	}

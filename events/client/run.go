@@ -15,7 +15,8 @@ import (
 // Run is one run of an agent: a context before the model is called, and a report after it. The caller fills Answer, and Outcome if
 // it knows one, and calls Report once. A run is used by one goroutine at a time.
 type Run struct {
-	// Messages are for the model: the context, or only the query if Debrief could not be reached.
+	// Messages are for the model: the context, or only the query if Debrief could not be reached. If the request sets Advice, they are the
+	// advice without the query, and empty if there is none.
 	Messages []chat.Message
 	// Context is the reply of the service. Its zero value means that Debrief could not be reached.
 	Context events.ContextReply
@@ -52,7 +53,9 @@ func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error
 	case temporary(err):
 		run.Degraded = err
 		run.reportID = string(events.NewID())
-		run.Messages = []chat.Message{{Speaker: chat.User, Text: r.Query}}
+		if !r.Advice {
+			run.Messages = []chat.Message{{Speaker: chat.User, Text: r.Query}}
+		}
 	default:
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,6 +88,15 @@ func TestRun(t *testing.T) {
 	}
 	if first, second := reports[1], reports[2]; first.RunID == "" || first.RunID != second.RunID || first.Book != "shelves" {
 		t.Errorf("a run without a context, reported twice: got ids %q and %q in book %q, want one id, so that it counts once", first.RunID, second.RunID, first.Book)
+	}
+}
+
+// TestRunWithAdviceOnly: the messages are only advice, so without Debrief there are none. The agent has the query.
+func TestRunWithAdviceOnly(t *testing.T) {
+	t.Parallel()
+	run, err := HTTP("http://127.0.0.1:1", "").Run(t.Context(), &events.ContextRequest{Query: "q", Advice: true})
+	if err != nil || run.Degraded == nil || len(run.Messages) > 0 {
+		t.Errorf("got %+v, %v, want a run without messages", run, err)
 	}
 }
 
@@ -185,4 +196,27 @@ func TestClientLinksLittle(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hangingService is a transport to a service that never replies.
+type hangingService struct{ requests int }
+
+func (s *hangingService) send(ctx context.Context, m *message) ([]byte, error) {
+	s.requests++
+	<-ctx.Done()
+	return nil, &Error{Verb: m.verb, Err: ctx.Err()}
+}
+
+// TestReportEndsInTime: a service that never replies is not asked three times, because the agent waits.
+func TestReportEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := new(hangingService)
+		c := &Client{transport: service, delay: defaultDelay}
+		began := time.Now()
+		_, err := c.Report(t.Context(), &events.Report{Question: "q"})
+		if waited := time.Since(began); err == nil || service.requests != 1 || waited != replyTimeout {
+			t.Errorf("got %v after %s and %d requests, want an error after %s and one", err, waited, service.requests, replyTimeout)
+		}
+	})
 }

@@ -57,7 +57,7 @@ export class DebriefError extends Error {
 export class Client {
   /**
    * @param {{url?: string, token?: string, book?: string, timeout?: number, adviceTimeout?: number}} [options] The times are in
-   *   milliseconds: timeout for each attempt, and adviceTimeout for the context of a run, in all.
+   *   milliseconds: timeout for a request with its repetitions, and adviceTimeout for the context of a run.
    */
   constructor(options = {}) {
     const env = globalThis.process?.env ?? {};
@@ -109,7 +109,7 @@ export class Client {
    * @returns {Promise<T>}
    */
   async run(query, work, fields = {}) {
-    const run = new Run(query, this, fields.run_id || fields.session || randomId());
+    const run = new Run(query, this, fields.run_id || fields.session || randomId(), fields.advice);
     const started = Date.now();
     try {
       run.context = await this.#send("contexts", { book: this.book, query, ...fields, run_id: run.runId }, this.adviceTimeout);
@@ -144,21 +144,23 @@ export class Client {
 
   /** @returns {Promise<any>} */
   async #post(path, body) {
+    const end = Date.now() + this.timeout;
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#send(path, body);
+        return await this.#send(path, body, end - Date.now());
       } catch (error) {
-        if (attempt === ATTEMPTS || !(error instanceof DebriefError) || !error.temporary) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 200 * 2 ** (attempt - 1) * (1 + Math.random() / 4)));
+        const pause = 200 * 2 ** (attempt - 1) * (1 + Math.random() / 4);
+        if (attempt === ATTEMPTS || !(error instanceof DebriefError) || !error.temporary || Date.now() + pause >= end) throw error;
+        await new Promise((resolve) => setTimeout(resolve, pause));
       }
     }
   }
 
-  async #send(path, body, timeout = this.timeout) {
+  async #send(path, body, timeout) {
     const headers = { "Content-Type": "application/json", ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
     let response, reply;
     try {
-      response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", redirect: "manual", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(timeout) });
+      response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", redirect: "manual", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(Math.max(timeout, 1)) });
       reply = await response.text();
     } catch (error) {
       if (error?.name === "TimeoutError") throw new DebriefError(`${this.url}: no reply within the timeout of ${timeout} ms`);
@@ -187,10 +189,11 @@ export class Client {
 
 /** One run of an agent. */
 export class Run {
-  constructor(query, client, runId) {
+  constructor(query, client, runId, advice = false) {
     this.query = query;
     this.client = client;
     this.runId = runId; // names the run for its sub-agents
+    this.advice = advice; // the messages are only advice
     /** @type {Context | undefined} */
     this.context = undefined;
     /** @type {unknown} */
@@ -215,9 +218,9 @@ export class Run {
     return this.client.run(query, work, { ...fields, run_id: this.runId });
   }
 
-  /** Messages for the model: the context, or only the query if Debrief could not be reached. */
+  /** Messages for the model: the context, or only the query if Debrief could not be reached. With the field advice, only the advice, if any. */
   get messages() {
-    return this.context?.messages ?? [{ role: "user", content: this.query }];
+    return this.context?.messages ?? (this.advice ? [] : [{ role: "user", content: this.query }]);
   }
 
   /**

@@ -75,7 +75,7 @@ class Client:
             raise ValueError(f"{self.url}: want an address such as http://127.0.0.1:4280: set DEBRIEF_URL")
         self.token = token if token is not None else os.environ.get("DEBRIEF_API_TOKEN", "")
         self.book = book or os.environ.get("DEBRIEF_BOOK") or "default"
-        self.timeout = timeout  # seconds, for each attempt
+        self.timeout = timeout  # seconds, for a request with its repetitions
         self.advice_timeout = ADVICE_TIMEOUT if advice_timeout is None else advice_timeout  # seconds that a run waits for its context, in all
 
     def context(self, query: str, **fields: Any) -> dict[str, Any]:
@@ -105,13 +105,15 @@ class Client:
 
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         data = json.dumps(body).encode()
+        end = time.monotonic() + self.timeout
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return self._send(path, data)
+                return self._send(path, data, max(end - time.monotonic(), 0.001))
             except DebriefError as err:
-                if attempt == ATTEMPTS or not err.temporary:
+                pause = 0.2 * 2 ** (attempt - 1) * (1 + random.random() / 4)
+                if attempt == ATTEMPTS or not err.temporary or time.monotonic() + pause >= end:
                     raise
-                time.sleep(0.2 * 2 ** (attempt - 1) * (1 + random.random() / 4))
+                time.sleep(pause)
         raise AssertionError("unreachable")
 
     def _advice(self, query: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,12 +129,12 @@ class Client:
             raise error
         return value
 
-    def _send(self, path: str, data: bytes, timeout: Optional[float] = None) -> dict[str, Any]:
+    def _send(self, path: str, data: bytes, timeout: float) -> dict[str, Any]:
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, {"Content-Type": "application/json"})
         if self.token:
             request.add_header("Authorization", "Bearer " + self.token)
         try:
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout or self.timeout) as response:
+            with urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout) as response:
                 status, text = response.status, response.read()
         except urllib.error.HTTPError as err:
             raise _problem(err) from None
@@ -228,8 +230,8 @@ class Run:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """Messages for the model: the context, or only the query if Debrief could not be reached."""
-        return self.context.get("messages") or [{"role": "user", "content": self.query}]
+        """Messages for the model: the context, or only the query if Debrief could not be reached. With the field advice, only the advice, if any."""
+        return self.context.get("messages") or ([] if self._fields.get("advice") else [{"role": "user", "content": self.query}])
 
     def tool(self, name: str, arguments: Any, output: Any, failed: bool = False) -> None:
         """Adds a call of a tool. Arguments and output that are not text are stored as JSON."""
