@@ -44,7 +44,9 @@ type FeedbackRequest struct {
 	Book   playbook.Book `json:"book,omitempty"`
 	// ID is chosen by the client. Feedback of an owner on an execution that is sent again with the same id counts once. The
 	// default is a random id.
-	ID        ID      `json:"id,omitempty"`
+	ID ID `json:"id,omitempty"`
+	// Execution is the handle, or another id by which the gateway knows the run, such as the response id of a model call. It is not the id of a
+	// context.
 	Execution Handle  `json:"execution"`
 	Outcome   Outcome `json:"outcome,omitzero"`
 	Target    string  `json:"target,omitempty"`

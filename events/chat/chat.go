@@ -196,7 +196,8 @@ func Reserve(ctx context.Context, m Model) (reserved context.Context, release fu
 }
 
 // Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked,
-// Misconfigured and TooLong, and Useless for an error of Ask. Implementations must be safe for concurrent use.
+// Misconfigured and TooLong, and Useless for an error of Ask. Any other error is a failed attempt of the message, which becomes a dead letter after
+// several of them. Implementations must be safe for concurrent use.
 type Model interface {
 	Complete(ctx context.Context, p Prompt) (Reply, error)
 }

@@ -9,6 +9,8 @@
 //	// … later …
 //	_, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: run.Handle, Outcome: events.Outcome{Label: events.Success}})
 //
+// Another module imports it from a checkout: go mod edit -require debrief@v0.0.0 -replace debrief=/path/to/checkout.
+//
 // Run goes on without advice if Debrief cannot be reached. Context and Report are its two requests, for agents that decide themselves.
 // The client does not read playbooks: use GET /api/v1/books/BOOK/bullets, or deltalog.Load with a connection to the streams.
 //

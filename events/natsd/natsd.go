@@ -2,6 +2,17 @@
 // locks its data directory and syncs each message to disk before it acknowledges it. It listens on no port by
 // default. It stops accepting messages before the disk is full, and continues when there is free space again, see
 // Watch. Streams are created by package bus, as on any other server.
+//
+// A program with the complete pipeline connects the roles to it:
+//
+//	server, err := natsd.Start(natsd.Config{Dir: "data"})
+//	nc, err := server.Connect()
+//	conn, err := bus.Open(ctx, nc, bus.Options{})
+//	g, err := generator.New(model, nil, generator.Config{})
+//	go g.Run(ctx, conn) // the Reflector and the Curator in the same way
+//	answer, err := bus.Request[events.Execution](ctx, conn, &events.Task{Book: "sums", ID: "t1", Question: "…"}, bus.PublishOptions{})
+//
+// To stop, it ends ctx, waits for the roles, and closes nc and the server.
 package natsd
 
 import (
