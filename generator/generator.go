@@ -251,7 +251,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		}
 		return nil, nil, err
 	}
-	ctx, release, err := chat.Reserve(ctx, g.model) // before build: a prompt that waited for a slow model would lack what was learned meanwhile
+	ctx, release, err := chat.Reserve(ctx, g.model) // before build: a prompt that waited for a slow model would lack the newest lessons
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // it knows one, and calls Report once. A run is used by one goroutine at a time.
 type Run struct {
 	// Messages are for the model: the context, or only the query if Debrief could not be reached. If the request sets Advice, they are the
-	// advice without the query, and empty if there is none.
+	// advice without the query, and empty without advice.
 	Messages []chat.Message
 	// Context is the reply of the service. Its zero value means that Debrief could not be reached.
 	Context events.ContextReply

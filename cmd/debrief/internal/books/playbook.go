@@ -130,7 +130,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// waitingText lists the bullets that wait, and what each waits for. It is "" if none waits.
+// waitingText lists the bullets that wait, with the reason of each. It is "" without any.
 func waitingText(items []index.BulletItem) string {
 	var out strings.Builder
 	for i := range items {
