@@ -204,6 +204,15 @@ func (s *Store) Add(ctx context.Context, r *Request) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
+	if err := s.put(ctx, string(r.ID)+requestSuffix, r); err != nil {
+		return err
+	}
+	return s.AddTombstone(ctx, r)
+}
+
+// AddTombstone stores the tombstone of a stored request if it is missing: the process that stored the request may have been killed before, or may
+// not be that far yet.
+func (s *Store) AddTombstone(ctx context.Context, r *Request) error {
 	key, err := s.key(ctx)
 	if err != nil {
 		return err
@@ -217,10 +226,13 @@ func (s *Store) Add(ctx context.Context, r *Request) error {
 	case OfExecution:
 		t.Hash = key.ofRun(string(r.Execution))
 	}
-	if err := s.put(ctx, string(r.ID)+requestSuffix, r); err != nil {
-		return err
+	err = s.put(ctx, string(t.ID), t, jetstream.WithExpectLastSequencePerSubject(0))
+	if natserr.IsConflict(err) {
+		if seq, readErr := s.seqOf(ctx, string(t.ID)); readErr == nil && seq > 0 { // it is stored already; a cluster may refuse a write without reason
+			return nil
+		}
 	}
-	return s.put(ctx, string(t.ID), t)
+	return err
 }
 
 // Update changes a tombstone. If another process changes it meanwhile, it calls change again with the new state.

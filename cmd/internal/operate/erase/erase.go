@@ -95,6 +95,11 @@ func (e *Eraser) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
+	for _, r := range pending {
+		if err := e.store.AddTombstone(ctx, r); err != nil {
+			return nil, fmt.Errorf("complete the erasures: %w", err)
+		}
+	}
 	restored, err := e.store.RestoredSeq(ctx) // 0 without a restore
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/operate/backup"
 	"debrief/cmd/internal/operate/doctor"
@@ -83,6 +84,33 @@ func TestEraseContinues(t *testing.T) {
 	}
 	if steps := len(interrupted); steps < 2*len(searched) { // each is searched, and most have messages to remove
 		t.Errorf("interrupted at %d steps, want at least %d: %v", steps, 2*len(searched), interrupted)
+	}
+	d.checkBob(t)
+	d.checkErased(t, "ann")
+}
+
+// TestEraseAfterAKillBeforeTheTombstone: a process was killed after it had stored a request, and before its tombstone.
+func TestEraseAfterAKillBeforeTheTombstone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, "ann", "bob")
+	r := erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC()}
+	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := d.conn.JetStream().Stream(t.Context(), erasure.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bucket.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.erasures."+string(r.ID))); err != nil {
+		t.Fatal(err)
+	}
+	e := New(d.conn, nil)
+	e.settle = time.Millisecond
+	if _, err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	d.checkBob(t)
 	d.checkErased(t, "ann")
