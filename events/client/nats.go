@@ -15,8 +15,8 @@ import (
 	"debrief/events"
 )
 
-// NATS returns a client that sends requests on a connection. Generators with endpoints answer them, see generator.New. The size of a request is limited by
-// max_payload of the server.
+// NATS returns a client that sends requests on a connection. Generators with endpoints answer them, see generator.New. The size of a request is
+// limited by max_payload of the server.
 func NATS(nc *nats.Conn) *Client { return &Client{transport: natsTransport{nc}, delay: defaultDelay} }
 
 type natsTransport struct{ nc *nats.Conn }

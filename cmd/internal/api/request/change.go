@@ -193,8 +193,8 @@ func (r *EditRequest) checkKind() error {
 	return nil
 }
 
-// decide returns the edit that approves or rejects bullets in quarantine, or approves bullets in prompts. It decides on the newest bullets, and the edit expects the texts
-// that the person has read.
+// decide returns the edit that approves or rejects bullets in quarantine, or approves bullets in prompts. It decides on the newest bullets, and
+// the edit expects the texts that the person has read.
 func (r *EditRequest) decide(newest, read *playbook.Playbook) (*Plan, error) {
 	field, ids := "reject", r.Reject
 	if len(r.Approve) > 0 {

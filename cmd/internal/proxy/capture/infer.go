@@ -106,8 +106,8 @@ var (
 		`^(?:no,? |actually,? |but |sorry,? )?(?:that|this|it)(?:'s| is| was) (?:still |just |simply |completely |totally )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b(?: is|$|[.,!])|the (?:right|correct)))|` +
 		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
 		`^(?:it |that |this )?still (?:wrong|broken|fails|failing|not (?:working|right|correct|fixed))\b|^you(?:'re| are) (?:still )?wrong\b`)
-	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "that's wrong-way traffic", "No. 5 is next", "No. of
-	// orders?".
+	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "that's wrong-way traffic", "No. 5 is
+	// next", "No. of orders?".
 	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|` +
 		`that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|` +
 		`^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|` +
@@ -144,8 +144,9 @@ func confirms(next string) bool {
 	if found == nil {
 		return false
 	}
-	clause, last := s, found[1]-1                      // last is the end of the sentence, if the confirmation has it
-	if i := strings.IndexAny(s[last:], ".!"); i >= 0 { // not that of "ok." before it
+	clause := s
+	last := found[1] - 1 // of the confirmation; the sentence ends there or later, and not after the "ok." in "ok. thanks, but …"
+	if i := strings.IndexAny(s[last:], ".!"); i >= 0 {
 		i += last
 		clause = s[:i]
 		if rest := strings.TrimLeft(s[i:], ".! "); strings.HasPrefix(rest, "but ") || strings.HasPrefix(rest, "however") || strings.HasPrefix(rest, "except") {
