@@ -15,6 +15,8 @@ import (
 // adaptivelimiter of failsafe-go ignores timeouts, and changes its limit ten times before it knows a trend: with a model of one slot it wastes a
 // fifth of the requests.)
 //
+// A busy server gets no request at all during the pause that it asks for, see pause.
+//
 // Waiting requests of several callers take turns, so that the many tasks of a Generator do not keep the first reflection waiting.
 type concurrency struct {
 	fast time.Duration // the limit does not rise if the answers take longer
@@ -24,6 +26,7 @@ type concurrency struct {
 	limit    int
 	inFlight int
 	reduced  time.Time // when an overload last halved the limit
+	resumes  time.Time // end of the last pause
 
 	answers int           // in the window
 	sum     time.Duration // of the durations of these answers
@@ -78,8 +81,25 @@ func (c *concurrency) begin(ctx context.Context, by *caller) error {
 	return ctx.Err()
 }
 
-// admit gives turns to waiting requests up to the limit. The next turn is for the caller whose last turn is the longest ago.
+// pause keeps waiting requests from the server for a time. Otherwise each of them would be refused once, and use up an attempt of its call.
+func (c *concurrency) pause(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until := time.Now().Add(d); until.After(c.resumes) {
+		c.resumes = until
+		time.AfterFunc(d, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.admit()
+		})
+	}
+}
+
+// admit gives turns to waiting requests up to the limit, unless there is a pause. The next turn is for the caller whose last turn is the longest ago.
 func (c *concurrency) admit() {
+	if time.Now().Before(c.resumes) {
+		return
+	}
 	for c.inFlight < c.limit && len(c.waiting) > 0 {
 		next := 0
 		for i, w := range c.waiting {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,9 @@ func (s *caller) request(ctx context.Context, c call, n int) error {
 		sign = answered
 	case isBusy, failed && e.timedOut:
 		sign = overloaded
+	}
+	if isBusy && e.after <= maxRetryAfter { // after a longer one the calls end
+		s.concurrency.pause(cmp.Or(e.after, s.cfg.Backoff))
 	}
 	s.concurrency.end(began, sign)
 	if isBusy {

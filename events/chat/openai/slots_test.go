@@ -192,6 +192,39 @@ func TestLimitIsHalved(t *testing.T) {
 	})
 }
 
+// A server that asks for a pause gets no request during it, neither from the refused calls nor from those that wait for a turn.
+func TestBusyServerGetsNoRequestsDuringPause(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		refusal http.HandlerFunc
+		most    int // refused requests
+	}{
+		{"with Retry-After", status(429, ``, "Retry-After: 20"), 16}, // those in flight
+		{"without Retry-After", status(429, ``), 60},                 // and one or two for each of our own pauses
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Time{}
+			limited := func(w http.ResponseWriter, r *http.Request) {
+				if time.Since(began) < 20*time.Second {
+					tt.refusal(w, r)
+				} else {
+					answer("Hi.")(w, r)
+				}
+			}
+			simulate(t, Config{}, []http.HandlerFunc{limited}, func(t *testing.T, c *Client, f *fake) {
+				began = time.Now()
+				const calls = 60
+				callAll(t, calls, slices.Repeat([]*Client{c}, calls)...)
+				if refused := len(f.seen()) - calls; refused > tt.most {
+					t.Errorf("got %d refused requests of %d calls, want at most %d", refused, calls, tt.most)
+				}
+			})
+		})
+	}
+}
+
 // TestCallersTakeTurns: a caller that has many requests does not keep the first one of another caller waiting.
 func TestCallersTakeTurns(t *testing.T) {
 	t.Parallel()
