@@ -48,6 +48,8 @@ var allArms = []arm{
 	{name: "forgetful", onRequest: true, forgets: true},
 	{name: "silent", onRequest: true, silent: 0.7},
 	{name: "late", onRequest: true, late: 200},
+	{name: "off-late", onRequest: true, gate: book.GateOff, late: 200},
+	{name: "off-silent", onRequest: true, gate: book.GateOff, silent: 0.7},
 	{name: "judge", onRequest: true, wrong: true, judge: true},
 }
 

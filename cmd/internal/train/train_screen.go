@@ -24,9 +24,14 @@ type trainScreen struct {
 	json bool
 	bar  *progressLine
 
-	mu    sync.Mutex       // because events come from several goroutines
-	first *replay.Progress // the first progress of this process, to compute rates
+	mu     sync.Mutex       // because events come from several goroutines
+	first  *replay.Progress // the first progress of this process, to compute rates
+	newest *replay.Progress
+	waited time.Time // when the screen last said that the run waits
 }
+
+// waitInterval is the least time between two texts that the run waits. With a slow model it waits for each call.
+const waitInterval = time.Minute
 
 func newTrainScreen(p *Training) *trainScreen {
 	s := &trainScreen{out: term.Stdout, json: p.JSON, bar: newProgressLine(term.Stdout)}
@@ -69,12 +74,15 @@ func (s *trainScreen) event(e replay.Event) {
 		if s.first == nil {
 			s.first = e.Progress
 		}
+		s.newest = e.Progress
 		s.bar.report(func(float64) (any, string) { return e, describeProgress(s.first, e.Progress) })
 	case s.json:
 		_ = cli.WriteJSON(s.out, e)
 	case e.WaitsFor != "":
-		s.bar.clear()
-		term.Fprintf(term.Stderr, "Waiting for the %s: no result for 5s. It is safe to interrupt; see 'debrief status'.\n", e.WaitsFor)
+		if text := s.stall(e.WaitsFor); text != "" {
+			s.bar.clear()
+			term.Fprintf(term.Stderr, "%s\n", text)
+		}
 	case e.Reflections > 0:
 		s.bar.clear()
 		term.Fprintf(term.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", term.Plural(e.Reflections, "reflection"), e.Reason)
@@ -86,6 +94,19 @@ func (s *trainScreen) event(e replay.Event) {
 		s.bar.clear()
 		term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", e.Point.Step), e.Point.Set, formatScore(e.Point.Score))
 	}
+}
+
+// stall returns the text that the run waits for a role, with its progress, or "" if it returned one within the last waitInterval.
+func (s *trainScreen) stall(role string) string {
+	if time.Since(s.waited) < waitInterval {
+		return ""
+	}
+	s.waited = time.Now()
+	text := fmt.Sprintf("Waiting for the %s: no result for 5s. It is safe to interrupt; see 'debrief status'.", role)
+	if s.newest != nil {
+		text = describeProgress(s.first, s.newest) + "\n" + text
+	}
+	return text
 }
 
 // describeProgress describes the progress p of a run, with the rate since the progress first.
