@@ -268,25 +268,30 @@ func scorePattern(whole bool) method {
 	}
 }
 
+// maxWrongEntries is the maximum number of wrong entries that the feedback on a list names.
+const maxWrongEntries = 5
+
 // scoreList is the method of ByList.
 func scoreList(target string, a Answer) (events.Outcome, error) {
 	want, got := splitList(target), splitList(a.Final)
 	right := 0
-	firstWrong := -1 // index of the first wrong entry, or -1
+	var wrong []string // descriptions of the wrong entries
 	for i := range max(len(want), len(got)) {
 		if i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i]) {
 			right++
-		} else if firstWrong < 0 {
-			firstWrong = i
+		} else {
+			wrong = append(wrong, fmt.Sprintf("number %d: expected %s, got %s", i+1, shortText(elementAt(want, i)), shortText(elementAt(got, i))))
 		}
 	}
-	if firstWrong < 0 {
+	if len(wrong) == 0 {
 		return correct(), nil
 	}
 	score := float64(right) / float64(max(len(want), len(got)))
 	o := events.Outcome{Score: score, Label: events.LabelOf(score)}
-	o.Feedback = fmt.Sprintf("%d of %d entries are right, %d were given. First wrong entry: number %d: expected %s, got %s.",
-		right, len(want), len(got), firstWrong+1, shortText(elementAt(want, firstWrong)), shortText(elementAt(got, firstWrong)))
+	if more := len(wrong) - maxWrongEntries; more > 0 {
+		wrong = append(wrong[:maxWrongEntries], fmt.Sprintf("and %d more", more))
+	}
+	o.Feedback = fmt.Sprintf("%d of %d entries are right, %d were given. Wrong entries: %s.", right, len(want), len(got), strings.Join(wrong, "; "))
 	return o, nil
 }
 

@@ -152,23 +152,23 @@ func TestEvaluateList(t *testing.T) {
 		{"a comma at the end", target + ", ", "The answer is right.", 1, events.Success},
 		{
 			"one is off", "DebtInstrumentFaceAmount,InterestExpense,Goodwill,Goodwill",
-			"3 of 4 entries are right, 4 were given. First wrong entry: number 3: expected DebtInstrumentFaceAmount, got Goodwill.", 0.75, events.Partial,
+			"3 of 4 entries are right, 4 were given. Wrong entries: number 3: expected DebtInstrumentFaceAmount, got Goodwill.", 0.75, events.Partial,
 		},
 		{
 			"each in its place", "InterestExpense,DebtInstrumentFaceAmount,Goodwill,DebtInstrumentFaceAmount",
-			"0 of 4 entries are right, 4 were given. First wrong entry: number 1: expected DebtInstrumentFaceAmount, got InterestExpense.", 0, events.Failure,
+			"0 of 4 entries are right, 4 were given. Wrong entries: number 1: expected DebtInstrumentFaceAmount, got InterestExpense; number 2: expected InterestExpense, got DebtInstrumentFaceAmount; number 3: expected DebtInstrumentFaceAmount, got Goodwill; number 4: expected Goodwill, got DebtInstrumentFaceAmount.", 0, events.Failure,
 		},
 		{
 			"one is missing", "DebtInstrumentFaceAmount,InterestExpense,DebtInstrumentFaceAmount",
-			"3 of 4 entries are right, 3 were given. First wrong entry: number 4: expected Goodwill, got nothing.", 0.75, events.Partial,
+			"3 of 4 entries are right, 3 were given. Wrong entries: number 4: expected Goodwill, got nothing.", 0.75, events.Partial,
 		},
 		{
 			"one too many", target + ",Goodwill",
-			"4 of 4 entries are right, 5 were given. First wrong entry: number 5: expected nothing, got Goodwill.", 0.8, events.Partial,
+			"4 of 4 entries are right, 5 were given. Wrong entries: number 5: expected nothing, got Goodwill.", 0.8, events.Partial,
 		},
 		{
 			"none", " ",
-			"0 of 4 entries are right, 0 were given. First wrong entry: number 1: expected DebtInstrumentFaceAmount, got nothing.", 0, events.Failure,
+			"0 of 4 entries are right, 0 were given. Wrong entries: number 1: expected DebtInstrumentFaceAmount, got nothing; number 2: expected InterestExpense, got nothing; number 3: expected DebtInstrumentFaceAmount, got nothing; number 4: expected Goodwill, got nothing.", 0, events.Failure,
 		},
 	} {
 		o, err := Evaluate(&events.Task{Target: target, Evaluator: ByList}, Answer{Final: test.answer})
