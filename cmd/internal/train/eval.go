@@ -57,7 +57,7 @@ comparisons, and the exit code is 5. If more than half of the samples are lost, 
 --against takes settings joined by commas: book=NAME, at=POINT, empty, model=NAME, prompt=FILE. Settings that it leaves
 out are those of the first answers; book=NAME without at= uses the newest version of that playbook. The difference is
 the accuracy of the first answers minus the accuracy of the others, with a 95 % interval (Newcombe 1998, method 10); p is
-from McNemar's exact test.
+from McNemar's exact test. The last column is the difference of the mean scores.
 
 Examples:
 

@@ -1,8 +1,11 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"debrief/cmd/internal/program/term"
@@ -37,17 +40,19 @@ type armResult struct {
 type comparison struct {
 	Against string `json:"against"`
 	report.Pair
-	LeftOut int               `json:"omitted"` // samples without a score in one of the arms
-	Differ  []differingSample `json:"differ"`  // the first samples with a different label
+	ScoreDifference float64           `json:"score_difference"` // of the mean scores
+	LeftOut         int               `json:"omitted"`          // samples without a score in one of the arms
+	Changed         int               `json:"changed"`          // samples with different scores
+	Differ          []differingSample `json:"differ"`           // those with the largest differences
 }
 
-// differingSample is a sample that is right in one arm and wrong in the other.
+// differingSample is a sample with different scores in two arms. Texts are shortened.
 type differingSample struct {
 	Index    int     `json:"index"`
 	ID       string  `json:"id"`
-	Question string  `json:"question"`
+	Question string  `json:"question"` // without what all questions begin with, such as instructions
 	Target   string  `json:"target,omitempty"`
-	Won      bool    `json:"first_arm_right"` // right in the first arm
+	Result   string  `json:"result"` // of the first arm: won or lost if only one arm is right, else better or worse
 	Answer   string  `json:"answer"`
 	Score    float64 `json:"score"`
 	Feedback string  `json:"feedback,omitempty"` // of the evaluator
@@ -81,6 +86,7 @@ func (x *evaluation) result(data report.Data, problems []dataset.SampleError) *e
 func (x *evaluation) compare(first, other *evalArm) comparison {
 	c := comparison{Against: other.Arm, Differ: []differingSample{}}
 	var firstResults, otherResults []bool // whether the answer to a sample is right
+	shared := sharedBeginning(x.samples)
 	for i := range x.samples {
 		firstRight, firstKnown := first.answers[i].right()
 		otherRight, otherKnown := other.answers[i].right()
@@ -89,22 +95,65 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			continue
 		}
 		firstResults, otherResults = append(firstResults, firstRight), append(otherResults, otherRight)
-		if firstRight != otherRight && len(c.Differ) < maxDiffer {
-			s, e, other := &x.samples[i], first.answers[i].execution, other.answers[i].execution
-			c.Differ = append(c.Differ, differingSample{
-				Index: s.index, ID: s.ID, Question: term.OneLine(s.Question, 200), Target: term.OneLine(s.Target, 200), Won: firstRight,
-				Answer: term.OneLine(e.Answer, 200), Score: e.Outcome.Score, Feedback: term.OneLine(e.Outcome.Feedback, 200),
-				Other: term.OneLine(other.Answer, 200), OtherScore: other.Outcome.Score, OtherFeedback: term.OneLine(other.Outcome.Feedback, 200),
-			})
+		s, e, o := &x.samples[i], first.answers[i].execution, other.answers[i].execution
+		c.ScoreDifference += e.Outcome.Score - o.Outcome.Score
+		if e.Outcome.Score == o.Outcome.Score && firstRight == otherRight {
+			continue
 		}
+		d := differingSample{
+			Index: s.index, ID: s.ID, Question: term.OneLine(s.Question[shared:], 200), Target: term.OneLine(s.Target, 200),
+			Answer: term.OneLine(e.Answer, 200), Score: e.Outcome.Score, Feedback: term.OneLine(e.Outcome.Feedback, 400),
+			Other: term.OneLine(o.Answer, 200), OtherScore: o.Outcome.Score, OtherFeedback: term.OneLine(o.Outcome.Feedback, 400),
+		}
+		switch {
+		case firstRight != otherRight && firstRight:
+			d.Result = "won"
+		case firstRight != otherRight:
+			d.Result = "lost"
+		case d.Score > d.OtherScore:
+			d.Result = "better"
+		default:
+			d.Result = "worse"
+		}
+		c.Differ = append(c.Differ, d)
 	}
 	c.Pair = report.Paired(otherResults, firstResults) // the other arm is "before": the difference is the first arm minus the other
+	c.ScoreDifference /= float64(max(c.N, 1))
+	c.Changed = len(c.Differ)
+	slices.SortStableFunc(c.Differ, func(a, b differingSample) int {
+		return cmp.Compare(math.Abs(b.Score-b.OtherScore), math.Abs(a.Score-a.OtherScore))
+	})
+	c.Differ = c.Differ[:min(len(c.Differ), maxDiffer)]
 	return c
 }
 
-// reason describes why two answers differ: by the expected answer, or without one by the verdict of the evaluator on each.
+// minShared is the length of a text at the beginning of all questions from which on it is left out.
+const minShared = 100
+
+// sharedBeginning returns the length of the text that all questions begin with, up to the end of a word. It is 0 for a short one.
+func sharedBeginning(samples []sample) int {
+	if len(samples) < 2 {
+		return 0
+	}
+	shared := samples[0].Question
+	for i := range samples {
+		n := 0
+		for q := samples[i].Question; n < min(len(shared), len(q)) && shared[n] == q[n]; {
+			n++
+		}
+		shared = shared[:n]
+	}
+	if n := strings.LastIndexAny(shared, " \n") + 1; n >= minShared {
+		return n
+	}
+	return 0
+}
+
+// reason describes why two answers differ: by the expected answer, or by the verdict of the evaluator on each if there is no expected answer or
+// if the answers are too long to show.
 func (d *differingSample) reason() string {
-	if d.Target != "" {
+	isShort := max(len(d.Target), len(d.Answer), len(d.Other)) <= maxShortAnswer
+	if d.Target != "" && isShort {
 		return fmt.Sprintf("expected %s; got %s; the other got %s", shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
 	}
 	return fmt.Sprintf("got %s (%s); the other got %s (%s)", shortAnswer(d.Answer), verdict(d.Score, d.Feedback), shortAnswer(d.Other), verdict(d.OtherScore, d.OtherFeedback))
@@ -115,7 +164,7 @@ func verdict(score float64, feedback string) string {
 	if feedback == "" {
 		return fmt.Sprintf("score %.2f", score)
 	}
-	return fmt.Sprintf("score %.2f: %s", score, strings.TrimSuffix(term.OneLine(feedback, 120), "."))
+	return fmt.Sprintf("score %.2f: %s", score, strings.TrimSuffix(term.OneLine(feedback, 300), "."))
 }
 
 // print prints the result as text.
@@ -151,10 +200,10 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	if len(r.Comparisons) > 0 {
 		term.Fprintln(out)
-		term.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\t\n")
+		term.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\tmean score\t\n")
 		for _, c := range r.Comparisons {
-			term.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", term.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
-				c.Wins, c.Losses, chance(c.P))
+			term.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t%+.3f\t\n", term.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
+				c.Wins, c.Losses, chance(c.P), c.ScoreDifference)
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -165,14 +214,10 @@ func (r *evalResult) print(out io.Writer) error {
 			term.Fprintf(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
 		}
 		if len(c.Differ) > 0 {
-			term.Fprintf(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
+			term.Fprintf(out, "\nAgainst %s, %d of the %s with another score:\n", c.Against, len(c.Differ), term.Plural(c.Changed, "sample"))
 		}
 		for _, d := range c.Differ {
-			result := "lost"
-			if d.Won {
-				result = "won "
-			}
-			term.Fprintf(out, "  %s %s: %s\n       %s\n", result, d.ID, term.OneLine(d.Question, 90), d.reason())
+			term.Fprintf(out, "  %-6s %s: %s\n         %s\n", d.Result, d.ID, term.OneLine(d.Question, 90), d.reason())
 		}
 	}
 	for _, l := range r.Losses {
@@ -195,12 +240,15 @@ func pluralOf(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// maxShortAnswer is the length of an answer in a line of text.
+const maxShortAnswer = 60
+
 // shortAnswer returns the beginning of an answer on one line.
 func shortAnswer(s string) string {
 	if s == "" {
 		return "nothing"
 	}
-	return term.OneLine(s, 60)
+	return term.OneLine(s, maxShortAnswer)
 }
 
 // chance formats a p-value.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -157,7 +158,7 @@ func TestLostSamplesAreLeftOutOfComparisons(t *testing.T) {
 	if c.N != 7 || c.LeftOut != 1 || c.Wins != 1 || c.Pair.Losses != 0 || c.P != 1 {
 		t.Errorf("got %+v, want 7 pairs and one win", c)
 	}
-	if len(c.Differ) != 1 || c.Differ[0].ID != "s5" || !c.Differ[0].Won || c.Differ[0].Other != "wrong" {
+	if len(c.Differ) != 1 || c.Differ[0].ID != "s5" || c.Differ[0].Result != "won" || c.Differ[0].Other != "wrong" {
 		t.Errorf("got %+v", c.Differ)
 	}
 	if s := res.Arms[0].Score; s != (report.Score{N: 8, Right: 8, Accuracy: 1, Mean: 1}) {
@@ -176,7 +177,7 @@ func TestLostSamplesAreLeftOutOfComparisons(t *testing.T) {
 	if !regexp.MustCompile(`accuracy +95 % interval +mean score .*\n.* 8 +8 +100\.0 % +67\.6 to 100\.0 +1\.000 `).MatchString(out.String()) {
 		t.Errorf("got %s, want the accuracy, its interval and the mean score in their columns", out.String())
 	}
-	for _, want := range []string{"model=second: 1 sample is left out", "lost: model=second, s3: ", "won  s5: question 5?"} {
+	for _, want := range []string{"model=second: 1 sample is left out", "lost: model=second, s3: ", "won    s5: question 5?"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s lacks %q", out.String(), want)
 		}
@@ -184,6 +185,37 @@ func TestLostSamplesAreLeftOutOfComparisons(t *testing.T) {
 	var lines strings.Builder
 	if err := x.write(nopCloser{&lines}); err != nil || strings.Count(lines.String(), "\n") != 16 || strings.Count(lines.String(), `"lost":`) != 1 {
 		t.Errorf("got %s, %v, want all 16 answers, one of them lost", lines.String(), err)
+	}
+}
+
+// A comparison also counts and lists samples that are only partly right, the largest difference first, and leaves out the instructions that all
+// questions begin with.
+func TestComparisonListsPartialScores(t *testing.T) {
+	t.Parallel()
+	instructions := strings.Repeat("Choose one of the tags listed here. ", 10)
+	x := &evaluation{}
+	first, other := &evalArm{}, &evalArm{armResult: armResult{Arm: "empty"}}
+	for i, scores := range [][2]float64{{0.5, 0.5}, {0.25, 0.5}, {1, 0}, {0.75, 0.5}} {
+		x.samples = append(x.samples, sample{events.Task{ID: fmt.Sprintf("s%d", i), Question: instructions + []string{"Alpha", "Beta", "Gamma", "Delta"}[i] + " is right.", Target: strings.Repeat("Tag,", 40)}, i})
+		for k, arm := range []*evalArm{first, other} {
+			outcome := events.Outcome{Score: scores[k], Label: events.LabelOf(scores[k]), Feedback: fmt.Sprintf("%.2f of the entries are right.", scores[k])}
+			arm.answers = append(arm.answers, sampleResult{execution: &events.Execution{Answer: "Tag", Outcome: outcome}})
+		}
+	}
+	x.arms = []*evalArm{first, other}
+	c := x.compare(first, other)
+	if c.Wins != 1 || c.Pair.Losses != 0 || c.Changed != 3 || c.ScoreDifference != 0.25 {
+		t.Errorf("got %+v, want one win, 3 changed samples and a difference of 0.25", c)
+	}
+	var got []string
+	for _, d := range c.Differ {
+		got = append(got, d.Result+" "+d.Question)
+	}
+	if want := []string{"won Gamma is right.", "worse Beta is right.", "better Delta is right."}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if reason := c.Differ[1].reason(); !strings.Contains(reason, "0.25 of the entries are right") || !strings.Contains(reason, "0.50 of the entries are right") {
+		t.Errorf("got %q, want both verdicts, because the target is too long to show", reason)
 	}
 }
 
