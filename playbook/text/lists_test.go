@@ -1,0 +1,42 @@
+package text_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"debrief/playbook/text"
+)
+
+func TestWithoutLists(t *testing.T) {
+	t.Parallel()
+	tags := strings.Repeat("LongTermDebt,Operating leases;", 10) // 20 items
+	for _, tt := range []struct{ name, text, want string }{
+		{"options", "Choose one of: First," + tags + "Last. The rent is 5 $, paid monthly.", "Choose one of: First, … ;Last. The rent is 5 $, paid monthly."},
+		{"two lists", "A," + tags + "B. The second list begins with C," + tags + "D.", "A, … ;B. The second list begins with C, … ;D."},
+		{"a short list", "Is it red, green, blue or black?", "Is it red, green, blue or black?"},
+		{"prose", strings.Repeat("This clause has six words here, ", 30), strings.Repeat("This clause has six words here, ", 30)},
+		{"only a list", tags + tags, "LongTermDebt, … ;"},
+		{"nothing", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := text.WithoutLists(tt.text); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzWithoutLists(f *testing.F) {
+	f.Add("a," + strings.Repeat("b,", 30) + "c")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := text.WithoutLists(s)
+		if utf8.ValidString(s) && !utf8.ValidString(got) {
+			t.Errorf("got invalid UTF-8 %q for %q", got, s)
+		}
+		if !strings.Contains(got, text.Ellipsis) && got != s {
+			t.Errorf("got %q for %q, want the same text without an ellipsis", got, s)
+		}
+	})
+}
