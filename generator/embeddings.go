@@ -162,9 +162,9 @@ type queryEmbedding struct {
 	byTasks []evidenceHit
 }
 
-// embedQuery computes the vector of a query. If the embedder is unavailable, the vector is nil, and embedQuery adds a warning.
-func (c *embeddingCache) embedQuery(ctx context.Context, text string, warns *warnings) *queryEmbedding {
-	q := &queryEmbedding{text: embeddingInput(text)}
+// embedQuery computes the vector of a query without its long lists. If the embedder is unavailable, the vector is nil, and embedQuery adds a warning.
+func (c *embeddingCache) embedQuery(ctx context.Context, query string, warns *warnings) *queryEmbedding {
+	q := &queryEmbedding{text: embeddingInput(text.WithoutLists(query))}
 	q.hashed = sync.OnceValue(func() []float32 { return recall.HashedVector(q.text, nil) })
 	if c.embedder == nil {
 		q.vector = q.hashed()
