@@ -201,8 +201,9 @@ func (n *Note) Evidence() *playbook.Evidence {
 // maxExcerpt is the maximum length of a question in Evidence, in bytes. Similar tasks are found by these words.
 const maxExcerpt = 320
 
-// excerpt returns the beginning and the end of a question as one line.
+// excerpt returns the beginning and the end of a question as one line, without its long lists.
 func excerpt(question string) string {
+	question = text.WithoutLists(question)
 	return text.Ends(text.Line(question, len(question)), maxExcerpt)
 }
 

@@ -154,7 +154,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		Book: e.Book,
 		ID:   events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version,
 		Owner: e.Owner, User: e.User, Session: e.Session, Control: e.InControl(), Origin: e.Origin,
-		Question: text.Ends(e.Question, 500), Outcome: e.Outcome, Created: time.Now().UTC(),
+		Question: text.Ends(text.WithoutLists(e.Question), 500), Outcome: e.Outcome, Created: time.Now().UTC(),
 	}
 	addExposures(e, ref)
 	if e.Outcome.Violation {
