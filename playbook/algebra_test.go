@@ -3,6 +3,7 @@ package playbook_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -184,12 +185,19 @@ func recount(p *playbook.Playbook) (want playbook.Tally) {
 	for b := range p.All() {
 		e := b.CurrentExperiment()
 		isShown := b.Status == "" || b.Status == playbook.Active
-		for score, n := range e.Cited {
-			if isShown {
-				want.Cited += n
-				want.Sum += n * score
-			}
+		if !isShown {
+			continue
 		}
+		count, sum := 0, 0
+		for score, n := range e.Cited {
+			count += n
+			sum += n * score
+		}
+		want.Cited += count
+		want.Sum += sum
+		few := min(count, 4)
+		want.Few += few
+		want.FewSum += few * int(math.Round(1000*float64(sum)/10/float64(max(count, 1))))
 	}
 	return want
 }

@@ -212,20 +212,21 @@ func TestOperationsStartNewExperiment(t *testing.T) {
 func TestTallyCountsShownBullets(t *testing.T) {
 	t.Parallel()
 	x := newExperimentTest(t)
-	want := func(name string, cited, sum int) {
+	check := func(name string, want playbook.Tally) {
 		t.Helper()
-		if got := x.p.Tally(); got != (playbook.Tally{Cited: cited, Sum: sum}) {
-			t.Errorf("%s: got %+v, want %d outcomes with the sum %d", name, got, cited, sum)
+		if diff := cmp.Diff(want, x.p.Tally()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	counted := playbook.Tally{Cited: 3, Sum: 20, Few: 3, FewSum: 3 * 667}
 	x.cite(t, "++-")
-	want("shown", 3, 20)
+	check("shown", counted)
 	x.do(t, playbook.Op{Kind: playbook.SetStatus, Status: playbook.Retired})
-	want("retired", 0, 0)
+	check("retired", playbook.Tally{})
 	x.do(t, playbook.Op{Kind: playbook.SetStatus, Status: playbook.Active})
-	want("returned", 3, 20)
+	check("returned", counted)
 	x.do(t, playbook.Op{Kind: playbook.Update, Content: "two"})
-	want("another wording", 0, 0)
+	check("another wording", playbook.Tally{})
 }
 
 // TestTallyWithout checks what tasks reach apart from a bullet: the record of the bullet itself does not count, and tasks without a citation
@@ -237,12 +238,13 @@ func TestTallyWithout(t *testing.T) {
 		tally playbook.Tally
 		want  playbook.Typical
 	}{
-		"empty":            {playbook.Tally{Cited: 5}, playbook.Typical{Rate: 0.5}},
-		"others succeed":   {playbook.Tally{Cited: 13, Sum: 80}, playbook.Typical{Rate: 0.9, Outcomes: 8}},
-		"others fail":      {playbook.Tally{Cited: 13}, playbook.Typical{Rate: 0.1, Outcomes: 8}},
-		"ten plain tasks":  {playbook.Tally{Cited: 5, Plain: playbook.Plain{Count: 10, Sum: 10}}, playbook.Typical{Rate: 11. / 12, Outcomes: 10}},
-		"many plain tasks": {playbook.Tally{Cited: 5, Plain: playbook.Plain{Count: 998, Sum: 799}}, playbook.Typical{Rate: 0.8, Outcomes: 10}},
-		"most fail":        {playbook.Tally{Cited: 5, Plain: playbook.Plain{Count: 998, Sum: 99}}, playbook.Typical{Rate: 0.5}},
+		"empty":                        {playbook.Tally{Cited: 5, Few: 4}, playbook.Typical{Rate: 0.5}},
+		"others succeed":               {playbook.Tally{Cited: 13, Sum: 80, Few: 8, FewSum: 4000}, playbook.Typical{Rate: 0.9, Outcomes: 8}},
+		"others fail":                  {playbook.Tally{Cited: 13, Few: 12}, playbook.Typical{Rate: 0.1, Outcomes: 8}},
+		"one other bullet fails often": {playbook.Tally{Cited: 53, Sum: 80, Few: 12, FewSum: 6000}, playbook.Typical{Rate: 0.7, Outcomes: 48}},
+		"ten plain tasks":              {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 10, Sum: 10}}, playbook.Typical{Rate: 11. / 12, Outcomes: 10}},
+		"many plain tasks":             {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 998, Sum: 799}}, playbook.Typical{Rate: 0.8, Outcomes: 10}},
+		"most fail":                    {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 998, Sum: 99}}, playbook.Typical{Rate: 0.5}},
 	} {
 		if got := playbook.TypicalOf(test.tally, own); math.Abs(got.Rate-test.want.Rate) > 1e-9 || got.Outcomes != test.want.Outcomes {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)

@@ -1,10 +1,15 @@
 package playbook
 
+import "math"
+
 // Tally sums the outcomes of a playbook.
 type Tally struct {
-	Cited int   // number of outcomes of tasks that cited a shown bullet
-	Sum   int   // sum of the scores of these outcomes, in tenths
-	Plain Plain // outcomes of tasks that cited no bullet
+	Cited int // number of outcomes of tasks that cited a shown bullet
+	Sum   int // sum of the scores of these outcomes, in tenths
+	// Few and FewSum are the same with at most fewOutcomes of each bullet, and the sum of scores in units of a thousandth. Integers have no rounding
+	// errors, so the sums do not depend on the order of changes.
+	Few, FewSum int
+	Plain       Plain // outcomes of tasks that cited no bullet
 	// Verdicts describes the newest outcomes of all tasks.
 	Verdicts Verdicts
 }
@@ -32,6 +37,11 @@ type Typical struct {
 	FalseFailures, FalseSuccesses float64
 }
 
+const (
+	fewOutcomes = 4 // maximum number of outcomes of each bullet in the mean over bullets, see Tally.without
+	fewUnit     = 1000 // for a score of 1 in Tally.FewSum
+)
+
 // maxPlain is the maximum weight of the tasks that cite no bullet, in outcomes. It is small, because tasks that cite other bullets are the better
 // comparison: they are of the kinds that bullets are for.
 const maxPlain = 10
@@ -43,7 +53,11 @@ func (p *Playbook) Typical(id BulletID) Typical {
 	return t
 }
 
-// without returns the mean score of the tasks that cite another shown bullet than b. With few such tasks, the result is near a prior:
+// without returns the mean score of the tasks that cite another shown bullet than b. It is the mean over outcomes, or the mean over bullets, in
+// which each has nearly the same weight, if that is larger. If outcomes come late, a few wrong bullets decide many tasks before the
+// first outcome. The mean over outcomes is then that of these bullets, and none of them would fail more often than is typical.
+//
+// With few such tasks, the result is near a prior:
 //
 //   - It is the mean score of the tasks that cite no bullet, if this is above a half. Tasks then succeed without advice. If the tasks of a first
 //     bullet fail, the bullet is the likely cause.
@@ -55,10 +69,9 @@ func (t Tally) without(b *Bullet) Typical {
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
 	}
 	weight := plain + 2 // without outcomes behind it, the prior counts as two outcomes
-	return Typical{
-		Rate:     (float64(t.Sum)/MaxScore + weight*prior) / (float64(t.Cited) + weight),
-		Outcomes: float64(t.Cited) + plain,
-	}
+	overOutcomes := (float64(t.Sum)/MaxScore + weight*prior) / (float64(t.Cited) + weight)
+	overBullets := (float64(t.FewSum)/fewUnit + weight*prior) / (float64(t.Few) + weight)
+	return Typical{Rate: max(overOutcomes, overBullets), Outcomes: float64(t.Cited) + plain}
 }
 
 // countBullet adds the cited outcomes of a shown bullet, or subtracts them if sign is -1. A nil bullet counts nothing.
@@ -66,8 +79,12 @@ func (t *Tally) countBullet(b *Bullet, sign int) {
 	if b == nil || b.Experiment == nil || !b.Shown() {
 		return
 	}
-	t.Cited += sign * b.Experiment.Cited.Count()
-	t.Sum += sign * b.Experiment.Cited.Sum()
+	cited := &b.Experiment.Cited
+	t.Cited += sign * cited.Count()
+	t.Sum += sign * cited.Sum()
+	few := sign * min(cited.Count(), fewOutcomes)
+	t.Few += few
+	t.FewSum += few * int(math.Round(fewUnit*cited.Mean()))
 }
 
 // countTasks adds the outcomes of the tasks of a change to Verdicts, and those of tasks that cite no bullet to Plain. It leaves out the
