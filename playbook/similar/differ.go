@@ -124,8 +124,14 @@ func (t *term) String() string {
 	return text.Line(t.raw, longest)
 }
 
-// stem returns the stem of the term, without case and width.
-func (t *term) stem() string { return text.Stem(fold(t.text)) }
+// stem returns the stem of the term, without case and width. The stem of a negation is no other word's: that of "note" is "not".
+func (t *term) stem() string {
+	stem := text.Stem(fold(t.text))
+	if t.kind == Negations {
+		return "-" + stem
+	}
+	return stem
+}
 
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }

@@ -13,6 +13,7 @@ func TestMissing(t *testing.T) {
 		{"sand the boards", "Sanding each board first", Same},
 		{"the material is oak", "the material is pine", Words},
 		{"the job is not paid", "the job is paid", Negations},
+		{"an order needs no note", "an order needs a note", Negations},
 		{"apply 3 coats of `oil_4`", "apply coats of oil", Numbers},
 		{"call `get_user` first", "call `get_users` first", Identifiers},
 		{"'sand' before 'stain'", "do sand, then stain, before noon", Same},
