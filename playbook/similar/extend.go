@@ -17,6 +17,35 @@ func IsNarrower(base, longer string) bool {
 	return Missing(base, longer).Kind == Same && !addsBetween(base, longer, Negations)
 }
 
+// CorrectsNumber reports whether two texts differ only in one number, wherever it occurs, such as a limit. Texts that differ in two numbers, such as
+// two rows of a table of limits and fees, are different rules.
+func CorrectsNumber(before, after string) bool {
+	removed, ok := onlyNumber(before, after)
+	if !ok {
+		return false
+	}
+	added, ok := onlyNumber(after, before)
+	return ok && removed != added
+}
+
+// onlyNumber returns the number of a text that the other text lacks. It returns false unless this is the only term that the other text lacks.
+func onlyNumber(s, other string) (number string, ok bool) {
+	known := map[string]bool{} // stems
+	for _, t := range parseTerms(other) {
+		known[t.stem()] = true
+	}
+	for _, t := range parseTerms(s) {
+		switch {
+		case known[t.stem()]:
+		case t.kind != Numbers || number != "" && number != t.text:
+			return "", false
+		default:
+			number = t.text
+		}
+	}
+	return number, number != ""
+}
+
 // addsBetween reports whether the text longer has a term of the given kinds that base lacks, before its last term that base has too.
 func addsBetween(base, longer string, kinds ...Kind) bool {
 	missing := map[string]int{} // by stem: the occurrences in base that were not found in longer yet

@@ -54,3 +54,29 @@ func TestWithoutCondition(t *testing.T) {
 		}
 	}
 }
+
+func TestCorrectsNumber(t *testing.T) {
+	t.Parallel()
+	const limit = "A refund of 105.10 EUR or more needs a note: already 105.10 EUR is refused."
+	for _, tt := range []struct {
+		name, before, after string
+		want                bool
+	}{
+		{"one number in two places", limit, "A refund of 104.10 EUR or more needs a note: already 104.10 EUR is refused.", true},
+		{"an inflection too", limit, "Refunds of 104.10 EUR or more need a note: already 104.10 EUR is refused.", true},
+		{"only one of the places", limit, "A refund of 104.10 EUR or more needs a note: already 105.10 EUR is refused.", false},
+		{"two rows of a table", "Above 100 EUR the fee is 5 %.", "Above 500 EUR the fee is 2 %.", false},
+		{"another word", limit, "An exchange of 104.10 EUR or more needs a note: already 104.10 EUR is refused.", false},
+		{"a negation", "A refund of 5 EUR needs a note.", "A refund of 6 EUR needs no note.", false},
+		{"another number added", "A refund of 5 EUR needs a note.", "A refund of 5 EUR or 6 EUR needs a note.", false},
+		{"the same text", limit, limit, false},
+		{"nothing", "", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := CorrectsNumber(tt.before, tt.after); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
