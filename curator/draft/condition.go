@@ -23,7 +23,7 @@ func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 
 // completeCondition completes an UPDATE or a MERGE. replaced are the bullets that it replaces, first the one that keeps its id. An operation
 // without a condition gets that of the bullets, or that of the first one if it has the advice of that one. An UPDATE with another condition becomes
-// an ADD, because it is advice for another case. A MERGE with another condition is refused.
+// an ADD, because it is advice for another case, unless it only corrects a number, such as a limit. A MERGE with another condition is refused.
 func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *screen.Refusal) {
 	first := replaced[0]
 	hasFirstAdvice := playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(first.Advice())
@@ -37,6 +37,9 @@ func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *s
 	op.When, op.Content = when, content
 	refusal = refuseCondition(op, first)
 	if refusal != nil && op.Kind == playbook.Update {
+		if similar.CorrectsNumber(first.Content, op.Content) {
+			return nil
+		}
 		op.Kind, op.Bullet, op.Section = playbook.Add, "", cmp.Or(op.Section, first.Section)
 		return nil
 	}

@@ -25,6 +25,7 @@ func TestConditionsAreKept(t *testing.T) {
 	t.Parallel()
 	const first, second = "When the material is oak: Sand it before the stain.", "When the material is pine: Sand it before the stain."
 	const coats, always = "When the material is oak: Apply 3 coats of wax.", "Wear a mask at work."
+	const limit = "When the order is above 105.10 EUR: Add a note."
 	for _, test := range []struct {
 		name     string
 		proposal playbook.Op
@@ -48,6 +49,18 @@ func TestConditionsAreKept(t *testing.T) {
 			"an update widens the condition", conditional(playbook.Update, "misc-00001", "the material is oak or beech", "Sand it before the stain."),
 			[]string{"When the material is oak or beech: Sand it before the stain."},
 			[]string{first},
+			nil,
+		},
+		{
+			"an update corrects the number of a condition", conditional(playbook.Update, "misc-00005", "the order is above 104.10 EUR", "Add a note."),
+			[]string{"When the order is above 104.10 EUR: Add a note."},
+			[]string{limit},
+			nil,
+		},
+		{
+			"an update for another row of a table is another bullet", conditional(playbook.Update, "misc-00005", "the order is above 500 EUR", "Add 2 notes."),
+			[]string{"When the order is above 500 EUR: Add 2 notes."},
+			nil,
 			nil,
 		},
 		{
@@ -105,11 +118,12 @@ func TestConditionsAreKept(t *testing.T) {
 			n.take(t, asks(
 				conditional(playbook.Add, "", oak, "Sand it before the stain."), conditional(playbook.Add, "", pine, "Sand it before the stain."),
 				conditional(playbook.Add, "", oak, "Apply 3 coats of wax."), conditional(playbook.Add, "", "", always),
+				conditional(playbook.Add, "", "the order is above 105.10 EUR", "Add a note."),
 			))
 			n.deltas = nil
 			n.take(t, asks(test.proposal))
 			want := map[string]playbook.Status{}
-			for _, text := range append([]string{first, second, coats, always}, test.want...) {
+			for _, text := range append([]string{first, second, coats, always, limit}, test.want...) {
 				if !slices.Contains(test.gone, text) {
 					want[text] = active
 				}
