@@ -118,8 +118,8 @@ func (round *Round) addContext(in *Request) {
 		switch {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
-			if len(in.Rejected) < maxRejected/2 {
-				in.Rejected = append(in.Rejected, RejectedText{Text: text.Excerpt(bullet.Content, screen.MaxExcerpt), Reason: rejections.retiredReason(bullet.ID)})
+			if reason, ok := rejections.retiredReason(bullet.ID); ok && len(in.Rejected) < maxRejected/2 {
+				in.Rejected = append(in.Rejected, RejectedText{Text: text.Excerpt(bullet.Content, screen.MaxExcerpt), Reason: reason})
 			}
 		default:
 			include(bullet)

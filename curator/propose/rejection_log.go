@@ -236,12 +236,17 @@ func (m *RejectionLog) update(p *playbook.Playbook) {
 	}
 }
 
-// retiredReason returns the recorded reason why a bullet retired.
-func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
-	if l := m.texts[retiredID(id)]; l != nil && l.reason != "" {
-		return l.reason
+// retiredReason returns the recorded reason why a bullet retired. It returns false if another bullet replaced it or there was no room for it:
+// such advice is right again if a new insight asks for it.
+func (m *RejectionLog) retiredReason(id playbook.BulletID) (reason string, ok bool) {
+	l := m.texts[retiredID(id)]
+	switch {
+	case l == nil || l.reason == "":
+		return "the bullet is retired", true
+	case l.code == playbook.ReasonReplaced || l.code == playbook.ReasonTokenBudget || l.code == playbook.ReasonTooMany:
+		return "", false
 	}
-	return "the bullet is retired"
+	return l.reason, true
 }
 
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired

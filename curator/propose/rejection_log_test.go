@@ -201,3 +201,21 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 		t.Error("want the best bullets in the remaining room")
 	}
 }
+
+// A text that was only replaced, or had no room, is not named as rejected: a new insight may ask for it again.
+func TestPromptDoesNotForbidReplacedTexts(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[playbook.Reason]bool{
+		playbook.ReasonReplaced: false, playbook.ReasonTokenBudget: false, playbook.ReasonTooMany: false,
+		playbook.ReasonHarms: true, playbook.ReasonRemoval: true,
+	} {
+		bullets := []*playbook.Bullet{{ID: "a-00001", Section: "a", Content: "Club customers pay no return fee.", Status: playbook.Retired}}
+		round := &Round{Playbook: playbook.Restore(2, 2, slices.Values(bullets)), Rejections: new(RejectionLog), Bullets: new(BulletIndex)}
+		retire := playbook.Op{Kind: playbook.SetStatus, Bullet: "a-00001", Status: playbook.Retired, Code: code, Reason: "for a reason"}
+		round.Rejections.Add(&playbook.Delta{Author: history.Curator, Ops: []playbook.Op{retire}})
+		user := promptOf(t, round, batchOf("Club customers pay no return fee again."))
+		if got := strings.Contains(user, "Rejected before"); got != want {
+			t.Errorf("retired with the code %s: rejected texts in the prompt: %t, want %t", code, got, want)
+		}
+	}
+}
