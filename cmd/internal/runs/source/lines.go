@@ -60,7 +60,7 @@ func (v *Values) line() ([]byte, error) {
 			return nil, err
 		}
 		if size <= v.limit {
-			v.buf = append(withRoom(v.buf, len(part), v.limit), part...)
+			v.buf = append(v.buf, part...)
 		}
 		if isContinued {
 			continue

@@ -249,7 +249,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		}
 		size++
 		if size <= v.limit {
-			v.buf = append(withRoom(v.buf, 1, v.limit), c)
+			v.buf = append(v.buf, c)
 		}
 		if c == '\n' {
 			// Only readObject passes isList. Its object may be the first of JSON Lines: then its line is torn if it is not the beginning of a value.
@@ -334,16 +334,4 @@ func truncatedError(err error) error {
 		return fmt.Errorf("the file is truncated: %w", io.ErrUnexpectedEOF)
 	}
 	return err
-}
-
-// withRoom returns buf with room for at least n more bytes. It doubles the capacity up to limit, or further if n requires
-// it. Append alone grows large buffers by a quarter, and leaves about four times the size of a long line as garbage.
-func withRoom(buf []byte, n, limit int) []byte {
-	need := len(buf) + n
-	if need <= cap(buf) {
-		return buf
-	}
-	grown := make([]byte, len(buf), max(need, min(2*cap(buf), limit)))
-	copy(grown, buf)
-	return grown
 }
