@@ -28,32 +28,32 @@ type claudeSession struct {
 	currentID     string     // of the current message; it may have only thinking blocks, which make no step
 }
 
-// claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. For the main agent it
-// returns the session alone. The events of a sub-agent name it in three ways:
+// agentChains has the events of the sub-agents in a file: the id of the first event of the chain, by the id of each event.
+type agentChains map[string]string
+
+// claudeSessionOf returns the session and the sub-agent of an event, separated by a NUL. For the main agent it returns the session alone. The
+// events of a sub-agent name it in three ways:
 //
 //   - in a stream they have the id of the tool call that started it;
 //   - in transcripts they have its id;
 //   - in transcripts of older versions they form a chain, in which each event names the one before it. The id of the first event is
 //     the name of the sub-agent.
-func claudeSessions() func(modelapi.Value) string {
-	const maxEvents = 100_000     // in memory; after more, the events of a sub-agent begin another chain
-	chains := map[string]string{} // id of the first event of the chain, by the id of each event
-	return func(v modelapi.Value) string {
-		session := v.Text("session_id") + v.Text("sessionId")
-		agent := cmp.Or(v.Text("parent_tool_use_id"), v.Text("agentId"))
-		if agent == "" && v.IsTrue("isSidechain") {
-			id := v.Text("uuid")
-			agent = cmp.Or(chains[v.Text("parentUuid")], id, "side")
-			if len(chains) == maxEvents {
-				clear(chains)
-			}
-			chains[id] = agent
+func claudeSessionOf(v modelapi.Value, chains agentChains) string {
+	const maxEvents = 100_000 // in memory; after more, the events of a sub-agent begin another chain
+	session := v.Text("session_id") + v.Text("sessionId")
+	agent := cmp.Or(v.Text("parent_tool_use_id"), v.Text("agentId"))
+	if agent == "" && v.IsTrue("isSidechain") {
+		id := v.Text("uuid")
+		agent = cmp.Or(chains[v.Text("parentUuid")], id, "side")
+		if len(chains) == maxEvents {
+			clear(chains)
 		}
-		if agent == "" {
-			return session
-		}
-		return session + "\x00" + agent
+		chains[id] = agent
 	}
+	if agent == "" {
+		return session
+	}
+	return session + "\x00" + agent
 }
 
 // claudeIdentity returns an id of a message that is the same in a copy of the session. It is the id of the message with its time, because

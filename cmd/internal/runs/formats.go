@@ -67,11 +67,8 @@ type fileFormat struct {
 
 	// check calls Value.Note with the problem of a damaged part, which is then skipped. Nil accepts all parts.
 	check func(modelapi.Value)
-	// session returns the id of the run to which a part belongs. If session and sessions are nil, a part belongs to the only open run of
-	// the format.
-	session func(modelapi.Value) string
-	// sessions returns a function like session for one file. It is for formats where the id depends on the parts before.
-	sessions func() func(modelapi.Value) string
+	// session returns the id of the run to which a part belongs. If it is nil, a part belongs to the only open run of the format.
+	session func(modelapi.Value, agentChains) string
 	// isFirst and isLast report whether a part is the first or last one of a run; nil if the format has no such part.
 	isFirst, isLast func(modelapi.Value) bool
 }
@@ -179,7 +176,7 @@ var formats = []*fileFormat{
 		source: sourceLangSmith, title: "LangSmith runs",
 		matches:    func(v modelapi.Value) bool { return v.Text("run_type") != "" && v.HasAll("id") },
 		newBuilder: func() runBuilder { return &langSmithTrace{} },
-		session:    func(v modelapi.Value) string { return cmp.Or(v.Text("trace_id"), v.Text("id")) },
+		session:    func(v modelapi.Value, _ agentChains) string { return cmp.Or(v.Text("trace_id"), v.Text("id")) },
 	},
 	{
 		source: sourceOTel, title: "OpenTelemetry spans (OTLP in JSON, SDK exporters; GenAI, OpenInference, Vercel AI SDK)",
@@ -190,7 +187,7 @@ var formats = []*fileFormat{
 		source:     sourceOTel,
 		matches:    func(v modelapi.Value) bool { return otelTraceID(v) != "" },
 		newBuilder: func() runBuilder { return &OTelTrace{} },
-		session:    otelTraceID,
+		session:    func(v modelapi.Value, _ agentChains) string { return otelTraceID(v) },
 	},
 	{
 		source:  sourceOTel,
@@ -204,7 +201,7 @@ var formats = []*fileFormat{
 		},
 		newBuilder: func() runBuilder { return &claudeSession{} },
 		check:      func(v modelapi.Value) { v.Want('{', "message").WantContent("content") },
-		sessions:   claudeSessions,
+		session:    claudeSessionOf,
 		isLast:     hasType("result"),
 	},
 	{
@@ -218,7 +215,7 @@ var formats = []*fileFormat{
 			return v.HasAll("traceId", "type", "startTime") && v.HasAny("input", "output")
 		},
 		newBuilder: func() runBuilder { return &langfuseSpans{} },
-		session:    func(v modelapi.Value) string { return v.Text("traceId") },
+		session:    func(v modelapi.Value, _ agentChains) string { return v.Text("traceId") },
 	},
 	{
 		source: sourceResponses, title: "OpenAI Responses (request logs)",

@@ -66,7 +66,10 @@ func (f *fileReader) addPart(format *fileFormat, v modelapi.Value, at source.Pla
 // runOf returns the open run of a part. If there is none, it begins a run. It ends and delivers the run that the part does not continue, and the
 // least recent one if there are maxOpen.
 func (f *fileReader) runOf(format *fileFormat, v modelapi.Value, at source.Place) (*openRun, error) {
-	session := f.sessionOf(format, v)
+	session := "" // also of a format without ids of runs
+	if format.session != nil {
+		session = format.session(v, f.chains)
+	}
 	i := slices.IndexFunc(f.openRuns, func(run *openRun) bool { return run.format == format && run.session == session })
 	if i >= 0 {
 		run := f.openRuns[i]
@@ -87,23 +90,6 @@ func (f *fileReader) runOf(format *fileFormat, v modelapi.Value, at source.Place
 	run := &openRun{format: format, session: session, builder: format.newBuilder(), start: at}
 	f.openRuns = append(f.openRuns, run)
 	return run, nil
-}
-
-// sessionOf returns the id of the run to which a part belongs, or "" if the format has no such ids.
-func (f *fileReader) sessionOf(format *fileFormat, v modelapi.Value) string {
-	if format.session != nil {
-		return format.session(v)
-	}
-	if format.sessions == nil {
-		return ""
-	}
-	if f.sessions == nil {
-		f.sessions = map[*fileFormat]func(modelapi.Value) string{}
-	}
-	if f.sessions[format] == nil {
-		f.sessions[format] = format.sessions()
-	}
-	return f.sessions[format](v)
 }
 
 // bufferedBytes returns the estimated memory of all open runs.

@@ -23,11 +23,11 @@ type fileReader struct {
 	limit int                           // maxRun, or less in tests
 	fn    func(*events.Execution) error // of Read
 
-	doc       modelapi.Document                           // the current object
-	header    modelapi.Value                              // the members of the current container in front of its list
-	openRuns  []*openRun                                  // in the order of their first parts
-	partCount int                                         // number of parts read so far
-	sessions  map[*fileFormat]func(modelapi.Value) string // the results of fileFormat.sessions
+	doc       modelapi.Document // the current object
+	header    modelapi.Value    // the members of the current container in front of its list
+	openRuns  []*openRun        // in the order of their first parts
+	partCount int               // number of parts read so far
+	chains    agentChains       // of the events of the file
 	unused    unusedData
 	leftOut   bool // a run was read and left out: it is known, or it is not a task
 	report    Report
@@ -89,6 +89,7 @@ func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
 
 // read reads a text. If it returns an error, it has delivered the runs before the error.
 func (f *fileReader) read(ctx context.Context, r io.Reader) error {
+	f.chains = agentChains{}
 	values := source.NewValues(r, f.limit)
 	values.IsList, values.Columns = f.isList, [][]string{steps.QuestionNames, steps.AnswerNames}
 	isEmpty := true
