@@ -15,20 +15,14 @@ import (
 	"debrief/playbook"
 )
 
-// Tokens finds the tokens of callers.
-type Tokens interface {
+// tokenFinder finds the tokens of callers, such as a tokens.Set.
+type tokenFinder interface {
 	// Find returns the token with a secret. It is safe for concurrent use.
-	Find(secret string) (Token, bool)
+	Find(secret string) (*tokens.Token, bool)
 }
 
-// Token is the access of a caller.
-type Token struct {
-	Caller          events.Caller
-	MayCall         bool            // call models
-	MayReport       bool            // report runs, and so set outcomes
-	MayLeaveControl bool            // leave calls out of the control share
-	Books           []playbook.Book // empty means all books
-}
+// anyone is the token of every call to a gateway without tokens. Its caller is zero.
+var anyone = &tokens.Token{Scopes: []tokens.Scope{tokens.Context, tokens.Report}}
 
 // checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none. It refuses
 //
@@ -60,41 +54,40 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 
 // authorize returns the token of a model call. Without tokens every client that can reach the gateway may call models and report
 // runs, and all their runs have the same owner. The API key does not identify an owner, because a client may renew it within a run.
-func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure) {
+func (g *Gateway) authorize(h http.Header, book playbook.Book) (*tokens.Token, *failure) {
 	if g.o.Tokens == nil {
-		return Token{MayReport: true}, nil
+		return anyone, nil
 	}
 	token, ok := g.findToken(cmp.Or(h.Get(headerToken), h.Get(headerKey), tokens.SecretOf(h)))
-	if !ok {
-		return Token{}, newFailure(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
-	}
-	if !token.MayCall {
-		return Token{}, newFailure(http.StatusForbidden, "scope_forbidden", "the token "+token.Caller.Name+" does not have the scope context, which permits calls of models")
-	}
-	if len(token.Books) > 0 && !slices.Contains(token.Books, book) {
-		return Token{}, newFailure(http.StatusForbidden, "book_forbidden", "the token "+token.Caller.Name+" has no access to book "+string(book))
+	switch {
+	case !ok:
+		return nil, newFailure(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
+	case !token.Allows(tokens.Context):
+		return nil, newFailure(http.StatusForbidden, "scope_forbidden", "the token "+token.Name+" does not have the scope context, which permits calls of models")
+	case !token.AllowsBook(book):
+		return nil, newFailure(http.StatusForbidden, "book_forbidden", "the token "+token.Name+" has no access to book "+string(book))
 	}
 	return token, nil
 }
 
 // applyControlHeader leaves a call out of the control share if its header asks for it. Only a token with the scope operate may do that: an agent
 // that could choose its calls would spoil the comparison.
-func applyControlHeader(h http.Header, token *Token) *failure {
+func applyControlHeader(h http.Header, x *exchange) *failure {
 	switch value := h.Get(events.HeaderControl); {
 	case value == "":
 		return nil
 	case value != events.ControlOff:
 		return newFailure(http.StatusBadRequest, "invalid_control", events.HeaderControl+": must be "+events.ControlOff)
-	case !token.MayLeaveControl:
+	case !x.token.LeavesControl():
 		return newFailure(http.StatusForbidden, "scope_forbidden", events.HeaderControl+" requires a token with the scope operate")
 	}
-	token.Caller.Uncontrolled = true
+	x.caller.Uncontrolled = true
 	return nil
 }
 
-func (g *Gateway) findToken(secret string) (Token, bool) {
+func (g *Gateway) findToken(secret string) (*tokens.Token, bool) {
 	if g.o.Tokens == nil || secret == "" {
-		return Token{}, false
+		return nil, false
 	}
 	return g.o.Tokens.Find(secret)
 }

@@ -12,14 +12,16 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/events"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/playbook"
 )
 
-// tokenTable is a set of tokens by secret.
-type tokenTable map[string]Token
+var mayCall = []tokens.Scope{tokens.Context}
 
-func (s tokenTable) Find(secret string) (Token, bool) {
+// tokenTable is a set of tokens by secret.
+type tokenTable map[string]*tokens.Token
+
+func (s tokenTable) Find(secret string) (*tokens.Token, bool) {
 	t, ok := s[secret]
 	return t, ok
 }
@@ -30,7 +32,7 @@ func TestTokens(t *testing.T) {
 	url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Api-Key"))
 	})
-	known := tokenTable{"all": {Caller: events.Caller{Name: "a"}, MayCall: true}, "sales": {Caller: events.Caller{Name: "s"}, MayCall: true, Books: []playbook.Book{"sales"}}, "reader": {Caller: events.Caller{Name: "r"}}}
+	known := tokenTable{"all": {Name: "a", Scopes: mayCall}, "sales": {Name: "s", Scopes: mayCall, Books: []playbook.Book{"sales"}}, "reader": {Name: "r"}}
 	var log bytes.Buffer
 	o := gatewayOptions{Tokens: known, Log: zerolog.New(zerolog.SyncWriter(&log))}
 	o.OpenAI.Key, o.Anthropic.Key = "own-openai", "own-anthropic"
@@ -111,7 +113,7 @@ func TestBrowsers(t *testing.T) {
 	url := upstream(t, func(http.ResponseWriter, *http.Request) {})
 	mounts := map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	local, c := open(t, url, gatewayOptions{Mounts: mounts})
-	guarded, _ := open(t, url, gatewayOptions{Mounts: mounts, Tokens: tokenTable{"t": {MayCall: true}}})
+	guarded, _ := open(t, url, gatewayOptions{Mounts: mounts, Tokens: tokenTable{"t": {Scopes: mayCall}}})
 	for _, test := range []struct {
 		path, header, value string
 		want                int
@@ -153,7 +155,7 @@ func TestListenAddress(t *testing.T) {
 	taken := strings.TrimPrefix(used.URL(), "http://")
 	for _, test := range []struct {
 		addr   string
-		tokens Tokens
+		tokens tokenFinder
 		want   string // beginning of the error
 	}{
 		{"0.0.0.0:0", nil, "--http: 0.0.0.0:0 is reachable from other machines"},

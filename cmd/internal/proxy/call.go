@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/body"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
 	"debrief/events/outcome"
@@ -115,7 +116,8 @@ type exchange struct {
 	route   route
 	book    playbook.Book
 	mode    Mode
-	token   Token          // zero without tokens
+	token   *tokens.Token  // anyone without tokens; nil before authorize
+	caller  events.Caller  // of the token
 	outcome events.Outcome // of the headers
 
 	source   *body.Paced   // body of the client; nil without one
@@ -189,7 +191,7 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.o.Deadline)
 	defer cancel()
 	call := &Call{
-		API: x.route.api, Mode: x.mode, Book: x.book, Caller: x.token.Caller, Outcome: x.outcome,
+		API: x.route.api, Mode: x.mode, Book: x.book, Caller: x.caller, Outcome: x.outcome,
 		Header: r.Header.Clone(), Body: x.body, Response: x.route.response, At: x.began,
 	}
 	var edit *Edit
@@ -345,7 +347,7 @@ func (g *Gateway) readOutcome(r *http.Request, x *exchange) *failure {
 		g.o.Log.Warn().Err(err).Str("book", string(x.book)).Msg("ignore the outcome in the headers of a call")
 	case err != nil:
 		return newFailure(http.StatusBadRequest, "invalid_outcome", headerScore+", "+headerLabel+": "+err.Error())
-	case given.Known() && x.token.MayReport:
+	case given.Known() && x.token.Allows(tokens.Report):
 		x.outcome = given
 		x.outcome.By = "header"
 	}

@@ -125,7 +125,7 @@ func (f *Front) gatewayOptions() (g gatewayOptions, err error) {
 		return g, err
 	}
 	if f.tokens != nil { // without tokens g.Tokens must be nil
-		g.Tokens = callers{f.tokens}
+		g.Tokens = f.tokens
 	}
 	observe := f.o.Metrics.Gateway()
 	g.Observe = func(x Observation) {
@@ -166,18 +166,6 @@ func (f *Front) checkUpstreams() error {
 		}
 	}
 	return nil
-}
-
-// callers are the tokens of the gateway.
-type callers struct{ set *tokens.Set }
-
-// Find implements Tokens.
-func (c callers) Find(secret string) (Token, bool) {
-	t, ok := c.set.Find(secret)
-	if !ok {
-		return Token{}, false
-	}
-	return Token{Caller: t.Caller(), MayCall: t.Allows(tokens.Context), MayReport: t.Allows(tokens.Report), MayLeaveControl: t.LeavesControl(), Books: t.Books}, true
 }
 
 // URL returns the URL of the gateway, without a path.

@@ -43,7 +43,7 @@ func (m Mode) Valid() bool {
 type gatewayOptions struct {
 	OpenAI, Anthropic Upstream
 	// Tokens finds the tokens of callers. Nil requires no token.
-	Tokens Tokens
+	Tokens tokenFinder
 	// Mode is the mode of calls that name none. Default ModeOff.
 	Mode Mode
 	// Middleware edits and observes model calls. Nil passes them through in every mode.

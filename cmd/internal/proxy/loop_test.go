@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-
-	"debrief/events"
 )
 
 // TestLoop: two gateways whose upstreams lead to each other, with a proxy between them, answer a call with 508 after one round.
@@ -32,7 +30,7 @@ func TestLoop(t *testing.T) {
 	seen := make(chan Observation, 8)
 	// The token does not come back: the check of loops is before that of tokens.
 	first, c := open(t, second.URL(), gatewayOptions{
-		Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "a"}, MayCall: true}}, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel),
+		Tokens: tokenTable{"agent": {Name: "a", Scopes: mayCall}}, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel),
 		Observe: func(o Observation) { seen <- o },
 	})
 	target, err := url.Parse(first.URL())

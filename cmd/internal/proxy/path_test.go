@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"debrief/events"
 )
 
 // decodingFront is a server in front of a provider's services. Like nginx it decodes the path, takes several slashes as one,
@@ -59,7 +57,7 @@ func TestPathsStayBelowTheBase(t *testing.T) {
 	front := new(decodingFront)
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	o := gatewayOptions{Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "agent"}, MayCall: true}}}
+	o := gatewayOptions{Tokens: tokenTable{"agent": {Name: "agent", Scopes: mayCall}}}
 	o.OpenAI.Key, o.Anthropic.Key = "own-key", "own-key"
 	s, _ := open(t, server.URL, o)
 	dots := []string{"..", ".", "%2e%2e", ".%2E", "%252e%252e", "%25252e%25252e", "%%32%65.", "..;", "..;a=b", "..%3b", "%2e;x", "..%20", ".%00.", "..%09", "...", "%c0%ae%c0%ae", "%u002e%u002e", "..%ef%bc%8f"}
@@ -90,7 +88,7 @@ func TestOwnKeyPaths(t *testing.T) {
 	front := new(decodingFront)
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	own := gatewayOptions{Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "agent"}, MayCall: true}}}
+	own := gatewayOptions{Tokens: tokenTable{"agent": {Name: "agent", Scopes: mayCall}}}
 	own.OpenAI.Key, own.Anthropic.Key = "own-key", "own-key"
 	owner, c := open(t, server.URL, own)
 	free, _ := open(t, server.URL, gatewayOptions{})

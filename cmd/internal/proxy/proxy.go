@@ -70,7 +70,8 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if x.token, f = g.authorize(r.Header, x.book); f != nil {
 		return f
 	}
-	if f = applyControlHeader(r.Header, &x.token); f != nil {
+	x.caller = x.token.Caller()
+	if f = applyControlHeader(r.Header, x); f != nil {
 		return f
 	}
 	if f = g.readOutcome(r, x); f != nil {

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"debrief/events"
 )
 
 // TestTokensStayHere: the provider gets no token of Debrief in any header, cookie or query, and everything else.
@@ -18,7 +16,7 @@ func TestTokensStayHere(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s %s %v", r.Method, r.RequestURI, r.Header)
 	})
 	const secret = "dbr_secret-of-agent"
-	s, c := open(t, url, gatewayOptions{OpenAI: Upstream{Key: "own"}, Tokens: tokenTable{secret: {Caller: events.Caller{Name: "agent"}, MayCall: true}}})
+	s, c := open(t, url, gatewayOptions{OpenAI: Upstream{Key: "own"}, Tokens: tokenTable{secret: {Name: "agent", Scopes: mayCall}}})
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("agent:"+secret))
 	for _, test := range []struct{ name, query, header, value, want string }{
 		{"key of Azure", "", "Api-Key", secret, ""},
