@@ -90,7 +90,8 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 		return
 	}
 	if s.Data != "" {
-		d.checkDisk(report, s.Data)
+		free, size, err := natsd.Disk(s.Data)
+		report.Disk(s.Data, free, natsd.Reserve(size), err)
 	}
 	if !report.JetStream(ctx, conn.JetStream()) {
 		return
@@ -110,13 +111,6 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 	d.checkDamage(ctx, report, conn)
 	report.Workers(ctx, conn, reports)
 	report.Playbooks(ctx, deltalog.New(conn.JetStream()))
-}
-
-// checkDisk checks the free space and the sync interval of the embedded server.
-func (d *Doctor) checkDisk(report *doctor.Report, dir string) {
-	free, size, err := natsd.Disk(dir)
-	report.Disk(dir, free, natsd.Reserve(size), err)
-	report.Sync(d.Sync, d.Sync == natsd.SyncAlways)
 }
 
 // checkModels checks the models and the embedder of the flags.

@@ -259,7 +259,7 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 		case s.Workers == 0 && s.Level == liveness.Red:
 			x.Add(role, Fail, start, "%s", joinSome(s.Reasons))
 		case s.Workers == 0:
-			x.Add(role, Warn, start, "no worker is running; %s", formatWaiting(s.Pending))
+			x.Add(role, Warn, start, "no worker is running; %d waiting", s.Pending)
 		case s.Level == liveness.Red:
 			x.Add(role, Fail, fix, "%s", joinSome(s.Reasons))
 		case s.Level == liveness.Yellow:
@@ -278,13 +278,6 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 	if len(versions) > 1 {
 		x.Add("versions", Warn, "normal during a rollout; after it restart the old workers", "workers of %d versions are running", len(versions))
 	}
-}
-
-func formatWaiting(n uint64) string {
-	if n == 0 {
-		return "no messages are waiting"
-	}
-	return fmt.Sprintf("%d messages are waiting", n)
 }
 
 // joinSome joins the first four texts, and names the number of the others.

@@ -51,13 +51,3 @@ func TestModelOfEachRole(t *testing.T) {
 		}
 	}
 }
-
-func TestSync(t *testing.T) {
-	t.Parallel()
-	x := new(Report)
-	x.Sync("always", true)
-	x.Sync("2m", false)
-	if x.Checks[0].Result != OK || x.Checks[1].Result != Warn || x.Checks[1].Fix == "" {
-		t.Errorf("got %+v", x.Checks)
-	}
-}

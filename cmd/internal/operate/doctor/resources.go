@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -30,7 +29,6 @@ type resource struct {
 
 	// Of a stream. A maximum of 0 means no limit.
 	Messages, MaxMessages, Bytes, MaxBytes uint64
-	At                                     time.Time // when the server read the state
 }
 
 // readResources returns the state of every stream and bucket, and of the durable of each role. Each resource that could not be
@@ -59,7 +57,7 @@ func streamResource(ctx context.Context, c *bus.Conn, want jetstream.StreamConfi
 	}
 	i := s.CachedInfo()
 	r.Err = streams.Check(i.Config, want)
-	r.Replicas, r.At = i.Config.Replicas, i.TimeStamp
+	r.Replicas = i.Config.Replicas
 	r.Messages, r.Bytes = i.State.Msgs, i.State.Bytes
 	r.MaxMessages, r.MaxBytes = uint64(max(i.Config.MaxMsgs, 0)), uint64(max(i.Config.MaxBytes, 0))
 	r.setPeers(i.Cluster)

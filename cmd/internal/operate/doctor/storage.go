@@ -26,15 +26,6 @@ func (x *Report) Disk(dir string, free, reserve uint64, err error) {
 	}
 }
 
-// Sync checks the sync interval of an embedded server. With everyMessage set the server flushes every message.
-func (x *Report) Sync(interval string, everyMessage bool) {
-	if !everyMessage {
-		x.Add("sync", Warn, "use --sync always to prevent that", "--sync %s: a power failure loses the messages since the last flush", interval)
-		return
-	}
-	x.Add("sync", OK, "", "always, by the settings of this command: acknowledged messages are on disk")
-}
-
 // Damage adds a check for each damage of a stream. maxRead is the argument of CheckDamage.
 func (x *Report) Damage(all []Damage, maxRead uint64) {
 	for _, d := range all {
