@@ -16,19 +16,10 @@ var decisions = map[playbook.Status]string{
 }
 
 // Curator returns the meter for the configuration of this process's curator.
-// It exports:
-//
-//	name                                 unit       kind      meaning
-//	debrief_commit_seconds               seconds    histogram from the decision about a change to its delta in the log; _count is the number of commits
-//	debrief_commit_conflicts_total       conflicts  counter   conflicts with another curator; the change is rebased and retried
-//	debrief_view_delay_seconds           seconds    histogram from a delta in the log to the view that contains it; of the oldest delta in each flush
-//	debrief_view_behind_seconds          seconds    gauge     age of the oldest delta that is not in its view; 0 if every view is current
-//	debrief_operations_rejected_total    operations counter   requested and rejected; reason: a code of playbook.Reason
-//	debrief_gate_decisions_total         bullets    counter   decision: shown, probation, retired, waiting; reason: a code of playbook.Reason
 func (m *Metrics) Curator() curator.Meter {
 	c := &curatorMeter{
 		commitDuration: m.histogram("debrief_commit_seconds", "Time from the decision about a change to its delta in the log.", seconds).WithLabelValues(),
-		conflicts:      m.counter("debrief_commit_conflicts_total", "Commits that conflicted with another curator.").WithLabelValues(),
+		conflicts:      m.counter("debrief_commit_conflicts_total", "Commits that conflicted with another curator; the change is rebased and retried.").WithLabelValues(),
 		viewDelay:      m.histogram("debrief_view_delay_seconds", "Time from a delta in the log to the view that contains it, of the oldest in each flush.", seconds).WithLabelValues(),
 		rejected:       m.counter("debrief_operations_rejected_total", "Operations that were requested and rejected, by reason code.", "reason"),
 		decisions:      m.counter("debrief_gate_decisions_total", "Decisions of the gate about a bullet, by its status afterwards and reason code.", "decision", "reason"),

@@ -6,6 +6,6 @@
 // Labels never contain a bullet, a task or a session: each label has a small, fixed set of values. The label playbook has those that
 // Figures names, and "other" for the rest. Labels are bound at the start of the program, so that counting does not allocate.
 //
-// The methods of [Metrics] list the metrics that they export, each with its unit, kind and meaning: [New], [Metrics.Watch],
-// [Metrics.Model], [Metrics.Curator], [Metrics.Generator], [Metrics.Gateway]; [Figures] has the metrics of playbooks.
+// The output of /metrics lists the metrics of a program, each with its help. The name ends with the unit: _seconds, _bytes, _dollars,
+// _messages; a counter's with _total.
 package metrics

@@ -12,13 +12,7 @@ import (
 )
 
 // Gateway returns the function that observes the requests to the gateway. The class groups paths. If a call of a model passed without
-// advice or capture, degraded is the code of the reason. If the gateway failed, failure is the code of the error. It exports:
-//
-//	name                              unit     kind      meaning
-//	debrief_gateway_requests_total    requests counter   class: chat, responses, messages, embeddings, model, api, other; status: 2xx, 4xx, 5xx, …
-//	debrief_gateway_degraded_total    calls    counter   calls without advice or capture; class, reason
-//	debrief_gateway_errors_total      requests counter   errors of the gateway itself and cut responses; class, code
-//	debrief_gateway_header_seconds    seconds  histogram from the request to the headers of the response; class
+// advice or capture, degraded is the code of the reason. If the gateway failed, failure is the code of the error.
 func (m *Metrics) Gateway() func(class string, status int, header time.Duration, degraded, failure string) {
 	requests := m.counter("debrief_gateway_requests_total", "Requests to the gateway.", "class", "status")
 	degradations := m.counter("debrief_gateway_degraded_total", "Calls of models that passed without advice or capture.", "class", "reason")
@@ -52,10 +46,7 @@ func (m *Metrics) GatewayCall(b playbook.Book, reason string) prometheus.Counter
 	return m.playbooks.gatewayCalls.WithLabelValues(m.playbooks.label(b), cmp.Or(reason, "captured"))
 }
 
-// Captures returns the function that counts results of capturing runs. It exports:
-//
-//	name                              unit     kind      meaning
-//	debrief_gateway_captures_total    results  counter   result: begun, reported, dropped (runs); continued, lost (calls)
+// Captures returns the function that counts results of capturing runs: begun, reported and dropped runs, continued and lost calls.
 func (m *Metrics) Captures() func(result string) {
 	captures := m.counter("debrief_gateway_captures_total", "Runs of agents that were begun, reported or dropped, and calls that continued one or could not be stored.", "result")
 	for _, result := range []string{"begun", "continued", "reported", "dropped", "lost"} {

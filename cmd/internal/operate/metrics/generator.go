@@ -12,18 +12,6 @@ import (
 )
 
 // Generator returns the meter for the configuration of this process's generator.
-// It exports these metrics; debrief_follower_behind_versions needs SetFollowerLag, and the requests need Endpoint:
-//
-//	name                                 unit       kind      meaning
-//	debrief_follower_delay_seconds       seconds    histogram from a flush of the view to its arrival in a generator; compares the clocks of two machines
-//	debrief_follower_behind_versions     versions   gauge     lag of the book that is furthest behind its view; server
-//	debrief_context_seconds              seconds    histogram stage: all (building a context), and its parts recall and assembly
-//	debrief_window_messages_total        messages   counter   in contexts of sessions with earlier turns; result: kept, omitted
-//	debrief_window_tokens_total          tokens     counter   of these messages; result: kept, omitted
-//	debrief_window_share                 ratio      histogram share of the tokens of the stored turns that one context keeps, 0 to 1
-//	debrief_duplicates_total             requests   counter   reports and feedback that were stored before; verb: execution, feedback
-//	debrief_requests_total               requests   counter   endpoint: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
-//	debrief_request_seconds              seconds    histogram endpoint, verb
 func (m *Metrics) Generator() generator.Meter {
 	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
 	messages := m.counter("debrief_window_messages_total", "Messages of the session in contexts, and those left out.", "result")
@@ -34,7 +22,7 @@ func (m *Metrics) Generator() generator.Meter {
 		kept: messages.WithLabelValues(kept), omitted: messages.WithLabelValues(omitted), keptTokens: tokens.WithLabelValues(kept), omittedTokens: tokens.WithLabelValues(omitted),
 		share: m.histogram("debrief_window_share", "Share of the tokens of the stored turns that a context keeps.", shares).WithLabelValues(),
 		all:   stages.WithLabelValues("all"), recall: stages.WithLabelValues("recall"), assembly: stages.WithLabelValues("assembly"),
-		delay: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).WithLabelValues(),
+		delay: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator; compares the clocks of two machines.", seconds).WithLabelValues(),
 	}
 }
 

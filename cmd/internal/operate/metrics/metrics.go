@@ -34,10 +34,6 @@ func (m *Metrics) Prices() *PriceTable { return m.playbooks.figures.Prices }
 
 // New returns the registry of a program.
 //
-//	name                                 unit       kind      meaning
-//	debrief_build_info                   –          gauge     1; program, version, goversion
-//	debrief_redactions_total             secrets    counter   replaced in texts; secret: the kind, such as key, token, password
-//
 // It also exports the metrics of client_golang for Go (go_…) and for the process (process_…). Counters start at 0 with the
 // process.
 func New(program, version string, figures Figures) *Metrics {

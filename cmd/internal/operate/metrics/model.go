@@ -79,7 +79,7 @@ type client struct {
 var (
 	modelInFlight = describe("debrief_model_in_flight_calls", "Calls in progress, including waiting ones.", "role", "kind")
 	modelRequests = describe("debrief_model_requests_total", "Requests sent to the server.", "role", "kind")
-	modelRetries  = describe("debrief_model_retries_total", "Requests that were repeated after a failure.", "role", "kind")
+	modelRetries  = describe("debrief_model_retries_total", "Requests that were repeated after a failure; also in debrief_model_requests_total.", "role", "kind")
 	modelTokens   = describe("debrief_model_tokens_total", "Tokens, as reported by the server.", "role", "kind", "direction")
 	modelCost     = describe("debrief_model_cost_dollars_total", "US dollars, at the prices of the flags; else 0.", "role", "kind")
 	modelBreaker  = describe("debrief_model_breaker_state", "State of the circuit breaker: 1 for the current state. All are 0 without a model.", "role", "kind", "state")
@@ -124,16 +124,6 @@ func (m *models) add(role, kind string, inner any) *callCounters {
 // Its metrics have the labels role and kind (chat, or the embedding of the Generator). Calls of a judge have the role judge if --judge-model
 // is set, else generator. A call is one call by a role. It may take several requests, and it may wait for the rate
 // limits. Without a model these metrics stay at 0.
-//
-//	name                                 unit       kind      meaning
-//	debrief_model_calls_total            calls      counter   result: ok, unavailable, refused, too_long, canceled (by the caller), failed
-//	debrief_model_seconds                seconds    histogram duration of calls with any result
-//	debrief_model_in_flight_calls        calls      gauge     in progress, including waiting ones
-//	debrief_model_requests_total         requests   counter   sent to the server
-//	debrief_model_retries_total          requests   counter   repeated after a failure; also in requests_total
-//	debrief_model_tokens_total           tokens     counter   direction: input, output; as reported by the server
-//	debrief_model_cost_dollars_total     US dollars counter   at the prices of the flags, else 0
-//	debrief_model_breaker_state          –          gauge     state: 1 for closed, open or half-open; all 0 without a model
 func (m *Metrics) Model(role string, inner chat.Model) chat.Model {
 	counters := m.models.add(role, chats, inner)
 	if inner == nil {

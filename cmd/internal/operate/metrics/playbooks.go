@@ -21,18 +21,6 @@ import (
 // Executions, feedback and tokens are counted where they are stored: in the process whose connection stored the event, after the
 // acknowledgement, so their sum over all processes is the number of stored events. Retries whose output was not used are in
 // debrief_model_tokens_total only.
-//
-//	name                                   unit       kind      meaning
-//	debrief_playbook_executions_total      executions counter   outcome: success, partial, failure, unknown, when stored
-//	debrief_playbook_feedback_total        feedback   counter   outcome: the same, of later feedback
-//	debrief_playbook_tokens_total          tokens     counter   of stored executions (role generator, also of outside agents) and reflections; model: as in the prices, or other; direction: input, cached (a part of input), output
-//	debrief_playbook_cost_dollars_total    US dollars counter   of the same; role, model; absent for a model without a price
-//	debrief_playbook_waiting_messages      messages   gauge     role; not delivered yet; server
-//	debrief_playbook_oldest_seconds        seconds    gauge     role; age of the oldest of these, 0 without one; server; not for other
-//	debrief_playbook_gateway_calls_total   calls      counter   calls of models through the gateway; reason: captured, or why a call was not
-//	debrief_playbook_bullets               bullets    gauge     kind: active; of these cited and stale (not confirmed for 30 days); contradicting; gateway; not for other
-//	debrief_playbook_alarm                 –          gauge     1 if the alarm is raised, else 0; alarm: see history.Health; gateway; not for other
-//	debrief_prices_date_seconds            seconds    gauge     Unix time of the table of prices
 type Figures struct {
 	Playbooks []playbook.Book
 	Prices    *PriceTable // nil for no prices
@@ -47,8 +35,8 @@ var outcomes = []events.Label{events.Success, events.Partial, events.Failure, ev
 var (
 	playbookWaiting = describe("debrief_playbook_waiting_messages", "Messages of the playbook that wait for the role, not delivered yet.", "playbook", "role")
 	playbookOldest  = describe("debrief_playbook_oldest_seconds", "Age of the oldest waiting message of the playbook; 0 without one.", "playbook", "role")
-	bulletsOf       = describe("debrief_playbook_bullets", "Active bullets of the playbook, and those that are cited, stale or contradicting.", "playbook", "kind")
-	alarmOf         = describe("debrief_playbook_alarm", "1 if the health of the playbook raises the alarm, else 0.", "playbook", "alarm")
+	bulletsOf       = describe("debrief_playbook_bullets", "Active bullets of the playbook, and those that are cited, stale (not confirmed for 30 days) or contradicting.", "playbook", "kind")
+	alarmOf         = describe("debrief_playbook_alarm", "1 if the health of the playbook raises the alarm, else 0; history.Health describes the alarms.", "playbook", "alarm")
 	pricesDate      = describe("debrief_prices_date_seconds", "Date of the table of prices, as Unix time.")
 )
 

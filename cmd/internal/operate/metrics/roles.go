@@ -19,38 +19,8 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 
 // Watch adds the metrics of the roles on a connection, and of the connection.
 //
-// Metrics of the roles have the label role: generator, reflector, curator. Package events/liveness computes the level. The word
-// "server" marks a value that the server reports. Such a value is the same in every process of the role, and is absent while the
-// server does not respond: see debrief_server_answers.
-//
-//	name                                 unit       kind      meaning
-//	debrief_role_level                   –          gauge     level: 0 green, 1 yellow, 2 red
-//	debrief_role_state                   –          gauge     state: 1 for the current state (running, unavailable, paused)
-//	debrief_role_state_seconds           seconds    gauge     time in the current state
-//	debrief_role_waiting_messages        messages   gauge     not delivered yet; server
-//	debrief_role_in_flight_messages      messages   gauge     delivered and not acknowledged; server
-//	debrief_role_oldest_seconds          seconds    gauge     age of the oldest waiting message, 0 without one; server
-//	debrief_role_since_success_seconds   seconds    gauge     since the last success in this process, or since the start of the role
-//	debrief_role_since_effect_seconds    seconds    gauge     since the last success with an effect (stored events or a delta), or since the start
-//	debrief_role_handling_seconds        seconds    summary   quantile: 0.5 and 0.95 of the last 256 successful calls; _sum and _count of all successful calls
-//	debrief_role_results_total           messages   counter   result: stored, handled (acknowledged without stored events), retried, dead
-//	debrief_deltas_applied_total         deltas     counter   applied to playbooks; curator only
-//	debrief_dead_letters                 messages   gauge     stored dead letters of the role; server
-//	debrief_stream_bytes                 bytes      gauge     size of the stream that the role reads; server
-//	debrief_stream_limit_bytes           bytes      gauge     limit of that stream, 0 for none; server
-//	debrief_stream_retention_seconds     seconds    gauge     retention of that stream, 0 for unlimited; server
-//
-// Metrics of the process:
-//
-//	name                                 unit       kind      meaning
-//	debrief_server_answers               –          gauge     1 if the server reported the backlog at this scrape
-//	debrief_nats_connected               –          gauge     1 while connected to the server
-//	debrief_nats_reconnects_total        reconnects counter   of the connection to the server
-//	debrief_nats_messages_total          messages   counter   direction: in, out
-//	debrief_nats_bytes_total             bytes      counter   direction: in, out
-//	debrief_store_closed                 –          gauge     1 while nothing can be stored: a full disk, or a stream that does not acknowledge
-//	debrief_store_bytes                  bytes      gauge     disk use of the account's streams; server
-//	debrief_store_limit_bytes            bytes      gauge     limit of that use, 0 for no limit or an unknown one; server
+// Metrics of the roles have the label role: generator, reflector, curator. Package events/liveness computes the level. A value that the
+// server reports is the same in every process of the role, and is absent while the server does not respond: see debrief_server_answers.
 func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
 	c := &connection{conn: conn, followerLag: m.followerLag, storeLimit: m.storeLimit}
 	conn.Stats.OnStored(m.playbooks.addStored)
@@ -74,9 +44,9 @@ var (
 	roleInFlight     = describe("debrief_role_in_flight_messages", "Messages delivered to a worker of the role and not acknowledged.", "role")
 	roleOldest       = describe("debrief_role_oldest_seconds", "Age of the oldest waiting message; 0 without one.", "role")
 	roleSinceSuccess = describe("debrief_role_since_success_seconds", "Time since the last success in this process, or since the start of the role.", "role")
-	roleSinceEffect  = describe("debrief_role_since_effect_seconds", "Time since the last success with an effect in this process, or since the start of the role.", "role")
+	roleSinceEffect  = describe("debrief_role_since_effect_seconds", "Time since the last success with an effect (stored events or a delta) in this process, or since the start of the role.", "role")
 	roleHandling     = describe("debrief_role_handling_seconds", "Duration of successful calls of the handler; quantiles over the last 256.", "role")
-	roleResults      = describe("debrief_role_results_total", "Deliveries in this process, by result.", "role", "result")
+	roleResults      = describe("debrief_role_results_total", "Deliveries in this process, by result; handled ones stored no events.", "role", "result")
 	roleDead         = describe("debrief_dead_letters", "Dead letters of the role that are stored.", "role")
 	roleDeltas       = describe("debrief_deltas_applied_total", "Deltas that this process applied to playbooks.", "role")
 	streamBytes      = describe("debrief_stream_bytes", "Size of the stream that the role reads.", "role")
