@@ -66,7 +66,7 @@ func commands() []program.Command {
 		{Group: operate, Name: "simulate", Run: new(ops.Simulate), Help: "Serve the simulated model over the APIs of OpenAI and Anthropic."},
 		{Group: operate, Name: "schema", Run: new(ops.Schema), Help: "Print the JSON Schemas of the messages on NATS."},
 		{Group: operate, Name: "help", Run: &ops.Help{Program: newProgram}, Help: "Show the help of a command."},
-		{Group: operate, Name: "version", Run: new(ops.Version), Help: "Print version, commit and Go version."},
+		{Group: operate, Name: "version", Run: new(ops.Version), Help: "Print the versions of the program and of Go."},
 		{Group: operate, Name: "completion", Run: &ops.Completion{Program: newProgram}, Help: "Print a completion script for bash, zsh or fish."},
 	}
 }

@@ -29,8 +29,8 @@ type Version struct {
 }
 
 func (*Version) Help() string {
-	return `Print the module version, the commit with its time, and the Go version of this build. A "+" after the commit says that files
-were changed. A build from an archive has no commit.
+	return `Print the version of the module and of Go. A build that is not a release has the time and the commit in its version, and +dirty if
+files were changed since.
 
 Examples:
 
