@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"time"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
@@ -18,9 +17,8 @@ type curvePage struct {
 	Charts      []*chart // wide and narrow; empty without outcomes
 	MinOutcomes int      // of a mark
 
-	Health       *explain.Health // nil for a playbook without a version
-	Figures      []explain.HealthFigure
-	HealthCharts []*chart // wide and narrow; empty for a single day
+	Health  *explain.Health // nil for a playbook without a version
+	Figures []explain.HealthFigure
 }
 
 // minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer outcomes is mostly chance. Versions with fewer outcomes are
@@ -51,10 +49,10 @@ func showCurve(q *request) (any, error) {
 	return p, nil
 }
 
-// addHealth adds the health of the playbook, with a chart of its days.
+// addHealth adds the health of the playbook.
 func (p *curvePage) addHealth(q *request) error {
 	var health explain.Health
-	err := q.get(api.Path("books", q.book, "health"), url.Values{"limit": {"200"}}, &health)
+	err := q.get(api.Path("books", q.book, "health"), url.Values{"limit": {"1"}}, &health)
 	if isNotFound(err) {
 		return nil
 	}
@@ -62,39 +60,6 @@ func (p *curvePage) addHealth(q *request) error {
 		return err
 	}
 	p.Health, p.Figures = &health, explain.HealthFigures(&health.Now.Health)
-	if len(health.Days) < 2 {
-		return nil
-	}
-	first, err := time.Parse(time.DateOnly, health.Days[0].Day)
-	if err != nil {
-		return err
-	}
-	var cited, noEffect, stale []mark
-	for i := range health.Days {
-		d := &health.Days[i]
-		day, err := time.Parse(time.DateOnly, d.Day)
-		if err != nil {
-			return err
-		}
-		add := func(list *[]mark, words string, part, of int) {
-			if of > 0 {
-				value := 100 * float64(part) / float64(of)
-				title := fmt.Sprintf("%s: %s of %s %s", d.Day, thousands(part), thousands(of), words)
-				*list = append(*list, mark{Step: int(day.Sub(first).Hours() / 24), Value: value, Low: value, High: value, Title: title})
-			}
-		}
-		add(&cited, "active bullets were ever cited", d.Cited, d.Active)
-		add(&noEffect, "injections had no effect", d.NoEffect, d.Injections)
-		add(&stale, "active bullets were not confirmed for 30 days", d.Stale, d.Active)
-	}
-	last, _ := time.Parse(time.DateOnly, health.Now.Day) // valid, because it is in Days
-	size := chartSize{Height: 260, Axis: "days since " + health.Days[0].Day, MaxX: int(last.Sub(first).Hours() / 24), MaxY: 100, Unit: " %"}
-	p.HealthCharts = chartSizes(size, func(c *chart) {
-		c.Label = "Health of the playbook over days, in percent. The table below has the numbers."
-		c.AddMarks("ever cited", blue, disc, cited)
-		c.AddMarks("no effect", orange, diamond, noEffect)
-		c.AddMarks("not confirmed for 30 days", grey, dot, stale)
-	})
 	return nil
 }
 

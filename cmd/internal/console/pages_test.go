@@ -111,7 +111,6 @@ func TestPagesShowTheParts(t *testing.T) {
 		{"/books/default/bullets/inv-00001", []string{"it helped in 1 and harmed in 0.", "A random comparison shows that it helps."}},
 		{"/books/default/curve", []string{
 			"Ever cited", "Contribution", "of 2 bullets, 84 outcomes with", "No effect", "Last confirmed", "contradicts <a class=\"code\" href=\"/books/default/bullets/inv-00001\">",
-			"active bullets were ever cited", "Health at the end of each day with a change of the playbook.",
 		}},
 		{"/books/default/executions/" + in.seeded.executions[5], []string{"Another answer to the task", "In the drawer.", "I guessed."}},
 		{"/books/default/executions/" + in.seeded.executions[2], []string{"Compared with", `<a class="code" href="/books/default/executions/` + in.seeded.executions[0] + `"`, "another run of the task"}},
