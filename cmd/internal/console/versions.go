@@ -96,33 +96,12 @@ func (d difference) Bullet() *playbook.Bullet {
 	return d.Before
 }
 
-// OldSection returns the section in the older version, "" if it did not change.
-func (d difference) OldSection() string {
-	if d.Before == nil || d.After == nil || d.Before.Section == d.After.Section {
-		return ""
-	}
-	return d.Before.Section
-}
-
-// Notes are the differences of the fields that people compare, besides text and section.
+// Notes are the differences of the fields that people compare, besides the text.
 func (d difference) Notes() string {
 	if d.Before == nil || d.After == nil {
 		return ""
 	}
-	var notes []string
-	add := func(name, before, after string) {
-		if before != after {
-			notes = append(notes, name+" "+before+" → "+after)
-		}
-	}
-	add("state", string(explain.Status(d.Before)), string(explain.Status(d.After)))
-	add("helpful", thousands(d.Before.Helpful), thousands(d.After.Helpful))
-	add("harmful", thousands(d.Before.Harmful), thousands(d.After.Harmful))
-	add("neutral", thousands(d.Before.Neutral), thousands(d.After.Neutral))
-	if d.Before.Pinned != d.After.Pinned {
-		notes = append(notes, map[bool]string{true: "pinned", false: "unpinned"}[d.After.Pinned])
-	}
-	return strings.Join(notes, ", ")
+	return strings.Join(explain.FieldChanges(d.Before, d.After), ", ")
 }
 
 func showDiff(q *request) (any, error) {

@@ -36,13 +36,11 @@ func Differences(all []history.Difference, end string) string {
 	return out.String()
 }
 
-// difference formats the changes of one bullet.
-func difference(before, after *playbook.Bullet) string {
-	var out strings.Builder
-	term.Fprintf(&out, "~ %s", after.ID)
+// FieldChanges lists the fields of a bullet that changed, besides its content, such as "helpful: 1 → 2".
+func FieldChanges(before, after *playbook.Bullet) (changes []string) {
 	add := func(field string, a, b any) {
 		if a != b {
-			term.Fprintf(&out, "  %s: %v → %v", field, a, b)
+			changes = append(changes, fmt.Sprintf("%s: %v → %v", field, a, b))
 		}
 	}
 	add("section", before.Section, after.Section)
@@ -51,7 +49,13 @@ func difference(before, after *playbook.Bullet) string {
 	add("neutral", before.Neutral, after.Neutral)
 	add("status", Status(before), Status(after))
 	add("pinned", before.Pinned, after.Pinned)
-	out.WriteString("\n")
+	return changes
+}
+
+// difference formats the changes of one bullet.
+func difference(before, after *playbook.Bullet) string {
+	var out strings.Builder
+	term.Fprintf(&out, "%s\n", strings.Join(append([]string{"~ " + string(after.ID)}, FieldChanges(before, after)...), "  "))
 	if before.Content != after.Content {
 		out.WriteString(Marked("  - ", before.Content) + Marked("  + ", after.Content))
 	}
