@@ -94,7 +94,7 @@ func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 	if reply.Stale {
 		version += " (stale)"
 	}
-	term.Fprintf(out, "Context for turn %d with %s, built %s.\n", reply.Turn, version, a.Builder())
+	term.Fprintf(out, "Context for turn %d with %s.\n", reply.Turn, version)
 	writeManifest(out, &reply.Manifest)
 	writeScores(out, reply.Scores)
 	writeWindowScores(out, reply.WindowScores)

@@ -76,7 +76,6 @@ const (
 type Client struct {
 	*api.Client
 	*cli.Session                // nil for a gateway
-	contexts     *contexts      // nil for a gateway
 	close        []func() error // called by Close, the last one first
 }
 
@@ -154,12 +153,12 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		a.close = append(a.close, func() error { stop(); return <-ended })
 	}
 	builder := generator.NewContextBuilder(s.Conn, nil, cfg)
-	a.contexts = &contexts{
+	backend := &contexts{
 		ContextBuilder: builder, conn: s.Conn, hasOwnSettings: !isDefault(cfg),
 		runs: capture.New(s.Conn.NATS(), s.Conn.JetStream(), builder, capture.Config{Log: log}),
 	}
-	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
-	a.Client = api.InProcess(api.New(a.contexts, api.Options{
+	a.close = append(a.close, func() error { backend.Close(); return nil })
+	a.Client = api.InProcess(api.New(backend, api.Options{
 		CommandToken: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
 		Index: index.New(s.Conn, prices), Log: log,
 	}))
@@ -235,8 +234,6 @@ type contexts struct {
 	conn           *bus.Conn
 	hasOwnSettings bool // the settings are not the default: the service cannot build the context
 	runs           *capture.Store
-
-	served bool // the service answered the last request
 }
 
 // Context implements service.Backend.
@@ -246,11 +243,9 @@ func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*even
 		service.Trace = bus.Traceparent
 		reply, err := service.Context(ctx, r)
 		if !errors.Is(err, nats.ErrNoResponders) { // without a generator this process builds the context
-			b.served = true
 			return reply, err
 		}
 	}
-	b.served = false
 	b.WaitLoaded(ctx, r.Book, historyTimeout)
 	return b.ContextBuilder.Context(ctx, r)
 }
@@ -258,15 +253,4 @@ func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*even
 // Feedback implements service.Backend. As at a gateway, the execution may be any id of a capture.Ref.
 func (b *contexts) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	return b.runs.Feedback(ctx, r)
-}
-
-// Builder names the builder of the last context, for people.
-func (a *Client) Builder() string {
-	switch {
-	case a.contexts == nil:
-		return "by the gateway"
-	case a.contexts.served:
-		return "by the generator's service"
-	}
-	return "by this command"
 }
