@@ -7,6 +7,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -54,12 +55,7 @@ func (s *judge) Run(ctx context.Context, c *program.Common) error {
 	}
 	failures, successes := j.Errors()
 	if s.JSON {
-		return cli.WriteJSON(term.Stdout, struct {
-			playbook.Judge
-			Failures  playbook.Interval `json:"false_failure_interval"`
-			Successes playbook.Interval `json:"false_success_interval"`
-			Missing   int               `json:"missing_labels"`
-		}{j, failures, successes, max(0, playbook.MinLabels-j.Right-j.Wrong)})
+		return cli.WriteJSON(term.Stdout, explain.Judge{Judge: j, Failures: failures, Successes: successes})
 	}
 	term.Printf("%s, on %s with feedback:\n", j.Name, term.Plural(j.Right+j.Wrong, "execution"))
 	term.Printf("  false failures   %d of %d that are a success, %s\n", j.FalseFailures, j.Right, percents(failures))

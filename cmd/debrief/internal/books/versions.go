@@ -25,20 +25,15 @@ type logBook struct {
 	apiclient.BookFlags
 	Limit int  `help:"Maximum number of changes to list; 0 lists all." default:"20"`
 	Names bool `help:"List only the versions that have a name."`
-	JSON  bool `help:"Print JSON lines with all operations, nothing if there are none."`
+	JSON  bool `help:"Print JSON lines, nothing if there are none."`
 }
 
 func (l *logBook) Run(ctx context.Context, c *program.Common) error {
-	a, err := l.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
 	limit := l.Limit
 	if l.Names {
 		limit = 0 // any version may have a name
 	}
-	all, _, err := api.List[index.Version](ctx, a.Client, l.Path("versions"), nil, limit)
+	all, _, err := apiclient.List[index.Version](ctx, c, l.Flags, l.Path("versions"), nil, limit)
 	if err != nil {
 		return err
 	}
@@ -49,31 +44,12 @@ func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 		}
 	}
 	if l.JSON {
-		return l.printOperations(ctx, a, all)
+		return cli.WriteLines(term.Stdout, all)
 	}
 	return term.PrintTable(term.Stdout, "version\twhen\tby\tcovers\tchanges", all, func(w io.Writer, v index.Version) {
 		title := strings.Join(append([]string{v.Label}, v.Names...), " ")
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", title, v.Time.Local().Format(time.DateTime), term.OneLine(v.Author, 20), v.Covers, v.Summary)
 	})
-}
-
-// printOperations prints each version with its operations.
-func (l *logBook) printOperations(ctx context.Context, a *apiclient.Client, all []index.Version) error {
-	for _, v := range all {
-		d, err := api.Get[api.VersionDetails](ctx, a.Client, l.Path("versions", fmt.Sprint(v.Version)), nil)
-		if err != nil {
-			return err
-		}
-		err = cli.WriteJSON(term.Stdout, struct {
-			Label string `json:"label"`
-			Bytes int    `json:"bytes"`
-			*playbook.Delta
-		}{v.Label, v.Bytes, d.Delta})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // diffBook compares two versions of a playbook.
