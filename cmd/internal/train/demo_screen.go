@@ -84,7 +84,11 @@ func (s *demoScreen) result(d *Demo, r *demoResult) error {
 	if s.json {
 		return cli.WriteJSON(s.out, r)
 	}
-	term.Fprintf(s.out, "\n%s\n", term.Block(cli.FormatBullets(r.bullets, term.Width(s.out))))
+	term.Fprintln(s.out)
+	if err := cli.PrintBullets(s.out, r.bullets); err != nil {
+		return err
+	}
+	term.Fprintln(s.out)
 	s.sentences("Held-out accuracy went from %.1f %% to %.1f %% with %s, %d model calls and %d tokens in %.1f s.",
 		100*r.Baseline, 100*r.Final, term.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
 	if r.Lost > 0 {

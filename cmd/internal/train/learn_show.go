@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -56,7 +57,11 @@ func (l *Learn) show(res *learnResult) error {
 	if l.JSON {
 		return cli.WriteJSON(term.Stdout, res)
 	}
-	term.Printf("\n%s\n", term.Block(res.bulletText(term.Width(term.Stdout))))
+	term.Println()
+	if err := res.printBullets(term.Stdout); err != nil {
+		return err
+	}
+	term.Println()
 	if len(res.New) > 0 {
 		term.Printf("Evidence of the new bullets:\n")
 		for _, n := range res.New {
@@ -114,12 +119,13 @@ func (l *Learn) show(res *learnResult) error {
 	return nil
 }
 
-// bulletText returns the shown bullets as a table for an output with a width.
-func (r *learnResult) bulletText(width int) string {
+// printBullets prints the shown bullets as a table.
+func (r *learnResult) printBullets(out io.Writer) error {
 	if waiting := r.waiting(); len(r.shown) == 0 && waiting != "" {
-		return "No bullet is shown yet: " + waiting + ".\n"
+		_, err := term.Fprintf(out, "No bullet is shown yet: %s.\n", waiting)
+		return err
 	}
-	return cli.FormatBullets(r.shown, width)
+	return cli.PrintBullets(out, r.shown)
 }
 
 // waiting describes the bullets that are not shown yet, "" without any.

@@ -52,7 +52,11 @@ func TestLearnSaysWhatWaits(t *testing.T) {
 		if got := r.waiting(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if got := r.bulletText(80); strings.Contains(got, "empty") || r.Bullets == 0 && !strings.Contains(got, want) {
+		var out strings.Builder
+		if err := r.printBullets(&out); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); strings.Contains(got, "empty") || r.Bullets == 0 && !strings.Contains(got, want) {
 			t.Errorf("got %q of a playbook with bullets", got)
 		}
 	}

@@ -120,12 +120,13 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 		if !sh.Hidden {
 			slices.SortFunc(bullets, playbook.CompareScores)
 		}
-		text := cli.FormatBullets(bullets, term.Width(term.Stdout))
 		if len(bullets) == 0 && b.Bullets > 0 {
-			text = "No bullet is shown by generators; --hidden lists the others.\n"
+			term.Println("No bullet is shown by generators; --hidden lists the others.")
+		} else if err := cli.PrintBullets(term.Stdout, bullets); err != nil {
+			return err
 		}
-		_, err = term.Printf("%s%s\nPlaybook %q at version %s: %s, %d shown by generators. State %s.\n",
-			term.Block(text), term.Block(waitingText(items)), b.Book, b.Label, term.Plural(b.Bullets, "bullet"), b.Shown, b.StateHash)
+		_, err = term.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %s.\n", term.Block(waitingText(items)),
+			b.Book, b.Label, term.Plural(b.Bullets, "bullet"), b.Shown, b.StateHash)
 	}
 	return err
 }

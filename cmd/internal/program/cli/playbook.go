@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -23,43 +24,24 @@ func NotFoundError(name playbook.Book, known []playbook.Book) error {
 	return fmt.Errorf("playbook %q: not found; select one of these: %s", name, term.Join(known))
 }
 
-// maxBulletText and minBulletText limit the width of the text of a bullet in a table, otherColumns is the width of the columns
-// before it.
-const (
-	maxBulletText = 88
-	minBulletText = 20
-	otherColumns  = 40
-)
-
-// FormatBullets formats bullets as a table, by section. The width is that of the output, 0 if it has none.
-func FormatBullets(bullets []*playbook.Bullet, width int) string {
+// PrintBullets prints bullets as a table, by section.
+func PrintBullets(out io.Writer, bullets []*playbook.Bullet) error {
 	if len(bullets) == 0 {
-		return "The playbook is empty.\n"
-	}
-	limit := maxBulletText
-	if width > 0 {
-		limit = min(maxBulletText, max(width-otherColumns, minBulletText))
+		_, err := term.Fprintln(out, "The playbook is empty.")
+		return err
 	}
 	bySection := slices.Clone(bullets)
 	slices.SortStableFunc(bySection, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
-	var out strings.Builder
-	w := term.NewTable(&out)
+	w := term.NewTable(out)
 	section := ""
 	for _, b := range bySection {
 		if b.Section != section {
 			section = b.Section
 			term.Fprintf(w, "%s\thelpful\tharmful\t\n", playbook.SectionTitle(section))
 		}
-		columns := fmt.Sprintf("  %s\t%d\t%d", term.Line(string(b.ID)+mark(b)), b.Helpful, b.Harmful)
-		for paragraph := range strings.SplitSeq(b.Content, "\n") {
-			for _, line := range term.Wrap(paragraph, limit) {
-				term.Fprintf(w, "%s\t%s\n", term.Block(columns), line)
-				columns = "\t\t" // empty before the further lines of the text
-			}
-		}
+		term.Fprintf(w, "  %s\t%d\t%d\t%s\n", string(b.ID)+mark(b), b.Helpful, b.Harmful, b.Content)
 	}
-	_ = w.Flush()
-	return out.String()
+	return w.Flush()
 }
 
 // FormatStats formats the statistics of a playbook as a table.
