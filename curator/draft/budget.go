@@ -3,6 +3,7 @@ package draft
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,9 +37,9 @@ func newTokenSum(bullets iter.Seq[*playbook.Bullet]) *tokenSum {
 	return s
 }
 
-// add adds the tokens of b if sign is 1, and subtracts them if it is -1. It ignores bullets that are not shown.
+// add adds the tokens of b if sign is 1, and subtracts them if it is -1. It ignores nil and bullets that are not shown.
 func (s *tokenSum) add(b *playbook.Bullet, sign int) {
-	if !b.Shown() {
+	if b == nil || !b.Shown() {
 		return
 	}
 	before := s.sections[b.Section]
@@ -46,6 +47,33 @@ func (s *tokenSum) add(b *playbook.Bullet, sign int) {
 	s.tokens += sign * Tokens(b)
 	if before == 0 || before+sign == 0 { // the heading is added or removed too
 		s.tokens += sign * chat.Tokens("\n### "+playbook.SectionTitle(b.Section)+"\n")
+	}
+}
+
+// TokenIndex has the tokens of the bullets of one playbook. A draft updates it to its state, and so counts only the bullets that have changed since
+// the draft before. The zero value is an empty index. It is not safe for concurrent use.
+type TokenIndex struct {
+	sum     *tokenSum
+	counted map[playbook.BulletID]*playbook.Bullet // the bullets in sum
+	mark    playbook.Mark                          // of the last update
+}
+
+// update updates the index to the state p.
+func (x *TokenIndex) update(p *playbook.Playbook) {
+	ids, now, known := p.ChangedSince(x.mark)
+	x.mark = now
+	if !known {
+		x.sum = newTokenSum(p.All())
+		x.counted = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		for b := range p.All() {
+			x.counted[b.ID] = b
+		}
+		return
+	}
+	for _, id := range ids {
+		x.sum.add(x.counted[id], -1)
+		x.counted[id] = p.Bullet(id) // nil for a removed bullet
+		x.sum.add(x.counted[id], 1)
 	}
 }
 
@@ -57,18 +85,30 @@ func (d *draft) enforceBudget() {
 	if d.MaxTokens < 1 || d.byPerson || !d.mayGrow() {
 		return
 	}
-	limit := max(d.MaxTokens, newTokenSum(d.base.All()).tokens)
-	sum := newTokenSum(d.All())
-	if sum.tokens <= limit {
-		return
+	index := cmp.Or(d.Tokens, new(TokenIndex))
+	index.update(d.base)
+	limit := max(d.MaxTokens, index.sum.tokens)
+	sum := tokenSum{index.sum.tokens, maps.Clone(index.sum.sections)}
+	for id, b := range d.changed {
+		sum.add(d.base.Bullet(id), -1)
+		sum.add(b, 1)
 	}
-	for _, b := range d.weakest() {
-		if sum.tokens <= limit || !d.retireOverBudget(b) {
+	for sum.tokens > limit {
+		weakest := d.weakest(maxWeakest)
+		for _, b := range weakest {
+			if sum.tokens <= limit || !d.retireOverBudget(b) {
+				return
+			}
+			sum.add(b, -1)
+		}
+		if len(weakest) == 0 {
 			return
 		}
-		sum.add(b, -1)
 	}
 }
+
+// maxWeakest is the number of bullets that enforceBudget finds in one search. A delta mostly retires fewer.
+const maxWeakest = 64
 
 // mayGrow reports whether the draft contains an operation that can make the shown bullets longer.
 func (d *draft) mayGrow() bool {
@@ -98,25 +138,27 @@ func compareResults(a, b *playbook.Bullet) int {
 	return cmp.Or(cmp.Compare(experiments(a), experiments(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// weakest returns the bullets that may retire because of the budget, the weakest first. Of bullets with equal results, those that are new in this
-// draft come last, and the others are in the order of compareStrength.
-func (d *draft) weakest() []*playbook.Bullet {
+// weakest returns the first n of the bullets that may retire because of the budget, the weakest first. Of bullets with equal results, those that are
+// new in this draft come last, and the others are in the order of compareStrength.
+func (d *draft) weakest(n int) []*playbook.Bullet {
 	isNew := func(b *playbook.Bullet) int {
-		if d.base.Bullet(b.ID) == nil {
+		if _, isChanged := d.changed[b.ID]; isChanged && d.base.Bullet(b.ID) == nil {
 			return 1
 		}
 		return 0
 	}
-	var all []*playbook.Bullet
+	first := playbook.NewTop(n, func(a, b *playbook.Bullet) int {
+		if results := compareResults(a, b); results != 0 {
+			return results
+		}
+		return cmp.Or(cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
+	})
 	for b := range d.All() {
 		if b.Shown() && !b.Pinned {
-			all = append(all, b)
+			first.Offer(b)
 		}
 	}
-	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
-		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
-	})
-	return all
+	return first.Sorted()
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.

@@ -31,6 +31,7 @@ import (
 type Config struct {
 	MaxTokens  int             // maximum tokens of the shown bullets; below 1 for no limit
 	Duplicates *DuplicateIndex // nil detects only equal texts as duplicates
+	Tokens     *TokenIndex     // nil counts all bullets in each draft
 
 	Covered     func(*Item) bool            // reports whether the log covers an item; nil means that it covers none
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
