@@ -40,6 +40,7 @@ type book struct {
 	mu         sync.Mutex // guards the fields below
 	writer     *deltalog.Writer
 	duplicates draft.DuplicateIndex
+	tokens     draft.TokenIndex
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex      propose.BulletIndex
 	rejectionLog     propose.RejectionLog
@@ -61,6 +62,7 @@ const bookIdle = time.Minute
 func (b *book) unload() {
 	b.close()
 	b.duplicates = draft.DuplicateIndex{}
+	b.tokens = draft.TokenIndex{}
 	b.bulletIndex = propose.BulletIndex{}
 	b.rejectionLog = propose.RejectionLog{}
 	b.fullRejections = fullRejections{}
@@ -280,7 +282,7 @@ func (w *worker) commit(ctx context.Context, b *book, items []*workItem, uncheck
 	}
 	now := time.Now()
 	cfg := draft.Config{
-		MaxTokens: w.cfg.MaxTokens, Duplicates: &b.duplicates,
+		MaxTokens: w.cfg.MaxTokens, Duplicates: &b.duplicates, Tokens: &b.tokens,
 		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Policy: w.policy,
 		Burst: draft.Burst{Max: w.cfg.MaxBurst, Recent: b.additions.Recent(now)},
 	}
