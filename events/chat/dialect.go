@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // otherNames has the names that models use in place of the names of the schemas, in the order of preference. Servers without strict
@@ -49,6 +51,21 @@ var separators = strings.NewReplacer("_", "", "-", "", " ", "")
 // plain returns a name without case, "_", "-" and spaces.
 func plain(name string) string { return separators.Replace(strings.ToLower(name)) }
 
+// hasPlainForm reports whether plain(name) equals form. Field asks this for each pair of a key and a name, so it must not allocate.
+func hasPlainForm(name, form string) bool {
+	for _, r := range name {
+		if r == '_' || r == '-' || r == ' ' {
+			continue
+		}
+		next, size := utf8.DecodeRuneInString(form)
+		if size == 0 || next != unicode.ToLower(r) {
+			return false
+		}
+		form = form[size:]
+	}
+	return form == ""
+}
+
 // Object is a JSON object in a reply.
 type Object map[string]json.RawMessage
 
@@ -64,7 +81,7 @@ func (o Object) Field(name string) (value json.RawMessage, present bool) {
 	keys := slices.Sorted(maps.Keys(o))
 	for _, n := range append([]string{plain(name)}, otherNames[name]...) {
 		for _, key := range keys {
-			if plain(key) != n {
+			if !hasPlainForm(key, n) {
 				continue
 			}
 			present = true

@@ -311,3 +311,16 @@ func valueOf(t *testing.T, text string) any {
 	}
 	return v
 }
+
+// TestPlainForm checks that hasPlainForm compares names as plain does.
+func TestPlainForm(t *testing.T) {
+	t.Parallel()
+	names := []string{"", "_", "key_insight", "KeyInsight", "key insight", "key-insight", "keyinsights", "Schlüssel_Wort", "SCHLÜSSELWORT", "İd", "K", "k"}
+	for _, name := range names {
+		for _, other := range names {
+			if got, want := hasPlainForm(name, plain(other)), plain(name) == plain(other); got != want {
+				t.Errorf("hasPlainForm(%q, %q): got %v, want %v", name, plain(other), got, want)
+			}
+		}
+	}
+}
