@@ -276,7 +276,7 @@ func (c *selector) choose(row int32) bool {
 		if !candidate.is(untriedRows) && chosen.is(untriedRows) {
 			continue
 		}
-		if strings.EqualFold(candidate.bullet.When, chosen.bullet.When) && candidate.words.nearlyEquals(chosen.words) {
+		if candidate.words.nearlyEquals(chosen.words) && strings.EqualFold(candidate.bullet.When, chosen.bullet.When) {
 			c.decide(row, duplicate)
 			c.similar = append(c.similar, row)
 			return false
