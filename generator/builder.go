@@ -35,8 +35,11 @@ type ContextBuilder struct {
 	screened   *lru.Cache[string, bool]             // results of isSuspect by text
 	prepared   *lru.Cache[string, *similar.Text]    // results of prepare by text
 	admit      func(admit.Text) admit.Decision      // admit.Decide; a test replaces it to prove that the tests find a missing admission
-	cfg        Config
-	timeouts   timeouts
+
+	noteVectors *lru.Cache[string, []float32] // results of noteVector by text
+
+	cfg      Config
+	timeouts timeouts
 }
 
 // Embedder computes one vector for each text, all of one dimension. Embed returns when ctx ends.
@@ -74,12 +77,13 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
-	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0, as the next two
+	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0, as the next three
 	prepared, _ := lru.New[string, *similar.Text](maxPrepared)
+	noteVectors, _ := lru.New[string, []float32](maxNoteVectors)
 	notes, _ := lru.New[playbook.Book, bookNotes](maxPlaybooks)
 	cb := &ContextBuilder{
 		conn: conn, playbooks: newPlaybookCache(store, embeddings, cfg.Limits.Votes, timeouts.retry), windows: windows,
-		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened, prepared: prepared, notes: notes,
+		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide, screened: screened, prepared: prepared, noteVectors: noteVectors, notes: notes,
 	}
 	if cfg.Recall != RecallNone {
 		cb.memory = newMemory(conn, embeddings, cfg.Recall, cfg.RecallMemory, timeouts.retry)

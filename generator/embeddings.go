@@ -181,8 +181,13 @@ func (c *embeddingCache) embedQuery(ctx context.Context, query string, warns *wa
 // a call of the embedder for each would cost too much.
 func (q *queryEmbedding) similarity(text string) float64 {
 	var buf [recall.HashedDimension]float32
+	return q.similarityTo(recall.HashedVector(text, buf[:0]))
+}
+
+// similarityTo is similarity for the vector of a text.
+func (q *queryEmbedding) similarityTo(vector []float32) float64 {
 	sum, query := 0.0, q.hashed()
-	for i, x := range recall.HashedVector(text, buf[:0]) {
+	for i, x := range vector {
 		sum += float64(x) * float64(query[i])
 	}
 	return max(sum, 0)

@@ -11,6 +11,7 @@ import (
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 	"debrief/playbook/admit"
+	"debrief/playbook/recall"
 	"debrief/playbook/similar"
 )
 
@@ -46,7 +47,7 @@ func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, not
 				list = append(list, admitted)
 			}
 		case !p.isOwn(n) && n.Insight != "" && insights < min(maxInsights, req.limits.Reflections):
-			if q.similarity(n.Question) >= minSimilarity && p.admitsInsight(n) {
+			if q.similarityTo(cb.noteVector(n.Question)) >= minSimilarity && p.admitsInsight(n) {
 				insights++
 				list = append(list, noteTexts(n, "", "", n.Insight))
 			}
@@ -226,6 +227,19 @@ func (cb *ContextBuilder) prepare(insight string) *similar.Text {
 		cb.prepared.Add(insight, prepared)
 	}
 	return prepared
+}
+
+// maxNoteVectors is the size of ContextBuilder.noteVectors: the notes of a few playbooks. A vector takes 1.5 KiB.
+const maxNoteVectors = 512
+
+// noteVector returns the vector of hashed n-grams of the question of a note.
+func (cb *ContextBuilder) noteVector(question string) []float32 {
+	vector, known := cb.noteVectors.Get(question)
+	if !known {
+		vector = recall.HashedVector(question, nil)
+		cb.noteVectors.Add(question, vector)
+	}
+	return vector
 }
 
 // noteOf returns a note with only the texts that a prompt had. names is the list of their names, which is the reason (Part.Why) of the part in
