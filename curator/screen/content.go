@@ -36,8 +36,8 @@ const minWords = 4
 // NewRules returns rules that know the given prompt texts.
 func NewRules(texts ...string) *Rules {
 	c := &Rules{shingles: make(map[string]struct{})}
-	for _, text := range texts {
-		eachShingle(text, func(run string) { c.shingles[run] = struct{}{} })
+	for _, prompt := range texts {
+		eachShingle(prompt, func(run string) { c.shingles[run] = struct{}{} })
 	}
 	return c
 }
@@ -184,7 +184,7 @@ func looksRandom(token string) bool {
 		last = kind
 	}
 	n := float64(len(token))
-	entropy := 0.0
+	entropy := 0.0 // bits in one character
 	for _, c := range freq {
 		if c > 0 {
 			entropy -= float64(c) / n * math.Log2(float64(c)/n)
@@ -201,8 +201,8 @@ func RefuseSecretOp(op *playbook.Op) *Refusal {
 	if op.PutBullet != nil {
 		texts = append(texts, op.PutBullet.Content)
 	}
-	for _, text := range texts {
-		if refusal := refuseSecret(text); refusal != nil {
+	for _, content := range texts {
+		if refusal := refuseSecret(content); refusal != nil {
 			return refusal
 		}
 	}
