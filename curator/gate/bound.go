@@ -109,7 +109,7 @@ func newGains(d float64, s side) *gains {
 			for score := range playbook.MaxScore + 1 {
 				shown := 2 * (float64(score)/playbook.MaxScore - m) // z of a task with the bullet
 				for arm, z := range [2]float64{shown, -shown} {
-					win, maxLoss := z-d, d+maxZ
+					win, maxLoss := z-d, d+maxZ // win is at least -maxLoss
 					if s == liftBelow {
 						win, maxLoss = d-z, maxZ-d
 					}

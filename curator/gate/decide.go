@@ -28,8 +28,7 @@ type State interface {
 	Bullet(playbook.BulletID) *playbook.Bullet // nil for an unknown bullet
 }
 
-// Decider decides on the bullets of one state. All fields are required, except those whose zero value is a setting. It is not safe for
-// concurrent use.
+// Decider decides on the bullets of one state. State, Typical and Apply are required. It is not safe for concurrent use.
 type Decider struct {
 	Config Config
 	Mode   playbook.Gate
@@ -368,8 +367,11 @@ func IsTrusted(b *playbook.Bullet) bool {
 // the share that is probably false, must add up to at least half of one full success.
 func IsSupported(b *playbook.Bullet, typical playbook.Typical) bool {
 	e := b.CurrentExperiment()
+	if !b.Shown() || e.Standing == playbook.StandingSuspect || lead(&e, typical) < 0 {
+		return false
+	}
 	hasSuccess := e.Cited.Sum() > 0 && (typical.FalseSuccesses == 0 || successes(&e, typical) >= 0.5)
-	return b.Shown() && e.Standing != playbook.StandingSuspect && (e.Standing == "" || hasSuccess) && lead(&e, typical) >= 0
+	return hasSuccess || e.Standing == ""
 }
 
 // Release shows the bullets that a stricter mode of the gate withheld: those on probation, and the candidates if the gate is off. A bullet

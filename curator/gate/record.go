@@ -42,7 +42,6 @@ func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment 
 	isSuspect := e.Standing == playbook.StandingSuspect
 	isTrusted := e.Standing == playbook.StandingTrusted
 	isProven := e.Standing == playbook.StandingProven
-	inUse := b.Shown() || b.Status == playbook.Probation
 	switch {
 	case harm >= certain:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonHarms, Reason: "it harms: " + c.experimentText(&e)}
@@ -61,7 +60,7 @@ func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment 
 		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
 	case isTrusted && lead(&e, typical) <= 0:
 		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
-	case inUse && (isNew || isSuspect) && e.Confirmations < confirmationsAgainst(factor):
+	case (isNew || isSuspect) && e.Confirmations < confirmationsAgainst(factor):
 		return Assessment{Standing: playbook.StandingNew, Suspend: true, Code: playbook.ReasonSuspended, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
 	case e.Standing == "" && factor >= suspicion: // a person or an import added the bullet, so it is not suspended
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
@@ -127,7 +126,7 @@ func failing(e *playbook.Experiment, typical playbook.Typical) float64 {
 	citedGood, withheldGood := float64(e.Cited.Sum())/playbook.MaxScore, float64(e.Withheld.Sum())/playbook.MaxScore
 	citedBad, withheldBad := cited-citedGood, withheld-withheldGood
 
-	rate := min(max(typical.Rate, 0.02), 0.98)
+	rate := min(max(typical.Rate, 0.02), 0.98) // neither 0 nor 1, because each outcome stays possible
 	weight := max(minPrior, min(typical.Outcomes, cited, maxPrior))
 	priorGood, priorBad := weight*rate, weight*(1-rate)
 	citedRate, withheldRate := (citedGood+1)/(cited+2), (withheldGood+priorGood)/(withheld+weight) // means after the outcomes
