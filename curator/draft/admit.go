@@ -225,8 +225,8 @@ const (
 	goodWeight = 50
 )
 
-// falseShare replaces goodRate and goodWeight if the error of the verdicts is known. If at least this share of the failures is false, a failure is
-// at least as likely a wrong verdict as a gap in the playbook.
+// falseShare is the limit in place of goodRate if the error of the verdicts is known. If at least this share of the failures is false, a failure
+// is at least as likely a wrong verdict as a gap in the playbook.
 const falseShare = 0.5
 
 // Outcomes lag behind new bullets if at least maxUntested new bullets are shown without an outcome, and the playbook has fewer than
@@ -251,11 +251,11 @@ func (d *draft) isDoubtful(op *playbook.Op, g grounds) bool {
 		return false
 	}
 	typical := d.base.Typical("")
-	isSuspect := g.followsEstablished && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
+	isLikelyWrong := g.followsEstablished && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
 	if d.base.Noise() != (playbook.Noise{}) {
-		isSuspect = typical.FalseFailures >= falseShare
+		isLikelyWrong = typical.FalseFailures >= falseShare
 	}
-	if isSuspect {
+	if isLikelyWrong {
 		return true
 	}
 	if !isLate(d.evidenceBehind(op.Support)) {

@@ -193,21 +193,19 @@ func (d *draft) isOnlyAdded(id playbook.BulletID) bool {
 
 // dropAdd removes a new bullet and its operations from the draft, and records the rejection.
 func (d *draft) dropAdd(id playbook.BulletID) {
-	d.ops = slices.DeleteFunc(d.ops, func(op playbook.Op) bool {
-		if op.Bullet != id {
-			return false
+	for _, op := range d.ops {
+		if op.Bullet != id || op.Kind != playbook.Add {
+			continue
 		}
-		if op.Kind == playbook.Add {
-			for _, c := range d.contributors(&op) {
-				d.added[c]--
-				if d.added[c] == 0 {
-					delete(d.added, c)
-				}
+		for _, c := range d.contributors(&op) {
+			d.added[c]--
+			if d.added[c] == 0 {
+				delete(d.added, c)
 			}
-			op.Bullet = ""
-			d.reject(op, screen.Refusef(playbook.ReasonTokenBudget, "token budget exceeded: all other bullets are stronger"))
 		}
-		return true
-	})
+		op.Bullet = ""
+		d.reject(op, screen.Refusef(playbook.ReasonTokenBudget, "token budget exceeded: all other bullets are stronger"))
+	}
+	d.ops = slices.DeleteFunc(d.ops, func(op playbook.Op) bool { return op.Bullet == id })
 	delete(d.changed, id) // it is not in the base either
 }

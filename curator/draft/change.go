@@ -152,7 +152,7 @@ func (d *draft) add(op *playbook.Op) *screen.Refusal {
 // of that bullet. confirm returns duplicate if the bullet needs no request, or if a request of the same sample counts already.
 func (d *draft) confirm(op *playbook.Op, duplicate *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(duplicate.DuplicateOf)
-	hasRequested := d.correction != nil && d.correction.Requested(b.ID) // before its outcome was corrected
+	hasRequested := d.correction != nil && d.correction.Requested(b.ID) // with the outcome that is now corrected
 	if d.byPerson || hasRequested || !d.countsRequests(b) {
 		return duplicate
 	}

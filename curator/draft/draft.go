@@ -62,7 +62,7 @@ func Build(p *playbook.Playbook, cfg Config, items []*Item, unchecked []playbook
 	return newDraft(p, cfg).draftItems(items, unchecked)
 }
 
-// draftItems is Build on an empty draft. An edit that exceeds the size of a delta, such as a restore, gets several.
+// draftItems drafts one change, see Build. The draft is empty. An edit that exceeds the size of a delta, such as a restore, gets several.
 func (d *draft) draftItems(items []*Item, unchecked []playbook.BulletID) Result {
 	out := playbook.Delta{Author: history.Curator}
 	decided, ready := d.addItems(items, &out)
@@ -75,7 +75,7 @@ func (d *draft) draftItems(items []*Item, unchecked []playbook.BulletID) Result 
 	if d.edit != nil && d.edit.Gathers() { // the decision also counts the bullets that the gate and the budget change
 		d.fillDecision(&d.edit.Decision)
 	}
-	if len(d.covers) == 0 && len(d.ops) == 0 { // nothing to write: so the delta had room for all decisions of the gate
+	if len(d.covers) == 0 && len(d.ops) == 0 { // nothing to write; unchecked is empty too, because an empty delta has room for the gate
 		return Result{Decided: decided}
 	}
 	if !d.byPerson {

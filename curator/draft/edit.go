@@ -41,7 +41,7 @@ func (d *draft) refuseEdit(item *Item, refused []playbook.Rejection, out *playbo
 	d.edit = item
 	d.byPerson = !item.Gathers()
 	*out = playbook.Delta{Author: out.Author, Reason: out.Reason}
-	if !item.Gathers() { // a copy of a refused gathering is tried again, see the package events
+	if !item.Gathers() { // a refused gathering stays uncovered, so that the same edit can be tried again
 		d.cover(item)
 	}
 	decision := &item.Decision
@@ -464,6 +464,6 @@ func checkPut(op *playbook.Op) error {
 	if err := cmp.Or(b.ID.ValidateImported(), b.ID.CheckNumber()); err != nil {
 		return fmt.Errorf("bullet.id: %q: %w", text.Excerpt(string(b.ID), screen.MaxName), err)
 	}
-	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}
+	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}} // in any version
 	return check.Validate()
 }

@@ -208,7 +208,7 @@ func (d *draft) correctVotes(id playbook.BulletID, counted, wanted []playbook.Vo
 }
 
 // correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no outcome of the
-// sample, one is added only if no outcome was reported before: if one was, an earlier draft left it out for a reason.
+// sample although one was reported, an earlier draft left it out for a reason, and none is added.
 func (d *draft) correctOutcomes(item *Item) {
 	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return

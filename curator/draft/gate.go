@@ -41,7 +41,7 @@ func (d *draft) decider() *gate.Decider {
 // setStatus drafts the status changes of one decision of the gate. It returns false and drafts none if the delta has no room for
 // all of them.
 func (d *draft) setStatus(ops []playbook.Op) bool {
-	bytes, bullets := d.bytes+addedOpBytes, map[playbook.BulletID]struct{}{}
+	bytes, bullets := d.bytes, map[playbook.BulletID]struct{}{}
 	for i := range ops {
 		op := &ops[i]
 		op.Reason = text.Excerpt(op.Reason, screen.MaxReason)

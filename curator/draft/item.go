@@ -79,10 +79,10 @@ func (item *Item) Gathers() bool { return item.Edit != nil && len(item.Edit.Gath
 // from the log up to the version of p. A fork needs the playbook that it copies. An edit that gathers reflections needs these reflections.
 func (item *Item) ready(p *playbook.Playbook) bool {
 	switch {
-	case item.Edit == nil && !item.IsCorrection():
-		return true
-	case item.Edit == nil:
+	case item.IsCorrection():
 		return item.EarlierDone && item.Contribution != nil && item.Contribution.Version() == p.Version()
+	case item.Edit == nil:
+		return true
 	case item.Gathers():
 		return item.Gathered != nil
 	case item.Edit.Fork != nil:

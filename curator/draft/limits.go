@@ -21,6 +21,7 @@ const (
 	// Rejections have separate limits, so that they take no space from operations.
 	maxRejections  = 200
 	rejectionBytes = playbook.MaxDeltaBytes / 16
+	maxSources     = 8 // source bullets of a rejected MERGE
 
 	maxAuthor = 200 // bytes of the author in a delta
 )
@@ -70,14 +71,9 @@ func (r *rejections) add(rejection playbook.Rejection) {
 	op.Content = text.Excerpt(op.Content, screen.MaxExcerpt)
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 	rejection.Reason = text.Excerpt(rejection.Reason, screen.MaxReason)
-	if len(op.Sources) > 8 {
-		op.Sources = op.Sources[:8]
-	}
-	op.Sources = slices.Clone(op.Sources) // the caller's list stays as it is
+	op.Sources = slices.Clone(op.Sources[:min(len(op.Sources), maxSources)]) // the caller's list stays as it is
 	for i, id := range op.Sources {
-		if len(id) > screen.MaxName {
-			op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
-		}
+		op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
 	}
 	size := sizeOf(&rejection)
 	if len(r.kept) == maxRejections || r.bytes+size > rejectionBytes {

@@ -166,7 +166,7 @@ func priority(b *playbook.Bullet) int {
 // duplicates are the bullets that mergeDuplicates merges into another one.
 type duplicates struct {
 	sources []playbook.BulletID
-	differ  bool    // a source has another text; texts that differ in common words only have the similarity 1, too
+	differ  bool    // a source has another text; lowest may still be 1, as for texts that differ only in punctuation
 	lowest  float64 // lowest similarity of a source
 }
 

@@ -125,7 +125,7 @@ func (d *draft) support(item *Item, p *Proposal) []int {
 	}
 	support := []int{item.coverIndex}
 	for _, f := range p.From {
-		c := f.Cover()
+		c := f.Cover() // coverIndex may be that in an earlier delta or draft, so compare the keys
 		if i := f.coverIndex; i < len(d.covers) && d.covers[i].Key() == c.Key() {
 			support = append(support, i)
 		}
