@@ -84,10 +84,10 @@ func insights(reflections []*events.Reflection) (texts []string) {
 
 // addContext adds the context from the playbook and its rejection log to a request, up to the limits. The bullets that were withheld from the
 // runs come first, then those that match the insights, shown or not, and then the shown bullets with the best scores.
-func (round *Round) addContext(in *Request) {
+func (round *Round) addContext(request *Request) {
 	p, rejections := round.Playbook, round.Rejections
-	in.Total = p.Len()
-	texts := insights(in.Reflections)
+	request.Total = p.Len()
+	texts := insights(request.Reflections)
 	included := make(map[playbook.BulletID]bool)
 	tokens := 0
 	include := func(bullet *playbook.Bullet) {
@@ -101,12 +101,12 @@ func (round *Round) addContext(in *Request) {
 		tokens += n
 		included[bullet.ID] = true
 		if bullet.Shown() {
-			in.Bullets = append(in.Bullets, bullet)
+			request.Bullets = append(request.Bullets, bullet)
 		} else {
-			in.Undecided = append(in.Undecided, bullet)
+			request.Undecided = append(request.Undecided, bullet)
 		}
 	}
-	for _, r := range in.Reflections {
+	for _, r := range request.Reflections {
 		for _, id := range withheld(r) {
 			if bullet := p.Bullet(id); bullet != nil && (bullet.Shown() || bullet.Status == playbook.Probation) {
 				include(bullet)
@@ -118,13 +118,13 @@ func (round *Round) addContext(in *Request) {
 		switch {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
-			if reason, ok := rejections.retiredReason(bullet.ID); ok && len(in.Rejected) < maxRejected/2 {
-				in.Rejected = append(in.Rejected, RejectedText{Text: text.Excerpt(bullet.Content, screen.MaxExcerpt), Reason: reason})
+			if reason, ok := rejections.retiredReason(bullet.ID); ok && len(request.Rejected) < maxRejected/2 {
+				request.Rejected = append(request.Rejected, RejectedText{Text: text.Excerpt(bullet.Content, screen.MaxExcerpt), Reason: reason})
 			}
 		default:
 			include(bullet)
-			if tasks := rejections.tasks.learnedFrom(bullet, p); included[bullet.ID] && len(tasks) > 0 && len(in.Tasks) < maxTaskBullets {
-				in.Tasks = append(in.Tasks, BulletTasks{bullet.ID, tasks})
+			if tasks := rejections.tasks.learnedFrom(bullet, p); included[bullet.ID] && len(tasks) > 0 && len(request.Tasks) < maxTaskBullets {
+				request.Tasks = append(request.Tasks, BulletTasks{bullet.ID, tasks})
 			}
 		}
 	}
@@ -132,14 +132,14 @@ func (round *Round) addContext(in *Request) {
 		include(bullet)
 	}
 	for _, r := range slices.Backward(rejections.merges) {
-		isShown := !slices.ContainsFunc(r.bullets, func(id playbook.BulletID) bool { return !included[id] })
-		if isShown && len(in.Rejected) < maxRejected {
-			in.Rejected = append(in.Rejected, RejectedText{Merge: r.bullets, Reason: r.reason})
+		lacksBullet := slices.ContainsFunc(r.bullets, func(id playbook.BulletID) bool { return !included[id] })
+		if !lacksBullet && len(request.Rejected) < maxRejected {
+			request.Rejected = append(request.Rejected, RejectedText{Merge: r.bullets, Reason: r.reason})
 		}
 	}
 	for _, id := range nearestTexts(&rejections.words, texts, maxPerInsight, minRejectedScore) {
-		if t := rejections.texts[id]; t != nil && len(in.Rejected) < maxRejected {
-			in.Rejected = append(in.Rejected, RejectedText{Text: t.text, Reason: t.reason})
+		if t := rejections.texts[id]; t != nil && len(request.Rejected) < maxRejected {
+			request.Rejected = append(request.Rejected, RejectedText{Text: t.text, Reason: t.reason})
 		}
 	}
 }

@@ -42,15 +42,16 @@ func assignGroups(ids []events.ID) [][]int {
 	})
 	g := groupCount(n)
 	groups := make([][]int, g)
-	// The shuffled order is written into rows of g columns, twice. In the second pass the group of a reflection is its column. In the first
-	// pass the columns of a row are shifted by 1 to g-1, depending on the row. Two reflections that share a group in one pass are therefore
-	// mostly separated in the other. Each reflection is in the first half of one group and in the second half of another one, because a
-	// model may overlook the end of a list.
+	// Each pass deals the shuffled reflections to the groups in rows, one for each group. The first pass shifts each row by 1 to g-1 groups, so
+	// that two reflections that share a group in one pass are mostly separated in the other. A reflection is in the first half of one group and
+	// in the second half of another one, because a model may overlook the end of a list.
 	for pass := range groupsPerReflection {
 		for pos, i := range order {
-			column, row := pos%g, pos/g
-			shift := (groupsPerReflection - 1 - pass) * (1 + row%(g-1))
-			to := (column + shift) % g
+			shift := 0
+			if row := pos / g; pass == 0 {
+				shift = 1 + row%(g-1)
+			}
+			to := (pos + shift) % g
 			groups[to] = append(groups[to], i)
 		}
 	}

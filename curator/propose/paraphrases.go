@@ -53,7 +53,6 @@ func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
 // ignores all other operations in the model's replies. The caller selects bullets that may be merged, see draft.Refinable.
 func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bullet) (merges []playbook.Op, err error) {
 	rules := screen.NewRules(refinerText) // refuse also a text that repeats the prompt
-	const reflections = 0                 // number in the prompt, which has only bullets
 	for group := range slices.Chunk(bySubject(bullets), bulletsPerCall) {
 		if len(group) < 2 {
 			break
@@ -63,7 +62,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + render(group)}},
 			Schema:   proposalSchema,
 		}
-		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) (Suggestions, error) { return parseProposals(r, reflections) })
+		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) (Suggestions, error) { return parseProposals(r, 0) }) // the prompt has no reflections
 		if err != nil {
 			return nil, fmt.Errorf("ask model for paraphrases: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/similar"
@@ -85,7 +86,7 @@ func (m *modelOp) ignore(format string, args ...any) {
 // read.
 func (m *modelOp) proposal(n int) (Suggestion, error) {
 	name := strings.ToUpper(m.fields.Text("type"))
-	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.fields.Text("reason"), 1000)}}
+	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.fields.Text("reason"), screen.MaxReason)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove

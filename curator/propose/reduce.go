@@ -199,9 +199,8 @@ func (w *Proposer) reduce(
 	ctx context.Context, round *Round, all []*groupProposal,
 ) (kept []*groupProposal, dropped []droppedProposal, notes []string) {
 	prompt, shown := reducerPrompt(round.Playbook, all)
-	var ignored []string
 	decisions, reply, err := chat.Ask(ctx, w.Model, prompt, func(r chat.Reply) (d []reducerDecision, err error) {
-		d, ignored, err = parseReduction(r, shown)
+		d, notes, err = parseReduction(r, shown)
 		return d, err
 	})
 	round.Usage = round.Usage.Add(reply.Usage)
@@ -216,12 +215,12 @@ func (w *Proposer) reduce(
 			reason = "another proposal replaces it"
 			isOther := func(i int) bool { return hasOtherCondition(round.Playbook, &all[d.keep].op, &all[i].op) }
 			if other := slices.IndexFunc(d.drop, isOther); other >= 0 {
-				ignored = append(ignored, fmt.Sprintf("decision to keep %d: proposal %d has another condition", d.keep+1, d.drop[other]+1))
+				notes = append(notes, fmt.Sprintf("decision to keep %d: proposal %d has another condition", d.keep+1, d.drop[other]+1))
 				continue
 			}
 			note, ok := w.rewrite(round, all[d.keep], &d)
 			if note != "" {
-				ignored = append(ignored, note)
+				notes = append(notes, note)
 			}
 			if !ok {
 				continue
@@ -246,7 +245,7 @@ func (w *Proposer) reduce(
 	slices.SortStableFunc(dropped, func(a, b droppedProposal) int {
 		return strings.Compare(string(a.owner.ID), string(b.owner.ID))
 	})
-	return kept, dropped, ignored
+	return kept, dropped, notes
 }
 
 // hasOtherCondition reports whether two proposals set texts with different conditions. Then they are advice for different cases.

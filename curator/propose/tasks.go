@@ -60,8 +60,8 @@ func sharedWordsOf(tasks []string) sharedWords {
 	return shared
 }
 
-// split returns the words of a task, and which of them are left out: those of shared phrases. A word between such a phrase and the ellipsis of
-// a task that is stored without its middle is probably cut, and left out too.
+// split returns the words of a task, and which of them are left out: those of shared phrases. In a task that is stored without its middle, the
+// words beside the ellipsis may be cut. Such a word is left out too if a shared phrase is on its other side.
 func (s sharedWords) split(task string) (words []string, isShared []bool) {
 	words = strings.Fields(task)
 	isShared = make([]bool, len(words))
