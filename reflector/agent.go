@@ -57,7 +57,8 @@ func quotedTools(e *events.Execution, budget int) string {
 		share := budget / len(tools)
 		for i := range lines {
 			if n := chat.PrefixLen(lines[i], share-1); n < len(lines[i]) { // one token for the ellipsis
-				lines[i] = strings.TrimSpace(lines[i][:max(n, len(tools[i].Name))]) + text.Ellipsis + "\n"
+				n = max(n, len(tools[i].Name)) // a line has at least the whole name
+				lines[i] = strings.TrimSpace(lines[i][:n]) + text.Ellipsis + "\n"
 			}
 		}
 	}

@@ -50,10 +50,10 @@ func (w *worker) waitsForFeedback(ctx context.Context, in input) (bool, error) {
 	if w.windows == nil || in.feedback.id != "" || e.Origin.Held || !isOpen(e) {
 		return false, nil
 	}
+	// The execution and the first feedback on it compete for a claim. The winner has the first reflection.
 	if w.model != nil && w.awaiting.countOpen(e.Book) {
-		return true, nil // makes no claim, so the first feedback wins it
+		return true, nil // no claim, so the feedback wins
 	}
-	// The delivery and the first feedback on it compete for this claim. The winner has the first reflection.
 	isFirst, err := w.windows.ClaimFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), in.delivery.Seq)
 	if err != nil {
 		return false, fmt.Errorf("reflect on execution %s: %w", e.ID, err)

@@ -128,7 +128,7 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	}
 	score := p.run.Try.Outcome.Score
 	var best, worst *window.Run
-	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} {
+	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} { // so that the best run is found first
 		last, err := windows.LastRun(ctx, e.Book, e.Owner, p.task, label)
 		if err != nil {
 			return nil, err

@@ -35,10 +35,10 @@ func (w *worker) resolveFeedback(ctx context.Context, f *events.Feedback, d *bus
 	}
 	info.corrects = e.Outcome.Known()
 	setsOutcome := !info.corrects && f.Outcome.Complete().Known()
-	canWait := isOpen(e)
-	reflectedAtOnce := rules.HasSignal(e) && !canWait // on the execution without an outcome
+	mayWait := isOpen(e)                              // then the reflection on the execution may wait for this feedback
+	reflectedAtOnce := rules.HasSignal(e) && !mayWait // before any feedback
 	if setsOutcome && !reflectedAtOnce {
-		if canWait {
+		if mayWait {
 			w.awaiting.countFeedback(e.Book)
 		}
 		info.first, err = w.windows.ClaimFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), d.Seq)
@@ -140,9 +140,6 @@ func (w *worker) waitReflected(ctx context.Context, seq uint64) error {
 	var floor uint64
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		lag, err := w.conn.Consumers.Lag(ctx, events.RoleReflector)
-		if lag.Floor > floor {
-			floor, pause = lag.Floor, min(pause, 40*time.Millisecond)
-		}
 		switch {
 		case err != nil:
 			return err
@@ -150,6 +147,8 @@ func (w *worker) waitReflected(ctx context.Context, seq uint64) error {
 			return nil
 		case time.Now().After(until):
 			return fmt.Errorf("wait for the reflection on sequence %d: executions are reflected on up to %d", seq, lag.Floor)
+		case lag.Floor > floor:
+			floor, pause = lag.Floor, min(pause, 40*time.Millisecond)
 		}
 		if err := events.Sleep(ctx, pause); err != nil {
 			return err

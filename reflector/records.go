@@ -17,10 +17,11 @@ const recordsForm = `, "records": [{"step": 1, "synthesis": "one sentence", "pro
 
 // Limits of records.
 const (
-	maxRecorded    = 64  // steps, the last ones: later turns see no more
-	maxRecordText  = 200 // characters of each text
-	maxRecordCalls = 16  // of a step
-	maxRecordNext  = 3   // suggestions of a call
+	maxRecorded    = 64              // steps, the last ones: later turns see no more
+	maxRecordText  = 200             // characters of each text
+	maxRecordCalls = 16              // of a step
+	maxRecordNext  = 3               // suggestions of a call
+	maxRecordItems = 2 * maxRecorded // entries of a reply that are read; some may be invalid or repeat a step
 )
 
 // wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls. A run with advice in a
@@ -47,11 +48,11 @@ func (a *analysis) readRecords(raw json.RawMessage, e *events.Execution) {
 		a.ignore("records: not a list")
 		return
 	}
-	kept := min(len(e.Steps), maxRecorded)
-	records := make([]events.Record, kept)
+	skipped := max(0, len(e.Steps)-maxRecorded) // steps before the recorded ones
+	records := make([]events.Record, len(e.Steps)-skipped)
 	found := false
 	for i, item := range list {
-		if i == 2*maxRecorded {
+		if i == maxRecordItems {
 			a.ignore("records: %d entries, more than steps", len(list))
 			break
 		}
@@ -65,12 +66,12 @@ func (a *analysis) readRecords(raw json.RawMessage, e *events.Execution) {
 			a.ignore("records: step %q not found in the execution", shorten(chat.FieldText(fields["step"])))
 			continue
 		}
-		at := n - 1 - (len(e.Steps) - kept)
-		if at < 0 || !isEmpty(&records[at]) { // before the last maxRecorded steps, or a second record of the step
+		k := n - 1 - skipped
+		if k < 0 || !isEmpty(&records[k]) { // a skipped step, or a second record of the step
 			continue
 		}
-		records[at] = readRecord(fields, len(e.Steps[n-1].Calls))
-		found = found || !isEmpty(&records[at])
+		records[k] = readRecord(fields, len(e.Steps[n-1].Calls))
+		found = found || !isEmpty(&records[k])
 	}
 	if found {
 		a.Records = records

@@ -154,7 +154,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		Book: e.Book,
 		ID:   events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version,
 		Owner: e.Owner, User: e.User, Session: e.Session, Control: e.InControl(), Origin: e.Origin,
-		Question: text.Ends(text.WithoutLists(e.Question), 500), Outcome: e.Outcome, Created: time.Now().UTC(),
+		Question: text.Ends(text.WithoutLists(e.Question), maxQuestion), Outcome: e.Outcome, Created: time.Now().UTC(),
 	}
 	addExposures(e, ref)
 	if e.Outcome.Violation {
@@ -228,8 +228,11 @@ func hasContent(ref *events.Reflection) bool {
 	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Suspends)+len(ref.Records) > 0 || ref.LabelSuspect != ""
 }
 
-// maxSuspect limits the reason of a doubt, in bytes.
-const maxSuspect = 500
+// Limits of texts of a reflection, in bytes.
+const (
+	maxQuestion = 500
+	maxSuspect  = 500 // reason to doubt the outcome
+)
 
 // withdraw drops the lessons, the votes and the advice of a reflection whose outcome is doubted, and the outcomes of bullets that
 // no experiment assigned. It keeps the outcomes of the random arms: a model doubts some kinds of outcomes more than others, so to leave out

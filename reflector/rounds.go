@@ -57,6 +57,7 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 		Approach: hideAnswers(events.TruncateChars(ref.CorrectApproach, maxRoundText), expected),
 		Insight:  hideAnswers(ref.KeyInsight, []string{answer}),
 		Score:    e.Outcome.Score, Usage: ref.Usage, Model: ref.Model, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxRoundIgnored)],
+		Exposures: e.Exposures(),
 	}
 	if len(ref.Lessons) > 0 {
 		round.Section, round.When = ref.Lessons[0].Section, hideAnswers(ref.Lessons[0].When, []string{answer})
@@ -66,13 +67,12 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 			round.Flagged = append(round.Flagged, l)
 		}
 	}
-	round.Exposures = e.Exposures()
 	t := &events.Task{
-		ID: e.RunID, Owner: e.Owner, User: e.User, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
-		Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, PreviousRounds: append(slices.Clone(e.PreviousRounds), round), Origin: e.Origin, Created: time.Now().UTC(),
+		Book: e.Book, ID: e.RunID, Owner: e.Owner, User: e.User, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose,
+		Target: e.Target, Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, PreviousRounds: append(slices.Clone(e.PreviousRounds), round),
+		Origin: e.Origin, Created: time.Now().UTC(),
 	}
 	t.Origin.Round++
-	t.Book = e.Book
 	if e.Pinned {
 		t.Playbook = &e.Version
 	}

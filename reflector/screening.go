@@ -182,7 +182,7 @@ func rejectReason(lesson string, shown []events.ShownBullet, prepare func(string
 }
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
-// answer are included only if they contain an injection.
+// answer are included only if they look like an order to models.
 func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []source {
 	run := *e // without the bullets, which are not texts of the run, and without earlier rounds, whose answers are added below
 	run.Shown, run.PreviousRounds = nil, nil
@@ -191,9 +191,7 @@ func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []source {
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
 	return sourcesOf(slices.DeleteFunc(texts, func(q chat.Quotation) bool {
-		switch q.Name {
-		case quoteTarget, quoteFeedback, quoteOtherNote:
-		default:
+		if q.Name != quoteTarget && q.Name != quoteFeedback && q.Name != quoteOtherNote {
 			return false
 		}
 		_, looksLikeOrder := admit.Screen(q.Text)
@@ -205,8 +203,8 @@ func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []source {
 type foldedText struct {
 	words    []string
 	flat     string          // the words, each between spaces
-	order    []string        // the shingles, as they follow each other
-	shingles map[string]bool // the same
+	order    []string        // the shingles, in the order of the text
+	shingles map[string]bool // the set of these
 }
 
 func newFoldedText(s string) foldedText {

@@ -89,16 +89,19 @@ func (w *worker) handle(ctx context.Context, d *bus.Delivery) bus.Result {
 	if w.windows != nil && w.model != nil {
 		pair = newComparison(e, in.handle)
 	}
+	fail := func(err error) bus.Result { return bus.Result{Err: fmt.Errorf("reflect on %s: %w", in.handle, err)} }
 	other, err := pair.find(ctx, w.windows, e)
-	if err == nil && w.asks(e, in.feedback.id) {
-		err = w.loadTexts(ctx, e)
-	}
-	var ref *events.Reflection
-	if err == nil {
-		ref, err = w.reflect(ctx, e, other, in.feedback.id)
-	}
 	if err != nil {
-		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", in.handle, err)}
+		return fail(err)
+	}
+	if w.asks(e, in.feedback.id) {
+		if err := w.loadTexts(ctx, e); err != nil {
+			return fail(err)
+		}
+	}
+	ref, err := w.reflect(ctx, e, other, in.feedback.id)
+	if err != nil {
+		return fail(err)
 	}
 	ref.Handle = in.handle
 	result := w.resultOf(ctx, in, ref, pair, other)
@@ -132,17 +135,14 @@ func (w *worker) resultOf(ctx context.Context, in input, ref *events.Reflection,
 	ref.FeedbackSeq = fb.seq
 	ref.Corrects = fb.corrects
 	ref.FirstOutcome = fb.first
-	isEmpty := !hasContent(ref) && fb.id == "" // with feedback it can still take back votes
-	switch {
-	case isEmpty && ref.Model == "" && !e.Origin.Held:
+	isEmpty := !hasContent(ref) && fb.id == ""        // with feedback it can still take back votes
+	if isEmpty && ref.Model == "" && !e.Origin.Held { // else it is stored, for the usage of the model or for the replay that waits for it
 		return bus.Result{Err: w.remember(ctx, in, pair, nil)}
-	case isEmpty, // it is stored for the usage of the model, or because a replay waits for it
-		e.Origin.Held: // without a note: later prompts must not depend on the order of executions
-		return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, _ bus.Receipt) error {
-			return w.remember(ctx, in, pair, nil)
-		}}
 	}
 	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
+		if isEmpty || e.Origin.Held { // without a note: later prompts must not depend on the order of held executions
+			return w.remember(ctx, in, pair, nil)
+		}
 		return w.remember(ctx, in, pair, events.NewNote(stored.Handle, ref))
 	}}
 }
