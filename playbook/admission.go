@@ -164,7 +164,7 @@ func (d *Decided) add(floor uint64, covers []Cover) {
 	d.Floor = max(d.Floor, floor)
 	d.Above = slices.DeleteFunc(above, func(seq uint64) bool { return seq <= d.Floor })
 	if len(d.Above) == 0 {
-		d.Above = nil // as in a stored head
+		d.Above = nil // as after decoding
 	}
 }
 
@@ -197,7 +197,7 @@ func (a *Admission) setDropped(all []uint64) {
 	}
 	a.Dropped = all[max(0, len(all)-maxDropped):]
 	if len(a.Dropped) == 0 {
-		a.Dropped = nil // as in a stored head
+		a.Dropped = nil // as after decoding
 	}
 }
 

@@ -73,8 +73,7 @@ type Evidence struct {
 	Control bool `msgpack:"h,omitempty" json:"control,omitempty"`
 	// Judge is the name of the judge that the outcome is from, empty for any other source.
 	Judge string `msgpack:"g,omitempty" json:"judge,omitempty"`
-	// ErasedSelector is set if a selector forgot the execution and the names of the selector were erased later: it is then Selector.Erased,
-	// else 0.
+	// ErasedSelector is Selector.Erased of the selector that forgot the execution, if the names of this selector were erased later, else 0.
 	ErasedSelector uint64 `msgpack:"z,omitempty" json:"erased_selector,omitempty"`
 	// Compared is the run that the Reflector compared the execution with, or nil. What was learned from both may quote both.
 	Compared *ComparedRun `msgpack:"c,omitempty" json:"compared,omitempty"`

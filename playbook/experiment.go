@@ -52,9 +52,9 @@ func (s Standing) Established() bool { return s != StandingNew && s != StandingS
 func (s Standing) ExperimentShare() int {
 	switch s {
 	case StandingSuspect:
-		return 100
+		return 100 // to decide soon
 	case StandingProven:
-		return 2
+		return 2 // to notice a change
 	case StandingKept:
 		return 0
 	}

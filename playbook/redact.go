@@ -11,7 +11,7 @@ import (
 type RedactedVersion struct {
 	Version uint64 `msgpack:"v" json:"version"`
 	Sum     []byte `msgpack:"s" json:"sha256"` // SHA-256 of the payload of the redaction
-	// ErasedSelector is Delta.Forget.Erased: the first version with this selector if its names were erased, else 0.
+	// ErasedSelector is Selector.Erased of the delta's Forget, which is 0 unless the names of this selector were erased.
 	ErasedSelector uint64 `msgpack:"n,omitempty" json:"selector,omitempty"`
 }
 

@@ -63,9 +63,9 @@ func (p *Playbook) Typical(id BulletID) Typical {
 //     bullet fail, the bullet is the likely cause.
 //   - Otherwise it is a half. If tasks that cite no bullet fail, this says nothing about b, because they lack advice.
 func (t Tally) without(b *Bullet) Typical {
-	t.countBullet(b, -1)     // t is a copy
-	prior, plain := 0.5, 0.0 // plain is the number of outcomes behind prior
-	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior {
+	t.countBullet(b, -1)                                                    // t is a copy
+	prior, plain := 0.5, 0.0                                                // plain is the number of outcomes behind prior
+	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior { // by the rule of succession, see estimate
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
 	}
 	weight := plain + 2 // without outcomes behind it, the prior counts as two outcomes
