@@ -161,7 +161,8 @@ func sentences(s string) (all []string) {
 		isMark := strings.IndexByte(".!?", s[i]) >= 0
 		isLast := i+1 == len(s)
 		beforeGap := isLast || strings.IndexByte(" \n\"'", s[i+1]) >= 0
-		if s[i] != '\n' && !isLast && !(isMark && beforeGap) {
+		isEnd := s[i] == '\n' || isLast || isMark && beforeGap
+		if !isEnd {
 			continue
 		}
 		if sentence := strings.TrimSpace(s[start : i+1]); sentence != "" {
