@@ -226,15 +226,13 @@ func repair(b *playbook.Bullet, report func(field, change string)) bool {
 			*c.n = 0
 		}
 	}
-	if !slices.Contains(statuses, b.Status) {
+	if !b.Status.Valid() {
 		report("status", fmt.Sprintf("unknown status %q; changed to retired", text.Clip(string(b.Status), 40)))
 		b.Status = playbook.Retired
 	}
 	b.CreatedAt, b.UpdatedAt, b.LastUsed = inUTC(b.CreatedAt), inUTC(b.UpdatedAt), inUTC(b.LastUsed)
 	return true
 }
-
-var statuses = []playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined}
 
 // inUTC converts a time to UTC, so that equal times have equal representations.
 func inUTC(t time.Time) time.Time {

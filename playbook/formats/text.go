@@ -102,22 +102,20 @@ func (r *reader) readText(text string) (list []rawBullet, err error) {
 		case l.kind == malformed:
 			end()
 			r.note(Note{Line: n}, "malformed bullet: the counters are not non-negative integers; ignored")
-		case content != nil && begins == plain: // in a file without counters, every other line belongs to the bullet above it
+		case content != nil && begins == plain: // without counters, every other line belongs to the bullet above it
 			content = append(content, text)
-		case content != nil && l.kind == other && strings.HasPrefix(text, "  "):
+		case content != nil && l.kind == other && strings.HasPrefix(text, "  "): // with counters, only an indented line does
 			content = append(content, text[2:])
 		case l.kind == plain:
 			end()
 			r.note(Note{Line: n}, "bullet without counters; ignored")
-		case strings.TrimSpace(text) != "":
-			if content != nil {
-				r.note(Note{Line: n}, "line after a bullet without indentation; ignored")
-			} else {
-				outside++
-			}
+		case strings.TrimSpace(text) == "":
 			end()
+		case content != nil:
+			end()
+			r.note(Note{Line: n}, "line after a bullet without indentation; ignored")
 		default:
-			end()
+			outside++
 		}
 	})
 	end()
