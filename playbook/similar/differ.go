@@ -169,7 +169,7 @@ func firstExtra(terms, others []term, kind Kind) *term {
 func (t *term) key() string {
 	switch {
 	case t.exact:
-		return "`" + t.text // no key of a plain term: its plural has the same key
+		return "`" + t.text // differs from the key of a plain term, which its plural shares
 	case notPlural[t.text]:
 		return t.text
 	}

@@ -86,7 +86,7 @@ func WithoutCondition(condition, s string) string {
 			continue
 		}
 		clause, advice := rest[:i], strings.TrimSpace(rest[i+1:])
-		lacking := Missing(clause, condition).Kind // perhaps a word with a synonym in the condition
+		lacking := Missing(clause, condition).Kind // a missing word is allowed: the condition may have a synonym
 		similarity := Similarity(condition, clause)
 		if advice != "" && similarity >= best && (lacking == Same || lacking == Words) {
 			without, best = advice, similarity

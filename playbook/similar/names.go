@@ -101,7 +101,7 @@ func (s *scanner) word(raw string) {
 	if n := len(s.terms); n > 0 {
 		last = s.terms[n-1]
 	}
-	isShortCode := len(raw) <= 2 && kind == Identifiers && strings.ToUpper(raw) == raw // such as AT, or a letter such as A
+	isShortCode := len(raw) <= 2 && kind == Identifiers && strings.ToUpper(raw) == raw // AT is not the preposition
 	switch {
 	case (stopWords[text] || prepositions[text]) && isShortCode:
 		s.add(Identifiers, raw, text)
