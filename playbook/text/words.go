@@ -13,12 +13,12 @@ func Words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := -1 // of the current word, or -1
 		for i, r := range s {
-			var inWord, isWord bool
+			var inWord, isUnspaced bool
 			if r < utf8.RuneSelf { // most characters
 				inWord = asciiWord[r]
 			} else {
-				isWord = Unspaced(r)
-				inWord = !isWord && InWord(r)
+				isUnspaced = Unspaced(r)
+				inWord = !isUnspaced && InWord(r)
 			}
 			if inWord {
 				if start < 0 {
@@ -30,7 +30,7 @@ func Words(s string) iter.Seq[string] {
 				return
 			}
 			start = -1
-			if isWord && !yield(s[i:i+utf8.RuneLen(r)]) {
+			if isUnspaced && !yield(s[i:i+utf8.RuneLen(r)]) {
 				return
 			}
 		}
