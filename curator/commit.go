@@ -66,8 +66,8 @@ type Meter interface {
 	Decided(playbook.Status, playbook.Reason)
 }
 
-// reportMetrics reports the rejections and the gate's decisions in a committed delta to the meter. It leaves out a status change
-// for the token budget, which is not a decision of the gate.
+// reportMetrics reports the rejections and the gate's decisions in a committed delta to the meter. Status changes by an edit or for the
+// token budget are no decisions of the gate.
 func (c *Config) reportMetrics(d *playbook.Delta) {
 	if c.Meter == nil {
 		return

@@ -18,8 +18,8 @@ import (
 	"debrief/playbook/history"
 )
 
-// A correction is a reflection on feedback that replaces the votes and outcomes of its sample. It needs the votes and outcomes in all
-// deltas of its sample up to the version before its own delta, so it gets a separate delta. A sampleIndex finds these deltas.
+// A correction is a reflection on feedback. It replaces the votes and outcomes that its sample has in the log, and gets a delta of its own:
+// all deltas of the sample before this one are read first. A sampleIndex finds them.
 //
 // A correction waits until the earlier reflections on the same sample are in the log; reflections on other samples do not matter. It waits
 // alone: the rest of its batch is committed, and the server delivers the correction again without counting an attempt. The wait is limited to
@@ -78,6 +78,7 @@ func (b *book) mayWait(seq uint64, limit time.Duration) bool {
 	now := time.Now()
 	since, ok := b.waiting[seq]
 	if !ok {
+		// Forget the old ones. The double limit lets a correction be committed after its wait: without its entry it would wait again.
 		maps.DeleteFunc(b.waiting, func(_ uint64, since time.Time) bool { return now.Sub(since) > 2*limit })
 		if b.waiting == nil {
 			b.waiting = make(map[uint64]time.Time)
@@ -165,7 +166,7 @@ func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem)
 	}
 	log := coverLookup{state: b.writer.State()}
 	missing = map[*workItem]uint64{}
-	for _, e := range slices.Backward(earlier) { // the first one comes last and stays in missing
+	for _, e := range slices.Backward(earlier) { // so that missing keeps the earliest one of each correction
 		for _, item := range waiting[e.Reflection.SampleID()] {
 			if e.Seq < item.Seq && !batch[e.Seq] && !log.covered(&e.Item.Item) {
 				missing[item] = e.Seq
@@ -175,11 +176,13 @@ func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem)
 	return missing, log.err
 }
 
-// readTimeout is the timeout for reading a range of the stream.
-const readTimeout = 10 * time.Second
+const (
+	readTimeout = 10 * time.Second     // for reading a range of the stream
+	readPause   = 5 * time.Millisecond // after an event, before the next read
+)
 
-// reflectionsBetween returns the reflections of a book with a sequence after one and before another, without held ones. It
-// skips messages that cannot be decoded, because they are dead-lettered.
+// reflectionsBetween returns the reflections of a book with a sequence after one and before another, without held ones: they have no votes
+// by themselves. It skips messages that cannot be decoded, because they are dead-lettered.
 func (w *worker) reflectionsBetween(ctx context.Context, b playbook.Book, after, before uint64) (found []*workItem, err error) {
 	if after+1 >= before {
 		return nil, nil
@@ -187,14 +190,12 @@ func (w *worker) reflectionsBetween(ctx context.Context, b playbook.Book, after,
 	ctx, stop := context.WithTimeout(ctx, readTimeout)
 	defer stop()
 	subject := events.KindReflection.Subject(b)
-	err = w.conn.Events.Poll(ctx, events.StreamReflections, subject, after+1, 5*time.Millisecond, func(s bus.Stored) error {
-		switch {
-		case s.Seq >= before:
+	err = w.conn.Events.Poll(ctx, events.StreamReflections, subject, after+1, readPause, func(s bus.Stored) error {
+		if s.Seq >= before {
 			return bus.ErrStop
-		case !isHeld(s.Event): // a held reflection has no votes by itself
-			if r, ok := s.Event.(*events.Reflection); ok {
-				found = append(found, &workItem{Item: propose.Item{Item: draft.Item{ID: r.ID, Seq: s.Seq, Reflection: r}}})
-			}
+		}
+		if r, ok := s.Event.(*events.Reflection); ok && !r.Origin.Held {
+			found = append(found, &workItem{Item: propose.Item{Item: draft.Item{ID: r.ID, Seq: s.Seq, Reflection: r}}})
 		}
 		return nil
 	})

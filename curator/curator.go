@@ -78,8 +78,8 @@ type Config struct {
 	Trust    []string
 	MaxBurst int // new bullets of a session or limited source in 10 minutes before quarantine; default 20, -1 for no limit
 
-	// Instructions are the instructions of Generators and Reflectors that replace the default ones. Content that repeats them is
-	// rejected, as content that repeats the default ones always is.
+	// Instructions replace the default instructions of Generators and Reflectors. Content that repeats these or the default ones is
+	// rejected.
 	Instructions []string
 
 	// Meter receives the metrics; nil disables them.
@@ -136,10 +136,10 @@ func (c Config) policy() (playbook.Policy, error) {
 
 // Curator changes playbooks. Use New to create one.
 type Curator struct {
-	model   chat.Model
-	cfg     Config
-	content *screen.Rules
-	policy  playbook.Policy
+	model  chat.Model
+	cfg    Config
+	rules  *screen.Rules
+	policy playbook.Policy
 }
 
 // New returns a Curator that asks the model for proposals. With a nil model, each lesson with new content becomes a bullet.
@@ -154,7 +154,7 @@ func New(model chat.Model, cfg Config) (*Curator, error) {
 		return nil, err
 	}
 	rules := screen.NewRules(slices.Concat(chat.PromptTexts(), propose.Texts(), cfg.Instructions)...)
-	return &Curator{model: model, cfg: cfg, policy: policy, content: rules}, nil
+	return &Curator{model: model, cfg: cfg, policy: policy, rules: rules}, nil
 }
 
 // Run processes reflections and edits until ctx ends, and then waits for the batches in progress for the grace

@@ -18,7 +18,7 @@ import (
 // It also executes a rebuild, because the delta of a rebuild only records it.
 func (w *worker) prepareTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
-		if item.Target == nil { // otherwise it is done, and another version was added before the commit
+		if item.Target == nil { // not rebuilt yet; a later call only has another version
 			if err := w.rebuild(ctx, b); err != nil {
 				return err
 			}
@@ -86,11 +86,12 @@ func (w *worker) prepareForget(ctx context.Context, log history.Log, item *workI
 	if err != nil {
 		return err
 	}
+	stored := stream.CachedInfo().State.LastSeq // the executions up to now
 	f, err := history.Forget(log, *item.Edit.Forget)
 	if err != nil {
 		return err
 	}
-	*item.Target = draft.Target{Playbook: f.Playbook, Version: f.Newest, Before: stream.CachedInfo().State.LastSeq + 1}
+	*item.Target = draft.Target{Playbook: f.Playbook, Version: f.Newest, Before: stored + 1}
 	return nil
 }
 
@@ -105,12 +106,12 @@ func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *play
 		return nil //nolint:nilerr // no execution has such a handle
 	}
 	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return err
+	}
 	if e, ok := found.(*events.Execution); ok {
 		s.Sample = string(e.SampleID())
 		return nil
-	}
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		return err
 	}
 	return log(func(d *playbook.Delta) error {
 		for _, c := range d.Covers {

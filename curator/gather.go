@@ -74,7 +74,7 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 	if log.err != nil {
 		return nil, log.err
 	}
-	if len(g.problems) == 0 {
+	if len(g.problems) == 0 { // else the edit is refused, and needs no proposals
 		round := &propose.Round{AllOrNothing: true}
 		answered, err := w.propose(ctx, b, round, open)
 		if err != nil {

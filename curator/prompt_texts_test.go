@@ -10,7 +10,7 @@ import (
 func TestPromptOfAnotherRoleIsRefused(t *testing.T) {
 	t.Parallel()
 	c := bustest.Must(New(nil, Config{Instructions: []string{"You check the work of others with a long list of questions and never do it again yourself."}}))
-	why := c.content.Refuse("Check the work of others with a long list of questions.")
+	why := c.rules.Refuse("Check the work of others with a long list of questions.")
 	if why == nil || why.Code != playbook.ReasonRestated {
 		t.Errorf("got %+v, want %s", why, playbook.ReasonRestated)
 	}

@@ -35,7 +35,7 @@ func (w *worker) propose(ctx context.Context, b *book, round *propose.Round, ite
 	round.Playbook = s.Playbook()
 	round.Bullets = &b.bulletIndex
 	round.TokenBudget = w.cfg.MaxTokens
-	proposer := propose.Proposer{Model: w.model, Rules: w.content}
+	proposer := propose.Proposer{Model: w.model, Rules: w.rules}
 	proposer.Propose(ctx, round, list)
 	b.usage = b.usage.Add(round.Usage)
 	for _, item := range items {

@@ -110,18 +110,21 @@ func (w *worker) recordSettings(ctx context.Context, b *book) error {
 	}
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		p := s.Playbook()
+		if p.Version() == 0 {
+			return nil, nil
+		}
+		recorded := p.Admission()
 		d := &playbook.Delta{Author: history.Curator, Reason: "settings of the curator", Time: time.Now().UTC()}
-		if !w.policy.Equal(defaults) && !p.Admission().Policy.Equal(w.policy) {
+		if !w.policy.Equal(defaults) && !recorded.Policy.Equal(w.policy) {
 			d.Policy = &w.policy
 		}
 		if _, chosen := p.Gate(); !chosen && w.cfg.GateMode != playbook.GateGuard {
 			d.Gate = w.cfg.GateMode
 		}
-		if p.Version() == 0 || d.Policy == nil && d.Gate == "" {
+		if d.Policy == nil && d.Gate == "" {
 			return nil, nil
 		}
-		recorded := p.Admission()
-		draft.AddControlSalt(&recorded, d)
+		draft.AddControlSalt(&recorded, d) // the policy may switch the control share on
 		return []*playbook.Delta{d}, nil
 	})
 	if err != nil {

@@ -98,12 +98,15 @@ func (w *worker) open(ctx context.Context, b *book) error {
 		return nil
 	}
 	writer, err := w.store.Writer(ctx, b.name)
+	if err != nil {
+		return err
+	}
 	b.writer = writer
-	// The log may have been replaced.
+	// The log may have been replaced since the last writer.
 	b.fullRejections = fullRejections{}
 	b.samples = sampleIndex{}
 	b.logCache = logCache{}
-	return err
+	return nil
 }
 
 // warm reads the log of a book into memory before the first batch. It ignores an error: handle reads the same, and reports it.

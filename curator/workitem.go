@@ -78,6 +78,6 @@ func fillResults(decided []*workItem, s deltalog.State) {
 		if item.gathered != nil {
 			item.gathered.fillDecision(&item.Decision)
 		}
-		item.result.Reply, _ = events.Marshal(&item.Decision) // fails for no decision
+		item.result.Reply, _ = events.Marshal(&item.Decision) // a decision can always be encoded
 	}
 }
