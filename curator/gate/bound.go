@@ -46,7 +46,7 @@ func (c Config) Lift(e *playbook.Experiment) Lift {
 // Evidence returns two e-values of an experiment: harms against the hypothesis that the bullet does no harm, and helps against the
 // hypothesis that it does not help. A value of at least 1/Alpha refutes the hypothesis. Without outcomes both are 1.
 func (c Config) Evidence(e *playbook.Experiment) (harms, helps float64) {
-	return math.Exp(min(logHarm(e), maxEvidence)), math.Exp(min(logBenefit(e), maxEvidence))
+	return math.Exp(min(harmGains.logWealth(e), maxEvidence)), math.Exp(min(benefitGains.logWealth(e), maxEvidence))
 }
 
 // maxEvidence limits the logarithm of an e-value, because JSON has no infinite number.
@@ -86,17 +86,11 @@ const bets = len(centres) * len(stakes)
 // bet.
 type gains [2][playbook.MaxScore + 1][bets]float64
 
-// The gains against the two hypotheses that every decision tests: the lift is at most 0, and the lift is at least 0.
+// The gains against the two hypotheses that every decision tests. Their wealth is the e-value, see Config.Evidence.
 var (
-	benefitGains = newGains(0, liftAbove)
-	harmGains    = newGains(0, liftBelow)
+	benefitGains = newGains(0, liftAbove) // against "the bullet does not help": the lift is at most 0
+	harmGains    = newGains(0, liftBelow) // against "the bullet does no harm": the lift is at least 0
 )
-
-// logBenefit returns the logarithm of the e-value against the hypothesis that a bullet does not help.
-func logBenefit(e *playbook.Experiment) float64 { return benefitGains.logWealth(e) }
-
-// logHarm returns the logarithm of the e-value against the hypothesis that a bullet does no harm.
-func logHarm(e *playbook.Experiment) float64 { return harmGains.logWealth(e) }
 
 // newGains returns the logarithms of the factors 1 + stake·(z - d) for liftAbove, or 1 + stake·(d - z) for liftBelow. z is 2·(y - m) for a
 // task with the bullet, and -2·(y - m) for one without it.

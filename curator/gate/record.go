@@ -36,8 +36,8 @@ func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment 
 	}
 	certain := 1 / c.Alpha // the evidence that refutes a hypothesis
 	factor := failing(&e, typical)
-	harm := math.Exp(logHarm(&e))
-	benefit := math.Exp(logBenefit(&e))
+	harm := math.Exp(harmGains.logWealth(&e))
+	benefit := math.Exp(benefitGains.logWealth(&e))
 	isNew := e.Standing == playbook.StandingNew
 	isSuspect := e.Standing == playbook.StandingSuspect
 	isTrusted := e.Standing == playbook.StandingTrusted
