@@ -13,8 +13,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
-// reflections.
+// promptVersion is the version of a Reflector with the default instructions. Change it together with the prompt.
 const promptVersion = "r9"
 
 // outcomesVersion is the version of a Reflector without a model.

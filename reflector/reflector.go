@@ -72,7 +72,7 @@ func (c Config) Validate() error {
 // Reflector reflects on executions. It is safe for concurrent use.
 type Reflector struct {
 	model   chat.Model
-	version string
+	version string // part of the ids of reflections, so another version reflects on the same execution again
 	cfg     Config
 
 	awaiting awaiting
@@ -85,9 +85,12 @@ func New(model chat.Model, cfg Config) (*Reflector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	version := versionOf(model != nil)
 	cfg.Instructions = strings.TrimSpace(cfg.Instructions)
-	if model != nil && cfg.Instructions != "" {
+	version := promptVersion
+	switch {
+	case model == nil:
+		version = outcomesVersion
+	case cfg.Instructions != "":
 		version += "+p" + chat.Fingerprint(cfg.Instructions)
 	}
 	prepared, err := lru.New[string, *similar.Text](maxPrepared)
@@ -105,16 +108,6 @@ func (r *Reflector) prepare(bullet string) *similar.Text {
 		r.prepared.Add(bullet, prepared)
 	}
 	return prepared
-}
-
-// versionOf returns the version of a Reflector with the default instructions. The version is part of the ids of
-// reflections, so another version reflects on the same execution again. With other instructions, "+p" and their
-// fingerprint are appended.
-func versionOf(withModel bool) string {
-	if withModel {
-		return promptVersion
-	}
-	return outcomesVersion
 }
 
 // Reflect returns the reflection on an execution with the given handle, treated as the last round of its sample. A worker

@@ -101,7 +101,7 @@ func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 	runReflector(t, conn, nil)
 	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
 	execution := events.ExecutionID("b", "", "lesson", 0)
-	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", versionOf(false)) || r.Handle != last.Handle || r.Reflector != outcomesVersion {
+	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", outcomesVersion) || r.Handle != last.Handle || r.Reflector != outcomesVersion {
 		t.Errorf("got %+v, want the reflection on the last run alone", r)
 	}
 	if len(r.Exposures) != 1 || len(r.Lessons)+len(r.Tags) != 0 || r.Outcome.Label != events.Success || len(r.Question) > 510 {
