@@ -119,8 +119,8 @@ func outcomeOf(o *events.Outcome) string {
 // minDifference is the least difference between the scores of two partial outcomes that are compared.
 const minDifference = 0.1
 
-// find returns the run of the task, by the owner of e, that is compared with e: of the last runs with each label the best one if it is better
-// than e, else the worst one. It returns nil if none differs. If the run itself is stored under an old label, find sets oldLabel. A nil
+// find returns the run of the task, by the owner of e, that is compared with e. Of the last run with each label it takes the best if that is
+// better than e, else the worst. It returns nil if none differs. If the run itself is stored under an old label, find sets oldLabel. A nil
 // comparison finds nothing.
 func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.Execution) (*otherRun, error) {
 	if p == nil {
