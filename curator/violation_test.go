@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -80,7 +81,7 @@ func (h *harness) giveFeedback(on events.Handle, o events.Outcome) {
 // reflection waits for the nth reflection on the playbook and returns its sequence.
 func (h *harness) reflection(n int) (seq uint64) {
 	h.Helper()
-	h.ok(h.conn.Events.ReadFrom(h.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 0, func(s bus.Stored) error {
+	h.ok(h.conn.Events.Poll(h.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 0, time.Millisecond, func(s bus.Stored) error {
 		if n--; n == 0 {
 			seq = s.Seq
 			return bus.ErrStop

@@ -35,7 +35,7 @@ func kinds(m *events.Manifest) map[events.PartKind]int {
 // handleOf returns the handle of a stored execution.
 func (f *fixture) handleOf(id events.ID) (handle events.Handle) {
 	f.Helper()
-	f.ok(f.conn.Events.ReadStored(f.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
+	f.ok(f.conn.Events.Scan(f.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), 1, func(s bus.Stored) error {
 		if s.Event.EventID() == id {
 			handle = events.NewHandle(s.Seq, id)
 		}

@@ -107,7 +107,7 @@ func (f *fixture) answer(t *events.Task) (*events.Execution, string) {
 func (f *fixture) deadLetter(t *events.Task) *events.DeadLetter {
 	f.Helper()
 	var found *events.DeadLetter
-	f.ok(f.conn.Events.ReadStored(f.Context(), events.StreamDead, events.DeadSubject(events.RoleGenerator, t.Book), func(s bus.Stored) error {
+	f.ok(f.conn.Events.Scan(f.Context(), events.StreamDead, events.DeadSubject(events.RoleGenerator, t.Book), 1, func(s bus.Stored) error {
 		l := s.Event.(*events.DeadLetter)
 		if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil && e.EventID() == t.EventID() {
 			found = l

@@ -200,7 +200,7 @@ func TestOneOfManyUsersIsErased(t *testing.T) {
 	newer := filepath.Join(t.TempDir(), "newer")
 	debrief(t, ctx, "backup", "create", newer, "--nats", address)
 	left := map[string]int{}
-	err := conn.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(desk), func(e bus.Stored) error {
+	err := conn.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(desk), 1, func(e bus.Stored) error {
 		if e.Err != nil {
 			return e.Err
 		}

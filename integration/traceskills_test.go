@@ -76,7 +76,7 @@ func TestTracesSurviveKilledGateways(t *testing.T) {
 	}
 	conn := connect(t, url)
 	stored := func() (questions []string) {
-		_ = conn.Events.ReadStored(ctx, events.StreamExecutions, ">", func(s bus.Stored) error {
+		_ = conn.Events.Scan(ctx, events.StreamExecutions, ">", 1, func(s bus.Stored) error {
 			if e, ok := s.Event.(*events.Execution); ok {
 				questions = append(questions, e.Question)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -32,7 +33,7 @@ func Example() {
 	if _, err := conn.Publish(ctx, e, bus.PublishOptions{}); err != nil {
 		log.Fatal(err)
 	}
-	err = conn.Events.ReadFrom(ctx, events.StreamReflections, events.KindReflection.Subject("sums"), 0, func(s bus.Stored) error {
+	err = conn.Events.Poll(ctx, events.StreamReflections, events.KindReflection.Subject("sums"), 0, time.Millisecond, func(s bus.Stored) error {
 		fmt.Println(s.Event.(*events.Reflection).KeyInsight)
 		return bus.ErrStop
 	})

@@ -21,7 +21,7 @@ func feedback(on events.Handle, o events.Outcome) *events.Feedback {
 // reflections waits for the first n reflections in the book.
 func reflections(t *testing.T, conn *bus.Conn, n int) (all []*events.Reflection) {
 	t.Helper()
-	err := conn.Events.ReadFrom(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 0, func(s bus.Stored) error {
+	err := conn.Events.Poll(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 0, time.Millisecond, func(s bus.Stored) error {
 		if all = append(all, s.Event.(*events.Reflection)); len(all) == n {
 			return bus.ErrStop
 		}

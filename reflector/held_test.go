@@ -83,7 +83,7 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[events.ID]bool{} // execution → whether it was compared with another run
-	err := conn.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+	err := conn.Events.Scan(ctx, events.StreamReflections, events.KindReflection.Subject("b"), 1, func(s bus.Stored) error {
 		ref := s.Event.(*events.Reflection)
 		if ref.Feedback != "" {
 			t.Errorf("got a reflection on feedback: %+v", ref)

@@ -55,7 +55,7 @@ func firstEvent[E events.Event](t *testing.T, conn *bus.Conn, stream, subject st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := conn.Events.ReadFrom(ctx, stream, subject, 0, func(s bus.Stored) error {
+	err := conn.Events.Poll(ctx, stream, subject, 0, time.Millisecond, func(s bus.Stored) error {
 		e = s.Event.(E)
 		return bus.ErrStop
 	})

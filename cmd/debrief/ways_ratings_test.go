@@ -120,7 +120,7 @@ func (w *ways) ratings(words string) []*events.Feedback {
 // handle returns the handle of the execution with a question.
 func (w *ways) handle(question string) (h events.Handle) {
 	w.Helper()
-	err := w.conn.Events.ReadStored(w.Context(), events.StreamExecutions, ">", func(s bus.Stored) error {
+	err := w.conn.Events.Scan(w.Context(), events.StreamExecutions, ">", 1, func(s bus.Stored) error {
 		if e, ok := s.Event.(*events.Execution); ok && e.Question == question {
 			h = events.NewHandle(s.Seq, e.ID)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/blob"
@@ -20,20 +19,9 @@ import (
 var ErrStop = errors.New("stop reading")
 
 // Reader reads stored events. Most methods select them by a stream and a subject, for example events.StreamTasks and
-// events.KindTask.Subject("sums").
-//
-// ReadFrom, ReadStored and IDs create a consumer for the time of the call, which not every user may do. They return every
-// stored event, and new ones at once. The other methods need no consumer. Scan and Has may miss the newest events if a lagging
-// replica answers; Poll and Follow read those the next time. Reader is safe for concurrent use.
+// events.KindTask.Subject("sums"). No method needs a consumer, which not every user may create. If a lagging replica answers, Scan and Has
+// may miss the newest events; Poll and Follow read those the next time. Reader is safe for concurrent use.
 type Reader struct{ *link }
-
-// extent is where a read ends.
-type extent bool
-
-const (
-	storedOnly extent = true  // after the last stored message
-	andNew     extent = false // never: the read continues with new messages
-)
 
 // Stored is a stored event.
 type Stored struct {
@@ -43,22 +31,17 @@ type Stored struct {
 	Err   error     // why Event is nil: the message cannot be decoded
 }
 
-// ReadFrom calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
-// an error. It begins at a sequence; 0 is the first one. ErrStop ends it without an error.
-func (r *Reader) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	return r.read(ctx, stream, subject, seq, andNew, fn)
-}
-
-// ReadStored calls fn for every stored event of a subject in order, until fn returns an error. It ends after the last event that
-// was stored when it began. ErrStop ends it without an error.
-func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return r.read(ctx, stream, subject, 0, storedOnly, fn)
-}
-
-// Scan calls fn for every stored event of a subject from a sequence on, in order. It returns the error of fn, also ErrStop.
-// Unlike ReadFrom it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
-// be missing.
+// Scan calls fn for every stored event of a subject from a sequence on, in order, until fn returns an error. It may also read events that are
+// stored meanwhile. ErrStop ends it without an error.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+	if err := r.scan(ctx, stream, subject, seq, fn); !errors.Is(err, ErrStop) {
+		return err
+	}
+	return nil
+}
+
+// scan is Scan that returns ErrStop.
+func (r *Reader) scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := r.direct.Read(ctx, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
 		s := Stored{Seq: m.Seq, Time: m.Stored()}
 		s.Event, s.Err = r.decode(ctx, m.Subject, m.Header, m.Data)
@@ -91,7 +74,7 @@ func (r *Reader) poll(
 		if err := check(seq); err != nil {
 			return err
 		}
-		err := r.Scan(ctx, stream, subject, seq, func(s Stored) error {
+		err := r.scan(ctx, stream, subject, seq, func(s Stored) error {
 			seq, wait = s.Seq+1, soon
 			return fn(s)
 		})
@@ -137,14 +120,16 @@ func (r *Reader) Follow(ctx context.Context, stream, subject string, seq uint64,
 	}, fn)
 }
 
-// IDs calls fn with the id of every stored event of a subject, in order. It reads only headers, so the size of the
-// events does not matter.
+// IDs calls fn with the id of every stored event of a subject, in order. It decodes no event, so an event whose blob has expired counts too.
 func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
-	return r.consume(ctx, stream, cfg, storedOnly, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
-		fn(EventID(m.Headers()))
+	err := r.direct.Read(ctx, stream, direct.Query{Subject: subject}, func(m direct.Message) error {
+		fn(EventID(m.Header))
 		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	return nil
 }
 
 // Has reports whether a stream has one of the events with these ids under a subject, stored at or after since. If a
@@ -161,73 +146,6 @@ func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Tim
 		return false, fmt.Errorf("read %s: %w", subject, err)
 	}
 	return found, nil
-}
-
-// read calls fn for every event of a subject from a sequence on.
-func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, until extent, fn func(Stored) error) error {
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
-	if seq > 1 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
-	}
-	return r.consume(ctx, stream, cfg, until, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
-		s := Stored{Seq: md.Sequence.Stream, Time: md.Timestamp}
-		s.Event, s.Err = r.decode(ctx, m.Subject(), m.Headers(), m.Data())
-		return fn(s)
-	})
-}
-
-// consume creates a consumer, calls fn for every message that its configuration selects, and deletes the consumer.
-func (r *Reader) consume(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, until extent, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	subject := cfg.FilterSubjects[0]
-	cons, err := r.js.OrderedConsumer(ctx, stream, cfg)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", subject, err)
-	}
-	info, err := cons.Info(ctx)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", subject, err)
-	}
-	// Without this, the consumer would stay on the server for minutes, and the number of consumers is limited.
-	defer func() {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		name := info.Name
-		if now := cons.CachedInfo(); now != nil { // the client may have created a new one
-			name = now.Name
-		}
-		_ = r.js.DeleteConsumer(cleanup, stream, name) // after an error the server removes it later
-	}()
-	left := info.NumPending // more messages may arrive during the scan
-	if until == storedOnly && left == 0 {
-		return nil
-	}
-	it, err := cons.Messages()
-	if err != nil {
-		return fmt.Errorf("read %s: %w", subject, err)
-	}
-	defer it.Stop()
-	for {
-		m, err := it.Next(jetstream.NextContext(ctx)) // Stop has no effect while the client replaces the consumer after an error
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", subject, err)
-		}
-		md, err := m.Metadata()
-		if err != nil {
-			return fmt.Errorf("read %s: %w", subject, err)
-		}
-		if err := fn(m, md); errors.Is(err, ErrStop) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		left--
-		if until == storedOnly && (left == 0 || md.NumPending == 0) { // NumPending is 0 earlier if messages were deleted meanwhile
-			return nil
-		}
-	}
 }
 
 // ErrNotFound is returned if an event is not stored.
@@ -269,12 +187,8 @@ func (r *Reader) LoadAgent(ctx context.Context, e *events.Execution) error {
 // PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
 func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) (ids []events.ID, err error) {
 	for _, subject := range events.TaskSubjects(b) {
-		err := r.direct.Read(ctx, events.StreamTasks, direct.Query{Subject: subject}, func(m direct.Message) error {
-			ids = append(ids, EventID(m.Header))
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", subject, err)
+		if err := r.IDs(ctx, events.StreamTasks, subject, func(id events.ID) { ids = append(ids, id) }); err != nil {
+			return nil, err
 		}
 	}
 	return ids, nil

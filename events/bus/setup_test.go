@@ -189,7 +189,7 @@ func await(t testing.TB, c *Conn, stream string, n int) []Stored {
 	defer cancel()
 	subject := "debrief.>"
 	var all []Stored
-	err := c.Events.ReadFrom(ctx, stream, subject, 0, func(s Stored) error {
+	err := c.Events.Poll(ctx, stream, subject, 0, time.Millisecond, func(s Stored) error {
 		if all = append(all, s); len(all) == n {
 			return ErrStop
 		}

@@ -279,7 +279,7 @@ func TestServerRestartLosesNoMessage(t *testing.T) {
 			distinct := map[string]bool{}
 			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 			defer cancel()
-			err := producer.Events.ReadFrom(ctx, events.StreamExecutions, "debrief.>", 0, func(s Stored) error {
+			err := producer.Events.Poll(ctx, events.StreamExecutions, "debrief.>", 0, time.Millisecond, func(s Stored) error {
 				if distinct[s.Event.(*events.Execution).RunID] = true; len(distinct) == n {
 					return ErrStop
 				}

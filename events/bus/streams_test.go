@@ -205,12 +205,12 @@ func TestLagCountsPendingAndInFlight(t *testing.T) {
 	})
 }
 
-func TestReadFollowsAndReadStoredEnds(t *testing.T) {
+func TestScanEndsAndPollFollows(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
 	stored := func(subject string) (ids []string) {
 		t.Helper()
-		err := c.Events.ReadStored(t.Context(), events.StreamExecutions, subject, func(s Stored) error {
+		err := c.Events.Scan(t.Context(), events.StreamExecutions, subject, 1, func(s Stored) error {
 			switch e := s.Event.(type) {
 			case *events.Execution:
 				ids = append(ids, fmt.Sprintf("%d:%s/%s", s.Seq, e.Book, e.RunID))
@@ -245,7 +245,7 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 
 	seen := make(chan uint64, 9)
 	follow := startFunc(t, func(ctx context.Context) error {
-		err := c.Events.ReadFrom(ctx, events.StreamExecutions, "debrief.execution.*", 0, func(s Stored) error {
+		err := c.Events.Poll(ctx, events.StreamExecutions, "debrief.execution.*", 0, time.Millisecond, func(s Stored) error {
 			seen <- s.Seq
 			return nil
 		})
@@ -264,12 +264,12 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 	}
 	follow.stop()
 	follow.wait()
-	if err := c.Events.ReadFrom(t.Context(), events.StreamExecutions, "debrief.execution.*", 0, func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
+	if err := c.Events.Poll(t.Context(), events.StreamExecutions, "debrief.execution.*", 0, time.Millisecond, func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
 		t.Errorf("got %v, want the function's own error", err)
 	}
 }
 
-func TestIDsReadsOneBookWithoutPayloads(t *testing.T) {
+func TestIDsNeedNoPayloads(t *testing.T) {
 	t.Parallel()
 	c := open(t, serve(t, natsd.Config{}), Policy{})
 	ids := func() (got []events.ID) {
@@ -307,26 +307,6 @@ func TestIDsReadsOneBookWithoutPayloads(t *testing.T) {
 	}
 	if got := ids(); !slices.Equal(got, append(want, want[0])) {
 		t.Errorf("got %v, want %v and a copy of the first", got, want)
-	}
-}
-
-func TestReadStoredEndsDuringNewArrivals(t *testing.T) {
-	t.Parallel()
-	c := connectNew(t, fastPolicy)
-	const there = 700 // more than one pull of a reader
-	for i := range there {
-		publish(t, c, execution("main", fmt.Sprint(i)))
-	}
-	n := 0
-	err := c.Events.ReadStored(t.Context(), events.StreamExecutions, "debrief.execution.*", func(s Stored) error {
-		if n++; n > there {
-			return errors.New("reads what was stored after it began")
-		}
-		publish(t, c, execution("main", fmt.Sprint("more-", n)))
-		return nil
-	})
-	if err != nil || n != there {
-		t.Errorf("got %d events, %v; want the %d that were there", n, err, there)
 	}
 }
 

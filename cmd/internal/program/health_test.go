@@ -165,7 +165,7 @@ func (s *site) lag(role string) bus.Lag {
 // stored returns the events of a stream.
 func stored[E events.Event](s *site, stream string) (all []E) {
 	s.t.Helper()
-	err := s.conn.Events.ReadStored(s.t.Context(), stream, "debrief.>", func(x bus.Stored) error {
+	err := s.conn.Events.Scan(s.t.Context(), stream, "debrief.>", 1, func(x bus.Stored) error {
 		if e, ok := x.Event.(E); ok {
 			all = append(all, e)
 		}

@@ -172,7 +172,7 @@ func (h *house) executions(n int) (all []*events.Execution) {
 	h.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		all = nil
-		err := h.conn.Events.ReadStored(h.Context(), events.StreamExecutions, events.KindExecution.Subject(""), func(s bus.Stored) error {
+		err := h.conn.Events.Scan(h.Context(), events.StreamExecutions, events.KindExecution.Subject(""), 1, func(s bus.Stored) error {
 			if e, ok := s.Event.(*events.Execution); ok {
 				all = append(all, e)
 			}

@@ -81,7 +81,7 @@ func TestLeadingScores(t *testing.T) {
 	}
 	for b, score := range books {
 		var scored []float64
-		if err := h.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindFeedback.Subject(b), func(s bus.Stored) error {
+		if err := h.conn.Events.Scan(t.Context(), events.StreamExecutions, events.KindFeedback.Subject(b), 1, func(s bus.Stored) error {
 			scored = append(scored, s.Event.(*events.Feedback).Outcome.Score)
 			return nil
 		}); err != nil {

@@ -273,7 +273,7 @@ func (h *house) victim(path, secret string) *victim {
 // feedbackOf returns how often feedback on runs of an owner is stored.
 func (h *house) feedbackOf(owner string) (n int) {
 	h.Helper()
-	err := h.conn.Events.ReadStored(h.Context(), events.StreamExecutions, events.KindFeedback.Subject(""), func(s bus.Stored) error {
+	err := h.conn.Events.Scan(h.Context(), events.StreamExecutions, events.KindFeedback.Subject(""), 1, func(s bus.Stored) error {
 		f, ok := s.Event.(*events.Feedback)
 		if !ok {
 			return s.Err

@@ -92,7 +92,7 @@ func lastExecutions(t *testing.T, rounds, samples int) map[string]*events.Execut
 		}
 	}
 	last := map[string]*events.Execution{}
-	err := conn.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
+	err := conn.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject("b"), 1, func(s bus.Stored) error {
 		e := s.Event.(*events.Execution)
 		if old := last[e.RunID]; old == nil || e.Origin.Round > old.Origin.Round {
 			last[e.RunID] = e

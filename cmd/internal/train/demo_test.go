@@ -109,7 +109,7 @@ func TestDemoLearnsTheRules(t *testing.T) {
 func checkReflectionsAreOnTraining(t *testing.T, r *demoRun) {
 	t.Helper()
 	training := map[events.ID]bool{}
-	err := r.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
+	err := r.conn.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), 1, func(s bus.Stored) error {
 		e := s.Event.(*events.Execution)
 		training[e.ID] = e.Purpose == events.Learn && strings.Contains(e.RunID, "/train-")
 		return nil
@@ -118,7 +118,7 @@ func checkReflectionsAreOnTraining(t *testing.T, r *demoRun) {
 		t.Fatal(err)
 	}
 	seen := 0
-	err = r.conn.Events.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject(r.book), func(s bus.Stored) error {
+	err = r.conn.Events.Scan(t.Context(), events.StreamReflections, events.KindReflection.Subject(r.book), 1, func(s bus.Stored) error {
 		seen++
 		if ref := s.Event.(*events.Reflection); !training[ref.Execution] {
 			t.Errorf("reflection %s is on execution %s, which is not for learning", ref.ID, ref.Execution)
@@ -223,7 +223,7 @@ func (r *demoRun) reasonings(t *testing.T, epoch int, version uint64) map[string
 		t.Fatal(err)
 	}
 	out := map[string]reasoning{}
-	err := r.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
+	err := r.conn.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), 1, func(s bus.Stored) error {
 		if e := s.Event.(*events.Execution); e.Origin.Epoch == epoch {
 			out[e.RunID[strings.LastIndexByte(e.RunID, '/')+1:]] = reasoning{e.Question, e.Reasoning, e.Answer}
 		}

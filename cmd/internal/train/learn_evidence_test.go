@@ -93,7 +93,7 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 		t.Fatalf("got %+v, error %v", res, err)
 	}
 	stored, failures := map[events.Handle]*events.Execution{}, false
-	err = s.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
+	err = s.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), 1, func(st bus.Stored) error {
 		e := st.Event.(*events.Execution)
 		stored[events.NewHandle(st.Seq, e.ID)] = e
 		if failures = failures || e.Outcome.Label == events.Failure; failures && e.Outcome.Label == events.Success {
@@ -108,7 +108,7 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 		t.Errorf("got %d prompts for %d runs, error %v", len(prompts), len(stored), err)
 	}
 	reflections := 0
-	err = s.Events.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(st bus.Stored) error {
+	err = s.Events.Scan(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 1, func(st bus.Stored) error {
 		reflections++
 		ref := st.Event.(*events.Reflection)
 		e, quoted := stored[ref.Handle], ""

@@ -46,7 +46,7 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 	stored, texts := sequences{}, deltalog.New(s.JetStream()).Texts()
 	progress := l.newProgressLine()
 	defer progress.clear()
-	err = s.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(st bus.Stored) error {
+	err = s.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(b), 1, func(st bus.Stored) error {
 		e, ok := st.Event.(*events.Execution)
 		if !ok || stored[runIDOf(e.ID)] > 0 {
 			return nil
@@ -76,7 +76,7 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 // storedFeedback returns the stored feedback on the executions of a playbook, by the sequence of the execution.
 func storedFeedback(ctx context.Context, s *cli.Session, b book.Book) (map[uint64][]*events.Feedback, error) {
 	feedback := map[uint64][]*events.Feedback{}
-	err := s.Events.ReadStored(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), func(st bus.Stored) error {
+	err := s.Events.Scan(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), 1, func(st bus.Stored) error {
 		f, ok := st.Event.(*events.Feedback)
 		if !ok {
 			return nil

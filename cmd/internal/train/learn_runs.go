@@ -195,7 +195,7 @@ func (p *publisher) wait() error {
 // countResults counts the results of all runs in the files, also of runs that an earlier command submitted: reflected
 // on, nothing to learn, or dead letter.
 func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, states runStates, res *learnResult) error {
-	err := s.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(b), func(st bus.Stored) error {
+	err := s.Events.Scan(ctx, events.StreamReflections, events.KindReflection.Subject(b), 1, func(st bus.Stored) error {
 		if r, ok := st.Event.(*events.Reflection); ok {
 			states.mark(r.Execution, runReflected)
 		}
@@ -204,7 +204,7 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, s
 	if err != nil {
 		return err
 	}
-	err = s.Events.ReadStored(ctx, events.StreamDead, events.DeadSubject("", b), func(st bus.Stored) error {
+	err = s.Events.Scan(ctx, events.StreamDead, events.DeadSubject("", b), 1, func(st bus.Stored) error {
 		if letter, ok := st.Event.(*events.DeadLetter); ok && states.mark(runOf(letter), runDead) {
 			res.DeadReasons[letter.Reason]++
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
@@ -55,7 +56,7 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 			return []bus.Result{{Err: bus.Discard(errors.New("no use"))}}
 		}})
 	}()
-	err := conn.Events.ReadFrom(t.Context(), events.StreamDead, events.DeadSubject("", ""), 0, func(bus.Stored) error {
+	err := conn.Events.Poll(t.Context(), events.StreamDead, events.DeadSubject("", ""), 0, time.Millisecond, func(bus.Stored) error {
 		if left--; left == 0 {
 			return bus.ErrStop
 		}
@@ -233,7 +234,7 @@ func TestConversationsOfEvents(t *testing.T) {
 		t.Errorf("got %d runs, %d calls, %+v", n, res.calls, res.Problems)
 	}
 	var tasks []string
-	err = s.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
+	err = s.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), 1, func(st bus.Stored) error {
 		e := st.Event.(*events.Execution)
 		tasks = append(tasks, e.RunID[:strings.LastIndexByte(e.RunID, '/')])
 		if c := e.Steps[0].Calls[0]; e.Question != "Where am I?" || c.Arguments != `{"command":"pwd"}` || c.Outcome != events.Success {

@@ -70,7 +70,7 @@ func Run(t testing.TB, conn *bus.Conn, roles ...program.Role) {
 func Stored[T events.Event](t testing.TB, conn *bus.Conn) (all []T) {
 	t.Helper()
 	for _, stream := range []string{events.StreamExecutions, events.StreamReflections} {
-		err := conn.Events.ReadStored(t.Context(), stream, ">", func(s bus.Stored) error {
+		err := conn.Events.Scan(t.Context(), stream, ">", 1, func(s bus.Stored) error {
 			if e, ok := s.Event.(T); ok {
 				all = append(all, e)
 			}

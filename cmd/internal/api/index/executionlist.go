@@ -205,7 +205,7 @@ func (x *Executions) matching(f *Filter, seq uint64, e *events.Execution) *found
 // execution counts: a reflection on later feedback may have no doubt.
 func (x *Executions) doubted(ctx context.Context, f *Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	reasons := map[events.Handle]string{}
-	err := x.conn.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(f.Book), func(s bus.Stored) error {
+	err := x.conn.Events.Scan(ctx, events.StreamReflections, events.KindReflection.Subject(f.Book), 1, func(s bus.Stored) error {
 		if r, ok := s.Event.(*events.Reflection); ok {
 			reasons[r.Handle] = r.LabelSuspect
 		}
@@ -253,9 +253,6 @@ func (x *Executions) readSpan(ctx context.Context, f *Filter, from, end uint64) 
 		}
 		return nil
 	})
-	if errors.Is(err, bus.ErrStop) {
-		err = nil
-	}
 	return all, err
 }
 

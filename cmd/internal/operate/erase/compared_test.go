@@ -88,7 +88,7 @@ func (d *desk) decoded(t *testing.T) []byte {
 		events.StreamExecutions: {events.KindExecution}, events.StreamReflections: {events.KindReflection},
 	} {
 		for _, kind := range kinds {
-			err := d.conn.Events.ReadStored(t.Context(), stream, kind.Subject("b"), func(s bus.Stored) error {
+			err := d.conn.Events.Scan(t.Context(), stream, kind.Subject("b"), 1, func(s bus.Stored) error {
 				if s.Err != nil {
 					return s.Err
 				}
@@ -154,7 +154,7 @@ func TestErasedRunLeavesReflectionsOfOthers(t *testing.T) {
 				t.Errorf("after: found the texts of cleo %v times, want %v", got, ofCleo)
 			}
 			runs := 0
-			err := d.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(bus.Stored) error { runs++; return nil })
+			err := d.conn.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), 1, func(bus.Stored) error { runs++; return nil })
 			if err != nil || runs != 3 {
 				t.Errorf("after: got %d executions and error %v, want 3", runs, err)
 			}
@@ -187,7 +187,7 @@ func TestErasedRunLeavesReflectionsOfOthers(t *testing.T) {
 // reflectionOn returns the stored reflection on an execution, or nil.
 func (d *desk) reflectionOn(t *testing.T, h events.Handle) (found *events.Reflection) {
 	t.Helper()
-	err := d.conn.Events.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+	err := d.conn.Events.Scan(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), 1, func(s bus.Stored) error {
 		if r, ok := s.Event.(*events.Reflection); ok && r.Handle == h {
 			found = r
 		}

@@ -138,7 +138,7 @@ func (w *whole) countStreams(label func(playbook.Book) string) map[figure]float6
 		want[figure{"debrief_playbook_cost_dollars_total", book, role, name, ""}] += dollars
 	}
 	for _, stream := range []string{events.StreamExecutions, events.StreamReflections} {
-		err := w.conn.Events.ReadStored(w.t.Context(), stream, "debrief.>", func(s bus.Stored) error {
+		err := w.conn.Events.Scan(w.t.Context(), stream, "debrief.>", 1, func(s bus.Stored) error {
 			switch e := s.Event.(type) {
 			case *events.Execution:
 				outcome := string(e.Outcome.Label)

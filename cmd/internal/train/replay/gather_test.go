@@ -43,7 +43,7 @@ func (h *house) countUncovered(b playbook.Book) (open, all int) {
 	if err := l.follow(h.Context()); err != nil {
 		h.Fatal(err)
 	}
-	err := h.conn.Events.ReadStored(h.Context(), events.StreamReflections, events.KindReflection.Subject(b), func(s bus.Stored) error {
+	err := h.conn.Events.Scan(h.Context(), events.StreamReflections, events.KindReflection.Subject(b), 1, func(s bus.Stored) error {
 		if all++; !l.coversReflection(events.NewHandle(s.Seq, s.Event.EventID())) {
 			open++
 		}

@@ -196,7 +196,7 @@ func TestRunLearnsAndReports(t *testing.T) {
 			heldOut[task.ID] = true
 		}
 	}
-	err := h.conn.Events.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject("r"), func(st bus.Stored) error {
+	err := h.conn.Events.Scan(t.Context(), events.StreamReflections, events.KindReflection.Subject("r"), 1, func(st bus.Stored) error {
 		ref := st.Event.(*events.Reflection)
 		e, err := h.conn.Events.Find(t.Context(), events.StreamExecutions, seqOf(t, ref.Handle), func(id events.ID) bool { return id == ref.Execution })
 		if err != nil {
@@ -462,7 +462,7 @@ func TestOnlineScoresBeforeLearning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = h.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("r"), func(st bus.Stored) error {
+	err = h.conn.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject("r"), 1, func(st bus.Stored) error {
 		e := st.Event.(*events.Execution)
 		if v := learned[string(events.NewHandle(st.Seq, e.ID))]; v > 0 && (e.Version >= v || e.Purpose == events.Evaluate) {
 			t.Errorf("%s was answered with version %d and learned from in version %d", e.RunID, e.Version, v)

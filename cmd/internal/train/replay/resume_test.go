@@ -161,7 +161,7 @@ func TestExecutionsRunResumesWithItsRange(t *testing.T) {
 		t.Errorf("%d samples, %d reflections: the run began with 64", len(out.Samples), calls.Load())
 	}
 	var gathered []string
-	err := h.conn.Events.ReadStored(t.Context(), events.StreamReflections, events.KindEdit.Subject("second"), func(st bus.Stored) error {
+	err := h.conn.Events.Scan(t.Context(), events.StreamReflections, events.KindEdit.Subject("second"), 1, func(st bus.Stored) error {
 		if e := st.Event.(*events.Edit); len(e.Gather) > 0 {
 			for _, g := range e.Gather {
 				gathered = append(gathered, string(g))

@@ -79,7 +79,7 @@ func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, 
 func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, error) {
 	samples := map[string]*recordedSample{} // by the run id of the executions, which all rounds of a sample share
 	read := func(kind events.Kind, add func(bus.Stored)) error {
-		return r.conn.Events.ReadStored(ctx, events.StreamExecutions, kind.Subject(r.Source.Book), func(s bus.Stored) error {
+		return r.conn.Events.Scan(ctx, events.StreamExecutions, kind.Subject(r.Source.Book), 1, func(s bus.Stored) error {
 			if s.Seq > upto {
 				return bus.ErrStop
 			}

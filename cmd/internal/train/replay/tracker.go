@@ -70,20 +70,25 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 			s.add(st) // ignores an invalid event, which its worker dead-letters
 			return nil
 		}
-		err := conn.Events.ReadStored(ctx, s.stream, s.subject, read)
-		if err != nil {
+		readNew := func() error { return conn.Events.Scan(ctx, s.stream, s.subject, last+1, read) }
+		if err := readNew(); err != nil {
 			tr.close()
 			return nil, err
 		}
 		tr.done.Go(func() {
-			err := untilAnswered(ctx, func() error { return conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, read) })
-			if err != nil && ctx.Err() == nil {
-				tr.fail(err)
+			for events.Sleep(ctx, followInterval) == nil {
+				if err := untilAnswered(ctx, readNew); err != nil && ctx.Err() == nil {
+					tr.fail(err)
+					return
+				}
 			}
 		})
 	}
 	return tr, nil
 }
+
+// followInterval is the pause between two reads of a stream.
+const followInterval = 10 * time.Millisecond
 
 // maxUnanswered is the number of attempts at a read in a row that a server may leave without an answer, for example while it restarts. Each
 // takes up to five seconds. silencePause is the pause between two attempts, and a read that lasts longer than longRead was answered.

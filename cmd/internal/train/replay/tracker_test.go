@@ -173,7 +173,7 @@ func TestRunSurvivesCuratorCrashes(t *testing.T) {
 		done <- program.Run(ctx, h.conn, bustest.Must(generator.New(h.asked, nil, generator.Config{})), bustest.Must(reflector.New(h.asked, reflector.Config{})))
 	}()
 	go func() { // in place of five curators
-		err := h.conn.Events.ReadFrom(ctx, events.StreamReflections, events.KindEdit.Subject("r"), 0, func(st bus.Stored) error {
+		err := h.conn.Events.Poll(ctx, events.StreamReflections, events.KindEdit.Subject("r"), 0, time.Millisecond, func(st bus.Stored) error {
 			e := st.Event.(*events.Edit)
 			to, err := replyTo(ctx, h.conn, st.Seq)
 			if err != nil {

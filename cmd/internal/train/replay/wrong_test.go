@@ -35,7 +35,7 @@ func TestWrongAnswersHaveTheirPrompts(t *testing.T) {
 		test.leave(&s)
 		out := h.run(Config{Epochs: 1}, s, Options{Name: test.name})
 		stored := map[string]*events.Execution{}
-		err := h.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(playbook.Book(test.name)), func(st bus.Stored) error {
+		err := h.conn.Events.Scan(t.Context(), events.StreamExecutions, events.KindExecution.Subject(playbook.Book(test.name)), 1, func(st bus.Stored) error {
 			e := st.Event.(*events.Execution)
 			stored[fmt.Sprint(text.Clip(e.Question, maxQuestion), "/", e.Answer, "/", e.Version)] = e
 			return nil
