@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -98,13 +100,25 @@ func (m *memory) read(ctx context.Context) error {
 		m.flush(ctx)
 		close(m.loaded)
 	}
-	err := m.conn.Events.Follow(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, &m.created, pollInterval, func(s bus.Stored) error {
+	err := m.conn.Events.Follow(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, m.checkLoss, func(s bus.Stored) error {
 		return m.add(ctx, s, 1)
 	})
-	if errors.Is(err, bus.ErrLost) { // the next call follows from the start; searches drop the lost executions when they find them
+	if errors.Is(err, errLost) { // the next call follows from the start; searches drop the lost executions when they find them
 		m.lastRead.Store(0)
 	}
 	return err
+}
+
+var errLost = errors.New("the stream of executions has lost messages: its sequences began again")
+
+// checkLoss returns errLost if the stream is a new one, or ends before the last message that was read.
+func (m *memory) checkLoss(stream *jetstream.StreamInfo) error {
+	isNew := !m.created.IsZero() && !stream.Created.Equal(m.created)
+	m.created = stream.Created
+	if isNew || stream.State.LastSeq < m.lastRead.Load() {
+		return errLost
+	}
+	return nil
 }
 
 // pollInterval bounds how often new executions are read under load. The last turns are in windows, so recall can be

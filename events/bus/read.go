@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/blob"
@@ -63,15 +64,13 @@ const maxPollInterval = 500 * time.Millisecond
 // After an event Poll waits for the duration soon before it reads again. While no events arrive it doubles the interval, up
 // to maxPollInterval.
 func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
-	return r.poll(ctx, stream, subject, seq, soon, func(uint64) error { return nil }, fn)
+	return r.poll(ctx, stream, subject, seq, soon, func() error { return nil }, fn)
 }
 
-// poll is Poll with a check before each scan. The check gets the sequence at which the scan begins.
-func (r *Reader) poll(
-	ctx context.Context, stream, subject string, seq uint64, soon time.Duration, check func(seq uint64) error, fn func(Stored) error,
-) error {
+// poll is Poll with a check before each scan.
+func (r *Reader) poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, check func() error, fn func(Stored) error) error {
 	for wait := soon; ; wait = min(2*wait, maxPollInterval) {
-		if err := check(seq); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 		err := r.scan(ctx, stream, subject, seq, func(s Stored) error {
@@ -90,33 +89,26 @@ func (r *Reader) poll(
 	}
 }
 
-// ErrLost is returned by Follow if the stream has lost messages, so that new ones get the sequences of messages that were read.
-var ErrLost = errors.New("the stream has lost messages: its sequences began again")
+// checkInterval is the interval at which Follow reads the state of the stream.
+const checkInterval = time.Second
 
-// lossInterval is the interval at which Follow reads the state of the stream.
-const lossInterval = time.Second
-
-// Follow is Poll that notices a loss of messages: a server that lost its store, or its end in a crash, gives their sequences to new messages.
-// Then it returns ErrLost, and the caller must read from the start. created is the time at which the stream was created, zero before the first
-// call. Follow updates it. A caller keeps it between calls, because a loss often ends a call with another error. Unlike Poll, Follow needs the
-// right to read the state of the stream.
-func (r *Reader) Follow(ctx context.Context, stream, subject string, seq uint64, created *time.Time, soon time.Duration, fn func(Stored) error) error {
+// Follow is Poll that also calls check with the state of the stream, and returns its error. A server that lost its store, or its end in a crash,
+// gives the sequences of lost messages to new ones: then the caller must read again from the start. It keeps what check compares between calls,
+// because a loss often ends a call with another error. Unlike Poll, Follow needs the right to read the state of the stream.
+func (r *Reader) Follow(
+	ctx context.Context, stream, subject string, seq uint64, soon time.Duration, check func(*jetstream.StreamInfo) error, fn func(Stored) error,
+) error {
 	var checked time.Time
-	return r.poll(ctx, stream, subject, seq, soon, func(seq uint64) error {
-		if time.Since(checked) < lossInterval {
+	return r.poll(ctx, stream, subject, seq, soon, func() error {
+		if time.Since(checked) < checkInterval {
 			return nil
 		}
-		s, err := r.js.Stream(ctx, stream)
+		info, err := r.streamInfo(ctx, stream)
 		if err != nil {
-			return fmt.Errorf("open stream %s: %w", stream, err)
+			return err
 		}
-		info := s.CachedInfo()
-		isNew := !created.IsZero() && !info.Created.Equal(*created)
-		*created, checked = info.Created, time.Now()
-		if isNew || info.State.LastSeq+1 < seq {
-			return ErrLost
-		}
-		return nil
+		checked = time.Now()
+		return check(info)
 	}, fn)
 }
 

@@ -13,26 +13,25 @@ package index
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
-	"debrief/playbook"
 )
 
 // Intervals of following a server.
 const (
-	readInterval = 50 * time.Millisecond // shortest interval of reads while events arrive
-	pollInterval = time.Second           // between reads of the number of dead letters, and of deltas that no curator has announced
-	retryDelay   = 2 * time.Second       // after a failed read
+	readInterval  = 50 * time.Millisecond  // shortest interval of reads while events arrive
+	deltaInterval = 250 * time.Millisecond // between reads of deltas
+	pollInterval  = time.Second            // between reads of the number of dead letters
+	retryDelay    = 2 * time.Second        // after a failed read
 )
 
 // Index follows a server. It is safe for concurrent use.
@@ -50,6 +49,8 @@ type Index struct {
 	// Only followExecutions uses these.
 	readState  jetstream.StreamState // state of the stream of executions, before all of them were read
 	nextReread time.Time             // expired messages do not matter before this time
+
+	lastDelta uint64 // last sequence of the stream of deltas that readDeltas has read
 }
 
 // New returns an empty index. The table has the prices of models; it may be nil.
@@ -73,7 +74,7 @@ func (x *Index) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	for source, follow := range map[string]func(context.Context) error{
 		"executions":   x.followExecutions,
-		"deltas":       x.followDeltas,
+		"deltas":       func(ctx context.Context) error { return repeat(ctx, x.readDeltas) },
 		"dead letters": func(ctx context.Context) error { return repeat(ctx, x.Activity.countDead) },
 		"roles":        func(ctx context.Context) error { return repeat(ctx, x.Activity.sample) },
 	} {
@@ -113,103 +114,76 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 // crash of the server, it reads all again, so that the numbers are those of the stored ones. A call after an error continues, and notices messages that were erased meanwhile.
 func (x *Index) followExecutions(ctx context.Context) error {
 	if !x.hasExecutions.Load() {
-		began := time.Now()
-		state, err := streamState(ctx, x.conn, events.StreamExecutions)
-		if err != nil {
+		if err := x.readExecutions(ctx); err != nil {
 			return err
 		}
-		if err := x.Executions.Read(ctx); err != nil {
-			return err
-		}
-		x.setRead(state, began)
-		x.hasExecutions.Store(true)
 	}
 	for {
-		state, err := x.pollExecutions(ctx)
+		_, newest := x.Executions.Range()
+		err := x.conn.Events.Follow(ctx, events.StreamExecutions, ">", newest+1, readInterval, x.checkExecutions, func(s bus.Stored) error {
+			return x.Executions.add(ctx, s)
+		})
+		if errors.Is(err, errReread) {
+			err = x.readExecutions(ctx)
+		}
 		if err != nil {
 			return err
 		}
-		began := time.Now()
-		if err := x.Executions.reread(ctx, state.LastSeq); err != nil {
-			return err
-		}
-		x.setRead(state, began)
 	}
 }
 
-// setRead records that all executions were read. state is that of the stream before, and began the time when reading began.
-func (x *Index) setRead(state jetstream.StreamState, began time.Time) {
+// readExecutions reads all stored executions and feedback, for the first time or again.
+func (x *Index) readExecutions(ctx context.Context) error {
+	began := time.Now()
+	state, err := streamState(ctx, x.conn, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	if x.hasExecutions.Load() {
+		err = x.Executions.reread(ctx, state.LastSeq)
+	} else {
+		err = x.Executions.Read(ctx)
+	}
+	if err != nil {
+		return err
+	}
 	x.readState = state
 	x.nextReread = time.Now().Add(rereadFactor * time.Since(began))
+	x.hasExecutions.Store(true)
+	return nil
 }
 
 // rereadFactor is the shortest time until expired messages make followExecutions read all again, as a multiple of the time that the last
 // reading took. Messages may expire all the time, and the factor bounds the load.
 const rereadFactor = 100
 
-// pollExecutions reads new executions until all must be read again: messages were erased, the stream has lost its end, or messages have
-// expired and it is after nextReread. It returns the state of the stream at that time.
-func (x *Index) pollExecutions(ctx context.Context) (now jetstream.StreamState, err error) {
-	polled, stop := context.WithCancel(ctx)
-	defer stop()
-	_, newest := x.Executions.Range()
-	done := make(chan error, 1)
-	go func() {
-		done <- x.conn.Events.Poll(polled, events.StreamExecutions, ">", newest+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
-	}()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			return now, err
-		case <-tick.C:
-		}
-		now, err = streamState(ctx, x.conn, events.StreamExecutions)
-		isErased := now.NumDeleted > x.readState.NumDeleted
-		isLost := now.LastSeq < x.readState.LastSeq // new messages get the sequences of lost ones
-		isExpired := now.FirstSeq > x.readState.FirstSeq && time.Now().After(x.nextReread)
-		if err != nil || isErased || isLost || isExpired {
-			stop()
-			<-done
-			return now, err
-		}
-		x.readState.LastSeq = now.LastSeq
-		x.readState.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
+var errReread = errors.New("executions were erased, lost, or have expired")
+
+// checkExecutions returns errReread if all executions must be read again: messages were erased, the stream has lost its end, or messages have
+// expired and it is after nextReread.
+func (x *Index) checkExecutions(stream *jetstream.StreamInfo) error {
+	now := stream.State
+	isErased := now.NumDeleted > x.readState.NumDeleted
+	isLost := now.LastSeq < x.readState.LastSeq // new messages get the sequences of lost ones
+	isExpired := now.FirstSeq > x.readState.FirstSeq && time.Now().After(x.nextReread)
+	if isErased || isLost || isExpired {
+		return errReread
 	}
+	x.readState.LastSeq = now.LastSeq
+	x.readState.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
+	return nil
 }
 
-// followDeltas reads the new deltas of a playbook when a curator announces them, and those of all playbooks at an interval.
-func (x *Index) followDeltas(ctx context.Context) error {
-	announced := make(chan playbook.Book, 64)
-	subject := events.HeadSubject("") // ends in *, in place of the book
-	sub, err := x.conn.NATS().Subscribe(subject, func(m *nats.Msg) {
-		book := strings.TrimPrefix(m.Subject, strings.TrimSuffix(subject, "*"))
-		select {
-		case announced <- playbook.Book(book):
-		default: // the next poll reads its deltas
-		}
-	})
+// readDeltas reads the new deltas of all playbooks. It returns the pause before the next read.
+func (x *Index) readDeltas(ctx context.Context) (pause time.Duration, err error) {
+	last, err := x.Logs.followAll(ctx, x.lastDelta)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer sub.Unsubscribe()
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	last, err := x.Logs.followAll(ctx, 0)
-	if err == nil && !x.hasBooks.Load() {
+	x.lastDelta = last
+	if !x.hasBooks.Load() {
 		x.Books.readAll(ctx)
 		x.hasBooks.Store(true)
 	}
-	for err == nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case b := <-announced:
-			err = x.Logs.follow(ctx, b)
-		case <-poll.C:
-			last, err = x.Logs.followAll(ctx, last)
-		}
-	}
-	return err
+	return deltaInterval, nil
 }
