@@ -140,16 +140,9 @@ func (d *DeadLetters) Drop(ctx context.Context, l *Letter) error {
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
-	err = natserr.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error { return s.DeleteMsg(ctx, l.LetterSeq) })
-	if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil
+	_, err = natserr.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (bool, error) { return direct.Overwrite(ctx, s, l.LetterSeq) })
+	if err != nil {
+		return fmt.Errorf("delete dead letter %s: %w", l.Handle(), natserr.AsTimeout(ctx, err))
 	}
-	if natserr.IsDenied(err) {
-		return fmt.Errorf("delete dead letter %s: %w", l.Handle(), err)
-	}
-	// The server returns no specific error for a message that does not exist.
-	if _, gone := s.GetMsg(ctx, l.LetterSeq); errors.Is(gone, jetstream.ErrMsgNotFound) {
-		return nil
-	}
-	return fmt.Errorf("delete dead letter %s: %w", l.Handle(), natserr.AsTimeout(ctx, err))
+	return nil
 }
