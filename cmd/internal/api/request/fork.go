@@ -2,7 +2,6 @@ package request
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,7 +48,10 @@ func Fork(ctx context.Context, conn *bus.Conn, from playbook.Book, at explain.Ve
 		if done[string(e.ID)] {
 			continue
 		}
-		if err := requestForkEdit(ctx, conn, store, e); err != nil {
+		// A fork that is continued after a crash submits its last edit again. The server must store the copy, because only its Curator replies; the
+		// log has the edit once.
+		o := bus.PublishOptions{Repeat: true, Copy: int(time.Now().UnixNano())}
+		if _, err := SubmitEdit(ctx, conn, e, o); err != nil {
 			return 0, fmt.Errorf("fork %s: %w", from, err)
 		}
 	}
@@ -121,31 +123,4 @@ func coveredIDs(ctx context.Context, store *deltalog.Store, b playbook.Book) (ma
 		return nil
 	})
 	return done, explain.LogError(err)
-}
-
-// requestForkEdit submits one edit of a fork and waits until the log covers it. A fork that is continued after a crash submits its last edit
-// again. The server then reports a duplicate without a decision, and requestForkEdit polls the log.
-func requestForkEdit(ctx context.Context, conn *bus.Conn, store *deltalog.Store, e *events.Edit) error {
-	_, err := SubmitEdit(ctx, conn, e, bus.PublishOptions{Repeat: true})
-	if !errors.Is(err, bus.ErrDuplicate) {
-		return err
-	}
-	wait, cancel := context.WithTimeout(ctx, bulkTimeout)
-	defer cancel()
-	for {
-		done, err := coveredIDs(wait, store, e.Book)
-		if done[string(e.ID)] {
-			return nil
-		}
-		if err == nil {
-			err = events.Sleep(wait, 50*time.Millisecond)
-		}
-		timedOut := wait.Err() != nil && ctx.Err() == nil
-		switch {
-		case timedOut:
-			return program.Exit(program.ExitUnreachable, &NoReplyError{After: bulkTimeout})
-		case err != nil:
-			return err
-		}
-	}
 }
