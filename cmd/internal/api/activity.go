@@ -55,7 +55,7 @@ type Waiting struct {
 func getOverview(c *call) (*Overview, error) {
 	state := c.handler.index.Activity.State()
 	out := &Overview{ // empty lists, not null
-		Changes: []index.Change{}, States: map[playbook.Book]map[playbook.BulletID]string{}, Roles: c.permittedRoles(state.Roles), Books: []index.BookActivity{},
+		Changes: []index.Change{}, States: map[playbook.Book]map[playbook.BulletID]string{}, Roles: c.permittedRoles(state.Roles),
 	}
 	now := time.Now()
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
@@ -84,14 +84,10 @@ func getOverview(c *call) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	executions := c.handler.index.Executions.Counts()
-	for _, name := range names {
-		b, err := c.handler.index.Books.Activity(c.ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		b.Executions = executions[name]
-		out.Books = append(out.Books, b)
+	if out.Books, err = c.activityOf(names); err != nil {
+		return nil, err
+	}
+	for _, b := range out.Books {
 		out.Waiting.Quarantined += b.Quarantined
 	}
 	dead, err := c.deadLetters(bus.LetterFilter{})

@@ -119,17 +119,6 @@ func joinBooks(names []playbook.Book) string {
 	return strings.Join(text, ", ")
 }
 
-// bookItem is a playbook in a list.
-type bookItem struct {
-	Book playbook.Book `json:"book"`
-	playbook.About
-	Version uint64 `json:"version"`
-	Label   string `json:"label"`
-	Bullets int    `json:"bullets"`
-	Shown   int    `json:"shown" doc:"Bullets that generators show."`
-	Error   string `json:"error,omitempty" doc:"Damage of the log of the playbook."`
-}
-
 // permittedBooks returns the names of the playbooks that the token permits, sorted.
 func (c *call) permittedBooks() ([]playbook.Book, error) {
 	names, err := c.handler.store.AllBooks(c.ctx)
@@ -138,7 +127,7 @@ func (c *call) permittedBooks() ([]playbook.Book, error) {
 	return names, err
 }
 
-func listBooks(c *call) (*Page[bookItem], error) {
+func listBooks(c *call) (*Page[index.BookActivity], error) {
 	names, err := c.permittedBooks()
 	if err != nil {
 		return nil, err
@@ -147,25 +136,23 @@ func listBooks(c *call) (*Page[bookItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Page[bookItem]{Items: []bookItem{}, Next: part.Next}
-	for _, b := range part.Items {
-		item := bookItem{Book: b}
-		p, label, err := c.handler.index.Books.Newest(c.ctx, b)
-		switch {
-		case index.IsDamaged(err):
-			item.Error = err.Error()
-		case err != nil:
+	books, err := c.activityOf(part.Items)
+	return &Page[index.BookActivity]{Items: books, Next: part.Next}, err
+}
+
+// activityOf returns the numbers of playbooks.
+func (c *call) activityOf(names []playbook.Book) ([]index.BookActivity, error) {
+	executions := c.handler.index.Executions.Counts()
+	all := []index.BookActivity{}
+	for _, name := range names {
+		b, err := c.handler.index.Books.Activity(c.ctx, name)
+		if err != nil {
 			return nil, err
-		default:
-			item.About = p.About()
-			item.Version = p.Version()
-			item.Label = label
-			item.Bullets = p.Len()
-			item.Shown = p.Stats().ByStatus[playbook.Active]
 		}
-		out.Items = append(out.Items, item)
+		b.Executions = executions[name]
+		all = append(all, b)
 	}
-	return out, nil
+	return all, nil
 }
 
 // BookState is a playbook at a version, without its bullets.

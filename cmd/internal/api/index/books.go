@@ -118,6 +118,7 @@ func Nearest(p *playbook.Playbook) func(*playbook.Bullet) *NearestBullet {
 type BookActivity struct {
 	Book playbook.Book `json:"book"`
 	playbook.About
+	Version     uint64 `json:"version"`
 	Label       string `json:"label"`
 	Bullets     int    `json:"bullets"`
 	Shown       int    `json:"shown" doc:"Bullets that generators show."`
@@ -140,7 +141,7 @@ func (s *Books) Activity(ctx context.Context, name playbook.Book) (BookActivity,
 		return out, err
 	}
 	out.About = p.About()
-	out.Label, out.Bullets = label, p.Len()
+	out.Version, out.Label, out.Bullets = p.Version(), label, p.Len()
 	counts := p.Stats().ByStatus
 	out.Shown, out.Probation = counts[playbook.Active], counts[playbook.Probation]
 	out.Candidates, out.Quarantined = counts[playbook.Candidate], counts[playbook.Quarantined]
