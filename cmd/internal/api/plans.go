@@ -158,8 +158,7 @@ func promoteRun(c *call, r *PromoteRequest) (*request.Promotion, error) {
 		text := fmt.Sprintf("run: %q not found: name one of %s", clip(string(r.Run)), joinBooks(known))
 		return nil, &statusError{status: http.StatusNotFound, code: CodeNotFound, field: "run", text: text}
 	}
-	js := c.handler.conn.JetStream()
-	plan, err := request.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.book()), r.At)
+	plan, err := request.PlanPromotion(c.ctx, c.handler.store, c.handler.index.Books, r.Run, c.book(), r.At)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +204,7 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 	if slices.Contains(known, r.To) {
 		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, field: "to", text: fmt.Sprintf("playbook %q: already exists: choose another name", r.To)}
 	}
-	at, err := explain.NewBook(c.handler.conn.JetStream(), c.book()).Version(c.ctx, cmp.Or(r.At, "newest"))
+	at, err := c.handler.index.Books.Version(c.ctx, c.book(), cmp.Or(r.At, "newest"))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/chat/openai"
+	"debrief/events/deltalog"
 	"debrief/generator"
 	"debrief/generator/scoring"
 
@@ -169,20 +170,20 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	if o.empty {
 		return nil // version 0 of any book
 	}
-	b := explain.NewBook(s.JetStream(), name)
-	known, err := b.Store.BooksWithLog(ctx)
+	store := deltalog.New(s.JetStream())
+	known, err := store.BooksWithLog(ctx)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(known, name) {
 		return program.Exit(program.ExitRefused, fmt.Errorf("%w; or answer without a playbook: --empty", cli.NotFoundError(name, known)))
 	}
-	p, label, err := b.At(ctx, o.at)
+	at, err := explain.FindVersion(name, cmp.Or(o.at, "newest"), store.Log(ctx, name))
 	if err != nil {
 		return err
 	}
-	a.Book, a.Label = string(name), label
-	a.Version = p.Version()
+	a.Book, a.Label = string(name), at.Label()
+	a.Version = at.Number
 	return nil
 }
 

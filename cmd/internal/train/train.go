@@ -175,13 +175,14 @@ func (p *Training) openFolder(o replay.Options, data []report.Data) (*report.Fol
 func (p *Training) fork(ctx context.Context, s *cli.Session, to book.Book) (func(context.Context) (uint64, error), error) {
 	name, point, hasPoint := strings.Cut(p.From, "@")
 	from := book.Book(name)
-	if err := checkBook(ctx, deltalog.New(s.JetStream()), "--from", from); err != nil {
+	store := deltalog.New(s.JetStream())
+	if err := checkBook(ctx, store, "--from", from); err != nil {
 		return nil, err
 	}
 	if !hasPoint {
 		point = "newest"
 	}
-	at, err := explain.NewBook(s.JetStream(), from).Version(ctx, point)
+	at, err := explain.FindVersion(from, point, store.Log(ctx, from))
 	if err != nil {
 		return nil, err
 	}

@@ -1,15 +1,12 @@
 package explain
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/program"
 	"debrief/events/deltalog"
@@ -18,38 +15,12 @@ import (
 	"debrief/playbook/history"
 )
 
-// Book names a playbook on a server. The playbook may not exist yet.
-type Book struct {
-	Store *deltalog.Store
-	Name  playbook.Book
-}
-
-// NewBook returns a playbook on a server. It sends no request.
-func NewBook(js jetstream.JetStream, name playbook.Book) *Book { return &Book{deltalog.New(js), name} }
-
 // LogError adds the exit code to the error of a broken log. It returns other errors unchanged.
 func LogError(err error) error {
 	if errors.Is(err, deltalog.ErrBrokenLog) {
 		return program.Exit(program.ExitRefused, err)
 	}
 	return err
-}
-
-// At returns the playbook at a version, empty for the newest, and the label of the version.
-func (b *Book) At(ctx context.Context, point string) (*playbook.Playbook, string, error) {
-	if point == "" {
-		w, err := b.Store.Writer(ctx, b.Name)
-		if err != nil {
-			return nil, "", LogError(err)
-		}
-		return w.State().Playbook(), playbook.VersionLabel(w.State().Playbook().Version(), w.State().Chain()), nil
-	}
-	m, err := b.Version(ctx, point)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := b.Store.PlaybookAt(ctx, b.Name, m.Number)
-	return p, m.Label(), LogError(err)
 }
 
 // VersionHelp documents the formats of a version on the command line.
@@ -72,11 +43,6 @@ type Version struct {
 
 // Label returns the number and the beginning of the hash, such as 17@ab12cd.
 func (v Version) Label() string { return playbook.VersionLabel(v.Number, v.chain) }
-
-// Version finds a version in the log; see VersionHelp for the formats.
-func (b *Book) Version(ctx context.Context, point string) (Version, error) {
-	return FindVersion(b.Name, point, b.Store.Log(ctx, b.Name))
-}
 
 // FindVersion finds a version of a playbook in its log; see VersionHelp for the formats. It reads only versions, times, hashes and names.
 func FindVersion(name playbook.Book, point string, log deltalog.Log) (Version, error) {

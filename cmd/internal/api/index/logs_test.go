@@ -214,9 +214,8 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	if slices.Sort(changes); len(changes) != int(newest) || len(slices.Compact(changes)) != int(newest) {
 		t.Fatalf("the activity has the changes %v, want each of %d once", changes, newest)
 	}
-	b := &explain.Book{Store: store, Name: book}
 	for _, point := range []string{"newest", "0", "1", "7", "7@00", "999", "name-1", "name-3", "none", "1970-01-01T03:00:00Z", "1960-01-01", "?"} {
-		want, wantErr := b.Version(ctx, point)
+		want, wantErr := explain.FindVersion(book, point, store.Log(ctx, book))
 		got, err := x.Version(ctx, book, point)
 		same("point "+point, fmt.Sprint(got.Number, got.Label(), err), fmt.Sprint(want.Number, want.Label(), wantErr))
 	}

@@ -39,7 +39,7 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 	}
 	newest := func(b playbook.Book) explain.Version {
 		t.Helper()
-		m, err := explain.NewBook(conn.JetStream(), b).Version(ctx, "newest")
+		m, err := explain.FindVersion(b, "newest", store.Log(ctx, b))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -42,41 +43,42 @@ type Promotion struct {
 
 // PlanPromotion returns the plan to copy the changes of a run at a version into the target. An empty version means the one
 // named best, else the newest.
-func PlanPromotion(ctx context.Context, run, target *explain.Book, point string) (*Promotion, error) {
-	known, err := run.Store.BooksWithLog(ctx)
+func PlanPromotion(ctx context.Context, store *deltalog.Store, versions Versions, run, target playbook.Book, point string) (*Promotion, error) {
+	known, err := store.BooksWithLog(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fork, start, err := history.ForkOf(run.Store.History(ctx, run.Name)) // the copy is complete at version start; 0 without a fork
+	fork, start, err := history.ForkOf(store.History(ctx, run)) // the copy is complete at version start; 0 without a fork
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
-	at, err := runVersion(ctx, run, point)
+	at, err := runVersion(ctx, versions, run, point)
 	if err != nil {
 		return nil, err
 	}
 	if at.Number < start {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--at: must be at least %d, the version at the start of the run, got %s", start, at.Label()))
 	}
-	learned, err := run.Store.PlaybookAt(ctx, run.Name, at.Number)
+	learned, err := store.PlaybookAt(ctx, run, at.Number)
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
 	base := new(playbook.Playbook)
-	if slices.Contains(known, target.Name) { // else the base stays empty: a new target also gets the bullets that the run began with
-		if base, err = run.Store.PlaybookAt(ctx, run.Name, start); err != nil {
+	if slices.Contains(known, target) { // else the base stays empty: a new target also gets the bullets that the run began with
+		if base, err = store.PlaybookAt(ctx, run, start); err != nil {
 			return nil, explain.LogError(err)
 		}
 	}
-	before, label, err := target.At(ctx, "")
+	w, err := store.Writer(ctx, target)
 	if err != nil {
-		return nil, err
+		return nil, explain.LogError(err)
 	}
+	before := w.State().Playbook()
 	plan := newPromotion(base, learned, before)
-	plan.Book = target.Name
-	plan.Run = run.Name
+	plan.Book = target
+	plan.Run = run
 	plan.At = at.Label()
-	plan.Before = label
+	plan.Before = playbook.VersionLabel(before.Version(), w.State().Chain())
 	if start > 0 {
 		plan.Fork = fork.String()
 	}
@@ -99,13 +101,13 @@ func newPromotion(base, learned, target *playbook.Playbook) *Promotion {
 }
 
 // runVersion returns the version of a run to promote.
-func runVersion(ctx context.Context, run *explain.Book, point string) (explain.Version, error) {
+func runVersion(ctx context.Context, versions Versions, run playbook.Book, point string) (explain.Version, error) {
 	if point != "" {
-		return run.Version(ctx, point)
+		return versions.Version(ctx, run, point)
 	}
-	best, err := run.Version(ctx, bestVersion)
+	best, err := versions.Version(ctx, run, bestVersion)
 	if program.ExitCode(err) == program.ExitRefused { // the run has no version of this name
-		return run.Version(ctx, "newest")
+		return versions.Version(ctx, run, "newest")
 	}
 	return best, err
 }

@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 )
 
@@ -22,7 +24,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	conn := serve(t)
-	open := func(b playbook.Book) *explain.Book { return explain.NewBook(conn.JetStream(), b) }
+	store, versions := deltalog.New(conn.JetStream()), index.New(conn, nil).Books
 	sendTo := func(b playbook.Book, e *events.Edit) (*events.EditReply, error) {
 		e.ID, e.Author, e.Book = events.NewID(), "ann", b
 		return SubmitEdit(ctx, conn, e, bus.PublishOptions{})
@@ -36,7 +38,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	}
 	now := func(b playbook.Book) *playbook.Playbook {
 		t.Helper()
-		p, _, err := open(b).At(ctx, "")
+		p, err := deltalog.Load(ctx, conn, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		ask("default", playbook.Op{Kind: playbook.Add, Section: "others", Content: letter})
 	}
 	ask("default", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true})
-	m, err := open("default").Version(ctx, "newest")
+	m, err := versions.Version(ctx, "default", "newest")
 	if err == nil {
 		_, err = Fork(ctx, conn, "default", m, "run")
 	}
@@ -70,7 +72,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 
 	plan := func() *Promotion {
 		t.Helper()
-		plan, err := PlanPromotion(ctx, open("run"), open("default"), "")
+		plan, err := PlanPromotion(ctx, store, versions, "run", "default", "")
 		if err != nil {
 			t.Fatal(err)
 		}
