@@ -18,6 +18,9 @@ type Lift struct {
 	Withheld int     `json:"withheld"` // number of outcomes without it
 }
 
+// IsMeasured reports whether there are outcomes with the bullet and without it. It is false for nil.
+func (l *Lift) IsMeasured() bool { return l != nil && l.Shown > 0 && l.Withheld > 0 }
+
 func (l Lift) String() string {
 	return fmt.Sprintf("lift %+.0f points (%+.0f to %+.0f)", 100*l.Estimate, 100*l.Low, 100*l.High)
 }
@@ -26,7 +29,7 @@ func (l Lift) String() string {
 func (c Config) Lift(e *playbook.Experiment) Lift {
 	c = c.WithDefaults()
 	l := Lift{Low: -1, High: 1, Shown: e.Shown.Count(), Withheld: e.Withheld.Count()}
-	if l.Shown > 0 && l.Withheld > 0 {
+	if l.IsMeasured() {
 		l.Estimate = e.Shown.Mean() - e.Withheld.Mean()
 	}
 	if l.Shown+l.Withheld == 0 {

@@ -326,3 +326,17 @@ func BenchmarkLift(b *testing.B) {
 
 // typical returns a rate of other tasks that rests on few outcomes.
 func typical(rate float64) playbook.Typical { return playbook.Typical{Rate: rate} }
+
+// A lift is measured if there are outcomes with the bullet and without it. Otherwise its estimate of 0 says nothing.
+func TestLiftIsMeasured(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		shown, withheld int
+		want            bool
+	}{{0, 0, false}, {3, 0, false}, {0, 1, false}, {1, 1, true}} {
+		e := &playbook.Experiment{Shown: playbook.Scores{playbook.MaxScore: tt.shown}, Withheld: playbook.Scores{0: tt.withheld}}
+		if l := (gate.Config{}).Lift(e); l.IsMeasured() != tt.want {
+			t.Errorf("%d shown, %d withheld: measured: %t, want %t", tt.shown, tt.withheld, !tt.want, tt.want)
+		}
+	}
+}

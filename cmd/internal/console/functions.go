@@ -117,7 +117,7 @@ func first(items any, n int) any {
 // lift returns the chart of the lift of a bullet in an experiment. It returns nil without an experiment, and if one of the two arms has no
 // outcomes.
 func lift(r *gate.Row) *interval {
-	if r == nil || r.Lift == nil || r.Lift.Shown == 0 || r.Lift.Withheld == 0 {
+	if r == nil || !r.Lift.IsMeasured() {
 		return nil
 	}
 	return &interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}

@@ -236,7 +236,7 @@ func printGateBullets(v *api.GateState) error {
 		if l.Status == playbook.Active && l.Standing != "" {
 			state = string(l.Standing)
 		}
-		if l.Lift != nil {
+		if l.Lift.IsMeasured() {
 			lift = fmt.Sprintf("%+.0f (%+.0f to %+.0f)", 100*l.Lift.Estimate, 100*l.Lift.Low, 100*l.Lift.High)
 		}
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, state, l.Cited, l.Shown, l.Withheld, lift)
