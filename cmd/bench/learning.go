@@ -47,7 +47,8 @@ Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
 Some arms run only if --arms names them: perfect (it learns on from rules by hand), votes-only (the same, but the Reflector only
 votes), right-or-wrong (without scores between), forgetful (lessons leave out the scope of a rule), silent (70 % of tasks without an
-outcome), judge (its share of wrong verdicts is known) and late (outcomes come about 200 tasks later, out of order).
+outcome), judge (its share of wrong verdicts is known) and late (outcomes come about 200 tasks later, out of order). off-silent and
+off-late are the same with the gate off.
 
 Intervals are 95 % over seeds, by Student's t. All worlds, arms and tasks take hours on two cores, --quick takes a few minutes.`
 }
