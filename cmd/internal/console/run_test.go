@@ -94,6 +94,18 @@ func wordsOf(page string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
+// The page shows the mean score of an epoch if answers are partly right.
+func TestRunFileShowsMeanScore(t *testing.T) {
+	t.Parallel()
+	r := report.New()
+	train := report.Score{N: 10, Right: 6, Accuracy: 0.6, Mean: 0.775}
+	r.Epochs = []report.Epoch{{Epoch: 1, Train: train, Validation: &report.Score{N: 4, Right: 1, Accuracy: 0.25, Mean: 0.25}}}
+	words := wordsOf(runFile(t, &r))
+	if want := "1 60.0 % 31.3 % to 83.2 %, n 10 mean score 0.775 25.0 % 4.6 % to 69.9 %, n 4 0"; !strings.Contains(words, want) {
+		t.Errorf("got %q, want the row %q", words, want)
+	}
+}
+
 func TestRunFile(t *testing.T) {
 	t.Parallel()
 	r := exampleRun()
