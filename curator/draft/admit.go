@@ -72,7 +72,7 @@ func (d *draft) repeat(op playbook.Op, b *playbook.Bullet, g grounds) *screen.Re
 		if hasText && b.Shown() && (added == similar.Numbers || added == similar.Identifiers) {
 			return d.propose(better, g)
 		}
-		return d.confirm(&request, duplicateText(b))
+		return d.confirm(&request, duplicateAdvice(b))
 	}
 	experiment := b.CurrentExperiment()
 	hasRecord := experiment.Outcomes()+experiment.Confirmations > 0
@@ -84,7 +84,7 @@ func (d *draft) repeat(op playbook.Op, b *playbook.Bullet, g grounds) *screen.Re
 			_ = d.change(&better) // if another bullet has this text, the request counts without it
 		}
 	}
-	return d.confirm(&request, duplicateText(d.Bullet(b.ID)))
+	return d.confirm(&request, duplicateAdvice(d.Bullet(b.ID)))
 }
 
 // isBetterText reports whether an UPDATE keeps the condition, the numbers, the names and the negations of the bullet b. It completes the

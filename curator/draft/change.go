@@ -59,7 +59,12 @@ func (d *draft) change(op *playbook.Op) *screen.Refusal {
 }
 
 // duplicateText returns the refusal for content that a bullet has already.
-func duplicateText(b *playbook.Bullet) *screen.Refusal {
+func duplicateText(b *playbook.Bullet) *screen.Refusal { return duplicateOf(b, "has the same text") }
+
+// duplicateAdvice returns the refusal for a request that needs no operation, because a bullet gives the advice already.
+func duplicateAdvice(b *playbook.Bullet) *screen.Refusal { return duplicateOf(b, "gives this advice already") }
+
+func duplicateOf(b *playbook.Bullet, what string) *screen.Refusal {
 	state := ""
 	switch b.Status {
 	case playbook.Retired:
@@ -67,7 +72,7 @@ func duplicateText(b *playbook.Bullet) *screen.Refusal {
 	case playbook.Quarantined:
 		state = " and is in quarantine"
 	}
-	refusal := screen.Refusef(playbook.ReasonDuplicate, "bullet %q has the same text%s", b.ID, state)
+	refusal := screen.Refusef(playbook.ReasonDuplicate, "bullet %q %s%s", b.ID, what, state)
 	refusal.DuplicateOf = b.ID
 	return refusal
 }

@@ -134,3 +134,21 @@ func TestDoubtfulBetterTextWaits(t *testing.T) {
 	n.take(t, n.asksAfter(t, "other", better))
 	n.want(t, "first request", map[string]playbook.Status{"other": active, "divide its weight": active, better.Content: candidate})
 }
+
+// A request for a bullet that is shown needs no operation. The record of it says so, and not that the texts are the same.
+func TestRequestForShownBulletNamesItsAdvice(t *testing.T) {
+	t.Parallel()
+	n := new(draftTest)
+	n.take(t, asks(op(playbook.Add, "", "Divide the weight by 40.")))
+	n.deltas = nil
+	n.take(t, asks(playbook.Op{Kind: playbook.Confirm, Bullet: "misc-00001"}))
+	var reasons []string
+	for _, d := range n.deltas {
+		for _, r := range d.Rejected {
+			reasons = append(reasons, r.Reason)
+		}
+	}
+	if want := `bullet "misc-00001" gives this advice already`; len(reasons) != 1 || reasons[0] != want {
+		t.Errorf("got %q, want %q", reasons, want)
+	}
+}
