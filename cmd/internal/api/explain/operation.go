@@ -174,7 +174,10 @@ func DescribeEvent(e *history.Event, bullet playbook.BulletID) string {
 	var text string
 	switch e.Kind {
 	case history.DuplicateEvent:
-		text = fmt.Sprintf("proposed again: %q", term.OneLine(op.Content, 100))
+		text = "requested again"
+		if op.Content != "" {
+			text = fmt.Sprintf("proposed again: %q", term.OneLine(op.Content, 100))
+		}
 	case history.RejectedEvent:
 		text = fmt.Sprintf("%s rejected: %q", strings.ToLower(string(op.Kind)), term.OneLine(op.Content, 100))
 	default:

@@ -82,3 +82,12 @@ func TestEveryOperationHasAMeaning(t *testing.T) {
 		}
 	}
 }
+
+// A request without a text has nothing to quote.
+func TestDescribeRequestWithoutText(t *testing.T) {
+	t.Parallel()
+	e := &history.Event{Kind: history.DuplicateEvent, Bullet: "a", Op: playbook.Op{Kind: playbook.Confirm, Bullet: "a"}}
+	if got := DescribeEvent(e, "a"); !strings.HasPrefix(got, "requested again") || strings.Contains(got, `""`) {
+		t.Errorf("got %q, want a request without a quotation", got)
+	}
+}
