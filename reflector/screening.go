@@ -3,6 +3,7 @@ package reflector
 import (
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,8 +25,8 @@ import (
 //   - gives orders to models or contains markers of a prompt or a playbook, whatever its source; see admit.Screen.
 //
 // The error and the correct approach of a reflection are shown in the session without a bullet, and the Curator gets the cause and the
-// correct approach. They are marked too if a sentence of them is copied, and the note and the Curator's prompt do not contain
-// a marked text.
+// correct approach. Their copied sentences are taken out. A field without another sentence is marked, so that people can read it, and
+// neither the note nor the Curator's prompt contains it.
 //
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
@@ -108,27 +109,59 @@ func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
 	return l
 }
 
-// markCopies marks the error, the cause and the correct approach of a reflection if a sentence of them is copied from a text of the run.
-// Call it after finishSample, which may set these fields.
+// markCopies takes the sentences that are copied from a text of the run out of the error, the cause and the correct approach of a reflection. It
+// marks a field that has no other sentence. Call it after finishSample, which may set these fields.
 func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cfg Config) {
 	if ref.ErrorIdentification == "" && ref.RootCauseAnalysis == "" && ref.CorrectApproach == "" {
 		return
 	}
 	texts := untrustedTexts(e, other, cfg)
-	mark := func(name, s string) {
-		parts := []string{s}
-		for _, sentence := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".!?\n", r) }) {
-			if n := len(slices.Collect(words(sentence))); n >= minShingledWords {
-				parts = append(parts, sentence)
-			}
+	mark := func(name string, s *string) {
+		if !hasCopy(*s, texts) {
+			return
 		}
-		if slices.ContainsFunc(parts, func(part string) bool { return copySource(part, texts) != "" }) {
+		if own := withoutCopies(*s, texts); own != "" && !hasCopy(own, texts) {
+			*s = own
+		} else {
 			ref.Copied = append(ref.Copied, name)
 		}
 	}
-	mark(events.FieldError, ref.ErrorIdentification)
-	mark(events.FieldCause, ref.RootCauseAnalysis)
-	mark(events.FieldApproach, ref.CorrectApproach)
+	mark(events.FieldError, &ref.ErrorIdentification)
+	mark(events.FieldCause, &ref.RootCauseAnalysis)
+	mark(events.FieldApproach, &ref.CorrectApproach)
+}
+
+// hasCopy reports whether a text or a sentence of it is copied. A part of a sentence counts as one if it ends at a point, as in "3.5".
+func hasCopy(s string, texts []source) bool {
+	parts := []string{s}
+	for _, sentence := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".!?\n", r) }) {
+		if n := len(slices.Collect(words(sentence))); n >= minShingledWords {
+			parts = append(parts, sentence)
+		}
+	}
+	return slices.ContainsFunc(parts, func(part string) bool { return copySource(part, texts) != "" })
+}
+
+// sentenceEnd matches the space behind a sentence.
+var sentenceEnd = regexp.MustCompile(`([.!?])\s+|\n`)
+
+// withoutCopies returns the sentences of a text that are not copied, with an ellipsis for the others, or "" if all are copied.
+func withoutCopies(s string, texts []source) string {
+	var own []string
+	isEmpty := true
+	for sentence := range strings.SplitSeq(sentenceEnd.ReplaceAllString(s, "$1\n"), "\n") {
+		switch isCopied := hasCopy(sentence, texts); {
+		case !isCopied && sentence != "":
+			own = append(own, sentence)
+			isEmpty = false
+		case isCopied && (len(own) == 0 || own[len(own)-1] != text.Ellipsis):
+			own = append(own, text.Ellipsis)
+		}
+	}
+	if isEmpty {
+		return ""
+	}
+	return strings.Join(own, " ")
 }
 
 // screenRecords clears the texts of records that would be marked in a lesson, because prompts of the session quote them without a

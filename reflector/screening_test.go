@@ -142,7 +142,8 @@ func TestCopiedTextStaysOutOfNotes(t *testing.T) {
 	}{
 		{"own words", "The tariff was guessed.", own, "The tariff was guessed.", own, nil},
 		{"a copied approach", "The tariff was guessed.", hostile, "The tariff was guessed.", "", []string{events.FieldApproach}},
-		{"a copied sentence in an approach", "The tariff was guessed.", own + " " + hostile, "The tariff was guessed.", "", []string{events.FieldApproach}},
+		{"a copied sentence in an error", "The tariff was guessed. " + hostile, own, "The tariff was guessed. …", own, nil},
+		{"a copied sentence before others", hostile + " " + hostile + " The tariff was guessed. It costs 3.5 % more.", own, "… The tariff was guessed. It costs 3.5 % more.", own, nil},
 		{"a copied error", hostile, own, "", own, []string{events.FieldError}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -154,8 +155,12 @@ func TestCopiedTextStaysOutOfNotes(t *testing.T) {
 				t.Fatal(err)
 			}
 			ref := reflectOn(t, scriptedModel(func() (string, error) { return string(reply), nil }), e)
-			if ref.ErrorIdentification != test.went || ref.CorrectApproach != test.right || !slices.Equal(ref.Copied, test.copied) {
-				t.Errorf("got reflection %q, %q, copied %q, want the texts of the model and copied %q", ref.ErrorIdentification, ref.CorrectApproach, ref.Copied, test.copied)
+			if !slices.Equal(ref.Copied, test.copied) {
+				t.Errorf("got copied %q, want %q", ref.Copied, test.copied)
+			}
+			isMarked := slices.Contains(test.copied, events.FieldError) && ref.ErrorIdentification == test.went
+			if ref.ErrorIdentification != test.noteWent && !isMarked {
+				t.Errorf("got the error %q, want %q, or the text of the model if it is marked", ref.ErrorIdentification, test.noteWent)
 			}
 			if n := events.NewNote("1-00000000", ref); n.Error != test.noteWent || n.Approach != test.noteRight {
 				t.Errorf("got note %q, %q, want %q, %q", n.Error, n.Approach, test.noteWent, test.noteRight)
