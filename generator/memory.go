@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -112,10 +110,10 @@ func (m *memory) read(ctx context.Context) error {
 var errLost = errors.New("the stream of executions has lost messages: its sequences began again")
 
 // checkLoss returns errLost if the stream is a new one, or ends before the last message that was read.
-func (m *memory) checkLoss(stream *jetstream.StreamInfo) error {
+func (m *memory) checkLoss(stream bus.Extent) error {
 	isNew := !m.created.IsZero() && !stream.Created.Equal(m.created)
 	m.created = stream.Created
-	if isNew || stream.State.LastSeq < m.lastRead.Load() {
+	if isNew || stream.Last < m.lastRead.Load() {
 		return errLost
 	}
 	return nil

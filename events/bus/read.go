@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/blob"
@@ -89,14 +88,21 @@ func (r *Reader) poll(ctx context.Context, stream, subject string, seq uint64, s
 	}
 }
 
-// checkInterval is the interval at which Follow reads the state of the stream.
+// Extent tells which messages a stream has.
+type Extent struct {
+	Created     time.Time // when the stream was created
+	First, Last uint64    // sequences of its messages
+	Deleted     int       // number of deleted messages between them
+}
+
+// checkInterval is the interval at which Follow reads the extent of the stream.
 const checkInterval = time.Second
 
-// Follow is Poll that also calls check with the state of the stream, and returns its error. A server that lost its store, or its end in a crash,
+// Follow is Poll that also calls check with the extent of the stream, and returns its error. A server that lost its store, or its end in a crash,
 // gives the sequences of lost messages to new ones: then the caller must read again from the start. It keeps what check compares between calls,
 // because a loss often ends a call with another error. Unlike Poll, Follow needs the right to read the state of the stream.
 func (r *Reader) Follow(
-	ctx context.Context, stream, subject string, seq uint64, soon time.Duration, check func(*jetstream.StreamInfo) error, fn func(Stored) error,
+	ctx context.Context, stream, subject string, seq uint64, soon time.Duration, check func(Extent) error, fn func(Stored) error,
 ) error {
 	var checked time.Time
 	return r.poll(ctx, stream, subject, seq, soon, func() error {
@@ -108,7 +114,7 @@ func (r *Reader) Follow(
 			return err
 		}
 		checked = time.Now()
-		return check(info)
+		return check(Extent{Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Deleted: info.State.NumDeleted})
 	}, fn)
 }
 

@@ -161,16 +161,15 @@ var errReread = errors.New("executions were erased, lost, or have expired")
 
 // checkExecutions returns errReread if all executions must be read again: messages were erased, the stream has lost its end, or messages have
 // expired and it is after nextReread.
-func (x *Index) checkExecutions(stream *jetstream.StreamInfo) error {
-	now := stream.State
-	isErased := now.NumDeleted > x.readState.NumDeleted
-	isLost := now.LastSeq < x.readState.LastSeq // new messages get the sequences of lost ones
-	isExpired := now.FirstSeq > x.readState.FirstSeq && time.Now().After(x.nextReread)
+func (x *Index) checkExecutions(now bus.Extent) error {
+	isErased := now.Deleted > x.readState.NumDeleted
+	isLost := now.Last < x.readState.LastSeq // new messages get the sequences of lost ones
+	isExpired := now.First > x.readState.FirstSeq && time.Now().After(x.nextReread)
 	if isErased || isLost || isExpired {
 		return errReread
 	}
-	x.readState.LastSeq = now.LastSeq
-	x.readState.NumDeleted = now.NumDeleted // erased messages count until the messages before them have expired
+	x.readState.LastSeq = now.Last
+	x.readState.NumDeleted = now.Deleted // erased messages count until the messages before them have expired
 	return nil
 }
 
