@@ -238,13 +238,14 @@ func TestTallyWithout(t *testing.T) {
 		tally playbook.Tally
 		want  playbook.Typical
 	}{
-		"empty":                        {playbook.Tally{Cited: 5, Few: 4}, playbook.Typical{Rate: 0.5}},
-		"others succeed":               {playbook.Tally{Cited: 13, Sum: 80, Few: 8, FewSum: 4000}, playbook.Typical{Rate: 0.9, Outcomes: 8}},
-		"others fail":                  {playbook.Tally{Cited: 13, Few: 12}, playbook.Typical{Rate: 0.1, Outcomes: 8}},
-		"one other bullet fails often": {playbook.Tally{Cited: 53, Sum: 80, Few: 12, FewSum: 6000}, playbook.Typical{Rate: 0.7, Outcomes: 48}},
-		"ten plain tasks":              {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 10, Sum: 10}}, playbook.Typical{Rate: 11. / 12, Outcomes: 10}},
-		"many plain tasks":             {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 998, Sum: 799}}, playbook.Typical{Rate: 0.8, Outcomes: 10}},
-		"most fail":                    {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 998, Sum: 99}}, playbook.Typical{Rate: 0.5}},
+		"empty":                           {playbook.Tally{Cited: 5, Few: 4}, playbook.Typical{Rate: 0.5}},
+		"others succeed":                  {playbook.Tally{Cited: 13, Sum: 80, Few: 8, FewSum: 4000}, playbook.Typical{Rate: 0.9, Outcomes: 8}},
+		"others fail":                     {playbook.Tally{Cited: 13, Few: 12}, playbook.Typical{Rate: 0.1, Outcomes: 8}},
+		"one of many bullets fails often": {playbook.Tally{Cited: 98, Sum: 380, Few: 54, FewSum: 39_000}, playbook.Typical{Rate: 40. / 52, Outcomes: 50}},
+		"one of few bullets fails often":  {playbook.Tally{Cited: 53, Sum: 80, Few: 12, FewSum: 6000}, playbook.Typical{Rate: 9. / 50, Outcomes: 48}},
+		"ten plain tasks":                 {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 10, Sum: 10}}, playbook.Typical{Rate: 11. / 12, Outcomes: 10}},
+		"many plain tasks":                {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 998, Sum: 799}}, playbook.Typical{Rate: 0.8, Outcomes: 10}},
+		"most fail":                       {playbook.Tally{Cited: 5, Few: 4, Plain: playbook.Plain{Count: 998, Sum: 99}}, playbook.Typical{Rate: 0.5}},
 	} {
 		if got := playbook.TypicalOf(test.tally, own); math.Abs(got.Rate-test.want.Rate) > 1e-9 || got.Outcomes != test.want.Outcomes {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)

@@ -31,14 +31,15 @@ func (p *Playbook) SetVerdicts(v Verdicts) { p.tally.Verdicts = v }
 
 // Typical is the typical result of the tasks that do not cite a bullet. The gate compares the record of the bullet with it.
 type Typical struct {
-	Rate     float64 // mean score, from 0 to 1
+	Rate     float64 // mean score, from 0 to 1: over outcomes, or over bullets; see Tally.without
 	Outcomes float64 // number of outcomes behind Rate
 	// Shares of the newest verdicts "failure" and "success" that are false. Both are 0 if the error of the judge is unknown.
 	FalseFailures, FalseSuccesses float64
 }
 
 const (
-	fewOutcomes = 4 // maximum number of outcomes of each bullet in the mean over bullets, see Tally.without
+	fewOutcomes = 4    // maximum number of outcomes of each bullet in the mean over bullets, see Tally.without
+	minFew      = 40   // least number of outcomes behind that mean: those of at least ten bullets
 	fewUnit     = 1000 // for a score of 1 in Tally.FewSum
 )
 
@@ -53,9 +54,9 @@ func (p *Playbook) Typical(id BulletID) Typical {
 	return t
 }
 
-// without returns the mean score of the tasks that cite another shown bullet than b. It is the mean over outcomes, or the mean over bullets, in
-// which each has nearly the same weight, if that is larger. If outcomes come late, a few wrong bullets decide many tasks before the
-// first outcome. The mean over outcomes is then that of these bullets, and none of them would fail more often than is typical.
+// without returns the mean score of the tasks that cite another shown bullet than b. If at least ten bullets have outcomes, it is not below the
+// mean over bullets, in which each has nearly the same weight. If outcomes come late, a few wrong bullets decide many tasks before the first
+// outcome. The mean over outcomes is then that of these bullets, and none of them would fail more often than is typical.
 //
 // With few such tasks, the result is near a prior:
 //
@@ -69,9 +70,12 @@ func (t Tally) without(b *Bullet) Typical {
 		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
 	}
 	weight := plain + 2 // without outcomes behind it, the prior counts as two outcomes
-	overOutcomes := (float64(t.Sum)/MaxScore + weight*prior) / (float64(t.Cited) + weight)
+	typical := Typical{Rate: (float64(t.Sum)/MaxScore + weight*prior) / (float64(t.Cited) + weight), Outcomes: float64(t.Cited) + plain}
 	overBullets := (float64(t.FewSum)/fewUnit + weight*prior) / (float64(t.Few) + weight)
-	return Typical{Rate: max(overOutcomes, overBullets), Outcomes: float64(t.Cited) + plain}
+	if t.Few >= minFew && overBullets > typical.Rate {
+		typical.Rate, typical.Outcomes = overBullets, float64(t.Few)+plain
+	}
+	return typical
 }
 
 // countBullet adds the cited outcomes of a shown bullet, or subtracts them if sign is -1. A nil bullet counts nothing.

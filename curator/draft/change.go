@@ -62,7 +62,9 @@ func (d *draft) change(op *playbook.Op) *screen.Refusal {
 func duplicateText(b *playbook.Bullet) *screen.Refusal { return duplicateOf(b, "has the same text") }
 
 // duplicateAdvice returns the refusal for a request that needs no operation, because a bullet gives the advice already.
-func duplicateAdvice(b *playbook.Bullet) *screen.Refusal { return duplicateOf(b, "gives this advice already") }
+func duplicateAdvice(b *playbook.Bullet) *screen.Refusal {
+	return duplicateOf(b, "gives this advice already")
+}
 
 func duplicateOf(b *playbook.Bullet, what string) *screen.Refusal {
 	state := ""

@@ -24,7 +24,7 @@ func (d *draft) keepCondition(op *playbook.Op) *screen.Refusal {
 // completeCondition completes an UPDATE or a MERGE. replaced are the bullets that it replaces, first the one that keeps its id. An operation
 // without a condition gets the common condition of the bullets. If they have different ones, it gets the condition of the first bullet, but
 // only with exactly the advice of this bullet. An UPDATE with another condition becomes an ADD, because it is advice for another case, unless
-// it only corrects a number, such as a limit. A MERGE with another condition is refused.
+// it only corrects a limit. A MERGE with another condition is refused.
 func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *screen.Refusal) {
 	first := replaced[0]
 	hasFirstAdvice := playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(first.Advice())
@@ -38,7 +38,7 @@ func completeCondition(op *playbook.Op, replaced []*playbook.Bullet) (refusal *s
 	op.When, op.Content = when, content
 	refusal = refuseCondition(op, first)
 	if refusal != nil && op.Kind == playbook.Update {
-		if similar.CorrectsNumber(first.Content, op.Content) {
+		if similar.CorrectsLimit(first.Content, op.Content) {
 			return nil
 		}
 		op.Kind, op.Bullet, op.Section = playbook.Add, "", cmp.Or(op.Section, first.Section)

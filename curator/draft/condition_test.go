@@ -52,7 +52,7 @@ func TestConditionsAreKept(t *testing.T) {
 			nil,
 		},
 		{
-			"an update corrects the number of a condition", conditional(playbook.Update, "misc-00005", "the order is above 104.10 EUR", "Add a note."),
+			"an update corrects the limit of a condition", conditional(playbook.Update, "misc-00005", "the order is above 104.10 EUR", "Add a note."),
 			[]string{"When the order is above 104.10 EUR: Add a note."},
 			[]string{limit},
 			nil,

@@ -240,13 +240,14 @@ func (m *RejectionLog) update(p *playbook.Playbook) {
 // such advice is right again if a new insight asks for it.
 func (m *RejectionLog) retiredReason(id playbook.BulletID) (reason string, ok bool) {
 	l := m.texts[retiredID(id)]
-	switch {
-	case l == nil || l.reason == "":
-		return "the bullet is retired", true
-	case l.code == playbook.ReasonReplaced || l.code == playbook.ReasonTokenBudget || l.code == playbook.ReasonTooMany:
+	if l == nil { // retired before the newest messages, from which the log was read
 		return "", false
 	}
-	return l.reason, true
+	switch l.code {
+	case playbook.ReasonReplaced, playbook.ReasonTokenBudget, playbook.ReasonTooMany:
+		return "", false
+	}
+	return cmp.Or(l.reason, "the bullet is retired"), true
 }
 
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired

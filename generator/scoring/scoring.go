@@ -274,11 +274,13 @@ const maxWrongEntries = 5
 // scoreList is the method of ByList.
 func scoreList(target string, a Answer) (events.Outcome, error) {
 	want, got := splitList(target), splitList(a.Final)
-	right := 0
-	var wrong []string // descriptions of the wrong entries
+	right, more := 0, 0
+	var wrong []string // descriptions of the first wrong entries; more is the number of the others
 	for i := range max(len(want), len(got)) {
 		if i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i]) {
 			right++
+		} else if len(wrong) == maxWrongEntries {
+			more++
 		} else {
 			wrong = append(wrong, fmt.Sprintf("number %d: expected %s, got %s", i+1, shortText(elementAt(want, i)), shortText(elementAt(got, i))))
 		}
@@ -288,8 +290,8 @@ func scoreList(target string, a Answer) (events.Outcome, error) {
 	}
 	score := float64(right) / float64(max(len(want), len(got)))
 	o := events.Outcome{Score: score, Label: events.LabelOf(score)}
-	if more := len(wrong) - maxWrongEntries; more > 0 {
-		wrong = append(wrong[:maxWrongEntries], fmt.Sprintf("and %d more", more))
+	if more > 0 {
+		wrong = append(wrong, fmt.Sprintf("and %d more", more))
 	}
 	o.Feedback = fmt.Sprintf("%d of %d entries are right, %d were given. Wrong entries: %s.", right, len(want), len(got), strings.Join(wrong, "; "))
 	return o, nil

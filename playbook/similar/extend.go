@@ -3,6 +3,8 @@ package similar
 import (
 	"slices"
 	"strings"
+
+	"debrief/playbook/text"
 )
 
 // IsExtension reports whether the text longer says everything that base says. It has all terms of base, in any order and any inflection.
@@ -17,33 +19,31 @@ func IsNarrower(base, longer string) bool {
 	return Missing(base, longer).Kind == Same && !addsBetween(base, longer, Negations)
 }
 
-// CorrectsNumber reports whether two texts differ only in one number, wherever it occurs, such as a limit. Texts that differ in two numbers, such as
-// two rows of a table of limits and fees, are different rules.
-func CorrectsNumber(before, after string) bool {
-	removed, ok := onlyNumber(before, after)
-	if !ok {
+// limitWords are words that make a number a limit.
+var limitWords = text.Set("above below over under least most more less fewer until maximum minimum exceed exceeds exceeding beyond within limit")
+
+// CorrectsLimit reports whether two texts have the same terms in the same order, except for one number, wherever it occurs, and whether they speak of
+// a limit. Other numbers, such as codes, versions, years and ranges, tell different rules apart, and so do two numbers: they may be two rows of
+// a table of limits and fees.
+func CorrectsLimit(before, after string) bool {
+	old, corrected := parseTerms(before), parseTerms(after)
+	if len(old) != len(corrected) {
 		return false
 	}
-	added, ok := onlyNumber(after, before)
-	return ok && removed != added
-}
-
-// onlyNumber returns the number of a text that the other text lacks. It returns false unless this is the only term that the other text lacks.
-func onlyNumber(s, other string) (number string, ok bool) {
-	known := map[string]bool{} // stems
-	for _, t := range parseTerms(other) {
-		known[t.stem()] = true
-	}
-	for _, t := range parseTerms(s) {
+	from, to, isLimit := "", "", false
+	for i := range old {
+		o, c := &old[i], &corrected[i]
+		isLimit = isLimit || limitWords[fold(o.text)]
+		isChanged := o.kind == Numbers && c.kind == Numbers && o.text != c.text
 		switch {
-		case known[t.stem()]:
-		case t.kind != Numbers || number != "" && number != t.text:
-			return "", false
+		case !isChanged && o.stem() == c.stem() && (from == "" || o.text != from):
+		case isChanged && (from == "" || o.text == from && c.text == to):
+			from, to = o.text, c.text
 		default:
-			number = t.text
+			return false
 		}
 	}
-	return number, number != ""
+	return isLimit && from != ""
 }
 
 // addsBetween reports whether the text longer has a term of the given kinds that base lacks, before its last term that base has too.

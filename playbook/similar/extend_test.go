@@ -55,7 +55,7 @@ func TestWithoutCondition(t *testing.T) {
 	}
 }
 
-func TestCorrectsNumber(t *testing.T) {
+func TestCorrectsLimit(t *testing.T) {
 	t.Parallel()
 	const limit = "A refund of 105.10 EUR or more needs a note: already 105.10 EUR is refused."
 	for _, tt := range []struct {
@@ -67,14 +67,19 @@ func TestCorrectsNumber(t *testing.T) {
 		{"only one of the places", limit, "A refund of 104.10 EUR or more needs a note: already 105.10 EUR is refused.", false},
 		{"two rows of a table", "Above 100 EUR the fee is 5 %.", "Above 500 EUR the fee is 2 %.", false},
 		{"another word", limit, "An exchange of 104.10 EUR or more needs a note: already 104.10 EUR is refused.", false},
-		{"a negation", "A refund of 5 EUR needs a note.", "A refund of 6 EUR needs no note.", false},
-		{"another number added", "A refund of 5 EUR needs a note.", "A refund of 5 EUR or 6 EUR needs a note.", false},
+		{"another order", "Change EUR to USD above 5.", "Change USD to EUR above 6.", false},
+		{"two numbers exchanged", "Above level 2 use zone 5.", "Above level 5 use zone 3.", false},
+		{"a code", "When the status code is 404: Retry once.", "When the status code is 503: Retry once.", false},
+		{"a version", "With version 2 call init.", "With version 3 call init.", false},
+		{"a range", "From 10 to 20 EUR add a note.", "From 20 to 30 EUR add a note.", false},
+		{"a negation", "A refund above 5 EUR needs a note.", "A refund above 6 EUR needs no note.", false},
+		{"another number added", "A refund above 5 EUR needs a note.", "A refund above 5 EUR or 6 EUR needs a note.", false},
 		{"the same text", limit, limit, false},
 		{"nothing", "", "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := CorrectsNumber(tt.before, tt.after); got != tt.want {
+			if got := CorrectsLimit(tt.before, tt.after); got != tt.want {
 				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
