@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -82,11 +84,12 @@ func TestIsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
+	type test struct {
 		host, path string
 		own        bool // of the server on the loopback
 		anywhere   bool // of the server on all interfaces
-	}{
+	}
+	tests := []test{
 		{"127.0.0.1", "/v1", true, true},
 		{"localhost", "", true, true},
 		{"LOCALHOST.", "/books/b/v1", true, true},
@@ -99,7 +102,17 @@ func TestIsOwn(t *testing.T) {
 		{name, "/v1", true, true},
 		{"192.0.2.1", "/v1", false, false},
 		{"provider.invalid", "/v1", false, false},
-	} {
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range addrs {
+		if p, err := netip.ParsePrefix(addr.String()); err == nil && p.Addr().Is4() && !p.Addr().IsLoopback() {
+			tests = append(tests, test{p.Addr().String(), "/v1", false, true})
+		}
+	}
+	for _, test := range tests {
 		for server, want := range map[*Server]bool{s: test.own, everywhere: test.anywhere} {
 			port := server.URL()[strings.LastIndexByte(server.URL(), ':'):]
 			for _, scheme := range []string{"http://", "https://"} {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/program"
 )
 
@@ -166,23 +166,54 @@ func (s *Server) Close(grace time.Duration) error {
 	return err
 }
 
-// IsOwn reports whether a URL leads to this server, as far as the URL shows it: it has the server's port, and the name of this machine or a
-// name or address at which the server listens. For a server on the loopback or on all addresses, these are all names of the loopback. IsOwn
-// resolves no name: a call that comes back by another one is refused by checkHops.
+const resolveTimeout = 2 * time.Second // limits the look-up of one host name
+
+// IsOwn reports whether a URL leads to this server: it has the server's port, and the name of this machine or a name or address at
+// which the server listens. For a server on the loopback, these are all names of the loopback. IsOwn resolves a name only if the port is
+// equal, and returns false if it is unknown.
 func (s *Server) IsOwn(address string) bool {
 	u, err := url.Parse(address)
-	own, ownErr := url.Parse(s.url)
-	if err != nil || ownErr != nil || u.Port() != own.Port() {
+	_, listener, _ := strings.Cut(s.url, "://")
+	own, ownErr := netip.ParseAddrPort(listener)
+	if err != nil || ownErr != nil || portOf(u) != own.Port() {
 		return false
 	}
-	host := strings.TrimSuffix(u.Hostname(), ".")
-	machine, err := os.Hostname()
-	isMachine := err == nil && strings.EqualFold(host, machine)
-	if isMachine || host == own.Hostname() {
+	name := cmp.Or(strings.TrimSuffix(u.Hostname(), "."), "localhost")
+	if host, err := os.Hostname(); err == nil && strings.EqualFold(name, host) {
 		return true
 	}
-	listener, _ := netip.ParseAddr(own.Hostname())
-	ip, _ := netip.ParseAddr(host) // a connection to an unspecified address arrives at the loopback
-	leadsToLoopback := host == "" || ip.IsUnspecified() || api.IsLoopback(host)
-	return leadsToLoopback && (listener.IsLoopback() || listener.IsUnspecified())
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	defer cancel()
+	ips, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name) // an unknown name is not this server
+	return slices.ContainsFunc(ips, func(ip netip.Addr) bool { return reaches(ip.Unmap().WithZone(""), own.Addr().Unmap()) })
+}
+
+// portOf returns the port of a URL, or 0 if it is invalid.
+func portOf(u *url.URL) uint16 {
+	service := u.Port()
+	if service == "" {
+		service = u.Scheme
+	}
+	port, err := net.LookupPort("tcp", service)
+	if err != nil {
+		return 0
+	}
+	return uint16(port)
+}
+
+// reaches reports whether connections to an IP address arrive at a listener on this machine.
+func reaches(ip, listener netip.Addr) bool {
+	switch {
+	case ip == listener:
+		return true
+	case ip.IsLoopback() || ip.IsUnspecified(): // an unspecified address connects to the loopback
+		return listener.IsLoopback() || listener.IsUnspecified()
+	case !listener.IsUnspecified():
+		return false
+	}
+	local, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(local, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap().WithZone("") == ip
+	})
 }
