@@ -4,14 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/operate/rights"
-	"debrief/events"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
+
+// task is a task of an operator, with the subjects that it publishes to.
+type task struct {
+	name     string
+	subjects []string
+}
+
+// tasks are the tasks of an operator. Each subject is an example: it stands for all books, or for all streams.
+var tasks = []task{
+	{"submit tasks", []string{"debrief.task.x"}},
+	{"give feedback", []string{"debrief.feedback.x"}},
+	{"request edits", []string{"debrief.edit.x"}},
+	{"request the health of roles", []string{"debrief.health"}},
+	{"inspect streams", []string{"$JS.API.STREAM.INFO.DELTAS", "$JS.API.DIRECT.GET.DELTAS", "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector"}},
+	{"read streams", []string{"$JS.API.CONSUMER.CREATE.DEAD.x", "$JS.API.CONSUMER.MSG.NEXT.DEAD.x"}},
+	{"requeue and drop dead letters", []string{"debrief.execution.x", "debrief.reflection.x", "$JS.API.STREAM.MSG.DELETE.DEAD"}},
+	{"remove strays from playbooks", []string{"$JS.API.STREAM.MSG.DELETE.DELTAS"}},
+	{"erase texts from playbooks", []string{"debrief.redaction.x.1", "$JS.API.STREAM.MSG.DELETE.REDACTIONS"}},
+	{"take backups", []string{"$JS.API.STREAM.SNAPSHOT.DELTAS", "$JS.SNAPSHOT.ACK.DELTAS.x.1.1"}},
+	{"restore backups", []string{"$JS.API.STREAM.RESTORE.DELTAS", "$JS.SNAPSHOT.RESTORE.DELTAS.x", "$JS.API.STREAM.DELETE.DELTAS"}},
+	{"create streams and durables", []string{"$JS.API.STREAM.CREATE.DELTAS", "$JS.API.CONSUMER.CREATE.EXECUTIONS.reflector"}},
+}
 
 const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key of a role only has the rights of that role"
 
@@ -31,8 +54,15 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 	if own.User == "" {
 		user = "this user"
 	}
-	if missing := own.Missing(events.UserOperator); len(missing) > 0 {
-		x.Add("rights", Warn, asOperator, "%s has no right to %s", user, joinSome(missing))
+	var refused []string
+	for _, t := range tasks {
+		i := slices.IndexFunc(t.subjects, func(s string) bool { return !own.MayPublish(s) })
+		if i >= 0 {
+			refused = append(refused, t.name+" ("+t.subjects[i]+")")
+		}
+	}
+	if len(refused) > 0 {
+		x.Add("rights", Warn, asOperator, "%s has no right to %s", user, strings.Join(refused, ", "))
 		return true
 	}
 	x.Add("rights", OK, "", "%s has all rights of an operator", user)

@@ -73,11 +73,11 @@ func (p *Permissions) allows(subject string) bool {
 	return isAllowed && !slices.ContainsFunc(p.Deny, matches)
 }
 
-// Missing returns the subjects to which another user of the list, such as that of a role, may publish, and this one may not.
-func (u *UserInfo) Missing(name string) (subjects []string) {
+// Missing returns the subjects to which the user must be able to publish as a role, and may not.
+func (u *UserInfo) Missing(role string) (subjects []string) {
 	for _, of := range Users() {
 		for _, g := range of.Publish {
-			if of.Name == name && !u.MayPublish(g.Subject) {
+			if of.Name == role && !u.MayPublish(g.Subject) {
 				subjects = append(subjects, g.Subject)
 			}
 		}
