@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"math/big"
 	"regexp"
 	"slices"
@@ -224,7 +225,7 @@ func sameJSON(target, answer string) (same, ok bool) {
 	if !ok {
 		return false, target[0] == '{'
 	}
-	return SameJSON(want, got), true
+	return sameValue(want, got), true
 }
 
 // decodeJSON decodes a JSON value, numbers as json.Number: a float64 would change the last digits of a long id.
@@ -235,31 +236,28 @@ func decodeJSON(s string) (v any, ok bool) {
 	return v, ok
 }
 
-// SameJSON compares decoded JSON values. Their numbers are json.Number.
-func SameJSON(want, got any) bool {
+// sameValue compares decoded JSON values.
+func sameValue(want, got any) bool {
 	switch want := want.(type) {
 	case map[string]any:
 		got, ok := got.(map[string]any)
-		return ok && maps.EqualFunc(want, got, SameJSON)
+		return ok && maps.EqualFunc(want, got, sameValue)
 	case []any:
 		got, ok := got.([]any)
-		return ok && slices.EqualFunc(want, got, SameJSON)
+		return ok && slices.EqualFunc(want, got, sameValue)
 	case json.Number:
 		got, ok := got.(json.Number)
-		return ok && sameJSONNumber(want.String(), got.String())
+		return ok && sameJSONNumber(want, got)
 	}
 	return want == got
 }
 
-// sameJSONNumber compares two JSON numbers exactly: the last digits of a long id count. Numbers with an exponent beyond a million are equal
-// only if they are written the same.
-func sameJSONNumber(want, got string) bool {
-	if want == got {
-		return true
-	}
-	x, okX := new(big.Rat).SetString(want)
-	y, okY := new(big.Rat).SetString(got)
-	return okX && okY && x.Cmp(y) == 0
+// sameJSONNumber compares numbers by value, but whole numbers that a float64 cannot hold by their digits.
+func sameJSONNumber(want, got json.Number) bool {
+	x, errX := want.Float64()
+	y, errY := got.Float64()
+	isLong := math.Abs(x) >= 1<<53 && !strings.ContainsAny(string(want+got), ".eE")
+	return want == got || x == y && !isLong && errX == nil && errY == nil
 }
 
 var (

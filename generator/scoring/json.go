@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/outcome"
 )
 
 // scoreJSON is the method of ByJSON.
@@ -27,7 +29,7 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 		}
 		return incorrect("The answer is not valid JSON: %s. Expected %s, got %s.", err, shortText(target), shortText(a.Final)), nil
 	}
-	return decide(outcome.SameJSON(want, got), target, a)
+	return decide(equalJSON(want, got), target, a)
 }
 
 // parseJSON parses exactly one value.
@@ -57,4 +59,30 @@ func stripFence(text string) string {
 		return m[1]
 	}
 	return text
+}
+
+// equalJSON compares two decoded JSON values.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, equalJSON)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalJSON)
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && equalJSONNumber(a.String(), b.String())
+	}
+	return a == b
+}
+
+// equalJSONNumber compares two JSON numbers exactly. Numbers with an exponent beyond a million are equal only if they are written the same.
+func equalJSONNumber(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, okX := new(big.Rat).SetString(a)
+	y, okY := new(big.Rat).SetString(b)
+	return okX && okY && x.Cmp(y) == 0
 }

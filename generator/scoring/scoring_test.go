@@ -3,6 +3,7 @@ package scoring
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -264,6 +265,40 @@ func TestEvaluateJSONOfAField(t *testing.T) {
 			t.Errorf("%s for %s: got %+v, %v, want %s", test.field, test.target, o, err, test.want)
 		}
 	}
+}
+
+// Values are compared exactly, also beyond float64.
+func TestNumbersOfJSON(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"1", "1.0", true},
+		{"100", "1e2", true},
+		{"0.00120", "12E-4", true},
+		{"-0", "0.0", true},
+		{"-1", "1", false},
+		{"9007199254740993", "9007199254740992", false},
+		{"1e99999", "10e99998", true},
+		{"1e2147483647", "10e2147483646", false}, // equal, but out of range
+		{"1e99999999999", "1e99999999999", true},
+		{"0e99999999999", "0", true},
+		{"0.1", "0.10000000000000000001", false},
+	} {
+		if got := equalJSONNumber(test.a, test.b); got != test.want || equalJSONNumber(test.b, test.a) != got {
+			t.Errorf("%s and %s: got %v, want %v", test.a, test.b, got, test.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64Range(-2000, 2000).Draw(t, "a"), rapid.Int64Range(-2000, 2000).Draw(t, "b")
+		zeros := rapid.IntRange(0, 3).Draw(t, "zeros")
+		x := fmt.Sprint(a) + strings.Repeat("0", zeros) + fmt.Sprintf("e-%d", zeros)
+		y := fmt.Sprint(b) + "." + strings.Repeat("0", 1+zeros)
+		if got := equalJSONNumber(x, y); got != (a == b) {
+			t.Fatalf("%s and %s: got %v", x, y, got)
+		}
+	})
 }
 
 // The order of keys and white space do not matter. One changed leaf is found.
