@@ -18,12 +18,11 @@ type Caller struct {
 	Uncontrolled bool
 }
 
-// Headers of requests on the subject of a named owner. They are ignored on other subjects.
+// Headers of requests over NATS on the subject of a named owner. They are ignored on other subjects.
 const (
-	headerToken = "Debrief-Token" // name of the token
-	headerScope = "Debrief-Scope" // scopeReview, if the token has it
-
-	headerUncontrolled = "Debrief-Control" // ControlOff for Uncontrolled; HeaderControl is the header of HTTP
+	headerToken        = "Debrief-Token"   // name of the token
+	headerScope        = "Debrief-Scope"   // scopeReview, if the token has it
+	headerUncontrolled = "Debrief-Control" // ControlOff, if Uncontrolled is set
 )
 
 // The HTTP header HeaderControl with the value ControlOff leaves a request for a context, or a model call, out of the control share.

@@ -71,11 +71,9 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
 	asJSON, err := IsJSON(header)
-	switch {
-	case err != nil:
-	case asJSON:
+	if err == nil && asJSON {
 		err = decodeJSON(header, data, e, book)
-	default:
+	} else if err == nil {
 		err = decodeMessagePack(header, data, e)
 	}
 	if err != nil {
@@ -151,7 +149,7 @@ func newEvent(k Kind) (Event, error) {
 // would reject, and for a payload larger than playbook.MaxDeltaBytes.
 func EncodeDelta(d *playbook.Delta) ([]byte, error) {
 	data, err := encodeValid("delta", d)
-	if len(data) > playbook.MaxDeltaBytes {
+	if err == nil && len(data) > playbook.MaxDeltaBytes {
 		return nil, fmt.Errorf("encode delta: too large: %d bytes, at most %d are allowed", len(data), playbook.MaxDeltaBytes)
 	}
 	return data, err
@@ -159,11 +157,10 @@ func EncodeDelta(d *playbook.Delta) ([]byte, error) {
 
 // encodeValid returns the payload for a value, or an error if it is invalid. kind names the value in errors.
 func encodeValid(kind string, v interface{ Validate() error }) ([]byte, error) {
-	err := v.Validate()
-	var data []byte
-	if err == nil {
-		data, err = Marshal(v)
+	if err := v.Validate(); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind, err)
 	}
+	data, err := Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", kind, err)
 	}

@@ -176,16 +176,17 @@ func KeepAdvice(text string, lines []AdviceLine, keep func(l *AdviceLine, text s
 	if !slices.Contains(keeps, true) {
 		return "", nil
 	}
-	end := 0 // of the last line that was left out
+	end := 0     // of the last line that was left out
+	removed := 0 // bytes left out so far
 	for i, l := range lines {
 		if keeps[i] {
-			removed := end - len(rest) // bytes left out so far
 			l.Start -= removed
 			l.End -= removed
 			kept = append(kept, l)
 			continue
 		}
 		rest += text[end:l.Start]
+		removed += l.End - l.Start
 		end = l.End
 	}
 	return rest + text[end:], kept

@@ -36,6 +36,7 @@
 //	            its advice. That is the next round.
 //	sample      all rounds of one task. A sample has at most one vote on each bullet.
 //	experiment  a randomised test of a bullet: the bullet is shown to some tasks and withheld from others
+//	control     the control share is the random part of the sessions that get no learned text, to measure its worth
 //	handle      the public name of a stored event: its stream sequence and the start of its id
 //	covered     an id is covered if the log contains the effect of its event
 //	view        the current bullets of a book in a key-value bucket, computed from the log

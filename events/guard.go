@@ -156,7 +156,7 @@ func keyAt(data []byte, offset int) string {
 			return ""
 		}
 		if offset <= end {
-			return string(data[min(i+int(layouts[data[i]].head), keyEnd):keyEnd])
+			return string(data[i+int(layouts[data[i]].head) : keyEnd])
 		}
 		i = end
 	}

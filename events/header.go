@@ -60,16 +60,14 @@ func IsJSON(header map[string][]string) (bool, error) {
 		return false, fmt.Errorf("header %s: want one value, got %d", HeaderContentType, len(types))
 	}
 	media, parameters, err := mime.ParseMediaType(types[0])
-	switch charset := parameters["charset"]; {
-	case err != nil:
-	case charset != "" && !strings.EqualFold(charset, "utf-8"):
-		return false, fmt.Errorf("header %s: charset must be utf-8, got %.80q", HeaderContentType, charset)
-	case media == ContentTypeJSON:
-		return true, nil
-	case slices.Contains(messagePackTypes, media):
-		return false, nil
+	isJSON := media == ContentTypeJSON
+	if err != nil || !isJSON && !slices.Contains(messagePackTypes, media) {
+		return false, fmt.Errorf("header %s: must be %s or %s, got %.80q", HeaderContentType, ContentTypeJSON, messagePackTypes[0], types[0])
 	}
-	return false, fmt.Errorf("header %s: must be %s or %s, got %.80q", HeaderContentType, ContentTypeJSON, messagePackTypes[0], types[0])
+	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return false, fmt.Errorf("header %s: charset must be utf-8, got %.80q", HeaderContentType, charset)
+	}
+	return isJSON, nil
 }
 
 // IsInbox reports whether a reply may be sent to a subject. A reply is published with the permissions of the replying program, which exceed

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"debrief/playbook/text"
 )
 
 // ID identifies an event: 16 bytes as 22 characters of base64url. It is also the Nats-Msg-Id of the message, so the
@@ -39,7 +37,11 @@ func NewID() ID {
 }
 
 func (id ID) validate() error {
-	if b, err := base64.RawURLEncoding.DecodeString(text.Prefix(string(id), 64)); err != nil || len(b) != 16 || len(id) != 22 { // DecodeString skips line breaks
+	var b []byte
+	if len(id) == 22 {
+		b, _ = base64.RawURLEncoding.DecodeString(string(id)) // has fewer bytes after an error, and if it skipped line breaks
+	}
+	if len(b) != 16 {
 		return fmt.Errorf("id: %.80q is not 16 bytes of base64url", string(id))
 	}
 	return nil

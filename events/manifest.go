@@ -41,7 +41,7 @@ type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
 	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"id"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
-	// Count is the number of bullets in the part of a manifest that has them all; 0 for other parts.
+	// Count is the number of bullets, if the part stands for all bullets of the context; 0 for other parts.
 	Count int `msgpack:"n,omitempty" json:"count,omitempty"`
 	// Keep is the number of bytes of the part's text that are included; 0 includes the whole text.
 	Keep int `msgpack:"c,omitempty" json:"keep,omitempty"`

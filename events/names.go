@@ -53,8 +53,8 @@ func validateRunID(id string) error {
 	return validateName("run_id", id, maxRunID)
 }
 
-// ValidateBook returns an error if a new playbook cannot have a name. Unlike Book.Validate it refuses a name that looks like a secret, which no
-// event could keep.
+// ValidateBook returns an error if no new playbook may have the name b. Unlike Book.Validate it refuses a name that looks like a secret: events
+// could not keep it, because secrets in them are redacted.
 func ValidateBook(b playbook.Book) error {
 	if kind := redact.Kind(string(b)); kind != "" {
 		return fmt.Errorf("the name looks like a secret (%s): choose another one", kind)

@@ -106,7 +106,7 @@ func checkJSON(body []byte) error {
 	}
 	for range maxJSONTokens {
 		_, err := dec.ReadToken()
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.EOF) { // the end between two values; inside a value it is io.ErrUnexpectedEOF
 			return nil
 		}
 		if err != nil {
@@ -146,15 +146,15 @@ func readableJSON(err error) error {
 // wrongJSONValue says which value a field accepts, and which it got.
 func wrongJSONValue(err *json.SemanticError) error {
 	field := jsonPath(err.JSONPointer)
-	isNumber := errors.Is(err.Err, strconv.ErrSyntax) || errors.Is(err.Err, strconv.ErrRange)
+	isWrongNumber := errors.Is(err.Err, strconv.ErrSyntax) || errors.Is(err.Err, strconv.ErrRange)
 	switch {
 	case err.GoType == reflect.TypeFor[time.Time]():
 		return fmt.Errorf("%s: want a time such as 2026-11-20T12:00:00Z", field)
-	case err.Err != nil && !isNumber: // of a type with its own decoder
+	case err.Err != nil && !isWrongNumber: // of a type with its own decoder
 		return fmt.Errorf("%s: %w", field, err.Err)
 	}
 	got := jsonKinds[err.JSONKind]
-	if isNumber {
+	if isWrongNumber {
 		got += " " + text.Clip(string(err.JSONValue), 40)
 	}
 	return fmt.Errorf("%s: want %s, got %s", field, acceptedJSON(err.GoType), got)

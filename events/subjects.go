@@ -28,10 +28,7 @@ const prefix = "debrief."
 
 // Subject returns the subject for events of this kind in a book. An empty book returns the filter for all books.
 func (k Kind) Subject(b playbook.Book) string {
-	if b == "" {
-		b = "*"
-	}
-	return prefix + string(k) + "." + string(b)
+	return prefix + string(k) + "." + string(cmp.Or(b, "*"))
 }
 
 // TaskSubject returns the subject for tasks of an owner in a book. It has the owner as its last token, so that only users with the
@@ -156,7 +153,8 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 		if tokens[2] != ownerToken("") {
 			ownerErr = ID(tokens[2]).validate()
 		}
-	case kind == KindDead, kind == roundToken, n != 2: // else kind.book
+	case kind != KindDead && kind != roundToken && n == 2: // kind.book
+	default:
 		return "", "", invalid()
 	}
 	if ownerErr != nil {
