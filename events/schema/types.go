@@ -79,7 +79,7 @@ func definitionName(t reflect.Type) string {
 		return upper(name)
 	}
 	argument = strings.TrimSuffix(argument, "]")
-	argument = strings.TrimLeft(argument[strings.LastIndexAny(argument, "./*")+1:], "*")
+	argument = argument[strings.LastIndexAny(argument, "./*")+1:] // without its package
 	return upper(argument) + upper(name)
 }
 
