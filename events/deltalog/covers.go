@@ -19,8 +19,8 @@ type index struct {
 	keys  map[playbook.CoverKey]struct{}
 	seq   uint64 // of the last indexed delta; 0 for none
 	chain []byte // its hash
-	// marks are the sequences of two deltas near the end, at least maxRecentSeqs apart: so the first one is at least as far before the end. 0 is
-	// the beginning of the log.
+	// marks are the sequences of two deltas, at least maxRecentSeqs apart, or 0 for the beginning of the log. RecentDeltas reads from the first
+	// one. The second one takes its place when the log has grown by maxRecentSeqs.
 	marks [2]uint64
 }
 

@@ -81,7 +81,7 @@ type logCursor struct {
 	onStray func(Stray)
 }
 
-// startAt returns a cursor that begins with a delta whose sequence is known and whose hash is not.
+// startAt returns a cursor that begins with a delta whose sequence is known and whose hash is not; 0 is the beginning of the log.
 func startAt(b playbook.Book, seq uint64) *logCursor {
 	return &logCursor{book: b, anchor: seq, end: max(seq, 1) - 1}
 }
@@ -223,9 +223,9 @@ func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, err
 		return false, nil
 	}
 	before := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == d.PrevSeq })
-	if before >= 0 {
+	if before >= 0 { // one message cannot stand for several missing deltas
 		lost := &c.undecided[before]
-		return lost.hasSchema && lost.delta == nil && d.Version == c.version+2, nil
+		return lost.hasSchema && lost.delta == nil && missing == 1, nil
 	}
 	m, err := s.leaderDelta(ctx, map[string]any{"seq": d.PrevSeq})
 	return m == nil, err // an existing message belongs to another book

@@ -229,7 +229,10 @@ func (s *Store) AllBooks(ctx context.Context) ([]playbook.Book, error) {
 		return nil, err
 	}
 	viewed, err := s.BooksWithView(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all := slices.Concat(logged, viewed)
 	slices.Sort(all)
-	return slices.Compact(all), err
+	return slices.Compact(all), nil
 }

@@ -46,8 +46,8 @@ func (w *Writer) flush(ctx context.Context, withKeys bool) error {
 			w.reportCurrent()
 			return nil
 		}
-		unanswered := ctx.Err() == nil && !isRefusal(err) // the batch may be stored
-		if !unanswered && !natserr.IsConflict(err) {
+		isFinal := ctx.Err() != nil || isRefusal(err) // without an answer of the server, the batch may be stored
+		if isFinal && !natserr.IsConflict(err) {
 			return fmt.Errorf("flush playbook %q: %w", w.book, err)
 		}
 		if rerr := w.readHead(ctx); rerr != nil {
@@ -91,11 +91,12 @@ func (w *Writer) readHead(ctx context.Context) error {
 	return nil
 }
 
-// setView records a head of the view and its revision. Of the bullets that changed up to the version of the head, exactly its recent
-// bullets are dirty. That holds even if this writer has written their keys: a power loss may have removed the keys before another writer
-// wrote this head.
+// setView records a head of the view and its revision. Of the bullets that changed up to the version of the head, its recent bullets are
+// dirty, and no others. They are dirty even if this writer has written their keys: a power loss may have removed the keys before another
+// writer wrote this head.
 func (w *Writer) setView(h *head, rev uint64) {
-	w.viewVersion, w.headRev, w.keysVersion = h.Version, rev, h.Since
+	w.viewVersion, w.headRev = h.Version, rev
+	w.keysVersion = h.Since
 	maps.DeleteFunc(w.dirty, func(_ playbook.BulletID, changed uint64) bool { return changed <= h.Version })
 	if h.WithKeys {
 		w.keysVersion = h.Version
@@ -153,7 +154,8 @@ func (w *Writer) compareView(ctx context.Context) error {
 	}
 	w.strayKeys = slices.Collect(maps.Keys(v.values))
 	want := w.newHead()
-	v.head.Since, v.head.Recent, v.head.WithKeys = 0, nil, false // already in v.values
+	v.head.Since, v.head.Recent = 0, nil // want has none, and v.values has the bullets
+	v.head.WithKeys = false
 	needsHead := want.Version > 0 || want.Lost != nil
 	headDiffers := needsHead && !sameEncoding(&v.head, &want)
 	w.needsRepair = keysDiffer || len(w.strayKeys) > 0 || headDiffers
@@ -176,8 +178,9 @@ func (w *Writer) flushOnce(ctx context.Context, withKeys bool) error {
 		return err
 	}
 	h.WithKeys = w.needsRepair || withKeys || size > w.s.maxRecent/2
-	h.Since = h.Version // a scan of the keys finds the bullets that Recent lacks
-	if !w.needsRepair && size <= w.s.maxRecent {
+	if w.needsRepair || size > w.s.maxRecent {
+		h.Since = h.Version // Recent stays empty: followers scan the keys
+	} else {
 		h.Since, h.Recent = w.keysVersion, changed
 	}
 	var writes []keyWrite
@@ -264,7 +267,9 @@ func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (u
 	}
 	header := nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.headRev, 10)}}
 	if len(writes) > 0 {
-		header[batchID], header[batchSeq], header[batchCommit] = []string{id}, []string{strconv.Itoa(len(writes) + 1)}, []string{"1"}
+		header.Set(batchID, id)
+		header.Set(batchSeq, strconv.Itoa(len(writes)+1))
+		header.Set(batchCommit, "1")
 	}
 	return w.commitHead(ctx, &nats.Msg{Subject: viewPrefix + events.HeadKey(w.book), Data: data, Header: header})
 }

@@ -1,6 +1,7 @@
 package deltalog
 
 import (
+	"cmp"
 	"fmt"
 
 	"debrief/playbook"
@@ -41,20 +42,11 @@ func (f *fold) setPosition(r *Record) {
 	f.floor = max(f.floor, r.Floor)
 }
 
-// readFrom returns the sequence of the first delta that a writer starting from this state must read: the first one of an incomplete change,
-// else the last delta that is folded, to find its place in the log.
-func (f *fold) readFrom() uint64 {
-	if f.changeStart > 0 {
-		return f.changeStart
-	}
-	return f.seq
-}
-
 // head returns the head of a view that contains the whole fold.
 func (f *fold) head() head {
 	h := head{
 		Version: f.playbook.Version(), Seq: f.seq, Chain: f.chain, Last: f.playbook.LastMinted(),
-		Count: f.playbook.Len(), Sum: f.playbook.Checksum(), From: f.readFrom(),
+		Count: f.playbook.Len(), Sum: f.playbook.Checksum(), From: cmp.Or(f.changeStart, f.seq),
 		LeadingScore: f.playbook.LeadingScore(), About: f.playbook.About(), Admission: f.playbook.Admission(), Plain: f.playbook.Tally().Plain,
 		Judge: f.playbook.Judge(), Verdicts: f.playbook.Tally().Verdicts,
 	}

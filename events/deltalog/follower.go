@@ -108,9 +108,9 @@ func (f *Follower) Changed() <-chan struct{} {
 func (f *Follower) Wait(ctx context.Context, version uint64) error {
 	for {
 		f.mu.RLock()
-		at, changed := f.p.Version(), f.changed
+		current, changed := f.p.Version(), f.changed
 		f.mu.RUnlock()
-		if at >= version {
+		if current >= version {
 			return nil
 		}
 		select {
@@ -253,7 +253,8 @@ func (f *Follower) readNew(ctx context.Context, next uint64) (uint64, error) {
 		if err != nil {
 			return next, err
 		}
-		if m != nil && (m.Seq < next || f.applyRecent(*m)) {
+		isRead := m != nil && m.Seq < next
+		if isRead || m != nil && f.applyRecent(*m) {
 			return max(next, m.Seq+1), nil
 		}
 	}

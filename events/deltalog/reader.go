@@ -83,18 +83,15 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	}
 	// The log lost its end, strays were removed, or the replica that answered lags. Only the leader has the real end.
 	last, err := s.leaderDelta(ctx, map[string]any{"last_by_subj": events.KindDelta.Subject(c.book)})
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case last == nil:
-		m = nil
-	default:
+	}
+	m = nil // the message of the replica
+	if last != nil {
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
-	switch {
-	case m != nil && m.Seq > c.end, c.isLastRead(m): // the replica lags: a later call reads the rest
-		return false, nil
-	case c.rewind(m): // only strays were removed
+	lags := c.isLastRead(m) || m != nil && m.Seq > c.end // the replica: a later call reads the rest
+	if lags || c.rewind(m) {                             // rewind: only strays were removed
 		return false, nil
 	}
 	return false, c.lostDeltaError()

@@ -18,26 +18,32 @@ import (
 type Texts struct {
 	store *Store
 
-	// known has "" for a text that neither the view nor a version in the log had: without it each execution would read the log again.
 	known *lru.Cache[textKey, string]
+	// lost has the texts that neither the view nor a version had: without it each execution would read the log again.
+	lost *lru.Cache[lostKey, struct{}]
 }
 
-// textKey identifies a text; its wording is the hash of the text. In Texts.known, a key without a version has the text. A key with a version
-// records that this version does not have it: an execution may name the wrong version, and another one have the text.
+// textKey identifies a text; its wording is the hash of the text.
 type textKey struct {
 	book    playbook.Book
 	bullet  playbook.BulletID
 	wording uint32
+}
+
+// lostKey is a text that a version does not have. An execution may name the wrong version, and another version may have the text.
+type lostKey struct {
+	textKey
 	version uint64
 }
 
-// maxTexts is the number of texts that Texts keeps. They have 5 MB if they have the usual length.
+// maxTexts is the number of texts that Texts keeps, and of lost texts. They have 5 MB if they have the usual length.
 const maxTexts = 50_000
 
 // Texts returns a reader of texts that has kept none yet.
 func (s *Store) Texts() *Texts {
 	known, _ := lru.New[textKey, string](maxTexts) // fails only for a size of 0
-	return &Texts{s, known}
+	lost, _ := lru.New[lostKey, struct{}](maxTexts)
+	return &Texts{store: s, known: known, lost: lost}
 }
 
 // Fill sets the content of the bullets that a prompt with a version of the playbook had, unless they have one. Most texts are in the
@@ -82,8 +88,7 @@ func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missi
 	for i := range shown {
 		k := textKey{book: b, bullet: shown[i].ID, wording: shown[i].Wording}
 		if shown[i].Content == "" && !t.known.Contains(k) {
-			k.version = version
-			t.known.Add(k, "")
+			t.lost.Add(lostKey{k, version}, struct{}{})
 		}
 	}
 	return nil
@@ -98,8 +103,7 @@ func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.Sho
 		}
 		k := textKey{book: book, bullet: b.ID, wording: b.Wording}
 		b.Content, _ = t.known.Get(k)
-		k.version = version
-		if b.Content == "" && !t.known.Contains(k) {
+		if b.Content == "" && !t.lost.Contains(lostKey{k, version}) {
 			missing = append(missing, b.ID)
 		}
 	}

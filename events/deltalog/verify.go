@@ -95,7 +95,6 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 	v := &verifier{
 		Verification: Verification{Book: b, Findings: []Finding{}},
 		fold:         fold{book: b}, log: &logCursor{book: b},
-		covered:    index{},
 		redactions: redactionCheck{listed: listings{}, original: map[uint64]bool{}},
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
@@ -293,7 +292,8 @@ func (v *verifier) compareView(r *Record) {
 // redaction.
 func (v *verifier) sameHead(h *head) bool {
 	want, got := v.fold.head(), *h
-	got.Lost, got.Since, got.Recent, got.WithKeys = nil, 0, nil, false
+	got.Lost, got.Recent = nil, nil
+	got.Since, got.WithKeys = 0, false
 	got.From = max(got.From, want.From)
 	got.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
 	for i := range min(len(got.Admission.Forgotten), len(want.Admission.Forgotten)) {

@@ -48,10 +48,12 @@ func (v *verifier) reportRedactions(ctx context.Context, s *Store) error {
 		found := Redacted{Version: r.Version}
 		isListed := bytes.Equal(list.sum, r.sum)
 		if isListed {
-			found.Listed, found.Author, found.Time = list.by.Version, list.by.Author, list.by.Time
+			found.Listed = list.by.Version
+			found.Author, found.Time = list.by.Author, list.by.Time
 		}
 		v.Redacted = append(v.Redacted, found)
-		// An older redaction of the same delta is removed after the newest one is listed. Until then the older one is listed.
+		// An older redaction of the same delta is removed after the newest one is listed. Until then the older one must be the listed one:
+		// otherwise the redactions were changed.
 		hasOlder := slices.ContainsFunc(stored, func(o *storedRedaction) bool {
 			return o.err == nil && o.Seq == seq && o != r && (isListed || bytes.Equal(o.sum, list.sum))
 		})

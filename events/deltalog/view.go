@@ -24,8 +24,8 @@ type head struct {
 	Last    uint64            `msgpack:"l"` // highest number in a bullet id so far, removed bullets included
 	Count   int               `msgpack:"n"`
 	Sum     playbook.Checksum `msgpack:"s"`
-	// From is the sequence of the first delta that a new writer must read: Seq, or the first delta of an incomplete
-	// change.
+	// From is the sequence of the first delta that a new writer must read: the first delta of an incomplete change, else Seq, to find its
+	// place in the log.
 	From uint64 `msgpack:"c"`
 	// Partial is set while a writer writes a later version in several batches. Until the next head the bullets match no
 	// version. Version and Lost have the values of the last complete head; the other fields are not set.
