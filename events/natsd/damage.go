@@ -52,7 +52,7 @@ func ReadDamage(dir string) (all []Damage, err error) {
 	return all, lines.Err()
 }
 
-// AcceptDamage removes the damage of these streams from what ReadDamage returns, without names that of all streams.
+// AcceptDamage removes the recorded damage of the streams. Without names it removes the damage of all streams.
 func AcceptDamage(dir string, streams ...string) error {
 	known, err := ReadDamage(dir)
 	if err != nil || len(known) == 0 {

@@ -121,7 +121,8 @@ func (in *inspector) inspect(earlier *checkpoint, exact bool) error {
 			if now.Streams[name] != nil {
 				continue
 			}
-			if err := in.addLoss(name, "does not exist any more: it had %d messages up to sequence %d", previous.Messages, previous.Last); err != nil {
+			text := fmt.Sprintf("does not exist any more: it had %d messages up to sequence %d", previous.Messages, previous.Last)
+			if err := in.add(Damage{Stream: name, Text: text}); err != nil {
 				return err
 			}
 		}
@@ -155,7 +156,7 @@ func (in *inspector) inspectStream(ctx context.Context, i *jetstream.StreamInfo,
 		}
 	}
 	if text := lost(i, previous, isExact); text != "" {
-		if err := in.addLoss(i.Config.Name, "%s", text); err != nil {
+		if err := in.add(Damage{Stream: i.Config.Name, Text: text}); err != nil {
 			return nil, err
 		}
 	}
@@ -195,11 +196,6 @@ func unacknowledged(ctx context.Context, s jetstream.Stream, retention jetstream
 	return n, consumers.Err()
 }
 
-// addLoss records a loss of messages.
-func (in *inspector) addLoss(stream, format string, args ...any) error {
-	return in.add(Damage{Stream: stream, Text: fmt.Sprintf(format, args...)})
-}
-
 // addRepaired records damage without a loss of messages.
 func (in *inspector) addRepaired(stream, format string, args ...any) error {
 	return in.add(Damage{Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true})
@@ -229,21 +225,19 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 		return err
 	}
 	for _, c := range states {
-		switch {
-		case c.loaded != nil && (c.saved == nil || intact(c.loaded.AckFloor.Stream, c.saved.Floor, i.State, exact)):
-			continue // a consumer that is not saved was created after the checkpoint
-		case c.loaded != nil: // its state is outdated
-			err = s.DeleteConsumer(ctx, c.name)
-		case c.dir != "": // the server could not read its files
-			c.saved, err = in.setAside(i.Config.Name, c.dir, c.saved)
-		default: // its files are missing
+		isNew := c.saved == nil // a loaded consumer that is not saved was created after the checkpoint
+		if c.loaded != nil && (isNew || intact(c.loaded.AckFloor.Stream, c.saved.Floor, i.State, exact)) {
+			continue
 		}
-		switch {
-		case err != nil:
-		case c.saved == nil:
-			err = in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", c.name)
-		default:
+		if c.loaded != nil { // its state is outdated
+			err = s.DeleteConsumer(ctx, c.name)
+		} else if c.dir != "" { // the server could not read its files
+			c.saved, err = in.setAside(i.Config.Name, c.dir, c.saved)
+		}
+		if err == nil && c.saved != nil {
 			err = in.recreateConsumer(ctx, s, i, c.name, c.saved)
+		} else if err == nil {
+			err = in.addRepaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", c.name)
 		}
 		if err != nil {
 			return err
