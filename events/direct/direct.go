@@ -65,7 +65,7 @@ type Reader struct {
 // NewReader returns a Reader of a connection.
 func NewReader(nc *nats.Conn, w *natserr.Watch) *Reader { return &Reader{nc, w} }
 
-// Read is the function Read.
+// Read calls the function Read for a stream of the connection.
 func (r *Reader) Read(ctx context.Context, stream string, q Query, fn func(Message) error) error {
 	return natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error { return Read(ctx, r.nc, stream, q, fn) })
 }

@@ -222,9 +222,11 @@ func (r *rewriter) copySubject(ctx context.Context, subject string) error {
 	pause := minPause
 	for range tries {
 		all, err := r.messages(ctx, subject)
-		isOld := func(m message) bool { return m.Seq < r.end }
-		if err != nil || !slices.ContainsFunc(all, isOld) {
+		if err != nil {
 			return err
+		}
+		if !slices.ContainsFunc(all, func(m message) bool { return m.Seq < r.end }) { // all of them are in the new files
+			return nil
 		}
 		before := r.copied
 		first, err := r.copyAll(ctx, all)
