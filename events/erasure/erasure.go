@@ -26,7 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -321,13 +320,16 @@ func (s *Store) Gaps(ctx context.Context) (map[string]int, error) {
 	if natserr.IsStreamMissing(ctx, s.js, Stream, err) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
 	gaps := map[string]int{}
 	for _, t := range all {
 		for _, g := range t.Gaps {
 			gaps[g.Stream] += g.Messages
 		}
 	}
-	return gaps, err
+	return gaps, nil
 }
 
 // MarkRestored records that a backup was restored, so that the data of erased runs may be back. Without erasures it does nothing.
@@ -426,6 +428,3 @@ func (k hashKey) ofSession(owner, session string) []byte { return k.sum("session
 
 // ofRun returns the hash of an id or a handle of a run.
 func (k hashKey) ofRun(id string) []byte { return k.sum("run", id) }
-
-// isRequest reports whether the subject is that of a request in plain text.
-func isRequest(subject string) bool { return strings.HasSuffix(subject, requestSuffix) }

@@ -2,13 +2,11 @@ package erasure
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -211,7 +209,7 @@ func (f *Filter) readNew(ctx context.Context) error {
 		f.reconnects, f.next = n, 1
 	}
 	err := f.direct.Read(ctx, Stream, direct.Query{Subject: prefix + ">", From: f.next}, f.add)
-	if errors.Is(err, nats.ErrNoResponders) && f.isBucketMissing(ctx) {
+	if natserr.IsStreamMissing(ctx, f.js, Stream, err) { // 'debrief setup' has not created it, so nothing was erased
 		err = nil
 	}
 	f.mu.Lock()
@@ -223,13 +221,6 @@ func (f *Filter) readNew(ctx context.Context) error {
 		f.failed, f.failedAt = err, time.Now()
 	}
 	return err
-}
-
-// isBucketMissing reports whether 'debrief setup' has not created the bucket, so that nothing was erased. A bucket without a leader is not
-// missing.
-func (f *Filter) isBucketMissing(ctx context.Context) bool {
-	_, err := f.js.Stream(ctx, Stream)
-	return errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // unreadableError is returned while the bucket has a value that this program cannot read. As it may be a tombstone, work waits. The error has no
@@ -252,7 +243,7 @@ func (f *Filter) add(m direct.Message) error {
 func (f *Filter) addValue(m direct.Message) error {
 	key := strings.TrimPrefix(m.Subject, prefix)
 	switch {
-	case m.Deleted() || isRequest(m.Subject) || key == keyRestored: // says nothing about a run
+	case m.Deleted() || strings.HasSuffix(key, requestSuffix) || key == keyRestored: // says nothing about a run
 	case key == keyOfHashes: // of the hashes in tombstones
 		f.key = m.Data
 	case strings.Contains(key, runsInfix): // hashes of runs of a tombstone
