@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"debrief/events"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -43,11 +41,8 @@ func (s *Store) readContext(ctx context.Context, id events.ID) (*events.ServedCo
 		return nil, ErrContextNotFound
 	}
 	c, _, err := load[events.ServedContext](ctx, s, contexts, string(id))
-	if errors.Is(err, nats.ErrNoResponders) {
-		// A missing bucket and a server that is down give the same error. A missing bucket is final: nothing can be read later.
-		if _, missing := s.js.Stream(ctx, contexts.stream()); errors.Is(missing, jetstream.ErrStreamNotFound) {
-			return nil, fmt.Errorf("%w: bucket %s does not exist", ErrContextNotFound, contexts)
-		}
+	if natserr.IsStreamMissing(ctx, s.js, contexts.stream(), err) { // final: nothing can be read later
+		return nil, fmt.Errorf("%w: bucket %s does not exist", ErrContextNotFound, contexts)
 	}
 	if err != nil {
 		return nil, err

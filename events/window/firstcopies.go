@@ -18,7 +18,7 @@ import (
 	"debrief/playbook"
 )
 
-// Effect is an effect that must happen once for each id.
+// Effect is an effect that must happen once for each id. The stored hashes include the values, so they must not change.
 type Effect string
 
 // The effects.

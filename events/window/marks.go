@@ -47,14 +47,15 @@ func (s *Store) Marks(ctx context.Context, b playbook.Book, owner, session strin
 // Mark adds a mark to an interaction of a session, or changes its mark. It returns ErrFull at the limit. All
 // marks of a session expire together, counted from the last change.
 func (s *Store) Mark(ctx context.Context, b playbook.Book, owner, session string, m events.MarkedInteraction) error {
-	err := m.Interaction.Execution.Validate()
+	var err error
 	if m.Mark != events.Pin && m.Mark != events.Star {
-		err = errors.Join(fmt.Errorf("mark: must be %s or %s, got %q", events.Pin, events.Star, string(m.Mark)), err)
+		err = fmt.Errorf("mark: must be %s or %s, got %q", events.Pin, events.Star, string(m.Mark))
 	}
+	err = errors.Join(err, m.Interaction.Execution.Validate())
 	if err == nil {
 		err = s.updateMarks(ctx, b, owner, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
-			if at := indexOf(list, m.Interaction.Execution); at >= 0 {
-				list[at] = m
+			if i := indexOf(list, m.Interaction.Execution); i >= 0 {
+				list[i] = m
 				return list, nil
 			}
 			if len(list) >= maxMarks {
@@ -72,11 +73,11 @@ func (s *Store) Mark(ctx context.Context, b playbook.Book, owner, session string
 // Unmark removes the mark of an execution, and reports whether there was one.
 func (s *Store) Unmark(ctx context.Context, b playbook.Book, owner, session string, h events.Handle) (bool, error) {
 	err := s.updateMarks(ctx, b, owner, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
-		at := indexOf(list, h)
-		if at < 0 {
+		i := indexOf(list, h)
+		if i < 0 {
 			return nil, errUnmarked
 		}
-		return slices.Delete(list, at, at+1), nil
+		return slices.Delete(list, i, i+1), nil
 	})
 	switch {
 	case errors.Is(err, errUnmarked):
