@@ -201,11 +201,11 @@ func ofWord(word string) (events.Outcome, error) {
 	if m := fraction().FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
 		limit, errLimit := strconv.ParseFloat(m[2], 64)
-		switch {
-		case err != nil || errLimit != nil || n < 0:
-		case m[3] == "star" && limit == 5:
+		isFraction := err == nil && errLimit == nil && n >= 0
+		if isFraction && m[3] == "star" && limit == 5 {
 			return ofStars(n)
-		default:
+		}
+		if isFraction {
 			return ofRange(n, 0, limit)
 		}
 	}

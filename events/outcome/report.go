@@ -92,17 +92,12 @@ func (o *toolOutput) ofJSON(text string) (events.Label, bool) {
 		_ = json.Unmarshal(raw, &s)
 		return o.ofText(s), true
 	case '[':
-		return o.ofList(raw), true
+		if s, ok := partsText(raw); ok {
+			return o.ofText(s), true
+		}
+		return events.Success, true // data; an empty list is an answer, too
 	}
 	return o.ofReport(newReport(raw)), true
-}
-
-// ofList returns the outcome of a list: of the text parts of a message, else of data. An empty list is an answer.
-func (o *toolOutput) ofList(raw []byte) events.Label {
-	if s, ok := partsText(raw); ok {
-		return o.ofText(s)
-	}
-	return events.Success
 }
 
 // partsText returns the text of a list of parts such as {"type": "text", "text": "…"}. It returns false for other lists.
@@ -175,7 +170,8 @@ func labelOf(worked bool) events.Label {
 	return events.Failure
 }
 
-// ofError returns the outcome by an error, a status or a problem in the fields, or "" if there is none of them.
+// ofError returns the outcome by an error, a status or a problem in the fields, or "" if there is none of them. An object with few fields is a
+// report of the tool itself. One with more can be the record that was asked for, in which an error or a status is data.
 func (r report) ofError() events.Label {
 	problem := r.text(messageFields...)
 	for _, name := range errorFields {

@@ -381,7 +381,7 @@ func roundedPlaces(question string) int {
 		case "thousandth":
 			return 3
 		}
-		return 0
+		return 0 // to a whole number
 	}
 	return -1
 }
@@ -412,7 +412,7 @@ type quantity struct {
 var (
 	// The groups of numberText are: 1 sign, 2 currency, 3 sign, 4 digits, 5 exponent, 6 denominator, 7 unit.
 	numberText = text.Pattern(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4}))?(?: ?/ ?(\d+))?\s*([\p{L}°%$€£¥/²³^ ]*)\.?$`)
-	// unitNames maps symbols to the names of their units.
+	// unitNames maps symbols to the names of their units, without the s at their ends: that of Celsius is removed like a plural.
 	unitNames = map[string]string{
 		"$": "dollar", "usd": "dollar", "€": "euro", "eur": "euro", "£": "gbp", "%": "percent",
 		"km": "kilometer", "m": "meter", "cm": "centimeter", "kg": "kilogram", "g": "gram", "h": "hour", "min": "minute", "s": "second",

@@ -93,10 +93,15 @@ func changesFiles(args []string) bool {
 // && worked, and it fails by its last command. A filter after a pipe hides how the command ended, unless the shell has pipefail.
 func decides(commands []shell.Command, i int, outcome events.Label) bool {
 	rest := commands[i+1:]
+	areJoined, areFilters := true, true // all of the rest
+	for _, c := range rest {
+		areJoined = areJoined && c.AfterSuccess && !c.Piped
+		areFilters = areFilters && c.Piped
+	}
 	switch {
 	case outcome == events.Success:
-		return !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.AfterSuccess || c.Piped })
-	case !outcome.Failed() || slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.Piped }):
+		return areJoined
+	case !outcome.Failed() || !areFilters:
 		return false
 	case len(rest) == 0 || outcome == events.TimedOut: // a filter only waits for the command
 		return true
@@ -108,9 +113,9 @@ func decides(commands []shell.Command, i int, outcome events.Label) bool {
 func hasPipefail(commands []shell.Command) bool {
 	has := false
 	for _, c := range commands {
-		at := slices.Index(c.Args, "pipefail")
-		if c.Program == "set" && at > 0 {
-			has = strings.HasPrefix(c.Args[at-1], "-")
+		i := slices.Index(c.Args, "pipefail")
+		if c.Program == "set" && i > 0 {
+			has = strings.HasPrefix(c.Args[i-1], "-") // "+o" unsets it
 		}
 	}
 	return has
