@@ -46,12 +46,12 @@ func (sc *scanner) redactAssignment(i int) int {
 // lineEnds are the bytes that end a line or the string around it.
 var lineEnds = alphabetOf("\n\r\"'`\\")
 
-// findCookies finds the end of the list of cookies after the separator at i. The scan continues in the list. listEnds are the bytes
-// that end a list without quotes.
-func (sc *scanner) findCookies(i int, listEnds *alphabet) int {
+// findCookies finds the end of the list of cookies after the separator at i. It redacts nothing: the scan continues in the list. listEnds
+// are the bytes that end a list without quotes.
+func (sc *scanner) findCookies(i int, listEnds *alphabet) {
 	s := sc.s
 	if i < sc.cookies { // in a list
-		return i
+		return
 	}
 	from := backslashes(s, blanks(s, i+1))
 	if from < len(s) && (s[from] == '"' || s[from] == '\'') {
@@ -62,7 +62,6 @@ func (sc *scanner) findCookies(i int, listEnds *alphabet) int {
 	for sc.cookies < min(len(s), from+maxCookies) && !listEnds[s[sc.cookies]] {
 		sc.cookies++
 	}
-	return i
 }
 
 // redactNamed redacts the value after a separator, if the name before it suggests a secret and the value looks like one. adjacent is false
@@ -77,7 +76,8 @@ func (sc *scanner) redactNamed(i int, name string, adjacent bool) int {
 	case public:
 		return i
 	case cookieList:
-		return sc.findCookies(i, lineEnds)
+		sc.findCookies(i, lineEnds)
+		return i
 	}
 	v, ok := sc.valueAfter(i, adjacent)
 	if !ok {
@@ -118,7 +118,9 @@ func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 	}
 	followsSpace := begin > sc.floor && s[begin-1] == ' '
 	if followsSpace && strings.EqualFold(s[begin:end], "key") { // "API key:"
-		for begin--; begin > sc.floor && end-begin < maxTwoWords && isLetter(s[begin-1]); begin-- {
+		begin-- // the space
+		for begin > sc.floor && end-begin < maxTwoWords && isLetter(s[begin-1]) {
+			begin--
 		}
 		return strings.TrimSpace(s[begin:end]), adjacent
 	}
@@ -260,11 +262,11 @@ func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 			return v, false // a later scan sees the text with its escapes decoded
 		}
 	}
-	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))
+	v.from, v.to = i, max(i, min(sc.unquoted, len(s))) // a value within the last one has the same end
 	for v.to < len(s) && !ends[s[v.to]] && !(s[v.to] == '&' && isParameter(s[v.to:])) {
 		v.to++
 	}
-	sc.unquoted = v.to // the same end for values that begin before it
+	sc.unquoted = v.to
 	for v.to > v.from && strings.IndexByte(",.)]}", s[v.to-1]) >= 0 {
 		v.to--
 	}

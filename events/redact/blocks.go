@@ -16,7 +16,6 @@ const (
 var keyHeaders = []string{"Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Charset:", "Hash:"}
 
 var (
-	keyText  = alphabetOf("A-Za-z0-9+/=")
 	gapChars = alphabetOf(" \t\n\r\"'`,.>|:#*-")
 	decimal  = alphabetOf("0-9")
 )
@@ -37,7 +36,7 @@ func (sc *scanner) redactBlock(at int) int {
 		return at
 	}
 	body := i + n
-	if sc.pem >= 0 && sc.pem < body { // not the next END any more; each END is searched for once, also with many BEGINs
+	if sc.pem >= 0 && sc.pem < body { // find the next END; each one is searched for once, also with many BEGINs
 		sc.pem = -1
 		if n := strings.Index(sc.s[body:], end); n >= 0 {
 			sc.pem = body + n
@@ -104,9 +103,11 @@ func keyBody(s string) int {
 			return end
 		case !isShort:
 			end = to
-		case (joinsLines(between) || end > 0 && strings.Trim(between, " \t") == "") && isCutOrLineEnd(s[to:]):
-			return to
 		default:
+			continues := joinsLines(between) || end > 0 && strings.Trim(between, " \t") == ""
+			if continues && isCutOrLineEnd(s[to:]) {
+				return to
+			}
 			return end
 		}
 	}
@@ -124,7 +125,7 @@ func keyPart(s string) (n int, isShort bool) {
 			return len(s), false
 		}
 	}
-	n = run(s, keyText, len(s))
+	n = run(s, std64, len(s))
 	return n, n < minKey
 }
 
@@ -164,7 +165,7 @@ func gapMark(s string) int {
 		return 2
 	case s[0] == '\\':
 		return 1
-	case s[0] == '+' && len(s) > 1 && !keyText[s[1]]: // joins string literals
+	case s[0] == '+' && len(s) > 1 && !std64[s[1]]: // joins string literals
 		return 1
 	}
 	for _, arrow := range []string{"→", "│"} { // between the number of a line and its text

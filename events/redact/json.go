@@ -32,7 +32,8 @@ func keepJSON(s string, edits []edit) []edit {
 				out = append(out, edit{i, i + n, edits[k].kind})
 			}
 		}
-		for i += n; k < len(edits) && edits[k].to <= i; {
+		i += n
+		for k < len(edits) && edits[k].to <= i {
 			k++
 		}
 	}

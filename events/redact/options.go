@@ -23,7 +23,8 @@ func (sc *scanner) redactOption(i int) int {
 		}
 	case "-b", "--cookie":
 		if sc.follows("curl", i) {
-			return sc.findCookies(end, ends)
+			sc.findCookies(end, ends)
+			return i
 		}
 	}
 	isBuildSecret := option == "--secret" && isParameter(s[end:]) // of docker build: --secret id=name
@@ -66,7 +67,7 @@ func (sc *scanner) redactUser(i, end int) int {
 // redactSSHPass redacts the password in "-p value" or "-pvalue" at i, an option of sshpass.
 func (sc *scanner) redactSSHPass(i int) int {
 	s := sc.s
-	v, ok := sc.valueAfter(i+len("-p")-1, false)
+	v, ok := sc.valueAfter(i+1, false) // after the p, as after a separator
 	pass := s[v.from:v.to]
 	if !ok || len(pass) < 4 || isPlaceholder(pass) || isReference(pass) {
 		return i

@@ -266,21 +266,20 @@ func looksRandom(s string, minLen int) bool {
 	var letters, digits, changes int
 	last := none
 	for i := 0; i <= len(s); i++ {
-		kind := none
+		kind := none // also after the last byte
 		switch {
-		case i == len(s):
-		case isLower(s[i]):
+		case i < len(s) && isLower(s[i]):
 			kind = small
-		case isUpper(s[i]):
+		case i < len(s) && isUpper(s[i]):
 			kind = capital
-		case isDigit(s[i]):
+		case i < len(s) && isDigit(s[i]):
 			kind = digit
 		}
 		switch kind {
 		case none:
 			n := letters + digits
 			isMixed := letters >= 2 && digits >= 2
-			changesOften := n >= 12 && changes*20 >= n*7
+			changesOften := n >= 12 && changes*100 >= n*35 // per cent of the characters
 			if n >= minLen && (isMixed || changesOften) {
 				return true
 			}
