@@ -126,8 +126,7 @@ func Script(word string, args []string) (script string, ok bool) {
 			return a, hasScript
 		}
 		isLong := a[1] == '-'
-		switch {
-		case a == "-O", a == "+O", a == "--rcfile", a == "--init-file", !isLong && strings.HasSuffix(a, "o"):
+		if !isLong && strings.HasSuffix(a, "o") || slices.Contains([]string{"-O", "+O", "--rcfile", "--init-file"}, a) {
 			i++ // skip the value of the option
 		}
 		if a[0] == '-' && !isLong && strings.Contains(a, "c") {
