@@ -83,16 +83,18 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 	all := maps.Clone(from)
 	maps.Copy(all, to)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		v, before := from[name]
-		w, after := to[name]
+		if renamed[name] {
+			continue
+		}
+		v, isOld := from[name]
+		w, isKept := to[name]
 		switch {
-		case renamed[name]:
-		case before && after && reflect.DeepEqual(v, w):
+		case isOld && isKept && reflect.DeepEqual(v, w):
 			related = related || identifies(v)
-		case !before:
+		case !isOld:
 			add := change{rank: rankSet, advice: "give " + argument(name), word: name, isNew: true}
 			differences = append(differences, append(valueOf(add.advice, name, w), add))
-		case !after:
+		case !isKept:
 			differences = append(differences, []change{{rank: rankSet, advice: "leave out " + argument(name)}})
 		default:
 			found := compareValues(name, v, w, m)
@@ -131,9 +133,9 @@ func newName(name string, from, to map[string]any) string {
 
 // compareValues returns the differences of an argument: at least the general one, which is the last.
 func compareValues(name string, v, w any, m *message) []change {
-	before, isText := v.(string)
-	after, both := w.(string)
-	if isText && both {
+	before, wasText := v.(string)
+	after, isText := w.(string)
+	if wasText && isText {
 		return compareTexts(name, before, after)
 	}
 	general := change{rank: rankTrivial, advice: "change " + argument(name)}
@@ -147,12 +149,12 @@ func compareValues(name string, v, w any, m *message) []change {
 
 // howDiffers describes how a new value differs from the old one: by its type, or as a number. It returns "" if nothing is known.
 func howDiffers(argument string, v, w any, m *message) string {
-	before, isNumber := v.(json.Number)
-	after, both := w.(json.Number)
-	switch {
-	case typeOf(v) != typeOf(w):
+	if typeOf(v) != typeOf(w) {
 		return "give " + argument + " as " + typeOf(w)
-	case !isNumber || !both:
+	}
+	before, isNumber := v.(json.Number)
+	after, _ := w.(json.Number) // of the same type
+	if !isNumber {
 		return ""
 	}
 	if i := slices.Index(numbersOf(m.line), string(after)); i >= 0 {

@@ -215,7 +215,8 @@ func test(tables []table) (*Contrast, bool) {
 	return c, runs >= minCompared && smallest <= falseLevel
 }
 
-// runsNeeded returns Comparison.RunsNeeded. A stratum of n runs compares like n-1 independent runs.
+// runsNeeded returns Comparison.RunsNeeded, for the level of each test without its correction for the order (Bonferroni). If half of the runs
+// follow the habit and half succeed, (z / difference)² independent runs are needed. A stratum of n runs compares like n-1 of them.
 func runsNeeded(r *Comparison) int {
 	const (
 		difference = 0.4

@@ -200,7 +200,7 @@ func (r *run) observePairs(o observations, p *pattern) {
 				first, then = anchored, other
 			}
 			isNew := first.label != then.label && !seen[other.label]
-			isUseless := first.state == failed && first.kind&tests == 0 && !after // a failed test is useful: it shows the problem
+			isUseless := !after && first.state == failed && first.kind&tests == 0 // "before THEN, do FIRST" with a FIRST that failed; a failed test shows the problem
 			if !isNew || isUseless || first.kind&p.first == 0 || then.kind&p.then == 0 {
 				continue
 			}

@@ -131,15 +131,16 @@ func installChanges(a, from *act) []change {
 	installs := func(name string) bool {
 		return slices.ContainsFunc(a.arguments.words, func(w string) bool { return isPackage(w, name) })
 	}
+	installsModule := func(name string) bool {
+		top, _, _ := strings.Cut(name, ".") // google.protobuf
+		return installs(name) || installs(top)
+	}
 	switch {
 	case !missingProgram.MatchString(from.message.line):
 		return nil
 	case installs(from.name):
 		found.advice = "install `" + from.name + "` with `" + a.name + "`"
-	case slices.ContainsFunc(packageNames.FindAllString(from.message.line, -1), func(name string) bool {
-		top, _, _ := strings.Cut(name, ".") // google.protobuf
-		return installs(name) || installs(top)
-	}):
+	case slices.ContainsFunc(packageNames.FindAllString(from.message.line, -1), installsModule):
 		found.advice = "install the missing module with `" + a.name + "`"
 	default:
 		return nil
