@@ -259,7 +259,8 @@ func (s *eventStream) endEvent() {
 	if s.hasData {
 		s.emit(s.name, s.data)
 	}
-	s.name, s.data, s.hasData = "", s.data[:0], false
+	s.name = ""
+	s.data, s.hasData = s.data[:0], false
 }
 
 // close ends the last line and the last event, because some servers write no blank line behind the end marker. The data of an event that

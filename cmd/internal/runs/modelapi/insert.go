@@ -62,14 +62,13 @@ func textPlace(v Value) place {
 	raw := v.Raw() // with its quotes
 	closingQuote := len(raw) - 1
 	end := closingQuote // index in raw of the place
-	for before := withoutBreaks(raw[:end]); bytes.HasSuffix(before, []byte(reminderEnd)); {
+	before := withoutBreaks(raw[:closingQuote])
+	for bytes.HasSuffix(before, []byte(reminderEnd)) {
 		before = withoutBreaks(before[:max(bytes.LastIndex(before, []byte(reminderStart)), 0)])
-		onlyReminders := len(before) <= 1 // the rest is the opening quote
-		if onlyReminders {
-			end = closingQuote
-			break
-		}
 		end = len(before)
+	}
+	if end <= 1 { // nothing but the opening quote is in front of the reminders
+		end = closingQuote
 	}
 	p := place{at: int(v.node().start) + end, inString: true}
 	if end > 1 { // the string is not empty

@@ -126,8 +126,7 @@ func (v Value) TextOrJSON() string {
 	return v.Compact()
 }
 
-// Output returns the output of a tool as text: a string, the texts of a list of parts, the only text of an object, or else the JSON
-// of the value.
+// Output returns the output of a tool as the model sees it, see outputText.
 func (v Value) Output() string { return outputText(v) }
 
 // ToolResult returns the recorded result of a tool, also with the signs that recorders write beside it.

@@ -180,8 +180,9 @@ func (b *requestBuilder) add(m *message, v Value, at place) {
 	if len(r.Items) == 0 {
 		r.begin = int(v.node().start)
 	}
-	mayExtend := m.Role == RoleAssistant || m.Role == RoleTool // the last item, if that has the role
-	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || !mayExtend {
+	isLastRole := len(r.Items) > 0 && r.Items[len(r.Items)-1].Role == m.Role
+	extendsLast := isLastRole && (m.Role == RoleAssistant || m.Role == RoleTool)
+	if !extendsLast {
 		b.closeItem()
 		r.Items = append(r.Items, Item{Role: m.Role})
 		r.places, r.ends = append(r.places, place{}), append(r.ends, 0)

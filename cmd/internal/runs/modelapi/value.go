@@ -52,7 +52,8 @@ func (d *Document) Parse(body []byte) (Value, error) {
 	if len(body) > math.MaxInt32 {
 		return Value{}, errTooLong
 	}
-	d.body, d.nodes, d.open, d.problem = body, append(d.nodes[:0], node{next: 1, kind: 'n'}), d.open[:0], nil
+	d.body, d.problem = body, nil
+	d.nodes, d.open = append(d.nodes[:0], node{next: 1, kind: 'n'}), d.open[:0]
 	d.decoder.Reset(bytes.NewBuffer(body), options, jsontext.AllowInvalidUTF8(true))
 	for {
 		err := d.add()
