@@ -51,5 +51,6 @@ func Shorten(s string, n int) string {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
-	return text.Prefix(s, n-17) + "~" + hex.EncodeToString(sum[:8])
+	end := "~" + hex.EncodeToString(sum[:8])
+	return text.Prefix(s, n-len(end)) + end
 }

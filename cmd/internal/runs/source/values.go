@@ -99,6 +99,7 @@ func (v *Values) Each(fn func(*Value) error) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
+			return err
 		case c == '[':
 			_, _ = v.r.Discard(1)
 			err = v.readList(false, emit)
