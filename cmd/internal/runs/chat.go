@@ -89,6 +89,6 @@ func (c *chatMessages) Add(v modelapi.Value, _ string) { c.AddItems(v.Messages("
 
 func (c *chatMessages) End() ([]*steps.Run, error) {
 	c.ParseTextActions()
-	c.Question = miniTask(c.Question)
+	c.Question = miniTask(c.Question) // mini-SWE-agent also writes its messages alone
 	return c.Conversation.End()
 }

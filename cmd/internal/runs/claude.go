@@ -75,10 +75,8 @@ func (c *claudeSession) Add(v modelapi.Value, _ string) {
 		c.agentID = cmp.Or(v.Text("agentId"), v.Text("uuid"), "side")
 	}
 	kind := v.Text("type")
-	if !slices.Contains([]string{"system", "user", "assistant", "result"}, kind) {
-		return
-	}
-	if v.IsTrue("isMeta") || v.IsTrue("isCompactSummary") {
+	ofHarness := v.IsTrue("isMeta") || v.IsTrue("isCompactSummary") // and not of the user
+	if ofHarness || !slices.Contains([]string{"system", "user", "assistant", "result"}, kind) {
 		return
 	}
 	c.Session = cmp.Or(v.Text("session_id"), v.Text("sessionId"))
@@ -114,30 +112,26 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, item *modelapi.Item) 
 	if !isSameMessage && !hasContent { // the message has only thinking blocks so far
 		return
 	}
-	rest, repeats := c.cutRepeated(item.Text, isSameMessage)
-	if repeats {
-		item.Text = rest
-	}
-	c.AddTurn(steps.Turn{Continues: isSameMessage || repeats, At: v.Time("timestamp"), Text: item.Text, Calls: item.Calls})
+	text, repeats := c.cutRepeated(item.Text, isSameMessage)
+	c.AddTurn(steps.Turn{Continues: isSameMessage || repeats, At: v.Time("timestamp"), Text: text, Calls: item.Calls})
 	c.Identify(claudeIdentity(v))
 	c.messageID = id
 	c.Model = cmp.Or(c.Model, model)
 }
 
-// cutRepeated reports whether a text repeats that of the last step at its beginning, and returns the rest. Some recorders write all blocks of a
-// message so far in each of its events. isSameMessage means that the text is of the same message as the last step. If it is of another one, a
-// step with calls is not repeated.
+// cutRepeated returns a text without the text of the last step at its beginning, and reports whether it was there. Some recorders write all
+// blocks of a message so far in each of its events. isSameMessage means that the text is of the same message as the last step. If it is of
+// another one, a step with calls is not repeated.
 func (c *claudeSession) cutRepeated(text string, isSameMessage bool) (rest string, repeats bool) {
 	if text == "" || len(c.Steps) == 0 {
-		return "", false
+		return text, false
 	}
 	last := &c.Steps[len(c.Steps)-1]
 	mayRepeat := isSameMessage || len(last.Calls) == 0
-	if last.Speaker != "assistant" || last.Text == "" || !mayRepeat {
-		return "", false
+	if last.Speaker != "assistant" || last.Text == "" || !mayRepeat || !strings.HasPrefix(text, last.Text) {
+		return text, false
 	}
-	rest, repeats = strings.CutPrefix(text, last.Text)
-	return strings.TrimSpace(rest), repeats
+	return strings.TrimSpace(text[len(last.Text):]), true
 }
 
 // addUsage sets the tokens of the current message. Each of its events has them; those of the last one are complete. An event without an id

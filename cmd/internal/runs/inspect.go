@@ -26,9 +26,7 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 		result.Feedback = cmp.Or(v.Text("error", "message"), v.Text("limit", "type"))
 	}
 	c.Outcome = result
-	if c.Target = v.TextOrNumber("target"); c.Target == "" && v.HasAny("target") { // a list
-		c.Target = v.Get("target").TextOrJSON()
-	}
+	c.Target = cmp.Or(v.TextOrNumber("target"), v.Get("target").TextOrJSON()) // a text, or a list as JSON
 	eval := v.header.Get("eval")
 	c.Task = source.Printable(v.TextOrNumber("id"))
 	if task := source.Printable(eval.Text("task")); task != "" {
@@ -46,8 +44,8 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 // inspectGrades are the grades of Inspect as numbers: correct, partially correct, incorrect, and no answer.
 var inspectGrades = map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 
-// inspectOutcome returns the outcome of a sample. The score that leads counts, see outcome.Leads. If
-// several lead, none counts. If the user named no leading score and the sample has only one score, that one counts.
+// inspectOutcome returns the outcome of a sample. The score that leads counts, see outcome.Leads. If several lead, none counts. If the user
+// named no leading score and the sample has only one score, that one counts.
 func inspectOutcome(v *record) events.Outcome {
 	scores := map[string]json.RawMessage{}
 	comments := map[string]string{}

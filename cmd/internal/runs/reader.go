@@ -39,8 +39,8 @@ type unusedData struct{ bytes, problems int }
 // Limits of the unused data, relative to the maximum size of a run: for maxRun they are 1 GB and a million lines. A file beyond them is
 // endless, a compression bomb, or not a recording: its rest is not read.
 const (
-	unusedRuns         = 64 // at most unusedRuns × the maximum size of a run, in bytes
-	bytesPerUnreadable = 16 // at most the maximum size of a run / bytesPerUnreadable unreadable lines or elements
+	unusedRuns         = 64 // maximum number of unused bytes, as a multiple of the maximum size of a run
+	bytesPerUnreadable = 16 // the maximum size of a run, divided by the maximum number of unreadable lines or elements
 )
 
 // boundedReader returns an error after too much unused data.
@@ -254,7 +254,8 @@ func (f *fileReader) emit(format *fileFormat, r *steps.Run, at source.Place) err
 	if r.Task != "" {
 		e.Origin.Task = format.source + "/" + r.Task
 	}
-	e.Origin.Task, e.Session, e.User = events.FitName(e.Origin.Task), events.FitName(e.Session), events.FitName(e.User)
+	e.Origin.Task = events.FitName(e.Origin.Task)
+	e.Session, e.User = events.FitName(e.Session), events.FitName(e.User)
 	e.ID = events.ExecutionID(f.Book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = SourceFile + "/" + format.source
 	e.Origin.Index = max(at.Index, at.Line)

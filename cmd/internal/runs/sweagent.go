@@ -30,7 +30,8 @@ func sweAgent(v *record) ([]*steps.Run, error) {
 		v.Note("trajectory, history", "no steps")
 	}
 	info := v.Want('{', "info")
-	c.Question, c.Answer, c.Outcome = taskStatement(c.Question), wantText(info, "submission"), exitOutcome(info)
+	c.Question, c.Answer = taskStatement(c.Question), wantText(info, "submission")
+	c.Outcome = exitOutcome(info)
 	stats := info.Get("model_stats")
 	c.Usage = steps.Usage(stats.Int("api_calls"), stats, stats.Number("instance_cost"))
 	return []*steps.Run{&c.Run}, nil
