@@ -76,21 +76,18 @@ func (ac *ActiveCall) locateBlocks() (places []placement) {
 	end := ac.place.turn // the item of the next newer block, at first the turn
 	for _, p := range slices.Backward(ac.match.run.placements()) {
 		isTurn := func(i int) bool { return items[i].IsTurn() && questionHash(items[i].Text) == p.Question }
-		at := -1
-		if p.Run == ac.Run {
-			at = ac.place.turn
-		} else if p.Item < end && isTurn(p.Item) {
-			at = p.Item
-		}
-		for i := end - 1; i >= 0 && at < 0; i-- {
-			if isTurn(i) {
-				at = i
+		switch {
+		case p.Run == ac.Run:
+			p.Item = ac.place.turn
+		case p.Item >= end || !isTurn(p.Item):
+			p.Item = end - 1
+			for p.Item >= 0 && !isTurn(p.Item) {
+				p.Item--
 			}
 		}
-		if at >= 0 {
-			p.Item = at
+		if p.Item >= 0 {
 			places = append(places, p)
-			end = at
+			end = p.Item
 		}
 	}
 	return places
@@ -102,7 +99,7 @@ func (ac *ActiveCall) runsAt(ctx context.Context, places []placement) (map[event
 	known := map[events.ID]revision{}
 	var missing []events.ID
 	for _, p := range places {
-		var own revision // the run of this call; empty for a place of another run
+		var own revision // the run of this call if the placement is its own, for a cache without it
 		if p.Run == ac.Run {
 			own.run = ac.match.run
 		}

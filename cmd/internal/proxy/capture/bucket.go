@@ -45,8 +45,8 @@ type server struct {
 const busyTime = time.Second // longest time between two acknowledgements of a server that is busy, but works
 
 // working reports whether the server has stored a value just now.
-func (b *server) working() bool {
-	return b.nc.IsConnected() && time.Since(time.Unix(0, b.acked.Load())) < busyTime
+func (s *server) working() bool {
+	return s.nc.IsConnected() && time.Since(time.Unix(0, s.acked.Load())) < busyTime
 }
 
 // decode returns the value of a message, or nil for a delete marker.
@@ -144,9 +144,9 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 
 // isTemporary reports whether an error is temporary: the connection is interrupted, or was interrupted during the request.
 // reconnects is the count before the request. The timeout of a slow server is not temporary: repeated requests would slow it down.
-func (b *server) isTemporary(err error, reconnects uint64) bool {
-	if err == nil || b.nc.IsClosed() {
+func (s *server) isTemporary(err error, reconnects uint64) bool {
+	if err == nil || s.nc.IsClosed() {
 		return false
 	}
-	return b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || b.nc.Stats().Reconnects != reconnects
+	return s.nc.IsReconnecting() || errors.Is(err, errDisconnected) || s.nc.Stats().Reconnects != reconnects
 }

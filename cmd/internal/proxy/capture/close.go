@@ -77,9 +77,10 @@ func (s *Store) closeWith(ctx context.Context, id events.ID, outcome events.Outc
 		r.Closing = time.Now()
 		return nil
 	})
-	if errors.Is(err, errClosed) { // reportRun returns the closed run, or errClosed without one
+	switch {
+	case errors.Is(err, errClosed): // reportRun returns the closed run, or errClosed without one
 		gaveOutcome = false
-	} else if err != nil {
+	case err != nil:
 		return nil, false, err
 	}
 	closed, err = s.reportRun(ctx, id, closeWait)

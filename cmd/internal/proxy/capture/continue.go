@@ -29,8 +29,8 @@ func (ac *ActiveCall) findContinued(ctx context.Context) (m match, err error) {
 			m = match{run: best.run, after: best.call}
 		}
 		isAmbiguous = several
-		mayCome := p.turn < 0 || anyBusy(open[p.start].runs) || ac.store.calls.has(p.start)
-		return best != nil || several || p.mayBegin || !mayCome, nil
+		mayStillCome := !p.mayBegin && (p.turn < 0 || anyBusy(open[p.start].runs) || ac.store.calls.has(p.start)) // see lookupWait
+		return best != nil || several || !mayStillCome, nil
 	})
 	switch {
 	case err != nil || m.run != nil:

@@ -144,16 +144,13 @@ func confirms(next string) bool {
 	if found == nil {
 		return false
 	}
-	clause := s
 	last := found[1] - 1 // of the confirmation; the sentence ends there or later, and not after the "ok." in "ok. thanks, but …"
+	sentence, rest := s, ""
 	if i := strings.IndexAny(s[last:], ".!"); i >= 0 {
-		i += last
-		clause = s[:i]
-		if rest := strings.TrimLeft(s[i:], ".! "); strings.HasPrefix(rest, "but ") || strings.HasPrefix(rest, "however") || strings.HasPrefix(rest, "except") {
-			return false
-		}
+		sentence, rest = s[:last+i], strings.TrimLeft(s[last+i:], ".! ")
 	}
-	return !reservation.MatchString(clause)
+	isRestricted := strings.HasPrefix(rest, "but ") || strings.HasPrefix(rest, "however") || strings.HasPrefix(rest, "except")
+	return !isRestricted && !reservation.MatchString(sentence)
 }
 
 // Limits of a repetition, in words. A short message such as "go on" repeats nothing. A long one may be a template that differs from

@@ -92,8 +92,9 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 	runs := make(map[events.ID]revision, len(ids))
 	var open, closed []string
 	for _, id := range ids {
-		if key := openKey(id); validID(id) && !slices.Contains(open, key) {
-			open, closed = append(open, key, blockKey(id)), append(closed, closedKey(id))
+		if validID(id) && !slices.Contains(open, openKey(id)) {
+			open = append(open, openKey(id), blockKey(id))
+			closed = append(closed, closedKey(id))
 		}
 	}
 	if len(open) == 0 {

@@ -81,8 +81,9 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*ActiveCall, error) {
 	} else {
 		s.count(Continued)
 	}
-	ac.Run, ac.Session, ac.Named = r.ID, r.Session, r.Named
-	ac.TurnNumber, ac.Closed = r.TurnNumber, !r.isOpen()
+	ac.Run, ac.TurnNumber = r.ID, r.TurnNumber
+	ac.Session, ac.Named = r.Session, r.Named
+	ac.Closed = !r.isOpen()
 	if ac.match.claimed != nil {
 		ac.attempt = *ac.match.claimed
 	}

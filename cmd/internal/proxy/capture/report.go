@@ -152,20 +152,19 @@ func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelap
 // steps: the last ones lead to the answer.
 func fitReport(r *events.Report) {
 	for limit := maxText; size(r) > maxReport; {
-		if limit > minText {
+		switch {
+		case limit > minText:
 			limit = max(limit/2, minText)
 			clipSteps(r.Steps, limit)
-			continue
-		}
-		if len(r.Steps) == 0 {
-			// Question and answer alone are too large: control characters take six bytes each in JSON.
+		case len(r.Steps) > 0:
+			n := (len(r.Steps) + 1) / 2
+			r.Steps = r.Steps[n:]
+			// "At least", because each round replaces the note, and the rounds before have left out more steps.
+			r.Context = fmt.Sprintf("[left out the first steps: at least %d]", n)
+		default: // question and answer alone are too large: control characters take six bytes each in JSON
 			r.Question, r.Answer = steps.ClipTo(r.Question, maxText), steps.ClipTo(r.Answer, maxText)
 			return
 		}
-		n := (len(r.Steps) + 1) / 2
-		r.Steps = r.Steps[n:]
-		// "At least", because each round replaces the note, and the rounds before have left out more steps.
-		r.Context = fmt.Sprintf("[left out the first steps: at least %d]", n)
 	}
 }
 

@@ -99,7 +99,8 @@ func (r *run) addAttempt(id string, after, retry, work int, at time.Time) (attem
 	r.NextBegan = time.Time{}
 	r.Next, r.Tail = "", nil
 	if a := r.repeatedAttempt(after, retry); a != nil {
-		a.ID, a.State, a.Work = id, inFlight, work
+		a.ID, a.Work = id, work
+		a.State = inFlight
 		a.Try++
 		return *a, nil
 	}

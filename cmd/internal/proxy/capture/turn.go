@@ -103,9 +103,9 @@ func (ac *ActiveCall) findRepeated(ctx context.Context, n neighbours) (match, er
 	return match{}, nil
 }
 
-// repeatedStart returns the open run whose first call a new call repeats, or nil. The first call has failed, or the client marks the
-// new call as a repetition, with the number marked. The mark counts only if a single run began with these items, because the client
-// may mean another of several equal calls. retry is the number that counts: marked or 0.
+// repeatedStart returns the open run whose first call a new call repeats, or nil. Either that call has failed, or the client marks the
+// new call as a repetition: marked is its number. The mark counts only if a single run began with these items, because the client
+// may mean another of several equal calls. The result retry is marked, or 0 if the mark does not count.
 func repeatedStart(list []candidate, marked int) (r *candidate, retry int) {
 	retry = marked
 	if !isOneRun(list) {

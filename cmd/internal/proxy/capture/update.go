@@ -23,8 +23,8 @@ const maxConflicts = 30 // number of times that a change of a run is repeated af
 //   - If the run is closed, it returns the run and errClosed.
 //   - If change returns an error, it stores nothing, and returns the unchanged run and the error.
 func (s *Store) update(ctx context.Context, id events.ID, initial *run, change func(*run) error) (*run, error) {
-	current := s.recent.newestRun(id, revision{run: initial}) // of the cache, else initial
-	isLatest := false                                         // the first run is of the cache, so another process may have changed it
+	current := s.recent.newestRun(id, revision{run: initial}) // the first try uses the cache, else initial, and reads nothing
+	isLatest := false                                         // current was read from the server
 	var conflict error
 	for try := range maxConflicts {
 		if try > 0 || current.run == nil {
