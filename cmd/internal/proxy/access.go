@@ -40,11 +40,12 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 	_, isModelPath := findRoute(r)
 	origin := r.Header.Get("Origin") // the page that made the request; "" for agents, and for images and scripts of a page
 	originURL, err := url.Parse(origin)
+	isOwnPage := origin != "" && err == nil && api.IsLoopback(originURL.Host)
 	isEmbedded := r.Header.Get("Sec-Fetch-Site") == "cross-site" // an image or a script
 	switch {
 	case isModelPath && g.origins.Check(r) != nil:
 		return newFailure(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
-	case origin != "" && err == nil && api.IsLoopback(originURL.Host):
+	case isOwnPage:
 		return nil
 	case origin != "" || isModelPath && isEmbedded:
 		return newFailure(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
@@ -92,8 +93,8 @@ func (g *Gateway) findToken(secret string) (*tokens.Token, bool) {
 	return g.o.Tokens.Find(secret)
 }
 
-// setKey removes tokens of Debrief from a request. If no key is left, it adds the gateway's key. It refuses the request if its path is not
-// one for the gateway's key, or if its key was a token, and the gateway has no key for a provider with TLS.
+// setKey removes tokens of Debrief from a request. If no API key is left, it adds the gateway's own key, and refuses paths that this key is
+// not for. Without an own key it refuses a request that had a token, unless the provider has no TLS.
 func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	h := r.Header
 	removed := g.removeTokens(r)
@@ -223,7 +224,7 @@ const maxHops = 16 // maximum number of gateways that forward one call
 
 const loopLogInterval = 10 * time.Second // minimum time between two log messages about loops
 
-// checkHops refuses a call that this gateway has forwarded before: the upstream leads back to the gateway.
+// checkHops refuses a call that this gateway or maxHops gateways have forwarded before: the upstream leads back to the gateway.
 func (g *Gateway) checkHops(h http.Header) *failure {
 	var hops []string
 	for _, value := range h.Values(headerHops) {

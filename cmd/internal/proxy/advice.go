@@ -95,8 +95,8 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	edit := &Edit{Header: http.Header{headerRun: {string(active.Run)}}}
 	earlierReason := a.filterEarlier(ctx, c.Book, active)
 	given, reason := a.advise(ctx, c, request, active)
-	onlyRepeats := given.block.ContextID == "" && active.Block.ContextID == "" && !active.Closed // then active.Blocks has only advice of earlier turns
-	if onlyRepeats {
+	hasOwnAdvice := given.block.ContextID != "" || active.Block.ContextID != ""
+	if !hasOwnAdvice && !active.Closed { // active.Blocks has only advice of earlier turns
 		given.block.Control, reason = a.checkControl(ctx, c, request, active, reason)
 	}
 	if given.block.Control || active.Block.Control {

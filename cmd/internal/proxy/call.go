@@ -170,7 +170,7 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 	}
 	// Hold may read only the beginning of the body. Then Whole returns the beginning and the unread rest.
 	h, err := g.memory.Hold(r.Body, r.ContentLength, maxBody)
-	x.room = h.Room
+	x.room = h.Room // also after an error
 	switch {
 	case err != nil:
 		return x.bodyFailure()

@@ -224,11 +224,12 @@ func (g *Gateway) handleError(w http.ResponseWriter, r *http.Request, err error)
 	x := exchangeOf(r.Context())
 	x.failed = err
 	f := x.bodyFailure()
-	if f == nil && r.Context().Err() != nil { // the client has disconnected
+	switch {
+	case f != nil: // the body of the client is the reason
+	case r.Context().Err() != nil: // the client has disconnected
 		x.code = CodeCut
 		panic(http.ErrAbortHandler)
-	}
-	if f == nil {
+	default:
 		g.o.Log.Warn().Err(err).Str("provider", string(x.route.provider)).Msg("call the model provider")
 		f = newFailure(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check that it runs, and "+upstreamFlags(x.route.provider))
 	}

@@ -49,16 +49,16 @@ type route struct {
 func findRoute(r *http.Request) (route, bool) {
 	var rt route
 	path := singleSlash(r.URL.EscapedPath())
-	if rest, ok := strings.CutPrefix(path, "/books/"); ok {
-		segment, rest, _ := strings.Cut(rest, "/")
-		rt.book, path = unescape(segment), singleSlash("/"+rest)
+	if inBooks, ok := strings.CutPrefix(path, "/books/"); ok {
+		segment, afterBook, _ := strings.Cut(inBooks, "/")
+		rt.book, path = unescape(segment), singleSlash("/"+afterBook)
 		if rt.book == "" {
 			return rt, false
 		}
 	}
 	rt.provider = OpenAI
-	if rest, ok := strings.CutPrefix(path, "/anthropic/"); ok {
-		rt.provider, path = Anthropic, singleSlash("/"+rest)
+	if ofAnthropic, ok := strings.CutPrefix(path, "/anthropic/"); ok {
+		rt.provider, path = Anthropic, singleSlash("/"+ofAnthropic)
 	}
 	rest, ok := strings.CutPrefix(path, "/v1")
 	isSegment := rest == "" || rest[0] == '/' // and not /v10
