@@ -81,7 +81,7 @@ type traceCounts struct {
 	first, last  time.Time
 }
 
-// add adds other numbers of spans and bytes; a negative sign subtracts them.
+// add adds the spans and bytes of other, or subtracts them if sign is -1.
 func (r *traceCounts) add(sign int, other *traceCounts) {
 	r.spans += sign * other.spans
 	r.bytes += sign * other.bytes

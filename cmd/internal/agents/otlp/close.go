@@ -232,15 +232,14 @@ func (s *Store) rate(ctx context.Context, h *head, runID string, o events.Outcom
 		return err
 	}
 	var found events.Event
-	err = bus.ErrNotFound
-	if seq > 0 {
+	if seq > 0 { // 0: the run is not stored
 		found, err = s.events.Find(ctx, events.StreamExecutions, seq, func(stored events.ID) bool { return stored == id })
 	}
-	if errors.Is(err, bus.ErrNotFound) {
+	switch {
+	case seq == 0, errors.Is(err, bus.ErrNotFound):
 		s.warn(h, ResultEmpty, "an evaluation of a run that is not stored")
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	e, ok := found.(*events.Execution)

@@ -262,7 +262,8 @@ func isEvent(s *tracev1.Span) bool {
 // spanJSON returns a span in the form of OTLP in JSON, which package runs reads. It changes s.
 func spanJSON(s *tracev1.Span) ([]byte, error) {
 	ids := map[string]string{"traceId": hex.EncodeToString(s.TraceId), "spanId": hex.EncodeToString(s.SpanId), "parentSpanId": hex.EncodeToString(s.ParentSpanId)}
-	s.TraceId, s.SpanId, s.ParentSpanId = nil, nil, nil
+	s.TraceId, s.SpanId = nil, nil
+	s.ParentSpanId = nil
 	rest, err := protojson.Marshal(s)
 	if err != nil {
 		return nil, err
