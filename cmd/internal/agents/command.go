@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +28,7 @@ func HookMain(args []string) {
 	signal.Ignore(syscall.SIGPIPE) // the agent may have gone
 	settings, err := SettingsFile()
 	dir, stateErr := StateDir()
-	if err = errors.Join(err, stateErr); err != nil || len(args) == 0 {
+	if err != nil || stateErr != nil || len(args) == 0 {
 		return
 	}
 	if args[0] == handOverCommand {

@@ -127,17 +127,17 @@ func (h *Hook) handle(ctx context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer unlock()
-	now := new(session)
-	if _, err := ReadJSON(file+".json", now); err != nil {
+	current := new(session)
+	if _, err := ReadJSON(file+".json", current); err != nil {
 		return nil, err
 	}
-	now.GitDir = r.GitDir
-	t := eventHandler{hook: h, event: e, repository: r, session: now, state: s}
+	current.GitDir = r.GitDir
+	t := eventHandler{hook: h, event: e, repository: r, session: current, state: s}
 	out, err := t.handle(ctx)
 	if ctx.Err() != nil { // the agent does not get the output: it must not count as shown
 		return nil, errors.Join(err, ctx.Err())
 	}
-	err = errors.Join(err, WriteJSON(file+".json", now))
+	err = errors.Join(err, WriteJSON(file+".json", current))
 	if t.mustHandOver {
 		err = errors.Join(err, h.StartHandOver())
 	}

@@ -80,9 +80,11 @@ func (a *agent) isInstalled(data []byte, command string) bool {
 		}
 		n := 0
 		for i := range list.Elements {
-			if c := a.commandOf(&list.Elements[i]); c == command {
+			switch a.commandOf(&list.Elements[i]) {
+			case command:
 				n++
-			} else if c != "" {
+			case "": // a hook of another program
+			default:
 				return false
 			}
 		}

@@ -111,13 +111,15 @@ func (s state) handOverAll(ctx context.Context, settingsFile string) (reported i
 		isRun, err := s.handOver(ctx, settings, file, newest)
 		var failed *client.Error
 		isReply := errors.As(err, &failed)
+		isTokenRefused := isReply && (failed.Code == http.StatusUnauthorized || failed.Code == http.StatusForbidden)
+		isRefused := isReply && !isTokenRefused && (failed.NotFound() || failed.Invalid())
 		switch {
 		case err == nil:
 		case ctx.Err() != nil, isReply && failed.Unavailable():
 			return reported, err
-		case errors.Is(err, errUnusable), isReply && (failed.NotFound() || failed.Invalid() && !isTokenRefused(failed)):
+		case errors.Is(err, errUnusable), isRefused:
 			s.log(fmt.Errorf("hand over: dropped: %w", err))
-		default: // such as a token that is refused until the user corrects it; the entries of other repositories go on
+		default: // such as isTokenRefused, until the user corrects the token; the entries of other repositories go on
 			kept = err
 			continue
 		}
@@ -129,10 +131,6 @@ func (s state) handOverAll(ctx context.Context, settingsFile string) (reported i
 		}
 	}
 	return reported, kept
-}
-
-func isTokenRefused(e *client.Error) bool {
-	return e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden
 }
 
 // errUnusable is the error of an entry that is dropped.
@@ -170,7 +168,7 @@ func (s state) handOver(ctx context.Context, settings *Settings, file string, ne
 		return false, s.rate(ctx, r, e)
 	}
 	if last := newest[e.Run.ID]; last != nil {
-		last.id = e.id // names the feedback: this file, handed over again, must give the same id
+		last.id = e.id // report makes the id of feedback from it: the same when this file is handed over again
 		e = last
 	}
 	return s.report(ctx, r, e)
