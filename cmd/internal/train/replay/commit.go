@@ -60,10 +60,10 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 		if err != nil {
 			return nil, err
 		}
-		if applied && replied != nil {
-			decision = lateDecision(ctx, replied)
-		}
-		if applied {
+		switch {
+		case applied && replied != nil:
+			return lateDecision(ctx, replied), nil
+		case applied:
 			return decision, nil
 		}
 		if err := r.submitter.resubmit(ctx); err != nil {

@@ -17,9 +17,9 @@ type window struct {
 	last    bool        // no window of the epoch follows; false if that is not known
 }
 
-// learnEpoch calls learnWindow for each window of an epoch, until one has no samples. At the end it retries
-// the reflections that the Curator has skipped. It measures the validation set at the end, and when
-// a validation is due in between. It ends early without improvement; see Config.Patience.
+// learnEpoch calls learnWindow for each window of an epoch, until one has no samples. At the end it retries the reflections that the Curator
+// has skipped. It measures the validation set at the end, and when a validation is due in between. It ends early without improvement; see
+// Config.Patience.
 func (r *run) learnEpoch(ctx context.Context, learnWindow func(context.Context) (window, error)) error {
 	train := report.Score{}     // sum over the windows
 	var validated *report.Score // the validation of the current version of the playbook; nil without one

@@ -56,7 +56,8 @@ func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (wind
 	if w.book, err = r.log.bookAt(ctx, r.position); err != nil {
 		return w, err
 	}
-	phase, version, indices := fmt.Sprintf("epoch %d", r.epoch), r.version, order[from:to]
+	phase, version := fmt.Sprintf("epoch %d", r.epoch), r.version
+	indices := order[from:to]
 	tasks := make([]events.Task, len(indices))
 	for i, index := range indices {
 		t := r.trainingTask(r.Train.Tasks[index], index, r.step+i+1)

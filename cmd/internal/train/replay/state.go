@@ -247,10 +247,11 @@ func (s *state) put(ctx context.Context) error {
 		// A record of this process with a newer revision is from an earlier write whose reply was lost: write again with that revision.
 		var stored record
 		isOwn := json.Unmarshal(entry.Value(), &stored) == nil && stored.Owner != nil && stored.Owner.ID == s.owner
-		switch isNewer := entry.Revision() != s.revision; {
+		isKnown := entry.Revision() == s.revision
+		switch {
 		case !isOwn:
 			return fmt.Errorf("write run %q: %w", s.name, errOwnerChanged)
-		case !isNewer: // a cluster may refuse a write without reason, and a replica may return an old record
+		case isKnown: // a cluster may refuse a write without reason, and a replica may return an old record
 			return fmt.Errorf("write run %q: %w", s.name, failed)
 		}
 		s.revision = entry.Revision()

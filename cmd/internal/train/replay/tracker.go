@@ -176,9 +176,10 @@ func (tr *tracker) addReflection(s bus.Stored) {
 func (tr *tracker) waitReflections(ctx context.Context, seq uint64) error {
 	for {
 		tr.mu.Lock()
-		changed, end, err := tr.changed, tr.reflectionsEnd, tr.err
+		changed, err := tr.changed, tr.err
+		read := tr.reflectionsEnd >= seq
 		tr.mu.Unlock()
-		if err != nil || end >= seq {
+		if err != nil || read {
 			return err
 		}
 		if err := tr.wait(ctx, changed, func() string { return events.RoleReflector }); err != nil {
