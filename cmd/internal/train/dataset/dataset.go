@@ -113,7 +113,7 @@ func read(ctx context.Context, in io.Reader, o Options) (*Set, error) {
 	switch {
 	case r.ended != nil && !errors.Is(r.ended, errEnough):
 		return nil, r.ended
-	case r.ended == nil && err != nil:
+	case r.ended == nil && err != nil: // of values: the data from here on is not a list or lines of samples
 		r.addProblem(fmt.Sprintf("element %d", r.n+1), fmt.Errorf("cannot be read from here: %w", err))
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after MaxSamples
@@ -158,8 +158,8 @@ func (r *reader) add(v *source.Value) error {
 		t, err = r.o.task(v.Raw, fmt.Sprintf("%s-%d", kind, n))
 	}
 	id := events.Hash(t.ID)
-	if first := r.seen[id]; err == nil && first != "" {
-		err = fmt.Errorf("id %q: duplicate of %s", t.ID, first)
+	if err == nil && r.seen[id] != "" {
+		err = fmt.Errorf("id %q: duplicate of %s", t.ID, r.seen[id])
 	}
 	if err != nil {
 		r.addProblem(place, err)
