@@ -54,7 +54,6 @@ func curatorCalls(reflections, batch int) (expected modelCalls) {
 // expectedCalls returns the maximum number of calls of a run over data sets, without repeated requests. The tokens are an estimate without the
 // bullets: each answer counts with the mean of the training tasks.
 func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, hasCurator bool) (expected modelCalls) {
-	learned, measured := cfg.Expected(sets)
 	if sets.Train == nil || len(sets.Train.Tasks) == 0 {
 		return expected
 	}
@@ -79,6 +78,7 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, r *reflector.Reflector, 
 	if reflecting.Calls > 0 { // a Reflector without a model asks for no further rounds
 		rounds = max(cfg.Rounds, 1)
 	}
+	learned, measured := cfg.Expected(sets)
 	answers := learned*(max(cfg.Tries, 1)+rounds-1) + measured // for all tasks of the run; a further round has one try
 	expected.add(answers, answers*answering.Tokens/n)
 	expected.add(answers*judging.Calls/n, answers*judging.Tokens/n)

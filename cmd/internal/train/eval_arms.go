@@ -133,10 +133,10 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scor
 		}
 		armConfig := cfg
 		armConfig.Instructions, err = program.Instructions("--generator-prompt", o.prompt)
-		if err != nil && o.text != "" {
-			err = fmt.Errorf("--against %s: %w", o.text, err)
-		}
-		if err != nil {
+		switch {
+		case err != nil && o.text != "":
+			return fmt.Errorf("--against %s: %w", o.text, err)
+		case err != nil:
 			return err
 		}
 		armConfig.Scorer = scorer.WithModel(judge)

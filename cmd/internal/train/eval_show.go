@@ -95,7 +95,8 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			continue
 		}
 		firstResults, otherResults = append(firstResults, firstRight), append(otherResults, otherRight)
-		s, e, o := &x.samples[i], first.answers[i].execution, other.answers[i].execution
+		s := &x.samples[i]
+		e, o := first.answers[i].execution, other.answers[i].execution
 		c.ScoreDifference += e.Outcome.Score - o.Outcome.Score
 		if e.Outcome.Score == o.Outcome.Score && firstRight == otherRight {
 			continue
@@ -106,9 +107,9 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			Other: term.OneLine(o.Answer, 200), OtherScore: o.Outcome.Score, OtherFeedback: term.OneLine(o.Outcome.Feedback, 400),
 		}
 		switch {
-		case firstRight != otherRight && firstRight:
+		case firstRight && !otherRight:
 			d.Result = "won"
-		case firstRight != otherRight:
+		case otherRight && !firstRight:
 			d.Result = "lost"
 		case d.Score > d.OtherScore:
 			d.Result = "better"

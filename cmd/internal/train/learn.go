@@ -155,10 +155,11 @@ func (l *Learn) watch(ctx context.Context, log zerolog.Logger, pass func() error
 			if err != nil && ctx.Err() != nil {
 				return err
 			}
-			switch code := program.ExitCode(err); {
-			case err == nil, code == program.ExitPartial:
+			isOutage := program.ExitCode(err) == program.ExitUnreachable && learned >= 0
+			switch {
+			case err == nil, program.ExitCode(err) == program.ExitPartial:
 				learned = handedOver
-			case code != program.ExitUnreachable || learned < 0:
+			case !isOutage:
 				return err
 			}
 			if err != nil {
