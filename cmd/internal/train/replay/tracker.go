@@ -61,12 +61,12 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 		{events.StreamExecutions, events.KindExecution.Subject(b), tr.addExecution},
 		{events.StreamReflections, events.KindReflection.Subject(b), tr.addReflection},
 	} {
-		last := uint64(0)
+		last, pause := uint64(0), minPause
 		read := func(st bus.Stored) error {
 			if bus.Unreachable(st.Err) { // the tracker would not read the event again
 				return fmt.Errorf("read event %d: %w", st.Seq, st.Err)
 			}
-			last = st.Seq
+			last, pause = st.Seq, minPause
 			s.add(st) // ignores an invalid event, which its worker dead-letters
 			return nil
 		}
@@ -76,7 +76,8 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 			return nil, err
 		}
 		tr.done.Go(func() {
-			for events.Sleep(ctx, followInterval) == nil {
+			for events.Sleep(ctx, pause) == nil {
+				pause = min(2*pause, maxPause)
 				if err := untilAnswered(ctx, readNew); err != nil && ctx.Err() == nil {
 					tr.fail(err)
 					return
@@ -87,8 +88,11 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, lastOldLe
 	return tr, nil
 }
 
-// followInterval is the pause between two reads of a stream.
-const followInterval = 10 * time.Millisecond
+// Limits of the pause between two reads of a stream. It doubles while no events arrive.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = 160 * time.Millisecond
+)
 
 // maxUnanswered is the number of attempts at a read in a row that a server may leave without an answer, for example while it restarts. Each
 // takes up to five seconds. silencePause is the pause between two attempts, and a read that lasts longer than longRead was answered.
