@@ -163,7 +163,8 @@ var errReread = errors.New("executions were erased, lost, or have expired")
 // expired and it is after nextReread.
 func (x *Index) checkExecutions(now bus.Extent) error {
 	isErased := now.Deleted > x.readState.NumDeleted
-	isLost := now.Last < x.readState.LastSeq // new messages get the sequences of lost ones
+	_, newest := x.Executions.Range()
+	isLost := now.Last < max(newest, x.readState.LastSeq) // new messages get the sequences of lost ones
 	isExpired := now.First > x.readState.FirstSeq && time.Now().After(x.nextReread)
 	if isErased || isLost || isExpired {
 		return errReread
