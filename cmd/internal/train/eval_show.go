@@ -128,8 +128,11 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 	return c
 }
 
-// minShared is the length of a text at the beginning of all questions from which on it is left out.
-const minShared = 100
+// Limits of sharedBeginning, in bytes: a shorter beginning stays, and it stays if no question has more than minOwn bytes after it.
+const (
+	minShared = 100
+	minOwn    = 20
+)
 
 // sharedBeginning returns the length of the text that all questions begin with, up to the end of a word. It is 0 for a short one.
 func sharedBeginning(samples []sample) int {
@@ -144,10 +147,12 @@ func sharedBeginning(samples []sample) int {
 		}
 		shared = shared[:n]
 	}
-	if n := strings.LastIndexAny(shared, " \n") + 1; n >= minShared {
-		return n
+	n := strings.LastIndexAny(shared, " \n") + 1
+	isEnough := func(s sample) bool { return len(s.Question)-n >= minOwn }
+	if n < minShared || !slices.ContainsFunc(samples, isEnough) { // else the questions are one, asked several times
+		return 0
 	}
-	return 0
+	return n
 }
 
 // reason describes why two answers differ: by the expected answer, or by the verdict of the evaluator on each if there is no expected answer or

@@ -196,7 +196,7 @@ func TestComparisonListsPartialScores(t *testing.T) {
 	x := &evaluation{}
 	first, other := &evalArm{}, &evalArm{armResult: armResult{Arm: "empty"}}
 	for i, scores := range [][2]float64{{0.5, 0.5}, {0.25, 0.5}, {1, 0}, {0.75, 0.5}} {
-		x.samples = append(x.samples, sample{events.Task{ID: fmt.Sprintf("s%d", i), Question: instructions + []string{"Alpha", "Beta", "Gamma", "Delta"}[i] + " is right.", Target: strings.Repeat("Tag,", 40)}, i})
+		x.samples = append(x.samples, sample{events.Task{ID: fmt.Sprintf("s%d", i), Question: instructions + []string{"Alpha", "Beta", "Gamma", "Delta"}[i] + " is the right sentence.", Target: strings.Repeat("Tag,", 40)}, i})
 		for k, arm := range []*evalArm{first, other} {
 			outcome := events.Outcome{Score: scores[k], Label: events.LabelOf(scores[k]), Feedback: fmt.Sprintf("%.2f of the entries are right.", scores[k])}
 			arm.answers = append(arm.answers, sampleResult{execution: &events.Execution{Answer: "Tag", Outcome: outcome}})
@@ -211,7 +211,7 @@ func TestComparisonListsPartialScores(t *testing.T) {
 	for _, d := range c.Differ {
 		got = append(got, d.Result+" "+d.Question)
 	}
-	if want := []string{"won Gamma is right.", "worse Beta is right.", "better Delta is right."}; !slices.Equal(got, want) {
+	if want := []string{"won Gamma is the right sentence.", "worse Beta is the right sentence.", "better Delta is the right sentence."}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if reason := c.Differ[1].reason(); !strings.Contains(reason, "0.25 of the entries are right") || !strings.Contains(reason, "0.50 of the entries are right") {
