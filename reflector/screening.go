@@ -145,7 +145,10 @@ func hasCopy(s string, texts []source) bool {
 // sentenceEnd matches the space behind a sentence.
 var sentenceEnd = regexp.MustCompile(`([.!?])\s+|\n`)
 
-// withoutCopies returns the sentences of a text that are not copied, with an ellipsis for the others, or "" if all are copied.
+// minOwnWords is the number of words that at least one sentence beside the copied ones must have. A number of a list or a heading has fewer.
+const minOwnWords = 3
+
+// withoutCopies returns the sentences of a text that are not copied, with an ellipsis for the others, or "" if all are copied or too short.
 func withoutCopies(s string, texts []source) string {
 	var own []string
 	isEmpty := true
@@ -153,7 +156,7 @@ func withoutCopies(s string, texts []source) string {
 		switch isCopied := hasCopy(sentence, texts); {
 		case !isCopied && sentence != "":
 			own = append(own, sentence)
-			isEmpty = false
+			isEmpty = isEmpty && len(slices.Collect(words(sentence))) < minOwnWords
 		case isCopied && (len(own) == 0 || own[len(own)-1] != text.Ellipsis):
 			own = append(own, text.Ellipsis)
 		}

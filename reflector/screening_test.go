@@ -144,6 +144,8 @@ func TestCopiedTextStaysOutOfNotes(t *testing.T) {
 		{"a copied approach", "The tariff was guessed.", hostile, "The tariff was guessed.", "", []string{events.FieldApproach}},
 		{"a copied sentence in an error", "The tariff was guessed. " + hostile, own, "The tariff was guessed. …", own, nil},
 		{"a copied sentence before others", hostile + " " + hostile + " The tariff was guessed. It costs 3.5 % more.", own, "… The tariff was guessed. It costs 3.5 % more.", own, nil},
+		{"only numbers beside copies", "1. " + hostile + "\n2. " + hostile, own, "", own, []string{events.FieldError}},
+		{"only a heading beside a copy", "Error:\n" + hostile, own, "", own, []string{events.FieldError}},
 		{"a copied error", hostile, own, "", own, []string{events.FieldError}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
