@@ -17,16 +17,16 @@ const (
 	maxExcerpt = 200     // bytes of an invalid answer in an error
 )
 
-// MaxCalls is the number of calls that Ask makes at most. If each answer is invalid with probability p, independent of the
-// others, Ask fails with p⁴: 13 % for p = 0.6. The bus retries the message of a useless answer four times, so it fails with
-// p²⁰, which is below 0.01 % for p = 0.6. A message that never gets a valid answer costs 20 calls. If the model gives none for other
-// messages either, the bus makes twice as many attempts, and the message costs 40 calls.
+// MaxCalls is the maximum number of calls of Ask. If each answer is invalid with probability p, independent of the others, Ask fails
+// with probability p⁴: 13 % for p = 0.6. After that the bus delivers the message up to four times again. All five deliveries fail with
+// probability p²⁰, which is below 0.01 % for p = 0.6, and cost 20 calls. The bus makes twice as many attempts, and so up to 40 calls,
+// while the model gives no valid answer for any message.
 const MaxCalls = 4
 
 // Ask calls the model and parses the reply. If parse fails, Ask calls the model again at once, up to MaxCalls times in all.
-// Each further prompt contains the parse error, so that error should name the field and the problem. The second and
-// fourth prompts also contain the invalid answer. The third does not: a model can repeat a bad form that it sees. The
-// returned reply has the usage of all calls, also together with an error.
+// Each further prompt contains the error of parse, which should name the field and the problem. The second and fourth prompts
+// also contain the invalid answer. The third does not: a model can repeat a bad form that it sees. The returned reply has
+// the usage of all calls, also together with an error.
 //
 // If a reply lacks a required field, so that parse returns a *MissingError, Ask calls the model again too. It returns the second such
 // reply, or the only one after the last call, with its value and no error: the rest of the reply may be useful.

@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"debrief/playbook/text"
@@ -126,7 +127,7 @@ type Reply struct {
 	// Thoughts are the thoughts of a reasoning model, if the server sends them beside the text. Some servers send the JSON of a reply
 	// there and no text.
 	Thoughts string
-	// Model is the name of the model, for records and prices. Empty is stored as "unnamed" in a reflection.
+	// Model is the name of the model, for records and prices.
 	Model string
 	// Finish is the finish reason: "stop", or "length" if the text was truncated.
 	Finish string
@@ -136,6 +137,9 @@ type Reply struct {
 	// its function parse.
 	Repaired *bool
 }
+
+// Truncated reports whether the length limit truncated the text.
+func (r Reply) Truncated() bool { return r.Finish == "length" }
 
 // Usage is the cost of one or more calls.
 type Usage struct {
@@ -160,7 +164,8 @@ func (u Usage) Add(v Usage) Usage {
 
 // Recorded returns the usage as another program recorded it, with 0 in place of a negative number and of a cost that is NaN or implausible.
 func (u Usage) Recorded() Usage {
-	if !(u.Cost >= 0 && u.Cost <= 1e9) {
+	const maxCost = 1e9 // dollars: a larger cost is an error of the other program
+	if math.IsNaN(u.Cost) || u.Cost < 0 || u.Cost > maxCost {
 		u.Cost = 0
 	}
 	return Usage{
@@ -172,8 +177,17 @@ func (u Usage) Recorded() Usage {
 // Tokens returns the sum of input and output tokens.
 func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
 
-// Truncated reports whether the length limit truncated the text.
-func (r Reply) Truncated() bool { return r.Finish == "length" }
+// Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked,
+// Misconfigured and TooLong, and Useless for an error of Ask. Any other error is a failed attempt at the event that the role handles, and the
+// event becomes a dead letter after several of them. Implementations must be safe for concurrent use.
+type Model interface {
+	Complete(ctx context.Context, p Prompt) (Reply, error)
+}
+
+// ModelFunc is a function that implements Model, for tests and for models without a client.
+type ModelFunc func(ctx context.Context, p Prompt) (Reply, error)
+
+func (f ModelFunc) Complete(ctx context.Context, p Prompt) (Reply, error) { return f(ctx, p) }
 
 // Waiting returns why calls of a model wait now, such as "rate limited", or "". Models that know it have a method Waiting.
 func Waiting(m Model) string {
@@ -183,9 +197,9 @@ func Waiting(m Model) string {
 	return ""
 }
 
-// Reserve waits for a turn, if the calls of a model wait for each other. The first call with the returned context uses the turn. A prompt that
-// is made after the wait has the newest advice. The caller must call release, which gives back an unused turn. Models whose calls wait have a
-// method Reserve.
+// Reserve waits until the model can take another call. A caller that makes its prompt after this wait has the newest advice in it. The
+// first call with the returned context does not wait again. The caller must call release, which gives back a reservation that no call has used.
+// Models whose calls wait have a method Reserve; for others Reserve returns ctx at once.
 func Reserve(ctx context.Context, m Model) (reserved context.Context, release func(), err error) {
 	if r, ok := m.(interface {
 		Reserve(ctx context.Context) (context.Context, func(), error)
@@ -194,18 +208,6 @@ func Reserve(ctx context.Context, m Model) (reserved context.Context, release fu
 	}
 	return ctx, func() {}, nil
 }
-
-// Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked,
-// Misconfigured and TooLong, and Useless for an error of Ask. Any other error is a failed attempt of the message, which becomes a dead letter after
-// several of them. Implementations must be safe for concurrent use.
-type Model interface {
-	Complete(ctx context.Context, p Prompt) (Reply, error)
-}
-
-// ModelFunc is a function that implements Model, for tests and for models without a client.
-type ModelFunc func(ctx context.Context, p Prompt) (Reply, error)
-
-func (f ModelFunc) Complete(ctx context.Context, p Prompt) (Reply, error) { return f(ctx, p) }
 
 // UnavailableError means that the model is temporarily unavailable. The request is valid and can be retried later.
 type UnavailableError struct {

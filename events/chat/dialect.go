@@ -180,7 +180,7 @@ func ParseObject(r Reply, field string) (Object, error) {
 	if err != nil || reply != nil {
 		return reply, err
 	}
-	if slices.ContainsFunc(values, value.isObject) {
+	if slices.ContainsFunc(values, value.isObject) { // a list counts only if there are no objects
 		values = slices.DeleteFunc(values, func(v value) bool { return !v.isObject() })
 	}
 	raw, err := best(r, values, errors.New("there is no JSON object in the answer"))
@@ -213,15 +213,16 @@ func ParseList(r Reply, field, itemField string) ([]json.RawMessage, error) {
 	}
 	var items []json.RawMessage
 	for i := range values {
-		if v := values[i]; v.isObject() && parseObject(v.raw).has(itemField) {
+		if v := &values[i]; v.isObject() && parseObject(v.raw).has(itemField) {
 			items = append(items, v.raw)
+			v.recordRepair(r)
 		}
 	}
-	// This also records a repair, so it is called even if there are items.
+	if len(items) > 0 {
+		return items, nil
+	}
 	raw, err := best(r, values, errors.New("there is neither a JSON object nor a list in the answer"))
 	switch {
-	case len(items) > 0:
-		return items, nil
 	case err != nil:
 		return nil, err
 	case raw[0] == '[':

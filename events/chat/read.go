@@ -42,7 +42,7 @@ func readValues(r Reply, field string) (reply Object, values []value, err error)
 }
 
 // readWithin is readValues with the part of maxRepair that is left.
-func readWithin(r Reply, field string, left *int64) (reply Object, values []value, err error) {
+func readWithin(r Reply, field string, left *int64) (Object, []value, error) {
 	if len(r.Text) > maxAnswer || len(r.Thoughts) > maxAnswer {
 		return nil, nil, fmt.Errorf("the answer is %d bytes long, at most %d are read", max(len(r.Text), len(r.Thoughts)), maxAnswer)
 	}
@@ -50,11 +50,11 @@ func readWithin(r Reply, field string, left *int64) (reply Object, values []valu
 	if text == "" && !r.Truncated() {
 		text = strings.ToValidUTF8(StripThinking(r.Thoughts), "\uFFFD")
 	}
-	values, err = findValues(text)
+	values, err := findValues(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, open := range []bool{false, true} {
+	for _, open := range []bool{false, true} { // all complete values before those without an end
 		for i := range slices.Backward(values) {
 			v := &values[i]
 			if v.open != open {
@@ -77,10 +77,10 @@ func readWithin(r Reply, field string, left *int64) (reply Object, values []valu
 	return nil, values, nil
 }
 
-// escaped matches the beginning of a JSON object that was encoded again, as a text in JSON.
+// escaped matches the beginning of a JSON object whose quotes are escaped, such as {\"a\": 1}.
 var escaped = regexp.MustCompile(`\{(\s|\\+[nrt])*\\+"`)
 
-// unescape returns the JSON object that a text contains as a JSON text, with or without its quotes, or "".
+// unescape returns a JSON object that a text contains with escaped quotes, without the escapes. It returns "" if there is none.
 func unescape(text string) string {
 	at, end := escaped.FindStringIndex(text), strings.LastIndexByte(text, '}')
 	if at == nil || end < at[0] {
@@ -234,7 +234,7 @@ func (v *value) read(r Reply, left *int64) {
 // repairCost is a measure of the longest time that jsonrepair may need for a text. The time is quadratic, and cubic for quotes without a
 // partner: from each of them jsonrepair reads on to the end of the text. A text of 64 KB with nothing else would take hours.
 func repairCost(text string) int64 {
-	var squares, open int64 // open counts the quotes since the last one that may end a value
+	var open, squares int64 // number of quotes since the last one that may end a value, and the sum of the squares of these numbers
 	for i, c := range text {
 		if !strings.ContainsRune("\"'`´‘’“”", c) || strings.HasSuffix(text[:i], `\`) {
 			continue

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -15,17 +16,7 @@ import (
 // Omitempty does not make a field optional. SchemaOf panics for an unsupported T: not a struct, a recursive type, a
 // map or an interface. T is a constant of the program, so a test of the caller detects this.
 func SchemaOf[T any]() json.RawMessage {
-	s, err := jsonschema.For[T](nil)
-	if err == nil && s.Type != "object" {
-		err = fmt.Errorf("not a struct")
-	}
-	if err == nil {
-		err = strict(s)
-	}
-	var raw []byte
-	if err == nil {
-		raw, err = json.Marshal(s)
-	}
+	raw, err := strictSchema[T]()
 	if err != nil {
 		var t T
 		panic(fmt.Sprintf("chat: schema of %T: %v", t, err))
@@ -33,10 +24,24 @@ func SchemaOf[T any]() json.RawMessage {
 	return raw
 }
 
+func strictSchema[T any]() (json.RawMessage, error) {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		return nil, err
+	}
+	if s.Type != "object" {
+		return nil, fmt.Errorf("not a struct")
+	}
+	if err := strict(s); err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
 // strict changes s and its children, in place, to the form that strict mode accepts.
 func strict(s *jsonschema.Schema) error {
 	if s.Items != nil {
-		// A Go slice may be null. But a model that may return null does so instead of an empty list.
+		// A Go slice has the types null and array. But a model that may return null does so instead of an empty list.
 		if len(s.Types) == 2 {
 			s.Type, s.Types = "array", nil
 		}
@@ -45,7 +50,7 @@ func strict(s *jsonschema.Schema) error {
 	if s.Type == "" && len(s.Types) == 0 {
 		return fmt.Errorf("a field of any type")
 	}
-	isObject := s.Type == "object" || len(s.Types) == 2 && s.Types[1] == "object"
+	isObject := s.Type == "object" || slices.Contains(s.Types, "object") // a pointer to a struct has the types null and object
 	if !isObject {
 		return nil
 	}

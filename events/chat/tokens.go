@@ -45,8 +45,11 @@ const ReplyTokens = 300
 // ends with a line feed.
 func Tokens(text string) int { return CostTokens(Cost("", text)) }
 
-// Cost estimates a text that follows another text, in parts of a token; CostTokens returns the tokens. The costs of a text and of
-// the text that follows it add up to the cost of both. After a line feed the cost of a text does not depend on the text before.
+// token is the cost of one token: costs are in twentieths of a token.
+const token = 20
+
+// Cost estimates a text that follows another text, in twentieths of a token; CostTokens returns the tokens. The costs of a text and
+// of the text that follows it add up to the cost of both. After a line feed the cost of a text does not depend on the text before.
 func Cost(before, text string) int {
 	var e entry
 	for i := range len(before) {
@@ -91,9 +94,6 @@ func runeStart(text string, i int) int {
 	}
 	return i
 }
-
-// token is the cost of one token: costs are in twentieths of a token.
-const token = 20
 
 // entry is the result of one transition: the next state in the high byte, and the cost in the low byte. Its zero value has the
 // state start.

@@ -69,7 +69,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// prefixReader keeps the beginning of the body that is read in its exchange.
+// prefixReader copies the beginning of a body to an exchange, while the body is read.
 type prefixReader struct {
 	io.ReadCloser
 	x *exchange

@@ -54,13 +54,13 @@ func (e *Error) Error() string { return e.Text }
 func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)}
 	noResponse := x.status == 0
-	detail := body.Text // the end of e.Text; empty if it may be a reply of the model, which must not appear in errors
+	detail := body.Text // goes to the end of e.Text. It is cleared if it may be a reply of the model, which must not appear in errors
 	switch {
 	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
 		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.cfg.name("Model"))
 	case !x.sent:
 		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
-	case errors.Is(err, errTimeout) && (noResponse || x.ok()): // x.ok: the reply was not complete in time
+	case errors.Is(err, errTimeout) && (noResponse || x.ok()): // no reply, or an incomplete one; an error status counts more than the timeout
 		e.kind, e.timedOut = down, true
 		e.Text = fmt.Sprintf("no answer within %v: if the model is slow, raise %s", s.cfg.Timeout, s.cfg.name("Timeout"))
 		detail = ""

@@ -47,10 +47,9 @@ func (s *server) newBreaker() circuitbreaker.CircuitBreaker[any] {
 			if e, ok := errors.AsType[*Error](err); ok {
 				return e.kind == down
 			}
-			// The caller has cancelled, which says nothing about the server. The breaker has no neutral result. So this is a
-			// failure for a half-open breaker, which must not close, and else a success.
-			isCancelled := err != nil
-			return isCancelled && s.breaker.IsHalfOpen()
+			// Any other error means that the caller has cancelled, which says nothing about the server. The breaker has no neutral
+			// result. So this is a failure for a half-open breaker, which must not close, and else a success.
+			return err != nil && s.breaker.IsHalfOpen()
 		}).
 		WithFailureThresholdRatio(n, 2*n).
 		WithSuccessThreshold(1). // also allows one probe at a time

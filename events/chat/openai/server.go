@@ -82,7 +82,7 @@ type call struct {
 	operation string      // "chat" or "embeddings"
 	maxBody   int64       // maximum bytes of the response
 	keptBody  int         // bytes of the response that are kept for send and for errors
-	active    *activeCall // the state of the call, for Waiting
+	active    *activeCall // the state of the call, for Waiting; do sets it
 	// send sends the call once and keeps the response.
 	send func(ctx context.Context, x *exchange) (chat.Usage, error)
 	// adapt changes later requests after a refusal. It reports whether the refusal is about a part of the request
@@ -115,8 +115,7 @@ func (s *caller) do(ctx context.Context, c call) (err error) {
 	return s.callError(err)
 }
 
-// request waits until the server may get another request, and makes an attempt if the breaker allows it. n is the number of the attempt,
-// from 0.
+// request waits for a turn at the server, and makes the attempt with the number n, from 0. The breaker may reject the attempt.
 func (s *caller) request(ctx context.Context, c call, n int) error {
 	if !s.useReservation(ctx) {
 		if err := s.concurrency.begin(ctx, s); err != nil {

@@ -37,12 +37,12 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 		}
 	}
 
-	// go-openai validates requests to reasoning models itself, so adapt them first.
+	// go-openai refuses the fields max_tokens and temperature in requests to reasoning models, by the name of the model. Adapt them first.
 	reasoning := openai.NewReasoningValidator()
 	if c.dialect.lacks(maxTokens) || errors.Is(reasoning.Validate(req), openai.ErrReasoningModelMaxTokensDeprecated) {
 		req.MaxTokens, req.MaxCompletionTokens = 0, req.MaxTokens
 	}
-	refusesTemperature := reasoning.Validate(req) != nil // the requests have nothing else that it refuses
+	refusesTemperature := reasoning.Validate(req) != nil // with max_tokens replaced, it can refuse only the temperature
 	if c.dialect.lacks(temperature) || refusesTemperature {
 		req.Temperature = 0
 	}
@@ -130,11 +130,11 @@ func wireRequest(req openai.ChatCompletionRequest, messages []chat.Message) ([]b
 	body := struct {
 		openai.ChatCompletionRequest
 		Messages    []message `json:"messages"`
-		Temperature *float32  `json:"temperature,omitempty"` // nil if the model refuses a temperature, which is 0 in the request
+		Temperature *float32  `json:"temperature,omitempty"` // nil sends none
 	}{ChatCompletionRequest: req, Messages: make([]message, len(messages))}
 	switch t := req.Temperature; t {
-	case 0:
-	case temperatureZero: // the caller wants 0
+	case 0: // the model refuses a temperature, see request
+	case temperatureZero:
 		body.Temperature = new(float32)
 	default:
 		body.Temperature = &t
