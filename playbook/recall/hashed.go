@@ -73,13 +73,14 @@ func addGrams(dst []float32, word []byte, weight float32) {
 	if n == 0 {
 		return
 	}
-	weight /= float32(math.Sqrt(float64(n))) // now of one n-gram: n orthogonal vectors of this length have a sum of the given length
-	for from := range marked {               // hash all n-grams that begin here, from the shortest to the longest
+	// The n-grams mostly have different dimensions, so their sum is √n times as long as one of them.
+	gramWeight := weight / float32(math.Sqrt(float64(n)))
+	for from := range marked { // hash all n-grams that begin here, from the shortest to the longest
 		h := uint64(fnvOffset) + 1 // so that an n-gram and a word with the same letters have different hashes
 		for i, r := range marked[from:min(from+longest, len(marked))] {
 			h = (h ^ uint64(r)) * fnvPrime
 			if i+1 >= shortest {
-				addFeature(dst, h, weight)
+				addFeature(dst, h, gramWeight)
 			}
 		}
 	}

@@ -162,8 +162,8 @@ func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	return q
 }
 
-// weigher computes the BM25 weight of a term in a document, without the constant factor k1+1. The denominator of the weight is the count of the
-// term, plus constant, plus perTerm multiplied by the length of the document.
+// weigher computes the BM25 weight of a term in a document, without the constant factor k1+1. It has the parts of the denominator that are the
+// same for all documents, see weight.
 type weigher struct{ constant, perTerm float64 }
 
 func (v *invertedIndex) weigher() weigher {
@@ -171,8 +171,8 @@ func (v *invertedIndex) weigher() weigher {
 }
 
 // weight returns the weight of a term that occurs count times in a document with length terms. share is that of the queryTerm.
-func (g weigher) weight(share float64, count uint16, length uint32) float64 {
-	return share * float64(count) / (float64(count) + g.constant + g.perTerm*float64(length))
+func (w weigher) weight(share float64, count uint16, length uint32) float64 {
+	return share * float64(count) / (float64(count) + w.constant + w.perTerm*float64(length))
 }
 
 // commonTexts is the number of documents that may contain a term without making it common.
@@ -191,9 +191,9 @@ func (v *invertedIndex) rarity(documents int) float64 {
 }
 
 // cost returns the number of postings of the terms of a query.
-func (v *invertedIndex) cost(q []queryTerm) (n int) {
-	for _, a := range q {
-		n += len(v.terms[a.term].postings)
+func (v *invertedIndex) cost(terms []queryTerm) (n int) {
+	for _, t := range terms {
+		n += len(v.terms[t.term].postings)
 	}
 	return n
 }
@@ -227,22 +227,22 @@ func (v *invertedIndex) release(s *accumulator) {
 
 // addWeights adds the weight of a term to the scores of documents with the term. postings are all of the term, or a part.
 func (v *invertedIndex) addWeights(s *accumulator, share float64, postings []posting) {
-	g := v.weigher()
+	w := v.weigher()
 	for _, p := range postings {
 		sum := s.scores[p.document]
 		if sum == 0 {
 			s.found = append(s.found, p.document)
 		}
-		s.scores[p.document] = sum + g.weight(share, p.count, v.lengths[p.document])
+		s.scores[p.document] = sum + w.weight(share, p.count, v.lengths[p.document])
 	}
 }
 
 // top scores the documents with a term of the query and offers them to best. It leaves out those for which skip returns true; nil skips none.
-func (v *invertedIndex) top(q []queryTerm, best *playbook.Top[scored], skip func(number uint32) bool) {
+func (v *invertedIndex) top(terms []queryTerm, best *playbook.Top[scored], skip func(number uint32) bool) {
 	s := v.acquire()
 	defer v.release(s)
-	for _, a := range q {
-		v.addWeights(s, a.share, v.terms[a.term].postings)
+	for _, t := range terms {
+		v.addWeights(s, t.share, v.terms[t.term].postings)
 	}
 	for _, number := range s.found {
 		if skip == nil || !skip(number) {
@@ -252,14 +252,14 @@ func (v *invertedIndex) top(q []queryTerm, best *playbook.Top[scored], skip func
 }
 
 // score returns the score of one document: the sum of the weights of the terms.
-func (v *invertedIndex) score(q []queryTerm, number uint32) (sum float64) {
-	g := v.weigher()
+func (v *invertedIndex) score(terms []queryTerm, number uint32) (sum float64) {
+	w := v.weigher()
 	length := v.lengths[number]
 	refs := v.termRefs[number]
-	for _, a := range q {
-		i, ok := slices.BinarySearchFunc(refs, a.term, func(ref termRef, t uint32) int { return cmp.Compare(ref.term, t) })
+	for _, t := range terms {
+		i, ok := slices.BinarySearchFunc(refs, t.term, func(ref termRef, id uint32) int { return cmp.Compare(ref.term, id) })
 		if ok {
-			sum += g.weight(a.share, v.terms[a.term].postings[refs[i].position].count, length)
+			sum += w.weight(t.share, v.terms[t.term].postings[refs[i].position].count, length)
 		}
 	}
 	return sum

@@ -100,9 +100,10 @@ func (s *splitter) next(r rune, input string, at int) {
 		return
 	}
 	s.endPairs()
-	hasScript := c != ignored && c != digit && s.lastClass != digit
-	if len(s.word) > 0 && hasScript && isArabic(folded) != s.arabic {
-		s.endWord() // Arabic prefixes are written together with a name in another script
+	// An Arabic prefix is written together with a name in another script. Digits and ignored characters have no script.
+	bothHaveScript := c != ignored && c != digit && s.lastClass != digit
+	if len(s.word) > 0 && bothHaveScript && isArabic(folded) != s.arabic {
+		s.endWord()
 	}
 	switch c {
 	case ignored:

@@ -2,12 +2,12 @@ package recall
 
 import "slices"
 
-// Unnamed ranks texts by their unnamed words. These are the words of a text that the query does not have. The less they weigh together, the better
+// Unnamed ranks texts, such as conditions, by the words that the query does not name. The less these words of a text weigh together, the better
 // the text. So a search can find a text that shares no word with the query: short texts come before long ones, and texts with
 // familiar words before texts with a name that no query had.
 //
-// The weight of a word is its inverse document frequency, and a tenth of it for a familiar word: one that is in a past query, or in a text
-// that was of use. The other words are likely to be conditions that no earlier task met.
+// The weight of a word is its inverse document frequency, and a tenth of it for a familiar word: one in a past query, or in a text that has
+// helped. A word that is not familiar is probably a condition that no earlier task met.
 //
 // An Unnamed is a snapshot of a WordIndex, but it reads the postings of the query from this WordIndex. It does not find texts that were put later,
 // and a text that was replaced later counts with its old words.

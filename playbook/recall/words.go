@@ -26,8 +26,8 @@ type WordIndex struct {
 // Match is a text that a search found.
 type Match struct {
 	Key string
-	// Score is above 0 and below 1. By Top it is BM25 divided by its upper bound for the words of the query that the index knows: about 0.45 for a
-	// text of average length that contains each word once, and more for a shorter text or for more occurrences.
+	// Score is above 0 and below 1, or 1 in Unnamed.Top. WordIndex.Top divides BM25 by its upper bound for the words of the query that the index
+	// knows. This is about 0.45 for a text of average length with each word once, and more for a shorter text or for more occurrences.
 	Score float64
 }
 
