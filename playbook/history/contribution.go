@@ -90,13 +90,13 @@ func (s *Contribution) Apply(d *playbook.Delta) {
 			s.feedback = max(s.feedback, cover.Evidence.FeedbackSeq)
 		}
 	}
-	switch {
-	case last.Forget != nil && s.isForgottenBy(last.Forget):
+	if last.RestoredVersion != nil {
+		s.set(s.tallyAt(*last.RestoredVersion)) // it has the effect of the operations already
+		return
+	}
+	if last.Forget != nil && s.isForgottenBy(last.Forget) {
 		s.forgottenAt = last.Version
 		s.set(tally{})
-	case last.RestoredVersion != nil:
-		s.set(s.tallyAt(*last.RestoredVersion))
-		return // the restored tally has the effect of the operations already
 	}
 	for _, part := range c {
 		for i := range part.Ops {

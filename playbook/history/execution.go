@@ -52,20 +52,6 @@ func TraceOf(log Log, handle string) (*Trace, error) {
 	return trace, err
 }
 
-// filterSupport removes the outcomes from an event whose cover does not match.
-func (e *Event) filterSupport(match func(playbook.Cover) bool) {
-	var outcomes []playbook.Exposure
-	var covers []playbook.Cover
-	for i, c := range e.Support {
-		if i < len(e.Op.Exposures) && match(c) {
-			outcomes = append(outcomes, e.Op.Exposures[i])
-			covers = append(covers, c)
-		}
-	}
-	e.Op.Exposures, e.Support = outcomes, covers
-	e.Op.Support = nil // its indices are no longer parallel
-}
-
 // addEvents adds the operations and rejections in a part of a change that matching covers support. coversOthers is true if
 // the change also covers other executions.
 func (t *Trace) addEvents(c change, part *playbook.Delta, match func(playbook.Cover) bool, coversOthers bool) {
@@ -91,4 +77,18 @@ func (t *Trace) addEvents(c change, part *playbook.Delta, match func(playbook.Co
 		}
 		t.Events = append(t.Events, e)
 	}
+}
+
+// filterSupport keeps only the outcomes of an event whose covers match, and these covers.
+func (e *Event) filterSupport(match func(playbook.Cover) bool) {
+	var outcomes []playbook.Exposure
+	var covers []playbook.Cover
+	for i, c := range e.Support {
+		if i < len(e.Op.Exposures) && match(c) {
+			outcomes = append(outcomes, e.Op.Exposures[i])
+			covers = append(covers, c)
+		}
+	}
+	e.Op.Exposures, e.Support = outcomes, covers
+	e.Op.Support = nil // its indices are no longer parallel
 }

@@ -8,7 +8,8 @@ import (
 
 // remainingSupport is the support of an operation after covers were forgotten.
 type remainingSupport struct {
-	total, left int      // number of covers, and of those that are not forgotten
+	total       int      // number of covers before
+	left        int      // number of covers that are not forgotten
 	forgottenBy []uint64 // versions of the forget changes
 	indices     []int    // of the covers that are left, in the covers of the change
 }
@@ -82,14 +83,13 @@ func (r *refolder) resume(deferred deferredOp) playbook.Op {
 	return op
 }
 
-// filterOp returns the operations that replace an operation after covers were forgotten. A dropped bullet has lost all support of its Add, a mixed
-// one a part of the support of its text; see foldState.
+// filterOp returns the operations that replace op after covers were forgotten. A dropped bullet has lost all support of its Add, a mixed one a
+// part of the support of its text; see foldState. The first rule that applies counts:
 //
-//   - If all its support is forgotten, there are none. The bullet of such an Add becomes a dropped one.
-//   - If its bullet is dropped, and the operation sets or confirms the content, they are those that revive the bullet. Any other operation on a
-//     dropped bullet is deferred, so there are none now.
-//   - Otherwise it is the operation with the support that is left. If a part of the support is forgotten, the bullet becomes a mixed one. Votes,
-//     outcomes and confirmations do not make a bullet mixed, because each of them has one execution.
+//   - All support of op is forgotten: no operation replaces it. The bullet of an Add becomes a dropped one.
+//   - The bullet is dropped: if op sets or confirms the content, the result revives the bullet. Any other op is deferred.
+//   - Otherwise the result is op with the support that is left. If a part is forgotten, the bullet becomes a mixed one. Votes, outcomes and
+//     confirmations do not make a bullet mixed, because each of them has one execution.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
 	dropped, isDropped := s.dropped[op.Bullet]

@@ -177,8 +177,8 @@ func (s *foldState) addMixed(id playbook.BulletID, by []uint64) {
 	}
 }
 
-// unapproved returns the sorted ids of the mixed bullets of a state at a version. It returns those that a forget change between version and
-// until, both excluded, has made mixed, and that no person has approved since. approved has the version of the last approval, by bullet.
+// unapproved returns the sorted ids of the bullets of a state at a version that a later forget change, before the version until, has made mixed,
+// and that no person has approved since that forget change. approved has the version of the last approval, by bullet.
 func (s *foldState) unapproved(version, until uint64, approved map[playbook.BulletID]uint64) []playbook.BulletID {
 	var ids []playbook.BulletID
 	for id, by := range s.mixed {

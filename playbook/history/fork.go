@@ -8,7 +8,8 @@ import "debrief/playbook"
 func ForkOf(log Log) (f playbook.Fork, complete uint64, err error) {
 	err = log.changes(endOfLog, func(c change) error {
 		d := c.last()
-		if d.Fork == nil || complete > 0 && *d.Fork != f {
+		isCopy := d.Fork != nil && (complete == 0 || *d.Fork == f)
+		if !isCopy {
 			return errEnough
 		}
 		f, complete = *d.Fork, d.Version

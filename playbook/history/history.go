@@ -30,8 +30,8 @@ type change []*playbook.Delta
 // them.
 func (c change) last() *playbook.Delta { return c[len(c)-1] }
 
-// support returns the covers that support an operation in a part of the change. In an early part of an edit, all covers of the edit support
-// each operation, because only the last part has the covers that Support could refer to.
+// support returns the covers that support an operation in a part of the change. Op.Support has indices into the covers of the last part. An
+// edit has no such indices in its early parts: all of its covers support each operation there.
 func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover {
 	last := c.last()
 	if part.More && last.Author != Curator {

@@ -236,6 +236,9 @@ func (t *tracer) findMerged(log Log) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for _, m := range slices.Backward(merges) {
 		if until, ok := t.until[m.into]; !ok || m.opCount > until.opCount {
 			continue
@@ -246,7 +249,7 @@ func (t *tracer) findMerged(log Log) error {
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 func (t *tracer) apply(c change) error {

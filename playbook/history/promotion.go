@@ -30,15 +30,15 @@ func Promote(base, from, to *playbook.Playbook) *Promotion {
 	mode, _ := to.Gate()
 	var removed, changed, added []*playbook.Bullet
 	for _, d := range diff(base, from, sameAdvice) {
-		inTarget, inSource := to.Bullet(d.ID()), adjustStatus(d.After, mode)
+		inTarget, inSource := to.Bullet(d.ID()), adjustStatus(d.After, mode) // nil: removed
 		switch {
 		case d.Before == nil:
 			added = append(added, inSource)
 		case inSource == nil && inTarget == nil: // both have removed the bullet
-		case inTarget == nil:
+		case inTarget == nil: // only the target has removed it
 			p.skip(nil, inSource)
 		case inSource != nil && sameAdvice(inTarget, inSource): // both have made the same change
-		case !sameAdvice(d.Before, inTarget):
+		case !sameAdvice(d.Before, inTarget): // the target has changed it in another way
 			p.skip(inTarget, inSource)
 		case inSource == nil:
 			removed = append(removed, inTarget)

@@ -202,7 +202,8 @@ func (r *Redactor) supportOf(c change, part *playbook.Delta, op *playbook.Op, co
 			s.erased = true
 			continue
 		}
-		s.other, s.learned = true, s.learned || cover.Evidence != nil
+		s.other = true
+		s.learned = s.learned || cover.Evidence != nil
 	}
 	if from, ok := r.copied[content]; ok && !s.erased && !s.learned && !part.Time.Before(from) {
 		r.found = true
@@ -236,15 +237,16 @@ func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
 	s := r.supportOf(c, part, op, content)
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
+		repeatsText := c.last().RestoredVersion != nil || c.last().Forget != nil
+		if op.Kind == playbook.Put && repeatsText {
+			s = textSupport{} // the support of the earlier text counts
+			break
+		}
 		if op.Kind == playbook.Merge && (r.hasErasedText(op.Bullet) || slices.ContainsFunc(op.Sources, r.hasErasedText)) {
 			s.erased = true // the new text may repeat a text to erase
 		}
 		// A text may quote each execution that supports it. So other support of the same operation does not keep it.
 		s.other, s.learned = !s.erased, s.learned && !s.erased
-		repeatsText := c.last().RestoredVersion != nil || c.last().Forget != nil
-		if op.Kind == playbook.Put && repeatsText {
-			s = textSupport{} // the support of the earlier text counts
-		}
 	case playbook.Confirm:
 		if _, ok := r.latest[op.Bullet]; !ok || !s.other {
 			return
@@ -318,7 +320,7 @@ func (r *Redactor) forgetOf(version uint64, e *playbook.Evidence) *playbook.Forg
 // Redact erases texts of a delta of the log, and reports whether it changed the delta. It also changes the values that the delta points to. A second
 // call changes nothing.
 func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
-	c, covers := change{d}, r.covers(d)
+	c, covers := change{d}, r.covers(d) // c is the change of d, reduced to its last delta
 	if several := r.changes[d.ChangeID]; several != nil && d.ChangeID != "" {
 		c, covers = change{several.last}, several.covers
 	}

@@ -183,7 +183,7 @@ func (r *refolder) forgottenCovers(d *playbook.Delta) (forgotten []uint64) {
 func (r *refolder) addApprovals(c change) {
 	for _, part := range c {
 		for _, op := range part.Ops {
-			if op.Kind == playbook.SetStatus && (&playbook.Bullet{Status: op.Status}).Shown() {
+			if op.Kind == playbook.SetStatus && (op.Status == playbook.Active || op.Status == "") {
 				r.approved[op.Bullet] = c.last().Version
 			}
 		}

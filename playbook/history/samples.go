@@ -63,7 +63,7 @@ func (x *SampleIndex) Contribution(sample string, deltas []*playbook.Delta) *Con
 			s.applyChange(shared[0])
 			shared = shared[1:]
 		}
-		if len(shared) > 0 && shared[0][0].Version <= d.Version { // d is a part of this change
+		if len(shared) > 0 && shared[0][0].Version <= d.Version { // d is the first part of this change, and the deltas have the others too
 			shared = shared[1:]
 		}
 		s.Apply(d)
