@@ -34,7 +34,7 @@ type ContextBuilder struct {
 	notes      *lru.Cache[playbook.Book, bookNotes] // the newest reflections of playbooks
 	screened   *lru.Cache[string, bool]             // results of isSuspect by text
 	prepared   *lru.Cache[string, *similar.Text]    // results of prepare by text
-	admit      func(admit.Text) admit.Decision      // admit.Decide; a test replaces it to prove that the tests find a missing admission
+	admit      func(admit.Text) admit.Decision      // admit.Decide, or what a test has in its place
 
 	noteVectors *lru.Cache[string, []float32] // results of noteVector by text
 
@@ -77,7 +77,7 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
-	screened, _ := lru.New[string, bool](maxScreened) // fails only for a size of 0, as the next three
+	screened, _ := lru.New[string, bool](maxScreened) // New fails only for a size of 0
 	prepared, _ := lru.New[string, *similar.Text](maxPrepared)
 	noteVectors, _ := lru.New[string, []float32](maxNoteVectors)
 	notes, _ := lru.New[playbook.Book, bookNotes](maxPlaybooks)
@@ -165,8 +165,8 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		return nil, err
 	}
 	out := &builtContext{turn: req.turn}
-	// selected has the bullets of the context. It is selected before the session is read, because its version may forget a part of the session.
-	selected := newest
+	// Wait for the version before the session is read, because it may forget a part of the session.
+	selected := newest // has the bullets of the context
 	switch {
 	case req.pinnedVersion != nil:
 		selected, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion)
@@ -273,11 +273,11 @@ func (cb *ContextBuilder) fetchOptional(ctx context.Context, req *contextRequest
 }
 
 // recall returns the older executions that are relevant to the query. It returns none for a request that recalls nothing. A session of the control
-// group must not recall other sessions, because these may have had advice.
+// group must not recall runs of other sessions, because these may have had advice.
 func (cb *ContextBuilder) recall(ctx context.Context, req *contextRequest, in optionalInputs, forgotten *forgottenFilter, warns *warnings) []*events.Interaction {
-	avoidsAdvised := !req.inControl || cb.cfg.Recall == RecallSession
-	mayRecall := req.pinnedVersion == nil && !req.advice && avoidsAdvised
-	if !mayRecall || cb.memory == nil || !cb.memory.appliesTo(req) {
+	mayFindAdvised := req.inControl && cb.cfg.Recall != RecallSession
+	isExcluded := req.pinnedVersion != nil || req.advice || mayFindAdvised
+	if isExcluded || cb.memory == nil || !cb.memory.appliesTo(req) {
 		return nil
 	}
 	limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first

@@ -51,13 +51,13 @@ type cachedPlaybook struct {
 
 	lastUsed time.Time // guarded by playbookCache.mu
 
-	ready chan struct{} // closed when loading has succeeded or failed; the three fields below are valid then
+	ready chan struct{} // closed when loading has succeeded or failed; follower, state and err are valid then
 
 	follower *deltalog.Follower // nil for a pinned version, and after an error
 	state    *playbook.Playbook // of a pinned version, else nil
 	err      error
 
-	admitting  sync.Mutex         // guards the fields below, which only a pinned version has
+	admitting  sync.Mutex         // guards admitted and admittedAt, which only a pinned version has
 	admitted   *playbook.Playbook // the playbook in the index; nil before the first use
 	admittedAt uint64             // newest version when admitted was computed
 }

@@ -19,8 +19,8 @@ type controlKey struct {
 	session string // for a run without a session, an id that only this run has
 	// lasts is set if the session may have further requests, so that its arm must be recorded.
 	lasts bool
-	// uncounted is set for a request that the comparison of the groups does not count: a dry run, or a context with a pinned version. In
-	// the control group it gets no learned text either, because a run of that group could use it to get advice.
+	// uncounted is set for a dry run, and for a context with a pinned version: they have the arm of their session, but no comparison
+	// of the groups counts them. Without the arm, a run of the control group could get advice by such a request.
 	uncounted bool
 }
 
@@ -47,8 +47,8 @@ func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req
 	if err != nil {
 		cb.conn.ContextLog(ctx).Debug().Err(err).Msg("record the arm of a session: its hash decides")
 	}
-	first, _ := armOf(recorded) // nil without a record
-	return cmp.Or(first, arm)
+	earlier, _ := armOf(recorded) // nil without a record
+	return cmp.Or(earlier, arm)
 }
 
 // recordedArm returns the arm that the session of a report got with an earlier context, or nil. It is for a run without a context, for example

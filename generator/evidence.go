@@ -45,7 +45,7 @@ func newTaskEvidence(store *deltalog.Store, b playbook.Book) *taskEvidence {
 const (
 	evidencePause    = time.Second      // minimum pause between two reads, because the newest tasks are rarely needed at once
 	maxEvidencePause = 30 * time.Second // maximum pause after an error
-	prepareShare     = 50               // the time to prepare the rankings is at most 1/prepareShare of the whole
+	prepareFactor    = 50               // minimum pause, as a multiple of the time that it took to prepare the rankings
 )
 
 // follow reads the log until ctx ends, and prepares the rankings after each read. With a pinned version it ends after that version, and does not
@@ -73,7 +73,7 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 		if pinned != nil {
 			return
 		}
-		pause = max(evidencePause, prepareShare*time.Since(began))
+		pause = max(evidencePause, prepareFactor*time.Since(began))
 		_ = events.Sleep(ctx, pause)
 		select {
 		case <-nextVersion:

@@ -53,8 +53,7 @@ type evidenceIndex struct {
 	tasks   map[string]*evidenceTask // by sample
 	links   [linkKinds]map[playbook.BulletID][]string
 	oldest  []*evidenceTask // in the order of their first link; it may contain dropped tasks
-	pending []playbook.Op   // operations of a change whose last delta is not read yet
-	change  string          // id of that change
+	changes playbook.ChangeAssembler
 }
 
 // evidenceTask is a task that supports or cites bullets.
@@ -86,11 +85,12 @@ func (x *evidenceIndex) CountApplies(id playbook.BulletID) int {
 
 // bullets returns the bullets with at least one task, in no order.
 func (x *evidenceIndex) bullets() (ids []string) {
-	for kind, all := range x.links {
-		for id := range all {
-			if linkKind(kind) == supports || len(x.links[supports][id]) == 0 {
-				ids = append(ids, string(id))
-			}
+	for id := range x.links[supports] {
+		ids = append(ids, string(id))
+	}
+	for id := range x.links[cites] {
+		if x.Count(id) == 0 {
+			ids = append(ids, string(id))
 		}
 	}
 	return ids
@@ -99,7 +99,8 @@ func (x *evidenceIndex) bullets() (ids []string) {
 // Nearest returns up to limit bullets that the tasks nearest to the query support, the best first, and then those that only apply to
 // these tasks. Bullets with equal scores are ordered by id. It returns nil if no task shares a word with the query.
 func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {
-	matches := x.words.Top(query, 2*neighbours) // more than neighbours, because not every task supports a bullet
+	// The nearest neighbours tasks vote for Applies, and the nearest neighbours that support a bullet vote for Score. So more tasks are needed.
+	matches := x.words.Top(query, 2*neighbours)
 	if len(matches) == 0 {
 		return nil
 	}
@@ -154,26 +155,17 @@ func (t *evidenceTask) applicable() []playbook.BulletID {
 
 // applyDelta folds the next delta of the log. It ignores operations without evidence, such as edits by people.
 func (x *evidenceIndex) applyDelta(d *playbook.Delta) {
-	if d.ChangeID != x.change || d.ChangeID == "" {
-		x.pending, x.change = nil, d.ChangeID
-	}
-	if d.More { // the operations take effect with the last delta of the change, which has the covers
-		x.pending = append(x.pending, d.Ops...)
-		return
-	}
-	for i := range x.pending {
-		x.applyOp(&x.pending[i], d.Covers)
-	}
-	x.pending, x.change = nil, ""
-	for i := range d.Ops {
-		x.applyOp(&d.Ops[i], d.Covers)
-	}
-	for i := range d.Rejected {
-		if r := &d.Rejected[i]; r.DuplicateOf != "" {
-			x.link(supports, r.DuplicateOf, r.Op.Support, d.Covers)
+	for _, part := range x.changes.Add(d) { // none until the last delta of a change, which has the covers
+		for i := range part.Ops {
+			x.applyOp(&part.Ops[i], d.Covers)
+		}
+		for i := range part.Rejected {
+			if r := &part.Rejected[i]; r.DuplicateOf != "" {
+				x.link(supports, r.DuplicateOf, r.Op.Support, d.Covers)
+			}
 		}
 	}
-	if d.Forget != nil {
+	if d.Forget != nil && !d.More {
 		x.forget(d.Forget)
 	}
 }

@@ -207,7 +207,8 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 // replies to the requester, or passes the request on with the next round.
 func (g *Generator) hasNextRound(t *events.Task, e *events.Execution) bool {
 	rounds := min(cmp.Or(t.Rounds, g.cfg.Rounds, 1), events.MaxRounds)
-	if len(t.PreviousRounds)+1 >= rounds || t.Purpose == events.Evaluate {
+	round := len(t.PreviousRounds) + 1
+	if round >= rounds || t.Purpose == events.Evaluate {
 		return false
 	}
 	isWrong := e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial
@@ -297,10 +298,11 @@ func (g *Generator) newRequest(t *events.Task) *contextRequest {
 		return req
 	}
 	req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // without the turn: all rounds and deliveries have the same arms
-	isTraining := t.Origin.Run != ""
+	if t.Origin.Run != "" {                                                 // a training run has no control group
+		return req
+	}
 	isPinned := t.Playbook != nil
 	switch {
-	case isTraining: // without a control group
 	case t.Session != "":
 		req.control = controlKey{session: t.Session, lasts: true, uncounted: isPinned}
 	case !isPinned: // the run is its own session

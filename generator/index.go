@@ -40,8 +40,8 @@ type playbookIndex struct {
 // maxCopies is the size of playbookIndex.copies. Contexts of one version mostly ask for the same newest notes.
 const maxCopies = 4096
 
-// hasCopy reports whether a bullet of any status says about the same as a text. The prompt then needs no such text: it can show the bullet, or the
-// bullet is not shown for a reason that also holds for the text.
+// hasCopy reports whether a bullet of any status says about the same as a text. A prompt then does without the text: it can have the bullet
+// instead, unless the bullet is hidden, and then the reason for that holds for the text too.
 func (ix *playbookIndex) hasCopy(text string) bool {
 	found, ok := ix.copies.Get(text)
 	if !ok {
@@ -199,10 +199,6 @@ func (ix *playbookIndex) byConditions(q *queryEmbedding) selection.Ranking {
 	return list
 }
 
-// reliabilities are the reliabilities of the rankings, in the order of the function rankings. That of the ranking by conditions is below 1, so that the
-// first bullets of the other rankings come before its first bullet.
-var reliabilities = []float64{1, 1, 0.9, 1}
-
 // rankings returns four rankings of the bullets for a query: by past tasks, by words, by conditions, and, if there is an embedder, by vectors.
 func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
 	near := ix.nearWords(q)
@@ -228,3 +224,7 @@ func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns 
 	}
 	return append(all, byVectors)
 }
+
+// reliabilities are the reliabilities of the rankings, in the order of rankings. That of the ranking by conditions is below 1, so that the
+// first bullets of the other rankings come before its first bullet.
+var reliabilities = []float64{1, 1, 0.9, 1}

@@ -25,8 +25,8 @@ type memory struct {
 	index      *recall.Index
 	queue      *embedQueue
 
-	start    func()        // lets follow start; the first search calls it
-	started  chan struct{} // closed by start
+	start    func()        // closes started; the first search calls it
+	started  chan struct{} // follow waits for it
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 	loaded   chan struct{} // closed when all executions that were stored at the start are indexed
@@ -316,15 +316,14 @@ func (m *memory) fetch(
 ) []*events.Interaction {
 	interactions, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
 	var reading sync.WaitGroup
-	requested := 0
+	requests, maxRequests := 0, req.limits.Recall+1 // one more, because the execution itself may be a hit
 	for i, hit := range hits {
 		handle := events.Handle(hit.Key)
 		interactions[i] = history.interaction(handle)
-		hasEnough := requested > req.limits.Recall // one more than the limit, because the execution itself may be a hit
-		if interactions[i] != nil || hasEnough {
+		if interactions[i] != nil || requests == maxRequests {
 			continue
 		}
-		requested++
+		requests++
 		reading.Go(func() {
 			e, err := m.readExecution(ctx, handle)
 			errs[i] = err

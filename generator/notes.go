@@ -31,7 +31,7 @@ type notePolicy struct {
 	cb      *ContextBuilder
 	req     *contextRequest
 	notes   []*events.Note              // all notes, admitted or not
-	decided map[events.ID]*similar.Text // by note: insights of the notes on which the Curator has decided; nil until repeatsDecided needs them
+	decided map[events.ID]*similar.Text // insights on which the Curator has decided, by note; repeatsDecided fills it
 }
 
 // admitNotes returns the notes that a context may contain, in their order, with only the texts that it may contain. These are notes of the session,
@@ -40,13 +40,14 @@ func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, not
 	p := &notePolicy{ix: ix, cb: cb, req: req, notes: notes}
 	ofSession, insights := 0, 0
 	for _, n := range slices.Backward(notes) {
+		isOwn := p.isOwn(n)
 		switch {
-		case p.isOwn(n) && ofSession < req.limits.Reflections:
+		case isOwn && ofSession < req.limits.Reflections:
 			if admitted := p.sessionNote(n); admitted != nil {
 				ofSession++
 				list = append(list, admitted)
 			}
-		case !p.isOwn(n) && n.Insight != "" && insights < min(maxInsights, req.limits.Reflections):
+		case !isOwn && n.Insight != "" && insights < min(maxInsights, req.limits.Reflections):
 			if q.similarityTo(cb.noteVector(n.Question)) >= minSimilarity && p.admitsInsight(n) {
 				insights++
 				list = append(list, noteTexts(n, "", "", n.Insight))

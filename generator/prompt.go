@@ -76,9 +76,7 @@ func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, 
 func parseAnswer(r chat.Reply) (Answer, error) {
 	a, err := parseFields(r)
 	if err == nil {
-		if a.Final == "" {
-			a.Final = findAnswer(a.Reasoning)
-		}
+		a.Final = cmp.Or(a.Final, findAnswer(a.Reasoning))
 		if a.Final == "" {
 			return a, errNoAnswer
 		}
@@ -86,9 +84,7 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	}
 	text := chat.StripThinking(r.Text)
 	if found := findAnswer(text); found != "" {
-		a.Final = found
-		a.Reasoning = cmp.Or(a.Reasoning, text)
-		return a, nil
+		return Answer{Reasoning: text, BulletIDs: a.BulletIDs, Final: found}, nil // parseFields returns the bullets also with an error
 	}
 	if isProse(text) {
 		return Answer{Final: text}, nil

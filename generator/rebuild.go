@@ -45,9 +45,9 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, Calls: conversation.Calls(e.Steps), RawReply: e.RawReply}
 	c := &collector{builder: cb, e: e}
 	sources := c.sources(ctx)
-	out.Shown, out.Missing = e.Shown, c.missing
-	var missing []events.Part
-	out.Messages, missing = assembly.Render(e.Manifest, sources)
+	out.Shown, out.Missing = e.Shown, c.missingBullets
+	messages, missing := assembly.Render(e.Manifest, sources)
+	out.Messages = messages
 	sum := chat.Digest(out.Messages)
 	out.SHA256, out.Verified = hex.EncodeToString(sum), string(sum) == string(e.PromptSHA256)
 	if out.Verified {
@@ -77,9 +77,9 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 
 // collector reads the sources of the manifest of an execution. It warns about read errors. Expired sources are in RebuiltContext.Missing instead.
 type collector struct {
-	builder *ContextBuilder
-	e       *events.Execution
-	missing []events.Part // the shown bullets that the playbook does not have at the version of the execution
+	builder        *ContextBuilder
+	e              *events.Execution
+	missingBullets []events.Part // the shown bullets that the playbook does not have at the version of the execution
 	warnings
 }
 
@@ -136,7 +136,7 @@ func (c *collector) bullets(ctx context.Context) (shown []*playbook.Bullet) {
 			s.Content = b.Content
 			shown = append(shown, b)
 		} else {
-			c.missing = append(c.missing, events.Part{Kind: events.PartBullet, Ref: string(s.ID)})
+			c.missingBullets = append(c.missingBullets, events.Part{Kind: events.PartBullet, Ref: string(s.ID)})
 		}
 	}
 	return shown

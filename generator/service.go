@@ -161,8 +161,8 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	contextErr := cb.fillFromContext(ctx, e, warns)
 	hasQuestion := strings.TrimSpace(e.Question) != ""
 	isTemporary := bus.Unreachable(contextErr) || errors.Is(contextErr, context.DeadlineExceeded)
-	isNeeded := e.Book == "" || !hasQuestion // only the context has the playbook or the question
-	if contextErr != nil && (isTemporary || isNeeded) {
+	isIncomplete := e.Book == "" || !hasQuestion // only the context could supply what the report lacks
+	if contextErr != nil && (isTemporary || isIncomplete) {
 		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
 		return nil, fmt.Errorf("context_id: %w", contextErr)
 	}
@@ -242,19 +242,19 @@ func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, 
 // second copy is harmless, because the Curator covers each id once.
 func (cb *ContextBuilder) firstCopy(ctx context.Context, effect window.Effect, e events.Event) events.Handle {
 	seq, err := cb.windows.FirstCopy(ctx, e.InBook(), effect, e.EventID())
-	if err == nil && seq == 0 {
-		return ""
-	}
 	if err == nil {
+		if seq == 0 {
+			return ""
+		}
 		_, err = cb.conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == e.EventID() })
 	}
-	if err != nil {
-		if !errors.Is(err, bus.ErrNotFound) {
-			cb.conn.ContextLog(ctx).Warn().Err(err).Msg("look up an earlier copy: storing the event again")
-		}
-		return ""
+	switch {
+	case err == nil:
+		return events.NewHandle(seq, e.EventID())
+	case !errors.Is(err, bus.ErrNotFound):
+		cb.conn.ContextLog(ctx).Warn().Err(err).Msg("look up an earlier copy: storing the event again")
 	}
-	return events.NewHandle(seq, e.EventID())
+	return ""
 }
 
 // setToolOutcomes derives the outcomes that an agent did not report from the outputs.

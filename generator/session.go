@@ -111,10 +111,10 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 	}
 	// Record the execution. Without the record, a duplicate would become a new turn after the original has left the window.
 	isFirst, err := cb.windows.ClaimFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
-	if e.Session == "" { // no window; an error is harmless: the Curator counts the run once, also without the record
+	switch {
+	case e.Session == "": // there is no window, and the error is harmless: the Curator counts the run once, also without the record
 		return nil
-	}
-	if err != nil || !isFirst {
+	case err != nil || !isFirst:
 		return err
 	}
 	return cb.windows.Add(ctx, e.Book, e.Owner, e.Session, events.NewInteraction(r.Handle, e))

@@ -64,7 +64,8 @@ func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task
 	if t.Tries <= 1 || t.Purpose == events.Evaluate || len(t.PreviousRounds) > 0 || !e.Outcome.Known() {
 		return nil
 	}
-	for e.Tries = 1; e.Tries < t.Tries && e.OtherTry == nil && !e.Outcome.Violation; {
+	e.Tries = 1
+	for e.Tries < t.Tries && e.OtherTry == nil && !e.Outcome.Violation {
 		again, err := g.attempt(ctx, conn, t, messages)
 		e.Usage = e.Usage.Add(again.reply.Usage) // also of a try that fails later
 		if ctx.Err() != nil {
