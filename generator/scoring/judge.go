@@ -151,8 +151,8 @@ func scoreNames(scores []events.NamedScore) (names []string) {
 	return names
 }
 
-// checkLeading returns an error if the rubric asks for several scores and none of them is the leading score of the playbook.
-// It decodes invented scores with these names.
+// checkLeading returns an error if the rubric asks for several scores and none of them is the leading score of the playbook. To find out,
+// it decodes a sample verdict with these names.
 func checkLeading(names []string, d outcome.Decoder) error {
 	if names == nil {
 		return nil
@@ -200,7 +200,8 @@ func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading fu
 		verdicts = append(verdicts, v)
 	}
 	first, last := verdicts[0], verdicts[len(verdicts)-1] // without a target both are the only verdict
-	if (first.Score >= 0.5) != (last.Score >= 0.5) {
+	const accepted = 0.5 // see chat.PromptJudge
+	if (first.Score >= accepted) != (last.Score >= accepted) {
 		o.Feedback = fmt.Sprintf("The judge gave no verdict: %.2f with the reference first, and %.2f with the answer first.", first.Score, last.Score)
 		return o, spent, nil
 	}

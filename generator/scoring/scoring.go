@@ -209,9 +209,11 @@ var twoStops = regexp.MustCompile(`([^.])\.\.( |$)`)
 // passOrFail returns a method that scores 1 or 0: same compares the answer, and also the X of the answer "The answer is X."
 func passOrFail(same func(answer, target string) bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
-		said, ok := statedAnswer(a.Final)
-		// A final full stop may belong to the sentence or, as in "U.S.", to X.
-		return decide(same(a.Final, target) || ok && (same(said, target) || same(said+".", target)), target, a)
+		right := same(a.Final, target)
+		if said, ok := statedAnswer(a.Final); ok && !right {
+			right = same(said, target) || same(said+".", target) // the full stop belongs to the sentence or, as in "U.S.", to X
+		}
+		return decide(right, target, a)
 	}
 }
 

@@ -33,19 +33,19 @@ func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	if equalNumber(a.Final, want.Answer) {
 		return correct(), nil
 	}
-	const answer = "The answer is wrong: expected %s, got %s."
+	const wrongAnswer = "The answer is wrong: expected %s, got %s."
 	got := stepAmounts(a.Reasoning)
 	for i, s := range want.Steps {
 		amount, ok := got[normalizeName(s.Name)]
 		if ok && equalNumber(amount, s.Amount) {
 			continue
 		}
-		o := incorrect(answer+" First wrong step: %s: expected %s, got %s.",
+		o := incorrect(wrongAnswer+" First wrong step: %s: expected %s, got %s.",
 			shortText(want.Answer), shortText(a.Final), s.Name, s.Amount, shortText(amount))
 		o.Score = float64(i) / float64(2*len(want.Steps))
 		return o, nil
 	}
-	o := incorrect(answer+" Every step is right, but the result is not.", shortText(want.Answer), shortText(a.Final))
+	o := incorrect(wrongAnswer+" Every step is right, but the result is not.", shortText(want.Answer), shortText(a.Final))
 	o.Score = 0.5
 	return o, nil
 }
