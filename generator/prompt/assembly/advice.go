@@ -85,10 +85,11 @@ type adviceReader struct {
 
 // read reads the next line of the message, which is from start to end.
 func (r *adviceReader) read(line string, start, end int) {
-	id, _, _ := strings.Cut(strings.TrimPrefix(line, "- ["), "] ")
+	afterMark, hasMark := strings.CutPrefix(line, "- [")
+	id, _, _ := strings.Cut(afterMark, "] ")
 	b := r.bullets[id]
 	switch {
-	case b != nil && strings.HasPrefix(line, "- ["):
+	case hasMark && b != nil:
 		r.lines = append(r.lines, events.AdviceLine{Start: start, End: end, Bullet: b.ID, Wording: events.WordingOf(b.Content)})
 		r.inside = true
 	case len(r.notes) > 0 && strings.HasPrefix(line, noteMark):

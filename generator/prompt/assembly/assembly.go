@@ -192,10 +192,11 @@ func (a *assembler) addRequired() error {
 	}
 	query := strings.TrimSpace(text.Clean(a.in.Query))
 	a.query = events.Part{Kind: events.PartQuery}
-	room := a.limits.Total - a.system.Tokens - chat.Tokens("# Task\n\n\n") - messageOverhead
+	overhead := a.system.Tokens + chat.Tokens("# Task\n\n\n") + messageOverhead
+	room := a.limits.Total - overhead
 	a.query.Keep, a.query.Tokens = fitText(query, room)
 	if a.query.Tokens > room {
-		return &LimitError{a.limits.Total, a.limits.Total - room + a.query.Tokens}
+		return &LimitError{a.limits.Total, overhead + a.query.Tokens}
 	}
 	if a.query.Keep > 0 {
 		a.warn("query: shortened from %d to %d tokens to fit the limit", chat.Tokens(query), a.query.Tokens)
@@ -373,7 +374,7 @@ func (a *assembler) withholdsBulletOf(n *events.Note) bool {
 // of the experiment.
 func (a *assembler) finish() *Context {
 	for {
-		fitted, shown := a.selection.Bullets, a.shownBullets()
+		fitted, shown := a.selection.Bullets, a.shownBullets() // with and without those that the experiment withholds
 		a.manifest.Parts, a.sources.Bullets = a.parts(), shown
 		messages, _ := Render(&a.manifest, a.sources)
 		a.manifest.Tokens = 0
