@@ -72,15 +72,14 @@ func (a arguments) summary(v verb) string {
 	action := a.action()
 	for _, l := range a.leaves {
 		value := clean(firstLine(l.Value), maxValue)
-		isKnownVerb := v != called
-		repeatsVerb := l.Value == action && isKnownVerb && verbFromName(value) == v
+		isVerb := v != called && l.Value == action && verbFromName(value) == v
 		switch {
-		case value == "":
+		case value == "": // left out
 		case !l.IsString:
 			others = append(others, strings.TrimSpace(clean(l.Name, maxName)+" "+value))
 		case strings.ContainsRune(strings.TrimSpace(l.Value), '\n'):
 			long = append(long, value)
-		case repeatsVerb && !strings.Contains(value, " "):
+		case isVerb && !strings.Contains(value, " "): // left out, because it is one word that only repeats the verb
 		case !slices.Contains(short, value):
 			short = append(short, value)
 		}

@@ -159,10 +159,10 @@ func countItems(output string) (n int, complete, ok bool) {
 			return n, false, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		}
 	}
-	if _, err := d.Token(); err != nil {
+	if _, err := d.Token(); err != nil { // instead of the closing bracket
 		return n, false, n > 0
 	}
-	_, err := d.Token()
+	_, err := d.Token() // the end of the output
 	return n, true, err == io.EOF
 }
 

@@ -8,6 +8,17 @@ import (
 	"sync"
 )
 
+// phrases returns the pattern of a table, which has a phrase on each line. A phrase is a regular expression for a part of a normalized query, see
+// normalizeQuery. END is the beginning or the end of a clause, and phraseNames has the other names in capitals. All groups become
+// groups without capture. The pattern is compiled at its first use, because most programs with this package have no conversations.
+func phrases(table string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp {
+		lines := strings.FieldsFunc(table, func(r rune) bool { return r == '\n' || r == '\t' })
+		pattern := phraseNames.Replace(strings.Join(lines, "|"))
+		return regexp.MustCompile(`\b(` + strings.ReplaceAll(pattern, "(", "(?:") + `)\b`)
+	})
+}
+
 // phraseNames replaces the names in the tables of phrases by regular expressions. It does not replace END, which is a word of a normalized query.
 var phraseNames = strings.NewReplacer(
 	" ... ", "( [^ A-Z]+){0,5} ", // up to five words of the same clause
@@ -37,17 +48,6 @@ const irregularPast = "did ran wrote made had found used said got saw gave chose
 
 // ordinalPhrase matches an ordinal that selects among interactions.
 var ordinalPhrase = phrases(`ORD (KIND|time|one)`)
-
-// phrases returns the pattern of a table, which has a phrase on each line. A phrase is a regular expression for a part of a normalized query, see
-// normalizeQuery. END is the beginning or the end of a clause, and phraseNames has the other names in capitals. All groups become
-// groups without capture. The pattern is compiled at its first use, because most programs with this package have no conversations.
-func phrases(table string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp {
-		lines := strings.FieldsFunc(table, func(r rune) bool { return r == '\n' || r == '\t' })
-		pattern := phraseNames.Replace(strings.Join(lines, "|"))
-		return regexp.MustCompile(`\b(` + strings.ReplaceAll(pattern, "(", "(?:") + `)\b`)
-	})
-}
 
 // nonReferences look like references to an earlier turn but are not.
 var nonReferences = phrases(`

@@ -30,8 +30,8 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 		return n - 1
 	}
 	// "Like the first time" needs no topic in common with a candidate. "What we did with the parser" needs a candidate about the parser.
-	topicRequired := !kindPhrases().MatchString(normalized)
-	if topicRequired && !topicPhrases().MatchString(normalized) {
+	refersToKind := kindPhrases().MatchString(normalized)
+	if !refersToKind && !topicPhrases().MatchString(normalized) {
 		return -1
 	}
 
@@ -42,7 +42,7 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 	}
 	topic := topicOf(query)
 	best, shared := mostSimilar(topic, texts)
-	if topicRequired && len(topic) > 0 && !shared {
+	if !refersToKind && len(topic) > 0 && !shared {
 		return -1
 	}
 	ordinal, _, _ := strings.Cut(ordinalPhrase().FindString(normalized), " ")
