@@ -129,8 +129,8 @@ func (c *selector) chooseAll() bool {
 	for i := range x.sections {
 		headers += x.sections[i].header.tokens
 	}
-	// The tokens of each line are rounded up, so all lines together may have up to a quarter less than this sum. allFit, which is slower, counts
-	// exactly. It is needed only if the budget is between these limits.
+	// The prompt has between lower and upper tokens. Those of each line are rounded up, so all lines together may have up to a quarter less than
+	// their sum. allFit counts exactly. It is slower, and needed only if the budget is between the two.
 	lower, upper := lines-lines/4, lines+headers
 	if lower > c.o.Tokens {
 		return false
@@ -165,8 +165,8 @@ func (x *Index) renderedTokens(rows []int32) int {
 	case established:
 		cost += x.title.first - x.title.cost
 	case len(rows) > 0:
-		first := x.sections[x.rows[rows[0]].section].header // of the only section, newerSection
-		cost += first.first - first.cost
+		header := x.sections[x.rows[rows[0]].section].header // of the only section, newerSection
+		cost += header.first - header.cost
 	}
 	return chat.CostTokens(cost)
 }

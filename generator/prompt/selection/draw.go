@@ -46,9 +46,9 @@ func (x *Index) countShare(share, n int) {
 // draw excludes the bullets on probation if the task is not of their half, and chooses the bullet of the experiment with its arm.
 func (c *selector) draw() {
 	x, d := c.x, c.o.Draw
-	isOn := d != nil && x.gate != playbook.GateOff
+	hasDraw := d != nil && x.gate != playbook.GateOff
 	probation := x.lists[probationRows]
-	usesProbation := isOn && len(probation) > 0 && d.percent("probation") < 50
+	usesProbation := hasDraw && len(probation) > 0 && d.percent("probation") < 50
 	if !usesProbation {
 		for _, row := range probation {
 			if !x.rows[row].is(pinnedRows) {
@@ -56,7 +56,7 @@ func (c *selector) draw() {
 			}
 		}
 	}
-	if isOn {
+	if hasDraw {
 		c.drawn = d.bullet(c)
 		if c.drawn >= 0 {
 			b := x.rows[c.drawn].bullet
@@ -94,8 +94,8 @@ func (c *selector) exclude(row int32, why decision) {
 // bullet returns the row of the bullet for an experiment with the task, or -1. A suspect bullet goes first.
 func (d *Draw) bullet(c *selector) int32 {
 	x := c.x
-	level := d.percent("level") // the task is used only for bullets with a larger share
-	isPossible := false         // a bullet has a larger share
+	level := d.percent("level") // this task is used for a bullet only if the share of the bullet is larger
+	isPossible := false
 	for share := range x.shares {
 		isPossible = isPossible || share > level
 	}

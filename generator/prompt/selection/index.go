@@ -129,7 +129,7 @@ func (x *Index) Cost(bullets []*playbook.Bullet) int {
 // that are no longer selectable, both in no order, for the other indexes of the caller.
 func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, dropped []playbook.BulletID) {
 	gate, _ := p.Gate()
-	ids, now, known := p.ChangedSince(x.mark)
+	ids, now, known := p.ChangedSince(x.mark) // not known: any bullet may have changed
 	known = known && gate == x.gate
 	x.gate = gate
 	x.mark = now

@@ -12,7 +12,7 @@ import (
 // rank is the position of a bullet in the rankings.
 type rank struct {
 	best  float64 // best position in a ranking, from 1, divided by the reliability of the ranking; 0 if no ranking has the bullet
-	sum   float64 // of reliability/(fusion+rank) over the rankings
+	sum   float64 // of reliability/(fusion+position) over the rankings
 	score float64 // highest score in any ranking
 }
 
@@ -27,21 +27,21 @@ func (c *selector) readRankings() {
 	}
 	c.read = true
 	for i, ranking := range c.o.Rankings() {
-		reliability, place := c.reliability(i), 0
+		reliability, position := c.reliability(i), 0
 		for _, r := range ranking {
 			row, known := c.x.rowOf[r.Bullet]
 			if !known {
 				continue
 			}
-			place++
+			position++
 			k := &c.ranks[row]
 			if k.best == 0 {
 				c.relevant = append(c.relevant, row)
 			}
-			if best := float64(place) / reliability; k.best == 0 || best < k.best {
+			if best := float64(position) / reliability; k.best == 0 || best < k.best {
 				k.best = best
 			}
-			k.sum += reliability / float64(fusion+place)
+			k.sum += reliability / float64(fusion+position)
 			if r.Score > k.score { // false for NaN
 				k.score = min(r.Score, 1)
 			}
