@@ -200,7 +200,7 @@ func (s *Scorer) Judge(ctx context.Context, t *events.Task, a Answer, leading fu
 		verdicts = append(verdicts, v)
 	}
 	first, last := verdicts[0], verdicts[len(verdicts)-1] // without a target both are the only verdict
-	const accepted = 0.5 // see chat.PromptJudge
+	const accepted = 0.5                                  // see chat.PromptJudge
 	if (first.Score >= accepted) != (last.Score >= accepted) {
 		o.Feedback = fmt.Sprintf("The judge gave no verdict: %.2f with the reference first, and %.2f with the answer first.", first.Score, last.Score)
 		return o, spent, nil
