@@ -16,26 +16,22 @@ import (
 // Omitempty does not make a field optional. SchemaOf panics for an unsupported T: not a struct, a recursive type, a
 // map or an interface. T is a constant of the program, so a test of the caller detects this.
 func SchemaOf[T any]() json.RawMessage {
-	raw, err := strictSchema[T]()
+	s, err := jsonschema.For[T](nil)
+	if err == nil && s.Type != "object" {
+		err = fmt.Errorf("not a struct")
+	}
+	if err == nil {
+		err = strict(s)
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(s)
+	}
 	if err != nil {
 		var t T
 		panic(fmt.Sprintf("chat: schema of %T: %v", t, err))
 	}
 	return raw
-}
-
-func strictSchema[T any]() (json.RawMessage, error) {
-	s, err := jsonschema.For[T](nil)
-	if err != nil {
-		return nil, err
-	}
-	if s.Type != "object" {
-		return nil, fmt.Errorf("not a struct")
-	}
-	if err := strict(s); err != nil {
-		return nil, err
-	}
-	return json.Marshal(s)
 }
 
 // strict changes s and its children, in place, to the form that strict mode accepts.
