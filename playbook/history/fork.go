@@ -8,8 +8,7 @@ import "debrief/playbook"
 func ForkOf(log Log) (f playbook.Fork, complete uint64, err error) {
 	err = log.changes(endOfLog, func(c change) error {
 		d := c.last()
-		isCopy := d.Fork != nil && (complete == 0 || *d.Fork == f)
-		if !isCopy {
+		if isCopy := d.Fork != nil && (complete == 0 || *d.Fork == f); !isCopy {
 			return errEnough
 		}
 		f, complete = *d.Fork, d.Version

@@ -215,8 +215,7 @@ func (l *HealthLog) Health(p *playbook.Playbook, now time.Time) Health {
 	}
 	slices.Sort(ages)
 	if n := len(ages); n > 0 {
-		h.MedianDays = (ages[(n-1)/2] + ages[n/2]) / 2
-		h.OldestDays = ages[n-1]
+		h.MedianDays, h.OldestDays = (ages[(n-1)/2]+ages[n/2])/2, ages[n-1]
 	}
 	slices.SortFunc(h.Contradictions, func(a, b Contradiction) int { return cmp.Compare(a.Bullet, b.Bullet) })
 	h.Contribution = effect.effect()

@@ -202,8 +202,7 @@ func (r *Redactor) supportOf(c change, part *playbook.Delta, op *playbook.Op, co
 			s.erased = true
 			continue
 		}
-		s.other = true
-		s.learned = s.learned || cover.Evidence != nil
+		s.other, s.learned = true, s.learned || cover.Evidence != nil
 	}
 	if from, ok := r.copied[content]; ok && !s.erased && !s.learned && !part.Time.Before(from) {
 		r.found = true
