@@ -100,10 +100,9 @@ func (s *splitter) next(r rune, input string, at int) {
 		return
 	}
 	s.endPairs()
-	// An Arabic prefix is written together with a name in another script. Digits and ignored characters have no script.
 	bothHaveScript := c != ignored && c != digit && s.lastClass != digit
 	if len(s.word) > 0 && bothHaveScript && isArabic(folded) != s.arabic {
-		s.endWord()
+		s.endWord() // an Arabic prefix is written together with a name in another script
 	}
 	switch c {
 	case ignored:
