@@ -207,8 +207,7 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 // replies to the requester, or passes the request on with the next round.
 func (g *Generator) hasNextRound(t *events.Task, e *events.Execution) bool {
 	rounds := min(cmp.Or(t.Rounds, g.cfg.Rounds, 1), events.MaxRounds)
-	round := len(t.PreviousRounds) + 1
-	if round >= rounds || t.Purpose == events.Evaluate {
+	if len(t.PreviousRounds)+1 >= rounds || t.Purpose == events.Evaluate {
 		return false
 	}
 	isWrong := e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial
