@@ -175,9 +175,13 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 		}
 	})
 	round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex)}
-	round.Rejections.Add(&playbook.Delta{Author: history.Curator, Rejected: []playbook.Rejection{{
-		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
-	}}})
+	round.Rejections.Add(&playbook.Delta{
+		Author: history.Curator,
+		Ops:    []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", 4004), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "it harms"}},
+		Rejected: []playbook.Rejection{{
+			Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
+		}},
+	})
 	round.Bullets.update(p)
 	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").input}}
 	round.addContext(&in)

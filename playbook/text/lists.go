@@ -1,6 +1,9 @@
 package text
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // A long list has at least minListItems items in a row, each with at most maxItemBytes bytes and maxItemWords words.
 const (
@@ -9,43 +12,58 @@ const (
 	maxItemWords = 4
 )
 
-// WithoutLists returns a text with an [Ellipsis] in place of each long list, such as the options of a classification. Such a list has the
-// words of every answer, so a search for a task by all of its words finds the tasks with any answer. Commas, semicolons or vertical bars
-// separate the items. The first and the last item stay, because the text around the list belongs to them.
+// WithoutLists returns a text with an [Ellipsis] in place of each long list of names, such as the options of a classification. Such a list has the
+// words of every answer, so a search for a task by all of its words finds the tasks with any answer. Commas or semicolons separate the
+// items. The first and the last item stay, because the text around the list belongs to them. Numbers, quotations, JSON, rows of a table
+// and scripts without spaces are no names.
 func WithoutLists(s string) string {
+	if strings.Count(s, ",")+strings.Count(s, ";") <= minListItems {
+		return s
+	}
 	var out strings.Builder
-	done := 0                // s[:done] is in out
-	start, end := -1, -1     // of the inner items of the list so far; start is -1 without a list
-	items, previous := 0, -1 // number of these items, and the position of the separator before the next item
-	finish := func() {
+	done := 0            // s[:done] is in out
+	start, items := 0, 0 // the first of the inner items of the list so far, and their number
+	previous := len(s)   // position of the separator before the next item
+	finish := func(end int) {
 		if items >= minListItems {
-			out.WriteString(s[done:start])
-			out.WriteString(" " + Ellipsis + " ")
+			out.WriteString(s[done:start] + " " + Ellipsis + " ")
 			done = end
 		}
-		start, items = -1, 0
+		items = 0
 	}
 	for i := range len(s) {
-		if s[i] != ',' && s[i] != ';' && s[i] != '|' {
+		if s[i] != ',' && s[i] != ';' {
 			continue
 		}
-		if previous >= 0 {
-			item := s[previous+1 : i]
-			if len(item) <= maxItemBytes && len(strings.Fields(item)) <= maxItemWords {
-				if start < 0 {
+		if previous < i {
+			if isName(s[previous+1 : i]) {
+				if items == 0 {
 					start = previous + 1
 				}
-				items, end = items+1, i
+				items++
 			} else {
-				finish()
+				finish(previous)
 			}
 		}
 		previous = i
 	}
-	finish()
-	if done == 0 {
-		return s
+	finish(previous)
+	return out.String() + s[done:]
+}
+
+// isName reports whether an item of a list is a short name.
+func isName(item string) bool {
+	if len(item) > maxItemBytes || len(strings.Fields(item)) > maxItemWords {
+		return false
 	}
-	out.WriteString(s[done:])
-	return out.String()
+	hasLetter := false
+	for _, r := range item {
+		switch {
+		case strings.ContainsRune("\n\"':={}[]|!?", r), Unspaced(r):
+			return false
+		case unicode.IsLetter(r):
+			hasLetter = true
+		}
+	}
+	return hasLetter && !strings.Contains(item, ". ")
 }

@@ -15,7 +15,8 @@ import (
 // adaptivelimiter of failsafe-go ignores timeouts, and changes its limit ten times before it knows a trend: with a model of one slot it wastes a
 // fifth of the requests.)
 //
-// A busy server gets no request at all during the pause that it asks for, see pause.
+// Waiting requests get no turn during the pause that a busy server asks for, see pause. After a pause of more than maxRetryAfter, each of them is
+// refused, and its call ends.
 //
 // Waiting requests of several callers take turns, so that the many tasks of a Generator do not keep the first reflection waiting.
 type concurrency struct {
