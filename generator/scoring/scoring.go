@@ -279,11 +279,13 @@ func scoreList(target string, a Answer) (events.Outcome, error) {
 	right, more := 0, 0
 	var wrong []string // descriptions of the first wrong entries; more is the number of the others
 	for i := range max(len(want), len(got)) {
-		if i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i]) {
+		isRight := i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i])
+		switch {
+		case isRight:
 			right++
-		} else if len(wrong) == maxWrongEntries {
+		case len(wrong) == maxWrongEntries:
 			more++
-		} else {
+		default:
 			wrong = append(wrong, fmt.Sprintf("number %d: expected %s, got %s", i+1, shortText(elementAt(want, i)), shortText(elementAt(got, i))))
 		}
 	}
