@@ -222,6 +222,20 @@ func (s *Store) BooksWithLog(ctx context.Context) ([]playbook.Book, error) {
 	return books, nil
 }
 
+// BooksSince lists the books with deltas from a sequence of the stream on, each once.
+func (s *Store) BooksSince(ctx context.Context, seq uint64) (books []playbook.Book, err error) {
+	err = s.direct.Read(ctx, events.StreamDeltas, direct.Query{Subject: events.KindDelta.Subject(""), From: seq}, func(m direct.Message) error {
+		if _, b, err := events.ParseSubject(m.Subject); err == nil && !slices.Contains(books, b) {
+			books = append(books, b)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list books with new deltas: %w", err)
+	}
+	return books, nil
+}
+
 // AllBooks lists the books that have a log or a view. A view without a log means that the log was lost.
 func (s *Store) AllBooks(ctx context.Context) ([]playbook.Book, error) {
 	logged, err := s.BooksWithLog(ctx)
