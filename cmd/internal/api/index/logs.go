@@ -43,15 +43,20 @@ func newLogs(conn *bus.Conn, activity *Activity) *Logs {
 	return &Logs{conn: conn, store: deltalog.New(conn.JetStream()), activity: activity, open: open}
 }
 
-// followAll reads the new deltas of all logs, if the last sequence of the stream differs from before, the result of the previous call. It
-// returns the last sequence.
+// followAll reads the new deltas of all logs. before is the last sequence of the stream at the previous call, or 0: then, and if the stream has
+// lost its end, followAll reads all logs. Otherwise it reads those with deltas after it. It returns the last sequence now.
 func (x *Logs) followAll(ctx context.Context, before uint64) (last uint64, err error) {
 	state, err := streamState(ctx, x.conn, events.StreamDeltas)
 	last = state.LastSeq
 	if err != nil || last == before {
 		return last, err
 	}
-	books, err := x.store.BooksWithLog(ctx)
+	var books []playbook.Book
+	if before == 0 || last < before {
+		books, err = x.store.BooksWithLog(ctx)
+	} else {
+		books, err = x.store.BooksSince(ctx, before+1)
+	}
 	for _, b := range books {
 		err = errors.Join(err, x.follow(ctx, b))
 	}

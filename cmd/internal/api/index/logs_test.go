@@ -337,3 +337,34 @@ func TestLogsDropPlaybooks(t *testing.T) {
 		t.Errorf("got %d playbooks, want the %d that were used last", x.open.Len(), maxBooks)
 	}
 }
+
+// After the first call, followAll reads only the logs with new deltas. It reads all of them again after the stream has lost its end.
+func TestFollowAllReadsOnlyChangedLogs(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	store := deltalog.New(conn.JetStream())
+	commit := func(name playbook.Book) {
+		t.Helper()
+		w, err := store.Writer(t.Context(), name)
+		check(t, err)
+		(&author{T: t, rng: rand.New(rand.NewPCG(3, 1)), w: w}).commit()
+	}
+	commit("one")
+	commit("two")
+	x := New(conn, nil).Logs
+	follow := func(before uint64, want ...playbook.Book) (last uint64) {
+		t.Helper()
+		x.open.Purge()
+		last, err := x.followAll(t.Context(), before)
+		check(t, err)
+		if got := slices.Sorted(slices.Values(x.open.Keys())); !slices.Equal(got, want) {
+			t.Errorf("after message %d: read the logs of %q, want %q", before, got, want)
+		}
+		return last
+	}
+	last := follow(0, "one", "two")
+	follow(last)
+	commit("two")
+	last = follow(last, "two")
+	follow(last+100, "one", "two")
+}
