@@ -73,7 +73,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`2`, `-0.1`, `7`, `"purple"`, `"1.5"`, `[]`, `[true]`, `{}`, `{"score": 7}`, `{"score": 11, "range": [-10, 10]}`, `{"score": 1, "range": [5, 5]}`, `{"score": 1, "range": "wide"}`,
 		`{"label": "purple"}`, `{"score": "purple"}`, `{"quality": "purple"}`, `{"scores": {"a": 0.1, "b": 0.9}}`, `{"scores": {"a": 5}}`, `{"scores": 7}`, `"6/5"`, `"6 stars"`, `"nan"`, `1e400`, `{"score": [1]}`,
 		`{"score": 1, "label": "failure"}`, `{"score": 0, "label": "success"}`, `{"score": 1, "label": "partial"}`, `{"score": 1, "label": "unknown"}`, `{"score": 1, "thumbs": "down"}`, `{"score": 1, "correct": false}`,
-		`{"score": 1, "score": 0}`, `{"score": 7, "min": 0}`, `{"score": -0.5, "min": -1}`, `"{\"label\":\"success\"}"`, `{`,
+		`{"score": 1, "score": 0}`, `{"score": 7, "min": 0}`, `{"score": -0.5, "min": -1}`, `{"score": 1, "max": "10"}`, `{"score": 1, "min": "a", "max": 2}`, `"{\"label\":\"success\"}"`, `{`,
 	} {
 		if got, err := (Decoder{}).Decode([]byte(raw)); err == nil {
 			t.Errorf("%s: got %+v, want an error", raw, got)

@@ -290,19 +290,23 @@ func (f *fields) takeRange() (scoreRange, error) {
 			return scoreRange{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	takeBound := func(into *float64, names ...string) (found bool) {
+	takeBound := func(into *float64, names ...string) (found bool, err error) {
 		for _, name := range names {
-			if v := f.take(name); v != nil && json.Unmarshal(v, into) == nil {
+			if v := f.take(name); v != nil {
+				if json.Unmarshal(v, into) != nil {
+					return false, fmt.Errorf("%s: must be a number", name)
+				}
 				found = true
 			}
 		}
-		return found
+		return found, nil
 	}
-	takeBound(&limits.low, "min", "minscore", "worstrating")
-	if takeBound(&limits.high, "max", "maxscore", "outof", "bestrating") {
-		limits.given = true
+	if _, err := takeBound(&limits.low, "min", "minscore", "worstrating"); err != nil {
+		return scoreRange{}, err
 	}
-	return limits, nil
+	found, err := takeBound(&limits.high, "max", "maxscore", "outof", "bestrating")
+	limits.given = limits.given || found
+	return limits, err
 }
 
 // parse parses [-10, 10], "-10 to 10", or only the upper limit.
