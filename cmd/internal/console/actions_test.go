@@ -212,3 +212,14 @@ func TestEditOfAnotherText(t *testing.T) {
 		t.Error("the second form has overwritten the text of the first one")
 	}
 }
+
+// A score that is no number is refused: without it the feedback would be another one.
+func TestFeedbackRefusesInvalidScore(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	path := "/books/default/executions/" + in.seeded.executions[0] + "/feedback"
+	got := post(t, in.open, path, url.Values{"score": {"0,8"}})
+	if got.status != http.StatusBadRequest || !strings.Contains(got.body, "must be a number") {
+		t.Errorf("got status %d, want %d with the reason: %s", got.status, http.StatusBadRequest, got.body)
+	}
+}

@@ -103,7 +103,11 @@ func giveFeedback(q *request) (notice, error) {
 		outcome["feedback"] = words
 	}
 	body := object{"book": q.book, "execution": q.PathValue("handle"), "outcome": outcome}
-	if score, err := strconv.ParseFloat(q.field("score"), 64); err == nil {
+	if text := q.field("score"); text != "" {
+		score, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return notice{}, refuse("The score must be a number such as 0.8.")
+		}
 		outcome["score"] = score
 	}
 	if target := q.field("target"); target != "" {
