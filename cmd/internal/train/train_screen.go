@@ -79,9 +79,9 @@ func (s *trainScreen) event(e replay.Event) {
 	case s.json:
 		_ = cli.WriteJSON(s.out, e)
 	case e.WaitsFor != "":
-		if text := s.stall(e.WaitsFor); text != "" {
+		for _, line := range s.stall(e.WaitsFor) {
 			s.bar.clear()
-			term.Fprintf(term.Stderr, "%s\n", text)
+			term.Fprintf(term.Stderr, "%s\n", line)
 		}
 	case e.Reflections > 0:
 		s.bar.clear()
@@ -96,17 +96,17 @@ func (s *trainScreen) event(e replay.Event) {
 	}
 }
 
-// stall returns the text that the run waits for a role, with its progress, or "" if it returned one within the last waitInterval.
-func (s *trainScreen) stall(role string) string {
+// stall returns lines that say how far the run is, and that it waits for a role. It returns none if it returned some within the last
+// waitInterval.
+func (s *trainScreen) stall(role string) (lines []string) {
 	if time.Since(s.waited) < waitInterval {
-		return ""
+		return nil
 	}
 	s.waited = time.Now()
-	text := fmt.Sprintf("Waiting for the %s: no result for 5s. It is safe to interrupt; see 'debrief status'.", role)
 	if s.newest != nil {
-		text = describeProgress(s.first, s.newest) + "\n" + text
+		lines = append(lines, describeProgress(s.first, s.newest))
 	}
-	return text
+	return append(lines, fmt.Sprintf("Waiting for the %s: no result for 5s. It is safe to interrupt; see 'debrief status'.", role))
 }
 
 // describeProgress describes the progress p of a run, with the rate since the progress first.

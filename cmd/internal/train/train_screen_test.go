@@ -16,13 +16,11 @@ func TestSlowRunSaysOnceAMinuteThatItWaits(t *testing.T) {
 		s := &trainScreen{first: &replay.Progress{}, newest: &replay.Progress{Phase: "epoch 1", Done: 7, Total: 20}}
 		var all []string
 		for range 16 { // calls of 8 s, for about two minutes
-			if text := s.stall("reflector"); text != "" {
-				all = append(all, text)
-			}
+			all = append(all, s.stall("reflector")...)
 			time.Sleep(8 * time.Second)
 		}
-		if len(all) != 2 || !strings.Contains(all[0], "task 7 of 20") || !strings.Contains(all[0], "Waiting for the reflector") {
-			t.Errorf("got the texts %q, want two with the progress", all)
+		if len(all) != 4 || !strings.Contains(all[0], "task 7 of 20") || !strings.HasPrefix(all[1], "Waiting for the reflector") {
+			t.Errorf("got %q, want the progress and the reason, twice", all)
 		}
 	})
 }
