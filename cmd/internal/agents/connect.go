@@ -241,8 +241,14 @@ func (p *Plan) planEdit(name string, edit func([]byte) ([]byte, error)) error {
 	return nil
 }
 
-// Apply makes the changes.
+// Apply makes the changes. It stores the backups before the files change, so that after a crash Disconnect can restore them.
 func (p *Plan) Apply() error {
+	for _, f := range p.Files {
+		p.backups.add(f)
+	}
+	if err := WriteJSON(p.backupsFile(), p.backups); err != nil {
+		return err
+	}
 	for _, f := range p.Files {
 		if err := p.backups.write(f); err != nil {
 			return err
@@ -285,24 +291,35 @@ type backups map[string]backup
 
 func (p *Plan) backupsFile() string { return filepath.Join(p.options.State, "backups.json") }
 
-// write changes a file, through a link to it, and updates its backup.
-func (b backups) write(f File) error {
+// restores reports whether a change takes back what Debrief changed.
+func (b backups) restores(f File) bool {
 	old, known := b[f.Name]
-	isRestored := known && bytes.Equal(f.After, old.Before)
-	if isRestored || f.After == nil {
-		delete(b, f.Name)
-	} else {
-		now := backup{Before: f.Before, After: hashOf(f.After), Dirs: missingDirs(filepath.Dir(f.Name))}
-		if known && old.After == hashOf(f.Before) {
-			now.Before, now.Dirs = old.Before, old.Dirs
-		}
-		b[f.Name] = now
+	return f.After == nil || known && bytes.Equal(f.After, old.Before)
+}
+
+// add adds the backup of a file that will change, unless the change restores it.
+func (b backups) add(f File) {
+	if b.restores(f) {
+		return
+	}
+	now := backup{Before: f.Before, After: hashOf(f.After), Dirs: missingDirs(filepath.Dir(f.Name))}
+	if old, known := b[f.Name]; known && old.After == hashOf(f.Before) {
+		now.Before, now.Dirs = old.Before, old.Dirs
+	}
+	b[f.Name] = now
+}
+
+// write changes a file, through a link to it. It removes the backup of a file that it restores.
+func (b backups) write(f File) error {
+	dirs := b[f.Name].Dirs
+	if b.restores(f) {
+		defer delete(b, f.Name)
 	}
 	if f.After == nil {
 		if err := os.Remove(f.Name); err != nil {
 			return err
 		}
-		for _, dir := range old.Dirs {
+		for _, dir := range dirs {
 			_ = os.Remove(dir) // it stays if others use it
 		}
 		return nil

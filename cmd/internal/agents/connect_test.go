@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,34 @@ func TestRenamedProgramIsRefused(t *testing.T) {
 		if isValid && err != nil || !isValid && (err == nil || !strings.Contains(err.Error(), "debrief")) {
 			t.Errorf("%s: got %v, want that it is valid: %t", name, err, isValid)
 		}
+	}
+}
+
+// TestBackupsPrecedeTheChanges applies a plan whose second file cannot be written. The backup of the first one is stored all the same, so that it can
+// be restored byte for byte.
+func TestBackupsPrecedeTheChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first.json"), filepath.Join(dir, "second.json")
+	if err := os.WriteFile(first, []byte("{ }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(second, "in the way"), 0o700); err != nil { // a directory in place of the file
+		t.Fatal(err)
+	}
+	p := &Plan{options: Options{State: filepath.Join(dir, "state")}, gitDir: dir, backups: backups{}, Files: []File{
+		{Name: first, Before: []byte("{ }"), After: []byte(`{"hooks": 1}`)}, {Name: second, After: []byte("{}")},
+	}}
+	if err := p.Apply(); err == nil {
+		t.Fatal("got no error, want one for the second file")
+	}
+	stored, err := os.ReadFile(p.backupsFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept backups
+	if err := json.Unmarshal(stored, &kept); err != nil || string(kept[first].Before) != "{ }" {
+		t.Errorf("got the backups %s, %v, want the first file before the change", stored, err)
 	}
 }
 
