@@ -226,10 +226,20 @@ func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	if err := l.show(res); err != nil {
 		return err
 	}
-	if losses := res.losses(); losses != "" {
-		return errors.Join(program.Exit(program.ExitPartial, fmt.Errorf("%s; see above", losses)), learnErr)
+	return passError(res.losses(), learnErr)
+}
+
+// passError returns the error of a pass with these losses, "" for none, and this error of the roles. An error of the roles, such as an outage,
+// decides the exit code, because the pass must be repeated.
+func passError(losses string, learnErr error) error {
+	if losses == "" {
+		return learnErr
 	}
-	return learnErr
+	lost := fmt.Errorf("%s; see above", losses)
+	if learnErr != nil {
+		return errors.Join(learnErr, lost)
+	}
+	return program.Exit(program.ExitPartial, lost)
 }
 
 // learnWithRoles calls learn. It runs the roles meanwhile, unless another process runs the server. The result is nil after an error of learn, but not

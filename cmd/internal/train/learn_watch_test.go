@@ -42,3 +42,24 @@ func TestWatchOutlastsOutages(t *testing.T) {
 		})
 	}
 }
+
+// An outage of the model decides the exit code of a pass that also lost lines: --watch repeats such a pass.
+func TestOutageDecidesExitCodeOfPass(t *testing.T) {
+	t.Parallel()
+	outage := program.Exit(program.ExitUnreachable, errors.New("the model does not answer"))
+	for _, tt := range []struct {
+		name   string
+		losses string
+		err    error
+		want   int
+	}{
+		{"nothing", "", nil, 0},
+		{"losses", "1 line could not be read", nil, program.ExitPartial},
+		{"an outage", "", outage, program.ExitUnreachable},
+		{"losses and an outage", "1 line could not be read", outage, program.ExitUnreachable},
+	} {
+		if got := program.ExitCode(passError(tt.losses, tt.err)); got != tt.want {
+			t.Errorf("%s: got exit code %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
