@@ -67,7 +67,7 @@ type Meter interface {
 }
 
 // reportMetrics reports the rejections and the gate's decisions in a committed delta to the meter. Status changes by an edit or for the
-// token budget are no decisions of the gate.
+// token budget are not decisions of the gate.
 func (c *Config) reportMetrics(d *playbook.Delta) {
 	if c.Meter == nil {
 		return

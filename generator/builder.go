@@ -34,7 +34,7 @@ type ContextBuilder struct {
 	notes      *lru.Cache[playbook.Book, bookNotes] // the newest reflections of playbooks
 	screened   *lru.Cache[string, bool]             // results of isSuspect by text
 	prepared   *lru.Cache[string, *similar.Text]    // results of prepare by text
-	admit      func(admit.Text) admit.Decision      // admit.Decide, or what a test has in its place
+	admit      func(admit.Text) admit.Decision      // admit.Decide; tests replace it
 
 	noteVectors *lru.Cache[string, []float32] // results of noteVector by text
 

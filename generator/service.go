@@ -161,7 +161,7 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	contextErr := cb.fillFromContext(ctx, e, warns)
 	hasQuestion := strings.TrimSpace(e.Question) != ""
 	isTemporary := bus.Unreachable(contextErr) || errors.Is(contextErr, context.DeadlineExceeded)
-	isIncomplete := e.Book == "" || !hasQuestion // only the context could supply what the report lacks
+	isIncomplete := e.Book == "" || !hasQuestion // only the context could supply the missing fields
 	if contextErr != nil && (isTemporary || isIncomplete) {
 		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
 		return nil, fmt.Errorf("context_id: %w", contextErr)

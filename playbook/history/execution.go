@@ -90,5 +90,5 @@ func (e *Event) filterSupport(match func(playbook.Cover) bool) {
 		}
 	}
 	e.Op.Exposures, e.Support = outcomes, covers
-	e.Op.Support = nil // its indices are no longer parallel
+	e.Op.Support = nil // its indices do not match the covers any more
 }

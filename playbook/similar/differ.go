@@ -124,7 +124,7 @@ func (t *term) String() string {
 	return text.Line(t.raw, longest)
 }
 
-// stem returns the stem of the term, without case and width. The stem of a negation is no other word's: that of "note" is "not".
+// stem returns the stem of the term, without case and width. It marks the stem of a negation, because the stem of "note" is "not".
 func (t *term) stem() string {
 	stem := text.Stem(fold(t.text))
 	if t.kind == Negations {

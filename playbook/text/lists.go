@@ -14,8 +14,8 @@ const (
 
 // WithoutLists returns a text with an [Ellipsis] in place of each long list of names, such as the options of a classification. Such a list has the
 // words of every answer, so a search for a task by all of its words finds the tasks with any answer. Commas or semicolons separate the
-// items. The first and the last item stay, because the text around the list belongs to them. Numbers, quotations, JSON, rows of a table
-// and scripts without spaces are no names.
+// items. The first and the last item stay, because the text around the list belongs to them. Lists of numbers, quotations, JSON, rows of a
+// table and scripts without spaces stay.
 func WithoutLists(s string) string {
 	if strings.Count(s, ",")+strings.Count(s, ";") <= minListItems {
 		return s

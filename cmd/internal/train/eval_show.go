@@ -50,7 +50,7 @@ type comparison struct {
 type differingSample struct {
 	Index    int     `json:"index"`
 	ID       string  `json:"id"`
-	Question string  `json:"question"` // without what all questions begin with, such as instructions
+	Question string  `json:"question"` // without the beginning that all questions share, such as instructions
 	Target   string  `json:"target,omitempty"`
 	Result   string  `json:"result"` // of the first arm: won or lost if only one arm is right, else better or worse
 	Answer   string  `json:"answer"`

@@ -96,7 +96,7 @@ func (s *trainScreen) event(e replay.Event) {
 	}
 }
 
-// stall returns lines that say how far the run is, and that it waits for a role. It returns none if it returned some within the last
+// stall returns lines with the progress of the run and the role that it waits for. It returns none if it returned some within the last
 // waitInterval.
 func (s *trainScreen) stall(role string) (lines []string) {
 	if time.Since(s.waited) < waitInterval {
