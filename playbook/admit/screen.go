@@ -73,11 +73,11 @@ func search(s, folded string) (Finding, bool) {
 			return Finding{wholePatterns[i].name, original(strings.Split(s, "\n"), strings.Split(folded, "\n"), line)}, true
 		}
 	}
-	all := sentences(folded)
+	all := text.Sentences(folded)
 	for n, sentence := range all {
 		for i := range orderPatterns {
 			if orderPatterns[i].matches(sentence) {
-				return Finding{orderPatterns[i].name, original(sentences(s), all, n)}, true
+				return Finding{orderPatterns[i].name, original(text.Sentences(s), all, n)}, true
 			}
 		}
 	}
@@ -153,25 +153,6 @@ var lookalikes = func() map[rune]rune {
 	}
 	return m
 }()
-
-// sentences splits a folded text at the ends of sentences and lines.
-func sentences(s string) (all []string) {
-	start := 0
-	for i := range len(s) {
-		isMark := strings.IndexByte(".!?", s[i]) >= 0
-		isLast := i+1 == len(s)
-		beforeGap := isLast || strings.IndexByte(" \n\"'", s[i+1]) >= 0
-		isEnd := s[i] == '\n' || isLast || isMark && beforeGap
-		if !isEnd {
-			continue
-		}
-		if sentence := strings.TrimSpace(s[start : i+1]); sentence != "" {
-			all = append(all, sentence)
-		}
-		start = i + 1
-	}
-	return all
-}
 
 // order is a pattern for orders to models.
 type order struct {
