@@ -3,7 +3,6 @@ package reflector
 import (
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -142,9 +141,6 @@ func hasCopy(s string, texts []source) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return copySource(part, texts) != "" })
 }
 
-// sentenceEnd matches the space behind a sentence.
-var sentenceEnd = regexp.MustCompile(`([.!?])\s+|\n`)
-
 // minOwnWords is the number of words that at least one sentence beside the copied ones must have. A number of a list or a heading has fewer.
 const minOwnWords = 3
 
@@ -152,12 +148,12 @@ const minOwnWords = 3
 func withoutCopies(s string, texts []source) string {
 	var own []string
 	isEmpty := true
-	for sentence := range strings.SplitSeq(sentenceEnd.ReplaceAllString(s, "$1\n"), "\n") {
+	for _, sentence := range text.Sentences(s) {
 		switch isCopied := hasCopy(sentence, texts); {
-		case !isCopied && sentence != "":
+		case !isCopied:
 			own = append(own, sentence)
 			isEmpty = isEmpty && len(slices.Collect(words(sentence))) < minOwnWords
-		case isCopied && (len(own) == 0 || own[len(own)-1] != text.Ellipsis):
+		case len(own) == 0 || own[len(own)-1] != text.Ellipsis:
 			own = append(own, text.Ellipsis)
 		}
 	}
