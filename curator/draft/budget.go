@@ -72,8 +72,11 @@ func (x *TokenIndex) update(p *playbook.Playbook) {
 	}
 	for _, id := range ids {
 		x.sum.add(x.counted[id], -1)
-		x.counted[id] = p.Bullet(id) // nil for a removed bullet
-		x.sum.add(x.counted[id], 1)
+		delete(x.counted, id)
+		if b := p.Bullet(id); b != nil { // not removed
+			x.counted[id] = b
+			x.sum.add(b, 1)
+		}
 	}
 }
 
