@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -219,5 +220,20 @@ func emptyStream(t *testing.T, js jetstream.JetStream, name string) {
 	time.Sleep(2 * pollInterval)
 	if _, err := js.CreateStream(t.Context(), s.CachedInfo().Config); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The index reads all executions again if the stream ends before the last one that it has read, also if it has read that one since the last check.
+func TestCheckNoticesLossSinceLastCheck(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	x := New(conn, nil)
+	x.readState.FirstSeq, x.readState.LastSeq = 1, 100 // at the last check
+	x.Executions.seq = 150                             // read since
+	for last, want := range map[uint64]error{125: errReread, 150: nil, 160: nil} {
+		x.readState.LastSeq = 100
+		if got := x.checkExecutions(bus.Extent{First: 1, Last: last}); !errors.Is(got, want) {
+			t.Errorf("the stream ends at %d: got %v, want %v", last, got, want)
+		}
 	}
 }
