@@ -214,6 +214,10 @@ func TestComparisonListsPartialScores(t *testing.T) {
 	if want := []string{"won Gamma is the right sentence.", "worse Beta is the right sentence.", "better Delta is the right sentence."}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	same := []sample{x.samples[0], x.samples[0]} // one question, asked twice
+	if n := sharedBeginning(same); n != 0 {
+		t.Errorf("equal questions lose %d bytes at their beginning, want 0", n)
+	}
 	if reason := c.Differ[1].reason(); !strings.Contains(reason, "0.25 of the entries are right") || !strings.Contains(reason, "0.50 of the entries are right") {
 		t.Errorf("got %q, want both verdicts, because the target is too long to show", reason)
 	}
