@@ -18,7 +18,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// A correction is a reflection on feedback. It replaces the votes and outcomes that its sample has in the log, and gets a delta of its own:
+// A correction is a reflection on feedback. It replaces the votes and outcomes that its sample has in the log, and gets a separate delta:
 // all deltas of the sample before this one are read first. A sampleIndex finds them.
 //
 // A correction waits until the earlier reflections on the same sample are in the log; reflections on other samples do not matter. It waits

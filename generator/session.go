@@ -112,7 +112,7 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 	// Record the execution. Without the record, a duplicate would become a new turn after the original has left the window.
 	isFirst, err := cb.windows.ClaimFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
 	switch {
-	case e.Session == "": // there is no window, and the error is harmless: the Curator counts the run once, also without the record
+	case e.Session == "": // without a window, the error is harmless: the Curator counts the run once, also without the record
 		return nil
 	case err != nil || !isFirst:
 		return err

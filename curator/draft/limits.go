@@ -71,7 +71,7 @@ func (r *rejections) add(rejection playbook.Rejection) {
 	op.Content = text.Excerpt(op.Content, screen.MaxExcerpt)
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 	rejection.Reason = text.Excerpt(rejection.Reason, screen.MaxReason)
-	op.Sources = slices.Clone(op.Sources[:min(len(op.Sources), maxSources)]) // the caller's list stays as it is
+	op.Sources = slices.Clone(op.Sources[:min(len(op.Sources), maxSources)]) // a copy, because the caller keeps the list
 	for i, id := range op.Sources {
 		op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
 	}

@@ -236,7 +236,7 @@ func (m *RejectionLog) update(p *playbook.Playbook) {
 	}
 }
 
-// retiredReason returns the recorded reason why a bullet retired. It returns false if another bullet replaced it or there was no room for it:
+// retiredReason returns the recorded reason why a bullet retired. It returns false if another bullet replaced it, or if the playbook was full:
 // such advice is right again if a new insight asks for it.
 func (m *RejectionLog) retiredReason(id playbook.BulletID) (reason string, ok bool) {
 	l := m.texts[retiredID(id)]

@@ -180,7 +180,7 @@ func ParseObject(r Reply, field string) (Object, error) {
 	if err != nil || reply != nil {
 		return reply, err
 	}
-	if slices.ContainsFunc(values, value.isObject) { // a list counts only if there are no objects
+	if slices.ContainsFunc(values, value.isObject) { // a list counts only without objects beside it
 		values = slices.DeleteFunc(values, func(v value) bool { return !v.isObject() })
 	}
 	raw, err := best(r, values, errors.New("there is no JSON object in the answer"))

@@ -80,7 +80,8 @@ func readWithin(r Reply, field string, left *int64) (Object, []value, error) {
 // escaped matches the beginning of a JSON object whose quotes are escaped, such as {\"a\": 1}.
 var escaped = regexp.MustCompile(`\{(\s|\\+[nrt])*\\+"`)
 
-// unescape returns a JSON object that a text contains with escaped quotes, without the escapes. It returns "" if there is none.
+// unescape returns a JSON object that a text contains with escaped quotes, without the escapes. It returns "" for a text without
+// one.
 func unescape(text string) string {
 	at, end := escaped.FindStringIndex(text), strings.LastIndexByte(text, '}')
 	if at == nil || end < at[0] {

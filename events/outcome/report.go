@@ -170,7 +170,7 @@ func labelOf(worked bool) events.Label {
 	return events.Failure
 }
 
-// ofError returns the outcome by an error, a status or a problem in the fields, or "" if there is none of them. An object with few fields is a
+// ofError returns the outcome by an error, a status or a problem in the fields, or "" without any of them. An object with few fields is a
 // report of the tool itself. One with more can be the record that was asked for, in which an error or a status is data.
 func (r report) ofError() events.Label {
 	problem := r.text(messageFields...)

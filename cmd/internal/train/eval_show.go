@@ -155,8 +155,8 @@ func sharedBeginning(samples []sample) int {
 	return n
 }
 
-// reason describes why two answers differ: by the expected answer, or by the verdict of the evaluator on each if there is no expected answer or
-// if the answers are too long to show.
+// reason describes why two answers differ: by the expected answer, or by the verdict of the evaluator on each, if the sample has no expected
+// answer or if the answers are too long to show.
 func (d *differingSample) reason() string {
 	isShort := max(len(d.Target), len(d.Answer), len(d.Other)) <= maxShortAnswer
 	if d.Target != "" && isShort {

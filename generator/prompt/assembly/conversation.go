@@ -191,7 +191,7 @@ func (a *assembler) addTurns() {
 		history += chat.Tokens(recalledText(i))
 	}
 	windowBudget := budget
-	if wanted+history > budget { // the window gets what the history leaves, but at least half, and what the required items need
+	if wanted+history > budget { // the window gets the rest of the history, but at least half of the budget, and enough for the required items
 		windowBudget = max(budget-history, budget/2, min(required, budget))
 	}
 	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items

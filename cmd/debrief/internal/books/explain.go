@@ -97,7 +97,7 @@ func (w *whyBook) print(x any, text string) error {
 type newestFlags struct {
 	apiclient.BookFlags
 	Limit int  `help:"Maximum number to list, newest ones; 0 lists all." default:"50"`
-	JSON  bool `help:"Print JSON lines, nothing if there are none."`
+	JSON  bool `help:"Print JSON lines; an empty list prints nothing."`
 }
 
 // list prints the newest items of a list of the API, oldest first: as JSON, or as a table whose rows the function line writes. The API

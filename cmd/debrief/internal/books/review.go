@@ -83,7 +83,7 @@ func unapproved(ids []playbook.BulletID) string {
 // reviewList lists the bullets in quarantine.
 type reviewList struct {
 	apiclient.BookFlags
-	JSON bool `help:"Print JSON lines, nothing if there are none."`
+	JSON bool `help:"Print JSON lines; an empty list prints nothing."`
 }
 
 func (l *reviewList) Run(ctx context.Context, c *program.Common) error {

@@ -25,7 +25,7 @@ type logBook struct {
 	apiclient.BookFlags
 	Limit int  `help:"Maximum number of changes to list; 0 lists all." default:"20"`
 	Names bool `help:"List only the versions that have a name."`
-	JSON  bool `help:"Print JSON lines, nothing if there are none."`
+	JSON  bool `help:"Print JSON lines; an empty list prints nothing."`
 }
 
 func (l *logBook) Run(ctx context.Context, c *program.Common) error {

@@ -74,7 +74,7 @@ type deadList struct {
 	apiclient.Flags
 	letterFlags
 	Limit int  `help:"Show only the newest letters, up to this number; 0 for all." default:"100"`
-	JSON  bool `help:"Print JSON lines, nothing if there are none."`
+	JSON  bool `help:"Print JSON lines; an empty list prints nothing."`
 }
 
 func (d *deadList) Run(ctx context.Context, c *program.Common) error {
