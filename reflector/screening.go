@@ -121,6 +121,7 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cf
 		}
 		if own := withoutCopies(*s, texts); own != "" && !hasCopy(own, texts) {
 			*s = own
+			ref.Ignored = append(ref.Ignored, name+": copied sentences were left out")
 		} else {
 			ref.Copied = append(ref.Copied, name)
 		}

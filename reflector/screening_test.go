@@ -160,6 +160,10 @@ func TestCopiedTextStaysOutOfNotes(t *testing.T) {
 			if !slices.Equal(ref.Copied, test.copied) {
 				t.Errorf("got copied %q, want %q", ref.Copied, test.copied)
 			}
+			isShortened := ref.ErrorIdentification != test.went
+			if slices.Contains(ref.Ignored, "error_identification: copied sentences were left out") != isShortened {
+				t.Errorf("got ignored %q for the error %q", ref.Ignored, ref.ErrorIdentification)
+			}
 			isMarked := slices.Contains(test.copied, events.FieldError) && ref.ErrorIdentification == test.went
 			if ref.ErrorIdentification != test.noteWent && !isMarked {
 				t.Errorf("got the error %q, want %q, or the text of the model if it is marked", ref.ErrorIdentification, test.noteWent)
