@@ -132,6 +132,10 @@ type Exposure struct {
 	Experiment int               `msgpack:"c,omitempty" json:"experiment,omitempty"` // playbook.Experiment.Number
 	Arm        playbook.Arm      `msgpack:"a" json:"arm"`
 	Cited      bool              `msgpack:"q,omitempty" json:"cited,omitempty"`
+	// Wording is the checksum of the text of a withheld bullet, see ShownBullet. The execution has it nowhere else.
+	Wording uint32 `msgpack:"w,omitempty" json:"wording,omitempty"`
+	// Content is the text of a withheld bullet. As in a ShownBullet it is not stored.
+	Content string `msgpack:"-" json:"-" redact:"-"`
 }
 
 // MaxExposures is the maximum number of exposures of one execution.

@@ -127,7 +127,8 @@ func complete(v reflect.Value) {
 			return
 		}
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			isStored := v.Type().Field(i).Tag.Get("msgpack") != "-"
+			if v.Type().Field(i).IsExported() && isStored {
 				complete(v.Field(i))
 			}
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // promptVersion is the version of a Reflector with the default instructions. Change it together with the prompt.
-const promptVersion = "r9"
+const promptVersion = "r10"
 
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"
@@ -35,7 +35,7 @@ const systemForm = "\n\nAnswer with one JSON object and nothing around it:\n" +
 // Limits of the parts of the prompt, in bytes. A trace may have any length, so it also has a limit in tokens,
 // Config.TraceBudget. Shortened text contains a mark with the number of bytes that are left out.
 const (
-	longText  = 8 << 10 // question, context, reasoning
+	longText  = 8 << 10 // context, reasoning, and the question beside a context
 	shortText = 4 << 10 // answer, target, feedback
 	maxTrace  = 1 << 20
 )
@@ -46,6 +46,7 @@ const (
 	quoteBoth      = "context and question"
 	quoteQuestion  = "question"
 	quoteBullets   = "bullets shown"
+	quoteWithheld  = "bullets withheld"
 	quoteRounds    = "earlier attempts"
 	quoteTrace     = "trace"
 	quoteOther     = "calls of another run of the task"
@@ -83,6 +84,9 @@ func promptOf(e *events.Execution, parts []chat.Quotation, cfg Config) chat.Prom
 	if describesAgent(e) {
 		system += chat.PromptAgentRules
 	}
+	if quotedWithheld(e) != "" {
+		system += chat.PromptWithheld
+	}
 	system += chat.PromptQuotes
 	schema, form := reflectionSchema, systemForm
 	if wantsRecords(e) {
@@ -117,10 +121,11 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 		quote(quoteBoth, e.Question, 2*longText)
 	} else {
 		quote(quoteContext, e.Context, longText)
-		quote(quoteQuestion, e.Question, longText)
+		quote(quoteQuestion, e.Question, 2*longText-min(len(e.Context), longText)) // the question alone may have the room of both
 	}
 	// The bullets, tries and steps are shortened one by one: their limits here only bound the sum.
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
+	quote(quoteWithheld, quotedWithheld(e), events.MaxExposures*shortText)
 	quote(quoteRounds, quotedRounds(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
 	otherTry := e.OtherTry
@@ -207,6 +212,32 @@ func quotedBullets(e *events.Execution) string {
 		_ = enc.Encode(&line) // strings and a bool always encode, and a strings.Builder never fails
 	}
 	return out.String()
+}
+
+// withheldExposures returns the exposures of the bullets that an experiment withheld from the prompt of the last round.
+func withheldExposures(e *events.Execution) (list []*events.Exposure) {
+	if e.Manifest == nil {
+		return nil
+	}
+	for i := range e.Manifest.Exposures {
+		if x := &e.Manifest.Exposures[i]; x.Arm == playbook.ArmWithheld {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// quotedWithheld returns the withheld bullets of a run that did not succeed, one JSON object on a line as quotedBullets. A run that succeeded
+// without a bullet says nothing about its text.
+func quotedWithheld(e *events.Execution) string {
+	if e.Outcome.Label != events.Failure && e.Outcome.Label != events.Partial {
+		return ""
+	}
+	withheld := &events.Execution{}
+	for _, x := range withheldExposures(e) {
+		withheld.Shown = append(withheld.Shown, events.ShownBullet{ID: x.Bullet, Content: x.Content})
+	}
+	return quotedBullets(withheld)
 }
 
 // quotedTrace returns the steps as text of at most budget tokens. It first omits the steps that say least about the

@@ -16,6 +16,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 )
 
 func sampleExecution() *events.Execution {
@@ -428,6 +429,54 @@ func TestOnlyABulletThatWasFollowedIsHarmful(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != test.want || len(out.Ignored) != 3-len(got) {
 			t.Errorf("%s: got %q and ignored %q, want %s", name, got, out.Ignored, test.want)
+		}
+	}
+}
+
+// TestQuestionAloneHasTheRoomOfItsContext checks the limit of a question with and without a context.
+func TestQuestionAloneHasTheRoomOfItsContext(t *testing.T) {
+	t.Parallel()
+	e := sampleExecution()
+	e.Question = strings.Repeat("q", 2*longText)
+	if got := quotesOf(t, reflectionPrompt(e, Config{}))[quoteQuestion]; got != e.Question {
+		t.Errorf("without a context: got %d bytes, want all %d", len(got), len(e.Question))
+	}
+	e.Context = strings.Repeat("c", longText)
+	if got := quotesOf(t, reflectionPrompt(e, Config{}))[quoteQuestion]; len(got) > longText+100 {
+		t.Errorf("beside a context: got %d bytes, want about %d", len(got), longText)
+	}
+}
+
+// TestPromptNamesWithheldBullets checks the prompt about a run without a bullet that an experiment withheld. The insight that repeats the
+// bullet is kept, because it is a request for it.
+func TestPromptNamesWithheldBullets(t *testing.T) {
+	t.Parallel()
+	const withheld = "When the customer has gold: Take 7 % off the price before tax."
+	e := sampleExecution()
+	e.Manifest = &events.Manifest{Exposures: []events.Exposure{
+		{Bullet: "a-3", Arm: playbook.ArmWithheld, Content: withheld},
+		{Bullet: "a-1", Arm: playbook.ArmShown},
+	}}
+	p := reflectionPrompt(e, Config{})
+	if got, want := quotesOf(t, p)[quoteWithheld], `{"id":"a-3","content":"`+withheld+`"}`; got != want {
+		t.Errorf("withheld: got %q, want %q", got, want)
+	}
+	if !strings.Contains(p.Messages[0].Text, chat.PromptWithheld) {
+		t.Error("the instructions do not explain the withheld bullet")
+	}
+	out := analysis{KeyInsight: withheld}
+	out.screen(e, nil, Config{}, similar.Prepare)
+	if out.KeyInsight == "" || len(out.Ignored) > 0 {
+		t.Errorf("got insight %q, ignored %q, want the text of the bullet", out.KeyInsight, out.Ignored)
+	}
+
+	lost, right := *e, *e
+	lost.Manifest = &events.Manifest{Exposures: []events.Exposure{{Bullet: "a-3", Arm: playbook.ArmWithheld}}} // its text is no longer stored
+	right.Outcome = events.Outcome{Label: events.Success}
+	for name, e := range map[string]*events.Execution{"lost": &lost, "right": &right, "none": sampleExecution()} {
+		p := reflectionPrompt(e, Config{})
+		if _, quoted := quotesOf(t, p)[quoteWithheld]; quoted || strings.Contains(p.Messages[0].Text, chat.PromptWithheld) {
+			t.Errorf("%s: the prompt mentions a withheld bullet", name)
 		}
 	}
 }

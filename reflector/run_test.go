@@ -13,6 +13,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/events/streams"
 	"debrief/events/window"
 	"debrief/playbook"
@@ -223,6 +224,43 @@ func TestLaterCopyOfAnExecutionAddsNoNote(t *testing.T) {
 	}
 	if slices.ContainsFunc(notes, func(n *events.Note) bool { return n.ID == id }) {
 		t.Errorf("the window of %d notes contains a note of the later copy", len(notes))
+	}
+}
+
+// TestWithheldBulletIsQuotedFromTheLog checks that a worker reads the text of a withheld bullet, which the stored execution does not contain.
+func TestWithheldBulletIsQuotedFromTheLog(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	const advice = "Look up the id before a booking."
+	writer, err := deltalog.New(conn.JetStream()).Writer(t.Context(), "b")
+	if err == nil {
+		_, err = writer.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
+			add := playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", 1), Section: "others", Content: advice}
+			return []*playbook.Delta{{Covers: make([]playbook.Cover, 1), Ops: []playbook.Op{add}}}, nil
+		})
+	}
+	if err == nil {
+		err = writer.Flush(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := failingRun("t", events.Learn)
+	e.Version, e.Outcome = 1, events.Outcome{Label: events.Failure}
+	e.Manifest.Exposures = []events.Exposure{
+		{Bullet: playbook.MintID("others", 1), Arm: playbook.ArmWithheld, Wording: events.WordingOf(advice), Content: advice},
+	}
+	stored := publish(t, conn, e)
+	read, err := conn.Events.Find(t.Context(), events.StreamExecutions, stored.Seq, func(events.ID) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := new(promptModel)
+	if got := newWorker(bustest.Must(New(model, Config{})), conn).handle(t.Context(), &bus.Delivery{Event: read, Seq: stored.Seq}); got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if got := quotesOf(t, model.last)[quoteWithheld]; !strings.Contains(got, advice) {
+		t.Errorf("got the withheld bullets %q, want %q among them", got, advice)
 	}
 }
 

@@ -218,7 +218,7 @@ func rejectReason(lesson string, shown []events.ShownBullet, prepare func(string
 // answer are included only if they look like an order to models.
 func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []source {
 	run := *e // without the bullets, which are not texts of the run, and without earlier rounds, whose answers are added below
-	run.Shown, run.PreviousRounds = nil, nil
+	run.Shown, run.Manifest, run.PreviousRounds = nil, nil, nil
 	texts := material(&run, other, cfg)
 	for i := range e.PreviousRounds {
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})

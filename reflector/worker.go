@@ -109,15 +109,28 @@ func (w *worker) handle(ctx context.Context, d *bus.Delivery) bus.Result {
 	return result
 }
 
-// loadTexts loads into an execution the texts that it only refers to as stored: the description of the agent and the bullets. The prompt
-// about the execution needs them.
+// loadTexts loads into an execution the texts that it only refers to as stored: the description of the agent, the bullets in its prompt and the
+// withheld ones. The prompt about the execution needs them.
 func (w *worker) loadTexts(ctx context.Context, e *events.Execution) error {
 	if e.Agent != nil && e.Agent.Ref != "" {
 		if err := w.conn.Events.LoadAgent(ctx, e); err != nil {
 			return err
 		}
 	}
-	return w.texts.Fill(ctx, e.Book, e.Version, e.Shown)
+	if err := w.texts.Fill(ctx, e.Book, e.Version, e.Shown); err != nil {
+		return err
+	}
+	for _, x := range withheldExposures(e) {
+		if x.Wording == 0 { // of a report from outside
+			continue
+		}
+		bullet := []events.ShownBullet{{ID: x.Bullet, Wording: x.Wording}}
+		if err := w.texts.Fill(ctx, e.Book, e.Version, bullet); err != nil {
+			return err
+		}
+		x.Content = bullet[0].Content
+	}
+	return nil
 }
 
 // resultOf completes a reflection and returns the result of its delivery. It stores the run for comparisons, and the note for prompts.

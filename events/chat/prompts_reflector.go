@@ -23,6 +23,11 @@ const PromptAgentRules = `- The attempt worked under the system prompt and with 
 - Where the expected answer lists calls, compare them with those of the attempt: one that is missing, one too many, or another argument, and the rule or the output that decides between them.
 `
 
+// PromptWithheld follows PromptAttempt if an experiment withheld a bullet from the prompt of the attempt. Without it, such an attempt teaches the
+// bullet again in other words.
+const PromptWithheld = `- A bullet quoted as withheld was kept from this attempt on purpose, as a trial. Where following it would have prevented what went wrong, the insight about that is the text of this bullet, unchanged: it counts as a request for the bullet. Do not vote on it.
+`
+
 // PromptRightAnswer is the prompt for a right answer without a trace. This is the most frequent case, and it needs no analysis of
 // errors.
 const PromptRightAnswer = `You look at one finished attempt at a task that came out right, so that a playbook of short advice can be improved.

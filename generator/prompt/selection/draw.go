@@ -129,7 +129,11 @@ func (c *selector) withhold() []events.Exposure {
 		c.decide(c.drawn, withheld)
 	}
 	b := c.x.rows[c.drawn].bullet
-	return []events.Exposure{{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm}}
+	exposure := events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm}
+	if c.arm == playbook.ArmWithheld {
+		exposure.Wording, exposure.Content = events.WordingOf(b.Content), b.Content
+	}
+	return []events.Exposure{exposure}
 }
 
 // isVaried reports whether the arm decides if a drawn bullet is shown. Pinned bullets are always shown, and bullets beyond the
