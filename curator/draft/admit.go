@@ -22,7 +22,10 @@ func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 		return unknownBullet(op.Bullet)
 	}
 	if op.Kind == playbook.Confirm {
-		return d.repeat(op, old, g)
+		if !replacesNumber(old, &op) {
+			return d.repeat(op, old, g)
+		}
+		op.Kind = playbook.Update // the model called another rule the same
 	}
 	isWaiting := op.Kind != playbook.Add && old.Status == playbook.Candidate && d.mode != playbook.GateOff
 	if isWaiting && op.Kind == playbook.Update && isExtended(old, &op) && !screen.IsSuspect(&op) {
@@ -54,6 +57,15 @@ func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 		}
 	}
 	return d.change(&op)
+}
+
+// replacesNumber reports whether the text of an operation has another number where the bullet b has one.
+func replacesNumber(b *playbook.Bullet, op *playbook.Op) bool {
+	if op.Content == "" {
+		return false
+	}
+	before, after := b.Advice(), playbook.Advice(op.When, op.Content)
+	return similar.Missing(before, after).Kind == similar.Numbers && similar.Missing(after, before).Kind == similar.Numbers
 }
 
 // repeat drafts a proposal that gives the advice of the bullet b again, perhaps in a better text (isBetterText). g describes the runs behind the

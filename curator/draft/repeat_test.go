@@ -106,6 +106,26 @@ func TestBetterTextOfShownBullet(t *testing.T) {
 	}
 }
 
+// TestSameWithAnotherNumberIsAnUpdate checks that the text of a SAME is not lost if it contradicts the bullet.
+func TestSameWithAnotherNumberIsAnUpdate(t *testing.T) {
+	t.Parallel()
+	same := func(n *draftTest, content string) playbook.Op {
+		return playbook.Op{Kind: playbook.Confirm, Bullet: n.said(t, "divide its weight by 50").ID, Content: content}
+	}
+	n := trying(t, playbook.GateGuard, "divide its weight by 50")
+	n.take(t, asks(same(n, "divide its weight by 40")))
+	if !n.said(t, "divide its weight by 40").Shown() {
+		t.Errorf("without a record: %v", n.statuses())
+	}
+	n = trying(t, playbook.GateGuard, "divide its weight by 50")
+	n.cite(t, "divide its weight by 50", "++++")
+	other := same(n, "divide its weight by 40")
+	n.take(t, asks(other))
+	if waiting := n.said(t, other.Content); waiting.Status != playbook.Candidate || waiting.Replaces != other.Bullet {
+		t.Errorf("against a trusted bullet: %v, want a candidate that would replace it", n.statuses())
+	}
+}
+
 // TestBetterTextKeepsRequests checks that a better text does not lose the earlier requests for a waiting bullet, if one request is not enough.
 func TestBetterTextKeepsRequests(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ How to work:
 - Where the result contradicts what the task or the instructions of the attempt state, and nothing shows that the result is wrong, the insight names that statement and says what holds instead.
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
 - Where another run of the same task is quoted, its calls or its answer, which ended better or worse, find the first point at which the two differ that can explain it.
-- Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
+- Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "". But a right result can settle a choice that the task, the instructions and the bullets leave open: then the insight says in which case which way was accepted.
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, also if the rest of the answer was right, "neutral" when it made no difference. A bullet that was not followed is never harmful, also if its condition is too narrow. Leave out what you cannot judge, bullets whose condition does not hold, and everything that is not among the bullets shown.
 ` + promptSuspect
 
@@ -33,7 +33,7 @@ const PromptWithheld = `- A bullet quoted as withheld was kept from this attempt
 const PromptRightAnswer = `You look at one finished attempt at a task that came out right, so that a playbook of short advice can be improved.
 
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "neutral" when it made no difference. Leave out what you cannot judge, and everything that is not among the bullets shown.
-- key_insight is "", unless the attempt found out something that no bullet says and that would help with other tasks of this kind: then one sentence in your own words, with its condition and its numbers. The answer of this one task is no advice. further_insights is [].
+- key_insight is "", unless the attempt found out something, or settled an open choice, that no bullet says and that would help with other tasks of this kind: then one sentence in your own words, with its condition and its numbers. The answer of this one task is no advice. further_insights is [].
 ` + promptSuspect
 
 // promptSuspect asks the model to say if the outcome itself looks wrong.
