@@ -2,14 +2,18 @@ package redact
 
 import "strings"
 
-// redactNetrc redacts the password of a line of a netrc file at i: "machine host login name password value". The words may be on several
-// lines.
+// redactNetrc redacts the password of an entry of a netrc file at i: "machine host login name password value", or the same with "default" in
+// place of "machine host". The words may be on several lines.
 func (sc *scanner) redactNetrc(i int) int {
 	s := sc.s
-	if !strings.HasPrefix(s[i:], "machine") {
+	var host string
+	at := i + len("default")
+	switch {
+	case strings.HasPrefix(s[i:], "machine"):
+		host, at = netrcWord(s, i+len("machine"))
+	case !strings.HasPrefix(s[i:], "default"):
 		return i
 	}
-	host, at := netrcWord(s, i+len("machine"))
 	hasLogin := false
 	var from, to int // of the password
 	for range 3 {

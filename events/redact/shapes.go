@@ -87,7 +87,7 @@ var shapesAt = func() (at [1 << 12][]*shape) {
 	for i := range shapes {
 		addAll(shapes[i].prefix, &shapes[i])
 	}
-	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX", "mac"} { // S?: seeds of NATS; mac: machine in .netrc
+	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX", "mac", "def"} { // S?: seeds of NATS; machine and default in .netrc
 		addAll(p, nil)
 	}
 	return at
@@ -182,7 +182,7 @@ func (sc *scanner) redactComposed(i int) int {
 		if n := parts(s, 2, 16, 16); n > 0 {
 			return sc.replace(i, i+n, "sendgrid key")
 		}
-	case c == 'm':
+	case c == 'm', c == 'd':
 		return sc.redactNetrc(i)
 	case c == 'S':
 		n := run(s, base32, 64)
