@@ -125,6 +125,30 @@ type Note struct {
 
 const maxNoteText = 600 // characters in each text of a note
 
+// The names of the texts of a note in a prompt. The reason of its part in a manifest lists them.
+const (
+	NoteError    = "what went wrong"
+	NoteApproach = "what to do"
+	NoteInsight  = "insight"
+)
+
+// Only returns a copy of the note with only the texts that a prompt had. names is the list of their names, as in Part.Why.
+func (n *Note) Only(names string) *Note {
+	only := *n
+	only.Error, only.Approach, only.Insight = "", "", ""
+	for name := range strings.SplitSeq(names, ", ") {
+		switch name {
+		case NoteError:
+			only.Error = n.Error
+		case NoteApproach:
+			only.Approach = n.Approach
+		case NoteInsight:
+			only.Insight = n.Insight
+		}
+	}
+	return &only
+}
+
 // HasText reports whether the note has text for a prompt. Other notes are stored for their records.
 func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 	"debrief/playbook/admit"
 	"debrief/playbook/recall"
@@ -249,16 +248,6 @@ func noteOf(n *events.Note, names string) *events.Note {
 	if n == nil {
 		return nil
 	}
-	var problem, approach, insight string
-	for _, name := range strings.Split(names, ", ") {
-		switch name {
-		case assembly.NoteError:
-			problem = n.Error
-		case assembly.NoteApproach:
-			approach = n.Approach
-		case assembly.NoteInsight:
-			insight = n.Insight
-		}
-	}
-	return noteTexts(n, problem, approach, insight)
+	n = n.Only(names)
+	return noteTexts(n, n.Error, n.Approach, n.Insight)
 }

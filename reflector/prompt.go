@@ -14,7 +14,7 @@ import (
 )
 
 // promptVersion is the version of a Reflector with the default instructions. Change it together with the prompt.
-const promptVersion = "r10"
+const promptVersion = "r11"
 
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"
@@ -47,6 +47,7 @@ const (
 	quoteQuestion  = "question"
 	quoteBullets   = "bullets shown"
 	quoteWithheld  = "bullets withheld"
+	quoteNotes     = "reflections shown"
 	quoteRounds    = "earlier attempts"
 	quoteTrace     = "trace"
 	quoteOther     = "calls of another run of the task"
@@ -87,6 +88,9 @@ func promptOf(e *events.Execution, parts []chat.Quotation, cfg Config) chat.Prom
 	if quotedWithheld(e) != "" {
 		system += chat.PromptWithheld
 	}
+	if quotedNotes(e) != "" {
+		system += chat.PromptNotes
+	}
 	system += chat.PromptQuotes
 	schema, form := reflectionSchema, systemForm
 	if wantsRecords(e) {
@@ -126,6 +130,7 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 	// The bullets, tries and steps are shortened one by one: their limits here only bound the sum.
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
 	quote(quoteWithheld, quotedWithheld(e), events.MaxExposures*shortText)
+	quote(quoteNotes, quotedNotes(e), longText)
 	quote(quoteRounds, quotedRounds(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
 	otherTry := e.OtherTry
@@ -238,6 +243,40 @@ func quotedWithheld(e *events.Execution) string {
 		withheld.Shown = append(withheld.Shown, events.ShownBullet{ID: x.Bullet, Content: x.Content})
 	}
 	return quotedBullets(withheld)
+}
+
+// shownNotes returns the parts of the manifest that are reflections in the prompt of the last round.
+func shownNotes(e *events.Execution) (parts []*events.Part) {
+	if e.Manifest == nil {
+		return nil
+	}
+	for i := range e.Manifest.Parts {
+		if p := &e.Manifest.Parts[i]; p.Kind == events.PartReflection {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// noteLines returns the texts of a note, one on a line with its name.
+func noteLines(n *events.Note) (lines []string) {
+	for _, t := range [][2]string{{events.NoteError, n.Error}, {events.NoteApproach, n.Approach}, {events.NoteInsight, n.Insight}} {
+		if line := text.Line(t[1], len(t[1])); line != "" {
+			lines = append(lines, t[0]+": "+line)
+		}
+	}
+	return lines
+}
+
+// quotedNotes returns the reflections that the attempt was shown. It may have followed them, although no bullet says the same.
+func quotedNotes(e *events.Execution) string {
+	var out strings.Builder
+	for _, p := range shownNotes(e) {
+		if p.Text != "" { // else no longer stored
+			out.WriteString("- " + strings.ReplaceAll(p.Text, "\n", "\n  ") + "\n")
+		}
+	}
+	return out.String()
 }
 
 // quotedTrace returns the steps as text of at most budget tokens. It first omits the steps that say least about the

@@ -480,3 +480,32 @@ func TestPromptNamesWithheldBullets(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptQuotesShownReflections checks that the model sees the reflections that an attempt may have followed, and that a lesson that only
+// repeats one is dropped.
+func TestPromptQuotesShownReflections(t *testing.T) {
+	t.Parallel()
+	const insight = "When a payment is at noon: Give payments six replicas in place of a restart."
+	e := sampleExecution()
+	e.Manifest = &events.Manifest{Parts: []events.Part{
+		{Kind: events.PartReflection, Ref: "3-aaaaaaaa", Text: events.NoteApproach + ": Set six replicas.\n" + events.NoteInsight + ": " + insight},
+		{Kind: events.PartReflection, Ref: "4-bbbbbbbb"}, // no longer stored
+	}}
+	p := reflectionPrompt(e, Config{})
+	if got, want := quotesOf(t, p)[quoteNotes], "- what to do: Set six replicas.\n  insight: "+insight; got != want {
+		t.Errorf("got reflections %q, want %q", got, want)
+	}
+	if !strings.Contains(p.Messages[0].Text, chat.PromptNotes) {
+		t.Error("the instructions do not explain the reflections")
+	}
+	out := analysis{KeyInsight: insight}
+	out.screen(e, nil, Config{}, similar.Prepare)
+	if want := "repeats reflection 3-aaaaaaaa"; out.KeyInsight != "" || len(out.Ignored) != 1 || !strings.Contains(out.Ignored[0], want) {
+		t.Errorf("got insight %q, ignored %q, want none because it %s", out.KeyInsight, out.Ignored, want)
+	}
+
+	e.Manifest.Parts = e.Manifest.Parts[1:]
+	if p := reflectionPrompt(e, Config{}); strings.Contains(p.Messages[0].Text, chat.PromptNotes) {
+		t.Error("the prompt mentions a reflection that is no longer stored")
+	}
+}

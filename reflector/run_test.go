@@ -357,3 +357,29 @@ func TestFirstRepliesAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestShownReflectionIsQuotedFromItsStream checks that a worker reads the texts of the reflections that the prompt of a run had, and no others.
+func TestShownReflectionIsQuotedFromItsStream(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	reflection := func(book playbook.Book, insight string) string {
+		ref := &events.Reflection{
+			Book: book, ID: events.Hash(string(book), insight), Execution: events.Hash("run", insight), Handle: "1-aaaaaaaa", Reflector: "r",
+			Outcome: events.Outcome{Label: events.Failure}, CorrectApproach: "Not in the prompt.", KeyInsight: insight, Model: "m",
+		}
+		return string(publish(t, conn, ref).Handle)
+	}
+	e := failingRun("t", events.Learn)
+	e.Outcome = events.Outcome{Label: events.Failure}
+	for _, ref := range []string{reflection("b", "Ask for the date."), reflection("other", "Of another book."), "99-aaaaaaaa"} {
+		e.Manifest.Parts = append(e.Manifest.Parts, events.Part{Kind: events.PartReflection, Ref: ref, Why: events.NoteInsight})
+	}
+	model := new(promptModel)
+	stored := publish(t, conn, e)
+	if got := newWorker(bustest.Must(New(model, Config{})), conn).handle(t.Context(), &bus.Delivery{Event: e, Seq: stored.Seq}); got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if got, want := quotesOf(t, model.last)[quoteNotes], "- insight: Ask for the date."; got != want {
+		t.Errorf("got the reflections %q, want %q", got, want)
+	}
+}

@@ -60,7 +60,7 @@ func (a *analysis) screen(e *events.Execution, other *otherRun, cfg Config, prep
 	}
 	kept := lessons[:0]
 	for _, l := range lessons {
-		if reason := rejectReason(l.Content, e.Shown, prepare); reason != "" {
+		if reason := rejectReason(l.Content, e, prepare); reason != "" {
 			a.ignore("lesson %q: %s", shorten(l.Content), reason)
 			continue
 		}
@@ -197,18 +197,27 @@ func (a *analysis) ignore(format string, args ...any) {
 // shorten returns the beginning of a text for use in a message.
 func shorten(s string) string { return text.Quotable(s, 80) }
 
-// rejectReason returns why a lesson must be dropped, "" if it may stay. A lesson repeats a bullet, as an echo, if its text is similar and gives the
-// same advice, or if its words are the same.
-func rejectReason(lesson string, shown []events.ShownBullet, prepare func(string) *similar.Text) string {
+// rejectReason returns why a lesson must be dropped, "" if it may stay. A lesson repeats a bullet or a reflection in the prompt, as an echo, if its
+// text is similar and gives the same advice, or if its words are the same.
+func rejectReason(lesson string, e *events.Execution, prepare func(string) *similar.Text) string {
 	if len(lesson) > maxLesson {
 		return fmt.Sprintf("longer than %d bytes", maxLesson)
 	}
 	prepared, own := similar.Prepare(lesson), slices.Collect(words(lesson))
-	for i := range shown {
-		bullet := shown[i].Content
-		saysSame := prepared.SimilarityTo(prepare(bullet)) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same
-		if saysSame || slices.Equal(own, slices.Collect(words(bullet))) {
-			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
+	repeats := func(shown string) bool {
+		saysSame := prepared.SimilarityTo(prepare(shown)) >= echoSimilarity && similar.Difference(lesson, shown).Kind == similar.Same
+		return saysSame || slices.Equal(own, slices.Collect(words(shown)))
+	}
+	for i := range e.Shown {
+		if repeats(e.Shown[i].Content) {
+			return fmt.Sprintf("repeats bullet %s, which was in the prompt", e.Shown[i].ID)
+		}
+	}
+	for _, p := range shownNotes(e) {
+		for line := range strings.Lines(p.Text) {
+			if _, shown, _ := strings.Cut(strings.TrimSpace(line), ": "); repeats(shown) {
+				return fmt.Sprintf("repeats reflection %s, which was in the prompt", p.Ref)
+			}
 		}
 	}
 	return ""

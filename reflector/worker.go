@@ -2,7 +2,9 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -109,8 +111,8 @@ func (w *worker) handle(ctx context.Context, d *bus.Delivery) bus.Result {
 	return result
 }
 
-// loadTexts loads into an execution the texts that it only refers to as stored: the description of the agent, the bullets in its prompt and the
-// withheld ones. The prompt about the execution needs them.
+// loadTexts loads into an execution the texts that it only refers to as stored: the description of the agent, the bullets and the
+// reflections in its prompt, and the withheld bullets. The prompt about the execution needs them.
 func (w *worker) loadTexts(ctx context.Context, e *events.Execution) error {
 	if e.Agent != nil && e.Agent.Ref != "" {
 		if err := w.conn.Events.LoadAgent(ctx, e); err != nil {
@@ -129,6 +131,32 @@ func (w *worker) loadTexts(ctx context.Context, e *events.Execution) error {
 			return err
 		}
 		x.Content = bullet[0].Content
+	}
+	return w.loadNotes(ctx, e)
+}
+
+// loadNotes sets the texts of the reflections in the prompt of an execution, which the manifest names. It leaves out those that are no longer stored.
+func (w *worker) loadNotes(ctx context.Context, e *events.Execution) error {
+	for _, p := range shownNotes(e) {
+		p.Text = ""
+		seq, matches, err := events.Handle(p.Ref).Parse()
+		if err != nil {
+			continue
+		}
+		found, err := w.conn.Events.Find(ctx, events.StreamReflections, seq, matches)
+		if errors.Is(err, bus.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reflection %s in the prompt: %w", p.Ref, err)
+		}
+		ref, isReflection := found.(*events.Reflection)
+		if !isReflection || ref.Book != e.Book {
+			continue
+		}
+		if note := events.NewNote(events.Handle(p.Ref), ref); note != nil {
+			p.Text = strings.Join(noteLines(note.Only(p.Why)), "\n")
+		}
 	}
 	return nil
 }

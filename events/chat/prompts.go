@@ -4,7 +4,7 @@ package chat
 func PromptTexts() []string {
 	return []string{
 		PromptTask, PromptAnswerFormat, PromptAgent, PromptAdvice,
-		PromptAttempt, PromptEarlierAttempts, PromptAgentRules, PromptWithheld, PromptRightAnswer, PromptQuotes, PromptRecords,
+		PromptAttempt, PromptEarlierAttempts, PromptAgentRules, PromptWithheld, PromptNotes, PromptRightAnswer, PromptQuotes, PromptRecords,
 		PromptJudge, PromptJudgeScores, DefaultRubric,
 	}
 }

@@ -28,6 +28,11 @@ const PromptAgentRules = `- The attempt worked under the system prompt and with 
 const PromptWithheld = `- A bullet quoted as withheld was kept from this attempt on purpose, as a trial. Where following it would have prevented what went wrong, the insight about that is the text of this bullet, unchanged: it counts as a request for the bullet. Do not vote on it.
 `
 
+// PromptNotes follows PromptAttempt if the prompt of the attempt had reflections on other attempts. Without them an agent that follows one seems to
+// break a rule of its instructions without a reason.
+const PromptNotes = `- The attempt was shown the quoted reflections on other attempts, beside the bullets, and may have followed them. What only repeats one is no insight either; where one led astray, say what is right instead. Do not vote on them.
+`
+
 // PromptRightAnswer is the prompt for a right answer without a trace. This is the most frequent case, and it needs no analysis of
 // errors.
 const PromptRightAnswer = `You look at one finished attempt at a task that came out right, so that a playbook of short advice can be improved.

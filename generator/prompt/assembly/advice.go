@@ -110,4 +110,4 @@ func (r *adviceReader) read(line string, start, end int) {
 }
 
 // noteFieldNames maps the name of a text in a prompt to the field of the reflection.
-var noteFieldNames = map[string]string{NoteError: events.FieldError, NoteApproach: events.FieldApproach, NoteInsight: events.FieldInsight}
+var noteFieldNames = map[string]string{events.NoteError: events.FieldError, events.NoteApproach: events.FieldApproach, events.NoteInsight: events.FieldInsight}

@@ -234,13 +234,6 @@ func recoveryText(advice string) string { return "# Change course\n\n" + text.Cl
 // noteMark begins the heading of a reflection.
 const noteMark = "- after a "
 
-// The names of the texts of a reflection. The reason of its part lists them.
-const (
-	NoteError    = "what went wrong"
-	NoteApproach = "what to do"
-	NoteInsight  = "insight"
-)
-
 // noteFields returns the names of the texts that a note has.
 func noteFields(n *events.Note) string {
 	var names []string
@@ -257,7 +250,7 @@ type namedText struct{ name, text string }
 
 // namedTexts returns the texts of a reflection in the order of a prompt.
 func namedTexts(errorText, approach, insight string) []namedText {
-	return []namedText{{NoteError, errorText}, {NoteApproach, approach}, {NoteInsight, insight}}
+	return []namedText{{events.NoteError, errorText}, {events.NoteApproach, approach}, {events.NoteInsight, insight}}
 }
 
 // reflectionText formats a reflection in a few lines.
