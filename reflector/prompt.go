@@ -327,10 +327,16 @@ func quotedStep(i int, s *events.Step) string {
 	for j := range s.Calls[:min(len(s.Calls), stepCalls)] {
 		c := &s.Calls[j]
 		fmt.Fprintf(&out, "  call %s(%s)", excerpt(c.Tool, stepArgs), excerpt(c.Arguments, stepArgs))
+		output := excerpt(strings.TrimSpace(c.Output), stepOutput)
+		// Nobody saw the result of a call that ended the run: an agent that stops at a tool sends it in no further request.
+		if isUnknown := c.Outcome == "" || c.Outcome == events.Unknown; isUnknown && output == "" {
+			out.WriteString(" [its result is not recorded]\n")
+			continue
+		}
 		if c.Outcome != "" {
 			fmt.Fprintf(&out, " [%s]", c.Outcome)
 		}
-		fmt.Fprintf(&out, " -> %s\n", excerpt(strings.TrimSpace(c.Output), stepOutput))
+		fmt.Fprintf(&out, " -> %s\n", output)
 	}
 	if more := len(s.Calls) - stepCalls; more > 0 {
 		fmt.Fprintf(&out, "  [%d calls left out]\n", more)

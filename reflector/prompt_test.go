@@ -509,3 +509,15 @@ func TestPromptQuotesShownReflections(t *testing.T) {
 		t.Error("the prompt mentions a reflection that is no longer stored")
 	}
 }
+
+// TestTraceSaysWhichResultsAreUnknown checks that a call whose result nobody saw does not look like one without output.
+func TestTraceSaysWhichResultsAreUnknown(t *testing.T) {
+	t.Parallel()
+	steps := []events.Step{{Calls: []events.ToolCall{
+		{Tool: "close", Arguments: "{}", Outcome: events.Unknown}, {Tool: "page", Arguments: "{}", Outcome: events.Success}, {Tool: "find", Arguments: "{}", Output: "7", Outcome: events.Unknown},
+	}}}
+	want := "step 1, assistant\n  call close({}) [its result is not recorded]\n  call page({}) [success] -> \n  call find({}) [unknown] -> 7\n"
+	if got := quotedTrace(steps, 1000); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
