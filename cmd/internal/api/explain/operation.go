@@ -276,8 +276,17 @@ func DeltaSummary(d *playbook.Delta) string {
 			add("%d %s", n, described.verb)
 		}
 	}
-	if len(d.Rejected) > 0 {
-		add("%d rejected", len(d.Rejected))
+	requested := 0 // proposals of advice that a bullet gives already: its log calls them requests, not mistakes
+	for i := range d.Rejected {
+		if d.Rejected[i].DuplicateOf != "" {
+			requested++
+		}
+	}
+	if requested > 0 {
+		add("%d requested again", requested)
+	}
+	if n := len(d.Rejected) - requested; n > 0 {
+		add("%d rejected", n)
 	}
 	if d.Reason != "" {
 		add("%q", term.OneLine(d.Reason, 60))

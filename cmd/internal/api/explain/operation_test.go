@@ -64,12 +64,12 @@ func TestDeltaSummary(t *testing.T) {
 	t.Parallel()
 	version := uint64(7)
 	d := &playbook.Delta{
-		RestoredVersion: &version, Reason: "back", Rejected: []playbook.Rejection{{}},
+		RestoredVersion: &version, Reason: "back", Rejected: []playbook.Rejection{{}, {DuplicateOf: "a-1"}, {DuplicateOf: "a-2"}},
 		Ops: []playbook.Op{
 			{Kind: playbook.Tag, Helpful: 2}, {Kind: playbook.Add}, {Kind: playbook.Tag, Harmful: 1}, {Kind: playbook.Add}, {Kind: playbook.Retag, Support: []int{1}},
 		},
 	}
-	if got, want := DeltaSummary(d), `restores version 7, 2 added, 3 votes, 1 vote corrected, 1 rejected, "back"`; got != want {
+	if got, want := DeltaSummary(d), `restores version 7, 2 added, 3 votes, 1 vote corrected, 2 requested again, 1 rejected, "back"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
