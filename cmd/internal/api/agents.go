@@ -208,6 +208,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	if f.Execution == "" {
 		return nil, invalid("execution", "required: the id of a response, a run, a session or the handle of an execution")
 	}
+	namesBook := f.Book != ""
 	if err := c.setFeedbackBook(f); err != nil {
 		return nil, err
 	}
@@ -223,7 +224,12 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	if isHandle := err == nil; isHandle && wait > 0 && c.handler.conn != nil {
 		return c.awaitFeedback(f, wait)
 	}
-	return c.storeFeedback(f)
+	out, err := c.storeFeedback(f)
+	var missing interface{ NotFound() bool }
+	if !namesBook && errors.As(err, &missing) && missing.NotFound() { // the ids of responses, runs and sessions are those of one playbook
+		return nil, notFound(err.Error() + `; the request names no playbook: if the run is in another one, send its name as "book"`)
+	}
+	return out, err
 }
 
 // storeFeedback stores feedback, and sets the status and the Location of the reply.

@@ -138,6 +138,24 @@ func TestFeedbackNamesAnExecution(t *testing.T) {
 	}
 }
 
+// TestUnknownRunOfFeedbackWithoutPlaybook checks that a client that forgot to name the playbook of its run learns this from the error.
+func TestUnknownRunOfFeedbackWithoutPlaybook(t *testing.T) {
+	t.Parallel()
+	s, c := open(t, desk{feedback: func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
+		return nil, lost{}
+	}}, Options{}, defaultLimits)
+	const advice = `the request names no playbook`
+	for body, want := range map[string]bool{
+		`{"execution":"chatcmpl-7","outcome":true}`:                  true,
+		`{"execution":"chatcmpl-7","outcome":true,"book":"default"}`: false,
+	} {
+		code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/feedback", body)
+		if code != 404 || strings.Contains(reply, advice) != want {
+			t.Errorf("%s: got %d %s, want 404, and %q: %v", body, code, reply, advice, want)
+		}
+	}
+}
+
 // TestOutcomesOfBodies sends outcomes in the forms of clients. What the backend receives is decided, or the reply names the
 // accepted forms.
 func TestOutcomesOfBodies(t *testing.T) {
