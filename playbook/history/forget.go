@@ -145,17 +145,12 @@ type foldState struct {
 	// reviveMixed.
 	mixed map[playbook.BulletID][]uint64
 	// dropped has the bullets whose Add has lost all support. The playbook does not have them. If another execution has requested such a bullet too,
-	// by an Update, a Confirm or a rejected duplicate, the bullet is revived, see filterOp.
+	// by an Update, a Confirm or a rejected duplicate, the bullet is revived, see filterDropped and
+	// reviveRejected.
 	dropped map[playbook.BulletID]droppedBullet
 	// votes has the votes of samples that differ from the log: a forgotten Tag or Retag leaves the vote before it, or an empty one, and a later
 	// Retag starts from that. Only one of two reflections on a sample is forgotten if only that one was compared with a forgotten run.
 	votes map[castVote]playbook.Vote
-}
-
-// castVote names the vote of a sample on a bullet.
-type castVote struct {
-	bullet playbook.BulletID
-	sample string
 }
 
 // droppedBullet has the Add of a dropped bullet, and the later operations that have other support. They are applied when the bullet is revived.
