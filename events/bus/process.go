@@ -97,16 +97,16 @@ func (p *processor) warm(it *item) {
 func (p *processor) processTogether(items []*item) {
 	for try := 0; len(items) > 0; try++ {
 		held, reason := p.tryTogether(items)
-		switch { // these items count as one group, from the first try, if that holds any, until a try holds none
-		case len(held) > 0 && try == 0:
-			p.state.addHolding(+1, reason)
-		case len(held) > 0:
-			p.state.addHolding(0, reason)
-		case try > 0:
-			p.state.addHolding(-1, nil)
-		}
 		if len(held) == 0 {
+			if try > 0 {
+				p.state.addHolding(-1, nil)
+			}
 			return
+		}
+		if try == 0 { // the held items count as one group, until a try holds none
+			p.state.addHolding(+1, reason)
+		} else {
+			p.state.addHolding(0, reason)
 		}
 		items = held
 		<-p.slots // let another delivery probe meanwhile
@@ -339,32 +339,11 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 // error, the next call continues with the event that failed.
 func (p *processor) storeResult(it *item) error {
 	target := replyTargetOf(p.flight.message(it).Headers())
-	for ; it.storedEvents < len(it.result.Events); it.storedEvents++ {
-		e := it.result.Events[it.storedEvents]
-		options := PublishOptions{Repeat: it.d.Repeat || it.inDoubt, Trace: it.d.Trace}
-		if it.result.Forward {
-			options.ReplyTo, options.ReplyJSON = target.subject, target.asJSON
-		}
-		receipt, msg, err := p.conn.publisher.publish(p.work, e, options)
-		if err != nil {
-			// After an error without an answer the event may be stored, and the server may forget its id during a hold.
-			it.inDoubt = it.inDoubt || !isFull(err)
+	for it.storedEvents < len(it.result.Events) {
+		if err := p.storeNextEvent(it, target); err != nil {
 			return err
 		}
-		if it.storedEvents > 0 {
-			continue
-		}
-		if receipt.Duplicate && target.subject != "" { // an earlier attempt has stored another answer, and only that one counts
-			first, err := p.conn.storedMsg(p.work, streams.OfKind(e.Kind()), receipt.Seq)
-			if err != nil {
-				return err
-			}
-			if first != nil {
-				msg = &nats.Msg{Subject: first.Subject, Header: first.Header, Data: first.Data}
-			}
-		}
-		msg.Header.Set(events.HeaderHandle, string(receipt.Handle))
-		it.firstMsg, it.firstReceipt = msg, receipt
+		it.storedEvents++
 	}
 	if it.result.AfterStore != nil && it.firstMsg != nil {
 		if err := it.result.AfterStore(p.work, it.firstReceipt); err != nil {
@@ -373,6 +352,36 @@ func (p *processor) storeResult(it *item) error {
 		it.result.AfterStore = nil
 	}
 	return p.replyResult(target, it)
+}
+
+// storeNextEvent publishes the next event of a result. The message of the first event is also the reply.
+func (p *processor) storeNextEvent(it *item, target replyTarget) error {
+	e := it.result.Events[it.storedEvents]
+	options := PublishOptions{Repeat: it.d.Repeat || it.inDoubt, Trace: it.d.Trace}
+	if it.result.Forward {
+		options.ReplyTo, options.ReplyJSON = target.subject, target.asJSON
+	}
+	receipt, msg, err := p.conn.publisher.publish(p.work, e, options)
+	if err != nil {
+		// After an error without an answer the event may be stored, and the server may forget its id during a hold.
+		it.inDoubt = it.inDoubt || !isFull(err)
+		return err
+	}
+	if it.storedEvents > 0 {
+		return nil
+	}
+	if receipt.Duplicate && target.subject != "" { // an earlier attempt has stored another answer, and only that one counts
+		first, err := p.conn.storedMsg(p.work, streams.OfKind(e.Kind()), receipt.Seq)
+		if err != nil {
+			return err
+		}
+		if first != nil {
+			msg = &nats.Msg{Subject: first.Subject, Header: first.Header, Data: first.Data}
+		}
+	}
+	msg.Header.Set(events.HeaderHandle, string(receipt.Handle))
+	it.firstMsg, it.firstReceipt = msg, receipt
+	return nil
 }
 
 // ack acknowledges an item. The item stays in flight until the ack is sent: if the server redelivers the message just before,

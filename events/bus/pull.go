@@ -27,6 +27,12 @@ const (
 	maxInProgress = 4096
 	// maxBytesInProgress is the size of the messages in progress at which a worker stops pulling. A batch in transit may exceed it.
 	maxBytesInProgress = 32 << 20
+	// pullPause is the wait after a failed pull. After a failure to open the consumer the wait grows by it with each failure, up to
+	// maxPullPause.
+	pullPause    = 100 * time.Millisecond
+	maxPullPause = 2 * time.Second
+	// drainArrived is the wait for messages that have already arrived when the connection is lost.
+	drainArrived = 10 * time.Millisecond
 )
 
 // puller pulls messages of a role and starts work on them.
@@ -81,20 +87,10 @@ func (p *puller) capacity() (n int, probing bool) {
 func (p *puller) run() {
 	failed := 0 // failures in a row; after a failure the consumer may not exist any more
 	for p.intake.Err() == nil {
-		if failed > 0 {
-			cons, restored, err := p.conn.Consumers.bind(p.intake, p.worker.Role)
-			if p.intake.Err() != nil {
-				break
-			}
-			p.state.setConsumerErr(err)
-			p.conn.publisher.recordAnswer(err)
-			if err != nil {
-				failed++
-				p.wait(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
-				continue
-			}
-			p.cons = cons
-			p.restored.Store(restored)
+		if failed > 0 && !p.bind() {
+			failed++
+			p.wait(min(time.Duration(failed)*pullPause, maxPullPause))
+			continue
 		}
 		n, probing := p.capacity()
 		if n == 0 {
@@ -108,7 +104,7 @@ func (p *puller) run() {
 		}
 		failed++
 		p.log.Debug().Err(err).Msg("pull")
-		p.wait(100 * time.Millisecond)
+		p.wait(pullPause)
 	}
 	if p.peers != nil {
 		p.peers.leave()
@@ -116,6 +112,22 @@ func (p *puller) run() {
 	close(p.drained)
 	p.processor.release(p.afterStop, 0)
 	p.processor.releaseQueued(0)
+}
+
+// bind opens the consumer of the role again. It reports whether it has.
+func (p *puller) bind() bool {
+	cons, restored, err := p.conn.Consumers.bind(p.intake, p.worker.Role)
+	if p.intake.Err() != nil { // the stop may have caused the error
+		return false
+	}
+	p.state.setConsumerErr(err)
+	p.conn.publisher.recordAnswer(err)
+	if err != nil {
+		return false
+	}
+	p.cons = cons
+	p.restored.Store(restored)
+	return true
 }
 
 // pullBatch pulls up to n messages, until the capacity is used or the pull fails. It also accepts the messages in
@@ -199,7 +211,7 @@ func (p *puller) drain(pulls jetstream.MessagesContext, fn func(jetstream.Msg)) 
 	pulls.Drain()
 	wait := drainTimeout
 	if !p.conn.nc.IsConnected() {
-		wait = 10 * time.Millisecond // only messages that have already arrived
+		wait = drainArrived
 	}
 	for {
 		m, err := pulls.Next(jetstream.NextMaxWait(wait))

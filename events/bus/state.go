@@ -36,6 +36,20 @@ type failuresOf struct {
 	usefulAtUnavailable int  // usefulCount when the model was last unavailable
 }
 
+// addUseless counts a useless output. usefulCount is that of the worker at this time.
+func (f *failuresOf) addUseless(usefulCount int) {
+	if f.useless == 0 {
+		f.usefulAtUseless = usefulCount
+	}
+	f.useless++
+}
+
+// addUnavailable records that the model was unavailable. usefulCount is that of the worker at this time.
+func (f *failuresOf) addUnavailable(usefulCount int) {
+	f.unavailable = true
+	f.usefulAtUnavailable = usefulCount
+}
+
 // maxFailures bounds the messages in workerState.failures. A full map starts empty again.
 const maxFailures = 4096
 
@@ -199,30 +213,28 @@ func (r *roleState) clearDeniedPull() {
 // circuit breaker, for which no request was sent, is never the fault of the message. After too many useless outputs the fault is assigned
 // to the message without this evidence: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
+	if isUnasked(err) {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.failures[it.d.Seq]
 	isFault := false
 	switch {
-	case isUnasked(err):
-		return err
 	case isDependencyUnavailable(err):
 		isFault = f.unavailable && r.usefulCount > f.usefulAtUnavailable
-		f.unavailable, f.usefulAtUnavailable = true, r.usefulCount
+		f.addUnavailable(r.usefulCount)
 	case isUseless(err):
 		isFault = r.isMessageFault(it.d.Seq)
-		if f.useless == 0 {
-			f.usefulAtUseless = r.usefulCount
-		}
-		f.useless++
+		f.addUseless(r.usefulCount)
 	default:
 		return err
 	}
 	r.setFailures(it.d.Seq, f)
-	switch {
-	case isFault:
+	if isFault {
 		return &messageFaultError{reason: "the model answers other messages, but not this one", err: err}
-	case isUseless(err) && f.useless >= r.policy.maxUseless():
+	}
+	if isUseless(err) && f.useless >= r.policy.maxUseless() {
 		reason := fmt.Sprintf("no useful reply of the model in %d attempts, and none for other messages meanwhile", f.useless)
 		return &messageFaultError{reason: reason, err: err, isFinal: true}
 	}
@@ -332,15 +344,18 @@ func (r *roleState) recordResults(items []*item) (paused bool) {
 	if useful > 0 {
 		r.recordUseful(useful)
 	}
-	counted := false // the messages of a call can have the same output, so it counts once
+	isFirst := true
 	for _, it := range items {
 		if !isUseless(it.result.Err) {
 			continue
 		}
-		if r.recordUseless(it, !counted) {
+		if isFirst { // the messages of a call can have the same output, so it counts once
+			r.countUseless(it)
+			isFirst = false
+		}
+		if r.pauseAfter(it) {
 			paused = true
 		}
-		counted = true
 	}
 	return paused
 }
@@ -363,14 +378,20 @@ func (r *roleState) recordUseful(n int) {
 	})
 }
 
-// recordUseless records the useless output for a message, and reports whether a pause starts. Only the first output of a
-// message is counted, because retries of one message often follow each other. The outputs of one call of the handler are
-// counted once: isNewOutput is true for one of them.
-func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
+// countUseless counts the useless output for a message. Only the first output of a message counts, because retries of one message often follow
+// each other.
+func (r *roleState) countUseless(it *item) {
 	r.mu.Lock()
-	if r.failures[it.d.Seq].useless == 0 && isNewOutput {
+	defer r.mu.Unlock()
+	if r.failures[it.d.Seq].useless == 0 {
 		r.uselessInRow++
 	}
+}
+
+// pauseAfter starts a pause if the useless output for a message is a repeated one and not the fault of the message. It reports whether a pause
+// starts.
+func (r *roleState) pauseAfter(it *item) bool {
+	r.mu.Lock()
 	n := r.uselessInRow
 	isRepeated := n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts // in a row, or in half of the attempts at this message
 	begins := isRepeated && !r.paused && !r.isMessageFault(it.d.Seq)
