@@ -75,8 +75,8 @@ func Streams() []string {
 	}
 }
 
-// roles maps streams to the role with a position in them. TASKS is a work queue and needs no position.
-var roles = map[string]string{
+// readers are the roles with a position in a stream, by the name of the stream. TASKS is a work queue and needs no position.
+var readers = map[string]string{
 	events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator,
 }
 
@@ -99,7 +99,7 @@ func (d *Dir) Create(ctx context.Context, conn *bus.Conn, program string) (*Mani
 		Format: formatName, Version: formatVersion, Created: began, Program: program,
 		Server: conn.NATS().ConnectedServerVersion(), Positions: map[string]uint64{}, dir: d.Name,
 	}
-	for _, role := range roles {
+	for _, role := range readers {
 		l, err := conn.Consumers.Lag(ctx, role)
 		if err != nil {
 			return nil, err
@@ -210,7 +210,7 @@ func shrinkBlocks(dir string) error {
 }
 
 // call calls fn with a client of the server's snapshot API. That client ignores ctx until its timeout. So call does not wait for
-// fn after ctx ends, or after the server denies a request about the stream.
+// fn after ctx ends, or after the server denies a request about the stream. Then it returns the cause of that, also if fn has a result.
 func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Context, *jsm.Manager) error) error {
 	manager, err := jsm.New(conn.NATS(), jsm.WithTimeout(serverTimeout))
 	if err != nil {
@@ -221,15 +221,14 @@ func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Co
 		defer cancel()
 		result := make(chan error, 1)
 		go func() { result <- fn(ctx, manager) }()
-		var err error
 		select {
-		case err = <-result:
+		case err := <-result:
+			if ctx.Err() == nil {
+				return err
+			}
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return err
+		return context.Cause(ctx)
 	})
 }
 
@@ -290,7 +289,7 @@ func (m *Manifest) replaceStreams(ctx context.Context, conn *bus.Conn, names []s
 		if err := m.restoreStream(ctx, conn, s, configs[i]); err != nil {
 			return fmt.Errorf("restore stream %s: %w", s.Name, err)
 		}
-		if role := roles[s.Name]; role != "" {
+		if role := readers[s.Name]; role != "" {
 			if err := conn.Consumers.CreateAfter(ctx, role, m.Positions[role]); err != nil {
 				return err
 			}
@@ -305,18 +304,18 @@ func (m *Manifest) replaceStreams(ctx context.Context, conn *bus.Conn, names []s
 // markRestoring sets the mark of a restore that is not complete: the time of its beginning. An empty time removes the mark.
 func markRestoring(ctx context.Context, js jetstream.JetStream, began string) error {
 	s, err := js.Stream(ctx, streams.Attempts)
-	if err == nil {
-		config := s.CachedInfo().Config
-		metadata := map[string]string{}
-		maps.Copy(metadata, config.Metadata)
-		delete(metadata, streams.MetadataRestoring)
-		if began != "" {
-			metadata[streams.MetadataRestoring] = began
-		}
-		config.Metadata = metadata
-		_, err = js.UpdateStream(ctx, config)
-	}
 	if err != nil {
+		return fmt.Errorf("mark the restore: open stream %s: %w", streams.Attempts, err)
+	}
+	config := s.CachedInfo().Config
+	metadata := map[string]string{}
+	maps.Copy(metadata, config.Metadata)
+	delete(metadata, streams.MetadataRestoring)
+	if began != "" {
+		metadata[streams.MetadataRestoring] = began
+	}
+	config.Metadata = metadata
+	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("mark the restore in stream %s: %w", streams.Attempts, err)
 	}
 	return nil

@@ -132,24 +132,11 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 			return nil
 		}
 		message := &stored{stream: stream, Message: m}
-		about, ids := e.aboutStored(ctx, message)
-		switch {
-		case slices.Contains(wholeBooks, stream):
-			if !f.isOfOldLog(message, about.Book) {
-				return nil
-			}
-		case e.isErased(&about, f):
-			f.addRun(&about, ids)
-			if kind, _, _ := events.ParseSubject(m.Subject); kind == events.KindExecution {
-				f.executions++
-			}
-		case message.other != nil && e.isErased(message.other, f): // only the message is removed: its own run stays
-			f.addIDs(ids)
-		case !f.touches(message, &about):
+		if !e.mustRemove(ctx, message, f) {
 			addAll(f.kept, message.blobs)
 			return nil
 		}
-		f.addMessage(stream, m.Seq) // of an erased run or playbook, or with their texts
+		f.addMessage(stream, m.Seq)
 		addAll(f.blobs, message.blobs)
 		return nil
 	})
@@ -157,6 +144,26 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 		return fmt.Errorf("search %s: %w", stream, err)
 	}
 	return nil
+}
+
+// mustRemove reports whether a message is of an erased run or playbook, or has their texts. It adds the ids in the message to those of the
+// erased runs.
+func (e *Eraser) mustRemove(ctx context.Context, m *stored, f *found) bool {
+	about, ids := e.aboutStored(ctx, m)
+	switch {
+	case slices.Contains(wholeBooks, m.stream):
+		return f.isOfOldLog(m, about.Book)
+	case e.isErased(&about, f):
+		f.addRun(&about, ids)
+		if kind, _, _ := events.ParseSubject(m.Subject); kind == events.KindExecution {
+			f.executions++
+		}
+		return true
+	case m.other != nil && e.isErased(m.other, f): // only the message is removed: its own run stays
+		f.addIDs(ids)
+		return true
+	}
+	return f.touches(m, &about)
 }
 
 // isOfOldLog reports whether a message of wholeBooks is of a playbook that was erased, and has no new log since.

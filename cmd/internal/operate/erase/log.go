@@ -85,7 +85,7 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 	f.books = books
 	for _, b := range books {
 		e.progress(fmt.Sprintf("search the log of playbook %q", b))
-		var edits []bookEdit
+		var edits []bookEdit // since the last erasure
 		err := e.logs.ReadLog(ctx, b, func(r *deltalog.Record) error {
 			for i := range r.Covers {
 				c := &r.Covers[i]
@@ -94,14 +94,13 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 					edits = append(edits, bookEdit{b, c.ID})
 				}
 			}
+			isErasure := r.Author == author && (r.Forget != nil || len(r.Redacted) > 0)
+			if isErasure {
+				f.addHandled(edits)
+				edits = nil
+			}
 			if r.Author == author || len(r.Redacted) > 0 {
 				f.learned[b] = true // an interrupted call may have left work
-			}
-			if r.Author == author && (r.Forget != nil || len(r.Redacted) > 0) { // an erasure: the edits before it are handled
-				for _, edit := range edits {
-					f.handled[edit] = true
-				}
-				edits = nil
 			}
 			return nil
 		})
@@ -113,6 +112,13 @@ func (e *Eraser) searchLogs(ctx context.Context, f *found) error {
 		}
 	}
 	return nil
+}
+
+// addHandled adds edits whose effect is in the log before an erasure.
+func (f *found) addHandled(edits []bookEdit) {
+	for _, edit := range edits {
+		f.handled[edit] = true
+	}
 }
 
 // addEvidence adds an execution that a delta covers, and the run that it was compared with, if it is erased and its texts are still in the
@@ -163,14 +169,8 @@ func (e *Eraser) erasedRun(b playbook.Book, learned time.Time, x *playbook.Evide
 // eraseLogs forgets the found runs, and replaces the deltas that have their texts. It also completes the work of an interrupted call. It
 // returns the number of replaced deltas.
 func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err error) {
-	selectors := slices.SortedFunc(maps.Keys(f.forgets), func(a, b bookSelector) int {
-		return strings.Compare(string(a.book)+a.selector.String(), string(b.book)+b.selector.String())
-	})
-	for _, s := range selectors {
-		e.progress(fmt.Sprintf("forget in playbook %q, which needs a curator", s.book))
-		if err := e.edit(ctx, &events.Edit{Book: s.book, Forget: &s.selector}); err != nil {
-			return 0, fmt.Errorf("forget in playbook %q: %w", s.book, err)
-		}
+	if err := e.forgetRuns(ctx, f); err != nil {
+		return 0, err
 	}
 	texts, sources, err := e.erasedTexts(ctx, f)
 	if err != nil {
@@ -182,14 +182,11 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 	if err := e.removeAdvice(ctx, f); err != nil { // before the log loses the texts: an interrupted call finds them there
 		return 0, err
 	}
-	books := slices.Clone(f.books)
+	books := f.books
 	if len(texts) == 0 { // then no other playbook has a copy, and its log need not be read again
-		books = slices.DeleteFunc(books, func(b playbook.Book) bool { return !f.learned[b] })
+		books = slices.DeleteFunc(slices.Clone(books), func(b playbook.Book) bool { return !f.learned[b] })
 	}
-	slices.SortStableFunc(books, func(a, b playbook.Book) int { // copies first: an interrupted call finds them by the texts of their sources
-		return cmp.Compare(len(sources[a]), len(sources[b]))
-	})
-	for _, b := range books {
+	for _, b := range copiesFirst(books, sources) {
 		n, err := e.redactLog(ctx, b, sources[b], texts, f.forgets)
 		versions += n
 		if errors.Is(err, deltalog.ErrBrokenLog) {
@@ -200,6 +197,26 @@ func (e *Eraser) eraseLogs(ctx context.Context, f *found) (versions int, err err
 		}
 	}
 	return versions, nil
+}
+
+// forgetRuns makes the playbooks forget the found runs.
+func (e *Eraser) forgetRuns(ctx context.Context, f *found) error {
+	selectors := slices.SortedFunc(maps.Keys(f.forgets), func(a, b bookSelector) int {
+		return strings.Compare(string(a.book)+a.selector.String(), string(b.book)+b.selector.String())
+	})
+	for _, s := range selectors {
+		e.progress(fmt.Sprintf("forget in playbook %q, which needs a curator", s.book))
+		if err := e.edit(ctx, &events.Edit{Book: s.book, Forget: &s.selector}); err != nil {
+			return fmt.Errorf("forget in playbook %q: %w", s.book, err)
+		}
+	}
+	return nil
+}
+
+// copiesFirst returns playbooks in the order in which their logs are redacted. A playbook that has learned from erased runs comes after those that
+// can only have copies of its texts, because an interrupted call finds the copies by the texts of their sources.
+func copiesFirst(books []playbook.Book, sources map[playbook.Book]runSet) []playbook.Book {
+	return slices.SortedStableFunc(slices.Values(books), func(a, b playbook.Book) int { return cmp.Compare(len(sources[a]), len(sources[b])) })
 }
 
 // erasedTexts returns the texts of bullets that only erased runs support, each with the time from which a playbook had it. A fork, a promotion
@@ -281,11 +298,16 @@ func (e *Eraser) redactLog(ctx context.Context, b playbook.Book, runs runSet, te
 	if _, err := e.logs.RemoveRedacted(ctx, b); err != nil {
 		return len(all), err
 	}
-	needsRebuild, err := e.needsRebuild(ctx, b)
-	if err != nil || !needsRebuild {
-		return len(all), err
+	return len(all), e.rebuildView(ctx, b)
+}
+
+// rebuildView rebuilds the view of a playbook, so that the bytes of removed bullets leave it, unless an earlier call has.
+func (e *Eraser) rebuildView(ctx context.Context, b playbook.Book) error {
+	needed, err := e.needsRebuild(ctx, b)
+	if err != nil || !needed {
+		return err
 	}
-	return len(all), e.edit(ctx, &events.Edit{Book: b, Rebuild: true}) // the bytes of removed bullets leave the view
+	return e.edit(ctx, &events.Edit{Book: b, Rebuild: true})
 }
 
 // needsRebuild reports whether an erasure has replaced deltas of a playbook after it rebuilt the view the last time. The log has both: a
