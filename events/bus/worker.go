@@ -91,20 +91,8 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	if err != nil {
 		return err
 	}
-	// ctx ends at the stop. work ends after the grace period, with a cause, and cancels the handlers.
-	work, cancelWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancelWork(nil)
-	defer context.AfterFunc(ctx, func() {
-		grace := c.policy.graceOf(ctx)
-		t := time.NewTimer(grace)
-		defer t.Stop()
-		select {
-		case <-work.Done():
-		case <-t.C:
-			cancelWork(fmt.Errorf("%s: handler not finished %s after the stop", w.Role, grace))
-		}
-	})()
-
+	work, endWork := c.workContext(ctx, w.Role)
+	defer endWork()
 	policy := c.policy
 	policy.AckWait = policy.ackWait(w.Role)
 	r := &runner{
@@ -134,16 +122,46 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	helpers.Go(func() { p.flight.keepAlive(work) })
 	p.run()
 	r.busy.Wait()
-	cancelWork(nil)
+	endWork()
 	helpers.Wait()
-	flushTimeout := 5 * time.Second
-	if !c.nc.IsConnected() {
-		flushTimeout = time.Second
-	}
-	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
+	if err := c.flushAcks(); err != nil {
 		r.log.Warn().Err(err).Msg("the last acks may be lost: their messages will be redelivered")
 	}
 	return nil
+}
+
+// workContext returns the context of the handlers of a role. ctx ends at the stop. The context of the handlers ends after the grace period, with
+// a cause, or when end is called.
+func (c *Conn) workContext(ctx context.Context, role string) (work context.Context, end func()) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ignoreStop := context.AfterFunc(ctx, func() {
+		grace := c.policy.graceOf(ctx)
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-work.Done():
+		case <-t.C:
+			cancel(fmt.Errorf("%s: handler not finished %s after the stop", role, grace))
+		}
+	})
+	return work, func() {
+		ignoreStop()
+		cancel(nil)
+	}
+}
+
+// Limits of the wait until the server has received the last acknowledgements: with a connection, and without one.
+const (
+	flushTimeout        = 5 * time.Second
+	offlineFlushTimeout = time.Second
+)
+
+// flushAcks waits until the server has received the acknowledgements.
+func (c *Conn) flushAcks() error {
+	if !c.nc.IsConnected() {
+		return c.nc.FlushTimeout(offlineFlushTimeout)
+	}
+	return c.nc.FlushTimeout(flushTimeout)
 }
 
 // newPuller creates the parts of a worker, see runner.
