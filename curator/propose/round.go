@@ -83,32 +83,47 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 //   - A lesson whose text a bullet already has. The draft decides whether it confirms that bullet or is a duplicate.
 func (w *Proposer) splitLessons(round *Round, item *Item) (fresh []playbook.Op) {
 	for _, l := range item.Reflection.Lessons {
-		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
-		when, content, err := playbook.CleanText(l.When, l.Content)
+		op, err := lessonOp(&l)
 		if err != nil {
 			item.reject(op, screen.Refusef(playbook.ReasonInvalidText, "%v", err))
 			continue
 		}
-		op.When, op.Content = when, content
-		op.Code = l.Code // the mark of the Reflector; other codes are dropped
-		if screen.IsSuspect(&op) {
-			op.Reason = text.Excerpt(l.Reason, screen.MaxReason)
-		} else {
-			op.Code = ""
+		isSuspect := screen.IsSuspect(&op)
+		isKnown := inPlaybook(round.Playbook, op.Content) || isReturnable(round.Playbook, op.Content)
+		if isKnown && !isSuspect {
+			item.propose(op)
+			continue
 		}
-		screen.Suspect(&op)
-		isKnown := inPlaybook(round.Playbook, content) || isReturnable(round.Playbook, content)
-		if isKnown && !screen.IsSuspect(&op) {
-			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
-		} else if refusal := w.refuseLesson(round, content); refusal != nil {
+		refusal := w.refuseLesson(round, op.Content)
+		switch {
+		case refusal != nil:
 			item.reject(op, refusal)
-		} else if screen.IsSuspect(&op) {
-			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
-		} else {
+		case isSuspect:
+			item.propose(op)
+		default:
 			fresh = append(fresh, op)
 		}
 	}
 	return fresh
+}
+
+// lessonOp returns the operation that adds a lesson. If the lesson looks like an order to models, the operation has the code of that. After an
+// error the operation has no text.
+func lessonOp(l *events.Lesson) (playbook.Op, error) {
+	op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
+	when, content, err := playbook.CleanText(l.When, l.Content)
+	if err != nil {
+		return op, err
+	}
+	op.When, op.Content = when, content
+	op.Code = l.Code // the mark of the Reflector; other codes are dropped
+	if screen.IsSuspect(&op) {
+		op.Reason = text.Excerpt(l.Reason, screen.MaxReason)
+	} else {
+		op.Code = ""
+	}
+	screen.Suspect(&op)
+	return op, nil
 }
 
 // proposeLessons proposes each lesson as a bullet.
@@ -117,9 +132,14 @@ func (w *Proposer) proposeLessons(round *Round, item *Item, lessons []playbook.O
 		if refusal := w.refuse(round, &op); refusal != nil {
 			item.reject(op, refusal)
 		} else {
-			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
+			item.propose(op)
 		}
 	}
+}
+
+// propose adds a proposal that only this item supports.
+func (item *Item) propose(op playbook.Op) {
+	item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
 }
 
 // modelInput returns the reflection to send to a model, with the fresh lessons only.
@@ -221,14 +241,11 @@ func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item)
 	var requests []Request
 	for _, members := range assignGroups(ids) {
 		var group []*Item
-		request := Request{State: state}
 		for _, i := range members {
 			group = append(group, items[i])
-			request.Reflections = append(request.Reflections, items[i].input)
 		}
-		round.addContext(&request)
 		groups = append(groups, group)
-		requests = append(requests, request)
+		requests = append(requests, round.request(state, group))
 	}
 	results := w.askAll(ctx, requests)
 
@@ -238,15 +255,16 @@ func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item)
 	}
 	var all []*groupProposal
 	for g, group := range groups {
-		round.Usage = round.Usage.Add(results[g].usage)
-		if err := results[g].err; err != nil {
-			round.noteError(err)
+		result := &results[g]
+		round.Usage = round.Usage.Add(result.usage)
+		if result.err != nil {
+			round.noteError(result.err)
 			continue
 		}
 		for _, item := range group {
 			item.Useful = true
 		}
-		all = append(all, w.groupProposals(round, g, group, &results[g])...)
+		all = append(all, w.groupProposals(round, g, group, result)...)
 	}
 	for g, group := range groups {
 		for _, item := range group {
@@ -256,6 +274,16 @@ func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item)
 		}
 	}
 	w.assignProposals(ctx, round, all)
+}
+
+// request returns the request for a group.
+func (round *Round) request(s State, group []*Item) Request {
+	request := Request{State: s}
+	for _, item := range group {
+		request.Reflections = append(request.Reflections, item.input)
+	}
+	round.addContext(&request)
+	return request
 }
 
 // groupProposals returns the proposals of one group. It records the rejected ones with an item of the group.
@@ -283,22 +311,31 @@ func (w *Proposer) groupProposals(round *Round, number int, group []*Item, resul
 			p.owner = p.support[len(p.support)-1]
 		}
 		p.inheritCondition()
-		if refusal := w.refuse(round, &p.op); refusal != nil {
-			p.owner.reject(p.op, refusal)
-			if p.op.Kind != playbook.Confirm {
-				continue
-			}
-			p.op.When, p.op.Content = "", "" // the request for the bullet counts without the better text
+		if w.screenText(round, p) {
+			all = append(all, p)
 		}
-		p.op.Code = "" // only the screen sets a code
-		screen.Suspect(&p.op)
-		if p.op.Kind == playbook.Confirm && screen.IsSuspect(&p.op) { // the request for the bullet counts without the text
-			p.owner.reject(p.op, screen.Refusef(p.op.Code, "%s", p.op.Reason))
-			p.op.When, p.op.Content, p.op.Code, p.op.Reason = "", "", "", ""
-		}
-		all = append(all, p)
 	}
 	return all
+}
+
+// screenText reports whether a proposal remains after the checks of its text. It records a refused text with the owner. A Confirm remains without
+// its better text, because it counts as a request for the bullet.
+func (w *Proposer) screenText(round *Round, p *groupProposal) bool {
+	isConfirm := p.op.Kind == playbook.Confirm
+	if refusal := w.refuse(round, &p.op); refusal != nil {
+		p.owner.reject(p.op, refusal)
+		if !isConfirm {
+			return false
+		}
+		p.op.When, p.op.Content = "", ""
+	}
+	p.op.Code = "" // only the screen sets a code
+	screen.Suspect(&p.op)
+	if isConfirm && screen.IsSuspect(&p.op) {
+		p.owner.reject(p.op, screen.Refusef(p.op.Code, "%s", p.op.Reason))
+		p.op.When, p.op.Content, p.op.Code, p.op.Reason = "", "", "", ""
+	}
+	return true
 }
 
 // askAll sends the requests in parallel, up to maxParallelCalls at a time.
