@@ -37,8 +37,8 @@ func (v value) isSecret(kind nameKind, name, s string) bool {
 		return false
 	}
 	n := countChars(text)
-	isPhrase := len(name) >= 6 && strings.EqualFold(name[len(name)-6:], "phrase") // only a passphrase has spaces
-	if n.spaces > 0 && !isPhrase {
+	isPhrase := strings.HasSuffix(strings.ToLower(name), "phrase")
+	if n.spaces > 0 && !isPhrase { // only a passphrase has spaces
 		return false
 	}
 	isVariable := v.adjacent && isUpperCase(name) // of an environment: NAME=value
@@ -51,7 +51,13 @@ func (v value) isSecret(kind nameKind, name, s string) bool {
 	case password:
 		return v.isPassword(name, s)
 	}
-	switch { // a token or a key
+	return v.isToken(text, n)
+}
+
+// isToken reports whether a value with a text is a token or a key. n has the numbers of its characters. A value that is not quoted, and not
+// assigned with an equals sign, must look more random.
+func (v value) isToken(text string, n charCounts) bool {
+	switch {
 	case len(text) < 8 || n.letters == 0 && len(text) < 16:
 		return false
 	case isUUID(text):
