@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"debrief/cmd/internal/api"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // addTools adds the tools.
@@ -110,14 +112,17 @@ type bulletList struct {
 	Next  string   `json:"next,omitempty"`
 }
 
-// maxFound is the maximum number of bullets of a search. More would fill the context of a model.
-const maxFound = 100
+// Numbers of bullets of a search: the default and the maximum. More would fill the context of a model.
+const (
+	defaultFound = 20
+	maxFound     = 100
+)
 
 func (s *session) search(ctx context.Context, a *searchArguments) (any, []string, error) {
 	if a.Limit < 0 || a.Limit > maxFound {
 		return nil, nil, fmt.Errorf("limit: want a number from 1 to %d, got %d", maxFound, a.Limit)
 	}
-	query := map[string]string{"state": "shown", "q": a.Q, "section": a.Section, "after": a.After, "limit": strconv.Itoa(cmp.Or(a.Limit, 20))}
+	query := map[string]string{"state": "shown", "q": a.Q, "section": a.Section, "after": a.After, "limit": strconv.Itoa(cmp.Or(a.Limit, defaultFound))}
 	found, err := api.Get[bulletList](ctx, s.api, s.inBook("bullets"), query)
 	if err != nil {
 		return nil, nil, err
@@ -266,14 +271,14 @@ func (s *session) explain(ctx context.Context, a *bulletArguments) (any, []strin
 	}
 	out := &explanation{bullet: *b, LearnedFrom: []string{}, Changes: []explainedChange{}}
 	for i := range life.Supporters {
-		if r := &life.Supporters[i]; r.Role == "learned" && !r.Forgotten {
+		if r := &life.Supporters[i]; r.Role == history.Learned && !r.Forgotten {
 			out.LearnedFrom = append(out.LearnedFrom, r.Execution)
 		}
 	}
 	for i := range life.Events {
 		e := &life.Events[i]
 		out.Changes = append(out.Changes, explainedChange{
-			Version: e.Version, Time: e.Time.UTC().Format("2006-01-02T15:04:05Z"), Kind: e.Kind, Author: e.Author, Code: e.Code,
+			Version: e.Version, Time: e.Time.UTC().Format(time.RFC3339), Kind: e.Kind, Author: e.Author, Code: e.Code,
 		})
 	}
 	out.LearnedFrom = out.LearnedFrom[max(0, len(out.LearnedFrom)-maxListed):]
