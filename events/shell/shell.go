@@ -39,7 +39,7 @@ type Command struct {
 	Program string   // base name without version: "python" for /usr/bin/python3.11; see [ProgramName]
 	Word    string   // source text of the program: "./run.sh"
 	Args    []string // without redirections; expansions keep their source text: "$HOME/x"
-	Dir     string   // directory after the cd commands before it; "" if the line does not change it, "$PWD" or "$OLDPWD" if it is unknown
+	Dir     string   // directory after the cd, pushd and popd commands before it; "" if the line does not change it, "$PWD" or "$OLDPWD" if it is unknown
 	// AfterSuccess is set for b in a && b and in if a; then b; fi, and for b and c in a && { b; c; }: they run only if a succeeds.
 	AfterSuccess bool
 	Piped        bool     // reads the output of the command before it

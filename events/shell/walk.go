@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"cmp"
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -16,8 +18,12 @@ type walker struct {
 	full     bool // MaxCommands were found and there are more
 }
 
-// directory is the directory of the next command, and the one before the last change. "" is the directory in which the line starts.
-type directory struct{ current, former string }
+// directory is the directory of the next command. "" is the directory in which the line starts.
+type directory struct {
+	current string
+	former  string   // before the last change, for "cd -"
+	pushed  []string // by pushd, the newest last; shared by copies, so it is clipped before an append
+}
 
 // Directories that are not known here, as the text that a shell would expand.
 const (
@@ -165,32 +171,64 @@ func (w *walker) add(c Command) {
 	if c.Program == "tee" {
 		c.Writes = teeFiles(c.Args)
 	}
-	if c.Program == "cd" || c.Program == "pushd" {
-		w.changeDir(c.Args)
+	switch c.Program {
+	case "cd":
+		w.dir.change(cmp.Or(directoryArgument(c.Args), "~"))
+	case "pushd":
+		w.dir.push(directoryArgument(c.Args))
+	case "popd":
+		w.dir.pop()
 	}
 	w.commands = append(w.commands, c)
 }
 
-func (w *walker) changeDir(args []string) {
-	target := "~"
+// directoryArgument returns the first argument that is no option, or "".
+func directoryArgument(args []string) string {
 	for _, a := range args {
-		if a == "--" || len(a) > 1 && a[0] == '-' {
-			continue
+		if a != "--" && (len(a) < 2 || a[0] != '-') {
+			return a
 		}
-		target = a
-		break
 	}
-	next := path.Join(w.dir.current, target)
+	return ""
+}
+
+// change follows "cd target".
+func (d *directory) change(target string) {
+	next := path.Join(d.current, target)
 	switch {
 	case target == "-":
-		next = w.dir.former
+		next = d.former
 	case path.IsAbs(target) || strings.HasPrefix(target, "~") || strings.HasPrefix(target, "$"):
 		next = path.Clean(target)
 	}
 	if len(next) > maxDir {
 		next = unknownDir
 	}
-	w.dir = directory{current: next, former: w.dir.current}
+	d.current, d.former = next, d.current
+}
+
+// push follows "pushd target". Without a target, it exchanges the current and the newest pushed directory. "+1" rotates the stack, which is not
+// followed.
+func (d *directory) push(target string) {
+	before := d.current
+	switch {
+	case target == "":
+		d.pop()
+	case target[0] == '+':
+		d.current, d.former = unknownDir, before
+	default:
+		d.change(target)
+	}
+	d.pushed = append(slices.Clip(d.pushed), before)
+}
+
+// pop follows "popd". An earlier command line may have pushed the directory.
+func (d *directory) pop() {
+	next := unknownDir
+	if n := len(d.pushed); n > 0 {
+		next, d.pushed = d.pushed[n-1], d.pushed[:n-1]
+	}
+	d.current, d.former = next, d.current
 }
 
 // maxDir is the maximum length of a directory in bytes, as in Linux. It bounds the memory of many relative changes.
@@ -246,7 +284,7 @@ func (w *walker) unpack(at int) {
 	}
 	// The commands before the shell count for MaxCommands. Their capacity is cut, so parse adds to a copy and does not overwrite the
 	// shell in w.commands: the shell stays if parse keeps no command.
-	in := walker{inner: true, dir: directory{outer.Dir, unknownFormerDir}, commands: w.commands[:at:at]}
+	in := walker{inner: true, dir: directory{current: outer.Dir, former: unknownFormerDir}, commands: w.commands[:at:at]}
 	_ = in.parse(script) // the commands before an error are valid
 	if len(in.commands) == at {
 		return
