@@ -52,19 +52,23 @@ func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 	}
 	_, _, err := d.publisher.publish(ctx, l, options, onlyFirst...)
 	if natserr.IsConflict(err) { // the message has a letter, or a cluster was busy
-		stored := false
-		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(direct.Message) { stored = true }); err != nil {
-			return fmt.Errorf("store dead letter: %w", err)
-		}
-		if stored {
-			return nil
-		}
-		err = fmt.Errorf("%w (%v)", nats.ErrTimeout, err) //nolint:errorlint // not the end of a context: the cluster is busy, and the worker holds the message
+		err = d.checkStored(ctx, filter, err)
 	}
 	if err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
 	return nil
+}
+
+// checkStored returns nil if a dead letter with the subject is stored. Otherwise the conflict is of a busy cluster. Then checkStored returns a
+// timeout, so that the worker holds the message.
+func (d *DeadLetters) checkStored(ctx context.Context, subject string, conflict error) error {
+	stored := false
+	err := d.lastPerSubject(ctx, events.StreamDead, []string{subject}, func(direct.Message) { stored = true })
+	if err != nil || stored {
+		return err
+	}
+	return fmt.Errorf("%w (%v)", nats.ErrTimeout, conflict) //nolint:errorlint // only the timeout decides
 }
 
 // bookOf returns the book of a subject, or unknownBook.

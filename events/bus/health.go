@@ -35,7 +35,7 @@ type RoleHealth struct {
 
 // Healthy reports whether the role runs, serves requests or was stopped on request.
 func (h RoleHealth) Healthy() bool {
-	return h.State == Running || h.State == Serving || h.State == Stopped
+	return h.takesWork() || h.State == Stopped
 }
 
 // Health has the states of the roles that a connection runs, for health checks and users. Conn.Run sets them.
@@ -122,37 +122,49 @@ func (h *Health) setDependency(role, dependency string, err error) (changed bool
 func (h *Health) Roles() []RoleHealth {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.nc.IsConnected() || h.nc.IsDraining() {
-		h.disconnectedSince = time.Time{}
-	} else if h.disconnectedSince.IsZero() {
-		h.disconnectedSince = time.Now()
-	}
 	all := slices.Clone(h.roles)
 	for i := range all {
 		if waiting := h.waiting[all[i].Role]; waiting != nil && all[i].State == Running {
 			all[i].Waiting = waiting()
 		}
 	}
-	for _, l := range h.dependencies { // the oldest outage of a role determines its state
+	all = h.withDependencies(all)
+	if h.nc.IsConnected() || h.nc.IsDraining() {
+		h.disconnectedSince = time.Time{}
+		return all
+	}
+	if h.disconnectedSince.IsZero() {
+		h.disconnectedSince = time.Now()
+	}
+	for i := range all {
+		all[i] = all[i].withoutConnection(h.disconnectedSince)
+	}
+	return all
+}
+
+// takesWork reports whether a role handles messages or serves requests.
+func (h RoleHealth) takesWork() bool { return h.State == Running || h.State == Serving }
+
+// withDependencies makes the roles that lack a dependency unavailable. The oldest outage of a role determines its state.
+func (h *Health) withDependencies(all []RoleHealth) []RoleHealth {
+	for _, l := range h.dependencies {
 		i := slices.IndexFunc(all, func(r RoleHealth) bool { return r.Role == l.role })
 		if i < 0 { // a role that takes no messages, such as a generator that only serves requests
-			i, all = len(all), append(all, RoleHealth{Role: l.role, State: Running})
+			i = len(all)
+			all = append(all, RoleHealth{Role: l.role, State: Running})
 		}
-		if all[i].State == Running || all[i].State == Serving {
+		if all[i].takesWork() {
 			all[i] = RoleHealth{Role: l.role, State: Unavailable, Reason: l.dependency + ": " + l.reason, Since: l.since}
 		}
 	}
-	if h.disconnectedSince.IsZero() {
-		return all
-	}
-	for i := range all {
-		r := &all[i]
-		wasHealthy := r.State == Running || r.State == Serving
-		causedByDisconnection := r.State == Unavailable && r.Since.After(h.disconnectedSince)
-		if !wasHealthy && !causedByDisconnection {
-			continue // keep the more specific state from before the disconnection
-		}
-		*r = RoleHealth{Role: r.Role, State: Unavailable, Reason: "no connection to the server", Since: h.disconnectedSince}
-	}
 	return all
+}
+
+// withoutConnection returns the health of a role without a connection since a time. A more specific state from before that time stays.
+func (h RoleHealth) withoutConnection(since time.Time) RoleHealth {
+	causedByDisconnection := h.State == Unavailable && h.Since.After(since)
+	if !h.takesWork() && !causedByDisconnection {
+		return h
+	}
+	return RoleHealth{Role: h.Role, State: Unavailable, Reason: "no connection to the server", Since: since}
 }
