@@ -38,8 +38,7 @@ var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Lo
 func Lines(steps []events.Step, query string) (lines []Line) {
 	var past history
 	words := queryWords(query)
-	var found [][]string              // by line: the words of the query in its call
-	callCount := make(map[string]int) // by word: the number of calls that have it
+	var found [][]string // by line: the words of the query in its call
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
@@ -56,25 +55,33 @@ func Lines(steps []events.Step, query string) (lines []Line) {
 				relevance = obviousRelevance(c, repeats[j]) // may still be ""
 			}
 			lines = append(lines, Line{Relevance: relevance, Text: line, Tokens: chat.Tokens(line + "\n")})
-			inCall := wordsIn(c, words)
-			found = append(found, inCall)
-			for _, w := range inCall {
-				callCount[w]++
-			}
+			found = append(found, wordsIn(c, words))
 		}
 	}
-	few := max(2, len(lines)/4) // the maximum number of calls with a rare word
+	rateByQuery(lines, found)
+	return lines
+}
+
+// rateByQuery sets the relevance of the lines without one, by the words of the query. found has, for each line, those that its call has.
+func rateByQuery(lines []Line, found [][]string) {
+	callCount := make(map[string]int) // by word: the number of calls that have it
+	for _, words := range found {
+		for _, w := range words {
+			callCount[w]++
+		}
+	}
+	maxCount := max(2, len(lines)/4) // of a rare word
+	isRare := func(w string) bool { return callCount[w] <= maxCount }
 	for i := range lines {
 		l := &lines[i]
-		if l.Relevance != "" {
-			continue
-		}
-		l.Relevance = events.Medium
-		if slices.ContainsFunc(found[i], func(w string) bool { return callCount[w] <= few }) {
+		switch {
+		case l.Relevance != "":
+		case slices.ContainsFunc(found[i], isRare):
 			l.Relevance = events.High
+		default:
+			l.Relevance = events.Medium
 		}
 	}
-	return lines
 }
 
 // recordOf returns the record of a call in the record of its step, empty without one.

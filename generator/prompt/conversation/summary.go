@@ -40,14 +40,41 @@ const (
 // single spaces and removes code fences, so a text cannot start a new line in the summary. The words themselves stay
 // untrusted.
 func Summarize(texts []string, tokens int, query string) string {
+	lines := summaryLines(texts, query)
+	slices.SortStableFunc(lines, func(a, b summaryLine) int { return cmp.Compare(b.value, a.value) })
+	left := tokens
+	lines = slices.DeleteFunc(lines, func(l summaryLine) bool {
+		cost := chat.Tokens(l.text + "\n")
+		if cost > left {
+			return true
+		}
+		left -= cost
+		return false
+	})
+	for len(lines) > 0 {
+		if summary := inTimeOrder(lines); chat.Tokens(summary) <= tokens {
+			return summary
+		}
+		lines = lines[:len(lines)-1] // the estimate for the whole may exceed the sum over its lines
+	}
+	return ""
+}
+
+// summaryLine is a sentence that a summary may contain.
+type summaryLine struct {
+	text     string
+	value    float64 // points per length
+	position int     // in time order
+}
+
+// summaryLines returns the sentences of the texts that have points, each once, in time order.
+func summaryLines(texts []string, query string) (lines []summaryLine) {
 	wanted := make(map[string]bool) // the stems of the content words of the query
 	for w := range words(query[:min(len(query), queryBytes)]) {
 		if isContentWord(w) {
 			wanted[text.Stem(w)] = true
 		}
 	}
-	var lines []string
-	var values []float64          // by line: points per length
 	seen := make(map[string]bool) // lines in lower case
 	for _, s := range texts {
 		for sentence := range sentences(s[:min(len(s), maxRead)]) {
@@ -55,35 +82,21 @@ func Summarize(texts []string, tokens int, query string) string {
 			value := points(sentence, wanted) / float64(lineOverhead+chat.Tokens(line))
 			if folded := strings.ToLower(line); value > 0 && !seen[folded] {
 				seen[folded] = true
-				lines, values = append(lines, line), append(values, value)
+				lines = append(lines, summaryLine{text: line, value: value, position: len(lines)})
 			}
 		}
 	}
-	order := make([]int, len(lines)) // the best line first
-	for i := range order {
-		order[i] = i
+	return lines
+}
+
+// inTimeOrder joins the texts of lines in time order.
+func inTimeOrder(lines []summaryLine) string {
+	lines = slices.SortedFunc(slices.Values(lines), func(a, b summaryLine) int { return cmp.Compare(a.position, b.position) })
+	var texts []string
+	for _, l := range lines {
+		texts = append(texts, l.text)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[b], values[a]) })
-	limit := tokens
-	order = slices.DeleteFunc(order, func(i int) bool {
-		cost := chat.Tokens(lines[i] + "\n")
-		if cost > tokens {
-			return true
-		}
-		tokens -= cost
-		return false
-	})
-	for len(order) > 0 {
-		var chosen []string
-		for _, i := range slices.Sorted(slices.Values(order)) {
-			chosen = append(chosen, lines[i])
-		}
-		if summary := strings.Join(chosen, "\n"); chat.Tokens(summary) <= limit {
-			return summary
-		}
-		order = order[:len(order)-1] // the estimate for the whole may exceed the sum over its lines
-	}
-	return ""
+	return strings.Join(texts, "\n")
 }
 
 const bullet = "- "
