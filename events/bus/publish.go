@@ -78,16 +78,51 @@ func (p *publisher) publish(ctx context.Context, e events.Event, o PublishOption
 		p.recordAnswer(err) // the check may ask the server, and get no answer
 		return Receipt{}, nil, fmt.Errorf("publish a %s: %w", e.Kind(), err)
 	}
-	if x, ok := e.(*events.Execution); ok && x.Agent != nil {
-		agent, err := p.blobs.PutAgent(ctx, x.Agent)
-		if err != nil {
-			return Receipt{}, nil, fmt.Errorf("store the agent of run %s: %w", x.RunID, asFull(natserr.AsTimeout(ctx, err)))
-		}
-		x.Agent = agent
+	if err := p.storeAgent(ctx, e); err != nil {
+		return Receipt{}, nil, err
 	}
-	subject, header, data, err := events.Encode(e)
+	msg, err := newMessage(e, o)
 	if err != nil {
 		return Receipt{}, nil, Discard(err)
+	}
+	if err := p.storePayload(ctx, msg); err != nil {
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", msg.Subject, err)
+	}
+	id := string(e.EventID())
+	if o.Copy != 0 {
+		id += copySeparator + strconv.Itoa(o.Copy)
+	}
+	pub, err := p.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
+	if err != nil {
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", msg.Subject, err)
+	}
+	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
+	if !r.Duplicate {
+		r.Trace = events.TraceID(o.Trace)
+		p.stats.addStored(e)
+	}
+	return r, msg, nil
+}
+
+// storeAgent stores a large description of the agent of an execution, and replaces it by the name of its blob.
+func (p *publisher) storeAgent(ctx context.Context, e events.Event) error {
+	x, ok := e.(*events.Execution)
+	if !ok || x.Agent == nil {
+		return nil
+	}
+	agent, err := p.blobs.PutAgent(ctx, x.Agent)
+	if err != nil {
+		return fmt.Errorf("store the agent of run %s: %w", x.RunID, asFull(natserr.AsTimeout(ctx, err)))
+	}
+	x.Agent = agent
+	return nil
+}
+
+// newMessage returns the message of an event, with the attributes as headers.
+func newMessage(e events.Event, o PublishOptions) (*nats.Msg, error) {
+	subject, header, data, err := events.Encode(e)
+	if err != nil {
+		return nil, err
 	}
 	msg := &nats.Msg{Subject: subject, Header: header, Data: data}
 	if o.Repeat {
@@ -96,37 +131,31 @@ func (p *publisher) publish(ctx context.Context, e events.Event, o PublishOption
 	if events.TraceID(o.Trace) != "" {
 		msg.Header[events.HeaderTrace] = []string{o.Trace}
 	}
-	if o.ReplyTo != "" {
-		msg.Header[events.HeaderReply] = []string{o.ReplyTo}
-		if _, err := events.ReplySubject(msg.Header); err != nil {
-			return Receipt{}, nil, Discard(fmt.Errorf("publish %s: %w", subject, err))
-		}
-		if o.ReplyJSON {
-			msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
-		}
+	if o.ReplyTo == "" {
+		return msg, nil
 	}
-	if len(data) > MaxInline {
-		name, err := p.blobs.Put(ctx, subject, data)
-		if err != nil {
-			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(natserr.AsTimeout(ctx, err)))
-		}
-		msg.Header[events.HeaderBlob] = []string{name}
-		msg.Data = nil
+	msg.Header[events.HeaderReply] = []string{o.ReplyTo}
+	if _, err := events.ReplySubject(msg.Header); err != nil {
+		return nil, fmt.Errorf("publish %s: %w", subject, err)
 	}
-	id := string(e.EventID())
-	if o.Copy != 0 {
-		id += copySeparator + strconv.Itoa(o.Copy)
+	if o.ReplyJSON {
+		msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
 	}
-	pub, err := p.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
+	return msg, nil
+}
+
+// storePayload stores a payload above MaxInline as a blob, and replaces it in the message by the name of the blob.
+func (p *publisher) storePayload(ctx context.Context, msg *nats.Msg) error {
+	if len(msg.Data) <= MaxInline {
+		return nil
+	}
+	name, err := p.blobs.Put(ctx, msg.Subject, msg.Data)
 	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, err)
+		return asFull(natserr.AsTimeout(ctx, err))
 	}
-	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
-	if !r.Duplicate {
-		r.Trace = events.TraceID(o.Trace)
-		p.stats.addStored(e)
-	}
-	return r, msg, nil
+	msg.Header[events.HeaderBlob] = []string{name}
+	msg.Data = nil
+	return nil
 }
 
 // asFull returns a *FullError if the error means that the server has no room, and other errors unchanged.
