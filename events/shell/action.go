@@ -56,7 +56,7 @@ func inPlace(arg string) bool {
 
 // subcommand returns the action of a program that has subcommands.
 func subcommand(name string, args []string) Action {
-	p, words := programs[name], operands(args)
+	p, words := programs[name], subcommandWords(name, args)
 	if len(words) > 1 {
 		switch first := name + " " + words[0]; first {
 		case "uv pip", "yarn global": // their subcommands are in the tables of uv and yarn
@@ -81,6 +81,35 @@ func subcommand(name string, args []string) Action {
 		return Action{Name: name + " run " + words[1], Kind: p.sub[words[1]]}
 	}
 	return Action{Name: name + " run", Kind: Runs}
+}
+
+// valueOptions are the options in front of a subcommand that have the next argument as their value, by program.
+var valueOptions = map[string][]string{
+	"git":    {"-C", "-c", "--git-dir", "--work-tree"},
+	"go":     {"-C"},
+	"make":   {"-C", "-f", "--directory", "--file"},
+	"npm":    {"--prefix", "-C", "-w", "--workspace"},
+	"pnpm":   {"-C", "--dir", "-F", "--filter"},
+	"yarn":   {"--cwd"},
+	"mvn":    {"-f", "--file", "-pl", "--projects"},
+	"gradle": {"-p", "--project-dir"},
+	"docker": {"--context", "-H", "--host"},
+}
+
+// subcommandWords returns the arguments from the subcommand on.
+func subcommandWords(name string, args []string) []string {
+	isValue := false
+	for i, arg := range args {
+		switch {
+		case isValue:
+			isValue = false
+		case !strings.HasPrefix(arg, "-"):
+			return args[i:]
+		default:
+			isValue = slices.Contains(valueOptions[name], arg)
+		}
+	}
+	return nil
 }
 
 // python returns the action of an interpreter that runs a module, a line of code or a script.
