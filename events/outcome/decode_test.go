@@ -185,6 +185,10 @@ func TestDecoderLeading(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is several among") {
 		t.Errorf("got %v, want an error that two scores have the leading name", err)
 	}
+	_, err = Decoder{}.Decode([]byte(`{"scores": {"accuracy": 0, "success": 1, "tone": 1}}`))
+	if err == nil || !strings.Contains(err.Error(), "name the one that counts") {
+		t.Errorf("got %v, want an error that asks for the score that counts", err)
+	}
 }
 
 func TestParse(t *testing.T) {

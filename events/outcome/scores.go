@@ -88,17 +88,23 @@ func (f *fields) takeScores(lookup func() (string, error)) (lead []reading, scor
 	if len(lead) == 1 {
 		return lead, scores, nil
 	}
+	return nil, nil, leadError(all, len(lead), leading)
+}
+
+// leadError returns the error for scores of which not exactly one leads. leads is their number, and leading the name of the leading score, or "".
+func leadError(all []reading, leads int, leading string) error {
 	var names []string
 	for _, r := range all {
 		names = append(names, text.Clip(r.name, 40))
 	}
+	list := strings.Join(names, ", ")
 	switch {
-	case len(lead) > 1:
-		return nil, nil, fmt.Errorf("scores: the leading score %q is several among %s", leading, strings.Join(names, ", "))
-	case leading != "":
-		return nil, nil, fmt.Errorf("scores: the leading score %q is missing among %s", leading, strings.Join(names, ", "))
+	case leading == "":
+		return fmt.Errorf(`scores: several of them (%s): name the one that counts, such as "leading": %q`, list, names[0])
+	case leads == 0:
+		return fmt.Errorf("scores: the leading score %q is missing among %s", leading, list)
 	}
-	return nil, nil, fmt.Errorf(`scores: several of them (%s): name the one that counts, such as "leading": %q`, strings.Join(names, ", "), names[0])
+	return fmt.Errorf("scores: the leading score %q is several among %s", leading, list)
 }
 
 // takeNamed removes the scores with a name and returns them, sorted by name.
