@@ -154,7 +154,9 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, isJSON bool,
 	if kind != protobufType && kind != jsonType {
 		return nil, false, fail(http.StatusUnsupportedMediaType, "want Content-Type: %s or %s; gRPC is not supported: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", protobufType, jsonType)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a test may have no connection
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))    // a test may have no connection
+	defer func() { _ = connection.SetReadDeadline(time.Time{}) }() // else it would cancel the request while the spans are stored
 	var from io.Reader = http.MaxBytesReader(w, r.Body, maxBody)
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":

@@ -529,3 +529,24 @@ func TestLimitOfAGateway(t *testing.T) {
 		t.Errorf("after the end of all traces: got the count %+v", s.total)
 	}
 }
+
+// connection is a response with a connection that records its read deadline.
+type connection struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (c *connection) SetReadDeadline(deadline time.Time) error {
+	c.deadline = deadline
+	return nil
+}
+
+func TestReadDeadlineEndsWithTheBody(t *testing.T) {
+	t.Parallel()
+	c := &connection{ResponseRecorder: httptest.NewRecorder()}
+	r := httptest.NewRequest(http.MethodPost, Path, strings.NewReader("{}"))
+	r.Header.Set("Content-Type", jsonType)
+	if _, _, err := readBody(c, r); err != nil || !c.deadline.IsZero() {
+		t.Errorf("got a read deadline at %s, %v, want none: it cancels the request while the spans are stored", c.deadline, err)
+	}
+}
