@@ -22,52 +22,71 @@ const (
 // SameSubject returns the groups with several bullets, in order. Each bullet of a group is on one subject with the first one, and no
 // bullet is in two groups. 10,000 bullets with few different words take two seconds, 100,000 take minutes.
 func SameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
-	type group struct {
-		bullets []*playbook.Bullet
-		words   set // rare words of the first bullet
-	}
-	var all []*group
-	withWord := make(map[uint64][]int) // by word: the groups whose first bullet has it
-	var shared []int                   // by group: number of rare words in common with the current bullet; 0 between bullets
+	all := subjects{withWord: make(map[uint64][]int)}
 	for _, bullet := range bullets {
-		words := rareWords(bullet.When + " " + bullet.Advice())
-		var near []int // groups with a word in common
-		for _, word := range words {
-			for _, g := range withWord[word] {
-				if shared[g]++; shared[g] == 1 {
-					near = append(near, g)
-				}
-			}
-		}
-		best := -1 // the group with the most words in common; of equal ones the first
-		for _, g := range near {
-			n := shared[g]
-			dice := 2 * float64(n) / float64(len(words)+len(all[g].words))
-			onSubject := n >= minShared && dice >= minSubject
-			isBetter := best < 0 || n > shared[best] || n == shared[best] && g < best
-			if onSubject && isBetter && !isOtherCase(all[g].bullets[0], bullet) {
-				best = g
-			}
-		}
-		for _, g := range near {
-			shared[g] = 0
-		}
-		if best >= 0 {
-			all[best].bullets = append(all[best].bullets, bullet)
-			continue
-		}
-		for _, word := range words {
-			withWord[word] = append(withWord[word], len(all))
-		}
-		all, shared = append(all, &group{[]*playbook.Bullet{bullet}, words}), append(shared, 0)
+		all.add(bullet)
 	}
 	var several [][]*playbook.Bullet
-	for _, g := range all {
+	for _, g := range all.groups {
 		if len(g.bullets) > 1 {
 			several = append(several, g.bullets)
 		}
 	}
 	return several
+}
+
+// subjects are groups of bullets on one subject.
+type subjects struct {
+	groups   []*subject
+	withWord map[uint64][]int // by word: the indices of the groups whose first bullet has it
+	shared   []int            // by group: number of rare words in common with the bullet that is added; 0 between two bullets
+}
+
+// subject is a group of bullets.
+type subject struct {
+	bullets []*playbook.Bullet
+	words   set // rare words of the first bullet
+}
+
+// add adds a bullet to the group on its subject, or to a new one.
+func (s *subjects) add(b *playbook.Bullet) {
+	words := rareWords(b.When + " " + b.Advice())
+	if g := s.find(b, words); g >= 0 {
+		s.groups[g].bullets = append(s.groups[g].bullets, b)
+		return
+	}
+	for _, word := range words {
+		s.withWord[word] = append(s.withWord[word], len(s.groups))
+	}
+	s.groups = append(s.groups, &subject{[]*playbook.Bullet{b}, words})
+	s.shared = append(s.shared, 0)
+}
+
+// find returns the index of the group on the subject of a bullet with these rare words, or -1. Of several groups it returns the one with the most
+// words in common, and of equal ones the first.
+func (s *subjects) find(b *playbook.Bullet, words set) int {
+	var near []int // groups with a word in common
+	for _, word := range words {
+		for _, g := range s.withWord[word] {
+			if s.shared[g]++; s.shared[g] == 1 {
+				near = append(near, g)
+			}
+		}
+	}
+	best := -1
+	for _, g := range near {
+		n := s.shared[g]
+		dice := 2 * float64(n) / float64(len(words)+len(s.groups[g].words))
+		onSubject := n >= minShared && dice >= minSubject
+		isBetter := best < 0 || n > s.shared[best] || n == s.shared[best] && g < best
+		if onSubject && isBetter && !isOtherCase(s.groups[g].bullets[0], b) {
+			best = g
+		}
+	}
+	for _, g := range near {
+		s.shared[g] = 0
+	}
+	return best
 }
 
 // rareWords returns the set of the rare words of a text, by their stems.
