@@ -25,24 +25,29 @@ func (e *Eraser) Watch(ctx context.Context, log zerolog.Logger) {
 			return
 		}
 		wait = watchInterval
-		hasWork, err := e.hasWork(ctx)
-		if err == nil && !hasWork || errors.Is(err, nats.ErrNoResponders) { // no responders: the bucket does not exist
-			continue
-		}
-		var out *Result
-		if err == nil {
-			out, err = e.Run(ctx)
-		}
+		out, err := e.runIfNeeded(ctx)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, nats.ErrConnectionClosed):
 			return
 		case err != nil:
 			log.Warn().Err(err).Msg("cannot erase, will retry")
 			wait = retryInterval
-		default:
+		case out != nil:
 			log.Info().Int("runs", out.Runs).Int("messages", out.Removed).Int("versions", out.Versions).Int("dead_letters_with_new_ids", out.Letters).Msg("erased")
 		}
 	}
+}
+
+// runIfNeeded calls Run if there is work. Otherwise, or without the bucket of requests, the result is nil.
+func (e *Eraser) runIfNeeded(ctx context.Context) (*Result, error) {
+	hasWork, err := e.hasWork(ctx)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders): // the bucket does not exist
+		return nil, nil
+	case err != nil || !hasWork:
+		return nil, err
+	}
+	return e.Run(ctx)
 }
 
 // hasWork reports whether there are requests, or a backup was restored.
