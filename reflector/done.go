@@ -14,20 +14,9 @@ func (w *worker) done(ctx context.Context, d *bus.Delivery) (bool, error) {
 	var id events.ID
 	switch e := d.Event.(type) {
 	case *events.Feedback:
-		seq, matches, err := e.Execution.Parse()
-		if err != nil {
-			return false, nil //nolint:nilerr // no execution has such a handle
-		}
-		found, err := w.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
-		if errors.Is(err, bus.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil {
+		run, err := w.ratedRun(ctx, e)
+		if run == nil || err != nil {
 			return false, err
-		}
-		run, ok := found.(*events.Execution)
-		if !ok {
-			return false, nil
 		}
 		id = events.ReflectionID(run.SampleID(), e.ID, w.version)
 	case *events.Execution:
@@ -41,6 +30,20 @@ func (w *worker) done(ctx context.Context, d *bus.Delivery) (bool, error) {
 		return false, nil
 	}
 	return w.conn.Events.Has(ctx, events.StreamReflections, events.KindReflection.Subject(d.Event.InBook()), d.Stored, id)
+}
+
+// ratedRun returns the execution that feedback is about, or nil if it does not exist.
+func (w *worker) ratedRun(ctx context.Context, f *events.Feedback) (*events.Execution, error) {
+	seq, matches, err := f.Execution.Parse()
+	if err != nil {
+		return nil, nil //nolint:nilerr // no execution has such a handle
+	}
+	found, err := w.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, nil
+	}
+	run, _ := found.(*events.Execution) // nil for another event
+	return run, err
 }
 
 // nextRoundStored reports whether the task of the execution's next round is stored, or its execution.
