@@ -5,9 +5,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +69,8 @@ func parse(text []byte) (*PriceTable, error) {
 	if len(t.Models) > maxModels {
 		errs = append(errs, fmt.Errorf("models: must be at most %d, got %d", maxModels, len(t.Models)))
 	}
-	for name, p := range t.Models {
+	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
+		p := t.Models[name]
 		for _, dollars := range []float64{p.Input, p.Cached, p.Output} {
 			if !(dollars >= 0 && dollars <= math.MaxInt32) { // also NaN
 				errs = append(errs, fmt.Errorf("models: %s: must be at least 0 dollars, got %v", name, dollars))

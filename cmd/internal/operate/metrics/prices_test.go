@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,4 +72,12 @@ func pricedModels(n int) string {
 		lines.WriteString("  m" + strings.Repeat("1", i+1) + ": {input: 1}\n")
 	}
 	return lines.String()
+}
+
+func TestErrorsOfATableAreSorted(t *testing.T) {
+	t.Parallel()
+	_, err := parse([]byte("date: 2030-01-02\nmodels: {d: {input: -1}, b: {input: -1}, e: {input: -1}, a: {input: -1}, c: {input: -1}, f: {input: -1}}"))
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 6 || !slices.IsSorted(lines) {
+		t.Errorf("got %q, want six errors in the order of the models", lines)
+	}
 }
