@@ -164,14 +164,11 @@ type Turn struct {
 // AddTurn adds a turn of the assistant, as a new step or to the last step. The text of the step becomes the answer, unless the
 // step has a call that the client runs, or a call of an earlier turn.
 func (c *Conversation) AddTurn(t Turn) {
-	if c.repeatsLastStep(t.Calls) { // add only new text and calls: to the last step, or to a new step if a call of the last one has its result
-		last := &c.Steps[len(c.Steps)-1]
-		t.Text = strings.TrimSpace(strings.TrimPrefix(t.Text, last.Text))
-		t.Calls = slices.DeleteFunc(slices.Clone(t.Calls), c.isOpenCall)
+	if c.repeatsLastStep(t.Calls) {
+		t = c.withoutRepeated(t)
 		if t.Text == "" && len(t.Calls) == 0 {
 			return
 		}
-		t.Continues = t.Continues || !c.lastStepHasResult()
 	}
 	if !t.Continues || len(c.Steps) == 0 {
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: t.At})
@@ -183,15 +180,7 @@ func (c *Conversation) AddTurn(t Turn) {
 	}
 	step.Text += t.Text
 	for i := range t.Calls {
-		call := &t.Calls[i]
-		step.Calls = append(step.Calls, events.ToolCall{Tool: toolOf(call), Arguments: call.Arguments, Outcome: events.Unknown})
-		c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
-		if call.Result != nil {
-			c.Close(len(c.Open)-1, call.Result)
-		}
-	}
-	if n := len(c.Open) - maxOpenCalls; n > 0 {
-		c.Open = slices.Delete(c.Open, 0, n)
+		c.addCall(&t.Calls[i])
 	}
 	hasEarlierCalls := len(step.Calls) > len(t.Calls) // the turn continues a step with calls
 	if len(modelapi.ClientCalls(t.Calls)) == 0 && !hasEarlierCalls && step.Text != "" {
@@ -199,12 +188,28 @@ func (c *Conversation) AddTurn(t Turn) {
 	}
 }
 
+// addCall adds a call to the last turn. The call is open unless it has its result.
+func (c *Conversation) addCall(call *modelapi.ToolCall) {
+	step := &c.Steps[c.turn]
+	step.Calls = append(step.Calls, events.ToolCall{Tool: toolOf(call), Arguments: call.Arguments, Outcome: events.Unknown})
+	c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
+	if call.Result != nil {
+		c.Close(len(c.Open)-1, call.Result)
+	}
+	if len(c.Open) > maxOpenCalls {
+		c.Open = slices.Delete(c.Open, 0, 1)
+	}
+}
+
 // callKey identifies a call that may be recorded several times. Clients use an id again for another call, so name and arguments are part of
 // the key.
 type callKey struct{ id, tool, arguments string }
 
-// keyOf returns the key of an open call.
-func (c *Conversation) keyOf(o OpenCall) callKey {
+// keyOf returns the key of a recorded call.
+func keyOf(call *modelapi.ToolCall) callKey { return callKey{call.ID, toolOf(call), call.Arguments} }
+
+// openKey returns the key of an open call.
+func (c *Conversation) openKey(o OpenCall) callKey {
 	call := &c.Steps[o.Step].Calls[o.Call]
 	return callKey{o.ID, call.Tool, call.Arguments}
 }
@@ -215,10 +220,32 @@ func toolOf(call *modelapi.ToolCall) string { return cmp.Or(call.Name, "unknown"
 // repeatsLastStep reports whether the last step is of the assistant, and one of the calls was recorded before. Some recorders write a message
 // again with all blocks so far, and may give it another id.
 func (c *Conversation) repeatsLastStep(calls []modelapi.ToolCall) bool {
-	last := len(c.Steps) - 1
-	return last >= 0 && c.Steps[last].Speaker == "assistant" && slices.ContainsFunc(calls, func(call modelapi.ToolCall) bool {
-		return c.isOpenCall(call) || call.ID != "" && c.answered[callKey{call.ID, toolOf(&call), call.Arguments}]
-	})
+	if len(c.Steps) == 0 || c.Steps[len(c.Steps)-1].Speaker != "assistant" {
+		return false
+	}
+	return slices.ContainsFunc(calls, func(call modelapi.ToolCall) bool { return c.findEqual(&call) >= 0 || c.isAnswered(&call) })
+}
+
+// withoutRepeated returns a turn that repeats the last step without its repeated text and calls. A result in a repeated call is added to the
+// open call. The rest of the turn continues the last step, unless a call of that one has its result.
+func (c *Conversation) withoutRepeated(t Turn) Turn {
+	t.Continues = t.Continues || !c.lastStepHasResult()
+	t.Text = strings.TrimSpace(strings.TrimPrefix(t.Text, c.Steps[len(c.Steps)-1].Text))
+	var added []modelapi.ToolCall
+	for i := range t.Calls {
+		call := &t.Calls[i]
+		open := c.findEqual(call)
+		switch {
+		case open >= 0 && call.Result != nil:
+			c.Close(open, call.Result)
+		case open >= 0, call.Result != nil && c.isAnswered(call):
+			continue
+		default: // it may repeat an answered call: dropRepeated removes it if it gets no result
+			added = append(added, *call)
+		}
+	}
+	t.Calls = added
+	return t
 }
 
 // lastStepHasResult reports whether a call of the last step has its result.
@@ -233,17 +260,24 @@ func (c *Conversation) lastStepHasResult() bool {
 	return open < len(c.Steps[last].Calls)
 }
 
-// isOpenCall reports whether an equal call waits for its result.
-func (c *Conversation) isOpenCall(call modelapi.ToolCall) bool {
-	key := callKey{call.ID, toolOf(&call), call.Arguments}
-	return call.ID != "" && slices.ContainsFunc(c.Open, func(o OpenCall) bool { return c.keyOf(o) == key })
+// findEqual returns the index of the open call with the same id, tool and arguments, or -1. A call without an id has none.
+func (c *Conversation) findEqual(call *modelapi.ToolCall) int {
+	if call.ID == "" {
+		return -1
+	}
+	return slices.IndexFunc(c.Open, func(o OpenCall) bool { return c.openKey(o) == keyOf(call) })
+}
+
+// isAnswered reports whether a call with the same id, tool and arguments has its result.
+func (c *Conversation) isAnswered(call *modelapi.ToolCall) bool {
+	return call.ID != "" && c.answered[keyOf(call)]
 }
 
 // dropRepeated removes the calls that have no result and equal an answered call: the recorder wrote them again.
 func (c *Conversation) dropRepeated() {
 	for _, o := range slices.Backward(c.Open) { // the last one first, so that the indices of the others stay valid
 		step := &c.Steps[o.Step]
-		if o.ID == "" || !c.answered[c.keyOf(o)] {
+		if o.ID == "" || !c.answered[c.openKey(o)] {
 			continue
 		}
 		step.Calls = slices.Delete(step.Calls, o.Call, o.Call+1)
@@ -275,8 +309,7 @@ func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 //   - the first one of its tool in the last turn;
 //   - the first one of the last turn.
 func (c *Conversation) find(r *modelapi.ToolResult) int {
-	byID, byName := -1, -1
-	first := -1
+	byID, byName, first := -1, -1, -1
 	for i, o := range c.Open {
 		switch {
 		case r.CallID != "" && o.ID == r.CallID:
@@ -318,7 +351,7 @@ func (c *Conversation) TakeCall(i int) *events.ToolCall {
 	if c.answered == nil {
 		c.answered = map[callKey]bool{}
 	}
-	c.answered[c.keyOf(o)] = true
+	c.answered[c.openKey(o)] = true
 	return call
 }
 

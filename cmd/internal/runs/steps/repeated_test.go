@@ -10,7 +10,8 @@ import (
 )
 
 // TestRepeatedCalls checks that a call that is recorded again counts once, and that a client that repeats an id has several calls.
-// A message is its text and its calls as id:name:arguments; a message that begins with = is the result of a call.
+// A message is its text and its calls as id:name:arguments, and :result of a call that the provider ran; a message that begins with = is the
+// result of a call.
 func TestRepeatedCalls(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -28,6 +29,9 @@ func TestRepeatedCalls(t *testing.T) {
 		{"without results", []string{"1:a:x", "1:a:x"}, []string{" a:x="}},
 		{"a repeated id, other arguments", []string{"1:a:x", "1:a:y", "=1"}, []string{" a:x=", " a:y=r1"}},
 		{"a repeated id, each with a result", []string{"1:a:x", "=1", "1:a:x", "=1"}, []string{" a:x=r1", " a:x=r1"}},
+		{"run by the provider", []string{"Look. 1:a:x:r1", "Look. 1:a:x:r1 2:b:y", "=2"}, []string{"Look. a:x=r1", " b:y=r2"}},
+		{"run by the provider, nothing new", []string{"1:a:x:r1", "1:a:x:r1", "Done."}, []string{" a:x=r1", "Done."}},
+		{"run by the provider, first without the result", []string{"1:a:x", "1:a:x:r1 2:b:y", "=2"}, []string{" a:x=r1 b:y=r2"}},
 		{"no ids", []string{":a:x", ":a:x"}, []string{" a:x=", " a:x="}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,11 +44,16 @@ func TestRepeatedCalls(t *testing.T) {
 				}
 				item := modelapi.Item{Role: modelapi.RoleAssistant}
 				for _, word := range strings.Fields(m) {
-					if p := strings.Split(word, ":"); len(p) == 3 {
-						item.Calls = append(item.Calls, modelapi.ToolCall{ID: p[0], Name: p[1], Arguments: p[2]})
-					} else {
+					p := strings.Split(word, ":")
+					if len(p) < 3 {
 						item.Text = word
+						continue
 					}
+					call := modelapi.ToolCall{ID: p[0], Name: p[1], Arguments: p[2]}
+					if len(p) == 4 {
+						call.Result = &modelapi.ToolResult{CallID: p[0], Output: p[3]}
+					}
+					item.Calls = append(item.Calls, call)
 				}
 				c.AddItem(&item, time.Time{})
 			}
