@@ -33,7 +33,7 @@ type observation struct {
 	user       string // the person that the agent works for
 	verdict
 
-	// These fields are set for a model call. Of an agent of OpenTelemetry, input and output have the question and the answer.
+	// These fields are set for a model call. A span of an agent has the question as input and the answer as output.
 	input  []modelapi.Item // the whole prompt
 	output []modelapi.Item
 	model  string
@@ -64,7 +64,8 @@ type score struct {
 func (v *verdict) addScore(s *score) {
 	v.setOutcome(s)
 	v.named = outcome.AddScore(v.named, s.name, string(s.value.Raw()))
-	if len(v.named) > 1 && v.outcome.Known() {
+	hasOthers := len(v.named) > 1 // a single score is the outcome itself
+	if hasOthers && v.outcome.Known() {
 		v.outcome.Scores = v.named
 	}
 }
@@ -207,11 +208,10 @@ func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*s
 	runs, err := b.End()
 	for _, r := range runs {
 		setQuestion(r)
-	}
-	// runs has a pointer to the run of b. The name comes after End, which would name a run without one by its session.
-	b.Name = source.Printable(t.name)
-	if !isMain {
-		b.Name += "/" + source.Printable(agent)
+		r.Name = source.Printable(t.name) // instead of the name that End derives from the session
+		if !isMain {
+			r.Name += "/" + source.Printable(agent)
+		}
 	}
 	return runs, err
 }
@@ -387,13 +387,11 @@ func messageKey(t *modelapi.Item) string {
 //   - without a call it adds one: the agent called the tool without a request of the model, or the model call was not recorded.
 func (b *traceBuilder) addToolSpan(o *observation) {
 	open := b.findCall(b.Open, o)
+	if open < 0 && b.spans[b.spanKey(o)] {
+		return
+	}
 	if o.tool.ID != "" {
-		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + b.form(o.tool.Arguments)
-		isSecond := b.spans[key] && open < 0
-		if isSecond {
-			return
-		}
-		b.spans[key] = true
+		b.spans[b.spanKey(o)] = true
 	}
 	if open < 0 {
 		if i := b.findCall(b.byMessage, o); i >= 0 {
@@ -409,6 +407,11 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 	call := b.TakeCall(open)
 	b.SetOutput(call, o.result, events.Unknown)
 	b.setSpan(call, o)
+}
+
+// spanKey identifies the call of a tool span that has an id. Clients use an id again for another call.
+func (b *traceBuilder) spanKey(o *observation) string {
+	return o.tool.ID + "\x00" + o.tool.Name + "\x00" + b.form(o.tool.Arguments)
 }
 
 // setSpan sets the duration and the outcome of a call from its span.
