@@ -80,19 +80,25 @@ func (h Health) Serve(conn *bus.Conn, o HealthOptions) (stop func(), err error) 
 	}
 	o.Metrics.Watch(conn, watch)
 	c.showReasons = l.Addr().(*net.TCPAddr).IP.IsLoopback()
+	stopChecks := c.serve(l, o.Log)
+	return func() {
+		stopReports()
+		stopChecks()
+	}, nil
+}
+
+// serve starts an HTTP server for the checks. It returns the function that stops the server.
+func (c checks) serve(l net.Listener, log zerolog.Logger) (stop func()) {
 	srv := &http.Server{
 		Handler:           c.mux(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			o.Log.Error().Err(err).Msg("serve health checks")
+			log.Error().Err(err).Msg("serve health checks")
 		}
 	}()
-	return func() {
-		stopReports()
-		_ = srv.Close()
-	}, nil
+	return func() { _ = srv.Close() }
 }
 
 // ListenTCP listens at HOST:PORT. The default host is 127.0.0.1.
@@ -157,7 +163,12 @@ func (c checks) mux() *http.ServeMux {
 	return mux
 }
 
-const answerTimeout = 2 * time.Second // limits the requests of a readiness check
+// Time limits of the checks.
+const (
+	answerTimeout = 2 * time.Second // of the requests to the server, for /readyz
+	reportTimeout = 3 * time.Second // of a report, for /healthz
+	probeTimeout  = 3 * time.Second // of --probe
+)
 
 func (c checks) ready(w http.ResponseWriter, r *http.Request) {
 	states := append([]bus.RoleHealth{}, c.conn.Health.Roles()...) // an empty list, not null, without roles
@@ -188,7 +199,7 @@ func (c checks) respond(w http.ResponseWriter, ok bool, body any) {
 }
 
 func (c checks) report(r *http.Request) liveness.Report {
-	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), reportTimeout)
 	defer cancel()
 	report := c.watch.Check(ctx)
 	if !c.showReasons {
@@ -218,10 +229,10 @@ func (h Health) probe(ctx context.Context) error {
 		return Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // it listens on all interfaces
+		host = "127.0.0.1" // the default host, and one of all interfaces
 	}
 	url := "http://" + net.JoinHostPort(host, port) + "/readyz"
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

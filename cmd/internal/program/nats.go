@@ -79,20 +79,29 @@ func readText(flag, name string, limit int) (string, error) {
 		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", flag, err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	text, err := trimmedText(f, limit)
+	if err != nil {
+		return "", Exit(ExitUsage, fmt.Errorf("%s: %s: %w", flag, name, err))
+	}
+	return text, nil
+}
+
+// trimmedText reads a text of at most limit bytes. It returns the text without the space around it, or an error if nothing is left.
+func trimmedText(r io.Reader, limit int) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return "", err
+	}
 	text := strings.TrimSpace(string(data))
 	switch {
-	case err != nil:
 	case len(data) > limit:
-		err = fmt.Errorf("longer than %d bytes", limit)
+		return "", fmt.Errorf("longer than %d bytes", limit)
 	case text == "":
-		err = errors.New("is empty: leave the flag out, or name another file")
+		return "", errors.New("is empty: leave the flag out, or name another file")
 	case !utf8.ValidString(text):
-		err = errors.New("not UTF-8")
-	default:
-		return text, nil
+		return "", errors.New("not UTF-8")
 	}
-	return "", Exit(ExitUsage, fmt.Errorf("%s: %s: %w", flag, name, err))
+	return text, nil
 }
 
 // loginOptions returns the connection options for the credentials and the certificate authority. The error for an unreadable
@@ -129,16 +138,21 @@ func (n NATS) loginOptions() (opts []nats.Option, err error) {
 		return nil, Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", methods[1], methods[0]))
 	}
 	if n.CA != "" {
-		pem, err := os.ReadFile(n.CA)
-		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%s: no certificate found", n.CA)
-		}
-		if err != nil {
+		if err := checkAuthority(n.CA); err != nil {
 			return nil, Exit(ExitUsage, fmt.Errorf("--ca: %w", err))
 		}
 		opts = append(opts, nats.RootCAs(n.CA))
 	}
 	return opts, nil
+}
+
+// checkAuthority returns an error for a file without a certificate.
+func checkAuthority(name string) error {
+	pem, err := os.ReadFile(name)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("%s: no certificate found", name)
+	}
+	return err
 }
 
 // checkAddress returns an error for an invalid server address. The error quotes no credentials, so it does not have the reason.
