@@ -156,17 +156,15 @@ func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, l
 	}
 	server, err := natsd.Start(cfg)
 	var used *natsd.InUseError
-	if errors.As(err, &used) {
-		switch {
-		case used.URL == "": // the other server does not listen
-			return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, or stop it, start 'debrief up' on the directory and run both: commands share its server", err))
-		case cfg.Listen == "":
-			p.NATS.NATS = used.URL // in this copy of the flags
-			return p.dial(ctx, open, log)
-		}
-		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
-	}
 	switch {
+	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
+		other := p
+		other.NATS.NATS = used.URL
+		return other.dial(ctx, open, log)
+	case errors.As(err, &used) && used.URL == "": // the other server does not listen
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, or stop it, start 'debrief up' on the directory and run both: commands share its server", err))
+	case errors.As(err, &used):
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
 	case err != nil:
