@@ -150,28 +150,24 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 
 // addItem adds an item that has started or is done. The item of a call has the call and, when it is done, its result.
 func (c *codexExec) addItem(item modelapi.Value, done bool) {
+	call, isCall := codexCall(item)
 	switch kind := item.Text("type"); {
+	case isCall:
+		c.addCall(item, &call, done)
 	case kind == "agent_message" && done:
 		c.AddTurn(steps.Turn{Text: item.Text("text")})
 		c.identify(item)
 	case kind == "user_message" && done:
 		c.User(item.Text("text"))
-	case kind == "reasoning" && done:
-	default:
-		c.addCall(item, done)
-	}
+	} // the others are thoughts, and messages that are not complete
 }
 
 // addCall adds the call of an item once, and its result when it is done.
-func (c *codexExec) addCall(item modelapi.Value, done bool) {
-	call, ok := codexCall(item)
-	if !ok {
-		return
-	}
+func (c *codexExec) addCall(item modelapi.Value, call *modelapi.ToolCall, done bool) {
 	if !c.IsOpen(call.ID) {
 		last := len(c.Steps) - 1
 		continuesText := last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0
-		c.AddTurn(steps.Turn{Continues: continuesText, Calls: []modelapi.ToolCall{call}})
+		c.AddTurn(steps.Turn{Continues: continuesText, Calls: []modelapi.ToolCall{*call}})
 	}
 	if !done {
 		return

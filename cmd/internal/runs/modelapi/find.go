@@ -183,12 +183,13 @@ func (f finder) list(v Value, depth int) (items []Item) {
 	for e := range v.Elements() {
 		next := f.value(e, depth+1)
 		last := len(items) - 1
-		afterAssistant := last >= 0 && items[last].Role == RoleAssistant
-		if afterAssistant && len(next) == 1 && isCall(e) { // the Responses API has the text and the calls of one response as items
-			items[last].Calls = append(items[last].Calls, next[0].Calls...)
+		ofLast := isCall(e) && len(next) == 1 && last >= 0 && items[last].Role == RoleAssistant
+		if !ofLast {
+			items = append(items, next...)
 			continue
 		}
-		items = append(items, next...)
+		// The Responses API has the text and the calls of one response as several items.
+		items[last].Calls = append(items[last].Calls, next[0].Calls...)
 	}
 	return items
 }
@@ -197,21 +198,15 @@ func (f finder) list(v Value, depth int) (items []Item) {
 // part, {"type": "ai", "content": …} is a message.
 func isParts(list Value) bool {
 	first := list.FirstElement()
-	kind := first.Text("type")
-	switch kind {
+	switch first.Text("type") {
 	case "text":
 		return true
 	case "tool_result", "tool-result", "tool_call_response": // also with a content
 		return !first.HasAny("role", "messages")
-	}
-	if first.HasAny("role", "content", "messages") {
-		return false
-	}
-	switch kind {
 	case "tool_use", "tool-call", "tool_call", "thinking", "output_text":
-		return true
+		return !first.HasAny("role", "messages", "content")
 	}
-	return first.HasAll("toolCallId", "toolName")
+	return first.HasAll("toolCallId", "toolName") && !first.HasAny("role", "messages", "content")
 }
 
 // isCall reports whether an element is a call of the Responses API, which is not part of a message.
