@@ -138,23 +138,13 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	}
 	out := newBackupSummary(b.From, m)
 	if b.Check {
-		if b.JSON {
-			return cli.WriteJSON(term.Stdout, out)
-		}
-		term.Printf("%s is complete: every hash matches.\n", b.From)
-		return printBackup(out)
+		return b.printChecked(out)
 	}
 	if err := b.checkReplicas(m); err != nil {
 		return err
 	}
-	if b.Erasures != "" {
-		newer, err := backup.Verify(b.Erasures)
-		if err == nil {
-			err = m.UseErasures(newer)
-		}
-		if err != nil {
-			return program.Exit(program.ExitUsage, fmt.Errorf("--erasures: %w", err))
-		}
+	if err := b.useErasures(m); err != nil {
+		return err
 	}
 	s, err := b.ConnectRestoring(ctx, c.Logger())
 	if err != nil {
@@ -172,14 +162,43 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	if !b.JSON {
 		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
-	restoredSeq, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx) // 0 without erasures
+	found, err := backup.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
 	if err != nil {
-		return fmt.Errorf("read the erasures: %w", err)
+		return err
 	}
-	if restoredSeq > 0 && !b.JSON { // the backup may contain data that was erased after it was taken
-		term.Printf("Data that was erased since is not used. 'debrief up', or 'debrief playbook erase --pending', removes it again.\n")
+	if b.JSON {
+		err = cli.WriteJSON(term.Stdout, struct {
+			*backupSummary
+			Playbooks []*deltalog.Verification `json:"playbooks"`
+		}{out, found})
+	} else {
+		err = printRestored(ctx, s, out, found)
 	}
-	return verifyRestored(ctx, s, out, b.JSON)
+	return errors.Join(err, damageError(found))
+}
+
+// printChecked prints the result of --check.
+func (b *backupRestore) printChecked(out *backupSummary) error {
+	if b.JSON {
+		return cli.WriteJSON(term.Stdout, out)
+	}
+	term.Printf("%s is complete: every hash matches.\n", b.From)
+	return printBackup(out)
+}
+
+// useErasures replaces the erasures of a backup by those of --erasures.
+func (b *backupRestore) useErasures(m *backup.Manifest) error {
+	if b.Erasures == "" {
+		return nil
+	}
+	newer, err := backup.Verify(b.Erasures)
+	if err == nil {
+		err = m.UseErasures(newer)
+	}
+	if err != nil {
+		return program.Exit(program.ExitUsage, fmt.Errorf("--erasures: %w", err))
+	}
+	return nil
 }
 
 // restore restores the streams, creates those that the backup does not have, and clears the damage report of the restored ones.
@@ -243,35 +262,34 @@ func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 	return program.Exit(program.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", term.Line(strings.Join(programs, ", "))))
 }
 
-// verifyRestored verifies every restored playbook and prints the result.
-func verifyRestored(ctx context.Context, s *cli.Session, o *backupSummary, asJSON bool) error {
-	found, err := backup.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
+// printRestored prints the restored streams and the versions of the restored playbooks.
+func printRestored(ctx context.Context, s *cli.Session, o *backupSummary, found []*deltalog.Verification) error {
+	restoredSeq, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx) // 0 without erasures
 	if err != nil {
+		return fmt.Errorf("read the erasures: %w", err)
+	}
+	if restoredSeq > 0 { // the backup may contain data that was erased after it was taken
+		term.Printf("Data that was erased since is not used. 'debrief up', or 'debrief playbook erase --pending', removes it again.\n")
+	}
+	if err := printBackup(o); err != nil {
 		return err
 	}
-	if asJSON {
-		if err := cli.WriteJSON(term.Stdout, struct {
-			*backupSummary
-			Playbooks []*deltalog.Verification `json:"playbooks"`
-		}{o, found}); err != nil {
-			return err
-		}
-	} else {
-		if err := printBackup(o); err != nil {
-			return err
-		}
-		for _, v := range found {
-			term.Printf("Playbook %q is at version %s, with %s.\n", v.Book, v.Label, term.Plural(v.Bullets, "bullet"))
-		}
+	for _, v := range found {
+		term.Printf("Playbook %q is at version %s, with %s.\n", v.Book, v.Label, term.Plural(v.Bullets, "bullet"))
 	}
+	return nil
+}
+
+// damageError returns an error that names the damaged playbooks, or nil.
+func damageError(found []*deltalog.Verification) error {
 	var damaged []string
 	for _, v := range found {
 		if v.Damaged() {
 			damaged = append(damaged, string(v.Book))
 		}
 	}
-	if len(damaged) > 0 {
-		return program.Exit(program.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(damaged, ", ")))
+	if len(damaged) == 0 {
+		return nil
 	}
-	return nil
+	return program.Exit(program.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(damaged, ", ")))
 }

@@ -158,12 +158,12 @@ func openTail(ctx context.Context, c *bus.Conn, b playbook.Book, since time.Time
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
 		}
-		q := direct.Query{Since: since}
+		var from uint64 // with a time, it selects the first message
 		if since.IsZero() {
-			q.From = max(s.CachedInfo().State.LastSeq, tailBatch) - tailBatch + 1
+			from = max(s.CachedInfo().State.LastSeq, tailBatch) - tailBatch + 1
 		}
-		for _, q.Subject = range subjects {
-			all = append(all, &tailStream{name: name, query: q})
+		for _, subject := range subjects {
+			all = append(all, &tailStream{name: name, query: direct.Query{Subject: subject, From: from, Since: since}})
 		}
 	}
 	return all, nil

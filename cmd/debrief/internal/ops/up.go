@@ -247,44 +247,58 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 // announce prints the roles and the addresses. url is the address of the gateway, "" without one.
 func (u *Up) announce(s *cli.Session, url string) {
 	if u.JSON {
-		at := struct {
-			NATS      string `json:"nats,omitempty"` // empty if the embedded server accepts no connections
-			Data      string `json:"data,omitempty"`
-			Gateway   string `json:"gateway,omitempty"` // URL of the gateway: models at /v1, the API at /api/v1/
-			Model     string `json:"model,omitempty"`
-			Simulated bool   `json:"simulated"`
-		}{NATS: redact.Address(s.NATS().ConnectedUrl()), Gateway: url, Model: u.Model.Model, Simulated: u.Simulated}
-		if s.Server != nil {
-			at.NATS, at.Data = s.Server.URL(), u.Dir()
-		}
-		_ = cli.WriteJSON(term.Stdout, at) // the server runs without a reader of its output
+		_ = cli.WriteJSON(term.Stdout, u.addresses(s, url)) // the server runs without a reader of its output
 		return
 	}
-	var addresses string
-	switch {
-	case s.Server == nil:
-		addresses = "streams on " + redact.Address(s.NATS().ConnectedUrl())
-	case s.Server.URL() == "": // it accepts no connections
-		addresses = "streams in " + u.Dir()
-	default:
-		addresses = "streams in " + u.Dir() + ", listening at " + s.Server.URL()
-	}
-	roles := "generator, reflector and curator"
-	switch {
-	case u.Simulated:
-		roles += " with the simulated model"
-	case u.working() == len(streams.Roles):
-		roles += " with " + u.Model.Describe(events.RoleGenerator)
-	default:
-		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"
-	}
+	text := fmt.Sprintf("debrief is up: %s; %s; ", u.describeRoles(), u.describeStreams(s))
 	if url != "" {
-		addresses += "; gateway for agents at " + url + "/v1, API at " + url + "/api/v1/, console at " + url + "/"
+		text += "gateway for agents at " + url + "/v1, API at " + url + "/api/v1/, console at " + url + "/; "
 	}
-	term.Printf("debrief is up: %s; %s; all playbooks\n", roles, addresses)
+	term.Printf("%sall playbooks\n", text)
 	if u.Simulated {
 		u.printTask()
 	}
+}
+
+// upAddresses is the document of 'debrief up --json'.
+type upAddresses struct {
+	NATS      string `json:"nats,omitempty"` // empty if the embedded server accepts no connections
+	Data      string `json:"data,omitempty"`
+	Gateway   string `json:"gateway,omitempty"` // URL of the gateway: models at /v1, the API at /api/v1/
+	Model     string `json:"model,omitempty"`
+	Simulated bool   `json:"simulated"`
+}
+
+// addresses returns the addresses for --json. url is the address of the gateway.
+func (u *Up) addresses(s *cli.Session, url string) upAddresses {
+	at := upAddresses{NATS: redact.Address(s.NATS().ConnectedUrl()), Gateway: url, Model: u.Model.Model, Simulated: u.Simulated}
+	if s.Server != nil {
+		at.NATS, at.Data = s.Server.URL(), u.Dir()
+	}
+	return at
+}
+
+// describeStreams says where the streams are.
+func (u *Up) describeStreams(s *cli.Session) string {
+	switch {
+	case s.Server == nil:
+		return "streams on " + redact.Address(s.NATS().ConnectedUrl())
+	case s.Server.URL() == "": // it accepts no connections
+		return "streams in " + u.Dir()
+	}
+	return "streams in " + u.Dir() + ", listening at " + s.Server.URL()
+}
+
+// describeRoles names the roles and their model.
+func (u *Up) describeRoles() string {
+	const roles = "generator, reflector and curator"
+	switch {
+	case u.Simulated:
+		return roles + " with the simulated model"
+	case u.working() == len(streams.Roles):
+		return roles + " with " + u.Model.Describe(events.RoleGenerator)
+	}
+	return roles + " without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"
 }
 
 // printTask prints the knowledge of the simulated model, and a command with a task that it can answer.
