@@ -123,6 +123,7 @@ func (a *Activity) forget(b playbook.Book) {
 	defer a.mu.Unlock()
 	delete(a.read, b)
 	a.changes = slices.DeleteFunc(a.changes, func(c Change) bool { return c.Book == b })
+	a.notify()
 }
 
 // countDead reads the number of dead letters. It returns the pause before the next read.

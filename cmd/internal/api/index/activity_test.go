@@ -51,3 +51,17 @@ func TestOverlappingReaders(t *testing.T) {
 		t.Errorf("got versions %v, want %v", versions, want)
 	}
 }
+
+// TestForgottenChangesWakeReaders checks that a page loads again when the log of a playbook was replaced, also by an empty one.
+func TestForgottenChangesWakeReaders(t *testing.T) {
+	t.Parallel()
+	a := newActivity(nil)
+	a.add("main", &deltalog.Record{Seq: 1})
+	before := a.State()
+	a.forget("main")
+	select {
+	case <-before.Changed:
+	default:
+		t.Error("got no signal of the change")
+	}
+}

@@ -135,8 +135,8 @@ func (f *Filter) hasWords(e *events.Execution) bool {
 	return len(f.Words) == 0 || containsAll(strings.ToLower(e.Question+"\n"+e.Answer), f.Words)
 }
 
-// Range returns the sequences that the index covers: from first, up to and including last. first is 0 if no row was dropped, and last for an empty
-// index.
+// Range returns the sequences that the index covers: from first, up to and including last. first is 0 if no row was dropped. Both are 0 for an
+// empty index.
 func (x *Executions) Range() (first, last uint64) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -143,6 +143,19 @@ func TestOldVersionsAreMerged(t *testing.T) {
 	}
 }
 
+// TestLateVersionIsMerged checks that an execution of an old version, which arrives when the oldest versions are merged, is merged, too: the
+// list has no version that is older than a merged one.
+func TestLateVersionIsMerged(t *testing.T) {
+	t.Parallel()
+	c := cells[uint64]{limit: 2}
+	for _, version := range []uint64{10, 20, 30, 40, 15} {
+		c.cell(version).Executions++
+	}
+	if got := fmt.Sprint(c.keys(), c.earlier.Executions); got != "[30 40] 3" {
+		t.Errorf("got versions and earlier executions %s, want [30 40] 3", got)
+	}
+}
+
 // TestFeedbackOnADroppedRow checks that two outcomes of an execution count once, also if its row was dropped between them.
 func TestFeedbackOnADroppedRow(t *testing.T) {
 	t.Parallel()

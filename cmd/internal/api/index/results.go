@@ -191,23 +191,28 @@ func (c *cells[K]) cell(key K) *Cell {
 	if s := c.at[key]; s != nil {
 		return s
 	}
-	if c.at == nil {
-		c.at = map[K]*Cell{}
+	if len(c.at) >= 2*c.limit {
+		c.merge()
 	}
-	var zero K
-	if c.merged != zero && key <= c.merged {
+	var none K
+	if c.merged != none && key <= c.merged {
 		return &c.earlier
 	}
-	if len(c.at) >= 2*c.limit {
-		for _, k := range c.keys()[:c.limit] {
-			c.earlier.add(c.at[k])
-			delete(c.at, k)
-			c.merged = k
-		}
+	if c.at == nil {
+		c.at = map[K]*Cell{}
 	}
 	s := new(Cell)
 	c.at[key] = s
 	return s
+}
+
+// merge merges the oldest cells into earlier.
+func (c *cells[K]) merge() {
+	for _, k := range c.keys()[:c.limit] {
+		c.earlier.add(c.at[k])
+		delete(c.at, k)
+		c.merged = k
+	}
 }
 
 func (c *cells[K]) keys() []K { return slices.Sorted(maps.Keys(c.at)) }
