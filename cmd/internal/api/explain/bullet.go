@@ -1,6 +1,5 @@
-// Package explain computes and formats the views that people read: the difference of two versions, the lineage of a bullet,
-// the effects of an execution, the list of changes, the events of a stream and the losses of an
-// export. Commands print its results.
+// Package explain computes and formats the views that people read: the difference of two versions, the lineage of a bullet, the effects of
+// an execution, the list of changes, the events of a stream and the losses of an export. Commands print its results.
 //
 // It also finds the versions of playbooks as people name them: by number, label, time or name. The errors about a version have the exit
 // codes of commands: program.ExitUsage for an invalid version, program.ExitRefused for an unknown one and for a broken log.
@@ -104,10 +103,15 @@ func (x *Bullet) LimitVotes(limit int) (omitted int) {
 func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 	x.Executions, x.Compared = map[string]*events.Execution{}, map[string]*events.OtherRun{}
 	for _, e := range x.Events {
-		for i, c := range withEvidence(e.Support) {
-			if !all && (i == firstFew || e.Kind.Counts()) {
-				break
-			}
+		covers := withEvidence(e.Support)
+		switch {
+		case all:
+		case e.Kind.Counts():
+			covers = nil
+		default:
+			covers = covers[:min(firstFew, len(covers))]
+		}
+		for _, c := range covers {
 			if err := x.load(ctx, ev, c); err != nil {
 				return err
 			}
@@ -193,15 +197,14 @@ const firstFew = 3
 
 // handles lists the handles of the executions behind a vote in one line.
 func handles(covers []playbook.Cover) string {
+	covers = withEvidence(covers)
 	var all []string
 	for i, c := range covers {
 		if i == firstFew {
 			all = append(all, fmt.Sprintf("and %d more", len(covers)-i))
 			break
 		}
-		if c.Evidence != nil {
-			all = append(all, c.Evidence.Execution)
-		}
+		all = append(all, c.Evidence.Execution)
 	}
 	return strings.Join(all, ", ")
 }

@@ -55,6 +55,7 @@ func TestBulletTextListsExecutions(t *testing.T) {
 		{"many", playbook.Add, 5, false, firstFew, true},
 		{"all of many", playbook.Add, 5, true, 5, false},
 		{"votes", playbook.Tag, 2, false, 0, false},
+		{"as many votes as are listed", playbook.Tag, firstFew, false, 0, false},
 		{"many votes", playbook.Tag, 5, false, 0, true},
 		{"all votes", playbook.Tag, 5, true, 5, false},
 		{"edit", playbook.Add, 0, false, 0, false},
