@@ -31,7 +31,7 @@ type chart struct {
 	Spans  []tick // where named parts begin, such as epochs
 	Levels []tick // values that are marked by a horizontal line
 	Best   *tick  // position that is marked; nil for none
-	Lines  []series
+	Series []series
 }
 
 // tick is a labelled position on an axis.
@@ -96,9 +96,15 @@ type chartSize struct {
 	Log    bool // y is a logarithm to the base 10; the labels have the numbers themselves
 }
 
+// Widths of charts.
+const (
+	wideChart   = 940
+	narrowChart = 340
+)
+
 // chartSizes returns a chart for wide screens and one for phones. It calls draw for each.
 func chartSizes(s chartSize, draw func(*chart)) []*chart {
-	wide, narrow := newChart(940, s), newChart(340, s)
+	wide, narrow := newChart(wideChart, s), newChart(narrowChart, s)
 	wide.Class, narrow.Class = "wide", "narrow"
 	draw(wide)
 	draw(narrow)
@@ -169,5 +175,5 @@ func (c *chart) AddMarks(name, colour, shape string, marks []mark) {
 		m.X, m.Y = c.X(m.Step), c.Y(m.Value)
 		m.YLow, m.YHigh = c.Y(m.Low), c.Y(m.High)
 	}
-	c.Lines = append(c.Lines, series{Class: colour, Name: name, Shape: shape, Marks: marks})
+	c.Series = append(c.Series, series{Class: colour, Name: name, Shape: shape, Marks: marks})
 }

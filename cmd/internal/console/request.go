@@ -128,13 +128,16 @@ func localPath(path string) string {
 	return path
 }
 
+// maxNotice is the maximum size of a notice in bytes. A browser accepts a cookie of 4096 bytes, in base64.
+const maxNotice = 2000
+
 // setNotice stores the result of an action for the next page.
 func (q *request) setNotice(n notice) {
 	if n.Text == "" {
 		return
 	}
 	data, _ := json.Marshal(n) // texts cannot fail
-	if len(data) > 2000 {
+	if len(data) > maxNotice {
 		data, _ = json.Marshal(notice{Text: "Done.", Link: n.Link})
 	}
 	http.SetCookie(q.w, q.cookie(noticeCookie, base64.RawURLEncoding.EncodeToString(data), time.Minute))
@@ -178,20 +181,14 @@ func (q *request) address() string {
 
 // fail shows an error. If the API requires a token, it redirects to the login.
 func (s *Site) fail(q *request, err error) {
-	var e *api.Error
-	var tooLarge *http.MaxBytesError
-	isAPI := errors.As(err, &e)
-	switch {
-	case isAPI:
-	case errors.As(err, &tooLarge):
-		e = newError(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "The form is too large.")
-	case q.Context().Err() != nil:
-		return // the browser has disconnected
-	default:
-		s.log.Error().Err(err).Str("path", q.URL.Path).Msg("page failed")
-		e = newError(http.StatusInternalServerError, api.CodeInternal, "The page failed. The log of the server has the reason.")
+	var ofAPI *api.Error
+	if !errors.As(err, &ofAPI) {
+		if q.Context().Err() == nil { // else the browser has disconnected
+			s.showError(q, s.problemOf(q, err))
+		}
+		return
 	}
-	if e.Status == http.StatusUnauthorized {
+	if ofAPI.Status == http.StatusUnauthorized {
 		to := "/login"
 		if q.Method == http.MethodGet && q.URL.Path != "/" {
 			to += "?next=" + url.QueryEscape(q.URL.RequestURI())
@@ -199,13 +196,25 @@ func (s *Site) fail(q *request, err error) {
 		http.Redirect(q.w, q.Request, to, http.StatusSeeOther)
 		return
 	}
-	shown := e.Problem
-	if isAPI {
-		shown.Detail = err.Error() // err may wrap e and name the steps that were done before
+	shown := ofAPI.Problem
+	shown.Detail = err.Error() // err may wrap the error of the API and name the steps that were done before
+	s.showError(q, shown)
+}
+
+// problemOf returns what a page shows of an error that is not of the API. It logs an error that is not of the browser.
+func (s *Site) problemOf(q *request, err error) api.Problem {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return newError(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "The form is too large.").Problem
 	}
-	q.title = http.StatusText(e.Status)
+	s.log.Error().Err(err).Str("path", q.URL.Path).Msg("page failed")
+	return newError(http.StatusInternalServerError, api.CodeInternal, "The page failed. The log of the server has the reason.").Problem
+}
+
+// showError shows the page of an error.
+func (s *Site) showError(q *request, shown api.Problem) {
+	q.title = http.StatusText(shown.Status)
 	shown.Title = q.title
-	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
+	s.render(q, shown.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
 }
 
 // errorPage is the page of an error.
