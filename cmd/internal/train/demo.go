@@ -199,30 +199,7 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 	}
 	train, heldOut := simulated.Tasks(d.Seed)
 	sets := replay.Sets{Train: demoSet(replay.Train, train[:d.Train]), Validation: demoSet(replay.Validation, heldOut[:d.HeldOut])}
-	began := time.Now() // of the epoch
-	options := replay.Options{
-		Name: name, Debrief: program.Version(),
-		OnEvent: func(event replay.Event) {
-			switch {
-			case event.Progress != nil:
-				show.progress(*event.Progress)
-			case event.Epoch != nil:
-				e := event.Epoch
-				row := demoEpoch{
-					Epoch: e.Epoch, Train: e.Train.Accuracy, HeldOut: e.Validation.Accuracy, Bullets: e.Book.Bullets, Version: e.Book.Version, Seconds: time.Since(began).Seconds(),
-				}
-				res.Epochs = append(res.Epochs, row)
-				res.Final, res.Bullets = row.HeldOut, row.Bullets
-				began = time.Now()
-				show.epoch(row)
-			case event.Point != nil && event.Point.Set == replay.Validation && event.Point.Step == 0: // before the first epoch
-				res.Baseline = event.Point.Score.Accuracy
-				res.Final = res.Baseline
-				show.begin(res)
-				began = time.Now()
-			}
-		},
-	}
+	options := replay.Options{Name: name, Debrief: program.Version(), OnEvent: res.recorder(show)}
 	out, err := replay.Run(ctx, s.Conn, replay.Config{Epochs: d.Epochs, Batch: d.Train}, sets, options)
 	if err != nil {
 		return nil, err
@@ -237,6 +214,31 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 	}
 	res.bullets = p.Top(p.Len())
 	return res, nil
+}
+
+// recorder returns a function that adds the events of a run to the result, and shows them.
+func (res *demoResult) recorder(show *demoScreen) func(replay.Event) {
+	epochStart := time.Now()
+	return func(event replay.Event) {
+		switch {
+		case event.Progress != nil:
+			show.progress(*event.Progress)
+		case event.Epoch != nil:
+			e := event.Epoch
+			row := demoEpoch{
+				Epoch: e.Epoch, Train: e.Train.Accuracy, HeldOut: e.Validation.Accuracy, Bullets: e.Book.Bullets, Version: e.Book.Version, Seconds: time.Since(epochStart).Seconds(),
+			}
+			res.Epochs = append(res.Epochs, row)
+			res.Final, res.Bullets = row.HeldOut, row.Bullets
+			epochStart = time.Now()
+			show.epoch(row)
+		case event.Point != nil && event.Point.Set == replay.Validation && event.Point.Step == 0: // before the first epoch
+			res.Baseline = event.Point.Score.Accuracy
+			res.Final = res.Baseline
+			show.begin(res)
+			epochStart = time.Now()
+		}
+	}
 }
 
 // demoSet returns a set of a run with these tasks.
