@@ -176,27 +176,37 @@ func (r *Report) status() Status {
 
 // missing returns what a decision needs, or nil after it.
 func (s *Sums) missing(r *Report) *Missing {
-	rated, outcomes := r.With.Rated+r.Without.Rated, float64(r.With.Outcomes+r.Without.Outcomes)
-	perSession := max(1, outcomes/max(1, float64(rated)))
 	switch r.Status {
 	case Collecting:
-		out := &Missing{Sessions: max(0, minSessions-r.Without.Rated)}
-		share := float64(r.Share.PerMille()) / 1000
-		if share == 0 { // the control share was switched off
-			share = min(max(0.001, float64(r.Without.Rated)/max(1, float64(rated))), 0.999)
-		}
-		sessions := max(float64(out.Sessions)/share, float64(minSessions-r.With.Rated)/(1-share))
-		out.Outcomes = int(math.Ceil(perSession * sessions))
-		return out
+		return missingForInterval(r)
 	case Unclear:
-		out := &Missing{Effect: max(SmallEffect, math.Abs(r.Points.Mean))}
-		d, _ := s.difference(score)
-		factor := growthFactor(d.variance, out.Effect/100)
-		out.Sessions = int(math.Ceil((factor - 1) * float64(r.Without.Rated)))
-		out.Outcomes = int(math.Ceil((factor - 1) * outcomes))
-		return out
+		return s.missingForDecision(r)
 	}
 	return nil
+}
+
+// missingForInterval returns what the first interval needs: minSessions rated sessions in each arm.
+func missingForInterval(r *Report) *Missing {
+	rated, outcomes := float64(r.With.Rated+r.Without.Rated), float64(r.With.Outcomes+r.Without.Outcomes)
+	share := float64(r.Share.PerMille()) / 1000
+	if share == 0 { // the control share was switched off
+		share = min(max(0.001, float64(r.Without.Rated)/max(1, rated)), 0.999)
+	}
+	out := &Missing{Sessions: max(0, minSessions-r.Without.Rated)}
+	sessions := max(float64(out.Sessions)/share, float64(minSessions-r.With.Rated)/(1-share)) // of both arms
+	perSession := max(1, outcomes/max(1, rated))
+	out.Outcomes = int(math.Ceil(perSession * sessions))
+	return out
+}
+
+// missingForDecision returns what an interval needs that excludes the present estimate.
+func (s *Sums) missingForDecision(r *Report) *Missing {
+	out := &Missing{Effect: max(SmallEffect, math.Abs(r.Points.Mean))}
+	d, _ := s.difference(score)
+	growth := growthFactor(d.variance, out.Effect/100) - 1
+	out.Sessions = int(math.Ceil(growth * float64(r.Without.Rated)))
+	out.Outcomes = int(math.Ceil(growth * float64(r.With.Outcomes+r.Without.Outcomes)))
+	return out
 }
 
 // growthFactor returns the smallest factor by which the number of sessions must grow until half of the width of the interval is at most limit.
