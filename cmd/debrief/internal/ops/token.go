@@ -56,46 +56,15 @@ type tokenNew struct {
 }
 
 func (t *tokenNew) Run() error {
-	var books []playbook.Book
-	for _, name := range t.Books {
-		b, err := cli.ParseBook(name)
-		if err != nil {
-			return err
-		}
-		books = append(books, b)
-	}
-	var proxies []netip.Prefix
-	for _, text := range t.Proxies {
-		p, err := tokens.ParseProxy(text)
-		if err != nil {
-			return program.Exit(program.ExitUsage, fmt.Errorf("--%w", err)) // the error begins with "proxies:"
-		}
-		proxies = append(proxies, p)
-	}
-	var out *os.File
-	if t.SecretFile != "" { // create the file before the token: if that fails, no token has a lost secret
-		var err error
-		if out, err = os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-			return program.Exit(program.ExitRefused, fmt.Errorf("--secret-file: %w", err))
-		}
-	}
-	secret, err := tokens.Add(t.File, t.Name, t.Scope, books, proxies...)
+	books, proxies, err := t.parse()
 	if err != nil {
-		if out != nil {
-			_ = out.Close()
-			_ = os.Remove(t.SecretFile)
-		}
-		code := program.ExitUsage
-		if errors.Is(err, tokens.ErrExists) {
-			code = program.ExitRefused
-		}
-		return program.Exit(code, err)
+		return err
 	}
-	if out != nil {
-		_, err := fmt.Fprintln(out, secret)
-		if err = errors.Join(err, out.Close()); err != nil { // nobody has the secret: take the token back
-			return fmt.Errorf("--secret-file: %w", errors.Join(err, os.Remove(t.SecretFile), tokens.Remove(t.File, t.Name)))
-		}
+	secret, err := t.add(books, proxies)
+	if err != nil {
+		return err
+	}
+	if t.SecretFile != "" {
 		secret = "" // not printed
 	}
 	if t.JSON {
@@ -112,6 +81,57 @@ func (t *tokenNew) Run() error {
 	term.Printf("%s\n", secret)
 	term.Fprintf(term.Stderr, "token %s is in %s; this secret is shown once\n", t.Name, t.File)
 	return nil
+}
+
+// parse returns the playbooks and the proxies of the flags.
+func (t *tokenNew) parse() (books []playbook.Book, proxies []netip.Prefix, err error) {
+	for _, name := range t.Books {
+		b, err := cli.ParseBook(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		books = append(books, b)
+	}
+	for _, text := range t.Proxies {
+		p, err := tokens.ParseProxy(text)
+		if err != nil {
+			return nil, nil, program.Exit(program.ExitUsage, fmt.Errorf("--%w", err)) // the error begins with "proxies:"
+		}
+		proxies = append(proxies, p)
+	}
+	return books, proxies, nil
+}
+
+// add adds the token to the tokens file, and its secret to the file of --secret-file. It creates that file first: if it fails, no token has a
+// lost secret.
+func (t *tokenNew) add(books []playbook.Book, proxies []netip.Prefix) (secret string, err error) {
+	if t.SecretFile == "" {
+		return t.addToFile(books, proxies)
+	}
+	out, err := os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", program.Exit(program.ExitRefused, fmt.Errorf("--secret-file: %w", err))
+	}
+	secret, err = t.addToFile(books, proxies)
+	if err != nil {
+		_ = out.Close()
+		_ = os.Remove(t.SecretFile)
+		return "", err
+	}
+	_, err = fmt.Fprintln(out, secret)
+	if err = errors.Join(err, out.Close()); err != nil { // the secret is lost: remove the token
+		return "", fmt.Errorf("--secret-file: %w", errors.Join(err, os.Remove(t.SecretFile), tokens.Remove(t.File, t.Name)))
+	}
+	return secret, nil
+}
+
+// addToFile adds the token to the tokens file, and returns its secret.
+func (t *tokenNew) addToFile(books []playbook.Book, proxies []netip.Prefix) (secret string, err error) {
+	secret, err = tokens.Add(t.File, t.Name, t.Scope, books, proxies...)
+	if errors.Is(err, tokens.ErrExists) {
+		return "", program.Exit(program.ExitRefused, err)
+	}
+	return secret, program.Exit(program.ExitUsage, err)
 }
 
 // tokenList lists the tokens of a file.
