@@ -149,20 +149,20 @@ func (d *eraseData) remove(ctx context.Context, a *apiclient.Client, out *eraseO
 		_, err := request.SubmitEdit(ctx, a.Conn, edit, bus.PublishOptions{})
 		return err
 	}
-	done, err := e.Run(ctx)
-	if none := (*request.NoReplyError)(nil); errors.As(err, &none) {
+	result, err := e.Run(ctx)
+	if errors.As(err, new(*request.NoReplyError)) {
 		return fmt.Errorf("%w; nothing was removed from the streams; start a curator, for example with 'debrief up', then 'debrief playbook erase --pending' continues", err)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; 'debrief playbook erase --pending' continues", err)
 	}
-	if len(done.Done) == 0 { // no new erasure: a restore has brought back data of older ones
-		out.add(done.Runs, done.Removed, done.Versions)
+	if len(result.Done) == 0 { // no new erasure: a restore has brought back data of older ones
+		out.add(result.Runs, result.Removed, result.Versions)
 	}
-	for _, t := range done.Done { // their counts also have what interrupted calls removed
+	for _, t := range result.Done { // their counts also have what interrupted calls removed
 		out.add(t.Runs, t.Removed(), t.Versions)
 	}
-	out.Letters = done.Letters
+	out.Letters = result.Letters
 	if d.JSON {
 		return cli.WriteJSON(term.Stdout, out)
 	}
