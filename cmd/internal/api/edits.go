@@ -90,8 +90,7 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil // needs no stored playbook
-	if newest.Version() == 0 && !mayBegin {
+	if newest.Version() == 0 && !mayBeginBook(r) {
 		return nil, index.ErrBookNotFound
 	}
 	if r.Forget != nil {
@@ -121,6 +120,12 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 		return nil, err
 	}
 	return out, out.complete(c, r)
+}
+
+// mayBeginBook reports whether a request adds bullets or sets a mode, which also makes a playbook that is not stored yet.
+func mayBeginBook(r *EditRequest) bool {
+	setsMode := r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil
+	return setsMode || len(r.Add) > 0
 }
 
 // checkForget returns an error for an unknown or an empty field of the selection of a request to forget.
@@ -195,8 +200,23 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	if key == "" {
 		return id, nil, nil
 	}
-	var done *EditReply
-	var refused []string
+	done, refused, err := c.editInLog(id)
+	switch {
+	case err != nil:
+		return id, nil, err
+	case done == nil:
+		return id, nil, nil
+	case done.Changed == 0 && len(refused) > 0:
+		return id, nil, conflict("refused before: " + strings.Join(refused, "; "))
+	}
+	c.status = http.StatusOK
+	c.location("books", string(c.book()), "versions", fmt.Sprint(done.Version))
+	return id, done, nil
+}
+
+// editInLog returns the result of an edit from the log of the playbook, and the reasons of its rejected operations. It returns nil if no delta
+// covers the edit.
+func (c *call) editInLog(id events.ID) (done *EditReply, refused []string, err error) {
 	changed := map[playbook.BulletID]bool{}
 	var added []playbook.BulletID
 	err = c.handler.index.Logs.Covering(c.ctx, c.book(), string(id))(func(r *deltalog.Record) error {
@@ -210,27 +230,17 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 				added = append(added, op.Bullet)
 			}
 		}
-		for _, cover := range r.Covers {
-			if cover.ID == string(id) {
-				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Added: added, Changed: len(changed)}
-				for _, rejected := range r.Rejected {
-					refused = append(refused, rejected.Reason)
-				}
-			}
+		isCovered := slices.ContainsFunc(r.Covers, func(cover playbook.Cover) bool { return cover.ID == string(id) })
+		if !isCovered {
+			return nil
+		}
+		done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Added: added, Changed: len(changed)}
+		for _, rejected := range r.Rejected {
+			refused = append(refused, rejected.Reason)
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return id, nil, explain.LogError(err)
-	case done == nil:
-		return id, nil, nil
-	case done.Changed == 0 && len(refused) > 0:
-		return id, nil, conflict("refused before: " + strings.Join(refused, "; "))
-	}
-	c.status = http.StatusOK
-	c.location("books", string(c.book()), "versions", fmt.Sprint(done.Version))
-	return id, done, nil
+	return done, refused, explain.LogError(err)
 }
 
 // submitEdit submits an edit, waits for the decision of the Curator, and adds it to the reply.

@@ -130,20 +130,11 @@ func getExecution(c *call) (*explain.Execution, error) {
 		return c.handler.index.Logs.Covering(c.ctx, b, string(h))
 	}
 	x, err := explain.ExecutionOf(c.ctx, c.book(), effects, explain.NewStored(c.handler.conn), h)
-	if err != nil && !errors.Is(err, explain.ErrExecutionNotFound) {
-		return nil, err
-	}
-	// If nothing is found, or only reflections on an execution that has expired, then the owner is unknown: the token must see all owners.
-	mayRead := c.token.AllOwners()
-	if err == nil && x.Execution != nil {
-		mayRead = c.token.Sees(x.Execution.Owner)
-	}
+	isMissing := errors.Is(err, explain.ErrExecutionNotFound)
 	switch {
-	case !mayRead: // the same error, found or not
-		return nil, executionNotFound(h)
-	case err != nil:
+	case err != nil && (!isMissing || c.token.AllOwners()):
 		return nil, err
-	case x.Book != c.book():
+	case isMissing, x.Book != c.book(), !c.mayRead(x): // the same error, so that a token does not learn whether it is stored
 		return nil, executionNotFound(h)
 	}
 	if seq, _, err := h.Parse(); err == nil {
@@ -158,6 +149,15 @@ func getExecution(c *call) (*explain.Execution, error) {
 		}
 	}
 	return x, nil
+}
+
+// mayRead reports whether the token may read an execution. If only reflections on it are stored, because it has expired, its owner is unknown:
+// then the token must see all owners.
+func (c *call) mayRead(x *explain.Execution) bool {
+	if x.Execution == nil {
+		return c.token.AllOwners()
+	}
+	return c.token.Sees(x.Execution.Owner)
 }
 
 // executionNotFound is the error for an execution that does not exist, and for one that the token may not read.

@@ -24,7 +24,7 @@ const (
 type Session struct {
 	inControl bool              // the session is in the control group
 	share     uint16            // of the control group, in tenths of a percent
-	runs      [measures]uint32  // with a value of the measure; for rated all runs
+	runs      [measures]int32   // with a value of the measure; for rated all runs
 	sum       [measures]float64 // of the values of these runs
 }
 
@@ -67,7 +67,7 @@ func (s *Session) addOutcome(o events.Outcome, sign int) {
 	}
 	s.sum[rated] += float64(sign)
 	for m, value := range values {
-		s.runs[m] += uint32(sign)
+		s.runs[m] += int32(sign)
 		s.sum[m] += float64(sign) * value
 	}
 }
@@ -142,12 +142,12 @@ func (s *Sums) add(x *Session, sign int) {
 		if !ok {
 			continue
 		}
-		moments := &sums.byMeasure[m]
-		moments.sessions += sign
-		moments.sum += float64(sign) * value
-		moments.squares += float64(sign) * value * value
-		moments.runs += sign * int(x.runs[m])
-		moments.total += float64(sign) * x.sum[m]
+		of := &sums.byMeasure[m]
+		of.sessions += sign
+		of.sum += float64(sign) * value
+		of.squares += float64(sign) * value * value
+		of.runs += sign * int(x.runs[m])
+		of.total += float64(sign) * x.sum[m]
 	}
 }
 
