@@ -55,9 +55,11 @@ func (c *Conversation) ParseTextActions() {
 		return
 	}
 	var steps []events.Step
+	var ids []string
+	before := pad(c.ids, len(c.Steps))
 	c.Answer = ""
 	for i := 0; i < len(c.Steps); i++ {
-		step := c.Steps[i]
+		step, id := c.Steps[i], before[i]
 		if step.Speaker == "assistant" {
 			step.Calls = d.calls(step.Text)
 			if len(step.Calls) == 0 {
@@ -69,11 +71,15 @@ func (c *Conversation) ParseTextActions() {
 			if groups := d.result.FindStringSubmatch(c.Steps[i+1].Text); groups != nil {
 				c.setTextResult(&step.Calls[n-1], groups) // it is the result of all actions, so the last one gets it
 				i++                                       // the message of the user is no step
+				id += before[i]
 			}
 		}
-		steps = append(steps, step)
+		steps, ids = append(steps, step), append(ids, id)
 	}
 	c.Steps = steps
+	if len(c.ids) > 0 {
+		c.ids = ids
+	}
 }
 
 // findDialect returns the dialect of a conversation, or nil.

@@ -28,6 +28,7 @@ type Conversation struct {
 	Open []OpenCall // calls that have no result yet, in the order of the calls
 
 	turn     int              // index of the last step of the assistant
+	asks     bool             // this step has a call that the client runs
 	answered map[callKey]bool // calls with a result
 	ids      []string         // as Run.IDs, but without entries for the last steps if these have no id
 }
@@ -162,7 +163,7 @@ type Turn struct {
 }
 
 // AddTurn adds a turn of the assistant, as a new step or to the last step. The text of the step becomes the answer, unless the
-// step has a call that the client runs, or a call of an earlier turn.
+// step has a call that the client runs.
 func (c *Conversation) AddTurn(t Turn) {
 	if c.repeatsLastStep(t.Calls) {
 		t = c.withoutRepeated(t)
@@ -172,6 +173,7 @@ func (c *Conversation) AddTurn(t Turn) {
 	}
 	if !t.Continues || len(c.Steps) == 0 {
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: t.At})
+		c.asks = false
 	}
 	c.turn = len(c.Steps) - 1
 	step := &c.Steps[c.turn]
@@ -182,8 +184,7 @@ func (c *Conversation) AddTurn(t Turn) {
 	for i := range t.Calls {
 		c.addCall(&t.Calls[i])
 	}
-	hasEarlierCalls := len(step.Calls) > len(t.Calls) // the turn continues a step with calls
-	if len(modelapi.ClientCalls(t.Calls)) == 0 && !hasEarlierCalls && step.Text != "" {
+	if !c.asks && step.Text != "" {
 		c.Answer = step.Text
 	}
 }
@@ -195,6 +196,8 @@ func (c *Conversation) addCall(call *modelapi.ToolCall) {
 	c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
 	if call.Result != nil {
 		c.Close(len(c.Open)-1, call.Result)
+	} else {
+		c.asks = true
 	}
 	if len(c.Open) > maxOpenCalls {
 		c.Open = slices.Delete(c.Open, 0, 1)
@@ -298,6 +301,7 @@ func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 		tool := cmp.Or(r.Name, "unknown")
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
 		c.Open = append(c.Open, OpenCall{Step: len(c.Steps) - 1})
+		c.asks = true
 		found = len(c.Open) - 1
 	}
 	return c.Close(found, r)
