@@ -38,23 +38,26 @@ func (tr *tracker) addDeadLetter(s bus.Stored) {
 	if ok && letter.Code == events.DeadOtherModel && s.Seq > tr.lastOldLetter {
 		tr.fail(&OtherModelError{letter.Reason})
 	}
-	isOfOneEvent := ok && letter.Shared == "" // a shared letter is of many tasks: the run finds them without a result, and submits them
-	var resubmit events.Event                 // nil for an event that is not submitted again
-	if isOfOneEvent {
-		resubmit = tr.eventToResubmit(letter)
+	if ok && letter.Shared == "" { // a shared letter is of many tasks: the run finds them without a result, and submits them
+		tr.addDeadEvent(letter)
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.dead.lastSeq = s.Seq
-	if isOfOneEvent {
-		id := bus.EventID(letter.Header)
-		if resubmit != nil && tr.dead.copies[id] < maxCopies {
-			tr.dead.resubmits[id] = resubmit
-		} else {
-			tr.dead.reasons[id] = letter.Reason
-		}
-	}
 	tr.wake()
+}
+
+// addDeadEvent adds the event of a dead letter to those that are submitted again, or else its reason.
+func (tr *tracker) addDeadEvent(letter *events.DeadLetter) {
+	id := bus.EventID(letter.Header)
+	resubmit := tr.eventToResubmit(letter)
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if resubmit != nil && tr.dead.copies[id] < maxCopies {
+		tr.dead.resubmits[id] = resubmit
+	} else {
+		tr.dead.reasons[id] = letter.Reason
+	}
 }
 
 // eventToResubmit returns the event of a dead letter if it can be submitted again, else nil. While the event is temporarily unreadable, it
