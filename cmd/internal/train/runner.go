@@ -43,16 +43,11 @@ func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag
 	answered := time.Now()
 	for _, role := range roles {
 		for {
-			idle, err := conn.Consumers.Idle(ctx, role)
-			if err == nil && !idle && waiting != nil {
-				var lag bus.Lag
-				if lag, err = conn.Consumers.Lag(ctx, role); err == nil {
-					waiting(role, lag)
-				}
-			}
-			if err == nil {
+			idle, err := checkIdle(ctx, conn, waiting, role)
+			switch {
+			case err == nil:
 				answered = time.Now()
-			} else if !bus.Unreachable(err) || time.Since(answered) > serverPatience {
+			case !bus.Unreachable(err) || time.Since(answered) > serverPatience:
 				return err
 			}
 			if idle {
@@ -64,6 +59,19 @@ func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag
 		}
 	}
 	return nil
+}
+
+// checkIdle reports whether a role is idle. If not, it calls waiting, unless that is nil, with the lag of the role.
+func checkIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag bus.Lag), role string) (idle bool, err error) {
+	idle, err = conn.Consumers.Idle(ctx, role)
+	if err != nil || idle || waiting == nil {
+		return idle, err
+	}
+	lag, err := conn.Consumers.Lag(ctx, role)
+	if err == nil {
+		waiting(role, lag)
+	}
+	return false, err
 }
 
 // Each calls do for 0 to n-1, at most limit calls at the same time. After an error it starts no further call. It returns the first error.
