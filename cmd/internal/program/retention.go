@@ -85,7 +85,7 @@ func (r *Retention) PlanLimits(ctx context.Context, conn *bus.Conn, replicas int
 	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()
 	steps, err := bus.PlanStreams(ctx, conn, replicas, r.chosen(from))
-	if invalid := (*config.FieldError)(nil); errors.As(err, &invalid) {
+	if errors.As(err, new(*config.FieldError)) {
 		err = Exit(ExitUsage, config.Rename(err, func(name string) string { return "--" + name }))
 	}
 	return steps, err
