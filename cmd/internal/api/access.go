@@ -14,7 +14,7 @@ import (
 )
 
 // authenticate returns the token of a request. Without tokens it checks instead that the request comes from this machine and
-// not from a page of another site. A handler inside a command checks nothing: its field local is the token of its user.
+// not from a page of another site. A handler inside a command checks nothing: every request has its field commandToken.
 func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.Token, error) {
 	if h.commandToken != nil {
 		return h.commandToken, nil

@@ -27,12 +27,12 @@ func (s *Sums) meanOf(m measure, a arm) (out armMean) {
 	var weight, sum, squares float64
 	for i := range s.shares {
 		part := &s.shares[i]
-		w, moments := part.weight(a), &part.arms[a].byMeasure[m]
-		n := float64(moments.sessions)
-		out.sessions += moments.sessions
+		w, of := part.weight(a), &part.arms[a].byMeasure[m]
+		n := float64(of.sessions)
+		out.sessions += of.sessions
 		weight += w * n
-		sum += w * moments.sum
-		squares += w * moments.squares
+		sum += w * of.sum
+		squares += w * of.squares
 		out.seen += w * w * n
 		all := float64(part.arms[with].byMeasure[m].sessions + part.arms[without].byMeasure[m].sessions)
 		out.unseen += max(0, w*all-w*w*n) // all/w sessions are expected; each missing one adds w²
