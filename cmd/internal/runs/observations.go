@@ -154,7 +154,13 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	var runs []*steps.Run
 	for i, agent := range order {
 		isMain := i == 0
-		r, err := t.finish(builders[agent], agent, isMain)
+		name := source.Printable(t.name)
+		if isMain {
+			t.completeMain(builders[agent])
+		} else {
+			name += "/" + source.Printable(agent)
+		}
+		r, err := t.finish(builders[agent], name)
 		if !isMain && errors.Is(err, steps.ErrNoTurn) {
 			continue
 		}
@@ -199,19 +205,13 @@ type NothingError struct {
 
 func (e *NothingError) Error() string { return e.Reason }
 
-// finish returns the run of an agent. The main run gets the question, the answer and the outcome of the trace.
-func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*steps.Run, error) {
+// finish returns the run of an agent under a name.
+func (t *recordedTrace) finish(b *traceBuilder, name string) ([]*steps.Run, error) {
 	b.Session, b.Execution.User = cmp.Or(b.Session, t.session), cmp.Or(b.Execution.User, t.user)
-	if isMain {
-		t.completeMain(b)
-	}
 	runs, err := b.End()
 	for _, r := range runs {
 		setQuestion(r)
-		r.Name = source.Printable(t.name) // instead of the name that End derives from the session
-		if !isMain {
-			r.Name += "/" + source.Printable(agent)
-		}
+		r.Name = name // instead of the name that End derives from the session
 	}
 	return runs, err
 }
@@ -229,7 +229,7 @@ func setQuestion(r *steps.Run) {
 	}
 }
 
-// completeMain adds to the main run what the trace itself has.
+// completeMain adds the question, the answer and the outcome of the trace to the main run.
 func (t *recordedTrace) completeMain(b *traceBuilder) {
 	b.Question = cmp.Or(b.Question, t.question)
 	if len(b.Steps) == 0 && t.answer != "" {
