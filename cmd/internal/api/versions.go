@@ -15,7 +15,7 @@ func versionRoutes() []route {
 	inBook := map[string]string{"book": "default"}
 	log := get("/books/{book}/versions", "listVersions", "List the versions of a playbook, newest first.", listVersions)
 	log.query = append([]parameter{
-		{name: "changes", kind: "string", doc: "bullets leaves out the versions that only change votes and outcomes; default: all.", values: []string{"all", changesOfBullets}},
+		{name: "changes", kind: "string", doc: "bullets leaves out the versions that only change votes and outcomes; default: all.", values: []string{string(index.AllChanges), string(index.BulletChanges)}},
 	}, pageParameters...)
 	log.example = example{path: inBook, query: "changes=bullets&limit=5"}
 	version := get("/books/{book}/versions/{version}", "getVersion", "Return a version with its operations.", getVersion)
@@ -29,9 +29,6 @@ func versionRoutes() []route {
 	return []route{log, version, diff}
 }
 
-// changesOfBullets is the value of the parameter changes that leaves out versions of votes and outcomes.
-const changesOfBullets = "bullets"
-
 // listVersions returns a page of versions, newest first: those before the version in the parameter after, or the newest ones without it.
 func listVersions(c *call) (*Page[*index.Version], error) {
 	var err error
@@ -41,7 +38,8 @@ func listVersions(c *call) (*Page[*index.Version], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	versions, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), before, c.limit(), c.query.Get("changes") == changesOfBullets)
+	changes := cmp.Or(index.Changes(c.query.Get("changes")), index.AllChanges)
+	versions, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), before, c.limit(), changes)
 	switch {
 	case err != nil:
 		return nil, err

@@ -177,12 +177,11 @@ func (l *bookLog) namesOf(version uint64) (names []string) {
 	return names
 }
 
-// before returns the indices of the last deltas below a version, at most limit, newest first. With onlyBullets, it leaves out those that
-// only change votes and outcomes.
-func (l *bookLog) before(end uint64, limit int, onlyBullets bool) (all []int) {
+// before returns the indices of the last selected deltas below a version, at most limit, newest first.
+func (l *bookLog) before(end uint64, limit int, changes Changes) (all []int) {
 	last := int(min(end-1, uint64(len(l.deltas)))) // version
 	for i := last - 1; i >= 0 && len(all) < limit; i-- {
-		if !onlyBullets || !l.deltas[i].onlyCounts {
+		if changes == AllChanges || !l.deltas[i].onlyCounts {
 			all = append(all, i)
 		}
 	}

@@ -250,13 +250,21 @@ func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.De
 	return all, err
 }
 
-// Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version. With onlyBullets, it
-// leaves out those that only change votes and outcomes.
-func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int, onlyBullets bool) (all []*Version, newest uint64, err error) {
+// Changes selects versions of a playbook by what they change.
+type Changes string
+
+// The selections.
+const (
+	AllChanges    Changes = "all"
+	BulletChanges Changes = "bullets" // without the versions that only change votes and outcomes
+)
+
+// Versions returns at most limit selected versions of a playbook below end, newest first, and the number of its newest version.
+func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int, changes Changes) (all []*Version, newest uint64, err error) {
 	names := map[uint64][]string{} // of the versions
 	part, err := x.part(ctx, b, func(l *bookLog) []int {
 		newest = uint64(len(l.deltas))
-		indices := l.before(end, limit, onlyBullets)
+		indices := l.before(end, limit, changes)
 		for _, i := range indices {
 			v := uint64(i + 1)
 			names[v] = l.namesOf(v)

@@ -203,9 +203,9 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	same("quarantine", printed(got, err), printed(statuses.Quarantine(p), nil))
 	decisions, err := x.Decisions(ctx, book)
 	same("decisions", printed(decisions, err), printed(statuses.Decisions(), nil))
-	all, err := pages(ctx, x, false)
+	all, err := pages(ctx, x, AllChanges)
 	same("versions", printed(all, err), printed(list, nil))
-	all, err = pages(ctx, x, true)
+	all, err = pages(ctx, x, BulletChanges)
 	same("versions that change bullets", printed(all, err), printed(ofBullets, nil))
 	var changes []uint64
 	for _, c := range x.activity.State().Changes {
@@ -221,11 +221,11 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	}
 }
 
-// pages returns all versions, page by page, or those that change bullets.
-func pages(ctx context.Context, x *Logs, bullets bool) (all []*Version, err error) {
+// pages returns the selected versions, page by page.
+func pages(ctx context.Context, x *Logs, changes Changes) (all []*Version, err error) {
 	const limit = 7
 	for end := uint64(math.MaxInt64); ; end = all[len(all)-1].Version {
-		part, _, err := x.Versions(ctx, book, end, limit, bullets)
+		part, _, err := x.Versions(ctx, book, end, limit, changes)
 		for i := range part {
 			slices.Sort(part[i].Names)
 		}
@@ -263,7 +263,7 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 		check(t, conn.JetStream().DeleteKeyValue(t.Context(), events.BucketPlaybook))
 		_, err = bus.Open(t.Context(), conn.NATS(), bus.Options{})
 		check(t, err)
-		if _, _, err := x.Versions(t.Context(), book, 10, 5, false); err != nil {
+		if _, _, err := x.Versions(t.Context(), book, 10, 5, AllChanges); err != nil {
 			t.Errorf("without a log: %v", err)
 		}
 	}
