@@ -29,7 +29,7 @@ func bulletRoutes() []route {
 	bullet.example = example{path: ofBullet}
 	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", getBulletHistory)
 	life.query = []parameter{
-		{name: "executions", kind: "string", doc: "Also return the stored executions behind the changes: the first of each, or all.", values: []string{"first", "all"}},
+		{name: "executions", kind: "string", doc: "Also return the stored executions behind the changes: the first of each, or all.", values: []string{string(explain.FirstExecutions), string(explain.AllExecutions)}},
 		{name: "votes", kind: "integer", high: math.MaxInt, doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."},
 	}
 	life.example = example{path: ofBullet, query: "votes=10"}
@@ -89,8 +89,8 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 	if err != nil {
 		return nil, err
 	}
-	if of := c.query.Get("executions"); of != "" {
-		err = x.Load(c.ctx, explain.NewStored(c.handler.conn), of == "all")
+	if extent := explain.Extent(c.query.Get("executions")); extent != "" {
+		err = x.Load(c.ctx, explain.NewStored(c.handler.conn), extent)
 	}
 	if err != nil || votes < 0 {
 		return &BulletLife{Bullet: x}, err

@@ -50,15 +50,18 @@ func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	if executionHandle.MatchString(w.What) {
 		return w.printExecution(ctx, a)
 	}
-	executions := "first"
-	if w.Full || w.JSON {
-		executions = "all"
+	printed, read := explain.FirstExecutions, explain.FirstExecutions
+	if w.Full {
+		printed = explain.AllExecutions
 	}
-	x, err := api.Get[explain.Bullet](ctx, a.Client, w.Path("bullets", string(bulletArg(w.What).id()), "history"), map[string]string{"executions": executions})
+	if w.Full || w.JSON {
+		read = explain.AllExecutions
+	}
+	x, err := api.Get[explain.Bullet](ctx, a.Client, w.Path("bullets", string(bulletArg(w.What).id()), "history"), map[string]string{"executions": string(read)})
 	if err != nil {
 		return err
 	}
-	text := x.Text(w.Full)
+	text := x.Text(printed)
 	if !w.JSON && x.Current != nil && !x.Current.Shown() {
 		item, err := api.Get[index.BulletItem](ctx, a.Client, w.Path("bullets", string(x.Bullet)), nil)
 		if err != nil {

@@ -97,27 +97,39 @@ func (x *Bullet) LimitVotes(limit int) (omitted int) {
 	return omitted
 }
 
-// Load reads the executions that support the events, and records the reflections on them that have expired. With all, it reads those of
-// every event. Otherwise it reads only the executions that Text describes: the first few of each event that changes more than votes. It
-// skips handles of other systems, which come with an imported log.
-func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
+// Extent selects the executions of a bullet that are listed.
+type Extent string
+
+// The extents.
+const (
+	FirstExecutions Extent = "first" // the first few of each event that changes more than votes
+	AllExecutions   Extent = "all"   // those of every event
+)
+
+// Load reads the executions that support the events and that Text describes with the same extent, and records the reflections on them that have
+// expired. It skips handles of other systems, which come with an imported log.
+func (x *Bullet) Load(ctx context.Context, ev Evidence, extent Extent) error {
 	x.Executions, x.Compared = map[string]*events.Execution{}, map[string]*events.OtherRun{}
 	for _, e := range x.Events {
-		covers := withEvidence(e.Support)
-		switch {
-		case all:
-		case e.Kind.Counts():
-			covers = nil
-		default:
-			covers = covers[:min(firstFew, len(covers))]
-		}
-		for _, c := range covers {
+		for _, c := range describedSupport(&e, extent) {
 			if err := x.load(ctx, ev, c); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// describedSupport returns the support of an event whose executions Text describes.
+func describedSupport(e *history.Event, extent Extent) []playbook.Cover {
+	covers := withEvidence(e.Support)
+	switch {
+	case extent == AllExecutions:
+		return covers
+	case e.Kind.Counts():
+		return nil
+	}
+	return covers[:min(firstFew, len(covers))]
 }
 
 // load reads the execution behind a cover, which is the reference of a delta to a reflection or an edit. It records the reflection if that
@@ -144,9 +156,8 @@ func (x *Bullet) load(ctx context.Context, ev Evidence, c playbook.Cover) error 
 	return nil
 }
 
-// Text formats the explanation. For each change it lists the first three executions, or every execution if all is true. Load must
-// have read them.
-func (x *Bullet) Text(all bool) string {
+// Text formats the explanation. Load must have read the executions of the extent.
+func (x *Bullet) Text(extent Extent) string {
 	out := new(strings.Builder)
 	if now := x.Current; now != nil {
 		term.Fprintf(out, "%s [%s]%s %s\n%s", x.Bullet, now.Section, Traits(now), votes(now), term.Block(Marked("  ", now.Content)))
@@ -156,10 +167,13 @@ func (x *Bullet) Text(all bool) string {
 	term.Fprintf(out, "\n%s\n", summary(x.Lineage))
 	for _, e := range history.MergeExposures(x.Events) {
 		term.Fprintf(out, "\n%s  %s  %s\n", x.Labels[e.Version], e.Time.Local().Format(time.DateTime), DescribeEvent(&e, x.Bullet))
-		if e.Kind.Counts() && !all {
+		switch {
+		case extent == AllExecutions:
+			x.writeSupport(out, e.Support, len(e.Support))
+		case e.Kind.Counts():
 			term.Fprintf(out, "    from %s\n", handles(e.Support))
-		} else {
-			x.writeSupport(out, e.Support, all)
+		default:
+			x.writeSupport(out, e.Support, firstFew)
 		}
 	}
 	return out.String()
@@ -214,11 +228,11 @@ func withEvidence(covers []playbook.Cover) []playbook.Cover {
 	return slices.DeleteFunc(slices.Clone(covers), func(c playbook.Cover) bool { return c.Evidence == nil })
 }
 
-// writeSupport lists the executions behind a change.
-func (x *Bullet) writeSupport(out io.Writer, covers []playbook.Cover, all bool) {
+// writeSupport lists the first executions behind a change, at most limit.
+func (x *Bullet) writeSupport(out io.Writer, covers []playbook.Cover, limit int) {
 	covers = withEvidence(covers)
 	for i, c := range covers {
-		if i == firstFew && !all {
+		if i == limit {
 			term.Fprintf(out, "    and %d more\n", len(covers)-i)
 			break
 		}

@@ -47,28 +47,28 @@ func TestBulletTextListsExecutions(t *testing.T) {
 		name    string
 		kind    playbook.OpKind
 		support int
-		all     bool
+		extent  Extent
 		listed  int // executions that are read and described
 		more    bool
 	}{
-		{"few", playbook.Add, 2, false, 2, false},
-		{"many", playbook.Add, 5, false, firstFew, true},
-		{"all of many", playbook.Add, 5, true, 5, false},
-		{"votes", playbook.Tag, 2, false, 0, false},
-		{"as many votes as are listed", playbook.Tag, firstFew, false, 0, false},
-		{"many votes", playbook.Tag, 5, false, 0, true},
-		{"all votes", playbook.Tag, 5, true, 5, false},
-		{"edit", playbook.Add, 0, false, 0, false},
+		{"few", playbook.Add, 2, FirstExecutions, 2, false},
+		{"many", playbook.Add, 5, FirstExecutions, firstFew, true},
+		{"all of many", playbook.Add, 5, AllExecutions, 5, false},
+		{"votes", playbook.Tag, 2, FirstExecutions, 0, false},
+		{"as many votes as are listed", playbook.Tag, firstFew, FirstExecutions, 0, false},
+		{"many votes", playbook.Tag, 5, FirstExecutions, 0, true},
+		{"all votes", playbook.Tag, 5, AllExecutions, 5, false},
+		{"edit", playbook.Add, 0, FirstExecutions, 0, false},
 	} {
 		x := &Bullet{Labels: map[uint64]string{1: "1@ab12cd"}, Lineage: &history.Lineage{
 			Bullet: "a", Current: &playbook.Bullet{ID: "a", Section: "misc", Content: "x"},
 			Events: []history.Event{{Version: 1, Kind: test.kind, Bullet: "a", Support: covers(test.support), Op: playbook.Op{Kind: test.kind, Bullet: "a", Helpful: 1}}},
 		}}
 		ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
-		if err := x.Load(t.Context(), ev, test.all); err != nil {
+		if err := x.Load(t.Context(), ev, test.extent); err != nil {
 			t.Fatal(err)
 		}
-		text := x.Text(test.all)
+		text := x.Text(test.extent)
 		if ev.reads != test.listed || strings.Contains(text, "more\n") != test.more || strings.Contains(text, "run t-1") != (test.listed > 0) {
 			t.Errorf("%s: got %d executions in\n%s", test.name, ev.reads, text)
 		}
@@ -85,10 +85,10 @@ func TestBulletTextNamesWhatTheReflectorSaw(t *testing.T) {
 		executions:  map[string]*events.Execution{handle(0): {RunID: "t-1", OtherTry: &events.Try{Answer: "41", Outcome: events.Outcome{Label: events.Failure}}}},
 		reflections: map[string]*events.Reflection{"1": {OtherRun: &events.OtherRun{Execution: events.Handle(handle(8)), Label: events.Success}}},
 	}
-	if err := x.Load(t.Context(), ev, false); err != nil {
+	if err := x.Load(t.Context(), ev, FirstExecutions); err != nil {
 		t.Fatal(err)
 	}
-	text := x.Text(false)
+	text := x.Text(FirstExecutions)
 	for _, want := range []string{"another answer to the task: failure 0.00, \"41\"", "compared with another run of the task: " + handle(8) + ", success"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("want %q once, got\n%s", want, text)
@@ -101,7 +101,7 @@ func TestBulletTextOfRemoved(t *testing.T) {
 	x := &Bullet{Labels: map[uint64]string{2: "2@ab12cd"}, Lineage: &history.Lineage{
 		Bullet: "a", RemovedBy: &history.Event{Version: 2, Kind: playbook.Remove}, Summary: history.Summary{Author: "ann"},
 	}}
-	text := x.Text(false)
+	text := x.Text(FirstExecutions)
 	if first, _, _ := strings.Cut(text, "\n"); !strings.HasSuffix(first, "remove in 2@ab12cd.") {
 		t.Errorf("got %q", text)
 	}
@@ -112,7 +112,7 @@ func TestLoad(t *testing.T) {
 	support := append(covers(2), playbook.Cover{ID: "foreign", Evidence: &playbook.Evidence{Execution: "run/7"}})
 	x := &Bullet{Lineage: &history.Lineage{Events: []history.Event{{Support: support}}}}
 	ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
-	if err := x.Load(t.Context(), ev, true); err != nil {
+	if err := x.Load(t.Context(), ev, AllExecutions); err != nil {
 		t.Fatal(err)
 	}
 	got := slices.Sorted(maps.Keys(x.Executions))
