@@ -57,25 +57,34 @@ func (ex *exportBook) exportBlock(ctx context.Context, c *program.Common) error 
 	if n := countUnproven(bullets); n > 0 {
 		term.Fprintf(term.Stderr, "Left out %s that no person has approved and no experiment has proven yet: read them, then 'debrief playbook review approve'.\n", term.Plural(n, "bullet"))
 	}
-	var before []byte
-	if ex.Into != "" {
-		if before, err = os.ReadFile(ex.Into); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	text := before
-	if ex.Format == formatSkill && len(before) == 0 {
-		text = fmt.Appendf(nil, skillHead, ex.Book)
-	}
-	after, err := formats.WriteBlock(text, ex.Book, state.Version, chosen)
-	if err != nil {
-		return fmt.Errorf("%s: %w", ex.Into, err)
-	}
 	if ex.Into == "" {
-		_, err := term.Stdout.Write(after)
+		file, err := ex.withBlock(nil, state.Version, chosen)
+		if err == nil {
+			_, err = term.Stdout.Write(file)
+		}
+		return err
+	}
+	before, err := os.ReadFile(ex.Into)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	after, err := ex.withBlock(before, state.Version, chosen)
+	if err != nil {
 		return err
 	}
 	return ex.writeBlock(before, after, len(chosen), state.Version)
+}
+
+// withBlock returns a file with the block of these bullets. A new file of the format skill begins with its head.
+func (ex *exportBook) withBlock(file []byte, version uint64, bullets []*playbook.Bullet) ([]byte, error) {
+	if ex.Format == formatSkill && len(file) == 0 {
+		file = fmt.Appendf(nil, skillHead, ex.Book)
+	}
+	file, err := formats.WriteBlock(file, ex.Book, version, bullets)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ex.Into, err)
+	}
+	return file, nil
 }
 
 // countUnproven counts the bullets in prompts that may enter a file only after an approval or a proof.

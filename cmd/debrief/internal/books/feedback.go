@@ -42,8 +42,10 @@ func (*Feedback) Help() string {
 	return `Records or changes the outcome of an execution, at any time while the execution is stored. If the execution had no outcome,
 its votes are cast now. Otherwise each vote moves once from the old counter to the new one. The last feedback on an
 execution counts. A session stands for its latest run, SESSION/3 for its third turn. 'debrief tail --kind execution' lists
-handles. With another id than a handle, the command does not wait for the result. A violation also suspends bullets: those that the run cited, or, if it cited none, those that an experiment
-had put into its prompt. They wait in quarantine for 'debrief playbook review', also if later feedback changes the outcome.
+handles. With another id than a handle, the command does not wait for the result.
+
+A violation also suspends bullets: those that the run cited, or, if it cited none, those that an experiment had put into its prompt. They
+wait in quarantine for 'debrief playbook review', also if later feedback changes the outcome.
 
 Examples:
 
