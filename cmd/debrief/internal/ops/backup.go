@@ -118,8 +118,8 @@ type backupRestore struct {
 func (*backupRestore) Help() string {
 	return `The command reads all files and verifies their hashes before it changes the server. It refuses to restore into streams
 that hold messages, unless --replace is set, and while workers run: stop them and the gateways first. After an interruption all
-programs refuse the server until the restore is repeated with --replace. After the restore it verifies every playbook. A server restores backups of servers with its own or an older version. On a cluster, set the number of replicas
-with --replicas.
+programs refuse the server until the restore is repeated with --replace. After the restore it verifies every playbook. A server
+restores backups of servers with its own or an older version. On a cluster, set the number of replicas with --replicas.
 
 Examples:
 

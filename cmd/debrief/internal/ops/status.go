@@ -29,8 +29,8 @@ func (st *Status) SetDefaults() { st.AlarmAfter = liveness.Floor }
 
 func (*Status) Help() string {
 	return `The command asks all workers for a report and waits half a second for replies. The numbers of waiting messages come from
-the server, so roles without a worker are included. The first line names the server and the setting that selects it. Advice follows the tables. The command
-creates nothing. The levels of a role are:
+the server, so roles without a worker are included. The first line names the server and the setting that selects it. Advice
+follows the tables. The command creates nothing. The levels of a role are:
 
   - green: the role works, or no work waits for it.
   - yellow: something needs attention, for example a role without a worker.
