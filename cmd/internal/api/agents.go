@@ -94,7 +94,7 @@ func (c *call) bookToRate(h events.Handle) (playbook.Book, error) {
 	if _, _, err := h.Parse(); err != nil || c.handler.conn == nil {
 		return "", nil //nolint:nilerr // the backend refuses the handle
 	}
-	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
+	e, err := explain.NewStored(c.handler.conn, nil).Execution(c.ctx, string(h))
 	if err != nil || e == nil {
 		return "", err
 	}
@@ -296,7 +296,7 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 // executionToRate returns the stored execution that feedback is on. It returns an error if the sender may not rate it, or if nothing is learned
 // from it.
 func (c *call) executionToRate(f *events.FeedbackRequest) (*events.Execution, error) {
-	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(f.Execution))
+	e, err := explain.NewStored(c.handler.conn, nil).Execution(c.ctx, string(f.Execution))
 	switch {
 	case err != nil:
 		return nil, err

@@ -90,7 +90,7 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 		return nil, err
 	}
 	if extent := explain.Extent(c.query.Get("executions")); extent != "" {
-		err = x.Load(c.ctx, explain.NewStored(c.handler.conn), extent)
+		err = x.Load(c.ctx, c.evidence(), extent)
 	}
 	if err != nil || votes < 0 {
 		return &BulletLife{Bullet: x}, err
@@ -128,7 +128,7 @@ func bulletEvidence(c *call) (*Page[EvidenceItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	stored := explain.NewStored(c.handler.conn)
+	stored := c.evidence()
 	for i := range part.Items {
 		if part.Items[i].Stored, err = stored.Execution(c.ctx, part.Items[i].Execution); err != nil {
 			return nil, err

@@ -129,7 +129,7 @@ func getExecution(c *call) (*explain.Execution, error) {
 	effects := func(b playbook.Book, h events.Handle) deltalog.Log {
 		return c.handler.index.Logs.Covering(c.ctx, b, string(h))
 	}
-	x, err := explain.ExecutionOf(c.ctx, c.book(), effects, explain.NewStored(c.handler.conn), h)
+	x, err := explain.ExecutionOf(c.ctx, c.book(), effects, explain.NewStored(c.handler.conn, nil), h)
 	isMissing := errors.Is(err, explain.ErrExecutionNotFound)
 	switch {
 	case err != nil && (!isMissing || c.token.AllOwners()):
@@ -240,14 +240,19 @@ func (c *call) storedExecution() (*events.Execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
+	e, err := c.evidence().Execution(c.ctx, string(h))
 	if err != nil {
 		return nil, err
 	}
-	if e == nil || !c.token.Sees(e.Owner) || !c.token.AllowsBook(e.Book) {
+	if e == nil {
 		return nil, executionNotFound(h)
 	}
 	return e, nil
+}
+
+// evidence returns the stored executions that the token may read.
+func (c *call) evidence() *explain.Stored {
+	return explain.NewStored(c.handler.conn, func(e *events.Execution) bool { return c.token.Sees(e.Owner) && c.token.AllowsBook(e.Book) })
 }
 
 // executionInBook is storedExecution for a path that also names the playbook.

@@ -52,7 +52,7 @@ func listReview(c *call) (*Page[Quarantined], error) {
 		}
 		return ""
 	}
-	stored := explain.NewStored(c.handler.conn)
+	stored := c.evidence()
 	for i := range part.Items {
 		q := &part.Items[i]
 		q.Replaced, q.Contested = content(q.Replaces), content(q.Contests)

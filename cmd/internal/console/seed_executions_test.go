@@ -49,7 +49,7 @@ func (s *seeding) report(task string, r *events.Report) {
 // execution returns a stored execution by its task.
 func (s *seeding) execution(task string) *events.Execution {
 	s.Helper()
-	found, err := explain.NewStored(s.conn).Execution(context.Background(), string(s.stored[task]))
+	found, err := explain.NewStored(s.conn, nil).Execution(context.Background(), string(s.stored[task]))
 	check(s, err)
 	if found == nil {
 		s.Fatalf("%s: not stored", task)

@@ -24,14 +24,28 @@ type Evidence interface {
 // Stored is the evidence on a server. It caches executions, and is not safe for concurrent use.
 type Stored struct {
 	conn       *bus.Conn
+	mayRead    func(*events.Execution) bool
 	executions map[string]*events.Execution // by handle; nil if not stored
 }
 
-// NewStored returns the evidence on a server.
-func NewStored(conn *bus.Conn) *Stored { return &Stored{conn, map[string]*events.Execution{}} }
+// NewStored returns the evidence on a server. An execution that mayRead does not permit is like one that has expired. A log may name an
+// execution of another playbook: a run of train can learn from it, and in a log of another system the handle means another execution here.
+// A nil mayRead permits all.
+func NewStored(conn *bus.Conn, mayRead func(*events.Execution) bool) *Stored {
+	return &Stored{conn, mayRead, map[string]*events.Execution{}}
+}
 
 // Execution implements Evidence.
 func (s *Stored) Execution(ctx context.Context, handle string) (*events.Execution, error) {
+	e, err := s.find(ctx, handle)
+	if err != nil || e == nil || s.mayRead != nil && !s.mayRead(e) {
+		return nil, err
+	}
+	return e, nil
+}
+
+// find returns an execution, or nil if it is not stored.
+func (s *Stored) find(ctx context.Context, handle string) (*events.Execution, error) {
 	if e, ok := s.executions[handle]; ok {
 		return e, nil
 	}
@@ -144,12 +158,12 @@ const maxExampleText = 600
 // maxTries is the number of executions that NewestExample reads. If these have expired, the older ones have expired, too.
 const maxTries = 3
 
-// NewestExample returns an excerpt of the newest of the executions that is stored and whose owner mayRead permits, nil if there is none.
-// evidence has the oldest first.
-func (s *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidence, mayRead func(owner string) bool) (*Example, error) {
+// NewestExample returns an excerpt of the newest of the executions that is stored and that may be read, nil if there is none. It does not look
+// for those of an owner that sees does not permit. evidence has the oldest first.
+func (s *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidence, sees func(owner string) bool) (*Example, error) {
 	tries := 0
 	for _, ev := range slices.Backward(evidence) {
-		if !mayRead(ev.Owner) {
+		if !sees(ev.Owner) {
 			continue
 		}
 		if tries == maxTries {
@@ -160,7 +174,7 @@ func (s *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidenc
 		if err != nil {
 			return nil, err
 		}
-		if e != nil && mayRead(e.Owner) { // the owner in the log may be wrong: in a log of another system, the handle means another execution here
+		if e != nil {
 			return &Example{
 				Execution: ev.Execution, Question: text.Excerpt(e.Question, maxExampleText),
 				Answer: text.Excerpt(e.Answer, maxExampleText), Feedback: text.Excerpt(e.Outcome.Feedback, maxExampleText),

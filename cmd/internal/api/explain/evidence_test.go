@@ -11,7 +11,7 @@ import (
 // TestNewestExampleOfTheOwner checks that many newer executions of other owners do not hide the newest one that the caller may read.
 func TestNewestExampleOfTheOwner(t *testing.T) {
 	t.Parallel()
-	stored := NewStored(nil)
+	stored := NewStored(nil, func(e *events.Execution) bool { return e.Owner == "ann" })
 	var evidence []*playbook.Evidence
 	add := func(owner string, hasExpired bool) {
 		handle := fmt.Sprint("e", len(evidence))
