@@ -293,10 +293,14 @@ func TestExperimentsOnServedContexts(t *testing.T) {
 		f.checkExposures("the execution", e.Manifest, shown(e))
 		drawn := arm(e.Manifest, two)
 		want := []events.Exposure{
-			{Bullet: two, Experiment: 1, Arm: drawn, Cited: drawn == playbook.ArmShown}, {Bullet: three, Experiment: 1, Arm: playbook.ArmOpen, Cited: true},
+			{Bullet: two, Experiment: 1, Arm: drawn, Cited: drawn == playbook.ArmShown, Wording: e.Manifest.Exposures[0].Wording},
+			{Bullet: three, Experiment: 1, Arm: playbook.ArmOpen, Cited: true},
 		}
 		if d := cmp.Diff(want, e.Exposures()); d != "" {
 			t.Errorf("exposures, -want +got: %s", d)
+		}
+		if hasWording := want[0].Wording != 0; hasWording != (drawn == playbook.ArmWithheld) {
+			t.Errorf("arm %s: got the wording %d, want one of a withheld bullet only", drawn, want[0].Wording)
 		}
 		if r := f.rebuild(cb, stored.Handle); !r.Verified || !cmp.Equal(r.Manifest.Exposures, first.Manifest.Exposures) {
 			t.Errorf("rebuilt: got %q, missing %v, exposures %+v", r.Reasons, r.Missing, r.Manifest.Exposures)
