@@ -104,6 +104,7 @@ func (d *draft) lowestTrust(evidence []*playbook.Evidence) (playbook.Trust, stri
 		if level == playbook.Trusted {
 			continue
 		}
+		// The level is Limited, or Untrusted, which ends the loop.
 		lowest, name = level, e.Source
 		if d.Policy.Of(e.Source).Level != level { // the level is that of inferred outcomes
 			name = playbook.InferredSource
