@@ -139,6 +139,18 @@ func (e *Edit) Validate() error {
 			errs = append(errs, fmt.Errorf("gather[%d]: %w", i, err))
 		}
 	}
+	errs = append(errs, e.validateEvidence(), e.validateSettings())
+	if e.Forget != nil {
+		errs = append(errs, e.Forget.Validate())
+	}
+	return errors.Join(errs...)
+}
+
+// maxEvidenceText is the maximum size of the texts of one execution in Edit.Evidence, in bytes.
+const maxEvidenceText = 2048
+
+func (e *Edit) validateEvidence() error {
+	var errs []error
 	if len(e.Evidence) > MaxEvidence {
 		errs = append(errs, fmt.Errorf("evidence: at most %d, got %d", MaxEvidence, len(e.Evidence)))
 	}
@@ -147,10 +159,15 @@ func (e *Edit) Validate() error {
 		if err := Handle(x.Execution).Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("evidence[%d].execution: %w", i, err))
 		}
-		if n := len(x.Sample) + len(x.Session) + len(x.Source) + len(x.Excerpt); n > 2048 {
-			errs = append(errs, fmt.Errorf("evidence[%d]: must have at most 2048 bytes of text, got %d", i, n))
+		if n := len(x.Sample) + len(x.Session) + len(x.Source) + len(x.Excerpt); n > maxEvidenceText {
+			errs = append(errs, fmt.Errorf("evidence[%d]: must have at most %d bytes of text, got %d", i, maxEvidenceText, n))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+func (e *Edit) validateSettings() error {
+	var errs []error
 	if !e.Gate.Valid() {
 		errs = append(errs, fmt.Errorf("gate: must be off, guard or strict, got %.80q", e.Gate))
 	}
@@ -161,9 +178,6 @@ func (e *Edit) Validate() error {
 		errs = append(errs, fmt.Errorf("control: %s, got %.80q", playbook.ShareSyntax, string(e.Control)))
 	}
 	errs = append(errs, playbook.ValidateLeadingScore(e.LeadingScore), e.About.Validate(), e.Judge.Validate())
-	if e.Forget != nil {
-		errs = append(errs, e.Forget.Validate())
-	}
 	return errors.Join(errs...)
 }
 
