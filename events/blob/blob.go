@@ -66,7 +66,8 @@ func New(js jetstream.JetStream) *Store {
 }
 
 // Put stores data and returns the name of the blob. It returns only after the server has stored all of it. data is the payload of the
-// message on subject, or the description of an agent if subject is empty. An erasure needs it to decode the blob after the message is gone.
+// message on subject, or the description of an agent if subject is empty. An erasure needs the subject to decode the blob after
+// the message is gone.
 func (s *Store) Put(ctx context.Context, subject string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])

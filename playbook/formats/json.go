@@ -58,16 +58,16 @@ func (r *reader) readJSON(input string) (list []rawBullet, err error) {
 // readJSONL reads a header and one bullet per line.
 func (r *reader) readJSONL(input string) (list []rawBullet, err error) {
 	heads, n := 0, 0
-	for text := range strings.Lines(input) {
+	for row := range strings.Lines(input) {
 		n++
-		if strings.TrimSpace(text) == "" {
+		if strings.TrimSpace(row) == "" {
 			continue
 		}
 		var line struct {
 			nativeHead
 			playbook.Bullet
 		}
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
+		if err := json.Unmarshal([]byte(row), &line); err != nil {
 			return nil, fmt.Errorf("line %d: incomplete or invalid bullet: %w", n, err)
 		}
 		if line.Format == "" {
