@@ -21,7 +21,7 @@
 //
 // A role pauses if the outputs for ten new messages in a row are useless. It also pauses if the output for one message is still useless
 // in the second half of its attempts, and no other message had useful output meanwhile. A paused role holds those messages
-// and probes: it tries one message after 1 s, 2 s, 4 s and so on, at last every 30 s. The role probes with a new
+// and probes: it tries one message after 1 s, 2 s, 4 s and so on, at last every minute. The role probes with a new
 // message from the stream while it holds fewer than 128, and otherwise with one that it holds. The first useful output ends
 // the pause, so a pause that began by chance is short. A role that takes batches releases messages instead of holding
 // them, because a held message blocks its book. Such a release does not count as an attempt.
