@@ -227,7 +227,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	out, err := c.storeFeedback(f)
 	var missing interface{ NotFound() bool }
 	if !namesBook && errors.As(err, &missing) && missing.NotFound() { // the ids of responses, runs and sessions are those of one playbook
-		return nil, notFound(err.Error() + `; the request names no playbook: if the run is in another one, send its name as "book"`)
+		return nil, notFound(err.Error() + `; the request names no playbook: if the run is in another one, name it with "book", or --book on the command line`)
 	}
 	return out, err
 }

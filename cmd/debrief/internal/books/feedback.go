@@ -137,7 +137,7 @@ func (f *Feedback) checkBook(ctx context.Context, a *apiclient.Client) error {
 func withHint(err error) error {
 	var refused *api.Error
 	if errors.As(err, &refused) && refused.Code == api.CodeNotFound {
-		return fmt.Errorf("%w; 'debrief tail --kind execution' and the console list handles, --book names the playbook of another id", err)
+		return fmt.Errorf("%w; 'debrief tail --kind execution' and the console list handles", err)
 	}
 	return err
 }
