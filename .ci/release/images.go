@@ -257,8 +257,11 @@ func pushImages(out string, h home) error {
 	for _, d := range manifest.Manifests {
 		text := d.Annotations[refName]
 		ref, err := name.NewTag(text)
-		if err != nil || !strings.HasPrefix(text, h.registry+"/") {
-			return fmt.Errorf("image %q is not for %s: build the release again: %w", text, h.registry, err)
+		if err != nil {
+			return fmt.Errorf("image %q: %w", text, err)
+		}
+		if !strings.HasPrefix(text, h.registry+"/") {
+			return fmt.Errorf("image %q is not for %s: build the release again", text, h.registry)
 		}
 		index, err := all.ImageIndex(d.Digest)
 		if err != nil {
