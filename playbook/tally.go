@@ -55,8 +55,8 @@ func (p *Playbook) Typical(id BulletID) Typical {
 }
 
 // without returns the mean score of the tasks that cite another shown bullet than b. If at least ten bullets have outcomes, it is not below the
-// mean over bullets, in which each has nearly the same weight. If outcomes come late, a few wrong bullets decide many tasks before the first
-// outcome. The mean over outcomes is then that of these bullets, and none of them would fail more often than is typical.
+// mean over bullets, in which each has nearly the same weight. If outcomes come late, a few wrong bullets are cited in many tasks before the
+// first outcome arrives. Most outcomes are then their failures, and compared with the mean over outcomes they would look normal.
 //
 // With few such tasks, the result is near a prior:
 //

@@ -21,7 +21,7 @@ func meanOf(xs []float64) report.Estimate {
 	for _, x := range xs {
 		sum += x
 	}
-	e.Mean = sum / max(n, 1) // after the sum, so that the mean of equal shares is that share
+	e.Mean = sum / max(n, 1)
 	if len(xs) < 2 {
 		e.Low, e.High = math.Inf(-1), math.Inf(1)
 		return e

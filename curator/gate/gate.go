@@ -46,8 +46,8 @@
 // retire, return, or replace another. It changes bullets only through Decider.Apply. Three rules are for a candidate that would
 // replace a bullet, or that contradicts one:
 //
-//   - If the bullet has a good record, a share of the failures blamed on it must request the candidate. Failures by wrong verdicts
-//     lead to proposals of many different texts, and those of a wrong bullet to proposals of one.
+//   - If the bullet has a good record, a share of the failures blamed on it must request the candidate. Wrong verdicts lead to
+//     proposals of many different texts. The failures of a wrong bullet lead to proposals of the same text.
 //   - If the bullet is trusted, a share of all its outcomes must request the candidate that would replace it, and at least three.
 //   - Both rules end when the newest outcomes of the bullet are bad. They do not apply to a candidate that only adds to the bullet.
 package gate

@@ -102,8 +102,8 @@ func failures(e *playbook.Experiment) float64 {
 	return float64(e.Cited.Count()) - float64(e.Cited.Sum())/playbook.MaxScore
 }
 
-// Limits of the weight of the typical success rate, in outcomes. The weight is the number of outcomes behind the rate, but not more than
-// the length of the record that is compared with it. A larger minimum would let three failures in a row suspend 4 % of the bullets that
+// Limits of the weight of the typical success rate, in outcomes. The weight is the smallest of the outcomes behind the rate, the outcomes of the
+// bullet that is compared with it, and maxPrior, but at least minPrior. A larger minimum would let three failures in a row suspend 4 % of the bullets that
 // help. The maximum describes how much the tasks of bullets differ: with 20, the standard deviation about a typical rate of one half is
 // 0.11.
 const (
@@ -149,7 +149,7 @@ func logBeta(a, b float64) float64 {
 // drifted reports whether the newest tasks that cited a bullet fail more often than its earlier tasks. It is the cumulative sum
 // test of Page ("Continuous inspection schemes", 1954) for a change from the earlier failure rate to at least one half. The earlier tasks
 // are all except the newest failures in a row. Without a change, n earlier outcomes give a false alarm with a probability of about
-// n·exp(-threshold), so the threshold is log(n/alpha).
+// n·exp(-threshold), so the threshold is log((n+1)/alpha); the 1 is for a bullet without earlier outcomes.
 func drifted(e *playbook.Experiment, alpha float64) bool {
 	newest := e.FailuresInARow()
 	if newest == 0 {
