@@ -328,7 +328,7 @@ func quotedStep(i int, s *events.Step) string {
 		c := &s.Calls[j]
 		fmt.Fprintf(&out, "  call %s(%s)", excerpt(c.Tool, stepArgs), excerpt(c.Arguments, stepArgs))
 		output := excerpt(strings.TrimSpace(c.Output), stepOutput)
-		// Nobody saw the result of a call that ended the run: an agent that stops at a tool sends it in no further request.
+		// The result of a call that ended the run is unknown: an agent that stops at a tool sends no further request with it.
 		if isUnknown := c.Outcome == "" || c.Outcome == events.Unknown; isUnknown && output == "" {
 			out.WriteString(" [its result is not recorded]\n")
 			continue

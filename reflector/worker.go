@@ -135,7 +135,7 @@ func (w *worker) loadTexts(ctx context.Context, e *events.Execution) error {
 	return w.loadNotes(ctx, e)
 }
 
-// loadNotes sets the texts of the reflections in the prompt of an execution, which the manifest names. It leaves out those that are no longer stored.
+// loadNotes sets the texts of the reflections in the prompt of an execution, which the manifest names. The text of a deleted reflection stays empty.
 func (w *worker) loadNotes(ctx context.Context, e *events.Execution) error {
 	for _, p := range shownNotes(e) {
 		p.Text = ""

@@ -182,7 +182,7 @@ func (w *walker) add(c Command) {
 	w.commands = append(w.commands, c)
 }
 
-// directoryArgument returns the first argument that is no option, or "".
+// directoryArgument returns the first argument besides options, or "".
 func directoryArgument(args []string) string {
 	for _, a := range args {
 		if a != "--" && (len(a) < 2 || a[0] != '-') {

@@ -84,7 +84,7 @@ func (r *refolder) moveKeptVotes(op playbook.Op) (ops []playbook.Op) {
 }
 
 // retagFrom returns a Retag for one cover of its support, whose sample has the vote old in place of OldVote. If old is empty, the Retag becomes a
-// Tag. ok is false if nothing remains of it: there is no old vote, and no new one.
+// Tag. ok is false without an old and a new vote.
 func retagFrom(op playbook.Op, old playbook.Vote, cover int) (moved playbook.Op, ok bool) {
 	op.Support, op.OldVote = []int{cover}, old
 	if old == "" {

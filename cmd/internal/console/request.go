@@ -201,7 +201,7 @@ func (s *Site) fail(q *request, err error) {
 	s.showError(q, shown)
 }
 
-// problemOf returns what a page shows of an error that is not of the API. It logs an error that is not of the browser.
+// problemOf returns the problem that a page shows for an error outside the API. It logs the error, unless the browser caused it.
 func (s *Site) problemOf(q *request, err error) api.Problem {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return newError(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "The form is too large.").Problem

@@ -158,7 +158,7 @@ func (im *importBook) importBlock(ctx context.Context, c *program.Common, data [
 	}
 	version := strconv.FormatUint(b.Version, 10)
 	_, written, err := versionOf(ctx, a, im.BookFlags, version)
-	// edit opens a client of its own, with the access that it needs.
+	// edit opens another client, with the access that it needs.
 	if err := errors.Join(err, a.Close()); err != nil {
 		return err
 	}

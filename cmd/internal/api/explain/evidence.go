@@ -158,8 +158,8 @@ const maxExampleText = 600
 // maxTries is the number of executions that NewestExample reads. If these have expired, the older ones have expired, too.
 const maxTries = 3
 
-// NewestExample returns an excerpt of the newest of the executions that is stored and that may be read, nil if there is none. It does not look
-// for those of an owner that sees does not permit. evidence has the oldest first.
+// NewestExample returns an excerpt of the newest stored execution that the caller may read, or nil. It ignores executions of owners that sees does
+// not permit. evidence has the oldest first.
 func (s *Stored) NewestExample(ctx context.Context, evidence []*playbook.Evidence, sees func(owner string) bool) (*Example, error) {
 	tries := 0
 	for _, ev := range slices.Backward(evidence) {

@@ -250,7 +250,7 @@ func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.De
 	return all, err
 }
 
-// Changes selects versions of a playbook by what they change.
+// Changes selects versions of a playbook by their changes.
 type Changes string
 
 // The selections.

@@ -185,7 +185,7 @@ func (s *Sums) missing(r *Report) *Missing {
 	return nil
 }
 
-// missingForInterval returns what the first interval needs: minSessions rated sessions in each arm.
+// missingForInterval returns the data that the first interval still needs, up to minSessions rated sessions in each arm.
 func missingForInterval(r *Report) *Missing {
 	rated, outcomes := float64(r.With.Rated+r.Without.Rated), float64(r.With.Outcomes+r.Without.Outcomes)
 	share := float64(r.Share.PerMille()) / 1000
@@ -199,7 +199,7 @@ func missingForInterval(r *Report) *Missing {
 	return out
 }
 
-// missingForDecision returns what an interval needs that excludes the present estimate.
+// missingForDecision returns the data that an interval needs until it excludes the present estimate.
 func (s *Sums) missingForDecision(r *Report) *Missing {
 	out := &Missing{Effect: max(SmallEffect, math.Abs(r.Points.Mean))}
 	d, _ := s.difference(score)
