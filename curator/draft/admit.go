@@ -36,6 +36,10 @@ func (d *draft) propose(op playbook.Op, g grounds) *screen.Refusal {
 			return refusal
 		}
 	}
+	hasFailed := old != nil && old.Status == playbook.Retired && !gate.IsKept(old)
+	if op.Kind == playbook.Update && hasFailed { // since the model read it: as its text, the advice would stay hidden
+		op.Kind, op.Bullet, op.Section = playbook.Add, "", cmp.Or(op.Section, old.Section)
+	}
 	if refusal := d.refuseStatuses(&op, old); refusal != nil {
 		return refusal
 	}

@@ -126,6 +126,23 @@ func TestSameWithAnotherNumberIsAnUpdate(t *testing.T) {
 	}
 }
 
+// TestUpdateOfARetiredBulletIsABullet checks that advice is not hidden in a bullet that retired after the model had read it.
+func TestUpdateOfARetiredBulletIsABullet(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []playbook.OpKind{playbook.Update, playbook.Confirm} {
+		n := trying(t, playbook.GateGuard, "divide its weight by 50")
+		old := n.said(t, "divide its weight by 50").ID
+		n.take(t, asks(playbook.Op{Kind: playbook.Remove, Bullet: old, Reason: "wrong"}))
+		if got := n.p.Bullet(old).Status; got != playbook.Retired {
+			t.Fatalf("got status %q, want retired", got)
+		}
+		n.take(t, asks(playbook.Op{Kind: kind, Bullet: old, Content: "divide its weight by 40"}))
+		if b := n.said(t, "divide its weight by 40"); b.ID == old || !b.Shown() || n.p.Bullet(old).Status != playbook.Retired {
+			t.Errorf("%s: %v, want the text as a new bullet", kind, n.statuses())
+		}
+	}
+}
+
 // TestBetterTextKeepsRequests checks that a better text does not lose the earlier requests for a waiting bullet, if one request is not enough.
 func TestBetterTextKeepsRequests(t *testing.T) {
 	t.Parallel()
