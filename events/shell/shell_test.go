@@ -50,6 +50,7 @@ func TestParse(t *testing.T) {
 		{"a pushed directory", "pushd a; pushd b && ls; popd; pwd; popd; make", []string{"pushd {a}", "[a] pushd {b}", "&& [a/b] ls", "[a/b] popd", "[a] pwd", "[a] popd", "make"}},
 		{"exchanged directories", "pushd a; pushd; ls; pushd; pwd", []string{"pushd {a}", "[a] pushd", "ls", "pushd", "[a] pwd"}},
 		{"a directory of another line", "popd; ls; pushd +1; ls", []string{"popd", "[$PWD] ls", "[$PWD] pushd {+1}", "[$PWD] ls"}},
+		{"a selected directory", "pushd a; pushd b; pushd -1; ls; cd /c; popd +1; ls; popd", []string{"pushd {a}", "[a] pushd {b}", "[a/b] pushd {-1}", "[$PWD] ls", "[$PWD] cd {/c}", "[/c] popd {+1}", "[$PWD] ls", "[$PWD] popd"}},
 		{"a directory pushed in a subshell", "pushd a; (pushd b; ls); popd; ls", []string{"pushd {a}", "[a] pushd {b}", "[a/b] ls", "[a] popd", "ls"}},
 		{"a directory beyond the limit", "cd " + strings.Repeat("a/", 2100) + "; cd sub; ls >o", []string{"cd {" + strings.Repeat("a/", 2100) + "}", "[$PWD] cd {sub}", "[$PWD/sub] ls >o"}},
 		{"an alternative to a directory", "cd a || exit 1; ls", []string{"cd {a}", "exit {1}", "[a] ls"}},

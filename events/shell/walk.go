@@ -174,10 +174,8 @@ func (w *walker) add(c Command) {
 	switch c.Program {
 	case "cd":
 		w.dir.change(cmp.Or(directoryArgument(c.Args), "~"))
-	case "pushd":
-		w.dir.push(directoryArgument(c.Args))
-	case "popd":
-		w.dir.pop()
+	case "pushd", "popd":
+		w.dir.followStack(c.Program, c.Args)
 	}
 	w.commands = append(w.commands, c)
 }
@@ -207,16 +205,26 @@ func (d *directory) change(target string) {
 	d.current, d.former = next, d.current
 }
 
-// push follows "pushd target". Without a target, it exchanges the current and the newest pushed directory. "+1" rotates the stack, which is not
-// followed.
+// followStack follows pushd or popd. After an argument that selects a directory of the stack, such as +1, or that leaves the current directory as
+// it is, the directory is unknown.
+func (d *directory) followStack(command string, args []string) {
+	isSelection := func(arg string) bool { return len(arg) > 1 && (arg[0] == '+' || arg[0] == '-') && arg != "--" }
+	switch {
+	case slices.ContainsFunc(args, isSelection):
+		*d = directory{current: unknownDir, former: d.current}
+	case command == "popd":
+		d.pop()
+	default:
+		d.push(directoryArgument(args))
+	}
+}
+
+// push follows "pushd target". Without a target, it exchanges the current and the newest pushed directory.
 func (d *directory) push(target string) {
 	before := d.current
-	switch {
-	case target == "":
+	if target == "" {
 		d.pop()
-	case target[0] == '+':
-		d.current, d.former = unknownDir, before
-	default:
+	} else {
 		d.change(target)
 	}
 	d.pushed = append(slices.Clip(d.pushed), before)
