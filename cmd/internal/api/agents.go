@@ -221,12 +221,13 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	redact.Fields(f)
 	f.ID, f.Caller = cmp.Or(f.ID, events.ID(key)), c.token.Caller()
 	_, _, err = f.Execution.Parse()
-	if isHandle := err == nil; isHandle && wait > 0 && c.handler.conn != nil {
+	isHandle := err == nil
+	if isHandle && wait > 0 && c.handler.conn != nil {
 		return c.awaitFeedback(f, wait)
 	}
 	out, err := c.storeFeedback(f)
 	var missing interface{ NotFound() bool }
-	if !namesBook && errors.As(err, &missing) && missing.NotFound() { // the ids of responses, runs and sessions are those of one playbook
+	if !namesBook && !isHandle && errors.As(err, &missing) && missing.NotFound() { // an id of a response, a run or a session is that of one playbook
 		return nil, notFound(err.Error() + `; the request names no playbook: if the run is in another one, name it with "book", or --book on the command line`)
 	}
 	return out, err

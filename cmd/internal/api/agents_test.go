@@ -148,6 +148,7 @@ func TestUnknownRunOfFeedbackWithoutPlaybook(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{"execution":"chatcmpl-7","outcome":true}`:                  true,
 		`{"execution":"chatcmpl-7","outcome":true,"book":"default"}`: false,
+		`{"execution":"7-ab12cd34","outcome":true}`:                  false, // a handle needs no playbook
 	} {
 		code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/feedback", body)
 		if code != 404 || strings.Contains(reply, advice) != want {
