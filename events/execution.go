@@ -134,7 +134,7 @@ type Exposure struct {
 	Cited      bool              `msgpack:"q,omitempty" json:"cited,omitempty"`
 	// Wording is the checksum of the text of a withheld bullet, see ShownBullet. The execution has it nowhere else.
 	Wording uint32 `msgpack:"w,omitempty" json:"wording,omitempty"`
-	// Content is the text of a withheld bullet. As in a ShownBullet it is not stored.
+	// Content is the text of a withheld bullet. It is not stored: the Reflector reads it from the log of the playbook.
 	Content string `msgpack:"-" json:"-" redact:"-"`
 }
 

@@ -131,7 +131,7 @@ func (c *selector) withhold() []events.Exposure {
 	b := c.x.rows[c.drawn].bullet
 	exposure := events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm}
 	if c.arm == playbook.ArmWithheld {
-		exposure.Wording, exposure.Content = events.WordingOf(b.Content), b.Content
+		exposure.Wording = events.WordingOf(b.Content)
 	}
 	return []events.Exposure{exposure}
 }
