@@ -219,9 +219,11 @@ func quotedBullets(e *events.Execution) string {
 	return out.String()
 }
 
-// withheldExposures returns the exposures of the bullets that an experiment withheld from the prompt of the last round.
+// withheldExposures returns the exposures of the bullets that an experiment withheld from the prompt of the last round. For a run that succeeded it
+// returns none: it says nothing about their texts.
 func withheldExposures(e *events.Execution) (list []*events.Exposure) {
-	if e.Manifest == nil {
+	isFlawed := e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial
+	if e.Manifest == nil || !isFlawed {
 		return nil
 	}
 	for i := range e.Manifest.Exposures {
@@ -232,12 +234,8 @@ func withheldExposures(e *events.Execution) (list []*events.Exposure) {
 	return list
 }
 
-// quotedWithheld returns the withheld bullets of a run that did not succeed, one JSON object on a line as quotedBullets. A run that succeeded
-// without a bullet says nothing about its text.
+// quotedWithheld returns the withheld bullets, as quotedBullets those that were shown.
 func quotedWithheld(e *events.Execution) string {
-	if e.Outcome.Label != events.Failure && e.Outcome.Label != events.Partial {
-		return ""
-	}
 	withheld := &events.Execution{}
 	for _, x := range withheldExposures(e) {
 		withheld.Shown = append(withheld.Shown, events.ShownBullet{ID: x.Bullet, Content: x.Content})
