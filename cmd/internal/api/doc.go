@@ -55,7 +55,7 @@
 //	handler.go     ServeHTTP                the request id, the log line, the time limit; a panic is a 500
 //	route.go       newMux                   the route of a path, with its parameters
 //	access.go      authenticate, authorize  the token and its scopes; without tokens the Host header
-//	readbody.go    Read                     the body, with a minimum rate and a limit of memory
+//	body           Reader.Read              the body, with a minimum rate and a limit of memory
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings
 //	agents.go      createContext            requests of agents: package outcome reads an outcome, package service does the rest
 //	books.go       listBullets              reads of playbooks; each kind of resource has such a file

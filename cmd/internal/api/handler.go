@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/api/body"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
@@ -53,7 +54,7 @@ type handler struct {
 	// commandToken is the token of every request to a handler inside a command. Nil: requests are authenticated.
 	commandToken *tokens.Token
 	origins      *http.CrossOriginProtection
-	bodies       bodyReader
+	bodies       body.Reader
 	limits       limits
 	observe      service.Observer
 
@@ -87,12 +88,12 @@ type limits struct {
 	body     time.Duration // for reading the body
 	response time.Duration // from the headers to the end of the response, without the wait for a worker
 
-	pace   BodyPace // of bodies
-	memory int64    // maximum bytes of all bodies that are read or handled
+	pace   body.Pace // of bodies
+	memory int64     // maximum bytes of all bodies that are read or handled
 }
 
 var defaultLimits = limits{
-	body: 30 * time.Second, response: time.Minute, pace: BodyPace{Step: 8 << 10, Window: 2 * time.Second}, memory: 128 << 20,
+	body: 30 * time.Second, response: time.Minute, pace: body.Pace{Step: 8 << 10, Window: 2 * time.Second}, memory: 128 << 20,
 }
 
 // New returns the handler of the paths below /api/v1/. The agents' backend builds contexts and stores reports. The handler sets the
@@ -103,7 +104,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
 		agents: agents, conn: o.Conn, index: o.Index, program: o.Settings,
 		tokens: o.Tokens, commandToken: o.CommandToken, origins: http.NewCrossOriginProtection(),
-		bodies: bodyReader{Memory: NewBodyMemory(lim.memory), Pace: lim.pace, Timeout: lim.body}, limits: lim,
+		bodies: body.Reader{Memory: body.NewMemory(lim.memory), Pace: lim.pace, Timeout: lim.body}, limits: lim,
 		slots: make(chan struct{}, maxInFlight), waitSlots: make(chan struct{}, maxWaiting), streamSlots: make(chan struct{}, maxStreams),
 		observe: o.OnResponse, log: o.Log,
 	}

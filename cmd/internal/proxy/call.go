@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/body"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
@@ -120,10 +120,10 @@ type exchange struct {
 	caller  events.Caller  // of the token
 	outcome events.Outcome // of the headers
 
-	source   *api.PacedBody // body of the client; nil without one
-	body     []byte         // body for the upstream; nil if the body of the client is streamed
-	sent     chan struct{}  // closed after the transport has sent a streamed body; nil without one
-	room     int64          // bytes of Gateway.memory to give back at the end
+	source   *body.Paced   // body of the client; nil without one
+	body     []byte        // body for the upstream; nil if the body of the client is streamed
+	sent     chan struct{} // closed after the transport has sent a streamed body; nil without one
+	room     int64         // bytes of Gateway.memory to give back at the end
 	edit     Edit
 	degraded reason
 
@@ -174,7 +174,7 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 	switch {
 	case err != nil:
 		return x.bodyFailure()
-	case errors.Is(h.Reason, api.ErrNoBodyMemory):
+	case errors.Is(h.Reason, body.ErrNoMemory):
 		x.degraded, r.Body = noMemory, h.Whole(r.Body)
 		return nil
 	case h.Reason != nil:

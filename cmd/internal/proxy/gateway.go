@@ -14,7 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/body"
 	"debrief/events"
 	"debrief/events/config"
 	"debrief/playbook"
@@ -98,8 +98,8 @@ type Gateway struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 	origins   *http.CrossOriginProtection
-	memory    *api.BodyMemory
-	pace      api.BodyPace
+	memory    *body.Memory
+	pace      body.Pace
 	id        string         // random; identifies the gateway in headerHops
 	loopLog   atomic.Int64   // time of the last log message about a loop, in nanoseconds since 1970
 	active    sync.WaitGroup // requests, and recorders that store their calls
@@ -113,8 +113,8 @@ func newGateway(o gatewayOptions) (*Gateway, error) {
 		upstreams: map[Provider]*target{},
 		transport: newTransport(),
 		origins:   http.NewCrossOriginProtection(),
-		memory:    api.NewBodyMemory(o.Memory),
-		pace:      api.BodyPace{Step: 8 << 10, Window: 10 * time.Second},
+		memory:    body.NewMemory(o.Memory),
+		pace:      body.Pace{Step: 8 << 10, Window: 10 * time.Second},
 		id:        string(events.NewID()),
 	}
 	var invalid config.Errors

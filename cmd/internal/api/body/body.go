@@ -1,4 +1,5 @@
-package api
+// Package body reads the bodies of HTTP requests. A body must arrive with a minimum rate, and all bodies together have a memory limit.
+package body
 
 import (
 	"bytes"
@@ -13,28 +14,28 @@ import (
 // firstRoom is the initial capacity for a body of unknown length, in bytes.
 const firstRoom = 16 << 10
 
-// errSlowBody is returned for a body that arrives too slowly.
-var errSlowBody = errors.New("body too slow")
+// ErrSlow is returned for a body that arrives too slowly.
+var ErrSlow = errors.New("body too slow")
 
 // Reasons why a body is not buffered as a whole.
 var (
-	errBodyTooLarge = errors.New("body too large")
-	ErrNoBodyMemory = errors.New("too many request bodies in memory")
+	ErrTooLarge = errors.New("body too large")
+	ErrNoMemory = errors.New("too many request bodies in memory")
 )
 
-// BodyPace is the minimum rate of a request body. Each Step bytes, and the rest of the body, must arrive in a Window. Only the time
-// that the server waits for the body counts.
-type BodyPace struct {
+// Pace is the minimum rate of a request body. Each Step bytes, and the rest of the body, must arrive in a Window. Only the time that the
+// server waits for the body counts.
+type Pace struct {
 	Step   int
 	Window time.Duration
 }
 
-// PacedBody is a request body that must arrive with a minimum rate. It sets read deadlines of the connection. At the end of the body it
-// removes the deadline, which would otherwise cancel the request later.
-type PacedBody struct {
+// Paced is a request body that must arrive with a minimum rate. It sets read deadlines of the connection. At the end of the body it removes
+// the deadline, which would otherwise cancel the request later.
+type Paced struct {
 	io.ReadCloser
 	deadline func(time.Time) error
-	pace     BodyPace
+	pace     Pace
 	end      time.Time     // deadline of the whole body; zero for none
 	bytes    int           // received in this window
 	waited   time.Duration // for the body in this window
@@ -43,12 +44,12 @@ type PacedBody struct {
 }
 
 // Wrap returns a body that must arrive with the pace, and before end. A zero end is no deadline.
-func (p BodyPace) Wrap(w http.ResponseWriter, body io.ReadCloser, end time.Time) *PacedBody {
-	return &PacedBody{ReadCloser: body, deadline: http.NewResponseController(w).SetReadDeadline, pace: p, end: end}
+func (p Pace) Wrap(w http.ResponseWriter, body io.ReadCloser, end time.Time) *Paced {
+	return &Paced{ReadCloser: body, deadline: http.NewResponseController(w).SetReadDeadline, pace: p, end: end}
 }
 
-// Read implements io.Reader. It returns errSlowBody for a slow body.
-func (b *PacedBody) Read(p []byte) (int, error) {
+// Read implements io.Reader. It returns ErrSlow for a slow body.
+func (b *Paced) Read(p []byte) (int, error) {
 	began := time.Now()
 	until := began.Add(b.pace.Window - b.waited)
 	if !b.end.IsZero() && until.After(b.end) {
@@ -65,7 +66,7 @@ func (b *PacedBody) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.slow.Store(true)
 		b.failed.Store(true)
-		return n, errSlowBody
+		return n, ErrSlow
 	case err != nil:
 		b.failed.Store(!errors.Is(err, io.EOF))
 		_ = b.deadline(time.Time{})
@@ -75,19 +76,19 @@ func (b *PacedBody) Read(p []byte) (int, error) {
 
 // Failed reports whether reading the body failed, and whether the reason is a slow body. A handler may see another error first, because
 // the server cancels the context of the request when a read fails.
-func (b *PacedBody) Failed() (failed, slow bool) { return b.failed.Load(), b.slow.Load() }
+func (b *Paced) Failed() (failed, slow bool) { return b.failed.Load(), b.slow.Load() }
 
-// BodyMemory counts the bytes that are reserved for bodies. It is safe for concurrent use.
-type BodyMemory struct {
+// Memory counts the bytes that are reserved for bodies. It is safe for concurrent use.
+type Memory struct {
 	limit    int64
 	reserved atomic.Int64
 }
 
-// NewBodyMemory returns a BodyMemory that reserves at most limit bytes.
-func NewBodyMemory(limit int64) *BodyMemory { return &BodyMemory{limit: limit} }
+// NewMemory returns a Memory that reserves at most limit bytes.
+func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
 
 // reserve reserves n bytes, or nothing if the limit would be exceeded.
-func (m *BodyMemory) reserve(n int64) bool {
+func (m *Memory) reserve(n int64) bool {
 	if m.reserved.Add(n) > m.limit {
 		m.reserved.Add(-n)
 		return false
@@ -96,23 +97,23 @@ func (m *BodyMemory) reserve(n int64) bool {
 }
 
 // Release gives reserved bytes back.
-func (m *BodyMemory) Release(n int64) { m.reserved.Add(-n) }
+func (m *Memory) Release(n int64) { m.reserved.Add(-n) }
 
 // InUse returns the number of reserved bytes.
-func (m *BodyMemory) InUse() int64 { return m.reserved.Load() }
+func (m *Memory) InUse() int64 { return m.reserved.Load() }
 
-// BufferedBody is a body, or its beginning, in memory that is reserved.
-type BufferedBody struct {
+// Buffered is a body, or its beginning, in memory that is reserved.
+type Buffered struct {
 	Data   []byte
 	Room   int64 // reserved bytes
-	Reason error // errBodyTooLarge or ErrNoBodyMemory if Data is only the beginning
+	Reason error // ErrTooLarge or ErrNoMemory if Data is only the beginning
 }
 
 // Hold reads a body up to its end, until more than limit bytes have arrived, or until the memory has no room left. declared is the length
 // of the body, -1 if it is unknown. Room is reserved as bytes arrive, not for the declared length. The caller must release the room, also
 // after an error.
-func (m *BodyMemory) Hold(body io.Reader, declared, limit int64) (BufferedBody, error) {
-	var h BufferedBody
+func (m *Memory) Hold(body io.Reader, declared, limit int64) (Buffered, error) {
+	var h Buffered
 	maxSize := limit + 1 // one more byte, so that the read after the last byte finds the end
 	if declared >= 0 {
 		maxSize = declared + 1
@@ -120,12 +121,12 @@ func (m *BodyMemory) Hold(body io.Reader, declared, limit int64) (BufferedBody, 
 	for {
 		if len(h.Data) == cap(h.Data) {
 			if int64(len(h.Data)) > limit {
-				h.Reason = errBodyTooLarge
+				h.Reason = ErrTooLarge
 				return h, nil
 			}
 			size := min(max(2*int64(cap(h.Data)), firstRoom), maxSize)
 			if !m.reserve(size - h.Room) {
-				h.Reason = ErrNoBodyMemory
+				h.Reason = ErrNoMemory
 				return h, nil
 			}
 			h.Room = size
@@ -135,7 +136,7 @@ func (m *BodyMemory) Hold(body io.Reader, declared, limit int64) (BufferedBody, 
 		h.Data = h.Data[:len(h.Data)+n]
 		if errors.Is(err, io.EOF) {
 			if int64(len(h.Data)) > limit {
-				h.Reason = errBodyTooLarge
+				h.Reason = ErrTooLarge
 			}
 			return h, nil
 		}
@@ -146,7 +147,7 @@ func (m *BodyMemory) Hold(body io.Reader, declared, limit int64) (BufferedBody, 
 }
 
 // Whole returns the whole body again: the buffered beginning, then the rest that is not read yet.
-func (h BufferedBody) Whole(body io.ReadCloser) io.ReadCloser {
+func (h Buffered) Whole(body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer

@@ -1,4 +1,4 @@
-package api
+package body
 
 import (
 	"cmp"
@@ -13,16 +13,16 @@ import (
 	"debrief/events/service"
 )
 
-// bodyReader reads the JSON bodies of requests.
-type bodyReader struct {
-	Memory  *BodyMemory
-	Pace    BodyPace
+// Reader reads the JSON bodies of requests.
+type Reader struct {
+	Memory  *Memory
+	Pace    Pace
 	Timeout time.Duration // of a whole body
 }
 
 // Read reads the body of a request, at most limit bytes. Its errors have the status of the response. The caller must release the room of
 // the body, also after an error.
-func (rd *bodyReader) Read(w http.ResponseWriter, r *http.Request, limit int64) (held BufferedBody, err error) {
+func (rd *Reader) Read(w http.ResponseWriter, r *http.Request, limit int64) (held Buffered, err error) {
 	tooLarge := service.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
 	if err := checkJSON(r.Header); err != nil {
 		return held, err
@@ -33,15 +33,15 @@ func (rd *bodyReader) Read(w http.ResponseWriter, r *http.Request, limit int64) 
 	}
 	held, err = rd.Memory.Hold(rd.Pace.Wrap(w, r.Body, time.Now().Add(rd.Timeout)), r.ContentLength, limit)
 	switch {
-	case errors.Is(err, errSlowBody):
+	case errors.Is(err, ErrSlow):
 		w.Header().Set("Connection", "close")
 		return held, service.NewError(http.StatusRequestTimeout, "body too slow")
 	case err != nil:
 		return held, service.NewError(http.StatusBadRequest, "incomplete body")
-	case errors.Is(held.Reason, ErrNoBodyMemory):
+	case errors.Is(held.Reason, ErrNoMemory):
 		w.Header().Set("Connection", "close")
 		return held, service.ErrBusy
-	case held.Reason != nil: // errBodyTooLarge
+	case held.Reason != nil: // ErrTooLarge
 		drain(w, r, int64(len(held.Data)))
 		return held, tooLarge
 	}

@@ -1,4 +1,4 @@
-package api
+package body
 
 import (
 	"errors"
@@ -26,9 +26,9 @@ func TestHoldBody(t *testing.T) {
 		{"small, unknown length", 1, -1, limit, nil, firstRoom},
 		{"doubles up to the declared length", 20 << 10, 20 << 10, limit, nil, 20<<10 + 1},
 		{"as large as possible", limit, -1, 2 * limit, nil, limit + 1},
-		{"one byte more", limit + 1, -1, 2 * limit, errBodyTooLarge, limit + 1},
-		{"no memory", firstRoom + 1, -1, firstRoom + 1, ErrNoBodyMemory, firstRoom},
-		{"no memory at all", 1, 1, 1, ErrNoBodyMemory, 0},
+		{"one byte more", limit + 1, -1, 2 * limit, ErrTooLarge, limit + 1},
+		{"no memory", firstRoom + 1, -1, firstRoom + 1, ErrNoMemory, firstRoom},
+		{"no memory at all", 1, 1, 1, ErrNoMemory, 0},
 	} {
 		for name, wrap := range map[string]func(io.Reader) io.Reader{
 			"at once":            func(r io.Reader) io.Reader { return r },
@@ -36,7 +36,7 @@ func TestHoldBody(t *testing.T) {
 			"in pieces":          iotest.HalfReader,
 			"in smallest pieces": iotest.OneByteReader,
 		} {
-			m := NewBodyMemory(test.memory)
+			m := NewMemory(test.memory)
 			body := strings.Repeat("x", test.size)
 			source := wrap(strings.NewReader(body))
 			h, err := m.Hold(source, test.declared, limit)
@@ -48,8 +48,8 @@ func TestHoldBody(t *testing.T) {
 			}
 		}
 	}
-	m := NewBodyMemory(limit)
-	if h, err := m.Hold(iotest.ErrReader(errSlowBody), -1, limit); !errors.Is(err, errSlowBody) || h.Room != firstRoom {
+	m := NewMemory(limit)
+	if h, err := m.Hold(iotest.ErrReader(ErrSlow), -1, limit); !errors.Is(err, ErrSlow) || h.Room != firstRoom {
 		t.Errorf("got %v, room %d", err, h.Room)
 	}
 }
@@ -66,13 +66,13 @@ func TestPaceOfBodies(t *testing.T) {
 		left = append(left, time.Until(at).Round(time.Minute))
 		return nil
 	}
-	next := func(n int, err error, waited time.Duration, bytes int) *PacedBody {
+	next := func(n int, err error, waited time.Duration, bytes int) *Paced {
 		read := func(p []byte) (int, error) { return n, err }
-		return &PacedBody{ReadCloser: io.NopCloser(reader(read)), deadline: deadline, pace: BodyPace{8, time.Hour}, waited: waited, bytes: bytes}
+		return &Paced{ReadCloser: io.NopCloser(reader(read)), deadline: deadline, pace: Pace{8, time.Hour}, waited: waited, bytes: bytes}
 	}
 	for _, test := range []struct {
 		name   string
-		body   *PacedBody
+		body   *Paced
 		err    error
 		waits  bool // the time counts on
 		before time.Duration
@@ -81,7 +81,7 @@ func TestPaceOfBodies(t *testing.T) {
 		{"a byte", next(1, nil, time.Minute, 0), nil, true, 59 * time.Minute, 0},
 		{"a step", next(1, nil, time.Minute, 7), nil, false, 59 * time.Minute, 0},
 		{"the end", next(1, io.EOF, 0, 0), io.EOF, true, time.Hour, -1},
-		{"too slow", next(0, os.ErrDeadlineExceeded, 0, 0), errSlowBody, true, time.Hour, 0},
+		{"too slow", next(0, os.ErrDeadlineExceeded, 0, 0), ErrSlow, true, time.Hour, 0},
 	} {
 		left = nil
 		_, err := test.body.Read(make([]byte, 10))
