@@ -260,9 +260,14 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.executionToRate(f)
-	if err != nil {
+	e, err := explain.NewStored(c.handler.conn, nil).Execution(c.ctx, string(f.Execution))
+	switch {
+	case err != nil:
 		return nil, err
+	case e == nil || e.Book != f.Book || !f.Caller.MayRate(e.Owner):
+		return nil, executionNotFound(f.Execution)
+	case e.Purpose == events.Evaluate:
+		return nil, conflict(fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution))
 	}
 	if err := generator.ScoreFeedback(event, e); err != nil {
 		return nil, err
@@ -292,21 +297,6 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 		return nil, &statusError{status: http.StatusServiceUnavailable, code: CodeUnavailable, text: fmt.Sprintf("feedback not applied yet: %v; it is stored as %s and is applied after that is fixed", model, out.Handle)}
 	}
 	return out, err
-}
-
-// executionToRate returns the stored execution that feedback is on. It returns an error if the sender may not rate it, or if nothing is learned
-// from it.
-func (c *call) executionToRate(f *events.FeedbackRequest) (*events.Execution, error) {
-	e, err := explain.NewStored(c.handler.conn, nil).Execution(c.ctx, string(f.Execution))
-	switch {
-	case err != nil:
-		return nil, err
-	case e == nil || e.Book != f.Book || !f.Caller.MayRate(e.Owner):
-		return nil, executionNotFound(f.Execution)
-	case e.Purpose == events.Evaluate:
-		return nil, conflict(fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution))
-	}
-	return e, nil
 }
 
 // outcome returns the outcome of a body: the field outcome, which is raw, merged with the loose fields. Without both it is zero. Of several

@@ -90,7 +90,8 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if newest.Version() == 0 && !mayBeginBook(r) {
+	setsMode := r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil
+	if mayBegin := setsMode || len(r.Add) > 0; newest.Version() == 0 && !mayBegin {
 		return nil, index.ErrBookNotFound
 	}
 	if r.Forget != nil {
@@ -120,12 +121,6 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 		return nil, err
 	}
 	return out, out.complete(c, r)
-}
-
-// mayBeginBook reports whether a request adds bullets or sets a mode, which also makes a playbook that is not stored yet.
-func mayBeginBook(r *EditRequest) bool {
-	setsMode := r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil || r.Judge != nil
-	return setsMode || len(r.Add) > 0
 }
 
 // checkForget returns an error for an unknown or an empty field of the selection of a request to forget.

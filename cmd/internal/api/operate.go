@@ -167,29 +167,22 @@ type Findings struct {
 }
 
 func runDoctor(c *call) (*Findings, error) {
-	report := new(doctor.Report)
-	c.check(report)
-	return &Findings{report.Failed(), report.Checks}, c.ctx.Err()
-}
-
-// check adds the findings to a report. It leaves out checks that would fail only because an earlier one has failed.
-func (c *call) check(report *doctor.Report) {
-	conn := c.handler.conn
+	conn, report := c.handler.conn, new(doctor.Report)
 	report.Server(conn.NATS(), "")
-	if !report.JetStream(c.ctx, conn.JetStream()) {
-		return
+	if report.JetStream(c.ctx, conn.JetStream()) {
+		streamsOK := report.Resources(c.ctx, conn)
+		reports, err := liveness.CollectReports(c.ctx, conn.NATS())
+		if err != nil {
+			report.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
+		}
+		report.StoreErrors(liveness.StoreErrors(reports))
+		report.Clock(c.ctx, conn.JetStream(), reports, time.Now())
+		if streamsOK { // else the following fail only for this reason
+			report.Workers(c.ctx, conn, reports)
+			report.Playbooks(c.ctx, c.handler.store)
+		}
 	}
-	streamsOK := report.Resources(c.ctx, conn)
-	reports, err := liveness.CollectReports(c.ctx, conn.NATS())
-	if err != nil {
-		report.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
-	}
-	report.StoreErrors(liveness.StoreErrors(reports))
-	report.Clock(c.ctx, conn.JetStream(), reports, time.Now())
-	if streamsOK {
-		report.Workers(c.ctx, conn, reports)
-		report.Playbooks(c.ctx, c.handler.store)
-	}
+	return &Findings{report.Failed(), report.Checks}, c.ctx.Err()
 }
 
 func listSettings(c *call) (*Page[program.Setting], error) {
